@@ -7,7 +7,7 @@ inventory ends when the server says, asked by name, that the object is gone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -269,11 +269,14 @@ class OwnershipPart(Part):
     def _trim_gone_entries(self, seen: Seen, vanished: Collection[str]) -> None:
         """End the entries of what is gone, or is there again without our mark. Intentions stay while a request may
         still arrive."""
-        entries, look_ups = seen.inventory.entries, LookUps(self.clock, self.look_up_timings)
-        for key in self._settled_keys(seen, vanished):
+        look_ups = LookUps(self.clock, self.look_up_timings)
+        has_intents = seen.now - seen.leads_since <= self.timings.intent
+        for key in vanished:
+            entry = seen.inventory.entries[key]
+            if (has_intents and not entry.uid) or self.deleter.may_still_come(entry.ref, self.timings.intent):
+                continue
             if self.deleter.is_out_of_time() or not look_ups.may_ask():
                 return
-            entry = entries[key]
             try:
                 item = self.find(entry.ref)
             except ApiError as error:
@@ -285,15 +288,6 @@ class OwnershipPart(Part):
                 seen.inventory.enter(found)
             else:
                 seen.inventory.drop_entry(key)
-
-    def _settled_keys(self, seen: Seen, vanished: Collection[str]) -> Iterator[str]:
-        """Of what has vanished, that of which no write is under way, as far as is known."""
-        has_intents = seen.now - seen.leads_since <= self.timings.intent
-        for key in vanished:
-            entry = seen.inventory.entries[key]
-            is_intent = has_intents and not entry.uid
-            if not is_intent and not self.deleter.may_still_come(entry.ref, self.timings.intent):
-                yield key
 
 
 def _is_known_run(entry: InventoryEntry, job: Object) -> bool:

@@ -15,11 +15,6 @@ from tests.builders.writing import CONFIGMAPS, OURS
 from tests.unit.reconciler.ownership.world import World, creation_of
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 def test_a_process_that_is_killed_while_it_deletes_has_counted_what_it_deleted_and_no_more(world: World) -> None:
     """The toll of a pass was noted after its deletions: a kill before that let as much go again. And S14: ten at a time
     took everything."""

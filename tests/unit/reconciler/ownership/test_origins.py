@@ -12,20 +12,17 @@ from reconciler.changes.planned_runs import PlannedRuns
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.marks import is_marked, origin_of
 from reconciler.inventory.store import InventoryEntry
-from tests.builders.writing import OURS
+from tests.builders.writing import OURS, thing
 from tests.unit.reconciler.ownership.world import World, manager
 
-
-@pytest.fixture
-def world() -> World:
-    return World()
+HELM = manager("helm", "2026-01-01T00:00:00Z", **{"f:data": {"f:b": {}}})
 
 
 @pytest.mark.parametrize(
     ("others", "origin"),
     [
         ([], "created"),
-        ([manager("helm", "2026-01-01T00:00:00Z", **{"f:data": {"f:b": {}}})], "joined"),
+        ([HELM], "joined"),
         ([manager("kubectl", "2026-01-03T00:00:00Z", **{"f:data": {"f:b": {}}})], "created"),
         ([manager("controller", "2026-01-02T00:00:00Z", **{"f:status": {}})], "created"),
     ],
@@ -43,42 +40,26 @@ def test_labels_that_we_did_not_apply_are_no_mark(world: World) -> None:
     assert not is_marked(world.make("a", managedFields=[manager("kubectl", "", **{"f:metadata": {}})]), "test")
 
 
-def test_an_intention_becomes_ours_only_with_our_mark(world: World) -> None:
-    for name, marked in (("ours", True), ("theirs", False)):
-        ref = ref_of(world.make(name, marked=marked))
-        world.inventory.enter(InventoryEntry(ref))
-    world.confirm()
-    assert [bool(entry.uid) for entry in world.inventory.entries.values()] == [True, False]
-
-
 @pytest.mark.parametrize(
-    ("created_at", "others", "annotations", "origin"),
+    ("created_at", "other", "annotations", "origin"),
     [
-        ("2026-01-02T00:00:00Z", [manager("controller", "2026-01-02T00:00:00Z", **{"f:spec": {}})], {}, "created"),
-        ("2026-01-01T00:00:00Z", [manager("helm", "2026-01-01T00:00:00Z", **{"f:data": {}})], {}, "joined"),
-        (
-            "2026-01-01T00:00:00Z",
-            [manager("helm", "2026-01-01T00:00:00Z", **{"f:data": {}})],
-            {"gangplan.dev/adopt": "true"},
-            "taken",
-        ),
+        ("2026-01-02T00:00:00Z", manager("controller", "2026-01-02T00:00:00Z", **{"f:spec": {}}), {}, "created"),
+        ("2026-01-01T00:00:00Z", HELM, {}, "joined"),
+        ("2026-01-01T00:00:00Z", HELM, {"gangplan.dev/adopt": "true"}, "taken"),
     ],
 )
 def test_an_intention_that_joined_what_existed_is_no_creation(
-    world: World, created_at: str, others: list[Any], annotations: dict[str, str], origin: str
+    world: World, created_at: str, other: Any, annotations: dict[str, str], origin: str
 ) -> None:
     """Stopped just after the first write of an object that existed before, or with the answer to it lost, the object
-    counted as made by us, and was deleted with its owner's data when it left the repository."""
-    fields: dict[str, Any] = {
-        "creationTimestamp": created_at,
-        "managedFields": [OURS, *others],
-        "annotations": annotations,
-    }
-    item = world.make("a", **fields)
-    world.inventory.enter(InventoryEntry(ref_of(item)))
+    counted as made by us, and was deleted with its owner's data when it left the repository. And one of that name
+    without our mark is not ours."""
+    item = world.make("a", creationTimestamp=created_at, managedFields=[OURS, other], annotations=annotations)
+    for each in (item, world.make("theirs", marked=False)):
+        world.inventory.enter(InventoryEntry(ref_of(each)))
     world.confirm()
-    entry = world.inventory.entries[ref_of(item).key]
-    assert (entry.uid, entry.origin) == (item["metadata"]["uid"], origin)
+    ours, theirs = world.inventory.entries.values()
+    assert (ours.uid, ours.origin, theirs.uid) == (item["metadata"]["uid"], origin, "")
     world.prune(world.look())
     assert world.deleted() == (["a"] if origin == "created" else [])
 
@@ -90,19 +71,18 @@ def test_what_was_made_anew_just_before_a_stop_goes_when_it_leaves_the_repositor
 ) -> None:
     """The inventory kept the former uid: the object, a running job too, belonged to nothing and stayed for ever. What
     others made anew is theirs, and what we know is not given up for what was before it."""
-    items = {
-        "ours": world.make("ours", job=is_job),
-        "theirs": world.make("theirs", job=is_job, marked=False),
-        "older": world.make("older", job=is_job, deletionTimestamp="2026-01-02T00:00:00Z"),
-    }
-    for item in items.values():
-        entry = InventoryEntry(ref_of(item), "former", started=True, origin="joined")
-        world.inventory.enter(entry)
+    ours = world.make("ours", job=is_job)
+    others = (
+        world.make("theirs", job=is_job, marked=False),
+        world.make("older", job=is_job, deletionTimestamp="2026-01-02T00:00:00Z"),
+    )
+    for item in (ours, *others):
+        world.inventory.enter(InventoryEntry(ref_of(item), "former", started=True, origin="joined"))
     if looks_before:
         world.confirm()
-        ours = world.inventory.entries[ref_of(items["ours"]).key]
-        assert (ours.uid, ours.started, ours.origin) == (items["ours"]["metadata"]["uid"], False, "created")
-        assert {world.inventory.entries[ref_of(items[name]).key].uid for name in ("theirs", "older")} == {"former"}
+        entries = world.inventory.entries
+        assert entries[ref_of(ours).key] == InventoryEntry(ref_of(ours), ours["metadata"]["uid"])
+        assert {entries[ref_of(item).key].uid for item in others} == {"former"}
     for _ in range(2):
         world.prune(world.look())
     assert world.deleted() == ["ours"]
@@ -120,8 +100,7 @@ def test_the_run_of_a_job_that_is_changed_in_place_is_the_changed_one(world: Wor
 
 @pytest.mark.parametrize("status", [{}, {"phase": "Running"}])
 def test_a_job_of_a_kind_that_nobody_knows_has_begun_when_it_has_a_status(world: World, status: Object) -> None:
-    metadata = {"namespace": "default", "name": "foo"}
-    job = {"apiVersion": "example.org/v1", "kind": "FooJob", "metadata": metadata, "status": status}
+    job = {**thing("FooJob", "foo", api="example.org/v1"), "status": status}
     item = world.cluster.put("/apis/example.org/v1/namespaces/default/foojobs/foo", job)
     world.enter(item)
     runs = PlannedRuns({ref_of(item).key: Manifest(4, job, "jobs/foo.yaml:1", "sha256:foo")})

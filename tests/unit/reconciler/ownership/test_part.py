@@ -17,12 +17,6 @@ from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.builders.writing import CONFIGMAPS, JOBS, OURS
 from tests.unit.reconciler.ownership.world import COMMIT, Look, World, creation_of, manager
 
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 # ---- what leaves the repository
 
 

@@ -21,11 +21,6 @@ SCHEDULED = [
 ]
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 def put_pod_of_run(world: World, run: str, label: str, namespace: str = "default") -> None:
     pod = {**thing("Pod", f"{run}-0", namespace=namespace, labels={label: run}), "spec": {}}
     world.cluster.put(f"/api/v1/namespaces/{namespace}/pods/{run}-0", {**pod, "status": {"phase": "Running"}})

@@ -22,7 +22,7 @@ from reconciler.objects.part import ObjectsPart
 from reconciler.objects.writer import ClusterWriter
 from reconciler.observation.informers import InformerSet
 from reconciler.observation.own_writes import OwnWrites
-from reconciler.ownership.part import OwnershipPart, Releases
+from reconciler.ownership.part import OwnershipPart
 from reconciler.planning.branch import Branch
 from reconciler.planning.candidate import Candidacy
 from reconciler.planning.cluster_copy import PlanCopy
@@ -87,7 +87,9 @@ def build_parts(settings: Settings, client: Client, identity: str, timings: Timi
             client.find,
             writer,
             lambda: planning.branch.head,
-            Releases(voices.publisher.ref, voices.publisher.read_annotations, planning.branch.mirror.is_parent),
+            voices.publisher.ref,
+            voices.publisher.read_annotations,
+            planning.branch.mirror.is_parent,
             requests.hold_reason,
             clock,
             timings.ownership,

@@ -65,24 +65,18 @@ class Deleter(Protocol):
     def may_still_come(self, ref: Ref, seconds: float) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Releases:
-    """status: the ConfigMap to annotate. is_parent: whether one commit is another's parent; raises GitError."""
-
-    status: Ref
-    annotations_of_status: Callable[[], Mapping[str, str]]
-    is_parent: Callable[[str, str], bool]
-
-
 @dataclass(slots=True)
 class OwnershipPart(Part):
-    """find: asks the server by name. head: the branch's. hold_reason: why the object of a deletion is left alone."""
+    """find: asks the server by name. head: the branch's. status: the ConfigMap whose annotations release what is held.
+    is_parent: whether one commit is another's parent; raises GitError. hold_reason: why an object is left alone."""
 
     cluster: str
     find: Callable[[Ref], Object | None]
     deleter: Deleter
     head: Callable[[], BranchHead]
-    releases: Releases
+    status: Ref
+    annotations_of_status: Callable[[], Mapping[str, str]]
+    is_parent: Callable[[str, str], bool]
     hold_reason: Callable[[Change], str]
     clock: Callable[[], float]
     timings: OwnershipTimings = TIMINGS.ownership
@@ -120,16 +114,16 @@ class OwnershipPart(Part):
         if obstacles:
             return f"there is no inventory, and what is ours cannot be found while a read fails: {obstacles[0]}"
         marked = {key: item for key, item in observation.objects.items() if self._is_ours(item)}
-        head, status = self.head().commit, self.releases.status
+        head = self.head().commit
         creations = [change for change in changes.due if change.action == "create"]
         reruns = sorted(str(change.ref) for change in creations if change.run_digest)
-        if marked and reruns and self.releases.annotations_of_status().get(ALLOW_REBUILD_ANNOTATION) != head:
+        if marked and reruns and self.annotations_of_status().get(ALLOW_REBUILD_ANNOTATION) != head:
             names = ", ".join(reruns[:5]) + (", ..." if len(reruns) > 5 else "")
             return (
                 f"the inventory is lost, {len(marked)} objects carry our mark, and {len(reruns)} jobs of the "
                 f"repository have no object, so they may have had their run: {names}. Nothing is written. To make the "
                 f"inventory anew from the marks and run these jobs, set the annotation {ALLOW_REBUILD_ANNOTATION}: "
-                f"{head} on ConfigMap {status.name}; to keep one from running, take it out of the repository first"
+                f"{head} on ConfigMap {self.status.name}; to keep one from running, take it out of the repository first"
             )
         for item in marked.values():
             seen.inventory.enter(InventoryEntry(ref_of(item), uid_of(item), origin=origin_of(item, self.cluster)))
@@ -142,7 +136,7 @@ class OwnershipPart(Part):
     def _is_ours(self, item: Object) -> bool:
         """Whether an object of the repository carries our mark; our own ConfigMaps do as well."""
         ref = ref_of(item)
-        is_own = ref.namespace == self.releases.status.namespace and ref.name.startswith(f"gangplan-{self.cluster}-")
+        is_own = ref.namespace == self.status.namespace and ref.name.startswith(f"gangplan-{self.cluster}-")
         return is_marked(item, self.cluster) and not is_own
 
     # --- what may be deleted
@@ -181,7 +175,7 @@ class OwnershipPart(Part):
             has_compiled=is_of_head and not target.rewrite_message and not head.problem,
             problems=_problems(seen, target),
             recent=self._recent_toll(seen, live),
-            status_name=self.releases.status.name,
+            status_name=self.status.name,
             timings=self.timings,
         )
         plan = prune_plan(changes.declared, seen.inventory, live, pods, safety, ended)
@@ -228,9 +222,9 @@ class OwnershipPart(Part):
         """Digests and commits that annotations name, on the status ConfigMap and on the Cluster, which can only name
         the parent of its own commit."""
         head, on_cluster = self.head().commit, target.snapshot.allow_prune if target.snapshot else ""
-        allowed = {self.releases.annotations_of_status().get(ALLOW_PRUNE_ANNOTATION, ""), on_cluster}
+        allowed = {self.annotations_of_status().get(ALLOW_PRUNE_ANNOTATION, ""), on_cluster}
         try:
-            if on_cluster and self.releases.is_parent(on_cluster, head):
+            if on_cluster and self.is_parent(on_cluster, head):
                 allowed.add(head)
         except GitError as error:
             reason = {"reason": str(error)}

@@ -15,7 +15,7 @@ from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.git.poller import BranchHead
 from reconciler.observation.observe import Observation
 from reconciler.observation.seen import Seen
-from reconciler.ownership.part import OwnershipPart, Releases
+from reconciler.ownership.part import OwnershipPart
 from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.target import Target
 from tests.builders.writing import CONFIGMAPS, LABELS, OURS, Writing, config_map, creation, thing, volcano_job
@@ -44,7 +44,9 @@ class World(Writing):
             find,
             self.writer,
             lambda: BranchHead(COMMIT),
-            Releases(STATUS, lambda: annotations_of(find(STATUS) or {"metadata": {}}), lambda old, new: False),
+            STATUS,
+            lambda: annotations_of(find(STATUS) or {"metadata": {}}),
+            lambda old, new: False,
             lambda change: "",
             lambda: self.time,
         )

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from http.server import ThreadingHTTPServer
 
-from reconciler.changes.events import ObjectEvent
-from reconciler.changes.results import ChangeResult, events_of_results
+from reconciler.changes.results import ChangeResult, ObjectEvent, events_of_results
 from reconciler.cluster.client import ApiError, LostLease, short_error
 from reconciler.git.webhook import WebhookReceiver, serve_webhook
 from reconciler.inventory.keeper import OtherGangplanError

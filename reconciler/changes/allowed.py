@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from compiler.emit.manifest import Manifest
 from reconciler.changes.diff import Change
-from reconciler.changes.events import MAX_TEXTS, Condition
+from reconciler.changes.results import MAX_TEXTS, Condition
 
 
 @dataclass(frozen=True, slots=True)

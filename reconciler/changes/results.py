@@ -1,16 +1,49 @@
-"""What became of writes, as data."""
+"""What became of writes, and what is reported of objects and of the whole, as data."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from reconciler.changes.diff import Change
-from reconciler.changes.events import ObjectEvent
 from reconciler.changes.pods import Eviction, GateLift
 from reconciler.cluster.objects import Object, ref_of
+
+MAX_TEXTS = 5
+"""Sentences that a condition says at most."""
+
+
+class ObjectEvent(NamedTuple):
+    object: Object
+    reason: str
+    message: str
+    is_warning: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """As in Kubernetes: whether it holds, a short reason for machines and a sentence for people."""
+
+    type: str
+    status: bool
+    reason: str
+    message: str = ""
+
+    @classmethod
+    def of_texts(
+        cls, name: str, texts: Sequence[str], without: str, with_texts: str, *, holds: bool = True
+    ) -> Condition:
+        """One that `holds`, or does not, where there are sentences. without, with_texts: the reason without and with
+        them."""
+        return cls(name, bool(texts) == holds, with_texts if texts else without, summary(texts))
+
+
+def summary(texts: Sequence[str]) -> str:
+    more = len(texts) - MAX_TEXTS
+    return "; ".join(texts[:MAX_TEXTS]) + (f"; and {more} more" if more > 0 else "")
+
 
 PodOutcome = Literal["done", "refused", "retry", "left", "put off"]
 """left: it is under way, and how it ends is another result. put off: it was not begun. retry: it failed for now, or how

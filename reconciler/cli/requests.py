@@ -9,7 +9,7 @@ import click
 
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of
 from compiler.run_kinds import RUN_KINDS, end_of_run
-from reconciler.changes.planned_runs import split_run
+from reconciler.changes.planned import split_run
 from reconciler.cli import Command, namespace_option
 from reconciler.cli.connection import cluster_command, reported_cluster
 from reconciler.cluster.client import Client

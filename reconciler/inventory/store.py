@@ -17,7 +17,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, Literal, TypeVar
 
 from compiler.syntax.runs import json_digest
-from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.changes.planned import PlannedRuns
 from reconciler.cluster.client import Client, NotFound
 from reconciler.cluster.objects import Object, Ref
 from reconciler.inventory.shards import (

@@ -13,7 +13,7 @@ from compiler.run_kinds import PLANNED_RUN_KINDS
 from reconciler.changes.allowed import Changes
 from reconciler.changes.desired import DesiredManifests
 from reconciler.changes.diff import Change, classify_change
-from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.changes.planned import PlannedRuns
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of, version_of
 from reconciler.inventory.store import InventoryEntry

@@ -9,9 +9,8 @@ from compiler.emit.manifest import Manifest
 from compiler.kubernetes import uid_of
 from compiler.syntax.runs import json_digest
 from reconciler.changes.diff import Change
-from reconciler.changes.events import Condition
 from reconciler.changes.managed_fields import own_fields
-from reconciler.changes.results import UNANSWERED, ChangeResult
+from reconciler.changes.results import UNANSWERED, ChangeResult, Condition
 from reconciler.cluster.objects import Object, name_of_key
 from reconciler.threads.memo import drop_other_keys
 from reconciler.timings import TIMINGS, ObjectTimings

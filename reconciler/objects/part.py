@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from reconciler.changes.allowed import Allowed
 from reconciler.changes.diff import Change
-from reconciler.changes.events import Condition
-from reconciler.changes.results import ChangeResult, Effects
+from reconciler.changes.results import ChangeResult, Condition, Effects
 from reconciler.inventory.keeper import refuse_beside_another
 from reconciler.inventory.store import Inventory
 from reconciler.objects.differ import Differ

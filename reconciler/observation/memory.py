@@ -15,7 +15,7 @@ from compiler.last_result import LastOfEach
 from compiler.run_kinds import RUN_KINDS
 from compiler.specs import Amounts
 from compiler.syntax.runs import json_digest
-from reconciler.changes.planned_gangs import PlannedGang
+from reconciler.changes.planned import PlannedGang
 from reconciler.cluster.objects import Object
 from reconciler.observation.nodes import NodeIndex, facts_of_node
 from reconciler.observation.owners import OwnershipMemory

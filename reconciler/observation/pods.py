@@ -14,7 +14,7 @@ from compiler.kubernetes import (
     labels_of,
     name_of,
 )
-from reconciler.changes.planned_gangs import PlannedGang
+from reconciler.changes.planned import PlannedGang
 from reconciler.cluster.objects import Object
 
 

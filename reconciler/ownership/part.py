@@ -24,7 +24,7 @@ from compiler.kubernetes import (
 from compiler.run_kinds import PLANNED_RUN_KINDS
 from reconciler.changes.allowed import Allowed, Changes, PrunePlan
 from reconciler.changes.diff import Change
-from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.changes.planned import PlannedRuns
 from reconciler.changes.results import ChangeResult, Effects
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of

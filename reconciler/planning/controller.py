@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from compiler.repository import Repository
 from compiler.specs import JobKey
-from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.changes.planned import PlannedRuns
 from reconciler.git.process import GitError
 from reconciler.inventory.store import Inventory
 from reconciler.observation.observe import Observation

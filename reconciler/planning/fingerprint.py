@@ -24,7 +24,7 @@ from compiler.kubernetes import (
 )
 from compiler.run_kinds import end_of_run
 from compiler.syntax.runs import json_digest
-from reconciler.changes.planned_gangs import PlannedGang
+from reconciler.changes.planned import PlannedGang
 from reconciler.cluster.objects import Object
 from reconciler.observation.informers import _STATE_GROUPS
 from reconciler.observation.nodes import NodeIndex

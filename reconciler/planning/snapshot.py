@@ -14,7 +14,7 @@ from typing import Any
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import DEPENDENT_ROLES_ANNOTATION, POD_OWNERS_ANNOTATION, annotations_of
 from compiler.volcano.shared_devices import VGPU_MEMORY
-from reconciler.changes.planned_gangs import PlannedGang
+from reconciler.changes.planned import PlannedGang
 from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
 
 FORMAT_VERSION = 2

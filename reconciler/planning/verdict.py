@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.changes.diff import Change
-from reconciler.changes.events import Condition, ObjectEvent
+from reconciler.changes.results import Condition, ObjectEvent
 from reconciler.cluster.objects import Object
 from reconciler.git.poller import BranchHead
 from reconciler.planning.fingerprint import Fingerprint

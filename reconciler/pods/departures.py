@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from compiler.kubernetes import bound_node, is_gated, is_terminating, name_of, uid_of
 from reconciler.changes.diff import Change
-from reconciler.changes.planned_gangs import PlannedGang
+from reconciler.changes.planned import PlannedGang
 from reconciler.changes.pods import Eviction
 from reconciler.changes.results import UNANSWERED, Effects, EvictionResult
 from reconciler.cluster.client import ApiError, Client

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from reconciler.changes.planned_gangs import PlannedGang
+from reconciler.changes.planned import PlannedGang
 from reconciler.cluster.objects import Ref
 from reconciler.planning.snapshot import Snapshot
 from reconciler.timings import PodTimings

@@ -14,7 +14,7 @@ from dataclasses import replace
 from compiler.fields.natural_order import natural_sort_key
 from compiler.kubernetes import PARTITION_LABEL, annotations_of, is_gated, is_succeeded_pod, labels_of
 from compiler.volcano.eviction_votes import preemptable_word
-from reconciler.changes.planned_gangs import PlannedGang
+from reconciler.changes.planned import PlannedGang
 from reconciler.changes.pods import GateLift
 from reconciler.cluster.objects import Object
 from reconciler.observation.nodes import NodeIndex

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from compiler.cluster_state.pods import leaving_until
 from compiler.kubernetes import uid_of
 from reconciler.changes.diff import Change
-from reconciler.changes.events import Condition
-from reconciler.changes.planned_gangs import PlannedGang
-from reconciler.changes.results import Effects, EvictionResult, GateResult, WriteResult
+from reconciler.changes.planned import PlannedGang
+from reconciler.changes.results import Condition, Effects, EvictionResult, GateResult, WriteResult
 from reconciler.cluster.objects import Ref, name_of_key, ref_of
 from reconciler.observation.observe import Observation, Restrictions
 from reconciler.observation.owners import pods_by_job

@@ -13,7 +13,7 @@ from math import inf
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import uid_of
 from compiler.syntax.runs import json_digest
-from reconciler.changes.events import ObjectEvent
+from reconciler.changes.results import ObjectEvent
 from reconciler.cluster.client import ApiError, Client, Conflict, LostLease, Retry
 from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
 from reconciler.threads.heartbeat import Heartbeat, start_thread

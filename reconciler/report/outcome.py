@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from reconciler.changes.allowed import Allowed
 from reconciler.changes.diff import Change
-from reconciler.changes.events import Condition, ObjectEvent, summary
-from reconciler.changes.planned_gangs import PlannedGang
-from reconciler.changes.results import ChangeResult, Effects, events_of_results
+from reconciler.changes.planned import PlannedGang
+from reconciler.changes.results import ChangeResult, Condition, Effects, ObjectEvent, events_of_results, summary
 from reconciler.cluster.objects import Object, Ref
 from reconciler.observation.seen import Seen
 from reconciler.planning.verdict import Verdict

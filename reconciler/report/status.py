@@ -12,9 +12,8 @@ from typing import Any
 
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, annotations_of
-from reconciler.changes.events import Condition
-from reconciler.changes.planned_gangs import PlannedGang
-from reconciler.changes.results import Effects
+from reconciler.changes.planned import PlannedGang
+from reconciler.changes.results import Condition, Effects
 from reconciler.cluster.client import ApiError, Client, NotFound, Retry
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
 from reconciler.inventory.shards import memory_labels

@@ -10,7 +10,7 @@ from compiler.emit.manifest import Manifest
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import namespace_of, uid_of
 from compiler.run_kinds import end_of_run, has_time_to_live, is_run
-from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.changes.planned import PlannedRuns
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of

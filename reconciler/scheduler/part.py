@@ -9,8 +9,7 @@ from dataclasses import replace
 from compiler.emit.manifest import Manifest
 from compiler.volcano.scheduler_conf import CONF_KEY
 from reconciler.changes.diff import Change
-from reconciler.changes.events import Condition
-from reconciler.changes.results import ChangeResult, Effects
+from reconciler.changes.results import ChangeResult, Condition, Effects
 from reconciler.cluster.client import ApiError, Client, NotFound
 from reconciler.cluster.objects import Object, Ref
 from reconciler.inventory.shards import memory_labels

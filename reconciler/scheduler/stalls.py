@@ -23,7 +23,7 @@ from compiler.kubernetes import (
     status_of,
     uid_of,
 )
-from reconciler.changes.planned_gangs import PlannedGang
+from reconciler.changes.planned import PlannedGang
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.observation.seen import Seen
 from reconciler.observation.volcano import POD_GROUP, VOLCANO_JOB, pod_group_key

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from compiler.repository import Repository
 from reconciler.changes.desired import DesiredManifests
-from reconciler.changes.events import Condition
+from reconciler.changes.results import Condition
 from reconciler.cluster.objects import Object
 from reconciler.git.poller import BranchHead
 from reconciler.git.process import GitError

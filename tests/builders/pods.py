@@ -10,7 +10,7 @@ from typing import Any
 
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import DIGEST_ANNOTATION, HOSTNAME_LABEL, SCHEDULING_GATE, is_gated
-from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.changes.planned import PlannedRuns
 from reconciler.changes.results import Effects
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.write_threads import WriteThreads

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.kubernetes import is_gated, is_terminating, name_of
-from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.changes.planned import PlannedRuns
 from reconciler.cluster.objects import Object, Ref, ref_of, version_number
 from reconciler.cluster.write_threads import NO_ANSWER, Task, WriteThreads
 from reconciler.observation.nodes import NodeIndex

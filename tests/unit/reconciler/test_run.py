@@ -14,8 +14,7 @@ from kubernetes.config import ConfigException
 from reconciler import run
 from reconciler.assembly import build_parts
 from reconciler.changes.allowed import Allowed
-from reconciler.changes.events import Condition, ObjectEvent
-from reconciler.changes.results import ChangeResult, Effects
+from reconciler.changes.results import ChangeResult, Condition, Effects, ObjectEvent
 from reconciler.cluster.client import ApiError, Client, Forbidden, LostLease, Retry
 from reconciler.cluster.lease import Lease
 from reconciler.cluster.objects import Object, Ref

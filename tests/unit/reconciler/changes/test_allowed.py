@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reconciler.changes.allowed import Allowed, PrunePlan
 from reconciler.changes.diff import Change
-from reconciler.changes.events import Condition
+from reconciler.changes.results import Condition
 from reconciler.cluster.objects import Ref
 
 

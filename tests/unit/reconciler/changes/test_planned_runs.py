@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler.emit.manifest import Manifest
-from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.changes.planned import PlannedRuns
 
 JOBS = {"job": Manifest(5, {}, "", "a")}
 

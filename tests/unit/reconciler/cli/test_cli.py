@@ -24,7 +24,7 @@ def test_reading_a_folder_loads_neither_git_nor_kubernetes(tmp_path: Path) -> No
 
 def test_once_succeeds_only_where_the_newest_commit_is_in_force() -> None:
     """A rewritten history that is held ended with 0."""
-    from reconciler.changes.events import Condition
+    from reconciler.changes.results import Condition
     from reconciler.cli.commands import is_success
     from reconciler.report.status import Report
 

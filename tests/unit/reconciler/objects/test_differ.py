@@ -10,7 +10,7 @@ from compiler.emit.manifest import Manifest
 from reconciler.changes.allowed import Changes
 from reconciler.changes.desired import DesiredManifests
 from reconciler.changes.diff import Change
-from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.changes.planned import PlannedRuns
 from reconciler.cluster.objects import ref_of
 from reconciler.inventory.store import Inventory
 from reconciler.objects.differ import Differ, withhold_waiting_jobs

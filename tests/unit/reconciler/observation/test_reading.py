@@ -11,7 +11,7 @@ import pytest
 from compiler.emit.manifest import Manifest
 from reconciler.changes.allowed import Changes
 from reconciler.changes.desired import DesiredManifests
-from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.changes.planned import PlannedRuns
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.store import Inventory, InventoryEntry
 from reconciler.loop import kinds_in_use

@@ -8,7 +8,7 @@ import pytest
 
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import DIGEST_ANNOTATION
-from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.changes.planned import PlannedRuns
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.marks import is_marked, origin_of
 from reconciler.inventory.store import InventoryEntry

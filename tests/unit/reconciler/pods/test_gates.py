@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.kubernetes import HOSTNAME_LABEL, SCHEDULING_GATE, labels_of, name_of
-from reconciler.changes.planned_gangs import PlannedGang
+from reconciler.changes.planned import PlannedGang
 from reconciler.changes.pods import GateLift
 from reconciler.cluster.objects import Object, Ref
 from reconciler.observation.nodes import NodeIndex

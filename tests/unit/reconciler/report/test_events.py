@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.changes.events import ObjectEvent
+from reconciler.changes.results import ObjectEvent
 from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Object
 from reconciler.report.events import MAX_WAITING, EventWriter

@@ -7,9 +7,8 @@ import time
 import pytest
 
 from reconciler.changes.diff import Change
-from reconciler.changes.events import Condition
-from reconciler.changes.planned_gangs import PlannedGang
-from reconciler.changes.results import ChangeResult, Effects
+from reconciler.changes.planned import PlannedGang
+from reconciler.changes.results import ChangeResult, Condition, Effects
 from reconciler.cluster.objects import Ref
 from reconciler.report.metrics import Metrics
 from reconciler.report.status import Report

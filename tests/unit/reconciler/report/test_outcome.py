@@ -7,8 +7,7 @@ from typing import Any
 
 from reconciler.changes.allowed import Allowed, Changes, PrunePlan
 from reconciler.changes.diff import Change
-from reconciler.changes.events import Condition
-from reconciler.changes.results import ChangeResult, Effects
+from reconciler.changes.results import ChangeResult, Condition, Effects
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.git.poller import BranchHead
 from reconciler.inventory.store import Inventory, InventoryEntry

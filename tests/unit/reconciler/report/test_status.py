@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.changes.events import Condition
-from reconciler.changes.planned_gangs import PlannedGang
+from reconciler.changes.planned import PlannedGang
+from reconciler.changes.results import Condition
 from reconciler.cluster.client import NotFound
 from reconciler.cluster.objects import Ref
 from reconciler.inventory.store import FinishedRun

@@ -15,7 +15,7 @@ from compiler.kubernetes import DIGEST_ANNOTATION, PLACEMENT_ANNOTATION, uid_of
 from compiler.run_kinds import RUN_KINDS, end_of_run
 from compiler.syntax.runs import run_digest
 from reconciler.changes.diff import Change, classify_change
-from reconciler.changes.planned_runs import PlannedRuns
+from reconciler.changes.planned import PlannedRuns
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
 from reconciler.inventory.store import Inventory, InventoryEntry, _as_row

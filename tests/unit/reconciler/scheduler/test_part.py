@@ -10,8 +10,7 @@ import pytest
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import HOSTNAME_LABEL
 from reconciler.changes.diff import Change
-from reconciler.changes.events import Condition
-from reconciler.changes.results import ChangeResult
+from reconciler.changes.results import ChangeResult, Condition
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.inventory.store import Inventory
 from reconciler.observation.observe import Observation

@@ -112,11 +112,12 @@ FOREIGN_GATE = declare_rule(
     plan has the pods start as though there were no other. Mend: none where something removes the gate in time; else
     remove it.""",
 )
-MILLI_BYTES = declare_rule(
+LOST_UNIT = declare_rule(
     "GP215",
     "warning",
-    "memory in thousandths of a byte",
-    "The unit m means thousandths: memory 512m is half a byte. Mend: write M or Mi.",
+    "memory of a few bytes",
+    """Memory without a unit is bytes, and the unit m means thousandths: 512m is half a byte. An amount below 1Mi has a
+    wrong unit or none. Mend: write M or Mi, G or Gi.""",
 )
 
 

@@ -30,6 +30,11 @@ NEGATIVE_QUANTITY = declare_rule(
 
 _NUMBER = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)\Z", re.ASCII)
 _BLANK_BEFORE_UNIT = re.compile(r"[+-]?[\d.]+\s+([a-zA-Z]+)\Z")
+_CORES = frozenset(("c", "core", "cores", "cpu", "cpus", "vcpu", "vcpus"))
+_UNIT_MEANT = re.compile(rf"(\d+(?:\.\d+)?)((?i:[kmgtpe]i?b?|{'|'.join(sorted(_CORES))}))\Z")
+"""A number with a unit as people write it: 64GB, 64gi, 8c."""
+_SMALLEST_MEMORY = 2**20
+"""Bytes below which an amount of memory without a unit, or in thousandths, has lost its unit."""
 _UNIT_FACTORS = {
     "": Fraction(1),
     **{unit: Fraction(1000) ** power for power, unit in enumerate("num", start=-3)},
@@ -90,9 +95,40 @@ def _syntax_help(text: str) -> str:
         return f"remove the blank before {found.group(1)!r}"
     if text.count(".") > 1:
         return "a number has one decimal point at most"
+    if found := _UNIT_MEANT.match(text):
+        return _unit_help(*found.groups())
     if re.match(r"[+-]?[\d.]+[a-zA-Z]+\Z", text):
         return "the units are m for thousandths, k M G T P E (powers of 1000) and Ki Mi Gi Ti Pi Ei (powers of 1024)"
     return "write a number with an optional unit, such as 500m, 2 or 1.5Gi"
+
+
+def _unit_help(number: str, unit: str) -> str:
+    """What to write for a number with a unit such as GB, gib or cores."""
+    if unit.lower() in _CORES:
+        return f"write {number}"
+    letter = "k" if unit[0] in "kK" else unit[0].upper()
+    binary = f"{number}{letter.upper()}i"
+    return f"write {binary}" if unit[1:2] in ("i", "I") else f"write {number}{letter} or {binary}"
+
+
+def lost_unit(name: str, value: object) -> tuple[str, str] | None:
+    """Message and help on an amount of memory that is so small that its unit is wrong or missing; None for others."""
+    text = str(value)
+    number = text.removesuffix("m")
+    if name not in _BYTES or isinstance(value, bool) or not number.isdigit():
+        return None
+    size = Fraction(int(number), 1 if number == text else 1000)
+    if not 0 < size < _SMALLEST_MEMORY:
+        return None
+    is_milli = number != text
+    message = f"{name} {text} is {number} {'thousandths of a byte' if is_milli else 'bytes'}"
+    is_plausible = int(number) <= _LARGEST_IN_MI
+    return message, (f"write {number}Mi or {number}Gi" if is_plausible else "write it with the unit M, Mi, G or Gi")
+
+
+_BYTES = ("memory", "ephemeral-storage")
+_LARGEST_IN_MI = 2**20
+"""Up to 1 Ti the number may have been meant in Mi."""
 
 
 def integer_amounts(resources: Mapping[str, Fraction], rounding: Literal["up", "down"]) -> dict[str, int]:

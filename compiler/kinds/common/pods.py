@@ -15,12 +15,12 @@ from compiler.diagnostics import Diagnostic, did_you_mean
 from compiler.fields.models import (
     FOREIGN_GATE,
     FRACTIONAL_DEVICE,
-    MILLI_BYTES,
+    LOST_UNIT,
     MISSPELT_POD_FIELD,
     LenientModel,
     Resources,
 )
-from compiler.fields.quantity import integer_amounts
+from compiler.fields.quantity import integer_amounts, lost_unit
 from compiler.fields.validation import metadata_diagnostics
 from compiler.kinds.common import pod_rules
 from compiler.kinds.common.pod_rules import PodAffinity, SpreadConstraint
@@ -356,9 +356,8 @@ def _resource_diagnostics(document: Document, data: Any, path: FieldPath) -> Ite
         section = data.get(key)
         for name in ("memory", "ephemeral-storage"):
             value = section.get(name) if isinstance(section, dict) else None
-            if isinstance(value, str) and value.endswith("m"):
-                message = f"{name} {value} is {value[:-1]} thousandths of a byte"
-                yield document.diagnostic(MILLI_BYTES, (*path, key, name), message, f"write {value[:-1]}Mi")
+            if (found := lost_unit(name, value)) is not None:
+                yield document.diagnostic(LOST_UNIT, (*path, key, name), *found)
 
 
 def _misspelt_fields(

@@ -223,6 +223,9 @@ FINISHED_CONDITION_TYPES = frozenset({"Complete", "Completed", "Succeeded", "Fai
 """Condition types by which Jobs of batch/v1 and of Kubeflow, and JobSets report their end."""
 
 
+_NOTHING: Mapping[str, Any] = {}
+
+
 def name_of(item: Object) -> str:
     return str(item["metadata"]["name"])
 
@@ -233,17 +236,17 @@ def namespace_of(item: Object) -> str:
 
 
 def labels_of(item: Object) -> Mapping[str, str]:
-    labels: Mapping[str, str] = item.get("metadata", {}).get("labels") or {}
+    labels: Mapping[str, str] = item.get("metadata", _NOTHING).get("labels") or {}
     return labels
 
 
 def annotations_of(item: Object) -> Mapping[str, str]:
-    annotations: Mapping[str, str] = item.get("metadata", {}).get("annotations") or {}
+    annotations: Mapping[str, str] = item.get("metadata", _NOTHING).get("annotations") or {}
     return annotations
 
 
 def uid_of(item: Object) -> str:
-    return str(item.get("metadata", {}).get("uid") or "")
+    return str(item.get("metadata", _NOTHING).get("uid") or "")
 
 
 def api_group_of(item: Object) -> str:
@@ -300,7 +303,8 @@ def is_succeeded_pod(pod: Object) -> bool:
 
 def is_gated(pod: Object) -> bool:
     """Whether the pod still carries gangplan's scheduling gate."""
-    return any(gate.get("name") == SCHEDULING_GATE for gate in (pod.get("spec") or {}).get("schedulingGates") or ())
+    gates = (pod.get("spec") or _NOTHING).get("schedulingGates") or ()
+    return bool(gates) and any(gate.get("name") == SCHEDULING_GATE for gate in gates)
 
 
 def kubelet_labels(arch: str) -> dict[str, str]:
@@ -315,7 +319,7 @@ def assigned_node(pod: Object, node_of_hostname: Mapping[str, str]) -> str | Non
 
 def bound_node(pod: Object) -> str:
     """The name of the pod's node, "" where it is not bound."""
-    return str((pod.get("spec") or {}).get("nodeName") or "")
+    return str((pod.get("spec") or _NOTHING).get("nodeName") or "")
 
 
 def selected_hostname(pod: Object) -> str:

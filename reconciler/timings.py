@@ -272,9 +272,9 @@ class ReportTimings:
 class RestTimings:
     """Of the loop between two passes. What a pass has waited for the API server is rest."""
 
-    factor: float = 15.0  # times what a pass has computed, up to the next: others need the cores
-    longest: float = 0.7
-    credit: float = 2.4  # of rest that may be put off: the few passes of a commit follow one another
+    factor: float = 20.0  # times what a pass has computed, up to the next: others need the cores
+    longest: float = 1.0
+    credit: float = 3.4  # of rest that may be put off: the few passes of a commit follow one another
     paced_factor: float = 10.0  # the same, while new jobs are left to later passes: each saves the inventory once
     paced: float = 1.0  # the least then
     longest_paced: float = 2.0

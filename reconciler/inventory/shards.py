@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from compiler.kubernetes import MANAGED_BY_LABEL, MEMORY_LABEL, PLACE_ANNOTATION
 from reconciler.cluster.client import Client, Conflict, NotFound
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
+from reconciler.threads.memo import drop_other_keys
 
 SAMPLE_SIZE = 1000
 """Rows from whose size the number of shards is guessed."""
@@ -107,7 +108,8 @@ class PreparedShards:
 
 @dataclass(slots=True)
 class ShardSet:
-    """The ConfigMaps of one table. name: begins their names. limit: bytes above which the table is spread wider."""
+    """The ConfigMaps of one table. name: begins their names. limit: bytes above which the table is spread wider.
+    _texts: each row, and its text."""
 
     client: Client
     namespace: str
@@ -117,6 +119,7 @@ class ShardSet:
     layout: Layout = field(default_factory=Layout)
     _versions: dict[int, str] = field(default_factory=dict)
     _keys: dict[int, set[str]] = field(default_factory=dict)
+    _texts: dict[str, tuple[Any, str]] = field(default_factory=dict)
 
     def ref(self, index: int, layout: Layout | None = None) -> Ref:
         generation = (layout or self.layout).generation
@@ -149,12 +152,10 @@ class ShardSet:
                 touched.add(index)
                 keys = self._keys.setdefault(index, set())
                 (keys.add if key in table else keys.discard)(key)
-            contents = {
-                index: encode_rows([as_row(table[key]) for key in sorted(self._keys[index])]) for index in touched
-            }
+            contents = {index: self._encode(table, as_row, sorted(self._keys[index])) for index in touched}
             if all(_stored_size(content) <= self.limit for content in contents.values()):
                 return PreparedShards(self.layout, contents)
-        sample = encode_rows([as_row(row) for row in islice(table.values(), SAMPLE_SIZE)])
+        sample = self._encode(table, as_row, islice(table, SAMPLE_SIZE))
         expected = _stored_size(sample) * len(table) // (max(1, min(len(table), SAMPLE_SIZE)) * self.limit)
         shards = max(1 << expected.bit_length(), 2 * self.layout.shards)
         return self._spread(table, as_row, Layout(generation, shards))
@@ -164,10 +165,21 @@ class ShardSet:
             keys: dict[int, list[str]] = {index: [] for index in range(layout.shards)}
             for key in sorted(table):
                 keys[shard_of(key, layout.shards)].append(key)
-            contents = {index: encode_rows([as_row(table[key]) for key in found]) for index, found in keys.items()}
+            contents = {index: self._encode(table, as_row, found) for index, found in keys.items()}
             if all(_stored_size(content) <= self.limit for content in contents.values()):
                 return PreparedShards(layout, contents)
             layout = Layout(layout.generation, 2 * layout.shards)
+
+    def _encode(self, table: Table[Any], as_row: Any, keys: Iterable[str]) -> Mapping[str, Any]:
+        """These rows as the data of a ConfigMap. Rows are replaced and never changed: each is encoded once."""
+        texts = []
+        for key in keys:
+            row = table[key]
+            known = self._texts.get(key)
+            if known is None or known[0] is not row:
+                known = self._texts[key] = row, _encode_row(as_row(row))
+            texts.append(known[1])
+        return encode_rows(texts)
 
     def write(self, prepared: PreparedShards, table: Table[Any]) -> None:
         """Write the shards. Raises Conflict where another gangplan has written one since it was read."""
@@ -180,6 +192,7 @@ class ShardSet:
             self.layout, self._versions, self._keys = prepared.layout, versions, {}
             self._note_keys(table)
         table.mark_written()
+        drop_other_keys(self._texts, table)
 
     def _put(self, item: Object, version: str, may_exist: bool) -> str:
         """The new resource version. may_exist: a shard of a layout that no head has named yet is left by a writer that
@@ -209,7 +222,7 @@ class ShardSet:
             if _is_intact(found):
                 return False
             version = str(found["metadata"]["resourceVersion"])
-        content = encode_rows([as_row(table[key]) for key in sorted(self._keys.get(index, ())) if key in table])
+        content = self._encode(table, as_row, [key for key in sorted(self._keys.get(index, ())) if key in table])
         self._versions[index] = self._put(self._object(index, self.layout, content), version, may_exist=False)
         return True
 
@@ -264,9 +277,9 @@ def shard_of(key: str, shards: int) -> int:
     return zlib.crc32(key.encode()) % shards if shards else 0
 
 
-def encode_rows(rows: Iterable[Any]) -> Mapping[str, Any]:
+def encode_rows(texts: Iterable[str]) -> Mapping[str, Any]:
     """One row a line, so that people can read and compare them; compressed when there are many."""
-    text = "[" + ",\n".join(map(_encode_row, rows)) + "]\n"
+    text = "[" + ",\n".join(texts) + "]\n"
     if len(text) <= PLAIN_LIMIT:
         return {"data": {_PLAIN_KEY: text}}
     return {"binaryData": {_PACKED_KEY: pack_text(text)}}

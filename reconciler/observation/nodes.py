@@ -43,6 +43,14 @@ class NodeIndex:
         """The node of a pod that is bound, or that was given one and waits for the scheduler."""
         return assigned_node(pod, self.node_of_hostname)
 
+    def pods_by_node(self, pods: Iterable[Object]) -> dict[str, list[Object]]:
+        """Node -> the pods that are bound to it, or were given it and wait for the scheduler."""
+        found: dict[str, list[Object]] = {}
+        for pod in pods:
+            if (node := self.node_of(pod)) is not None:
+                found.setdefault(node, []).append(pod)
+        return found
+
     def leaf_of_node(self, node: str) -> str:
         return self.leaf_of.get(node, "")
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from compiler.kubernetes import is_terminating
 from reconciler.cluster.objects import Object
 from reconciler.observation.memory import ObservationMemory
 from reconciler.observation.nodes import NodeIndex
@@ -73,6 +74,16 @@ class Observation:
     def node_index(self, leaves: Mapping[str, str]) -> NodeIndex:
         """The nodes by name and hostname. leaves: node name -> the hypernode that holds it."""
         return replace(self._node_index, leaf_of=leaves)
+
+    @cached_property
+    def pods_by_node(self) -> Mapping[str, list[Object]]:
+        """`NodeIndex.pods_by_node` of all pods."""
+        return self._node_index.pods_by_node(self.objects_of_kind("Pod"))
+
+    @cached_property
+    def terminating_pods(self) -> list[Object]:
+        """The pods that are on their way out."""
+        return list(filter(is_terminating, self.objects_of_kind("Pod")))
 
     @cached_property
     def _node_index(self) -> NodeIndex:

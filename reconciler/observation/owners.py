@@ -44,6 +44,7 @@ class _Owners:
     looked for among the jobs and was not there."""
 
     pod: Object
+    uid: str
     jobs: frozenset[str]
     former: frozenset[str]
     missed: frozenset[str]
@@ -77,10 +78,10 @@ _OWNERSHIP_FIELDS = ("uid", "name", "namespace", "ownerReferences", "labels", "a
 @dataclass(slots=True)
 class OwnershipMemory:
     """The jobs each pod belongs to, remembered while what it says of its owners and the relevant fields of the jobs are
-    unchanged: most of what changes of a pod is its status. known: by the pod's uid. identities: Ref.key -> a job, and
-    its relevant fields."""
+    unchanged: most of what changes of a pod is its status. known: by the pod's id(), which its owners keep alive.
+    identities: Ref.key -> a job, and its relevant fields."""
 
-    known: dict[str, _Owners] = field(default_factory=dict)
+    known: dict[int, _Owners] = field(default_factory=dict)
     identities: dict[str, tuple[Object, tuple[Any, ...]]] = field(default_factory=dict)
 
     def pods_by_job(
@@ -88,23 +89,22 @@ class OwnershipMemory:
     ) -> tuple[dict[str, list[Object]], set[str]]:
         """`pods_by_job`, the function, with this memory."""
         known = self._still_known(jobs)
+        by_uid = {owners.uid: owners for owners in known.values()}
         self.known = {}
         found: dict[str, list[Object]] = {key: [] for key in jobs}
         former: set[str] = set()
         for pod in pods:
-            uid = uid_of(pod)
-            owners = known.get(uid)
-            if owners is None or (owners.pod is not pod and not _says_the_same(owners.pod, pod)):
-                owners = _owners_of_pod(pod, jobs)
-            elif owners.pod is not pod:
-                owners = replace(owners, pod=pod)
-            self.known[uid] = owners
+            owners = known.get(id(pod))
+            if owners is None:
+                owners = _owners_of_changed_pod(pod, by_uid.get(uid_of(pod)), jobs)
+            self.known[id(pod)] = owners
             for key in owners.jobs:
                 found[key].append(pod)
-            former |= owners.former
+            if owners.former:
+                former |= owners.former
         return found, former
 
-    def _still_known(self, jobs: Mapping[str, Object]) -> Mapping[str, _Owners]:
+    def _still_known(self, jobs: Mapping[str, Object]) -> Mapping[int, _Owners]:
         """What still holds with these jobs: a new one changes the owners of pods that were looked for there."""
         before, self.identities = self.identities, {}
         new, is_changed = set[str](), False
@@ -121,7 +121,14 @@ class OwnershipMemory:
             return {}
         if not new:
             return self.known
-        return {uid: owners for uid, owners in self.known.items() if owners.missed.isdisjoint(new)}
+        return {at: owners for at, owners in self.known.items() if owners.missed.isdisjoint(new)}
+
+
+def _owners_of_changed_pod(pod: Object, before: _Owners | None, jobs: Mapping[str, Object]) -> _Owners:
+    """The owners of a pod. before: those of its former state."""
+    if before is None or not _says_the_same(before.pod, pod):
+        return _owners_of_pod(pod, jobs)
+    return replace(before, pod=pod)
 
 
 def _says_the_same(one: Object, other: Object) -> bool:
@@ -150,7 +157,7 @@ def _owners_of_pod(pod: Object, live_jobs: Mapping[str, Object]) -> _Owners:
         key = f"{marked[0]}/{ref_of(pod).namespace}/{marked[1]}"
         if key in jobs and key not in owners and _is_marked_pod(pod, jobs[key], jobs):
             owners.add(key)
-    return _Owners(pod, frozenset(owners), frozenset(former), frozenset(jobs.missed))
+    return _Owners(pod, uid_of(pod), frozenset(owners), frozenset(former), frozenset(jobs.missed))
 
 
 def _owners(item: Object, jobs: Mapping[str, Object], depth: int = 3) -> Iterator[Object | str]:

@@ -138,10 +138,9 @@ def _traces_of_pods(
     index, leaving = observation.node_index(snapshot.leaves), observation.restrictions.leaving_pods
     expected = _expected_pods(observation, pods_of, snapshot.gangs, index)
     are_all_open = not index.unready and not index.taints_of and not snapshot.nodes_behind
-    for pod in observation.objects_of_kind("Pod"):
+    placed = ((name, pod) for name, pods in observation.pods_by_node.items() for pod in pods)
+    for node_name, pod in placed:
         if are_all_open and uid_of(pod) in expected:
-            continue
-        if (node_name := index.node_of(pod)) is None:
             continue
         devices = annotations_of(pod).get(VGPU_ASSIGNMENT_ANNOTATION)
         if devices and node_name in snapshot.nodes_behind:

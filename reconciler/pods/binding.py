@@ -8,7 +8,7 @@ pauses. After `PodTimings.rounds` it is held with the scheduler's message and ke
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -105,14 +105,18 @@ class BindingMemory:
     bound_pods: frozenset[str] = frozenset()
     scheduler_acted_at: float = -inf
 
-    def observe(self, pods: Iterable[Object], nodes: NodeIndex, now: float) -> None:
-        """Take up which pods are bound and which wait for the scheduler."""
+    def observe(self, pods: Iterable[Object], now: float, gated: Collection[str] = ()) -> None:
+        """Take up which pods are bound and which wait for the scheduler. pods: that have nodes. gated: uids of those
+        that it may not see yet."""
         bound, waiting = set(), {}
         for pod in pods:
+            uid = uid_of(pod)
+            if uid in gated:
+                continue
             if bound_node(pod):
-                bound.add(uid_of(pod))
-            elif not has_ended(pod) and nodes.node_of(pod) is not None:
-                waiting[uid_of(pod)] = self.unbound_since.get(uid_of(pod), now)
+                bound.add(uid)
+            elif not has_ended(pod):
+                waiting[uid] = self.unbound_since.get(uid, now)
         if bound - self.bound_pods:
             self.scheduler_acted_at = now
         self.bound_pods, self.unbound_since = frozenset(bound), waiting

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from compiler.cluster_state.pods import EVICTION_SLACK
-from compiler.kubernetes import is_terminating, uid_of
+from compiler.kubernetes import uid_of
 from reconciler.cluster.objects import Object
 from reconciler.timings import PodTimings
 
@@ -37,15 +37,14 @@ class EvictionMemory:
     def record_grant(self, pod: Object) -> None:
         self.unseen.add(uid_of(pod))
 
-    def observe(self, pods: Iterable[Object], now: float) -> None:
-        """Keep what is known of pods that are there still, and what is unseen of those that do not end."""
-        pods = list(pods)
-        if not (self.refused or self.unseen or self.ending or any(map(is_terminating, pods))):
-            return
-        is_ending = {uid_of(pod): is_terminating(pod) for pod in pods}
-        self.refused = {uid: known for uid, known in self.refused.items() if uid in is_ending}
-        self.unseen = {uid for uid in self.unseen if not is_ending.get(uid, True)}
-        self.ending = {uid: self.ending.get(uid, now) for uid, ends in is_ending.items() if ends}
+    def observe(self, pods: Iterable[Object], ending: Iterable[Object], now: float) -> None:
+        """Keep what is known of pods that are there still, and what is unseen of those that do not end. ending: the
+        pods that do."""
+        self.ending = {uid: self.ending.get(uid, now) for uid in map(uid_of, ending)}
+        if self.refused or self.unseen:
+            present = set(map(uid_of, pods))
+            self.refused = {uid: known for uid, known in self.refused.items() if uid in present}
+            self.unseen &= present - self.ending.keys()
 
     def leaves_at(self, pod: Object, now: float) -> float:
         """When a pod that ends has had its grace period and some more, counted from when it was first seen to end: the

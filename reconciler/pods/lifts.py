@@ -142,10 +142,10 @@ class GateLifter:
 
     def _room(self, seen: Seen, nodes: NodeIndex) -> Room:
         """What the nodes have free by the observation, in which our own writes are."""
-        leaving, pods = seen.observation.restrictions.leaving_pods, seen.observation.objects_of_kind("Pod")
-        shared = {nodes.node_of(pod) or "" for pod in pods if uid_of(pod) in leaving} if leaving else set()
-        by_name = {name_of(node): node for node in seen.observation.objects_of_kind("Node")}
-        return Room(by_name, pods, nodes, shared_nodes=shared)
+        observation, leaving = seen.observation, seen.observation.restrictions.leaving_pods
+        shared = {nodes.node_of(pod) or "" for pod in observation.terminating_pods if uid_of(pod) in leaving}
+        by_name = {name_of(node): node for node in observation.objects_of_kind("Node")}
+        return Room(by_name, observation.pods_by_node, shared_nodes=shared)
 
     def _lost_lifts(self, this: _Round) -> dict[str, Sequence[GateLift]]:
         """Ref.key of a gang -> its lifts whose answer was lost, to be asked for again as they were. Of the other gangs

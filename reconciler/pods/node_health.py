@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from compiler.fields.timestamp import epoch_seconds
-from compiler.kubernetes import bound_node, conditions_of, name_of
+from compiler.kubernetes import conditions_of, name_of
 from reconciler.cluster.objects import Object
 from reconciler.observation.nodes import NodeIndex
 from reconciler.observation.pods import has_ended
@@ -39,11 +39,9 @@ class NodeHealth:
                 self.losses[name_of(node)] = 1, now
         self.has_begun = True
 
-    def observe(self, nodes: NodeIndex, pods: Iterable[Object], now: float) -> None:
-        """Take up what nodes are ready now, and which are gone although pods are bound to them."""
-        known = nodes.names | {""}
-        absent = (pod for pod in pods if bound_node(pod) not in known)
-        gone = {bound_node(pod) for pod in absent if not has_ended(pod)}
+    def observe(self, nodes: NodeIndex, pods: Mapping[str, list[Object]], now: float) -> None:
+        """Take up what nodes are ready now, and which are gone although pods are bound to them. pods: by node."""
+        gone = {name for name in pods.keys() - nodes.names if not all(map(has_ended, pods[name]))}
         absent_or_unready = nodes.unready | gone
         for node in sorted(absent_or_unready):
             self._note_loss(node, now)

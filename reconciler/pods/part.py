@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from compiler.cluster_state.pods import leaving_until
 from compiler.kubernetes import uid_of
@@ -37,11 +38,10 @@ class PodsPart(Part):
             nodes = observation.objects_of_kind("Node")
             evictor.node_health.begin(nodes, now, wall_now, evictor.node_timeout)
         if observation.readable_kinds >= {"Node", "Pod"}:
-            index, pods = observation.node_index({}), observation.objects_of_kind("Pod")
-            evictor.node_health.observe(index, pods, now)
-            gated = evictor.writes.own.open_lifts()  # the scheduler may not see them yet
-            evictor.binding.observe([pod for pod in pods if uid_of(pod) not in gated] if gated else pods, index, now)
-            evictor.memory.observe(pods, now)
+            pods = observation.pods_by_node
+            evictor.node_health.observe(observation.node_index({}), pods, now)
+            evictor.binding.observe(chain.from_iterable(pods.values()), now, evictor.writes.own.open_lifts())
+            evictor.memory.observe(observation.objects_of_kind("Pod"), observation.terminating_pods, now)
 
     def restrictions(
         self, observation: Observation, snapshot: Snapshot | None, held: Mapping[str, str], wall_now: float
@@ -61,7 +61,7 @@ class PodsPart(Part):
         """uid of each evicted pod of a planned gang -> until when plans count on its room. Pods of others, evicted for
         whatever reason, hold theirs until they are gone, in plans as well."""
         now, gangs = self.clock(), snapshot.gangs if snapshot else {}
-        evicted = (pod for pod in observation.objects_of_kind("Pod") if leaving_until(pod) is not None)
+        evicted = (pod for pod in observation.terminating_pods if leaving_until(pod) is not None)
         ends = ((pod, int(wall_now + self.evictor.memory.leaves_at(pod, now) - now)) for pod in evicted)
         # Whole seconds, as the compile has them.
         leaving = {uid_of(pod): (pod, until) for pod, until in ends if int(wall_now) <= until}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from itertools import filterfalse
 from typing import NamedTuple
 
 from compiler.cluster_state.nodes import allocatable_amounts
@@ -17,7 +17,6 @@ from compiler.specs import Amounts, VgpuRequest
 from compiler.volcano.shared_devices import VGPU_CORES, VGPU_MEMORY, VGPU_NUMBER, shared_devices_of
 from reconciler.changes.pods import GateLift
 from reconciler.cluster.objects import Object
-from reconciler.observation.nodes import NodeIndex
 
 _VGPU_AMOUNTS = frozenset((VGPU_NUMBER, VGPU_MEMORY, VGPU_CORES))
 
@@ -33,24 +32,15 @@ class Shortage(NamedTuple):
 
 @dataclass
 class Room:
-    """nodes: by name. pods: of the whole cluster, with our own writes; each counts until it is gone, whoever made it.
+    """nodes: by name. pods: by node, with our own writes; each counts until it is gone, whoever made it.
     shared_nodes: where evicted pods still run that plans no longer count: of their cards and NUMA cells it is not known
     which are free, so pods that are placed in single ones find no room. free: node -> what it has left in this pass."""
 
     nodes: Mapping[str, Object]
-    pods: Iterable[Object]
-    index: NodeIndex
+    pods: Mapping[str, list[Object]]
     requests: RequestCache = field(default_factory=RequestCache)
     shared_nodes: Collection[str] = ()
     free: dict[str, Counter[str]] = field(default_factory=dict)
-
-    @cached_property
-    def _pods_on(self) -> Mapping[str, list[Object]]:
-        found: dict[str, list[Object]] = {}
-        for pod in self.pods:
-            if (node := self.index.node_of(pod)) is not None and not is_finished_pod(pod):
-                found.setdefault(node, []).append(pod)
-        return found
 
     def take(self, lifts: Sequence[GateLift]) -> Shortage | None:
         """Take what these pods request of the nodes, if all of it is free; else nothing, and say what is missing."""
@@ -102,7 +92,7 @@ class Room:
             raise StateError(f"node {node} does not say what it has")
         free = Counter(allocatable_amounts(self.nodes[node]))
         free.update({name: sum(card[name] for card in cards) - free[name] for name in _VGPU_AMOUNTS if cards})
-        for pod in self._pods_on.get(node, ()):
+        for pod in filterfalse(is_finished_pod, self.pods.get(node, ())):
             free.subtract(self._amounts_of(pod, node))
         return free
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from compiler.kubernetes import uid_of
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.observation import owners
 from reconciler.observation.owners import OwnershipMemory, _owners_of_pod, pods_by_job
@@ -107,7 +106,7 @@ def test_a_new_job_leaves_what_is_known_of_pods_that_were_not_looked_for_there()
     memory.pods_by_job(pods, by_key(JOB))
     known = dict(memory.known)
     memory.pods_by_job(pods, by_key(JOB, second))
-    assert [memory.known[uid_of(pod)] is known[uid_of(pod)] for pod in pods] == [True, False]
+    assert [memory.known[id(pod)] is known[id(pod)] for pod in pods] == [True, False]
 
 
 def test_of_a_pod_whose_status_changes_the_owners_stay_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def test_a_node_is_to_blame_only_where_the_scheduler_says_so(message: str, is_ab
 def test_of_a_gang_only_the_pods_that_the_scheduler_refuses_are_to_blame() -> None:
     memory = BindingMemory()
     gang = [pod("a", PORTS), pod("b", "can possibly be assigned to n1", reason="Schedulable"), pod("c", bound=True)]
-    memory.observe(gang, NODES, 0)
+    memory.observe(gang, 0)
     assert memory.overdue_pods(gang, NODES, 119, 120) == []
     assert [(each.pod["metadata"]["name"], each.node) for each in memory.overdue_pods(gang, NODES, 120, 120)] == [
         ("a", "n1")
@@ -54,10 +54,10 @@ def test_of_a_gang_only_the_pods_that_the_scheduler_refuses_are_to_blame() -> No
 
 def test_a_scheduler_that_is_silent_about_all_is_no_fault_of_the_gang() -> None:
     memory, gang = BindingMemory(), [pod("a"), pod("b", "gated", reason="SchedulingGated")]
-    memory.observe(gang, NODES, 0)
-    memory.observe(gang, NODES, 120)
+    memory.observe(gang, 0)
+    memory.observe(gang, 120)
     assert memory.overdue_pods(gang, NODES, 120, 120) == []
-    memory.observe([*gang, pod("other", bound=True)], NODES, 121)
+    memory.observe([*gang, pod("other", bound=True)], 121)
     assert [each.message for each in memory.overdue_pods(gang, NODES, 121, 120)] == [SILENCE, SILENCE]
 
 

@@ -15,7 +15,7 @@ def node(name: str, ready: bool) -> Object:
 def seen(health: NodeHealth, now: float, lost: str = "", pods: tuple[Object, ...] = ()) -> NodeHealth:
     """Four nodes, of which these are not ready."""
     nodes = NodeIndex.from_nodes([node(name, name not in lost) for name in "abcd"], {})
-    health.observe(nodes, pods, now)
+    health.observe(nodes, nodes.pods_by_node(pods), now)
     return health
 
 

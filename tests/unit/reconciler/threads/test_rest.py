@@ -26,8 +26,8 @@ def test_a_few_passes_need_no_rest_and_many_rest_as_long_as_they_would_have() ->
 
 def test_what_a_pass_has_waited_for_is_rest() -> None:
     rest = LoopRest()
-    for now in range(100, 160):
-        assert rest.rested_at(now, now + 0.6, 0.1, False) < now
+    for now in range(100, 220, 2):
+        assert rest.rested_at(now, now + 1.2, 0.1, False) < now
 
 
 def test_while_new_jobs_are_left_to_later_passes_each_pass_is_rested_from() -> None:

@@ -131,6 +131,9 @@ KUBEFLOW_INDEX_LABEL = "training.kubeflow.org/replica-index"
 JOB_SET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 JOB_SET_JOB_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
 LEADER_WORKER_SET_LABEL = "leaderworkerset.sigs.k8s.io/name"
+LEADER_WORKER_GROUP_LABEL = "leaderworkerset.sigs.k8s.io/group-key"
+JOB_SET_UNIT_LABEL = "jobset.sigs.k8s.io/job-key"
+JOB_SET_TOPOLOGY_ANNOTATION = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 LEADER_WORKER_TOPOLOGY_ANNOTATION = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 """On the set: workers are made once the leader is on a node, in the domain of which they have to be."""
 ARGO_WORKFLOW_LABEL = "workflows.argoproj.io/workflow"
@@ -190,8 +193,8 @@ METAX_ATOMIC_GROUP_SIZE_ANNOTATION = f"{METAX_PREFIX}atomic-gpu-group-size"
 
 ROLE_KEYS = (ROLE_MARK, TASK_LABEL, KUBEFLOW_ROLE_LABEL)
 """Labels or annotations that name a pod's role, the surest first."""
-LWS_GROUP_LABEL = "leaderworkerset.sigs.k8s.io/group-index"
-"""On a pod of a LeaderWorkerSet: the number of its group."""
+GROUP_INDEX_LABELS = ("leaderworkerset.sigs.k8s.io/group-index", "jobset.sigs.k8s.io/job-index")
+"""Labels that number the group of a LeaderWorkerSet, or the child Job of a JobSet, that a pod is of."""
 INDEX_LABELS = (TASK_INDEX_LABEL, KUBEFLOW_INDEX_LABEL, BATCH_INDEX_LABEL)
 """Labels or annotations that number a pod within its role."""
 KUEUE_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"

@@ -14,6 +14,7 @@ from compiler.fields.quantity import exact_amount
 from compiler.last_result import LastResult
 from compiler.specs import TOLERATE_ALL, Amounts, GangSpec, NodeSpec, PodSpec, RoleSpec
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement, returned_node, untolerated_taints
+from compiler.specs.exclusive_topology import ExclusiveDomains, fits_no_domain, is_planned
 from compiler.specs.hypernode_tree import tier_of
 from compiler.specs.quotas import has_scopes, limited_amounts
 from compiler.syntax.documents import Document, FieldPath
@@ -157,6 +158,8 @@ def selectors_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
         pod = role.pod
         if (not pod.node_selector and pod.node_affinity is None) or nodes.matching(_labels_only(pod)):
             continue
+        if any(role.name in units.roles for units in gang.exclusive):
+            continue  # GP308 says so
         document, path = gang.pod_spec_of(role)
         for key, value in pod.node_selector.items():
             values = {node.labels[key] for node in nodes.facts.nodes if key in node.labels}
@@ -181,6 +184,25 @@ def selectors_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
 
 def _labels_only(pod: PodSpec) -> NodeRequirement:
     return frozenset(pod.node_selector.items()), pod.node_affinity, TOLERATE_ALL, "", "", None
+
+
+@check("GP308", "exclusive topology", "warning")
+def exclusive_topologies(check_input: CheckInput) -> Iterator[Finding]:
+    """JobSet and LeaderWorkerSet put all pods of a child Job, or of a group, into one domain of the label that the
+    annotation exclusive-topology names, and no others. Where no domain, even empty, holds one, it never starts. Where
+    the domains are not those of a tier of HyperNodes, only jobs of one unit, or of units of one pod, are planned by the
+    rule: others are not bound. Mend: allow larger domains, or declare the domains as a tier."""
+    domains = ExclusiveDomains(check_input.specs.nodes, check_input.specs.hypernodes)
+    for gang in (*check_input.specs.gangs, *check_input.unbound_gangs):
+        for units in gang.exclusive:
+            if fits_no_domain(gang, units, domains):
+                roles = [role for role in gang.roles if role.name in units.roles]
+                most = domains.most_pods(units.key, roles)
+                message = f"{units.size} pods must share one domain of {units.key}, and the largest holds {most}"
+                yield Finding(gang.document, units.path, message, "name a label of larger domains, or add nodes")
+            elif not is_planned(gang, units, domains):
+                message = f"no tier has the domains of {units.key}, so that the job is not bound: its room is kept"
+                yield Finding(gang.document, units.path, message, "declare the domains as HyperNodes of one tier")
 
 
 @check("GP394", "taint that the pods do not tolerate", "warning", folds=True)

@@ -9,29 +9,44 @@ from typing import Any
 from compiler.kinds.common.annotated import with_annotated_queue
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
 from compiler.kinds.common.paths import value_at
-from compiler.kubernetes import JOB_SET_JOB_LABEL, JOB_SET_LABEL
-from compiler.specs import GangSpec, RoleSpec
-from compiler.syntax.documents import Document
+from compiler.kubernetes import JOB_SET_JOB_LABEL, JOB_SET_LABEL, JOB_SET_TOPOLOGY_ANNOTATION, JOB_SET_UNIT_LABEL
+from compiler.specs import ExclusiveUnits, GangSpec, RoleSpec
+from compiler.syntax.documents import Document, FieldPath
 
 _JOBS = "spec.replicatedJobs[]"
 
 
 def _labels(document: Document, role: str) -> Mapping[str, str]:
-    return {JOB_SET_LABEL: document.name, JOB_SET_JOB_LABEL: role}
+    return {JOB_SET_LABEL: document.name, JOB_SET_JOB_LABEL: role, JOB_SET_UNIT_LABEL: f"{document.name}-{role}"}
 
 
 def _amend(gang: GangSpec) -> GangSpec:
-    """Roles never have more pods than completions; those that start after others are not waited for."""
+    """Roles never have more pods than completions; pods that are made after others are not waited for: of a later
+    step, and with an exclusive topology, where followers come once their leader has a node."""
     spec = gang.document.data["spec"]
     in_order = value_at(spec, ("startupPolicy", "startupPolicyOrder")) == "InOrder"
-    roles, late = [], []
-    for number, role in enumerate(gang.roles):  # fewer than there are replicated Jobs where one of these is broken
-        job = gang.document.value_at(*role.template_path[:3])
-        if (in_order and number) or job.get("dependsOn"):
+    roles, late, exclusive = [], list[str](), list[ExclusiveUnits]()
+    for number, written in enumerate(gang.roles):  # fewer than there are replicated Jobs where one of these is broken
+        job = gang.document.value_at(*written.template_path[:3])
+        role = _within_completions(written, value_at(job, ("template", "spec")) or {})
+        units = _exclusive_units(gang.document, role)
+        if (in_order and number) or job.get("dependsOn") or units is not None:
             late.append(role.name)
-        roles.append(_within_completions(role, value_at(job, ("template", "spec")) or {}))
+        exclusive += [units] if units is not None else []
+        roles.append(role)
     minimum = sum(role.replicas for role in roles)
-    return with_annotated_queue(replace(gang, roles=tuple(roles), minimum=minimum, dependent_roles=tuple(late)))
+    gang = replace(gang, roles=tuple(roles), minimum=minimum, dependent_roles=tuple(late), exclusive=tuple(exclusive))
+    return with_annotated_queue(gang)
+
+
+def _exclusive_units(document: Document, role: RoleSpec) -> ExclusiveUnits | None:
+    """What the annotation of the replicated Job, else of the JobSet, asks of each child Job."""
+    of_job: FieldPath = (*role.template_path[:3], "template")
+    for path in (of_job, FieldPath()):
+        at = (*path, "metadata", "annotations", JOB_SET_TOPOLOGY_ANNOTATION)
+        if isinstance(key := value_at(document.data, at), str) and key:
+            return ExclusiveUnits(key, (role.name,), role.unit, JOB_SET_LABEL, JOB_SET_UNIT_LABEL, at)
+    return None
 
 
 def _within_completions(role: RoleSpec, job: Mapping[str, Any]) -> RoleSpec:
@@ -41,7 +56,7 @@ def _within_completions(role: RoleSpec, job: Mapping[str, Any]) -> RoleSpec:
     if completions >= parallelism:
         return replace(role, later_pods=completions - parallelism)
     pods = role.replicas // parallelism * completions
-    return replace(role, replicas=pods, minimum=pods)
+    return replace(role, replicas=pods, minimum=pods, unit=completions)
 
 
 TABLE = JobKind(

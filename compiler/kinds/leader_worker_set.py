@@ -13,15 +13,15 @@ from compiler.kinds.common.annotated import is_gang, with_annotated_queue
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.common.paths import value_at
-from compiler.kubernetes import LEADER_WORKER_SET_LABEL, LEADER_WORKER_TOPOLOGY_ANNOTATION
-from compiler.specs import GangSpec, RoleSpec
+from compiler.kubernetes import LEADER_WORKER_GROUP_LABEL, LEADER_WORKER_SET_LABEL, LEADER_WORKER_TOPOLOGY_ANNOTATION
+from compiler.specs import ExclusiveUnits, GangSpec, RoleSpec
 from compiler.syntax.documents import Document
 
 _GROUP = "spec.leaderWorkerTemplate"
 
 
 def _labels(document: Document, role: str) -> Mapping[str, str]:
-    return {LEADER_WORKER_SET_LABEL: document.name}
+    return {LEADER_WORKER_SET_LABEL: document.name, LEADER_WORKER_GROUP_LABEL: document.name}
 
 
 def _amend(gang: GangSpec) -> GangSpec:
@@ -46,6 +46,11 @@ def _amend(gang: GangSpec) -> GangSpec:
     late = ("worker",) if is_late else ()
     minimum = sum(role.minimum for role in roles)
     gang = replace(gang, roles=roles, minimum=minimum, dependent_roles=late, grows_in_units=not comes_together)
+    path = ("metadata", "annotations", LEADER_WORKER_TOPOLOGY_ANNOTATION)
+    if isinstance(key := annotation_value(gang.document, LEADER_WORKER_TOPOLOGY_ANNOTATION), str) and key:
+        names = tuple(role.name for role in roles)
+        units = ExclusiveUnits(key, names, size, LEADER_WORKER_SET_LABEL, LEADER_WORKER_GROUP_LABEL, path)
+        gang = replace(gang, exclusive=(units,))
     return with_annotated_queue(gang)
 
 

@@ -12,14 +12,20 @@ from typing import Generic, TypeVar
 from compiler.cluster_state.pods import ForeignPod
 from compiler.fields.label_selector import LabelExpression, selector_matches
 from compiler.kubernetes import HOSTNAME_LABEL
-from compiler.specs import TOLERATE_ALL, GangSpec, NodeSpec, PodRuleSpec, PodSpec, RoleSpec, SchedulerSpec
+from compiler.specs import (
+    TOLERATE_ALL,
+    UNREACHABLE_MIN_DOMAINS,
+    GangSpec,
+    NodeSpec,
+    PodRuleSpec,
+    PodSpec,
+    RoleSpec,
+    SchedulerSpec,
+)
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement
 from solver.problem import Gang, PodRule, RuleKind
 
 Item = TypeVar("Item")
-
-UNREACHABLE_MIN_DOMAINS = 2**31
-"""More domains than any cluster has: then the skew is counted from zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +285,8 @@ def rule_text(rule: ResolvedRule) -> str:
     """The rule in a user's words."""
     if rule.rule_kind == "spread":
         if rule.min_domains == UNREACHABLE_MIN_DOMAINS:
+            if rule.topology_key != HOSTNAME_LABEL:
+                return f"at most {rule.max_skew} in one domain of {rule.topology_key}"
             return f"minDomains leaves at most {rule.max_skew} on one node"
         return f"topology spread by {rule.topology_key}, maxSkew {rule.max_skew}" + (
             f", minDomains {rule.min_domains}" if rule.min_domains > 1 else ""

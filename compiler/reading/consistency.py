@@ -37,6 +37,7 @@ from compiler.specs.drafts import (
     PodGroupDraft,
     PrivilegedContainers,
 )
+from compiler.specs.exclusive_topology import ExclusiveDomains, with_exclusive_topology
 from compiler.specs.hypernode_tree import resolve_hypernodes
 from compiler.specs.job_flows import job_flow_gangs
 from compiler.specs.pod_groups import pod_group_gangs, with_named_groups
@@ -89,8 +90,9 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
     hypernodes, tree_problems = resolve_hypernodes(
         collector.specs_of(HyperNodeDraft), collector.specs_of(HyperNodeSpec), nodes
     )
+    domains = ExclusiveDomains(nodes, hypernodes)
     pods, of_namespaces = collector.specs_of(PodDraft), _queues_of_namespaces(collector.documents)
-    bound, unbound = bound_and_unbound(collector.specs_of(GangSpec))
+    bound, unbound = bound_and_unbound(with_exclusive_topology(gang, domains) for gang in collector.specs_of(GangSpec))
     ranges = limit_ranges(collector.documents)
     drafts = collector.specs_of(PodGroupDraft)
     gangs = [

@@ -75,6 +75,10 @@ class PodSelector:
     mismatch_label_keys: tuple[str, ...] = ()
 
 
+UNREACHABLE_MIN_DOMAINS = 2**31
+"""More domains than there can be: then at most max_skew pods of a spread rule are in one."""
+
+
 @dataclass(frozen=True, slots=True)
 class PodRuleSpec:
     """A required rule about other pods, in the domains that the values of node label `topology_key` form.
@@ -201,6 +205,19 @@ class SubgroupSpec:
     min_ready_subgroups: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ExclusiveUnits:
+    """Units of `size` pods of the named roles, each alone in one domain of node label `key`, as an annotation at `path`
+    asks (`compiler.specs.exclusive_topology`). job_label, unit_label: of the pods, the job's name and the unit's."""
+
+    key: str
+    roles: tuple[str, ...]
+    size: int
+    job_label: str
+    unit_label: str
+    path: tuple[str | int, ...]
+
+
 JobKey = tuple[str, str, str]
 """(namespace, name, kind) of a job."""
 
@@ -251,7 +268,8 @@ class GangSpec:
     writes_scheduler: binding names Volcano in pod templates that name no scheduler. written_pods: role -> pods, of a
     job whose controller may run more than that (a rolling update, an autoscaler); those that are there are planned.
     succeeded_pods: role -> pods that have ended well and do not come back; they are not among the role's `replicas`.
-    grows_in_units: above its minimum it starts a unit of all its roles at a time.
+    grows_in_units: above its minimum it starts a unit of all its roles at a time. exclusive: its units that share a
+    domain with no others.
     """
 
     document: Document
@@ -278,6 +296,7 @@ class GangSpec:
     written_pods: Mapping[str, int] = field(default_factory=dict)
     succeeded_pods: Mapping[str, int] = field(default_factory=dict)
     grows_in_units: bool = False
+    exclusive: tuple[ExclusiveUnits, ...] = ()
 
     @property
     def namespace(self) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from compiler.kubernetes import (
+    GROUP_INDEX_LABELS,
     INDEX_LABELS,
-    LWS_GROUP_LABEL,
     ROLE_KEYS,
     annotations_of,
     is_finished_pod,
@@ -35,8 +35,8 @@ def role_of(pod: Object, gang: PlannedGang) -> str | None:
 
 def index_of(pod: Object) -> tuple[int, int, str]:
     """The number of the pod's group, if it has one, and its number within its role; then its name."""
-    group = str(labels_of(pod).get(LWS_GROUP_LABEL, ""))
-    return (int(group) if group.isdigit() else 0, *_number_in_role(pod))
+    groups = (str(labels_of(pod).get(key, "")) for key in GROUP_INDEX_LABELS)
+    return (next((int(group) for group in groups if group.isdigit()), 0), *_number_in_role(pod))
 
 
 def _number_in_role(pod: Object) -> tuple[int, str]:

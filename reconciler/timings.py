@@ -10,18 +10,14 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Of a request: to connect, for the next byte, and for the whole of it."""
-
+class Limits:  # of a request: to connect, for the next byte, and for the whole of it
     connect: float
     read: float
     total: float
 
 
 @dataclass(frozen=True, slots=True)
-class ClientTimings:
-    """Of requests to the API server."""
-
+class ClientTimings:  # of requests to the API server
     request: Limits = Limits(5.0, 34.0, 40.0)  # an admission webhook may take 30 s; then the server names it
     brief: Limits = Limits(4.0, 4.0, 4.0)  # of a read that the loop waits for and can do without
     page: Limits = Limits(5.0, 30.0, 60.0)  # of a list
@@ -68,17 +64,13 @@ class WatchTimings:
 
 
 @dataclass(frozen=True, slots=True)
-class LookUpTimings:
-    """Of objects that a phase of a pass asks for by name."""
-
+class LookUpTimings:  # of objects that a phase of a pass asks for by name
     most: int = 100  # objects
     limit: float = 4.0  # for one phase; a read without an answer takes as long and is not repeated for a while
 
 
 @dataclass(frozen=True, slots=True)
-class RateTimings:
-    """Of how fast one client writes."""
-
+class RateTimings:  # of how fast one client writes
     per_second: float = 400.0  # writes, in the long run
     burst: float = 400.0  # writes at once, after a rest
     longest_wait: float = 1.0  # of a writer for its turn
@@ -87,9 +79,7 @@ class RateTimings:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteTimings:
-    """Of the threads that write for the loop."""
-
+class WriteTimings:  # of the threads that write for the loop
     writers: int = 12  # writes at a time, without those that are left
     patience: float = 2.0  # of the loop, for a write
     short_patience: float = 0.5  # while others of its kind are left
@@ -123,9 +113,7 @@ class PlanningTimings:
 
 
 @dataclass(frozen=True, slots=True)
-class SchedulerTimings:
-    """Of Volcano."""
-
+class SchedulerTimings:  # of Volcano
     stalled: float = 90.0  # of a component that owes something: longer than a watch may be silent
     look: float = 5.0  # between two looks for that: each goes over all jobs and pods
     probe: float = 5.0  # between two looks at the metrics, and for one request
@@ -195,9 +183,7 @@ class OwnershipTimings:
 
 
 @dataclass(frozen=True, slots=True)
-class DryRunTimings:
-    """Of the questions whether the API server would take an object."""
-
+class DryRunTimings:  # of the questions whether the API server would take an object
     askers: int = 12  # questions at a time
     attempts: int = 3  # at a question without an answer
     patience: float = 30.0  # then no question of this kind is repeated: a webhook that hangs is asked about all
@@ -219,18 +205,14 @@ class CompileTimings:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanCopyTimings:
-    """Of the copy of the plan that is kept in the cluster."""
-
+class PlanCopyTimings:  # of the copy of the plan that is kept in the cluster
     interval: float = 300.0  # between two copies of the same commit's plans
     failure_pause: float = 30.0
     heartbeat_limit: float = 300.0  # for one request, and for packing
 
 
 @dataclass(frozen=True, slots=True)
-class RunTimings:
-    """Of jobs that Volcano's job controller has lost, and of names that it has not cleaned up."""
-
+class RunTimings:  # of jobs that Volcano's job controller has lost, and of names that it has not cleaned up
     lost: float = 60.0  # of a job untouched while the controller serves later ones: twice as long after each time
     cohort: float = 60.0  # within which jobs come together; the controller serves them in no order
     per_waiting_job: float = 1.0  # more for each other job that waits: a busy controller serves two a second
@@ -250,9 +232,7 @@ class InventoryTimings:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportTimings:
-    """Of the status and of Events."""
-
+class ReportTimings:  # of the status and of Events
     status_interval: float = 1.0  # between writes, while only gangs and held objects change
     many_gangs_interval: float = 5.0  # the same for gangs in ConfigMaps of their own
     slow_write: float = 2.0  # of a failed attempt: `slow_factor` times as long nothing is written
@@ -269,9 +249,7 @@ class ReportTimings:
 
 
 @dataclass(frozen=True, slots=True)
-class RestTimings:
-    """Of the loop between two passes. What a pass has waited for the API server is rest."""
-
+class RestTimings:  # of the loop between two passes. What a pass has waited for the API server is rest
     factor: float = 20.0  # times what a pass has computed, up to the next: others need the cores
     longest: float = 1.0
     credit: float = 3.4  # of rest that may be put off: the few passes of a commit follow one another

@@ -29,10 +29,10 @@ from reconciler.cluster.objects import Object, Ref, ref_of
 
 ChangeAction = Literal["create", "update", "in-place", "replace", "held", "forbidden", "prune", "release"]
 
-_QUANTITY_FIELDS = re.compile(
+# Fields whose values are quantities, directly or one level below (guarantee.resource).
+_QUANTITIES = re.compile(
     "capability|deserved|guarantee|requests|limits|hard|capacity|allocatable|minResources|overhead"
 )
-"""Fields whose values are quantities, directly or one level below (guarantee.resource)."""
 _IN_PLACE_FIELDS: Mapping[str, re.Pattern[str]] = {
     "Job.batch.volcano.sh": re.compile(
         r"metadata\..*|spec\.(minAvailable|priorityClassName|tasks\[\d+\]\.(replicas|minAvailable))"
@@ -42,13 +42,9 @@ _IN_PLACE_FIELDS: Mapping[str, re.Pattern[str]] = {
         r"|spec\.(parallelism|suspend|activeDeadlineSeconds|ttlSecondsAfterFinished|backoffLimit|podReplacementPolicy)"
     ),
 }
-_KUBEFLOW_FIELDS = re.compile(
-    r"metadata\..*|spec\.(runPolicy|elasticPolicy)(\..*)?|spec\.\w+ReplicaSpecs\.\w+\.replicas"
-)
-_TEXT_MAPS = frozenset(("labels", "annotations", "matchLabels", "nodeSelector", "data"))
-"""Of which an empty text is a value."""
-_ADDED_TOLERATIONS = frozenset((NOT_READY_TAINT, UNREACHABLE_TAINT))
-"""Keys that the API server adds to the tolerations of a pod."""
+_KUBEFLOW_FIELDS = re.compile(r"metadata\..*|spec\.((runPolicy|elasticPolicy)(\..*)?|\w+ReplicaSpecs\.\w+\.replicas)")
+_TEXT_MAPS = frozenset(("labels", "annotations", "matchLabels", "nodeSelector", "data"))  # an empty text is a value
+_ADDED_TOLERATIONS = frozenset((NOT_READY_TAINT, UNREACHABLE_TAINT))  # by the API server, to each pod
 _BINDING_FIELDS = (("spec", "schedulingGates"), ("spec", "nodeSelector"), ("spec", "schedulerName"))
 _PASSED_THROUGH_FIELDS = re.compile(r"metadata\..*|spec\.suspend|spec\.runPolicy(\..*)?")
 """Fields of a live job that may change, and of one of a kind that only passes through. Volcano's admission
@@ -149,7 +145,7 @@ def _is_same_value(desired: Any, live: Any, path: FieldPath) -> bool:
         return isinstance(desired, bool) == isinstance(live, bool)
     if live is None and path[:1] == ("spec",) and _TEXT_MAPS.isdisjoint(path):  # the API server leaves such values out
         return not desired and not isinstance(desired, dict)
-    if not any(_QUANTITY_FIELDS.fullmatch(str(name)) for name in path[-3:-1]):
+    if not any(re.fullmatch(_QUANTITIES, str(name)) for name in path[-3:-1]):
         return False
     try:
         return parse_quantity(desired) == parse_quantity(live)

@@ -7,7 +7,6 @@ import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from compiler.cluster_state.pods import RequestCache, asked_by_pod
 from compiler.kubernetes import conditions_of, is_planned_job, labels_of, name_of, status_of, uid_of
@@ -128,13 +127,9 @@ def _pods_as_planned(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex
     return found
 
 
-def _node_attributes(node: Object) -> list[Any]:
-    """What decides whether pods may go to a node; heartbeats are left out."""
+def _node_digest(node: Object) -> str:
+    """Of what decides whether pods may go to a node; heartbeats are left out."""
     spec = node.get("spec") or {}
     ready = [row.get("status") for row in conditions_of(node) if row.get("type") == "Ready"]
     schedulable = [spec.get("taints"), spec.get("unschedulable"), status_of(node).get("allocatable")]
-    return [uid_of(node), labels_of(node), *schedulable, ready]
-
-
-def _node_digest(node: Object) -> str:
-    return json_digest(_node_attributes(node))
+    return json_digest([uid_of(node), labels_of(node), *schedulable, ready])

@@ -33,11 +33,6 @@ class OwnWrite:
     def is_deletion(self) -> bool:
         return self.item is None and self.lift is None
 
-    @property
-    def lost_lift(self) -> GateLift | None:
-        """The lift whose answer was lost, None for any other write."""
-        return self.lift if self.is_lost else None
-
     def is_shown_by(self, shown: Object | None, reached: int) -> bool:
         """Whether a watch that has reached this version, and shows this object, knows of the write."""
         if self.item is not None:

@@ -261,7 +261,8 @@ class PlanningPart(Part):
             self._offer(running, result)
         else:
             kind = "rejected"
-            delay = _retry_delay(result, self.given.timings.plan_retry)
+            codes = {diagnostic["code"] for diagnostic in result.diagnostics if diagnostic["severity"] == "error"}
+            delay = self.given.timings.plan_retry if codes <= PLAN_CODES else inf
             found = Rejection(result, seen.now, seen.now + delay, self._basis(running))
             self.rejections[running.commit] = found
             reason = found.first_error["message"] if found.first_error else "no plan"
@@ -397,12 +398,6 @@ class PlanningPart(Part):
             closed_nodes=[(job, sorted(nodes)) for job, nodes in _by_job(restrictions.closed_nodes)],
             former_places=list(_by_job(self.snapshot.placed_pods)) if self.snapshot else [],
         )
-
-
-def _retry_delay(snapshot: Snapshot, plan_retry: float) -> float:
-    """Seconds until a rejected commit may be tried again although nothing changed."""
-    codes = {diagnostic["code"] for diagnostic in snapshot.diagnostics if diagnostic["severity"] == "error"}
-    return plan_retry if codes <= PLAN_CODES else inf
 
 
 def _by_job(by_key: Mapping[str, Value]) -> Iterator[tuple[JobKey, Value]]:

@@ -58,14 +58,14 @@ class Verdict:
     @property
     def refusal_message(self) -> str:
         """Why the head is held as a whole; empty where the API server does not refuse it."""
-        return self._rejection_message(self.rejection) if self.rejection and self.rejection.refusals else ""
+        return self._message(self.rejection) if self.rejection and self.rejection.refusals else ""
 
     @property
     def diagnostics(self) -> tuple[Mapping[str, Any], ...]:
         """Of the head, or of the plan in force."""
         if self.rejection is not None and not self.rejection.breakdown:
             return self.rejection.snapshot.diagnostics
-        return self._snapshot.diagnostics if self._snapshot else ()
+        return self.target.snapshot.diagnostics if self.target.snapshot else ()
 
     def conditions(self) -> Iterator[Condition]:
         problem, refused, rewritten = self.head.problem, self.refusal_message, self.target.rewrite_message
@@ -83,21 +83,17 @@ class Verdict:
         if self.unanswered:
             yield ObjectEvent(status, "CommitUnanswered", self.unanswered, True)
         if self.rejection is not None:
-            reason, message = self._reason(self.rejection), self._rejection_message(self.rejection)
-            yield ObjectEvent(status, reason, message, True)
-
-    @property
-    def _snapshot(self) -> Snapshot | None:
-        return self.target.snapshot
+            yield ObjectEvent(status, self._reason(self.rejection), self._message(self.rejection), True)
 
     def _compiled(self, rejection: Rejection | None) -> Condition:
+        in_force = self.target.snapshot
         if rejection is None:
-            return Condition("Compiled", self._snapshot is not None, "Compiled" if self._snapshot else "NoPlan")
-        reason = self._reason(rejection)
-        if reason in ("PlanRefused", "CompileFailed"):
-            return Condition("Compiled", False, reason, self._rejection_message(rejection))
-        in_force = self._snapshot.commit if self._snapshot else "nothing"
-        message = f"commit {self.head.commit} does not compile; {in_force} is in force"
+            return Condition("Compiled", in_force is not None, "Compiled" if in_force else "NoPlan")
+        reason, message = self._reason(rejection), self._message(rejection)
+        if reason == "CommitRejected":
+            message = (
+                f"commit {self.head.commit} does not compile; {in_force.commit if in_force else 'nothing'} is in force"
+            )
         return Condition("Compiled", False, reason, message)
 
     def _reason(self, rejection: Rejection) -> str:
@@ -106,22 +102,19 @@ class Verdict:
             return "CommitRefused"
         if rejection.breakdown:
             return "CompileFailed"
-        is_in_force = self._snapshot is not None and self._snapshot.commit == rejection.snapshot.commit
-        return "PlanRefused" if is_in_force else "CommitRejected"
+        in_force = self.target.snapshot.commit if self.target.snapshot else None
+        return "PlanRefused" if in_force == rejection.snapshot.commit else "CommitRejected"
 
-    def _rejection_message(self, rejection: Rejection) -> str:
-        commit = self.head.commit
-        if rejection.breakdown:
+    def _message(self, rejection: Rejection) -> str:
+        commit, reason, detail = self.head.commit, self._reason(rejection), "no plan"
+        if reason == "CompileFailed":
             return _breakdown_message(commit, rejection)
-        detail = "no plan"
         if error := rejection.first_error:
             position = f"{error['file']}:{error['line']}:" if error["file"] else ""
             detail = " ".join(filter(None, (position, error["code"], error["message"])))
-        if self._reason(rejection) == "PlanRefused":
-            return (
-                f"no new plan for commit {commit}, so the last plan stays in force and nothing else is changed: "
-                f"{detail}"
-            )
+        if reason == "PlanRefused":
+            stays = "so the last plan stays in force and nothing else is changed"
+            return f"no new plan for commit {commit}, {stays}: {detail}"
         if rejection.refusals:
             return f"commit {commit} is held as a whole, {len(rejection.refusals)} of its objects are refused: {detail}"
         return f"commit {commit} does not compile and changes nothing: {detail}"

@@ -156,7 +156,7 @@ class GateLifter:
             writes = [open_lifts[uid_of(pod)] for pod in pods if uid_of(pod) in open_lifts]
             if not writes or key in self.memory.troubles:
                 continue
-            lost = list(filter(None, (write.lost_lift for write in writes)))
+            lost = list(filter(None, (write.lift for write in writes if write.is_lost)))
             if obstacle := next(filter(None, (self._resend_obstacle(this, lift) for lift in lost)), ""):
                 self.memory.note_trouble(key, obstacle)
             elif lost and self._may_resend(this, key):
@@ -209,19 +209,16 @@ class GateLifter:
         for gang, of_gang in by_gang.items():
             if any(each.outcome in ("done", "retry") for each in of_gang):
                 self.memory.confirm_start(gang)
-            self._note_troubles(gang, [each for each in of_gang if each.outcome != "done"])
+            if troubles := [each for each in of_gang if each.outcome != "done"]:
+                answered = [each for each in troubles if each.outcome not in UNANSWERED]
+                told = (answered or troubles)[0].message
+                self.memory.note_trouble(gang, told, is_prompt=not answered)
+                log.info("a gate was not lifted", extra={"gang": gang, "reason": told})
             effects += _placed(seen, gang, [each.lift.node for each in of_gang if each.outcome == "done"])
         for gang in self.memory.take_failed_starts(self.writes.threads.is_open):
             if gang in seen.inventory.entries:
                 seen.inventory.unmark_started(gang)
         return effects
-
-    def _note_troubles(self, gang: str, troubles: Sequence[GateResult]) -> None:
-        if troubles:
-            answered = [each for each in troubles if each.outcome not in UNANSWERED]
-            told = (answered or troubles)[0].message
-            self.memory.note_trouble(gang, told, is_prompt=not answered)
-            log.info("a gate was not lifted", extra={"gang": gang, "reason": told})
 
 
 def _placed(seen: Seen, gang: str, nodes: Sequence[str]) -> Effects:

@@ -88,15 +88,12 @@ class CompileProcess:
     def tell_state(self, request: CompileRequest) -> None:
         """Let the worker know the state of this request before it is asked to compile. It must know the files already:
         only a child reads new ones. A compile that is begun meanwhile waits for that."""
-        if self.is_busy or self._is_telling or self._worker is None or self._held.files != request.files:
+        is_telling = self._telling is not None and self._telling.is_alive()
+        if self.is_busy or is_telling or self._worker is None or self._held.files != request.files:
             return
         thread = threading.Thread(target=self._tell, args=(request,), name="compile-state", daemon=True)
         thread.start()
         self._telling = thread
-
-    @property
-    def _is_telling(self) -> bool:
-        return self._telling is not None and self._telling.is_alive()
 
     def take_result(self) -> Snapshot | CompileBreakdown | None:
         """The result, once; None while there is none."""
@@ -109,7 +106,14 @@ class CompileProcess:
     def warm_up(self) -> None:
         """Start the worker, so that the first compile need not wait until it has loaded its modules."""
         if self._worker is None:
-            self._worker = _start_worker()
+            self._worker = subprocess.Popen(
+                [sys.executable, "-m", "reconciler.planning.compile.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+                env={**child_environment(), "PYTHONHASHSEED": "0"},
+            )
 
     def _tell(self, request: CompileRequest) -> None:
         """Where this fails, the next compile is told all that changed."""
@@ -238,17 +242,6 @@ def _end_text(status: int) -> str:
         return f"with {status}"
     name = next((each.name for each in signal.Signals if each == -status), str(-status))
     return f"by {name}" + (" (out of memory?)" if status == -signal.SIGKILL else "")
-
-
-def _start_worker() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "reconciler.planning.compile.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        bufsize=0,
-        start_new_session=True,
-        env={**child_environment(), "PYTHONHASHSEED": "0"},
-    )
 
 
 def _receive(worker: subprocess.Popen[bytes], deadline: float) -> int:

@@ -8,13 +8,12 @@ value.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from compiler.emit.live_changes import FieldDifference, differences_of_owned, run_change
 from compiler.emit.manifest import Manifest
-from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.kubernetes import (
     DIGEST_ANNOTATION,
     NOT_READY_TAINT,
@@ -24,44 +23,14 @@ from compiler.kubernetes import (
     is_terminating,
 )
 from compiler.run_kinds import RUN_KINDS, end_of_run
-from reconciler.changes.managed_fields import FieldPath, applied_fields, format_path
+from reconciler.changes.managed_fields import applied_fields
 from reconciler.cluster.objects import Object, Ref, ref_of
 
 ChangeAction = Literal["create", "update", "in-place", "replace", "held", "forbidden", "prune", "release"]
 
-# Fields whose values are quantities, directly or one level below (guarantee.resource).
-_QUANTITIES = re.compile(
-    "capability|deserved|guarantee|requests|limits|hard|capacity|allocatable|minResources|overhead"
-)
-_IN_PLACE_FIELDS: Mapping[str, re.Pattern[str]] = {
-    "Job.batch.volcano.sh": re.compile(
-        r"metadata\..*|spec\.(minAvailable|priorityClassName|tasks\[\d+\]\.(replicas|minAvailable))"
-    ),
-    "Job.batch": re.compile(
-        r"metadata\..*"
-        r"|spec\.(parallelism|suspend|activeDeadlineSeconds|ttlSecondsAfterFinished|backoffLimit|podReplacementPolicy)"
-    ),
-}
-_KUBEFLOW_FIELDS = re.compile(r"metadata\..*|spec\.((runPolicy|elasticPolicy)(\..*)?|\w+ReplicaSpecs\.\w+\.replicas)")
-_TEXT_MAPS = frozenset(("labels", "annotations", "matchLabels", "nodeSelector", "data"))  # an empty text is a value
-_ADDED_TOLERATIONS = frozenset((NOT_READY_TAINT, UNREACHABLE_TAINT))  # by the API server, to each pod
+_ADDED_TOLERATIONS = frozenset((NOT_READY_TAINT, UNREACHABLE_TAINT))
+"""Keys that the API server adds to the tolerations of a pod."""
 _BINDING_FIELDS = (("spec", "schedulingGates"), ("spec", "nodeSelector"), ("spec", "schedulerName"))
-_PASSED_THROUGH_FIELDS = re.compile(r"metadata\..*|spec\.suspend|spec\.runPolicy(\..*)?")
-"""Fields of a live job that may change, and of one of a kind that only passes through. Volcano's admission
-(pkg/webhooks/admission/jobs/validate) refuses others."""
-
-
-@dataclass(frozen=True, slots=True)
-class FieldDifference:
-    """One differing field. steps: the path to it. desired: None to remove it. live: None where there is nothing."""
-
-    steps: FieldPath
-    desired: Any
-    live: Any
-
-    @property
-    def path_text(self) -> str:
-        return format_path(self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,69 +57,8 @@ class Change:
 
 
 def field_differences(desired: Object, live: Object) -> tuple[FieldDifference, ...]:
-    """All fields of ours in which `live` differs from `desired`, in the order of the latter, removed ones last."""
-    owned = applied_fields(live)
-    body = {key: value for key, value in desired.items() if key not in ("apiVersion", "kind", "status")}
-    metadata = desired["metadata"]
-    body["metadata"] = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
-    return *_compare_values(body, live, owned, ()), *_removed_fields(body, live, owned, ())
-
-
-def _compare_values(desired: Any, live: Any, owned: Mapping[str, Any], path: FieldPath) -> Iterator[FieldDifference]:
-    if isinstance(desired, dict) and isinstance(live, dict):
-        for key, value in desired.items():
-            if value is not None:
-                yield from _compare_values(value, live.get(key), owned.get(f"f:{key}") or {}, (*path, key))
-    elif isinstance(desired, list) and isinstance(live, list):
-        yield from _compare_lists(desired, live, owned, path)
-    elif not _is_same_value(desired, live, path):
-        yield FieldDifference(path, desired, live)
-
-
-def _compare_lists(
-    desired: list[Any], live: list[Any], owned: Mapping[str, Any], path: FieldPath
-) -> Iterator[FieldDifference]:
-    """A list that the server merges by keys (our field set then names its items) item by item; any other whole."""
-    keys = next((tuple(json.loads(name[2:])) for name in owned if name.startswith("k:")), ())
-    if keys:
-        for at, item in enumerate(desired):
-            yield from _compare_values(item, _item_with_keys(live, item, keys), {}, (*path, at))
-    elif len(desired) != len(live):
-        yield FieldDifference(path, desired, live)
-    else:
-        for at, (item, other) in enumerate(zip(desired, live, strict=True)):
-            yield from _compare_values(item, other, {}, (*path, at))
-
-
-def _item_with_keys(items: list[Any], like: Any, keys: Sequence[str]) -> Any:
-    wanted = {key: like[key] for key in keys if key in like}
-    return next((item for item in items if item.items() >= wanted.items()), None)
-
-
-def _removed_fields(desired: Any, live: Any, owned: Mapping[str, Any], path: FieldPath) -> Iterator[FieldDifference]:
-    """Fields that we applied and no longer want. Inside atomic lists there are none: they are compared whole."""
-    for name, below in owned.items():
-        if not name.startswith("f:") or not isinstance(live, dict) or name[2:] not in live:
-            continue
-        key = name[2:]
-        if not isinstance(desired, dict) or desired.get(key) is None:
-            yield FieldDifference((*path, key), None, live[key])
-        else:
-            yield from _removed_fields(desired[key], live[key], below, (*path, key))
-
-
-def _is_same_value(desired: Any, live: Any, path: FieldPath) -> bool:
-    """Whether two values are equal; quantities by value. false, 0, an empty text or list are as good as nothing."""
-    if desired == live:
-        return isinstance(desired, bool) == isinstance(live, bool)
-    if live is None and path[:1] == ("spec",) and _TEXT_MAPS.isdisjoint(path):  # the API server leaves such values out
-        return not desired and not isinstance(desired, dict)
-    if not any(re.fullmatch(_QUANTITIES, str(name)) for name in path[-3:-1]):
-        return False
-    try:
-        return parse_quantity(desired) == parse_quantity(live)
-    except QuantityError:
-        return False
+    """All fields of ours in which `live` differs from `desired`, those that we have applied and no longer want too."""
+    return differences_of_owned(desired, live, applied_fields(live))
 
 
 def without_fields(item: Object, paths: Sequence[str]) -> Object:
@@ -198,21 +106,21 @@ def classify_change(
             return Change("update", ref, desired, live, fields) if fields else None
         reason = f"the server lets it not be changed so, and {REPLACE_ANNOTATION} allows to make it anew"
         return Change("replace", ref, desired, live, fields, reason)
-    others = _KUBEFLOW_FIELDS if ref.group_kind.partition(".")[2] == "kubeflow.org" else _PASSED_THROUGH_FIELDS
-    allowed = _IN_PLACE_FIELDS.get(ref.group_kind, others)
-    fixed = tuple(field for field in fields if not allowed.fullmatch(field.path_text))
     digest = annotations_of(live).get(DIGEST_ANNOTATION)
-    is_over = end_of_run(live) is not None
-    is_new_run = digest is not None and digest != desired.run_digest
-    if is_new_run and (fixed or is_update_refused or is_over):
-        return _classify_new_run(Change("replace", ref, desired, live, fixed), is_over or not has_started)
-    if is_over or not fields:
+    found = run_change(
+        desired.object,
+        fields,
+        is_new_run=digest is not None and digest != desired.run_digest,
+        is_over=end_of_run(live) is not None,
+        has_started=has_started,
+        is_update_refused=is_update_refused,
+    )
+    if found.action == "none":
         return None
-    movable = tuple(field for field in fields if field not in fixed)
-    if not movable:
-        return Change("forbidden", ref, desired, live, fixed, "a live job does not let these fields be changed")
-    kept = _with_claim_names(_with_live_values(desired.object, fixed), live)
-    return Change("in-place", ref, replace(desired, object=kept), live, movable)
+    if found.action != "in-place":
+        return Change(found.action, ref, desired, live, found.fixed, found.reason)
+    kept = _with_claim_names(_with_live_values(desired.object, found.fixed), live)
+    return Change("in-place", ref, replace(desired, object=kept), live, found.movable)
 
 
 def _comes_of_running(field: FieldDifference) -> bool:
@@ -234,17 +142,6 @@ def _with_claim_names(desired: Object, live: Object) -> Object:
     pairs = zip(wanted, known, strict=True)
     volumes = [{**old, **volume} if volume.get("volumeClaim") else volume for volume, old in pairs]
     return {**desired, "spec": {**desired["spec"], "volumes": volumes}}
-
-
-def _classify_new_run(change: Change, may_end_live: bool) -> Change:
-    if may_end_live:
-        return replace(change, reason="the specification changed: a new run")
-    if change.desired and annotations_of(change.desired.object).get(REPLACE_ANNOTATION) == "true":
-        return replace(
-            change, reason=f"the specification changed and {REPLACE_ANNOTATION} allows to end the running job"
-        )
-    reason = f"the specification changed while the job runs; its new run waits for the end, or for {REPLACE_ANNOTATION}"
-    return replace(change, action="held", reason=reason)
 
 
 def _with_live_values(desired: Object, fixed: Sequence[FieldDifference]) -> Object:

@@ -6,16 +6,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from compiler.emit.live_changes import format_path
 from compiler.kubernetes import ANNOTATION_PREFIX, CLUSTER_LABEL, MANAGED_BY_LABEL, annotations_of, labels_of, uid_of
+from compiler.syntax.documents import FieldPath
 from reconciler.changes.pods import escape_json_pointer
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
-
-FieldPath = tuple[str | int, ...]
-
-
-def format_path(path: FieldPath) -> str:
-    """spec.tasks[0].replicas"""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
 def applied_fields(live: Object) -> Mapping[str, Any]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from compiler.kubernetes import REPLACE_ANNOTATION, annotations_of, name_of
+from compiler.emit.live_changes import NEVER_REPLACED
+from compiler.kubernetes import REPLACE_ANNOTATION, name_of
 from reconciler.cluster.client import ApiError, Client
 from reconciler.cluster.objects import Object, ref_of
 
-_NEVER_REPLACED = frozenset(
-    {"Namespace", "CustomResourceDefinition.apiextensions.k8s.io", "Queue.scheduling.volcano.sh"}
-)
-"""Group kinds of objects with which others would go that may not be ours."""
 WAY_OUT = f'deleted and made anew it would be taken: {REPLACE_ANNOTATION}: "true" on it allows that'
 
 
@@ -18,15 +15,10 @@ def under_other_name(item: Object) -> Object:
     return {**item, "metadata": {**item["metadata"], "name": name[:-1] + ("y" if name.endswith("x") else "x")}}
 
 
-def may_be_replaced(item: Object) -> bool:
-    """Whether its owner allows to delete the object and to make it anew, where it cannot be changed."""
-    return annotations_of(item).get(REPLACE_ANNOTATION) == "true"
-
-
 def is_taken_anew(client: Client, item: Object) -> bool:
     """Whether the server would take the object under another name, so that what it refuses is the change. Asked by dry
     run; what cannot be found out is no reason to delete anything."""
-    if ref_of(item).group_kind in _NEVER_REPLACED:
+    if ref_of(item).group_kind in NEVER_REPLACED:
         return False
     try:
         client.create_by_apply(under_other_name(item), dry_run=True)

@@ -20,16 +20,17 @@ from functools import partial
 from math import inf
 from typing import NamedTuple, TypeAlias
 
+from compiler.emit.live_changes import FieldDifference, may_be_replaced
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import ADOPT_ANNOTATION, annotations_of, is_terminating, uid_of
 from compiler.run_kinds import is_run
 from compiler.syntax.runs import json_digest
-from reconciler.changes.diff import Change, FieldDifference, field_differences
+from reconciler.changes.diff import Change, field_differences
 from reconciler.changes.managed_fields import empty_set, hand_over_patch, other_holders
 from reconciler.changes.results import ChangeOutcome, ChangeResult, WriteResult
 from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, NotFound, Retry
 from reconciler.cluster.objects import Object, Ref
-from reconciler.cluster.replacements import WAY_OUT, is_taken_anew, may_be_replaced
+from reconciler.cluster.replacements import WAY_OUT, is_taken_anew
 from reconciler.cluster.write_threads import Proceed, Task, WriteThreads
 from reconciler.inventory.marks import origin_of
 from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore, Origin

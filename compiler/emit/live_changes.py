@@ -1,0 +1,231 @@
+"""What is done to a live object whose text has changed: it is changed in place, or its job has another run.
+
+The reconciler and `gangplan diff` ask the same rules. Compared are the fields of a manifest; what defaults, webhooks
+and other managers add to them is not ours. Quantities are compared by value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.kubernetes import REPLACE_ANNOTATION, Object, annotations_of
+from compiler.run_kinds import run_kind_of
+from compiler.syntax.documents import FieldPath
+
+_QUANTITY_FIELDS = re.compile(
+    "capability|deserved|guarantee|requests|limits|hard|capacity|allocatable|minResources|overhead"
+)
+"""Fields whose values are quantities, directly or one level below (guarantee.resource)."""
+
+_IN_PLACE_FIELDS: Mapping[str, re.Pattern[str]] = {
+    "Job.batch.volcano.sh": re.compile(
+        r"metadata\..*|spec\.(minAvailable|priorityClassName|tasks\[\d+\]\.(replicas|minAvailable))"
+    ),
+    "Job.batch": re.compile(
+        r"metadata\..*"
+        r"|spec\.(parallelism|suspend|activeDeadlineSeconds|ttlSecondsAfterFinished|backoffLimit|podReplacementPolicy)"
+    ),
+}
+_KUBEFLOW_FIELDS = re.compile(
+    r"metadata\..*|spec\.(runPolicy|elasticPolicy)(\..*)?|spec\.\w+ReplicaSpecs\.\w+\.replicas"
+)
+_TEXT_MAPS = frozenset(("labels", "annotations", "matchLabels", "nodeSelector", "data"))
+"""Of which an empty text is a value."""
+_PASSED_THROUGH_FIELDS = re.compile(r"metadata\..*|spec\.suspend|spec\.runPolicy(\..*)?")
+"""Fields of a live job that may change, and of one of a kind that only passes through. Volcano's admission
+(pkg/webhooks/admission/jobs/validate) refuses others."""
+RunAction = Literal["none", "in-place", "replace", "held", "forbidden"]
+"""held: the new run waits for the end of the live one. forbidden: no field that differs may be changed."""
+NEVER_REPLACED = frozenset(
+    {"Namespace", "CustomResourceDefinition.apiextensions.k8s.io", "Queue.scheduling.volcano.sh"}
+)
+"""Kind.group of objects with which others would be deleted that may not be ours."""
+_REFUSED_FIELDS: Mapping[str, re.Pattern[str]] = {
+    "PriorityClass.scheduling.k8s.io": re.compile(r"value|preemptionPolicy"),
+    "Deployment.apps": re.compile(r"spec\.selector(\..*)?"),
+    "DaemonSet.apps": re.compile(r"spec\.selector(\..*)?"),
+    "ReplicaSet.apps": re.compile(r"spec\.selector(\..*)?"),
+    "StatefulSet.apps": re.compile(
+        r"spec\.(?!(replicas|ordinals|template|updateStrategy|revisionHistoryLimit"
+        r"|persistentVolumeClaimRetentionPolicy|minReadySeconds)\b).*"
+    ),
+    "Pod": re.compile(
+        r"spec\.(?!(activeDeadlineSeconds|terminationGracePeriodSeconds|tolerations|schedulingGates)\b"
+        r"|(initContainers|containers)\[\d+\]\.image\Z).*"
+    ),
+    "PersistentVolumeClaim": re.compile(r"spec\.(?!(resources|volumeAttributesClassName)\b).*"),
+    "StorageClass.storage.k8s.io": re.compile(r"(provisioner|parameters|reclaimPolicy|volumeBindingMode)(\..*)?"),
+    "RoleBinding.rbac.authorization.k8s.io": re.compile(r"roleRef(\..*)?"),
+    "ClusterRoleBinding.rbac.authorization.k8s.io": re.compile(r"roleRef(\..*)?"),
+}
+"""Kind.group -> fields of a live object that the API server refuses to change (its pkg/apis/*/validation)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDifference:
+    """One differing field. steps: the path to it. desired: None to remove it. live: None where there is nothing."""
+
+    steps: FieldPath
+    desired: Any
+    live: Any
+
+    @property
+    def path_text(self) -> str:
+        return format_path(self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class RunChange:
+    """What is done to a live job. movable: the differing fields that may be changed. fixed: the others."""
+
+    action: RunAction
+    movable: tuple[FieldDifference, ...] = ()
+    fixed: tuple[FieldDifference, ...] = ()
+    reason: str = ""
+
+
+def run_change(
+    desired: Object,
+    fields: Sequence[FieldDifference],
+    *,
+    is_new_run: bool,
+    is_over: bool,
+    has_started: bool,
+    is_update_refused: bool = False,
+) -> RunChange:
+    """What is done to a live job that differs in these fields. is_new_run: its specification is another one. is_over:
+    it has ended. has_started: its pods have been given nodes. is_update_refused: the server refused to change it."""
+    kind = run_kind_of(desired)
+    others = _KUBEFLOW_FIELDS if kind.partition(".")[2] == "kubeflow.org" else _PASSED_THROUGH_FIELDS
+    allowed = _IN_PLACE_FIELDS.get(kind, others)
+    fixed = tuple(field for field in fields if not allowed.fullmatch(field.path_text))
+    movable = tuple(field for field in fields if field not in fixed)
+    if is_new_run and (fixed or is_update_refused or is_over):
+        action, reason = _new_run_action(desired, may_end_live=is_over or not has_started)
+        return RunChange(action, movable, fixed, reason)
+    if is_over or not fields:
+        return RunChange("none")
+    if not movable:
+        return RunChange("forbidden", movable, fixed, "a live job does not let these fields be changed")
+    return RunChange("in-place", movable, fixed)
+
+
+def _new_run_action(desired: Object, *, may_end_live: bool) -> tuple[RunAction, str]:
+    """Replace the live job, or hold the new run until the live job is over."""
+    if may_end_live:
+        return "replace", "the specification changed: a new run"
+    if may_be_replaced(desired):
+        return "replace", f"the specification changed and {REPLACE_ANNOTATION} allows to end the running job"
+    reason = f"the specification changed while the job runs; its new run waits for the end, or for {REPLACE_ANNOTATION}"
+    return "held", reason
+
+
+def may_be_replaced(item: Object) -> bool:
+    """Whether its owner allows to delete the object and to recreate it, where it cannot be changed."""
+    return annotations_of(item).get(REPLACE_ANNOTATION) == "true"
+
+
+def refused_fields(fields: Sequence[FieldDifference], kind: str) -> tuple[FieldDifference, ...]:
+    """Those of the fields that the API server is known to refuse to change on a live object of this Kind.group."""
+    refused = _REFUSED_FIELDS.get(kind)
+    return tuple(field for field in fields if refused is not None and refused.fullmatch(field.path_text))
+
+
+def written_differences(desired: Object, former: Object) -> tuple[FieldDifference, ...]:
+    """The fields in which two manifests differ, the removed ones in lists included. What is not ours is in neither."""
+    one, other = _body(desired), _body(former)
+    return tuple(_differences(one, other, ()))
+
+
+def _body(item: Object) -> dict[str, Any]:
+    body = {key: value for key, value in item.items() if key not in ("apiVersion", "kind", "status")}
+    metadata = item["metadata"]
+    return {**body, "metadata": {key: metadata[key] for key in ("labels", "annotations") if key in metadata}}
+
+
+def _differences(desired: Any, former: Any, path: FieldPath) -> Iterator[FieldDifference]:
+    if isinstance(desired, dict) and isinstance(former, dict):
+        for key in {**desired, **former}:
+            yield from _differences(desired.get(key), former.get(key), (*path, key))
+    elif isinstance(desired, list) and isinstance(former, list) and len(desired) == len(former):
+        for at, (item, other) in enumerate(zip(desired, former, strict=True)):
+            yield from _differences(item, other, (*path, at))
+    elif not _is_same_value(desired, former, path):
+        yield FieldDifference(path, desired, former)
+
+
+def differences_of_owned(desired: Object, live: Object, owned: Mapping[str, Any]) -> tuple[FieldDifference, ...]:
+    """All fields of ours in which `live` differs from `desired`, in the order of the latter, removed ones last. owned:
+    the field set (fieldsV1) that was applied."""
+    body = _body(desired)
+    return *_compare_values(body, live, owned, ()), *_removed_fields(body, live, owned, ())
+
+
+def _compare_values(desired: Any, live: Any, owned: Mapping[str, Any], path: FieldPath) -> Iterator[FieldDifference]:
+    if isinstance(desired, dict) and isinstance(live, dict):
+        for key, value in desired.items():
+            if value is not None:
+                yield from _compare_values(value, live.get(key), owned.get(f"f:{key}") or {}, (*path, key))
+    elif isinstance(desired, list) and isinstance(live, list):
+        yield from _compare_lists(desired, live, owned, path)
+    elif not _is_same_value(desired, live, path):
+        yield FieldDifference(path, desired, live)
+
+
+def _compare_lists(
+    desired: list[Any], live: list[Any], owned: Mapping[str, Any], path: FieldPath
+) -> Iterator[FieldDifference]:
+    """A list that the server merges by keys (our field set then names its items) item by item; any other whole."""
+    keys = next((tuple(json.loads(name[2:])) for name in owned if name.startswith("k:")), ())
+    if keys:
+        for at, item in enumerate(desired):
+            yield from _compare_values(item, _item_with_keys(live, item, keys), {}, (*path, at))
+    elif len(desired) != len(live):
+        yield FieldDifference(path, desired, live)
+    else:
+        for at, (item, other) in enumerate(zip(desired, live, strict=True)):
+            yield from _compare_values(item, other, {}, (*path, at))
+
+
+def _item_with_keys(items: list[Any], like: Any, keys: Sequence[str]) -> Any:
+    """The first item that agrees with `like` in those of `keys` that it has; None where none does."""
+    wanted = {key: like[key] for key in keys if key in like}
+    return next((item for item in items if item.items() >= wanted.items()), None)
+
+
+def _removed_fields(desired: Any, live: Any, owned: Mapping[str, Any], path: FieldPath) -> Iterator[FieldDifference]:
+    """Fields in our applied set that are still there and that we no longer want. Inside atomic lists there are none:
+    they are compared whole."""
+    for name, below in owned.items():
+        if not name.startswith("f:") or not isinstance(live, dict) or name[2:] not in live:
+            continue
+        key = name[2:]
+        if not isinstance(desired, dict) or desired.get(key) is None:
+            yield FieldDifference((*path, key), None, live[key])
+        else:
+            yield from _removed_fields(desired[key], live[key], below, (*path, key))
+
+
+def _is_same_value(desired: Any, live: Any, path: FieldPath) -> bool:
+    """Whether two values are equal. true is not 1. Quantities are compared by value; elsewhere 1 is not "1". false, 0,
+    an empty text or list are as good as nothing."""
+    if desired == live:
+        return isinstance(desired, bool) == isinstance(live, bool)
+    if live is None and path[:1] == ("spec",) and _TEXT_MAPS.isdisjoint(path):  # the API server leaves such values out
+        return not desired and not isinstance(desired, dict)
+    if not any(_QUANTITY_FIELDS.fullmatch(str(name)) for name in path[-3:-1]):
+        return False
+    try:
+        return parse_quantity(desired) == parse_quantity(live)
+    except QuantityError:
+        return False
+
+
+def format_path(path: FieldPath) -> str:
+    """spec.tasks[0].replicas"""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")

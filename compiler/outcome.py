@@ -16,6 +16,7 @@ from compiler.explain.catalogue import fact_sources, repair_sources
 from compiler.explain.edits import in_whole_units
 from compiler.explain.lost_starts import lost_start
 from compiler.explain.provenance import Provenance, suspension_sources, unbound_selector_sources, unbound_sources
+from compiler.explain.reason_entries import LostStart
 from compiler.explain.reasons import CodedMessage, Explainer
 from compiler.explain.rivals import Rivals, gang_before
 from compiler.fields.timestamp import epoch_seconds, rfc3339
@@ -35,6 +36,8 @@ START_SLACK = 60
 and pods take a moment to run."""
 HELD_SENTENCE = "it is not created meanwhile, so that the share that it cannot use goes on to other queues"
 """What is said of a job that is held."""
+FailLevel = Literal["no-plan", "error", "never-starts", "longer-waits"]
+"""What makes a command fail; each includes the ones before it. longer-waits: beyond the start that was announced."""
 JobAction = Literal["start", "keep", "wait", "evict", "done", "empty"]
 PodsByNode = Mapping[str, Mapping[str, int]]
 """Role -> node -> number of pods, roles in the job's order, nodes in the cluster's."""
@@ -124,6 +127,11 @@ class JobDecision:
         return self.action in ("start", "keep") and self.pod_count < replicas
 
     @property
+    def lost_its_start(self) -> bool:
+        """Whether it waits beyond the start that an earlier plan announced."""
+        return any(reason.code == LostStart.code for reason in self.reasons)
+
+    @property
     def never(self) -> bool:
         """Whether it can never start as written."""
         return any(reason.never for reason in self.reasons)
@@ -163,10 +171,14 @@ class Outcome:
         """Number of jobs that the plan starts, lets grow, shrinks or evicts."""
         return sum(decision.is_change for decision in self.decisions)
 
-    def exit_code(self, detailed: bool = False, *, fails_on_errors: bool = True) -> int:
-        """1 for errors, or only without a plan (not `fails_on_errors`); 2 (when `detailed`) for a plan with changes,
-        else 0."""
-        if not self.ok or (self.error_count and fails_on_errors):
+    def exit_code(self, detailed: bool = False, fail_on: FailLevel = "error") -> int:
+        """1 for what `fail_on` names, or worse; 2 (when `detailed`) for a plan with changes, else 0."""
+        if not self.ok or (self.error_count and fail_on != "no-plan"):
+            return 1
+        is_strict = fail_on in ("never-starts", "longer-waits")
+        if is_strict and any(decision.never for decision in self.decisions):
+            return 1
+        if fail_on == "longer-waits" and any(decision.lost_its_start for decision in self.decisions):
             return 1
         return 2 if detailed and self.change_count else 0
 

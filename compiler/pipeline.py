@@ -21,7 +21,7 @@ from compiler.explain.quotas import quota_diagnostics
 from compiler.lower import Origins, lower
 from compiler.outcome import DocumentErrors, Outcome, blame, job_decisions
 from compiler.reading import read_specs
-from compiler.reading.clusters import EMPTY_REPOSITORY, NO_SUCH_CLUSTER, SEVERAL_CLUSTERS
+from compiler.reading.clusters import NO_CLUSTER_CODES
 from compiler.reading.consistency import without_documents
 from compiler.reading.culprits import LeftOut, attributed, document_under_way, spec_documents
 from compiler.reading.ignores import without_ignored
@@ -66,11 +66,6 @@ PLAN_REJECTED = declare_rule(
     """Every plan is checked again by code that shares nothing with the model. A plan that fails is never emitted.
     Mend: report it, with the repository and the state; it is a mistake of gangplan.""",
 )
-
-NO_CLUSTER_CODES = frozenset((EMPTY_REPOSITORY.code, SEVERAL_CLUSTERS.code, NO_SUCH_CLUSTER.code))
-"""With these there is no cluster to plan for: an empty plan would look like one that removes everything, and other
-diagnostics would speak of a cluster that was not chosen."""
-
 
 RESERVED_SHARE, RESERVED_LOWERINGS = 0.1, 3.0
 """Kept of a time limit for what follows the plan (verifying, views): a share of it, and times what lowering took, which

@@ -266,6 +266,8 @@ def gangs_without_room(check_input: CheckInput) -> Iterator[Finding]:
                 message = f"{role.name} needs {least} pods to start, and all its nodes hold {room}"
                 yield Finding(document, path, message, "lower the minimum or the requests, or add nodes")
             elif domains and (tier := _highest_tier(check_input, gang)) is not None:
+                if tier > max(at for at, _ in domains):  # Volcano's virtual root, which holds all nodes
+                    continue
                 allowed = [domain for at, domain in domains if at <= tier]
                 best = nodes.most_pods_inside(role.pod, mask, tier, allowed)
                 if best < least:

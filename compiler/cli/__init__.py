@@ -256,6 +256,24 @@ def executor_option(command: Command) -> Command:
     )(command)
 
 
+FAIL_LEVELS = ("no-plan", "error", "never-starts", "longer-waits")
+"""What makes a command fail; each includes the ones before it."""
+
+
+class _FailLevel(click.Choice[str]):
+    """One of `FAIL_LEVELS`. An earlier version had `never`, which reads as its opposite."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == "never":
+            self.fail("'never' is now 'no-plan'; 'never-starts' is for jobs that can never start", param, ctx)
+        return str(super().convert(value, param, ctx))
+
+
+def fail_option(help: str) -> Callable[[Command], Command]:
+    """--fail-on: when to exit with 1."""
+    return click.option("--fail-on", type=_FailLevel(FAIL_LEVELS), default="error", show_default=True, help=help)
+
+
 def output_option(command: Command) -> Command:
     """-o: text for people, JSON or YAML for machines."""
     formats = click.Choice(["text", "json", "yaml"])

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from compiler.cli import CompileInputs, compile_and_report, compile_options, echo, output_option, terminal_style
+from compiler.cli import (
+    CompileInputs,
+    compile_and_report,
+    compile_options,
+    echo,
+    fail_option,
+    output_option,
+    terminal_style,
+)
+
+if TYPE_CHECKING:
+    from compiler.outcome import FailLevel
 
 DECISIONS = ("start", "keep", "wait", "evict", "done", "empty")
 
@@ -25,12 +38,9 @@ DECISIONS = ("start", "keep", "wait", "evict", "done", "empty")
     help="Show jobs with this decision only, each in full; may be repeated.",
 )
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when the plan changes something.")
-@click.option(
-    "--fail-on",
-    type=click.Choice(("error", "never")),
-    default="error",
-    show_default=True,
-    help="When to exit with 1 although there is a plan: when a job or another object has errors, or never.",
+@fail_option(
+    "What to exit with 1 for: no plan; also an object with an error; also a job that can never start; also a job that "
+    "waits longer than an earlier plan announced."
 )
 @click.option("--timings", is_flag=True, help="Show how long each batch took (no longer the same bytes each time).")
 @click.pass_context
@@ -43,7 +53,7 @@ def plan(
     namespaces: tuple[str, ...],
     decisions: tuple[str, ...],
     detailed_exitcode: bool,
-    fail_on: str,
+    fail_on: FailLevel,
     timings: bool,
 ) -> None:
     """Show what would start where, what is kept, and what waits and why. Nothing is changed anywhere.
@@ -64,4 +74,4 @@ def plan(
         echo(text.plan_text(outcome, terminal_style(), timings=timings, selection=chosen))
     else:
         echo(machine.FORMATS[output](data.plan_document(outcome, timings=timings)))
-    ctx.exit(outcome.exit_code(detailed_exitcode, fails_on_errors=fail_on == "error"))
+    ctx.exit(outcome.exit_code(detailed_exitcode, fail_on))

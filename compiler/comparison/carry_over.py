@@ -10,17 +10,30 @@ from typing import Any
 from compiler.cluster_state.pod_records import PodRecord
 from compiler.cluster_state.state import ClusterState
 from compiler.emit.templates import pod_templates
-from compiler.kubernetes import TASK_LABEL, Object, name_of, namespace_of
+from compiler.fields.natural_order import natural_sort_key
+from compiler.kubernetes import DIGEST_ANNOTATION, TASK_LABEL, Object, annotations_of, name_of, namespace_of
 from compiler.outcome import JobDecision, Outcome, PodsByNode
 from compiler.specs import GangSpec, JobKey, Specs
+from compiler.syntax.runs import run_digest
 
 Place = tuple[str, str]
 """(role, node)."""
 
 
-def state_after(outcome: Outcome, state: ClusterState | None, left_out: Collection[JobKey] = ()) -> ClusterState:
-    """The state with the pods as the outcome's plan has them. left_out: jobs whose pods are all gone, since they are
-    removed or run anew."""
+Limits = Mapping[JobKey, Mapping[str, int]]
+"""Job -> role -> the most pods of it."""
+
+
+def state_after(
+    outcome: Outcome,
+    state: ClusterState | None,
+    left_out: Collection[JobKey] = (),
+    limits: Limits | None = None,
+    edited: Collection[JobKey] = (),
+) -> ClusterState:
+    """The state with the pods as the outcome's plan has them. left_out: jobs of which nothing is left, since they are
+    removed or start again. limits: of jobs that have fewer pods from now on. edited: jobs whose objects are to say from
+    which text they were made."""
     before = state or ClusterState()
     decisions = {decision.key: decision for decision in outcome.decisions}
     running, gone = _running_places(outcome), set[tuple[str, str]]()
@@ -40,7 +53,45 @@ def state_after(outcome: Outcome, state: ClusterState | None, left_out: Collecti
     for key, decision in decisions.items():
         if key not in left_out:
             pods += _new_pods(decision, _places(decision.pods) - running.get(key, Counter()), names)
-    return replace(before, pods=tuple(pods))
+    kept = replace(before, pods=tuple(_within_limits(replace(before, pods=tuple(pods)), decisions, limits or {})))
+    jobs = tuple(job for job in before.jobs if _job_key(job) not in left_out)
+    there = {_job_key(job) for job in jobs}
+    made = (_made_job(decisions[key].gang) for key in sorted(edited) if decisions[key].pods and key not in there)
+    finished = frozenset(key for key in before.finished if key not in left_out)
+    return replace(kept, jobs=(*jobs, *(job for job in made if job is not None)), finished=finished)
+
+
+def _job_key(job: Object) -> JobKey:
+    return namespace_of(job), name_of(job), str(job["kind"])
+
+
+def _made_job(gang: GangSpec) -> Object | None:
+    """The live object of a job, with the digest of its text; None of one that is no object of its own."""
+    document = gang.document
+    if gang.made_by is not None or document.kind == "PodGroup":
+        return None
+    notes = {**annotations_of(document.data), DIGEST_ANNOTATION: run_digest(document.data)}
+    metadata = {"name": document.name, "namespace": gang.namespace, "annotations": notes}
+    return {"apiVersion": document.api_version, "kind": document.kind, "metadata": metadata}
+
+
+def _within_limits(state: ClusterState, decisions: Mapping[JobKey, JobDecision], limits: Limits) -> Iterator[Object]:
+    """The pods without the last ones of roles that have more than the limits: a controller deletes the highest
+    numbers."""
+    if not limits:
+        yield from state.pods
+        return
+    over, counts = set[tuple[str, str]](), Counter[tuple[JobKey, str]]()
+    for record in sorted(state.pod_records, key=lambda record: natural_sort_key(record.key[1])):
+        key = _planned_job(record, decisions)
+        if key is None or key not in limits or record.is_terminating:
+            continue
+        role = next((name for name in limits[key] if record.role_name in (None, name.lower())), None)
+        if role is not None:
+            counts[key, role] += 1
+            if counts[key, role] > limits[key][role]:
+                over.add(record.key)
+    yield from (pod for pod in state.pods if (namespace_of(pod), name_of(pod)) not in over)
 
 
 def state_with_pods(

@@ -3,7 +3,6 @@ beside their amounts, policy."""
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -11,7 +10,7 @@ from typing import Any
 
 from compiler.explain.names import compact_names
 from compiler.fields.amounts import rounded_amount, unit_heading
-from compiler.specs import ClusterSpec, HyperNodeSpec, NodeSpec, PriorityClassSpec, QueueSpec, Specs
+from compiler.specs import ClusterSpec, HyperNodeSpec, NodeSpec, PriorityClassSpec, QueueSpec, Specs, Taint
 from compiler.views.style import count_text
 
 MAX_NAMES = 4
@@ -34,31 +33,48 @@ def _node_changes(before: Sequence[NodeSpec], after: Sequence[NodeSpec]) -> Iter
         listed = [name for name in (*old, *new) if name in names]
         if listed:
             yield f"{count_text(len(listed), 'node')} {word}: {compact_names(listed, MAX_NAMES)}"
-    changed = {name: _changed_fields(old[name], node) for name, node in new.items() if name in old}
-    if listed := [name for name in changed if changed[name]]:
-        what = ", ".join(dict.fromkeys(itertools.chain.from_iterable(_change_texts(changed[name]) for name in listed)))
-        yield f"{count_text(len(listed), 'node')} with other {what}: {compact_names(listed, MAX_NAMES)}"
+    changed: dict[tuple[str, ...], list[str]] = {}
+    for name, node in new.items():
+        if name in old and (texts := tuple(_change_texts(_changed_fields(old[name], node)))):
+            changed.setdefault(texts, []).append(name)
+    for texts, listed in changed.items():
+        yield f"{count_text(len(listed), 'node')}: {', '.join(texts)}: {compact_names(listed, MAX_NAMES)}"
     totals = _totals(before), _totals(after)
-    for resource in sorted((totals[0].keys() | totals[1].keys()) - {"pods"}):
+    resources = (totals[0].keys() | totals[1].keys()) - {"pods"}
+    for resource in sorted(resources):
         amounts = [total[resource] for total in totals]
         if amounts[0] != amounts[1]:
-            texts = [rounded_amount(resource, amount) for amount in amounts]
-            yield f"in all {texts[0]} -> {texts[1]} {unit_heading(resource)}"
+            shown = [rounded_amount(resource, amount) for amount in amounts]
+            yield f"in all {shown[0]} -> {shown[1]} {unit_heading(resource, resources)}"
 
 
 def _change_texts(changed: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
     """The fields of a node that differ; of labels and amounts the keys that do, of taints those that came or went."""
     for field, (old, new) in changed.items():
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            keys = [key for key in (*old, *new) if old.get(key) != new.get(key)]
+            for key in dict.fromkeys((*old, *new)):
+                if old.get(key) != new.get(key):
+                    yield _key_text(field, key, old.get(key), new.get(key))
         elif field == "taints":
-            keys = [taint.key for taint in (*old, *new) if (taint in old) != (taint in new)]
+            for word, taints, others in (("removed", old, new), ("added", new, old)):
+                yield from (f"taint {_taint_text(taint)} {word}" for taint in taints if taint not in others)
         else:
-            keys = []
-        for key in keys:
-            yield f"{_field_text(field).removesuffix('s')} {key}" if field != "allocatable" else key
-        if not keys:
-            yield _field_text(field)
+            yield f"{_field_text(field)} changed"
+
+
+def _key_text(field: str, key: str, old: Any, new: Any) -> str:
+    if field == "allocatable":
+        values = [None if amount is None else rounded_amount(key, amount) for amount in (old, new)]
+        return _value_text(key, *values)
+    return _value_text(f"{_field_text(field).removesuffix('s')} {key}", old, new)
+
+
+def _value_text(name: str, old: Any, new: Any) -> str:
+    return f"{name} {'unset' if old is None else old} -> {'unset' if new is None else new}"
+
+
+def _taint_text(taint: Taint) -> str:
+    return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
 
 
 def _totals(nodes: Sequence[NodeSpec]) -> Counter[str]:
@@ -71,15 +87,23 @@ def _totals(nodes: Sequence[NodeSpec]) -> Counter[str]:
 
 def _domain_changes(before: Sequence[HyperNodeSpec], after: Sequence[HyperNodeSpec]) -> Iterator[str]:
     old, new = {domain.name: domain for domain in before}, {domain.name: domain for domain in after}
-    names = [name for name in (*old, *new) if (name in old) != (name in new)]
-    common = (name for name in new if name in old)
-    names += [name for name in common if _changed_fields(old[name], new[name])]
-    if names:
-        yield f"{count_text(len(names), 'network domain')} changed: {compact_names(names, MAX_NAMES)}"
+    found = {
+        "new": [name for name in new if name not in old],
+        "gone": [name for name in old if name not in new],
+        "changed": [name for name in new if name in old and _changed_fields(old[name], new[name])],
+    }
+    for word, names in found.items():
+        if names:
+            yield f"{count_text(len(names), 'network domain')} {word}: {compact_names(names, MAX_NAMES)}"
 
 
 def _priority_changes(before: Sequence[PriorityClassSpec], after: Sequence[PriorityClassSpec]) -> Iterator[str]:
     old = {found.name: found for found in before}
+    names = {found.name for found in after}
+    for word, listed in (("new", after), ("gone", before)):
+        for found in listed:
+            if (found.name in old) != (found.name in names):
+                yield f"PriorityClass {found.name} is {word}: value {found.value}"
     for found in after:
         if found.name in old:
             yield from _value_changes(f"PriorityClass {found.name}", old[found.name], found)

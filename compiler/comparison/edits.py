@@ -1,47 +1,66 @@
-"""Jobs of which the specification differs between two revisions: their pods are another run's."""
+"""Jobs of which the text differs between two revisions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from compiler.explain.names import compact_names
 from compiler.fields.validation import dotted_path
-from compiler.specs import JobKey, Specs
+from compiler.specs import GangSpec, JobKey, Specs
 from compiler.syntax.documents import FieldPath
 from compiler.syntax.runs import run_digest
 
 _MAX_FIELDS, _MAX_TEXT = 2, 40
-_OUTSIDE = ("metadata", "status", "apiVersion")
+_OUTSIDE = ("status", "apiVersion")
+_METADATA = ("labels", "annotations")
+"""What of a job's metadata is written to the cluster beside its name."""
 _NOTHING = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """text: what differs, a field or two with their values where they are short. path: of the first of them."""
+    """text: what differs, a field or two with their values where they are short. path: of the first of them.
+    is_new_run: the specification differs, so that its pods are another run's."""
 
     text: str
     path: FieldPath = ()
+    is_new_run: bool = True
 
 
 def edited_jobs(base: Specs, head: Specs) -> dict[JobKey, Edit]:
-    """The jobs of which the specification differs."""
-    before = {gang.key: gang.document.data for gang in base.gangs}
-    after = {gang.key: gang.document.data for gang in head.gangs if gang.key in before}
-    return {key: _edit(before[key], data) for key, data in after.items() if run_digest(before[key]) != run_digest(data)}
+    """The jobs of which the specification, a label or an annotation differs, their bare pods included."""
+    before = {gang.key: gang for gang in base.gangs}
+    after = {gang.key: gang for gang in head.gangs if gang.key in before}
+    found = {key: _edit_of(before[key], gang) for key, gang in after.items()}
+    return {key: edit for key, edit in found.items() if edit is not None}
 
 
-def _edit(before: Mapping[str, Any], after: Mapping[str, Any]) -> Edit:
-    old, new = _specification(before), _specification(after)
-    places = list(_differences(old, new, ()))
+def _edit_of(before: GangSpec, after: GangSpec) -> Edit | None:
+    old, new = ([each.data for each in (gang.document, *gang.pod_documents)] for gang in (before, after))
+    if old == new:
+        return None
+    is_new_run = run_digest(old[0]) != run_digest(new[0])
+    places = list(_differences(_written(old[0]), _written(new[0]), ()))
+    if places or is_new_run:
+        return _edit(places, is_new_run)
+    pods = [pod.name for pod in after.pod_documents if pod.data not in old]
+    pods += [pod.name for pod in before.pod_documents if pod.name not in {each.name for each in after.pod_documents}]
+    return Edit(f"other pods: {compact_names(pods, _MAX_FIELDS)}", ("metadata", "name"), is_new_run=False)
+
+
+def _edit(places: Sequence[tuple[FieldPath, Any, Any]], is_new_run: bool) -> Edit:
     said = [_difference_text(*place) for place in places[:_MAX_FIELDS]]
     if len(places) > _MAX_FIELDS:
         said.append(f"{len(places) - _MAX_FIELDS} more")
-    return Edit(", ".join(said), places[0][0]) if said else Edit("another run is asked for")
+    return Edit(", ".join(said), places[0][0], is_new_run)
 
 
-def _specification(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in data.items() if key not in _OUTSIDE}
+def _written(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that are written to the cluster; the specification first."""
+    found = {key: value for key, value in data.items() if key not in (*_OUTSIDE, "metadata")}
+    return {**found, "metadata": {key: data["metadata"].get(key) or {} for key in _METADATA}}
 
 
 def _differences(before: Any, after: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Any, Any]]:

@@ -1,14 +1,18 @@
-"""Comparisons as text, as Markdown for a comment on a pull request, and as plain data."""
+"""Comparisons as text, as Markdown for a comment on a pull request, as SARIF and as plain data."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from compiler.comparison import HELD, JOB_EFFECTS, Comparison, JobChange, JobEffect, QueueChange
+from compiler.comparison import HELD, LIMIT, Comparison, QueueChange
+from compiler.comparison.jobs import JOB_EFFECTS, JobChange, JobEffect
 from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.folding import fold_diagnostics
+from compiler.diagnostics.render import sarif
+from compiler.diagnostics.render.words import sentence, severity_counts
 from compiler.explain.names import compact_names
 from compiler.explain.provenance import MAX_SOURCES
 from compiler.fields.amounts import rounded_amount, unit_heading
@@ -21,17 +25,24 @@ MARKDOWN_LIMIT = 60_000
 """Characters of a comment; GitHub takes 65,536."""
 COMMENT_MARK = "<!-- gangplan diff -->"
 """By which a comment is found again, to be updated in place."""
+DIFF_RULE = "diff"
+"""Of a job for which no reason has a code."""
 MAX_NODES = 4
+MAX_JOBS = 3
+REJECTED = "the reconciler rejects this commit, nothing of it takes effect"
 
 VERBS: Mapping[JobEffect, tuple[str, str]] = {
     "never": ("can never start", "can never start"),
     "evicted": ("is evicted", "are evicted"),
     "waits": ("waits", "wait"),
+    "later": ("is expected to start later", "are expected to start later"),
     "removed": ("is removed", "are removed"),
+    "restarts": ("restarts", "restart"),
     "moves": ("moves", "move"),
     "shrinks": ("shrinks", "shrink"),
     "grows": ("grows", "grow"),
     "starts": ("starts", "start"),
+    "new run": ("keeps running, with a new run after that", "keep running, with a new run after that"),
     "edited": ("is edited", "are edited"),
     "reason": ("waits for another reason", "wait for another reason"),
 }
@@ -49,29 +60,61 @@ def comparison_document(comparisons: Sequence[Comparison], base: str, head: str)
 
 
 def _cluster_entry(comparison: Comparison) -> dict[str, Any]:
+    findings = comparison.findings
     return {
         "cluster": comparison.cluster,
-        **({"unplanned": comparison.unplanned} if comparison.unplanned else {}),
+        "rejected": bool(comparison.errors),
+        "errors": [asdict(finding) for finding in comparison.errors],
+        "baseErrors": comparison.base_errors,
         "jobs": [_job_entry(job) for job in comparison.jobs],
+        "cannotStartAgain": [_job_entry(job) for job in comparison.lost_restarts],
         "queues": [asdict(queue) for queue in comparison.queues],
         "scheduler": list(comparison.scheduler),
         "resources": list(comparison.resources),
+        "objects": list(comparison.objects),
         "findings": {
-            "new": [asdict(finding) for finding in comparison.new_findings],
-            "mended": [asdict(finding) for finding in comparison.mended_findings],
+            "new": [asdict(finding) for finding in findings.new],
+            "changed": [{"before": asdict(old), "after": asdict(new)} for old, new in findings.changed],
+            "mended": [asdict(finding) for finding in findings.mended],
         },
     }
 
 
 def _job_entry(job: JobChange) -> dict[str, Any]:
     entry = {"change": job.effect, "kind": job.job_kind, "name": job.name, "queue": job.queue, "why": job.why}
-    flags = {"new": job.is_new, "edited": job.is_edited}
+    flags = {"new": job.is_new, "edited": job.treatment is not None, "never": job.never}
+    known = {"takesEffect": job.treatment, "code": job.code}
     comes = {"from": [source_entry(source) for source in job.sources]} if job.sources else {}
-    return {**entry, **flags, **comes, "before": _plain(job.before), "after": _plain(job.after)}
+    told = {name: value for name, value in known.items() if value}
+    return {**entry, **flags, **told, **comes, "before": _plain(job.before), "after": _plain(job.after)}
 
 
 def _plain(pods: PodsByNode) -> dict[str, dict[str, int]]:
     return {role: dict(nodes) for role, nodes in pods.items()}
+
+
+def comparison_sarif(comparisons: Sequence[Comparison], base: str, head: str) -> str:
+    """What a reviewer has to look at: errors, findings, and jobs that stop, wait or could not start again."""
+    found: list[tuple[Diagnostic, str]] = []
+    for comparison in comparisons:
+        findings = comparison.findings
+        found += [(each, "new") for each in comparison.errors]
+        found += [(_job_diagnostic(job), "new") for job in (*_halted(comparison.jobs), *comparison.lost_restarts)]
+        found += [(each, "new") for each in findings.new]
+        found += [(each, "updated") for _, each in findings.changed]
+        found += [(each, "absent") for each in findings.mended]
+    return sarif.render([each for each, _ in found], [state for _, state in found])
+
+
+def _halted(jobs: Sequence[JobChange]) -> list[JobChange]:
+    return [job for job in jobs if job.effect == "never" or job.waits_longer]
+
+
+def _job_diagnostic(job: JobChange) -> Diagnostic:
+    runs_on = job.effect == "waits" and bool(job.after)
+    again = f"keeps running, but could {'never' if job.never else 'not'} start again"
+    text = f"{job.name} {again if runs_on else VERBS[job.effect][0]}: {job.why}"
+    return Diagnostic(job.code or DIFF_RULE, "warning", job.position, text, "", f"{job.job_kind} {job.name}")
 
 
 def comparison_text(comparisons: Sequence[Comparison], base: str, head: str) -> str:
@@ -79,30 +122,31 @@ def comparison_text(comparisons: Sequence[Comparison], base: str, head: str) -> 
     lines = [f"{base} -> {head}"]
     for comparison in comparisons:
         lines += ["", f"Cluster {comparison.cluster}: {summary(comparison)}"]
-        for title, rows in _sections(comparison):
-            lines += ["", f"  {title}", *(f"    {row}" for row in rows)]
+        for section in _sections(comparison):
+            lines += ["", f"  {section.title}", *(f"    {row}" for row in section.rows)]
     return "\n".join(lines) + "\n"
 
 
 def comparison_markdown(comparisons: Sequence[Comparison], base: str, head: str) -> str:
-    """For a comment: the summary first, details folded, and short enough to be taken."""
+    """For a comment: the summary first, what must not be missed open, other details folded, and short enough to be
+    taken."""
     begin = [COMMENT_MARK, "### gangplan: what this change does", "", f"`{base}` → `{head}`", ""]
     begin += [f"* **{_escape(found.cluster)}**: {_escape(summary(found))}" for found in comparisons]
     pieces = ["\n".join(begin) + "\n"]
     left = MARKDOWN_LIMIT - len(pieces[0])
-    for comparison in comparisons:
-        for title, rows in _sections(comparison):
-            heading = f"{title} in {comparison.cluster}" if len(comparisons) > 1 else title
-            piece = _details_text(heading, rows, left)
-            pieces.append(piece)
-            left -= len(piece)
+    sections = [(comparison, section) for comparison in comparisons for section in _sections(comparison)]
+    for comparison, section in sorted(sections, key=lambda pair: not pair[1].is_open):
+        heading = f"{section.title} in {comparison.cluster}" if len(comparisons) > 1 else section.title
+        piece = _details_text(heading, section.rows, left, is_open=section.is_open)
+        pieces.append(piece)
+        left -= len(piece)
     return "\n".join(pieces)
 
 
-def _details_text(title: str, rows: Sequence[str], limit: int) -> str:
-    """A folded list of as many rows as fit; the others are counted."""
+def _details_text(title: str, rows: Sequence[str], limit: int, *, is_open: bool) -> str:
+    """A list, folded or open, of as many rows as fit; the others are counted."""
     end = "\n\n</details>\n"
-    text = f"<details><summary>{_escape(title)} ({len(rows)})</summary>\n"
+    text = f"<details{' open' if is_open else ''}><summary>{_escape(title)} ({len(rows)})</summary>\n"
     for at, row in enumerate(rows):
         line = f"\n* {_escape(row)}"
         if len(text) + len(line) + len(end) + 80 > limit:
@@ -121,52 +165,94 @@ def _escape(text: str) -> str:
 
 def summary(comparison: Comparison) -> str:
     """One line: how many jobs start, wait and so on, and how many findings are new."""
+    if comparison.errors:
+        also = f" ({count_text(comparison.base_errors, 'error')} in the base)" if comparison.base_errors else ""
+        return f"{count_text(len(fold_diagnostics(comparison.errors)), 'error')}: {REJECTED}{also}"
     if comparison.is_empty:
         return "no changes"
-    pieces = [comparison.unplanned] if comparison.unplanned else []
     counts = Counter(job.effect for job in comparison.jobs)
-    pieces += [
+    pieces = [
         f"{count_text(counts[kind], 'job')} {VERBS[kind][counts[kind] > 1]}" for kind in JOB_EFFECTS if counts[kind]
     ]
+    if lost := comparison.lost_restarts:
+        never = sum(job.never for job in lost)
+        number = f" ({never} of them never)" if 0 < never < len(lost) else ""
+        word = "never" if never == len(lost) else "not"
+        text = f"{count_text(len(lost), 'running job')} could {word} start again{number}"
+        pieces.insert(bool(counts["never"]), text)
     if comparison.resources:
         pieces.append("nodes or policy changed")
     if comparison.queues:
         pieces.append(f"{count_text(len(comparison.queues), 'queue')} changed")
     if comparison.scheduler:
-        pieces.append("the scheduler behaves otherwise")
-    for word, findings in (("new", comparison.new_findings), ("mended", comparison.mended_findings)):
-        if findings:
-            errors = sum(finding.severity == "error" for finding in findings)
-            count = count_text(len(findings), f"{word} finding")
-            pieces.append(f"{count} ({count_text(errors, 'error')})" if errors else count)
+        pieces.append("scheduler configuration changed")
+    if comparison.objects:
+        pieces.append(f"{count_text(len(comparison.objects), 'other object')} changed")
+    findings = comparison.findings
+    for word, found in (("new", findings.new), ("changed", _after(findings.changed)), ("fixed", findings.mended)):
+        if found:
+            shown = fold_diagnostics(found)
+            errors = severity_counts(each for each in shown if each.severity == "error")
+            count = count_text(len(shown), f"{word} finding")
+            pieces.append(f"{count} ({errors})" if errors else count)
     return ", ".join(pieces)
 
 
-def _sections(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
-    """Title and rows of each part that has any."""
-    for effect in JOB_EFFECTS:
-        if jobs := [job for job in comparison.jobs if job.effect == effect]:
-            verb = VERBS[effect][len(jobs) > 1]
-            yield f"{'Jobs that' if len(jobs) > 1 else 'Job that'} {verb}", [_job_row(job) for job in jobs]
-    if comparison.resources:
-        yield "Nodes and policy", list(comparison.resources)
-    if comparison.queues:
-        yield "Queues", [_queue_row(queue) for queue in comparison.queues]
-    if comparison.scheduler:
-        yield "Scheduler", list(comparison.scheduler)
-    if comparison.new_findings:
-        yield "New findings", [_finding_row(finding) for finding in comparison.new_findings]
-    if comparison.mended_findings:
-        yield "Mended findings", [_finding_row(finding) for finding in comparison.mended_findings]
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """is_open: what a reviewer must not miss."""
+
+    title: str
+    rows: Sequence[str]
+    is_open: bool = False
+
+
+def _sections(comparison: Comparison) -> Iterator[_Section]:
+    """Each part that has any rows."""
+    for section in _all_sections(comparison):
+        if section.rows:
+            yield section
+
+
+def _all_sections(comparison: Comparison) -> Iterator[_Section]:
+    findings = comparison.findings
+    yield _Section("Errors", _finding_rows(comparison.errors), is_open=True)
+    if comparison.base_errors and not comparison.errors:
+        errors = count_text(comparison.base_errors, "error")
+        note = f"{errors}: the base was rejected, so an earlier commit runs; what has errors counts as absent"
+        yield _Section("Errors in the base", [note], is_open=True)
+    yield from _job_sections(comparison.jobs, ("never",))
+    lost = [f"{job.name} in queue {job.queue}: {'never: ' * job.never}{_why(job)}" for job in comparison.lost_restarts]
+    yield _Section("Keeps running, but could not start again (planned for the empty cluster)", lost, is_open=True)
+    yield from _job_sections(comparison.jobs, JOB_EFFECTS[1:])
+    yield _Section("Nodes and policy", comparison.resources)
+    resources = {name for queue in comparison.queues for name in _resources(queue)}
+    yield _Section("Queues", [_queue_row(queue, resources) for queue in comparison.queues])
+    yield _Section("Scheduler", comparison.scheduler)
+    yield _Section("Other objects", comparison.objects)
+    yield _Section("New findings", _finding_rows(findings.new))
+    yield _Section("Changed findings", [_changed_row(*pair) for pair in _folded_pairs(findings.changed)])
+    yield _Section("Fixed findings", _finding_rows(findings.mended))
+
+
+def _job_sections(jobs: Sequence[JobChange], effects: Sequence[JobEffect]) -> Iterator[_Section]:
+    for effect in effects:
+        found = [job for job in jobs if job.effect == effect]
+        title = f"{'Jobs that' if len(found) > 1 else 'Job that'} {VERBS[effect][len(found) > 1]}"
+        yield _Section(title, [_job_row(job) for job in found], is_open=effect == "never")
 
 
 def _job_row(job: JobChange) -> str:
-    is_edited = job.is_edited and job.effect != "edited"  # its title says so
+    is_edited = job.treatment is not None and job.effect not in ("edited", "new run")  # its title says so
     words = [word for word, holds in (("new", job.is_new), ("edited", is_edited)) if holds]
     marked = f" ({', '.join(words)})" if words else ""
     queue = f" in queue {job.queue}" if job.queue else ""
+    return f"{job.name}{marked}{queue}: {_why(job)}"
+
+
+def _why(job: JobChange) -> str:
     see = ", ".join(source.short_text for source in job.sources[:MAX_SOURCES])
-    return f"{job.name}{marked}{queue}: {job.why}{_places(job)}{f'; see {see}' if see else ''}"
+    return f"{job.why}{_places(job)}{f'; see {see}' if see else ''}"
 
 
 def _places(job: JobChange) -> str:
@@ -186,25 +272,38 @@ def _place_text(pods: PodsByNode) -> str:
     return f"{count_text(count, 'pod')} on {compact_names(list(nodes), MAX_NODES)}"
 
 
-def _queue_row(queue: QueueChange) -> str:
+def _resources(queue: QueueChange) -> set[str]:
+    return {name for side in (queue.before, queue.after) for of in (side or {}).values() for name in of}
+
+
+def _queue_row(queue: QueueChange, resources: Collection[str]) -> str:
+    """resources: those of all queues, of which two may be GPUs."""
     if queue.before is None or queue.after is None:
         held = queue.after or queue.before or {}
-        words = [f"{name} {_amounts_text(held[name])}" for name in held if held[name]]
-        return f"{queue.name} is {'new' if queue.before is None else 'gone'}: {', '.join(words) or 'it says nothing'}"
+        words = [f"{name} {_amounts_text(held[name], resources)}" for name in held if held[name]]
+        text = f"{queue.name} is {'new' if queue.before is None else 'gone'}: {', '.join(words) or 'it says nothing'}"
+        if queue.stay:
+            names = ", ".join(queue.stay[:MAX_JOBS]) + (", ..." if len(queue.stay) > MAX_JOBS else "")
+            text += f"; it is deleted once {count_text(len(queue.stay), 'job')} in it ended: {names}"
+        return text
     changes = []
     for name, old in queue.before.items():
         new = queue.after[name]
         for resource in sorted((old.keys() | new.keys()) - {"pods"}):
             if old.get(resource) != new.get(resource):
-                unlimited = "0" if name == HELD else "none"
-                values = [_amount(resource, of[resource]) if resource in of else unlimited for of in (old, new)]
-                changes.append(f"{name} {values[0]} -> {values[1]} {unit_heading(resource)}")
+                unset = "0" if name == HELD else "unset"
+                values = [_amount(resource, of[resource]) if resource in of else unset for of in (old, new)]
+                changes.append(f"{name} {values[0]} -> {values[1]} {unit_heading(resource, resources)}")
+    for resource in queue.above:
+        now, limit = (_amount(resource, queue.after[what][resource]) for what in (HELD, LIMIT))
+        changes.append(f"holds {now} {unit_heading(resource, resources)}, above its new capability {limit}")
     return f"{queue.name}: {', '.join(changes)}"
 
 
-def _amounts_text(amounts: Mapping[str, Any]) -> str:
+def _amounts_text(amounts: Mapping[str, Any], resources: Collection[str]) -> str:
     named = sorted(amounts.keys() - {"pods"})
-    return " and ".join(f"{_amount(resource, amounts[resource])} {unit_heading(resource)}" for resource in named)
+    texts = (f"{_amount(name, amounts[name])} {unit_heading(name, resources)}" for name in named)
+    return " and ".join(texts)
 
 
 def _amount(resource: str, value: float) -> str:
@@ -212,7 +311,26 @@ def _amount(resource: str, value: float) -> str:
     return f"{value:g}" if resource == "cpu" else rounded_amount(resource, int(value))
 
 
+def _finding_rows(findings: Sequence[Diagnostic]) -> list[str]:
+    return [_finding_row(finding) for finding in fold_diagnostics(findings)]
+
+
 def _finding_row(finding: Diagnostic) -> str:
     at = finding.position
     subject = f" {finding.object}:" if finding.object else ""
-    return f"{at.file}:{at.line}:{at.column} {finding.severity} {finding.code}{subject} {finding.message}"
+    return f"{at.file}:{at.line}:{at.column} {finding.severity} {finding.code}{subject} {sentence(finding)}"
+
+
+def _after(pairs: Sequence[tuple[Diagnostic, Diagnostic]]) -> tuple[Diagnostic, ...]:
+    return tuple(after for _, after in pairs)
+
+
+def _folded_pairs(pairs: Sequence[tuple[Diagnostic, Diagnostic]]) -> Iterator[tuple[Diagnostic, Diagnostic]]:
+    """The pairs, of those with equal words the first, with the number of the others."""
+    former = {(after.code, after.object, after.position): before for before, after in pairs}
+    for folded in fold_diagnostics(_after(pairs)):
+        yield former[folded.code, folded.object, folded.position], folded
+
+
+def _changed_row(before: Diagnostic, after: Diagnostic) -> str:
+    return f"{_finding_row(after)} (before: {before.message})"

@@ -8,6 +8,8 @@ from typing import Any
 from compiler.specs import PluginSpec, SchedulerSpec
 from compiler.volcano.plugin_plans import PLUGIN_PLANS
 
+_TierPlugin = tuple[int, PluginSpec]
+"""Tier, from 1, and the plugin."""
 ACTION_MEANINGS = {
     "enqueue": "lets jobs in only while the cluster or their queue has room for their minimum",
     "allocate": "gives pods their nodes",
@@ -48,14 +50,15 @@ def _action_changes(before: tuple[str, ...], after: tuple[str, ...]) -> Iterator
 
 def _plugin_changes(before: SchedulerSpec, after: SchedulerSpec) -> Iterator[str]:
     old, new = _plugins_by_name(before), _plugins_by_name(after)
+    yield from _order_changes(old, new)
     for name, (tier, _) in new.items():
         if name not in old:
             plan = PLUGIN_PLANS.get(name)
-            yield f"plugin {name} is new in tier {tier}" + (f": {plan.planned}" if plan else "")
+            yield f"plugin {name} added in tier {tier}" + (f" (its effect on the plan: {plan.planned})" if plan else "")
     for name, (tier, plugin) in old.items():
         if name not in new:
             plan = PLUGIN_PLANS.get(name)
-            yield f"plugin {name} is gone" + (f", which meant: {plan.planned}" if plan else "")
+            yield f"plugin {name} removed" + (f" (its effect on the plan: {plan.planned})" if plan else "")
             continue
         new_tier, changed = new[name]
         if new_tier != tier:
@@ -64,9 +67,20 @@ def _plugin_changes(before: SchedulerSpec, after: SchedulerSpec) -> Iterator[str
         yield from _value_changes(f"plugin {name}", plugin.arguments, changed.arguments)
 
 
-def _plugins_by_name(scheduler: SchedulerSpec) -> dict[str, tuple[int, PluginSpec]]:
+def _order_changes(old: Mapping[str, _TierPlugin], new: Mapping[str, _TierPlugin]) -> Iterator[str]:
+    """One sentence for each tier whose common plugins are called in another order."""
+    stay = [name for name, (tier, _) in new.items() if name in old and old[name][0] == tier]
+    for tier in sorted({new[name][0] for name in stay}):
+        after = [name for name in stay if new[name][0] == tier]
+        before = [name for name in old if name in after]
+        if before != after:
+            text = f"{', '.join(after)} (before: {', '.join(before)})"
+            yield f"tier {tier} calls its plugins in another order: {text}; the first with an answer decides"
+
+
+def _plugins_by_name(scheduler: SchedulerSpec) -> dict[str, _TierPlugin]:
     """Name -> tier (from 1) and plugin; of one that is listed twice the first counts."""
-    found: dict[str, tuple[int, PluginSpec]] = {}
+    found: dict[str, _TierPlugin] = {}
     for number, tier in enumerate(scheduler.tiers, start=1):
         for plugin in tier:
             found.setdefault(plugin.name, (number, plugin))

@@ -12,6 +12,7 @@ from compiler.emit.manifest import Manifest
 from compiler.emit.scheduler import config_map
 from compiler.emit.templates import annotate, mark_pods, name_queue, name_scheduler
 from compiler.kubernetes import API_GROUP, HOSTNAME_LABEL, ROLE_MARK
+from compiler.lower.origins import Origins
 from compiler.outcome import JobDecision, Outcome
 from compiler.run_kinds import RUN_KINDS, run_kind_of, runs_once
 from compiler.specs import GangSpec, HyperNodeSpec, QueueSpec, Specs
@@ -47,13 +48,13 @@ def manifests_with_documents(outcome: Outcome, tell: Tell) -> Iterator[tuple[Man
             place, found = f"{document.file}:{document.line}", list[Manifest]()
             with guarded(document, tell):
                 data = make(document)
-                run = run_digest(document.data) if _ends(document, gangs.get(document.identity)) else ""
+                run = run_digest(document.data) if runs_as_job(document, gangs.get(document.identity)) else ""
                 found.append(Manifest(wave, data, place, run, pods.get(document.identity, 0)))
             for manifest in found:
                 yield manifest, document
 
 
-def _ends(document: Document, gang: GangSpec | None) -> bool:
+def runs_as_job(document: Document, gang: GangSpec | None) -> bool:
     """Whether the document's object runs once. gang: that of the document, whose kind is known, or declared by the
     Cluster, which says it."""
     if gang is None:
@@ -179,9 +180,8 @@ def _valid_documents(specs: Specs) -> tuple[Document, ...]:
 
 
 def _jobs(outcome: Outcome) -> EmittedObjects:
-    specs, nodes = outcome.specs, outcome.origins.nodes if outcome.origins else ()
+    specs, hostnames = outcome.specs, _hostnames(outcome.origins)
     gates = specs.cluster.binding == "gated"
-    hostnames = {node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in nodes}
     for decision in outcome.decisions:
         if decision.gang.made_by is not None or static.is_withheld(specs, decision):
             continue
@@ -189,6 +189,17 @@ def _jobs(outcome: Outcome) -> EmittedObjects:
         for role in decision.gang.roles:
             for pod in role.pod_documents:
                 yield pod, partial(_bare_pod, role.name if gates and decision.gang.schedulable else "")
+
+
+def job_object(specs: Specs, decision: JobDecision, origins: Origins | None) -> dict[str, Any]:
+    """The object of one job, bound as decided. origins: of the plan's nodes."""
+    return _job_object(specs, decision, _hostnames(origins), decision.gang.document)
+
+
+def _hostnames(origins: Origins | None) -> dict[str, str]:
+    """Node name -> value of its hostname label."""
+    nodes = () if origins is None else origins.nodes
+    return {node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in nodes}
 
 
 def _job_object(specs: Specs, decision: JobDecision, hostnames: dict[str, str], document: Document) -> dict[str, Any]:

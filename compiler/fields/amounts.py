@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 
 from solver.problem import SlotRequest
@@ -37,9 +37,11 @@ def named_amount(resource: str, amount: int) -> str:
     return f"{rounded_amount(resource, amount)} {resource}"
 
 
-def unit_heading(resource: str) -> str:
-    """A column heading for a resource: "GPUs" for any vendor's GPU, else its name."""
-    return "GPUs" if resource.endswith("/gpu") else resource
+def unit_heading(resource: str, among: Collection[str] = ()) -> str:
+    """A column heading for a resource: "GPUs" for any vendor's GPU, else its name, as where two of `among` would have
+    the same heading."""
+    is_gpu = resource.endswith("/gpu") and sum(other.endswith("/gpu") for other in among) < 2
+    return "GPUs" if is_gpu else resource
 
 
 def _short_decimal(value: Fraction) -> str:

@@ -34,6 +34,10 @@ TWO_CLUSTERS = declare_rule(
     "GP127", "error", "two Cluster objects", "A folder describes one cluster. Mend: remove one of the two objects."
 )
 
+NO_CLUSTER_CODES = frozenset((EMPTY_REPOSITORY.code, SEVERAL_CLUSTERS.code, NO_SUCH_CLUSTER.code))
+"""With these there is no cluster to plan for: an empty plan would look like one that removes everything, and other
+diagnostics would speak of a cluster that was not chosen."""
+
 
 def choose_folder(tree: Repository, cluster: str | None) -> tuple[str | None, list[Diagnostic]]:
     """The folder of cluster-specs/ to read, or None and why there is none. A repository of jobs alone has no folder and

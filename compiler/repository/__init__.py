@@ -100,6 +100,21 @@ def read_named(root: Path, path: Path) -> dict[str, bytes]:
     return _files_and_problems(_files_below(root, path.relative_to(root).as_posix(), rules))[0]
 
 
+def read_rendered(folder: Path, repository: Path) -> Repository:
+    """The files of a folder of rendered manifests: a repository of its own where it holds cluster-specs/ or jobs/, else
+    jobs for the clusters of `repository`. Files without an ending count, as renderers write them."""
+    if any((folder / top).is_dir() for top in ROOT_FOLDERS):
+        return Repository.from_directory(folder)
+    around = Repository.from_directory(repository)
+    kept = {name: text for name, text in around.files.items() if not name.startswith(f"{JOBS_FOLDER}/")}
+    rules = PathRules()
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    bare = [name for name in names if "." not in name.rpartition("/")[2] and not is_manifest(name)]
+    listed = [one for name in bare for one in [_read_file(folder, name)]]
+    files, problems = _files_and_problems([*_files_below(folder, ".", rules), *listed])
+    return replace(around, files=kept, problems=(*around.problems, *problems)).with_named_files(files)
+
+
 def find_root(start: Path) -> Path | None:
     """The nearest folder, `start` or one above it up to the top of its git repository, that holds cluster-specs/; else
     the nearest that holds jobs/."""

@@ -6,81 +6,120 @@ from pathlib import Path
 
 import click
 
-from compiler.cli import CompileInputs, compile_options, echo, load_state_file, load_tree
+from compiler.cli import FOLDER, CompileInputs, compile_options, echo, fail_option, load_state_file, load_tree
 from compiler.cli.executor import open_executor
 from compiler.cli.reading_cache import ReadingCache
 from compiler.cluster_state.state import ClusterState
-from compiler.comparison import Compile, compare
-from compiler.comparison.render import comparison_document, comparison_markdown, comparison_text
-from compiler.outcome import Outcome
+from compiler.comparison import Compile, Revision, compare
+from compiler.comparison.render import (
+    comparison_document,
+    comparison_markdown,
+    comparison_sarif,
+    comparison_text,
+)
+from compiler.outcome import FailLevel, Outcome
 from compiler.pipeline import CommandLimit, compile_specs
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository import Repository, read_rendered
 from compiler.specs import Specs
 from compiler.views.machine import to_json
-from reconciler.git.commits import read_revision
+from reconciler.git.commits import default_base, read_revision
 from reconciler.git.process import GitError
+from solver.mip.executors import Mapper
 
-WORK_TREE = "work tree"
+WORK_TREE = "working tree"
 SHORT_ID = 12
+Named = tuple[str, Repository]
+"""How a side of the comparison is called, and its files."""
 
 
 @click.command()
-@click.argument("base")
+@click.argument("base", required=False)
 @click.argument("head", required=False)
 @compile_options
+@click.option("--base-dir", type=FOLDER, help="Compare this folder of rendered manifests, without git; see --head-dir.")
+@click.option(
+    "--head-dir",
+    type=FOLDER,
+    help="The folder with the change. What holds no cluster-specs/ of its own is planned for the repository's.",
+)
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["text", "markdown", "json"]),
+    type=click.Choice(["text", "markdown", "json", "sarif"]),
     default="text",
     show_default=True,
     help="Output format; markdown is for a comment on a pull request.",
 )
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when something changes.")
+@fail_option(
+    "What to exit with 1 for: no plan, or an error in HEAD; also a job that can never start, or never again, because "
+    "of the change; also a job of BASE that waits longer, is evicted or could not start again."
+)
 @click.pass_context
 def diff(
-    ctx: click.Context, base: str, head: str | None, inputs: CompileInputs, output: str, detailed_exitcode: bool
+    ctx: click.Context,
+    base: str | None,
+    head: str | None,
+    inputs: CompileInputs,
+    base_dir: Path | None,
+    head_dir: Path | None,
+    output: str,
+    detailed_exitcode: bool,
+    fail_on: FailLevel,
 ) -> None:
-    """Show what becomes of jobs, queues and the scheduler from revision BASE to revision HEAD (or to the files as they
-    are): which jobs start, wait, move or are evicted, each with why, and which findings are new and mended.
+    """Show what becomes of jobs, queues and the scheduler from revision BASE to revision HEAD (or to the working tree):
+    which jobs start, wait, move or are evicted, each with why, which run on and could not start again, and which
+    findings are new and fixed. BASE is by default the commit from which the branch left the remote's default branch.
 
-    HEAD is planned with what BASE starts already running. Exits with 1 when the change brings an error."""
+    HEAD is planned with what BASE starts already running. With an error in HEAD the reconciler rejects the commit, so
+    only its errors are shown."""
+    if (base_dir is None) != (head_dir is None) or (base_dir is not None and base is not None):
+        raise click.UsageError("--base-dir and --head-dir go together, and replace BASE and HEAD", ctx)
     try:
-        base_name, base_tree = _read(inputs.repo, base)
-        head_name, head_tree = _read(inputs.repo, head) if head else (WORK_TREE, load_tree(ctx, inputs.repo))
+        if base_dir is not None and head_dir is not None:
+            sides = tuple((str(folder), read_rendered(folder, inputs.repo)) for folder in (base_dir, head_dir))
+        else:
+            sides = _read(inputs.repo, base or default_base(inputs.repo)), _head(ctx, inputs.repo, head)
     except GitError as error:
         raise click.ClickException(str(error)) from error
+    (base_name, base_tree), (head_name, head_tree) = sides
     state = load_state_file(inputs.state_file)
     clusters = [inputs.cluster] if inputs.cluster else _cluster_names(base_tree, head_tree)
     with open_executor(inputs.executor) as mapper:
 
-        def compile_of(tree: Repository, specs: Specs) -> Compile:
-            def compile_against(found: ClusterState | None) -> Outcome:
-                limit = CommandLimit(inputs.time_limit)
-                return compile_specs(tree, specs, found, mapper=mapper, limit=limit)
+        def revision(tree: Repository, cluster: str | None) -> Revision:
+            specs = read_specs(tree, cluster, cache.parse)
+            return Revision(specs, _compile_of(tree, specs, inputs, mapper))
 
-            return compile_against
-
-        found, cache = [], ReadingCache(None)  # a file that both revisions have is read once
-        for name in clusters:
-            base_specs, head_specs = (read_specs(tree, name, cache.parse) for tree in (base_tree, head_tree))
-            compiles = compile_of(base_tree, base_specs), compile_of(head_tree, head_specs)
-            found.append(compare(*compiles, head_specs, state))
+        cache = ReadingCache(None)  # a file that both revisions have is read once
+        found = [compare(revision(base_tree, name), revision(head_tree, name), state) for name in clusters]
     if output == "json":
         echo(to_json(comparison_document(found, base_name, head_name)))
     else:
-        echo({"text": comparison_text, "markdown": comparison_markdown}[output](found, base_name, head_name))
-    if any(each.breaks for each in found):
+        formats = {"text": comparison_text, "markdown": comparison_markdown, "sarif": comparison_sarif}
+        echo(formats[output](found, base_name, head_name))
+    if any(each.fails(fail_on) for each in found):
         ctx.exit(1)
     ctx.exit(2 if detailed_exitcode and not all(each.is_empty for each in found) else 0)
 
 
-def _read(folder: Path, revision: str) -> tuple[str, Repository]:
+def _compile_of(tree: Repository, specs: Specs, inputs: CompileInputs, mapper: Mapper) -> Compile:
+    def compile_against(state: ClusterState | None) -> Outcome:
+        return compile_specs(tree, specs, state, mapper=mapper, limit=CommandLimit(inputs.time_limit))
+
+    return compile_against
+
+
+def _head(ctx: click.Context, folder: Path, revision: str | None) -> Named:
+    return _read(folder, revision) if revision else (WORK_TREE, load_tree(ctx, folder))
+
+
+def _read(folder: Path, revision: str) -> Named:
     """The revision with its short id, and its files."""
     commit, tree = read_revision(folder, revision)
     short = commit[:SHORT_ID]
-    return (revision if commit.startswith(revision) else f"{revision} ({short})"), tree
+    return (short if commit == revision else revision if commit.startswith(revision) else f"{revision} ({short})"), tree
 
 
 def _cluster_names(*trees: Repository) -> list[str | None]:

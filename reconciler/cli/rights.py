@@ -19,8 +19,8 @@ def rbac(repo: Path, cluster: str | None, namespace: str) -> None:
     kinds it holds and no others."""
     import yaml
 
-    from compiler.pipeline import NO_CLUSTER_CODES
     from compiler.reading import read_specs
+    from compiler.reading.clusters import NO_CLUSTER_CODES
     from compiler.repository import Repository
     from compiler.rights import kinds_in_use
     from reconciler.cluster.rights import admission_objects, rbac_objects

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from compiler.diagnostics import Diagnostic
@@ -117,11 +118,40 @@ def read_revision(folder: Path, revision: str) -> tuple[str, Repository]:
     return commit, read_commit(clone, commit, REVISION_TIMEOUT, _rev_parse(folder, "--show-prefix"))
 
 
-def _rev_parse(folder: Path, *arguments: str) -> str:
-    """The user names the folder, which in a CI's container often belongs to another user; git is only read."""
-    command = ("-c", "safe.directory=*", "rev-parse", *arguments)
+def default_base(folder: Path) -> str:
+    """The commit from which this branch left the default branch of its remote. Raises GitError where that is
+    unknown."""
+    branch = _default_branch(folder)
     try:
-        output = read_git(folder, *command, timeout=REVISION_TIMEOUT, more={})
+        return _read(folder, "merge-base", branch, "HEAD")
+    except CommandFailed as error:
+        message = f"HEAD and {branch} have no common commit here. Fix: fetch the whole history, or name BASE"
+        raise GitError(message) from error
+
+
+def _default_branch(folder: Path) -> str:
+    """A remote's default branch as git knows it, of `origin` where there are several; else its main or master."""
+    remotes = _read(folder, "remote").split()
+    remote = "origin" if "origin" in remotes else next(iter(remotes), "")
+    if not remote:
+        raise GitError("this repository has no remote, so no BASE to compare with. Fix: name BASE")
+    for branch in ("HEAD", "main", "master"):
+        name = f"refs/remotes/{remote}/{branch}"
+        with suppress(CommandFailed):
+            return _rev_parse(folder, "--verify", "--quiet", f"{name}^{{commit}}") and name
+    fix = f"git remote set-head {remote} --auto, or name BASE"
+    raise GitError(f"the default branch of {remote} is not known here. Fix: {fix}")
+
+
+def _rev_parse(folder: Path, *arguments: str) -> str:
+    return _read(folder, "rev-parse", *arguments)
+
+
+def _read(folder: Path, *arguments: str) -> str:
+    """What git prints. The user names the folder, which in a CI's container often belongs to another user; git is only
+    read."""
+    try:
+        output = read_git(folder, "-c", "safe.directory=*", *arguments, timeout=REVISION_TIMEOUT, more={})
     except OSError as error:
         raise GitError(f"git cannot be run: {error.strerror}") from error
     return output.decode("utf-8", "surrogateescape").rstrip("\n")

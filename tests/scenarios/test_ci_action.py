@@ -43,6 +43,7 @@ def run_action(tmp_path: Path, repository: GitRepository, **variables: str) -> t
         "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
         "GITHUB_REPOSITORY": "o/r",
         "COMMENT": "true",
+        "FAIL_ON": "error",
         "PULL_REQUEST": "7",
         "BASE": "",
         "FOUND_COMMENT": "",
@@ -88,7 +89,7 @@ def test_an_error_fails_the_run_and_no_base_compares_nothing(tmp_path: Path, rep
 def test_the_action_runs_the_script_with_all_that_it_reads() -> None:
     steps = YAML(typ="safe").load((ACTION / "action.yml").read_text())["runs"]["steps"]
     (step,) = (step for step in steps if "plan.sh" in step.get("run", ""))
-    used = {"GANGPLAN", "FOLDER", "BASE", "TARGET", "COMMENT", "PULL_REQUEST", "REPORTS"}
+    used = {"GANGPLAN", "FOLDER", "BASE", "TARGET", "FAIL_ON", "COMMENT", "PULL_REQUEST", "REPORTS"}
     assert used <= step["env"].keys()
     workflow = YAML(typ="safe").load((ROOT / ".github" / "workflows" / "plan.yml").read_text())
     (job,) = workflow["jobs"].values()

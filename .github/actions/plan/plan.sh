@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Checks the repository and compares it with the base; ends with 1 when the check fails or the change brings an error.
-# Set by action.yml: GANGPLAN FOLDER BASE TARGET COMMENT PULL_REQUEST REPORTS, and GitHub's own variables.
+# Checks the repository and compares it with the base; ends with 1 when the check fails or the change brings what
+# FAIL_ON names.
+# Set by action.yml: GANGPLAN FOLDER BASE TARGET FAIL_ON COMMENT PULL_REQUEST REPORTS, and GitHub's own variables.
 set -euo pipefail
 
 failed=0
@@ -19,7 +20,7 @@ if [ -z "$base" ] && [ -n "$TARGET" ]; then
 fi
 if [ -n "$base" ]; then
     report=$REPORTS/gangplan.md
-    "$GANGPLAN" diff "$base" --repo "$FOLDER" -o markdown > "$report" || failed=1
+    "$GANGPLAN" diff "$base" --repo "$FOLDER" --fail-on "$FAIL_ON" -o markdown > "$report" || failed=1
     cat "$report" >> "$GITHUB_STEP_SUMMARY"
     if [ "$COMMENT" = true ] && [ -n "$PULL_REQUEST" ] && [ -s "$report" ]; then
         comments=repos/$GITHUB_REPOSITORY/issues/$PULL_REQUEST/comments

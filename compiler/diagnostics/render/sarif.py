@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 from urllib.parse import quote
 
@@ -14,13 +15,17 @@ from compiler.version import VERSION
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
-def render(diagnostics: Sequence[Diagnostic]) -> str:
+def render(diagnostics: Sequence[Diagnostic], baseline: Sequence[str] = ()) -> str:
+    """baseline: the state of each against an earlier run (SARIF's baselineState), where there was one."""
     codes = sorted({diagnostic.code for diagnostic in diagnostics})
     driver = {"name": "gangplan", "version": VERSION, "rules": [_rule(code) for code in codes]}
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(diagnostic, codes.index(diagnostic.code)) for diagnostic in diagnostics],
+        "results": [
+            {**_result(diagnostic, codes.index(diagnostic.code)), **({"baselineState": state} if state else {})}
+            for diagnostic, state in zip_longest(diagnostics, baseline)
+        ],
     }
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2) + "\n"

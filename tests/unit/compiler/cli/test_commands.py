@@ -281,12 +281,27 @@ def test_a_plan_with_errors_fails_unless_told_otherwise_and_names_the_jobs_left_
     assert result.exit_code == 1
     assert "Left out: 1 job with errors\n  ! team/second  jobs/second.yaml:" in result.stdout
     assert "1 left out for errors" in result.stdout
-    assert run("plan", "--repo", str(tmp_path), "--fail-on", "never").exit_code == 0
-    assert run("plan", "--repo", str(tmp_path), "--fail-on", "never", "--detailed-exitcode").exit_code == 2
+    assert run("plan", "--repo", str(tmp_path), "--fail-on", "no-plan").exit_code == 0
+    assert run("plan", "--repo", str(tmp_path), "--fail-on", "no-plan", "--detailed-exitcode").exit_code == 2
+    refused = run("plan", "--repo", str(tmp_path), "--fail-on", "never")
+    assert (refused.exit_code, "'never' is now 'no-plan'" in refused.stderr) == (1, True)
     (left,) = json.loads(run("plan", "--repo", str(tmp_path), "-o", "json").stdout)["leftOut"]
     assert (left["namespace"], left["name"], left["diagnostics"][0]["code"]) == ("team", "second", "GP204")
     job.write_text("kind: [")
     assert "jobs/second.yaml:1 GP101" in run("plan", "--repo", str(tmp_path)).stdout
+
+
+def test_a_plan_fails_for_what_the_level_names_and_worse(tmp_path: Path) -> None:
+    shutil.copytree(CASES / "deadlock/repo", tmp_path, dirs_exist_ok=True)
+
+    def exit_codes() -> list[int]:
+        levels = ("error", "never-starts", "longer-waits")
+        return [run("plan", "--repo", str(tmp_path), "--fail-on", level).exit_code for level in levels]
+
+    assert exit_codes() == [0, 0, 0]
+    job = tmp_path / "jobs" / "second.yaml"
+    job.write_text(job.read_text().replace("gpu: 1", "gpu: 2"))
+    assert exit_codes() == [0, 1, 1]
 
 
 def test_filters_choose_jobs_of_the_text() -> None:

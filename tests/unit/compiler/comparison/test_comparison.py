@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 
 from compiler.cluster_state.state import ClusterState
-from compiler.comparison import Comparison, Compile, compare
+from compiler.comparison import Comparison, Revision, compare
+from compiler.comparison.findings import NO_CHANGES
 from compiler.comparison.render import (
     MARKDOWN_LIMIT,
     comparison_document,
     comparison_markdown,
+    comparison_sarif,
     comparison_text,
     summary,
 )
-from compiler.pipeline import compile_repository
+from compiler.outcome import Outcome
+from compiler.pipeline import compile_specs
 from compiler.reading import read_specs
 from compiler.repository import Repository
 
@@ -71,18 +74,18 @@ BASE: Files = {
 }
 
 
-def compile_of(files: Files) -> Compile:
+def revision(files: Files) -> Revision:
     tree = Repository({name: text.encode() for name, text in files.items()})
+    specs = read_specs(tree)
 
-    def compile_against(state: ClusterState | None) -> Any:
-        return compile_repository(tree, None, state)
+    def compile_against(state: ClusterState | None) -> Outcome:
+        return compile_specs(tree, specs, state)
 
-    return compile_against
+    return Revision(specs, compile_against)
 
 
-def changes(base: Files, head: Files) -> Comparison:
-    tree = Repository({name: text.encode() for name, text in head.items()})
-    return compare(compile_of(base), compile_of(head), read_specs(tree), None)
+def changes(base: Files, head: Files, state: ClusterState | None = None) -> Comparison:
+    return compare(revision(base), revision(head), state)
 
 
 def without(files: Files, name: str) -> Files:
@@ -113,7 +116,7 @@ def test_a_job_that_leaves_lets_another_start() -> None:
     assert found_jobs(comparison) == {"ns/one": "removed", "ns/three": "starts"}
     (started,) = (each for each in comparison.jobs if each.effect == "starts")
     assert "ask" in started.why or "free" in started.why
-    assert not comparison.breaks
+    assert not comparison.fails("error")
     (held,) = (each for each in comparison.queues if each.name == "a")
     assert held.before
     assert held.after
@@ -127,19 +130,37 @@ def test_a_new_job_starts_waits_or_can_never_start() -> None:
     assert found_jobs(changes(BASE, {**BASE, "jobs/n.yaml": job("new", 1, gpus=9)})) == {"ns/new": "never"}
 
 
-def test_what_runs_stays_where_it_is_and_an_edited_job_runs_anew() -> None:
-    small = without(BASE, "jobs/one.yaml")
-    comparison = changes(small, {**small, "jobs/three.yaml": job("three", 1, image="y")})
-    (found,) = comparison.jobs
-    assert (found.effect, found.why) == ("edited", "spec.tasks[0].template.spec.containers[0].image x -> y")
-    assert found.before == found.after
-    assert "  Job that is edited\n    ns/three in queue a: spec.tasks[0]" in comparison_text([comparison], "x", "y")
-    edited = {**BASE, "jobs/one.yaml": job("one", 4)}
-    comparison = changes(BASE, edited)
-    effects = found_jobs(comparison)
-    assert effects["ns/one"] == "waits"
-    assert "ns/two" not in effects
-    assert next(each for each in comparison.jobs if each.name == "ns/one").is_edited
+IMAGE = "spec.tasks[0].template.spec.containers[0].image x -> y"
+REPLACE = '"annotations": {"gangplan.dev/replace": "true", '
+
+
+@pytest.mark.parametrize(
+    ("edited", "effect", "treatment", "begin"),
+    [
+        (job("two", 2, image="y"), "new run", "new run", f"{IMAGE}; its new run waits for the end of this one"),
+        (job("two", 2, image="y").replace('"annotations": {', REPLACE), "restarts", "restart", IMAGE),
+        (job("two", 2).replace('"minAvailable": 2', '"minAvailable": 1'), "edited", "in place", "spec.minAvailable 2"),
+        (job("two", 1), "shrinks", "in place", "spec.minAvailable 2 -> 1, spec.tasks[0].replicas 2 -> 1; changed in"),
+        (job("two", 2).replace('"maxRetry": 3', ""), None, None, ""),
+        (job("two", 2).replace('"schedulerName"', '"maxRetry": 3, "schedulerName"'), "edited", "in place", "spec.maxR"),
+        (job("two", 2, queue="b"), "new run", "new run", "spec.queue a -> b; its new run waits"),
+        (job("two", 4), "never", "in place", "queue a may never hold more than 24"),
+    ],
+    ids=["image", "replace", "minimum", "fewer", "nothing", "default", "queue", "more-than-fits"],
+)
+def test_an_edit_takes_effect_as_the_reconciler_does_it(
+    edited: str, effect: str | None, treatment: str | None, begin: str
+) -> None:
+    queues = queue("a", capability=24, deserved=24) + "---\n" + queue("b", deserved=8)
+    small = {**without(BASE, "jobs/one.yaml"), "cluster-specs/demo/queues.yaml": queues}
+    found = [each for each in changes(small, {**small, "jobs/two.yaml": edited}).jobs if each.name == "ns/two"]
+    assert [(each.effect, each.treatment) for each in found] == ([(effect, treatment)] if effect else [])
+    assert all(each.why.startswith(begin) for each in found)
+
+
+def test_a_job_that_waits_is_replaced_at_once() -> None:
+    (found,) = changes(BASE, {**BASE, "jobs/three.yaml": job("three", 1, image="y")}).jobs
+    assert (found.effect, found.treatment, found.why) == ("edited", "at once", f"{IMAGE}; it waits as before")
 
 
 def test_an_edited_job_that_waits_as_before_is_named_with_the_line_of_the_edit() -> None:
@@ -155,6 +176,7 @@ def test_the_line_of_the_cause_is_named() -> None:
     never = changes(BASE, {**BASE, "cluster-specs/demo/queues.yaml": queue("a", capability=8, deserved=8)})
     new = changes(BASE, {**BASE, "jobs/n.yaml": job("new", 1, gpus=9)})
     assert never.jobs == ()  # what runs stays
+    assert [each.name for each in never.lost_restarts] == ["ns/one", "ns/two"]
     text = comparison_text([new], "x", "y")
     assert "see cluster-specs/demo/nodes.yaml:4 capacity, jobs/n.yaml:1 request of role w" in text
     (entry,) = comparison_document([new], "x", "y")["clusters"][0]["jobs"]
@@ -165,12 +187,6 @@ def test_the_line_of_the_cause_is_named() -> None:
     taken = changes(full, {**full, "jobs/late.yaml": job("late", 1, queue="b")})
     (lost,) = (each for each in taken.jobs if each.effect in ("evicted", "shrinks"))
     assert [source.short_text for source in lost.sources] == ["jobs/late.yaml:1"]
-
-
-def test_a_job_of_another_queue_is_named_with_its_queues() -> None:
-    both = {**without(BASE, "jobs/one.yaml"), "cluster-specs/demo/b.yaml": queue("b", deserved=8)}
-    (found,) = changes(both, {**both, "jobs/three.yaml": job("three", 1, queue="b")}).jobs
-    assert (found.name, found.effect, found.why) == ("ns/three", "edited", "spec.queue a -> b")
 
 
 def test_a_job_that_waits_for_another_reason_names_what_is_new_or_gone() -> None:
@@ -194,8 +210,7 @@ def test_a_changed_document_with_generate_name_is_another_job_and_no_finding() -
     head = {**base, "jobs/g.yaml": base["jobs/g.yaml"].replace('"image": "x"', '"image": "y"')}
     found = changes(base, head)
     assert sorted(found_jobs(found).values()) == ["removed", "starts"]
-    assert not found.new_findings
-    assert not found.mended_findings
+    assert not found.findings
 
 
 def test_a_queue_that_shrinks_and_a_scheduler_that_reclaims_are_said() -> None:
@@ -220,27 +235,158 @@ def test_plugins_flags_and_arguments_are_compared() -> None:
     )
     comparison = changes(BASE, {**BASE, "cluster-specs/demo/scheduler.yaml": head})
     assert [line.partition(":")[0] for line in comparison.scheduler] == [
-        "plugin binpack is new in tier 2",
+        "plugin binpack added in tier 2 (its effect on the plan",
         "plugin gang",
-        "plugin nodeorder is gone, which meant",
+        "plugin nodeorder removed (its effect on the plan",
     ]
     assert not comparison.jobs
 
 
-def test_findings_are_new_or_mended_and_only_new_errors_break() -> None:
-    broken = {**BASE, "jobs/bad.yaml": job("bad", 1).replace('"minAvailable": 1', '"minAvailable": "two"')}
+def test_with_an_error_nothing_takes_effect_and_nothing_else_is_said() -> None:
+    broken = {**BASE, "jobs/one.yaml": job("one", 1).replace('"minAvailable": 1', '"minAvailable": "two"')}
     comparison = changes(BASE, broken)
-    assert [each.severity for each in comparison.new_findings] == ["error"]
-    assert comparison.breaks
+    assert [each.severity for each in comparison.errors] == ["error"]
+    assert (comparison.jobs, comparison.queues, comparison.findings) == ((), (), NO_CHANGES)
+    assert comparison.fails("error")
+    text = comparison_text([comparison], "x", "y")
+    assert text.startswith(
+        "x -> y\n\nCluster demo: 1 error: the reconciler rejects this commit, nothing of it takes effect\n\n  Errors\n"
+    )
+    assert "Write a whole number" in text or "integer" in text
+    still = changes(broken, {**broken, "jobs/two.yaml": job("two", 1)})
+    assert summary(still).endswith("takes effect (1 error in the base)")
     back = changes(broken, BASE)
-    assert not back.new_findings
-    assert len(back.mended_findings) == 1
-    assert [each.why for each in changes({**BASE, "jobs/bad.yaml": job("bad", 1, gpus=1)}, broken).jobs] == [
-        "it has an error in the new revision"
+    assert (len(back.findings.mended), back.base_errors, back.fails("error")) == (1, 1, False)
+    assert "the base was rejected" in comparison_text([back], "x", "y")
+
+
+def test_what_the_api_server_refuses_to_change_is_an_error() -> None:
+    urgent = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: urgent}\nvalue: 1000\n"
+    base = {**BASE, "cluster-specs/demo/p.yaml": urgent}
+    (error,) = changes(base, {**base, "cluster-specs/demo/p.yaml": urgent.replace("1000", "5")}).errors
+    assert (error.code, error.message) == (
+        "GP505",
+        "the API server refuses to change value of a live PriorityClass (1000 -> 5)",
+    )
+    allowed = urgent.replace("{name: urgent}", '{name: urgent, annotations: {gangplan.dev/replace: "true"}}')
+    head = {**base, "cluster-specs/demo/p.yaml": allowed.replace("1000", "5")}
+    assert changes(base, head).resources == ("PriorityClass urgent: value 1000 -> 5",)
+
+
+def test_a_finding_of_which_only_a_number_differs_is_one() -> None:
+    big = {**BASE, "jobs/n.yaml": job("new", 9)}
+    found = changes(big, {**big, "cluster-specs/demo/nodes.yaml": POOL.replace("count: 4", "count: 5")}).findings
+    ((before, after),) = found.changed
+    assert (found.new, found.mended, before.code) == ((), (), after.code)
+    assert "all its nodes hold 4" in before.message
+    assert "all its nodes hold 5" in after.message
+
+
+def test_equal_findings_are_folded_and_come_with_their_fix() -> None:
+    tainted = POOL.replace("spec: {", "spec: {taints: [{key: maintenance, effect: NoSchedule}], ")
+    comparison = changes(BASE, {**BASE, "cluster-specs/demo/nodes.yaml": tainted})
+    assert len(comparison.findings.new) > 1
+    text = comparison_text([comparison], "x", "y")
+    assert "1 new finding" in text
+    assert text.count("GP394") == 1
+    assert "Tolerate maintenance" in text
+
+
+def test_what_runs_and_could_not_start_again_is_said_with_its_reason() -> None:
+    """Of a queue the amount that it holds beyond its limit; of what can never start again that too, and open."""
+    narrow = changes(BASE, {**BASE, "cluster-specs/demo/queues.yaml": queue("a", capability=24, deserved=24)})
+    assert [(each.name, each.never) for each in narrow.lost_restarts] == [("ns/two", False)]
+    text = comparison_text([narrow], "x", "y")
+    assert "a: deserved 32 -> 24 GPUs, capability 32 -> 24 GPUs, holds 32 GPUs, above its new capability 24" in text
+    assert "ns/two in queue a: queue a may hold 24 nvidia.com/gpu and has 0 left; the job asks for 16 (2 pods" in text
+    tainted = POOL.replace("spec: {", "spec: {taints: [{key: maintenance, effect: NoSchedule}], ")
+    comparison = changes(BASE, {**BASE, "cluster-specs/demo/nodes.yaml": tainted})
+    assert [(each.name, each.never) for each in comparison.lost_restarts] == [("ns/one", True), ("ns/two", True)]
+    assert "4 nodes: taint maintenance:NoSchedule added: n-0 to 3" in comparison.resources
+    markdown = comparison_markdown([comparison], "x", "y")
+    opened = [line for line in markdown.split("\n") if line.startswith("<details open>")]
+    assert [line.split("<summary>")[1].split(" (")[0] for line in opened] == [
+        "Job that can never start",
+        "Keeps running, but could not start again",
     ]
-    assert not back.breaks
-    moved = {**broken, "jobs/bad.yaml": "\n\n" + broken["jobs/bad.yaml"]}
-    assert changes(broken, moved).is_empty
+    assert markdown.index("<details open>") < markdown.index("<details><summary>")
+
+
+@pytest.mark.parametrize(
+    ("level", "fails"), [("no-plan", False), ("error", False), ("never-starts", False), ("longer-waits", True)]
+)
+def test_a_level_fails_by_what_it_names_and_worse(level: Any, fails: bool) -> None:
+    narrow = changes(BASE, {**BASE, "cluster-specs/demo/queues.yaml": queue("a", capability=24, deserved=24)})
+    assert narrow.fails(level) == fails
+    never = changes(BASE, {**BASE, "jobs/n.yaml": job("new", 1, gpus=9)})
+    assert never.fails(level) == (level in ("never-starts", "longer-waits"))
+    waiting = changes(BASE, {**BASE, "jobs/z.yaml": job("z", 4)})
+    assert not waiting.fails(level)  # a new job waits for nothing that it had
+
+
+def test_the_order_of_plugins_in_a_tier_is_a_change() -> None:
+    head = SCHEDULER.replace("{name: priority}, {name: gang}", "{name: gang}, {name: priority}")
+    assert changes(BASE, {**BASE, "cluster-specs/demo/scheduler.yaml": head}).scheduler == (
+        "tier 1 calls its plugins in another order: gang, priority, conformance (before: priority, gang, conformance); "
+        "the first with an answer decides",
+    )
+
+
+def test_two_resources_that_are_called_alike_are_named_in_full() -> None:
+    other = POOL.replace("name: n", "name: m").replace("nvidia.com/gpu", "metax-tech.com/gpu")
+    base = {**BASE, "cluster-specs/demo/more.yaml": other}
+    head = {name: text.replace("gpu: 8", "gpu: 4").replace("gpu: 32", "gpu: 16") for name, text in base.items()}
+    text = comparison_text([changes(base, {**head, "jobs/one.yaml": base["jobs/one.yaml"]})], "x", "y")
+    assert "in all 32 -> 16 metax-tech.com/gpu" in text
+    assert "in all 32 -> 16 nvidia.com/gpu" in text
+    assert " GPUs" not in text.split("Nodes and policy")[1].split("Queues")[0]
+
+
+def test_a_queue_that_goes_stays_until_the_jobs_in_it_end() -> None:
+    both = {**BASE, "cluster-specs/demo/b.yaml": queue("b", deserved=8), "jobs/n.yaml": job("new", 1, queue="b")}
+    base = without(both, "jobs/two.yaml")
+    head = {**without(base, "cluster-specs/demo/b.yaml"), "jobs/n.yaml": job("new", 1)}
+    text = comparison_text([changes(base, head)], "x", "y")
+    assert "b is gone: deserved 8 GPUs and held 8 GPUs" in text or "b is gone: " in text
+    assert "it is deleted once 1 job in it ended: ns/new" in text
+
+
+def test_a_job_under_another_name_is_removed_and_starts() -> None:
+    renamed = {**without(BASE, "jobs/two.yaml"), "jobs/other.yaml": job("other", 2)}
+    comparison = changes(BASE, renamed)
+    assert found_jobs(comparison).items() >= {"ns/two": "removed", "ns/other": "starts"}.items()
+    assert comparison.jobs[0].why == "it is not in the new revision; ns/other has the same specification"
+
+
+def test_a_job_that_is_kept_or_suspended_runs_on() -> None:
+    kept = job("two", 2).replace('"annotations": {', '"annotations": {"gangplan.dev/prune": "disabled", ')
+    base = {**BASE, "jobs/two.yaml": kept}
+    (left,) = (each for each in changes(base, without(base, "jobs/two.yaml")).jobs if each.name == "ns/two")
+    assert (left.effect, left.before == left.after) == ("edited", True)
+    assert left.why.startswith("it leaves the repository and stays in the cluster")
+    suspended = job("two", 2).replace('"annotations": {', '"annotations": {"gangplan.dev/suspend": "true", ')
+    (held,) = (each for each in changes(BASE, {**BASE, "jobs/two.yaml": suspended}).jobs if each.name == "ns/two")
+    assert (held.effect, held.before == held.after) == ("edited", True)
+
+
+def test_objects_that_are_in_no_plan_are_compared() -> None:
+    config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, namespace: ns}\ndata: {lr: low}\n"
+    same, old, new = (config.replace("NAME", name) for name in ("same", "old", "new"))
+    base = {**BASE, "jobs/c.yaml": f"{same}---\n{old}"}
+    head = {**BASE, "jobs/c.yaml": f"{same}---\n{new}".replace("low", "high", 1)}
+    assert changes(base, head).objects == (
+        "ConfigMap ns/new is new",
+        "ConfigMap ns/old is deleted",
+        "ConfigMap ns/same: data.lr changed",
+    )
+
+
+def test_sarif_has_what_a_reviewer_looks_at() -> None:
+    narrow = changes(BASE, {**BASE, "cluster-specs/demo/queues.yaml": queue("a", capability=24, deserved=24)})
+    log = json.loads(comparison_sarif([narrow], "x", "y"))
+    (result,) = (each for each in log["runs"][0]["results"] if each["ruleId"] != "GP357")
+    assert (result["ruleId"], result["baselineState"], result["level"]) == ("GW101", "new", "warning")
+    assert result["message"]["text"].startswith("ns/two keeps running, but could not start again: queue a may hold 24")
 
 
 def test_labels_and_taints_that_differ_are_named() -> None:
@@ -249,25 +395,28 @@ def test_labels_and_taints_that_differ_are_named() -> None:
     before = {**BASE, "cluster-specs/demo/node.yaml": node + status}
     tainted = "spec: {taints: [{key: dedicated, effect: NoSchedule}]}\n"
     after = {**before, "cluster-specs/demo/node.yaml": node.replace("a100", "h100") + tainted + status}
-    assert changes(before, after).resources == ("1 node with other label gpu, taint dedicated: n-9",)
+    (text,) = changes(before, after).resources
+    assert text == "1 node: label gpu a100 -> h100, taint dedicated:NoSchedule added: n-9"
 
 
 def test_nodes_domains_priorities_and_policy_are_compared() -> None:
     urgent = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: urgent}\nvalue: 1000\n"
     cluster = "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n"
     before = {**BASE, "cluster-specs/demo/more.yaml": f"{urgent}---\n{cluster}"}
-    more = f"{urgent.replace('1000', '500')}---\n{cluster}spec: {{order: priorities-first}}\n"
+    later = urgent.replace("1000", "500").replace("{name: urgent}", "{name: late}")
+    more = f"{later}---\n{cluster}spec: {{order: priorities-first}}\n"
     pool = POOL.replace("count: 4", "count: 6, topology: [{name: rack, size: 2}]").replace("cpu: 32", "cpu: 48")
     after = {**before, "cluster-specs/demo/nodes.yaml": pool, "cluster-specs/demo/more.yaml": more}
     comparison = changes(before, after)
     assert comparison.resources == (
         "2 nodes new: n-4, n-5",
-        "4 nodes with other cpu: n-0 to 3",
+        "4 nodes: cpu 32 -> 48: n-0 to 3",
         "in all 128 -> 288 cpu",
         "in all 256Gi -> 384Gi memory",
         "in all 32 -> 48 GPUs",
-        "3 network domains changed: n-rack-0 to 2",
-        "PriorityClass urgent: value 1000 -> 500",
+        "3 network domains new: n-rack-0 to 2",
+        "PriorityClass late is new: value 500",
+        "PriorityClass urgent is gone: value 1000",
         "Cluster: order queues-first -> priorities-first",
     )
     assert "nodes or policy changed" in summary(comparison)
@@ -283,7 +432,7 @@ def test_a_cluster_that_is_new_compares_with_nothing() -> None:
 @pytest.mark.parametrize("count", [1, 3000])
 def test_a_comment_is_short_enough_and_says_what_it_leaves_out(count: int) -> None:
     comparison = changes(BASE, {**BASE, "jobs/n.yaml": job("new", 1)})
-    many = Comparison("demo", comparison.jobs * count, (), (), (), ())
+    many = Comparison("demo", comparison.jobs * count)
     text = comparison_markdown([many], "main", "topic")
     assert len(text) <= MARKDOWN_LIMIT
     assert ("more: `gangplan diff`" in text) == (count > 1)
@@ -291,7 +440,7 @@ def test_a_comment_is_short_enough_and_says_what_it_leaves_out(count: int) -> No
 
 
 def test_names_of_strangers_do_not_become_markup() -> None:
-    comparison = Comparison("demo", (), (), ("plugin @team <b>x</b> `y`",), (), ())
+    comparison = Comparison("demo", scheduler=("plugin @team <b>x</b> `y`",))
     text = comparison_markdown([comparison], "main", "topic")
     assert "@team" not in text
     assert "<b>" not in text

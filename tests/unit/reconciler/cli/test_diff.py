@@ -36,7 +36,7 @@ def test_revisions_and_the_work_tree_are_compared(folder: tuple[GitRepository, P
     repository, path = folder
     assert run(path, "HEAD") == (
         0,
-        f"HEAD ({repository.run_git('rev-parse', 'HEAD')[:12]}) -> work tree\n\nCluster t: no changes\n",
+        f"HEAD ({repository.run_git('rev-parse', 'HEAD')[:12]}) -> working tree\n\nCluster t: no changes\n",
     )
     (path / "jobs" / "b.yaml").write_text(JOB.replace("NAME", "b"))
     code, text = run(path, "HEAD", "--detailed-exitcode")
@@ -55,7 +55,8 @@ def test_a_new_error_fails(folder: tuple[GitRepository, Path]) -> None:
     (path / "jobs" / "b.yaml").write_text(JOB.replace("NAME", "b").replace("replicas: 2", "replicas: many"))
     code, text = run(path, "HEAD", "-o", "markdown")
     assert code == 1
-    assert "New findings (1)" in text
+    assert "1 error: the reconciler rejects this commit, nothing of it takes effect" in text
+    assert "<details open><summary>Errors (1)</summary>" in text
 
 
 def test_what_git_does_not_know_is_one_line(folder: tuple[GitRepository, Path], tmp_path: Path) -> None:
@@ -66,3 +67,77 @@ def test_what_git_does_not_know_is_one_line(folder: tuple[GitRepository, Path], 
     assert text == "Error: 'no-such-branch' names no commit of this repository\n"
     with pytest.raises(GitError, match="not a git repository"):
         read_revision(tmp_path, "HEAD")
+
+
+def test_the_base_is_by_default_where_the_branch_left_the_remote_s_default_branch(
+    folder: tuple[GitRepository, Path], tmp_path: Path
+) -> None:
+    repository, path = folder
+    code, text = run(path)
+    assert (code, text) == (1, "Error: this repository has no remote, so no BASE to compare with. Fix: name BASE\n")
+    first = repository.run_git("rev-parse", "HEAD")
+    repository.run_git("remote", "add", "origin", str(tmp_path / "nowhere"))
+    code, text = run(path)
+    assert code == 1
+    assert "Fix: git remote set-head origin --auto, or name BASE" in text
+    (path / "jobs" / "b.yaml").write_text(JOB.replace("NAME", "b"))
+    repository.commit()
+    repository.run_git("update-ref", "refs/remotes/origin/main", first)
+    code, text = run(path)
+    assert (code, text.partition("\n")[0]) == (0, f"{first[:12]} -> working tree")
+    assert "default/b (new)" in text
+    repository.run_git("update-ref", "refs/remotes/origin/trunk", "HEAD")
+    repository.run_git("symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk")
+    assert "no changes" in run(path)[1]
+
+
+@pytest.mark.parametrize("layout", ["rendered", "repository"])
+def test_two_rendered_folders_are_compared_without_git(tmp_path: Path, layout: str) -> None:
+    """Of folders without cluster-specs/ those of the repository count; its jobs/ do not."""
+    cluster = tmp_path / "here" / "cluster-specs" / "t" / "all.yaml"
+    cluster.parent.mkdir(parents=True)
+    cluster.write_bytes(FILES["cluster-specs/t/all.yaml"])
+    (tmp_path / "here" / "jobs").mkdir()
+    (tmp_path / "here" / "jobs" / "ignored.yaml").write_text(JOB.replace("NAME", "ignored"))
+    for side, names in (("base", ["a"]), ("target", ["a", "b"])):
+        inside = tmp_path / "output" / side / ("jobs" if layout == "repository" else "")
+        inside.mkdir(parents=True)
+        if layout == "repository":
+            (inside.parent / "cluster-specs" / "t").mkdir(parents=True)
+            (inside.parent / "cluster-specs" / "t" / "all.yaml").write_bytes(FILES["cluster-specs/t/all.yaml"])
+        for name in names:
+            ending = "" if layout == "rendered" and name == "b" else ".yaml"
+            (inside / f"app-{name}{ending}").write_text(JOB.replace("NAME", name))
+    sides = [str(tmp_path / "output" / side) for side in ("base", "target")]
+    code, text = run(tmp_path / "here", "--base-dir", sides[0], "--head-dir", sides[1], "-o", "json")
+    document = json.loads(text)
+    (cluster_entry,) = document["clusters"]
+    assert (code, document["base"], document["head"]) == (0, *sides)
+    assert [(job["change"], job["name"]) for job in cluster_entry["jobs"]] == [("starts", "default/b")]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--base-dir", "."], ["--head-dir", "."], ["main", "--base-dir", ".", "--head-dir", "."]]
+)
+def test_folders_come_in_pairs_and_without_revisions(tmp_path: Path, arguments: list[str]) -> None:
+    code, text = run(tmp_path, *arguments)
+    assert code == 1
+    assert "--base-dir and --head-dir go together, and replace BASE and HEAD" in text
+
+
+def test_a_level_chooses_what_fails_and_the_old_word_is_refused(folder: tuple[GitRepository, Path]) -> None:
+    _, path = folder
+    (path / "jobs" / "b.yaml").write_text(JOB.replace("NAME", "b").replace("cpu: 4", "cpu: 40"))
+    assert run(path, "HEAD")[0] == 0
+    assert run(path, "HEAD", "--fail-on", "never-starts")[0] == 1
+    code, text = run(path, "HEAD", "--fail-on", "never")
+    assert code == 1
+    assert "'never' is now 'no-plan'; 'never-starts' is for jobs that can never start" in text
+
+
+def test_sarif_is_for_code_scanning(folder: tuple[GitRepository, Path]) -> None:
+    _, path = folder
+    (path / "jobs" / "b.yaml").write_text(JOB.replace("NAME", "b").replace("cpu: 4", "cpu: 40"))
+    results = json.loads(run(path, "HEAD", "-o", "sarif")[1])["runs"][0]["results"]
+    assert {each["baselineState"] for each in results} == {"new"}
+    assert any(each["message"]["text"].startswith("default/b can never start: ") for each in results)

@@ -1,0 +1,308 @@
+"""What a change does to each job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from compiler.comparison.edits import Edit
+from compiler.comparison.live import Treatment
+from compiler.diagnostics import Position
+from compiler.explain.provenance import Source, source_at
+from compiler.kubernetes import PRUNE_ANNOTATION, REPLACE_ANNOTATION, SUSPEND_ANNOTATION, annotations_of
+from compiler.outcome import JobDecision, Outcome, PodsByNode
+from compiler.specs import GangSpec, JobKey, Specs
+from compiler.syntax.runs import run_digest
+
+JobEffect = Literal[
+    "never",
+    "evicted",
+    "waits",
+    "later",
+    "removed",
+    "restarts",
+    "moves",
+    "shrinks",
+    "grows",
+    "starts",
+    "new run",
+    "edited",
+    "reason",
+]
+"""Worst first. later: it waits as before, and is expected to start later. moves: it runs, elsewhere. new run: it runs
+on as it is, and its new run comes after that. edited: it has its nodes, or waits, as before, with another
+specification. reason: it waits as before, for another reason."""
+JOB_EFFECTS: tuple[JobEffect, ...] = get_args(JobEffect)
+_ENDING: frozenset[JobEffect] = frozenset(("evicted", "removed", "restarts"))
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """What becomes of one job. why: in a sentence. queue: in the newer revision that has the job. is_new: the job is
+    not in the base. treatment: how an edit takes effect. sources: where the cause stands in the new revision, if that
+    is a field of it. code: of the reason. position: of the job in the newer revision that has it. never: it can never
+    start as written, and could before."""
+
+    effect: JobEffect
+    name: str
+    job_kind: str
+    queue: str
+    why: str
+    before: PodsByNode
+    after: PodsByNode
+    position: Position
+    is_new: bool = False
+    treatment: Treatment | None = None
+    sources: tuple[Source, ...] = ()
+    code: str = ""
+    never: bool = False
+
+    @property
+    def waits_longer(self) -> bool:
+        """Whether the job of the base starts later than there, or is stopped."""
+        return self.effect in ("evicted", "later") or (self.effect in ("waits", "never") and not self.is_new)
+
+    @property
+    def ends(self) -> bool:
+        """Whether what ran of the job ends at once."""
+        return self.effect in _ENDING or self.treatment == "restart"
+
+
+def removed_jobs(base: Specs, head: Specs) -> frozenset[JobKey]:
+    """Jobs that the new revision does not hold, and that the reconciler deletes."""
+    there = {gang.key for gang in head.gangs}
+    return frozenset(gang.key for gang in base.gangs if gang.key not in there and not _is_kept(gang))
+
+
+def _is_kept(gang: GangSpec) -> bool:
+    """Whether the job stays in the cluster when it leaves the repository."""
+    return annotations_of(gang.document.data).get(PRUNE_ANNOTATION) == "disabled"
+
+
+EmptyPlans = tuple[Outcome, Outcome]
+"""Base and head planned for the empty cluster."""
+
+
+def job_changes(
+    base: Outcome,
+    head: Outcome,
+    empty: EmptyPlans,
+    edits: Mapping[JobKey, Edit],
+    treated: Mapping[JobKey, Treatment],
+    removed: frozenset[JobKey],
+) -> Iterator[JobChange]:
+    """One for each job that is not as before. What can never start is known for certain of the empty cluster."""
+    before = {decision.key: decision for decision in base.decisions}
+    after = {decision.key: decision for decision in head.decisions}
+    by_name = {decision.name: decision for decision in head.decisions}
+    nodes = {node.name for node in head.specs.nodes}
+    could_never, can_never = ({each.key: each for each in found.decisions if each.never} for found in empty)
+    for key, decision in after.items():
+        former, edit = before.get(key), edits.get(key)
+        is_newly = decision.action == "wait" and not decision.never and key not in could_never
+        shown = can_never.get(key, decision) if is_newly else decision
+        found = _JobComparison(former, shown, edit, treated.get(key), nodes, key in could_never).change()
+        if found is not None:
+            preemptors = [by_name[name] for name in decision.evicted_for if name in by_name]
+            yield replace(found, sources=_sources(found, shown, edit, preemptors))
+    renamed = _renamed_jobs(base.specs, head.specs)
+    for key, former in before.items():
+        if key not in after:
+            yield _removal(former, key in removed, renamed.get(key, ""))
+
+
+def _removal(former: JobDecision, is_deleted: bool, new_name: str) -> JobChange:
+    if not is_deleted:
+        why = f"it leaves the repository and stays in the cluster ({PRUNE_ANNOTATION}: disabled)"
+        return replace(_job_change("edited", why, former, None), after=former.pods)
+    why = "it is not in the new revision"
+    return _job_change("removed", f"{why}; {new_name} has the same specification" if new_name else why, former, None)
+
+
+def _renamed_jobs(base: Specs, head: Specs) -> dict[JobKey, str]:
+    """Job that is gone -> name of a new one that differs from it in its name only."""
+    old, new = {gang.key: gang for gang in base.gangs}, {gang.key: gang for gang in head.gangs}
+    came = {run_digest(gang.document.data): gang for key, gang in new.items() if key not in old}
+    gone = {key: run_digest(gang.document.data) for key, gang in old.items() if key not in new}
+    same = {key: came[digest] for key, digest in gone.items() if digest in came}
+    return {key: f"{gang.namespace}/{gang.document.name}" for key, gang in same.items()}
+
+
+def _sources(
+    change: JobChange, decision: JobDecision, edit: Edit | None, preemptors: Sequence[JobDecision]
+) -> tuple[Source, ...]:
+    """Where the cause stands: that of the reason, the jobs for which it makes room, or the edited field."""
+    if change.effect in ("never", "waits", "later", "reason"):
+        return next((reason.sources for reason in decision.reasons if change.why.startswith(reason.message)), ())
+    if change.effect in ("evicted", "shrinks") and preemptors:
+        return tuple(source_at(each.gang.document, "", "metadata", "name") for each in preemptors)
+    if edit is not None:
+        return (source_at(decision.gang.document, "", *edit.path),)
+    return ()
+
+
+def _job_change(effect: JobEffect, why: str, former: JobDecision | None, decision: JobDecision | None) -> JobChange:
+    shown = decision or former
+    assert shown is not None  # noqa: S101  - a job is in one of the two
+    return JobChange(
+        effect,
+        shown.name,
+        shown.gang.document.kind,
+        shown.gang.queue,
+        why,
+        former.pods if former else {},
+        decision.pods if decision else {},
+        shown.gang.document.position("metadata", "name"),
+        is_new=former is None,
+        never=effect == "never",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _JobComparison:
+    """One job in both plans. nodes: names of those in the head. could_never: whether it could never start before."""
+
+    former: JobDecision | None
+    decision: JobDecision
+    edit: Edit | None
+    treatment: Treatment | None
+    nodes: set[str]
+    could_never: bool
+
+    def change(self) -> JobChange | None:
+        """What becomes of the job; None where all is as before."""
+        found = self._effect()
+        if found is None:
+            return None
+        effect, why = found
+        change = replace(_job_change(effect, why, self.former, self.decision), treatment=self.treatment)
+        stays = effect in ("new run", "edited") or (effect in ("never", "waits") and self.treatment == "in place")
+        if stays and self._ran:
+            change = replace(change, after=change.before)
+        reasons = self.decision.reasons
+        return replace(change, code=reasons[0].code if effect in ("never", "waits", "later") and reasons else "")
+
+    @property
+    def _ran(self) -> bool:
+        return self.former is not None and bool(self.former.pods)
+
+    @property
+    def _text(self) -> str:
+        return "" if self.edit is None else self.edit.text
+
+    def _effect(self) -> tuple[JobEffect, str] | None:
+        decision = self.decision
+        if decision.action == "evict":
+            return "evicted", f"it makes room for {', '.join(decision.evicted_for)}"
+        if self._ran and _is_suspended(decision.gang):
+            return ("edited", f"it runs on, and {SUSPEND_ANNOTATION} keeps its object as it is") if self.edit else None
+        if self._ran and self.treatment in ("new run", "next run", "update"):
+            return self._effect_of_later_run()
+        if decision.action == "wait":
+            return self._effect_of_waiting()
+        if decision.action == "done":
+            return None
+        return self._effect_of_running()
+
+    def _effect_of_later_run(self) -> tuple[JobEffect, str]:
+        if self.treatment == "update":
+            return "edited", f"{self._text}; its controller replaces pods of another template"
+        if self.treatment == "next run":
+            return "edited", f"{self._text}; what runs is not changed, the next run is"
+        ending = f"its new run waits for the end of this one, or for {REPLACE_ANNOTATION}"
+        return "new run", f"{self._text}; {ending}"
+
+    def _effect_of_waiting(self) -> tuple[JobEffect, str] | None:
+        former, decision = self.former, self.decision
+        why = first_reason(decision)
+        if self._ran and self.treatment == "in place":
+            why += "; the pods that run stay"
+        if decision.never and (former is None or not (self.could_never or former.never)):
+            return "never", why
+        if former is None:
+            return "waits", why
+        if self._ran:
+            ended = f"; its live run ends for the new one ({REPLACE_ANNOTATION})" if self.treatment == "restart" else ""
+            return "waits", why + ended
+        if former.starts_in is not None and decision.starts_in is not None and decision.starts_in > former.starts_in:
+            return "later", why
+        codes, former_codes = ({reason.code for reason in each.reasons} for each in (decision, former))
+        if new := [reason.message for reason in decision.reasons if reason.code not in former_codes]:
+            return "reason", new[0]
+        if gone := [reason.message for reason in former.reasons if reason.code not in codes]:
+            return "reason", f"{why}; no longer: {gone[0]}"
+        return ("edited", f"{self._text}; it waits as before") if self.edit else None
+
+    def _effect_of_running(self) -> tuple[JobEffect, str] | None:
+        former, decision = self.former, self.decision
+        if former is None or not former.pods:
+            return self._effect_of_start()
+        if self.treatment == "restart":
+            return "restarts", f"{self._text}; its live run ends for the new one ({REPLACE_ANNOTATION})"
+        in_place = f"{self._text}; changed in place" if self.edit else ""
+        if former.pods == decision.pods:
+            return ("edited", in_place) if self.edit else None
+        if decision.evicted_pods:
+            return "shrinks", f"it gives pods to {', '.join(decision.evicted_for)}"
+        if _places(former.pods) <= _places(decision.pods):
+            return "grows", in_place or "there is room for more of its pods"
+        if _places(decision.pods) < _places(former.pods):
+            return "shrinks", in_place or self._lost_nodes() or "it has fewer pods"
+        return "moves", self._lost_nodes() or in_place or "its pods are planned elsewhere"
+
+    def _effect_of_start(self) -> tuple[JobEffect, str] | None:
+        former = self.former
+        if not self.decision.pods:
+            return ("edited", self._text) if self.edit else None
+        if former is None:
+            return "starts", "it is new"
+        if former.action == "done":
+            return "starts", f"{self._text}; its former run is over"
+        before = f"before, {first_reason(former)}" if former.action == "wait" else ""
+        return "starts", "; ".join(filter(None, (before, self._text))) or "it has pods now"
+
+    def _lost_nodes(self) -> str:
+        pods = self.former.pods if self.former else {}
+        lost = {node for role in pods.values() for node in role} - self.nodes
+        return f"{len(lost)} of its nodes {'is' if len(lost) == 1 else 'are'} gone" if lost else ""
+
+
+def lost_restarts(head: Outcome, empty: EmptyPlans, changes: Sequence[JobChange]) -> Iterator[JobChange]:
+    """Jobs that run on and would not start again, as planned for the empty cluster, where the base would start them;
+    those that could never start first."""
+    before, after = ({decision.key: decision for decision in found.decisions} for found in empty)
+    stays = {(change.name, change.job_kind): change.after for change in changes if not change.is_new}
+    told = {(change.name, change.job_kind) for change in changes if change.effect in ("never", "waits")}
+    found = []
+    for decision in head.decisions:
+        then, now = before.get(decision.key), after.get(decision.key)
+        name = decision.name, decision.gang.document.kind
+        pods = stays.get(name, decision.pods)
+        if then is None or now is None or now.action != "wait" or not pods or name in told:
+            continue
+        if _is_suspended(decision.gang):
+            continue
+        never = now.never and not then.never
+        if then.pods or never:
+            change = _job_change("waits", first_reason(now), None, now)
+            source = now.reasons[0].sources if now.reasons else ()
+            code = now.reasons[0].code if now.reasons else ""
+            change = replace(change, before=pods, after=pods, is_new=False, never=never, sources=source, code=code)
+            found.append(change)
+    yield from sorted(found, key=lambda change: (not change.never, change.name))
+
+
+def _is_suspended(gang: GangSpec) -> bool:
+    return annotations_of(gang.document.data).get(SUSPEND_ANNOTATION) == "true"
+
+
+def _places(pods: PodsByNode) -> set[tuple[str, str, int]]:
+    """One element for each pod at its role and node."""
+    numbers = ((role, node, number) for role, nodes in pods.items() for node, number in nodes.items())
+    return {(role, node, at) for role, node, number in numbers for at in range(number)}
+
+
+def first_reason(decision: JobDecision) -> str:
+    """The first reason why a job waits."""
+    return decision.reasons[0].message if decision.reasons else "no reason was found in time"

@@ -1,0 +1,85 @@
+"""What the reconciler does to live objects whose text differs between two revisions, by its own rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+from compiler.comparison.edits import Edit
+from compiler.diagnostics import Diagnostic
+from compiler.emit.live_changes import (
+    NEVER_REPLACED,
+    RunAction,
+    may_be_replaced,
+    refused_fields,
+    run_change,
+    written_differences,
+)
+from compiler.emit.manifest import REFUSED_BY_SERVER
+from compiler.emit.objects import job_object, runs_as_job
+from compiler.kubernetes import REPLACE_ANNOTATION
+from compiler.outcome import JobDecision, Outcome
+from compiler.run_kinds import run_kind_of
+from compiler.specs import JobKey, Specs
+from compiler.syntax.documents import Document
+
+Treatment = Literal["in place", "update", "new run", "next run", "restart", "at once"]
+"""What becomes of an edited job. update: a service, whose controller rolls the change out. new run: the live run goes
+on, and the new one waits for its end. next run: a JobTemplate, of which the live job stays. restart: the live run ends
+for the new one. at once: nothing of it runs, so that nothing is lost."""
+_TREATMENTS: Mapping[RunAction, Treatment] = {"in-place": "in place", "replace": "restart", "held": "new run"}
+
+
+def treatments(base: Outcome, head: Specs, edits: Mapping[JobKey, Edit]) -> dict[JobKey, Treatment]:
+    """What becomes of each edited job that the base runs; of others, at once."""
+    former = {decision.key: decision for decision in base.decisions}
+    gangs = {gang.key: gang for gang in head.gangs}
+    return {
+        key: _treatment(base, head, former[key], replace(former[key], gang=gangs[key]), edit)
+        for key, edit in edits.items()
+    }
+
+
+def _treatment(base: Outcome, head: Specs, former: JobDecision, decision: JobDecision, edit: Edit) -> Treatment:
+    """decision: the former one, of the edited job: where its pods are planned is no edit."""
+    if not former.pods:
+        return "at once"
+    made_by, was_made_by = decision.gang.made_by, former.gang.made_by
+    if made_by is not None and was_made_by is not None:
+        return "next run" if made_by.data == was_made_by.data else "new run"
+    if decision.gang.is_recurring:
+        return "next run"
+    if not runs_as_job(decision.gang.document, decision.gang):
+        return "update"
+    desired, live = job_object(head, decision, base.origins), job_object(base.specs, former, base.origins)
+    fields = written_differences(desired, live)
+    found = run_change(desired, fields, is_new_run=edit.is_new_run, is_over=False, has_started=True)
+    return _TREATMENTS.get(found.action, "in place")
+
+
+def refusals(base: Specs, head: Specs) -> Iterator[Diagnostic]:
+    """An error for each object of which the API server is known to refuse the change, so that the commit is held."""
+    former = {_name_of(document): document for document in base.documents}
+    for document in head.documents:
+        live = former.get(_name_of(document))
+        if live is None or live.data == document.data:
+            continue
+        kind = run_kind_of(document.data).removesuffix(".")
+        fields = refused_fields(written_differences(document.data, live.data), kind)
+        if fields and (kind in NEVER_REPLACED or not may_be_replaced(document.data)):
+            yield _refusal(document, fields[0].path_text, fields[0].live, fields[0].desired)
+
+
+def _refusal(document: Document, path: str, live: Any, desired: Any) -> Diagnostic:
+    values = f" ({live} -> {desired})" if not isinstance(live, dict | list) and desired is not None else ""
+    return REFUSED_BY_SERVER.diagnostic(
+        document.position("metadata", "name"),
+        f"the API server refuses to change {path} of a live {document.kind}{values}",
+        f'use another name, or the annotation {REPLACE_ANNOTATION}: "true", which deletes and recreates the object',
+        object=document.display_name,
+    )
+
+
+def _name_of(document: Document) -> tuple[str, str, str, str]:
+    return document.kind, document.group, document.namespace or "default", document.name

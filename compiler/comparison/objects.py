@@ -1,0 +1,46 @@
+"""Objects that are in no plan (ConfigMaps, Services, claims and others): what of them the reconciler writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.emit.live_changes import written_differences
+from compiler.emit.objects import KINDS_OF_OTHER_WAVES
+from compiler.explain.names import compact_names
+from compiler.kubernetes import API_GROUP, PRUNE_ANNOTATION, annotations_of
+from compiler.specs import Specs
+from compiler.syntax.documents import Document
+
+_MAX_FIELDS = 3
+_Name = tuple[str, str, str, str]
+
+
+def object_changes(before: Specs, after: Specs) -> Iterator[str]:
+    """One sentence for each object that is new, deleted or changed."""
+    old, new = _passed_through(before), _passed_through(after)
+    for name in sorted(old.keys() | new.keys()):
+        if name not in old:
+            yield f"{new[name].display_name} is new"
+        elif name not in new:
+            stays = annotations_of(old[name].data).get(PRUNE_ANNOTATION) == "disabled"
+            yield f"{old[name].display_name} is " + (
+                f"no longer kept, and stays in the cluster ({PRUNE_ANNOTATION}: disabled)" if stays else "deleted"
+            )
+        elif fields := [field.path_text for field in written_differences(new[name].data, old[name].data)]:
+            yield f"{new[name].display_name}: {compact_names(fields, _MAX_FIELDS)} changed"
+
+
+def _passed_through(specs: Specs) -> dict[_Name, Document]:
+    planned = {document.identity for document in _planned_documents(specs)}
+    return {
+        (document.kind, document.group, document.namespace, document.name): document
+        for document in specs.documents
+        if document.group != API_GROUP
+        and document.identity not in planned
+        and (document.kind, document.group) not in KINDS_OF_OTHER_WAVES - {("Namespace", "")}
+    }
+
+
+def _planned_documents(specs: Specs) -> list[Document]:
+    found = [document for gang in specs.gangs for document in (gang.document, *gang.pod_documents)]
+    return found if specs.scheduler is None else [*found, specs.scheduler.document]

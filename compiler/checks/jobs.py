@@ -57,7 +57,7 @@ def _priority_classes(gang: GangSpec) -> Iterator[tuple[str, Document, FieldPath
             yield name, document, at
 
 
-@check("GP321", "two default priority classes", "warning")
+@check("GP321", "two default priority classes")
 def several_default_priority_classes(check_input: CheckInput) -> Iterator[Finding]:
     """One PriorityClass at most has globalDefault: true; Kubernetes refuses a second. Mend: set it on one only."""
     defaults = [found for found in check_input.specs.priority_classes if found.global_default]

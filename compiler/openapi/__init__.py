@@ -50,6 +50,23 @@ def find_schema(kind_key: str, version: str) -> Schema | None:
     return Schema(found.nodes[root], found.nodes, found.structural, found.pod_nodes, found.free_texts)
 
 
+def known_versions(kind_key: str) -> tuple[str, ...]:
+    """The versions of the kind that have a schema, the newest operator's last; empty for a kind without any."""
+    sources = {source for key, source in _index().items() if key.partition("/")[0] == kind_key}
+    return tuple(version for source in sorted(sources) for version in _source(source).kinds.get(kind_key, ()))
+
+
+def kinds_named(name: str) -> list[str]:
+    """The keys ("Kind.group") of kinds of that name that have a schema."""
+    keys = {key.partition("/")[0] for key in _index()}
+    return sorted(key for key in keys if key.partition(".")[0] == name)
+
+
+def is_of_kubernetes(kind_key: str) -> bool:
+    """Whether the kind is Kubernetes' own, all of whose versions are known."""
+    return _index().get(kind_key, "").startswith("kubernetes-")
+
+
 @cache
 def time_zones() -> frozenset[str]:
     """The names of time zones that the API server knows by itself."""

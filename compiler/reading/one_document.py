@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from compiler.fields.validation import metadata_diagnostics, readable_part, vali
 from compiler.kinds import Kind, kinds
 from compiler.kinds.common.unbound import not_bound_diagnostic
 from compiler.kubernetes import API_GROUP
+from compiler.openapi import is_of_kubernetes, kinds_named, known_versions
 from compiler.reading.files import configurations_inside
 from compiler.reading.inner_objects import inner_objects
 from compiler.reading.sensitive_objects import sensitive_object_diagnostics
@@ -50,6 +52,19 @@ GENERATED_NAME = declare_rule(
     metadata.name.""",
 )
 
+_EARLIER_VERSIONS = """
+    kubeflow.org: MPIJob v1alpha1 v1alpha2; MXJob v1beta1; PyTorchJob v1alpha1 v1alpha2 v1beta1 v1beta2;
+    TFJob v1alpha1 v1alpha2 v1beta1 v1beta2; XGBoostJob v1alpha1
+    ray.io: RayCluster v1alpha1; RayJob v1alpha1; RayService v1alpha1
+    sparkoperator.k8s.io: SparkApplication v1alpha1 v1beta1; ScheduledSparkApplication v1alpha1 v1beta1
+    jobset.x-k8s.io: JobSet v1alpha1
+"""
+EARLIER_VERSIONS = {
+    (group.strip(), kind): frozenset(versions)
+    for group, rest in re.findall(r"(\S+):([^:]*?)(?=\s+\S+:|\s*\Z)", _EARLIER_VERSIONS)
+    for kind, *versions in (row.split() for row in rest.split(";"))
+}
+"""API group and kind of an operator -> versions that older releases served, which gangplan does not plan."""
 UNPLANNED_KINDS: dict[str, frozenset[str]] = {
     API_GROUP: frozenset(),
     "batch.volcano.sh": frozenset(),
@@ -61,6 +76,10 @@ UNPLANNED_KINDS: dict[str, frozenset[str]] = {
     "scheduling.x-k8s.io": frozenset(("PodGroup",)),
 }
 """API groups that gangplan knows in full -> the kinds of the group that it does not plan."""
+CLOSED_GROUPS = frozenset((API_GROUP, "batch", "batch.volcano.sh", "scheduling.volcano.sh", "topology.volcano.sh"))
+"""Groups of which gangplan knows every kind, so that any other is an error."""
+_KUBERNETES_GROUPS = frozenset(("", "apps", "autoscaling", "batch", "extensions", "policy"))
+"""Groups of Kubernetes that hold no kinds of others."""
 AMBIGUOUS_KINDS = frozenset(("Job", "Node", "Pod", "Queue"))
 """Kinds whose names occur in many API groups, so that another group is no mistake."""
 RELATED_GROUPS = (".volcano.sh", API_GROUP, "kubeflow.org", "scheduling.k8s.io", "extensions")
@@ -158,7 +177,10 @@ class DocumentReading:
         problems += sensitive_object_diagnostics(document)
         is_left_out = _is_left_out(document, None)
         if (kind := kinds().get(f"{document.kind}.{document.group}")) is not None:
-            problems += [] if is_left_out else unplanned_pods(document, f"write apiVersion: {kind.api_version}")
+            if not _may_be_served(document, kind):
+                problems.append(_version_diagnostic(document, kind))
+            elif not is_left_out:
+                problems += unplanned_pods(document, f"write apiVersion: {kind.api_version}")
         else:
             found = _unplanned_kind_diagnostics(document)
             problems += [each for each in found if each.severity == "error"] if is_left_out else found
@@ -297,28 +319,65 @@ def has_error(problems: list[Diagnostic]) -> bool:
 
 
 def _version_diagnostic(document: Document, kind: Kind) -> Diagnostic:
-    message, help = f"{document.api_version} is not known", f"write {kind.api_version}"
+    return _unknown_version(document, kind.api_version)
+
+
+def _may_be_served(document: Document, kind: Kind) -> bool:
+    """Whether an older release of the operator served this version, or a newer one may."""
+    version = version_of(document)
+    is_older = version in EARLIER_VERSIONS.get((document.group, document.kind), ())
+    return is_older or _rank(version) > max(map(_rank, kind.versions))
+
+
+def _rank(version: str) -> tuple[int, int, int]:
+    """How far a version is on the way from alpha to stable, as Kubernetes orders them; (0, 0, 0) for no version."""
+    found = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
+    if found is None:
+        return 0, 0, 0
+    major, stage, minor = found.groups()
+    return {"alpha": 1, "beta": 2, None: 3}[stage], int(major), int(minor or 0)
+
+
+def _unknown_version(document: Document, right: str) -> Diagnostic:
+    message, help = f"{document.kind} has no version {document.api_version}", f"write {right}"
     return document.diagnostic(WRONG_VERSION, ("apiVersion",), message, help)
+
+
+def _kubernetes_diagnostics(document: Document) -> Iterator[Diagnostic]:
+    """An error on a kind of Kubernetes in a version or group that has it no more, or never had."""
+    key = f"{document.kind}.{document.group}"
+    if is_of_kubernetes(key):
+        versions = known_versions(key)
+        if version_of(document) not in versions:
+            yield _unknown_version(document, f"{document.group}/{versions[-1]}".lstrip("/"))
+    elif document.group in _KUBERNETES_GROUPS:
+        others = [other for other in kinds_named(document.kind) if is_of_kubernetes(other)]
+        if len(others) == 1:
+            right = f"{others[0].partition('.')[2]}/{known_versions(others[0])[-1]}".lstrip("/")
+            message = f"{document.api_version} has no kind {document.kind!r}"
+            yield document.diagnostic(UNKNOWN_KIND, ("apiVersion",), message, f"write apiVersion: {right}")
 
 
 def _unplanned_kind_diagnostics(document: Document) -> list[Diagnostic]:
     """Findings on a kind that is not planned: an error where it nearly is one of the known kinds, else what
     `unplanned_pods` says."""
     group, kind = document.group, document.kind
+    if found := list(_kubernetes_diagnostics(document)):
+        return found
     if kind in UNPLANNED_KINDS.get(group, ()):
         return unplanned_pods(document)
-    if group in UNPLANNED_KINDS:
-        known = sorted({found.name for found in kinds().values() if found.group == group} | UNPLANNED_KINDS[group])
-        near = did_you_mean(kind, known)
-        if near or group == API_GROUP:
-            help = f"did you mean {near!r}?" if near else f"the kinds are {', '.join(known)}"
-            message = f"{group} has no kind {kind!r}"
-            return [document.diagnostic(UNKNOWN_KIND, ("kind",), message, help)]
+    known = sorted(
+        {found.name for found in kinds().values() if found.group == group} | UNPLANNED_KINDS.get(group, set())
+    )
+    message = f"{group} has no kind {kind!r}"
+    if group in UNPLANNED_KINDS and (near := did_you_mean(kind, known)):
+        return [document.diagnostic(UNKNOWN_KIND, ("kind",), message, f"did you mean {near!r}?")]
     versions = sorted(found.api_version for found in kinds().values() if found.name == kind)
     if versions and kind not in AMBIGUOUS_KINDS and group.endswith(RELATED_GROUPS):
-        message, help = f"{group} has no kind {kind!r}", f"write apiVersion: {versions[0]}"
-        return [document.diagnostic(UNKNOWN_KIND, ("apiVersion",), message, help)]
+        return [document.diagnostic(UNKNOWN_KIND, ("apiVersion",), message, f"write apiVersion: {versions[0]}")]
     if near_group := did_you_mean(group, {found.group for found in kinds().values() if found.name == kind} - {""}):
         message = f"there is no API group {group}; kind {kind} is of {near_group}"
         return [document.diagnostic(UNKNOWN_KIND, ("apiVersion",), message, f"did you mean {near_group!r}?")]
+    if group in CLOSED_GROUPS:
+        return [document.diagnostic(UNKNOWN_KIND, ("kind",), message, f"the kinds are {', '.join(known)}")]
     return unplanned_pods(document)

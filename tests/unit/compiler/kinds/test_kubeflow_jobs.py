@@ -78,10 +78,10 @@ def test_a_wrong_type_is_said_once_wherever_it_stands() -> None:
     ]
 
 
-def test_an_unknown_version_is_a_finding_and_no_error() -> None:
-    found = [each.code for each in read("kubeflow.org/v1beta9", "TFJob", MPI).diagnostics]
-    assert "GP220" in found
-    assert "GP212" not in found
+@pytest.mark.parametrize(("version", "code"), [("v1beta2", "GP220"), ("v2", "GP220"), ("v1beta9", "GP212")])
+def test_a_version_that_no_release_served_is_an_error(version: str, code: str) -> None:
+    found = {each.code for each in read(f"kubeflow.org/{version}", "TFJob", MPI).diagnostics}
+    assert found & {"GP220", "GP212"} == {code}
 
 
 @pytest.mark.parametrize(("roles", "cpu"), [(("Master", "Worker"), 50), (("Worker",), 0)])

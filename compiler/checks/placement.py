@@ -3,7 +3,7 @@ that the repository declares, each node empty, so that what they say holds whate
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -47,12 +47,20 @@ class _NodeFacts:
         return frozenset[str]().union(*amounts, *((device.resource, device.whole_resource) for device in devices))
 
     @cached_property
-    def groups(self) -> list[tuple[Amounts, int]]:
-        """(what they have, mask) of nodes that have the same."""
-        found: dict[tuple[tuple[str, int], ...], list[int]] = {}
-        for index, node in enumerate(self.nodes):
-            found.setdefault(tuple(sorted(node.allocatable.items())), []).append(index)
-        return [(dict(key), sum(1 << i for i in indices)) for key, indices in found.items()]
+    def _known_quotients(self) -> dict[tuple[str, int], list[int]]:
+        return {}
+
+    def quotients(self, resource: str, amount: int) -> list[int]:
+        """How many times each node has that amount."""
+        if (resource, amount) not in self._known_quotients:
+            found = [node.allocatable.get(resource, 0) // amount for node in self.nodes]
+            self._known_quotients[resource, amount] = found
+        return self._known_quotients[resource, amount]
+
+    @cached_property
+    def pod_limits(self) -> list[int]:
+        """How many pods each node may run."""
+        return [node.allocatable.get("pods", DEFAULT_PODS) for node in self.nodes]
 
 
 @dataclass(frozen=True)
@@ -79,29 +87,41 @@ class _Nodes:
         return self._known_masks[requirement]
 
     @cached_property
+    def _known_counts(self) -> dict[tuple[object, ...], list[int]]:
+        return {}
+
+    @cached_property
     def _known_bests(self) -> dict[tuple[object, ...], int]:
         return {}
 
-    def most_pods_inside(self, pod: PodSpec, mask: int, tier: int | None, domains: Sequence[int]) -> int:
+    def pods_by_node(self, pod: PodSpec, mask: int) -> list[int]:
+        """How many pods of this kind each node holds at most; 0 for nodes outside of the mask. Counted once for all
+        domains: the nodes of a live cluster nearly all differ by some KiB."""
+        key = (tuple(sorted(pod.requests.items())), mask)
+        if key not in self._known_counts:
+            self._known_counts[key] = self._count(self.requests(pod), mask)
+        return self._known_counts[key]
+
+    def _count(self, requests: Amounts, mask: int) -> list[int]:
+        facts = self.facts
+        asked = (facts.quotients(name, amount) for name, amount in requests.items() if name != "pods")
+        usable = map(int, f"{mask:0{len(facts.nodes)}b}"[::-1])
+        return [
+            count * use for count, use in zip(map(min, zip(facts.pod_limits, *asked, strict=True)), usable, strict=True)
+        ]
+
+    def most_pods_inside(self, pod: PodSpec, mask: int, tier: int, domains: Sequence[Collection[int]]) -> int:
         """How many pods of this kind the nodes of one of the domains hold at most, of all domains the best. tier: what
-        the domains are known by."""
+        the domains are known by. domains: indices of their nodes."""
         key = (tuple(sorted(pod.requests.items())), mask, tier)
         if key not in self._known_bests:
-            best = max((self._most_pods(pod, mask & domain) for domain in domains), default=0)
-            self._known_bests[key] = best
+            counts = self.pods_by_node(pod, mask)
+            self._known_bests[key] = max((sum(counts[i] for i in domain) for domain in domains), default=0)
         return self._known_bests[key]
 
     def most_pods(self, pod: PodSpec, mask: int) -> int:
         """How many pods of this kind these nodes hold at most."""
-        return self.most_pods_inside(pod, mask, None, (mask,))
-
-    def _most_pods(self, pod: PodSpec, mask: int) -> int:
-        requests = self.requests(pod)
-        total = 0
-        for amounts, members in self.facts.groups:
-            each = min((amounts.get(n, 0) // a for n, a in requests.items() if n != "pods"), default=DEFAULT_PODS)
-            total += min(each, amounts.get("pods", DEFAULT_PODS)) * (mask & members).bit_count()
-        return total
+        return sum(self.pods_by_node(pod, mask))
 
 
 _LAST_FACTS = LastResult[_NodeFacts]()
@@ -223,9 +243,9 @@ def missing_tolerations(check_input: CheckInput) -> Iterator[Finding]:
 
 def _untolerated_keys(nodes: _Nodes, pod: PodSpec) -> list[str]:
     """The keys of the taints that the pod has to tolerate: of the selected nodes with room, one with the fewest."""
-    selected, found = nodes.matching(_labels_only(pod)), list[list[str]]()
-    for i, node in enumerate(nodes.facts.nodes):
-        if selected >> i & 1 and nodes.most_pods(pod, 1 << i):
+    counts, found = nodes.pods_by_node(pod, nodes.matching(_labels_only(pod))), list[list[str]]()
+    for node, count in zip(nodes.facts.nodes, counts, strict=True):
+        if count:
             found.append(list(dict.fromkeys(taint.key for taint in untolerated_taints(node, pod))))
     return min(found, key=len)
 
@@ -245,7 +265,7 @@ def gangs_without_room(check_input: CheckInput) -> Iterator[Finding]:
     nodes."""
     if (nodes := _declared_nodes(check_input)) is None:
         return
-    domains = _domain_masks(check_input)
+    domains = _domain_members(check_input)
     for gang in check_input.jobs:
         if not gang.schedulable or any(
             name not in nodes.facts.resources for role in gang.roles for name in _devices(role)
@@ -291,16 +311,14 @@ def _too_large(nodes: _Nodes, role: RoleSpec, mask: int) -> str:
     return f"no node has all that a pod of {role.name} requests"
 
 
-def _domain_masks(check_input: CheckInput) -> list[tuple[int, int]]:
-    """(tier, mask of the nodes in it at any depth) of each hypernode."""
+def _domain_members(check_input: CheckInput) -> list[tuple[int, frozenset[int]]]:
+    """(tier, indices of the nodes in it at any depth) of each hypernode."""
     index = {node.name: i for i, node in enumerate(check_input.specs.nodes)}
-    found: dict[str, int] = {}
+    found: dict[str, frozenset[int]] = {}
     hypernodes = sorted(check_input.specs.hypernodes, key=lambda h: h.tier)
     for hypernode in hypernodes:
-        mask = sum(1 << index[name] for name in {*hypernode.nodes} if name in index)
-        for child in hypernode.hypernodes:
-            mask |= found.get(child, 0)
-        found[hypernode.name] = mask
+        own = {index[name] for name in hypernode.nodes if name in index}
+        found[hypernode.name] = frozenset(own).union(*(found.get(child, ()) for child in hypernode.hypernodes))
     return [(hypernode.tier, found[hypernode.name]) for hypernode in hypernodes]
 
 

@@ -198,6 +198,7 @@ class DryRunTimings:  # of the questions whether the API server would take an ob
 class CompileTimings:
     time_limit: float = 600.0  # wall time of one compile
     telling_limit: float = 60.0  # for the worker to read a state
+    longest_rest: float = 5.0  # from a compile to the next of the same commit: as long as it took, up to this
     idle: float = 2.0  # without an order, before the worker prepares the next one
     grace: float = 60.0  # beyond these limits, before the waiting thread counts as one that hangs
     quiet: float = 5.0  # without a change in the cluster, before the worker is told what it holds

@@ -140,8 +140,8 @@ class PlanningPart(Part):
         return Verdict(head, target, found, self.candidacy.unanswered_message())
 
     def deadlines(self, now: float) -> Iterator[float]:
-        later = (self.worker_state.tell_at(), *(found.retry_at for found in self.rejections.values()))
-        yield from filter(isfinite, later)
+        worker, retries = self.worker_state, (found.retry_at for found in self.rejections.values())
+        yield from filter(isfinite, (worker.tell_at(), worker.rested_at, *retries))
         if (untold := self.candidacy.dry_run.seconds_to_tell()) is not None:
             yield now + untold
         wall_now = self.given.wall_clock()
@@ -270,6 +270,7 @@ class PlanningPart(Part):
         seconds = seen.now - running.started_at
         log.info("a compile has ended", extra={"commit": running.commit, "seconds": round(seconds, 3)})
         self.given.on_compile(running.commit, seconds, kind)
+        self.worker_state.note_compiled(seconds, seen.now)
 
     def _offer(self, running: RunningCompile, result: Snapshot) -> None:
         """Take a good plan: one of the commit in force replaces the last one at once."""
@@ -347,7 +348,10 @@ class PlanningPart(Part):
 
     def _is_postponed(self, seen: Seen, target: Target) -> bool:
         """Whether the target was rejected, and neither time nor, for the commit in force, a change of what it rests on
-        gives it another chance."""
+        gives it another chance; or it is in force and was compiled a moment ago. Nodes that flap would keep a core busy
+        with plans, when those that start need it most."""
+        if target.commit == self.revision and seen.now < self.worker_state.rested_at and self._due_moment(seen) is None:
+            return True
         rejection = self.rejections.get(target.commit)
         if rejection is None or seen.now >= rejection.retry_at:
             return False

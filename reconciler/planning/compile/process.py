@@ -212,12 +212,14 @@ class CompileProcess:
 
 @dataclass(slots=True)
 class WorkerState:
-    """seen: the lists of objects that plans rest on, as they were last. changed_at, told_at: on the clock."""
+    """seen: the lists of objects that plans rest on, as they were last. changed_at, told_at: on the clock. rested_at:
+    when it may compile the same commit again."""
 
     timings: CompileTimings = TIMINGS.compile
     seen: tuple[object, ...] = ()
     changed_at: float = -inf
     told_at: float = -inf
+    rested_at: float = -inf
 
     def note_seen(self, lists: tuple[object, ...], now: float) -> None:
         """Note what the cluster holds; lists of the same objects are compared quickly."""
@@ -227,6 +229,10 @@ class WorkerState:
     def note_told(self, now: float) -> None:
         """Note that the worker is being told what was seen last."""
         self.told_at = now
+
+    def note_compiled(self, seconds: float, now: float) -> None:
+        """Note that a compile has ended, which took so long."""
+        self.rested_at = now + min(seconds, self.timings.longest_rest)
 
     def tell_at(self) -> float:
         """On the clock; infinite where the worker knows what was seen last."""

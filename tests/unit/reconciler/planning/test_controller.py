@@ -61,6 +61,20 @@ def test_when_a_moment_has_come_it_is_planned_once(
     assert target.is_fresh == (not world.compiler.is_busy)
 
 
+def test_after_a_compile_the_next_of_the_same_commit_waits_as_long_as_that_took(world: World) -> None:
+    """Nodes that flapped kept a core busy with plans."""
+    world.time = 101.0
+    world.look()
+    world.time = 104.0
+    world.answered(GOOD)
+    seen, node = [], {"Node//n": live("v1", "Node", "n")}
+    for world.time in (104.5, 106.5, 107.0):
+        assert not world.look(node).is_fresh
+        seen.append((len(world.compiler.asked), world.next_look()))
+    assert seen[:2] == [(1, 2.5), (1, 0.5)]
+    assert len(world.compiler.asked) == 2
+
+
 def test_a_plan_is_made_with_the_places_of_the_plan_in_force(world: World) -> None:
     """Of the jobs that this one starts or keeps; those that wait have none."""
     pods = {"worker": {"n2": 3, "n1": 5}}

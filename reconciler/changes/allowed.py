@@ -66,11 +66,6 @@ class Allowed:
     prune_plan: PrunePlan = field(default_factory=PrunePlan)
     standstill: str = ""
 
-    @property
-    def waits_for_leave(self) -> bool:
-        plan = self.prune_plan
-        return bool(self.standstill or plan.obstacles or plan.excess or plan.waits_for_release)
-
     def conditions(self) -> Iterator[Condition]:
         """Why objects that left the repository stay, and how many."""
         lost, held = self.standstill, Counter(change.reason for change in self.prune_plan.held_changes)

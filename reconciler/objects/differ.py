@@ -89,7 +89,9 @@ class Differ:
             elif obstacle := self.reading_obstacle(seen, target, ref):
                 obstructed.append(Change("held", ref, manifest, reason=obstacle))
             elif (change := self._required_change(seen, manifest, ref, fates)) is not None:
-                change = self._unless_unfixable(change)
+                if self.writer.is_unfixable(change):
+                    paths = ", ".join(each.path_text for each in change.fields)
+                    change = replace(change, action="held", reason=f"{UNFIXABLE}: {paths}")
                 (held if change.action in ("held", "forbidden") else due).append(change)
         suspended = frozenset(fates.suspended)
         return Changes(tuple(due), tuple(held), tuple(obstructed), wanted.declared, suspended, wanted.manifests)
@@ -112,13 +114,6 @@ class Differ:
         except ApiError as error:
             return f"{error}; it does in {informer.resource.api_version}"
         return ""
-
-    def _unless_unfixable(self, change: Change) -> Change:
-        """The change; held where the server kept other values when it was written."""
-        if not self.writer.is_unfixable(change):
-            return change
-        paths = ", ".join(each.path_text for each in change.fields)
-        return replace(change, action="held", reason=f"{UNFIXABLE}: {paths}")
 
     def _required_change(self, seen: Seen, desired: Manifest, ref: Ref, fates: Fates) -> Change | None:
         key, memory = ref.key, self.writer.memory

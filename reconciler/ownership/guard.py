@@ -91,7 +91,10 @@ def prune_plan(
     """What becomes of the inventory's objects that left the repository, and whether so many jobs may end for a new run
     (`excess`). `live` has only what was looked at. `pods`: by Ref.key of what has them."""
     found = _departures(desired_keys, inventory, live)
-    doubts, containers = tuple(_doubts(safety)), _unreleased_containers([*found["deletion"], *replacements], safety)
+    doubts, leaving = tuple(_doubts(safety)), [*found["deletion"], *replacements]
+    containers = [change for change in leaving if change.ref.group_kind in _CONTAINERS or takes_data(change)]
+    if not safety.allowed.isdisjoint((safety.commit, deletion_digest(containers))):
+        containers = []
     deletions = [change for change in found["deletion"] if change not in containers]
     replacements = [change for change in replacements if change not in containers]
     deaths = [*(() if doubts else deletions), *replacements]
@@ -123,12 +126,6 @@ def prune_plan(
         waits_for_release=bool(excess or containers) and not doubts,
         counts=not is_allowed,
     )
-
-
-def _unreleased_containers(deletions: Sequence[Change], safety: PruneSafety) -> list[Change]:
-    """The deletions with which others go, or data, and which no annotation has released."""
-    found = [change for change in deletions if change.ref.group_kind in _CONTAINERS or takes_data(change)]
-    return found if safety.allowed.isdisjoint((safety.commit, deletion_digest(found))) else []
 
 
 def _held(changes: Iterable[Change], reason: str) -> Iterator[Change]:
@@ -248,8 +245,14 @@ def without_occupied_queues(observation: Observation, plan: PrunePlan) -> PruneP
     going = {uid_of(change.live) for change in (*plan.changes, *plan.leaving) if change.live is not None}
 
     def reason_of(change: Change) -> str:
-        is_deleted_queue = change.ref.group_kind == _QUEUE and change.action == "prune"
-        return _occupancy(sorted(_occupants(observation, change.ref.name, going))) if is_deleted_queue else ""
+        if change.ref.group_kind != _QUEUE or change.action != "prune":
+            return ""
+        names = sorted(_occupants(observation, change.ref.name, going))
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        reason = (
+            f"it left the repository, and is deleted when what is in it has gone: {', '.join(names[:_NAMED])}{more}"
+        )
+        return reason if names else ""
 
     return plan.holding(reason_of)
 
@@ -284,11 +287,3 @@ def _is_in(item: Object, queue: str) -> bool:
 
 def _owners(item: Object) -> list[str]:
     return [owner["uid"] for owner in item["metadata"].get("ownerReferences") or ()]
-
-
-def _occupancy(names: list[str]) -> str:
-    """Why a queue in which these are stays; empty where it holds none."""
-    if not names:
-        return ""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"it left the repository, and is deleted when what is in it has gone: {', '.join(names[:_NAMED])}{more}"

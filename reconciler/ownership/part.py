@@ -145,7 +145,9 @@ class OwnershipPart(Part):
         """What may be made and deleted; replacements that would end too much at once are held."""
         standstill = self._settle_lost_inventory(changes, seen, target)
         live, obstructed = self._live_inventory(changes, seen, target)
-        pods = _pods_of_all(seen) if _may_end_something(changes, seen) else seen.pods
+        has_left = not seen.inventory.entries.keys() <= changes.declared
+        may_end = has_left or any(change.action == "replace" for change in changes.due)
+        pods = _pods_of_all(seen) if may_end else seen.pods
         ended = {change.ref.key: change for change in changes.due if _ends_what_runs(change, pods)}
         plan = self._prune_plan(changes, seen, target, live, pods, [*ended.values()])
         held = {change.ref.key for change in plan.held_changes}
@@ -299,12 +301,6 @@ def _with_uid_of(cluster: str, entry: InventoryEntry, item: Object | None) -> In
 
 def _problems(seen: Seen, target: Target) -> tuple[str, ...]:
     return (*dict.fromkeys((*seen.observation.problems, *target.problems)),)
-
-
-def _may_end_something(changes: Changes, seen: Seen) -> bool:
-    """Whether anything is to be replaced, or has left the repository: only then it matters what goes with it."""
-    has_left = not seen.inventory.entries.keys() <= changes.declared
-    return has_left or any(change.action == "replace" for change in changes.due)
 
 
 def _pods_of_all(seen: Seen) -> Mapping[str, list[Object]]:

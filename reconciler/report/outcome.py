@@ -114,7 +114,8 @@ class Outcome:
     def seconds_to(self, deadlines: Iterable[float]) -> float | None:
         """Seconds to the next of these, or to what this pass itself has to look at again."""
         seconds = [at - self.seen.now for at in deadlines]
-        if self.verdict.target.rewrite_message or self.allowed.waits_for_leave:
+        plan, held = self.allowed.prune_plan, self.verdict.target.rewrite_message or self.allowed.standstill
+        if held or plan.obstacles or plan.excess or plan.waits_for_release:  # an annotation may release it
             seconds.append(self.timings.annotation_look)
         leaving = self.seen.observation.restrictions.leaving_pods.values()
         seconds += [until + 1 - self.seen.wall_now for until in leaving]

@@ -118,10 +118,8 @@ class ClusterWriter:
 
     def try_to_save(self, inventory: Inventory) -> ChangeResult | None:
         """Write the inventory, if it has changed; the result where that failed. Raises LostLease."""
-        trouble = self.save_inventory(inventory)
-        return self._record_failed_save(trouble) if trouble else None
-
-    def _record_failed_save(self, trouble: str) -> ChangeResult:
+        if not (trouble := self.save_inventory(inventory)):
+            return None
         result = ChangeResult(Change("update", self.store.ref), "retry", trouble)
         self.memory.record_result(result, self.clock())
         return result
@@ -178,8 +176,8 @@ class ClusterWriter:
             if change.action in ("create", "update", "in-place") and key not in inventory.entries:
                 inventory.enter(InventoryEntry(change.ref))
                 self.memory.record_intent(key)
-        trouble = self.save_inventory(inventory)
-        unknown = self.memory.unsaved_intents if trouble else ()
+        failed = self.try_to_save(inventory)
+        trouble, unknown = (failed.message, self.memory.unsaved_intents) if failed else ("", set[str]())
 
         def attempt(change: Change, proceed: Proceed) -> Note:
             if change.ref.key in unknown:
@@ -189,7 +187,7 @@ class ClusterWriter:
         tasks = [Task(each.ref, partial(attempt, each), partial(ChangeResult, each)) for each in batch]
         results: list[ChangeResult] = self.threads.run(tasks)
         self.busy_at = self.clock() if len(batch) >= self.timings.many else self.busy_at
-        return [*results, self._record_failed_save(trouble)] if trouble else results
+        return [*results, failed] if failed else results
 
     # --- one change, in a thread of its own
 

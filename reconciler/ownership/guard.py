@@ -249,10 +249,8 @@ def without_occupied_queues(observation: Observation, plan: PrunePlan) -> PruneP
             return ""
         names = sorted(_occupants(observation, change.ref.name, going))
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        reason = (
-            f"it left the repository, and is deleted when what is in it has gone: {', '.join(names[:_NAMED])}{more}"
-        )
-        return reason if names else ""
+        named = ", ".join(names[:_NAMED]) + more
+        return f"it left the repository, and is deleted when what is in it has gone: {named}" if names else ""
 
     return plan.holding(reason_of)
 

@@ -18,7 +18,14 @@ from compiler.openapi import is_of_kubernetes, kinds_named, known_versions
 from compiler.reading.files import configurations_inside
 from compiler.reading.inner_objects import inner_objects
 from compiler.reading.sensitive_objects import sensitive_object_diagnostics
-from compiler.reading.shape import document_flaws, shape_diagnostics
+from compiler.reading.shape import (
+    WRONG_VERSION,
+    document_flaws,
+    other_kind_diagnostic,
+    placed,
+    shape_diagnostics,
+    without_consequences,
+)
 from compiler.reading.unplanned import DESCRIBED_ELSEWHERE, declared_pods, runs_pods, unplanned_pods
 from compiler.run_kinds import runs_once
 from compiler.specs import GangSpec
@@ -27,12 +34,6 @@ from compiler.syntax.documents import Document
 from compiler.validation.pod_security import privileged_places
 from compiler.validation.templates import pod_spec_paths
 
-WRONG_VERSION = declare_rule(
-    "GP212",
-    "error",
-    "unknown version of a kind",
-    "The kind is known, but not in this version. Mend: write the apiVersion that the message names.",
-)
 UNKNOWN_KIND = declare_rule(
     "GP216",
     "error",
@@ -185,6 +186,7 @@ class DocumentReading:
             found = _unplanned_kind_diagnostics(document)
             problems += [each for each in found if each.severity == "error"] if is_left_out else found
         problems += shape_diagnostics(document, document_flaws(document), problems)
+        problems = without_consequences(problems)
         if not failed and not is_left_out and not has_error(problems):
             self.spec_items += declared_pods(document)
         return problems
@@ -195,8 +197,10 @@ class DocumentReading:
         problems += sensitive_object_diagnostics(document)
         if version_of(document) not in kind.versions:
             return [_version_diagnostic(document, kind)]
+        if (other := other_kind_diagnostic(document)) is not None:
+            return [other]
         model, model_problems = validate_document(document, kind.model)
-        problems = [*(problem for _, problem in model_problems), *problems]
+        problems = [*(placed(document, path, problem) for path, problem in model_problems), *problems]
         if kind.text_diagnostics is not None:
             problems += kind.text_diagnostics(document)
         refused = list(
@@ -210,7 +214,7 @@ class DocumentReading:
         elif not failed:
             self.spec_items += _partial_specs(document, kind)
             self.partial.append(document)
-        return problems + refused
+        return without_consequences(problems + refused)
 
     def _add_specs(self, document: Document, kind: Kind, model: Any, *, is_refused: bool) -> Iterable[Diagnostic]:
         """is_refused: the API server refuses the document, which says all; what cannot be read of it is no other

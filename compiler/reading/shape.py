@@ -3,14 +3,17 @@ and by the rules on values (`compiler.validation`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from compiler.diagnostics import Diagnostic, Severity
-from compiler.fields.models import MISSING_FIELD, UNKNOWN_FIELD, WRONG_TYPE
+from compiler.diagnostics import Diagnostic, Severity, declare_rule
+from compiler.fields.models import MISSING_FIELD, MISSPELT_POD_FIELD, UNKNOWN_FIELD, WRONG_TYPE
+from compiler.fields.validation import dotted_path
 from compiler.kinds import kinds
 from compiler.kubernetes import API_GROUP
-from compiler.openapi import find_schema
+from compiler.openapi import Node, Schema, find_schema, kinds_named, known_versions
 from compiler.openapi.shape import Flaw, shape_flaws
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import Judge
@@ -18,12 +21,23 @@ from compiler.validation.objects import metadata, objects, pod_names
 from compiler.validation.pods import pod_spec
 from compiler.validation.templates import pod_spec_paths
 
+WRONG_VERSION = declare_rule(
+    "GP212",
+    "error",
+    "unknown version of a kind",
+    """The kind is known, but not in this version, or its fields are those of a kind of the same name in another group
+    or version. Mend: write the apiVersion that the message names.""",
+)
+_MOST_FIELDS = 3
+"""Fields that one message names."""
 _MOVING = """
     jobset.x-k8s.io leaderworkerset.x-k8s.io ray.io sparkoperator.k8s.io trainer.kubeflow.org training.volcano.sh
     kubeflow.org/v2beta1
 """
 _MOVING_GROUPS = frozenset(_MOVING.split())
 """Groups (or one version) of operators whose kinds get new fields within a version of the API."""
+_LOST_KEY = re.compile(r"(.*?)([^.\]]+) is missing")
+_MISSPELT_KEY = re.compile(r"(.*?)([^.\]]+) is no field of this kind")
 Flaws = tuple[list[Flaw], list[Flaw]]
 """Of a document's shape, and of its values."""
 
@@ -48,8 +62,114 @@ def shape_diagnostics(
         for flaw in found:
             if flaw.rule is MISSING_FIELD or document.position(*flaw.path) not in places:
                 severity: Severity | None = "warning" if _may_be_newer(document, flaw) else None
-                yield document.diagnostic(flaw.rule, flaw.path, flaw.message, flaw.help, severity=severity)
+                help = right_place(document, flaw.path) if flaw.rule is UNKNOWN_FIELD else ""
+                help = flaw.help if flaw.help.startswith("did you mean") else help or flaw.help
+                yield document.diagnostic(flaw.rule, flaw.path, flaw.message, help, severity=severity)
         paths += [flaw.path for flaw in found]
+
+
+def without_consequences(found: list[Diagnostic]) -> list[Diagnostic]:
+    """The findings without those on a missing field that is there, misspelt: one cause, one error."""
+    misspelt = set[tuple[str, ...]]()
+    for each in found:
+        if each.code == MISSPELT_POD_FIELD.code:
+            misspelt.add((each.position.file, each.object, each.help.split("'")[1]))
+        match = _MISSPELT_KEY.fullmatch(each.message) if each.code == UNKNOWN_FIELD.code else None
+        if match and each.help.startswith("did you mean '"):
+            misspelt.add((each.position.file, match[1] + each.help.split("'")[1]))
+
+    def is_consequence(each: Diagnostic) -> bool:
+        match = _LOST_KEY.fullmatch(each.message) if each.code == MISSING_FIELD.code else None
+        names = match and {(each.position.file, match[1] + match[2]), (each.position.file, each.object, match[2])}
+        return bool(names and names & misspelt)
+
+    return [each for each in found if not is_consequence(each)]
+
+
+def other_kind_diagnostic(document: Document) -> Diagnostic | None:
+    """The error on an object whose fields are those of another kind of its name: its apiVersion is the mistake."""
+    spec, key = document.data.get("spec"), f"{document.kind}.{document.group}"
+    version = document.api_version.rpartition("/")[2]
+    own = _spec_fields(key, version)
+    if not isinstance(spec, dict) or not own:
+        return None
+    strangers = [name for name in spec if name not in own]
+    for other in kinds_named(document.kind) if strangers else ():
+        for at in known_versions(other):
+            fields = _spec_fields(other, at)
+            if (other, at) != (key, version) and fields and not any(name not in fields for name in spec):
+                right = f"{other.partition('.')[2]}/{at}".lstrip("/")
+                what = ", ".join(f"spec.{name}" for name in strangers[:_MOST_FIELDS])
+                are = "is a field" if len(strangers) == 1 else "are fields"
+                message = f"{what} {are} of a {document.kind} of {right}"
+                return document.diagnostic(WRONG_VERSION, ("apiVersion",), message, f"write apiVersion: {right}")
+    return None
+
+
+def _spec_fields(kind_key: str, version: str) -> Mapping[str, int]:
+    schema = find_schema(kind_key, version)
+    at = schema.root.get("properties", {}).get("spec") if schema is not None else None
+    found: Mapping[str, int] = schema.nodes[at].get("properties", {}) if schema is not None and at is not None else {}
+    return found
+
+
+def placed(document: Document, path: FieldPath, found: Diagnostic) -> Diagnostic:
+    """The finding on an unknown field with the place where it belongs, where its help does not know better."""
+    if found.code != UNKNOWN_FIELD.code or found.help.startswith("did you mean"):
+        return found
+    return replace(found, help=right_place(document, path) or found.help)
+
+
+def right_place(document: Document, path: FieldPath) -> str:
+    """What to do with an unknown field that the kind has elsewhere: further out, or in what stands beside it; empty
+    where it has none of that name."""
+    schema = find_schema(f"{document.kind}.{document.group}", document.api_version.rpartition("/")[2])
+    if schema is None:
+        return ""
+    name, around = str(path[-1]), path[:-1]
+    for length in range(len(around) - 1, -1, -1):
+        node = _node_at(schema, around[:length])
+        if node is not None and name in node.get("properties", {}):
+            return f"it belongs at {dotted_path((*around[:length], name))}"
+    if name in (_node_at(schema, ("spec",)) or {}).get("properties", {}):
+        return f"it belongs at spec.{name}"
+    for start in (around, ("spec",)):
+        if (node := _node_at(schema, start)) is not None and (below := _place_below(schema, node, name)):
+            return f"it belongs at {dotted_path(start)}.{below}"
+    return ""
+
+
+_DEEPEST = 3
+"""Levels below a misplaced field that are looked at: spec.template.spec, or the containers beside it."""
+
+
+def _node_at(schema: Schema, path: FieldPath) -> Node | None:
+    node: Node | None = schema.root
+    for step in path:
+        if node is None:
+            return None
+        index = node.get("items") if isinstance(step, int) else node.get("properties", {}).get(step, node.get("values"))
+        node = None if index is None else schema.nodes[index]
+    return node
+
+
+def _place_below(schema: Schema, node: Node, name: str) -> str:
+    """The nearest field of that name below the node, if there is one and no other as near; "" else."""
+    level = [("", node)]
+    for _ in range(_DEEPEST):
+        inner = []
+        for before, each in level:
+            for key, index in each.get("properties", {}).items():
+                child, shown = schema.nodes[index], f"{before}{key}"
+                if "items" in child:
+                    child, shown = schema.nodes[child["items"]], f"{shown}[]"
+                inner.append((f"{shown}.", child))
+        found = [f"{before}{name}" for before, each in inner if name in each.get("properties", {})]
+        if found:
+            usual = [place for place in found if "containers[]" in place.split(".")] or found
+            return usual[0] if len(usual) == 1 else ""
+        level = inner
+    return ""
 
 
 def _may_be_newer(document: Document, flaw: Flaw) -> bool:

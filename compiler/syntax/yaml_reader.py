@@ -44,7 +44,8 @@ DUPLICATE_KEY = declare_rule(
     "GP103",
     "error",
     "duplicate key",
-    "A mapping names each key once; which of two values counts depends on the reader. Mend: remove one.",
+    """A mapping names each key once; which of two values counts depends on the reader. Where apiVersion and kind are
+    there twice, the line --- between two objects is missing. Mend: remove one, or divide the objects.""",
 )
 TOO_DEEP = declare_rule(
     "GP107",
@@ -101,6 +102,12 @@ class _YamlNode:
     column: int
     value: Any
     is_merge_key: bool = False
+
+
+def _holds_two_objects(node: _YamlNode) -> bool:
+    """Whether a mapping is two objects, of which nothing divides the second from the first."""
+    names = [key.value for key, _ in _pairs(node)]
+    return all(names.count(name) > 1 for name in ("apiVersion", "kind"))
 
 
 def _pairs(mapping: _YamlNode) -> Iterator[tuple[_YamlNode, _YamlNode]]:
@@ -340,10 +347,13 @@ class YamlReader:
             if not path:
                 self.top_position = key.line, key.column
             if name in out:
-                see = Position(self.file, *self.positions[at])
-                self.add_diagnostic(
-                    DUPLICATE_KEY, key.line, key.column, f"the key {name!r} is here twice", "remove one of the two", see
-                )
+                see, is_object = Position(self.file, *self.positions[at]), not path and _holds_two_objects(node)
+                message, help = f"the key {name!r} is here twice", "remove one of the two"
+                if is_object:
+                    message, help = "a second object begins here", "write --- on a line of its own before it"
+                self.add_diagnostic(DUPLICATE_KEY, key.line, key.column, message, help, see)
+                if is_object:
+                    break  # what follows is of the second object
                 continue
             self.positions[at] = (key.line, key.column)
             counted = self.has_aliases and self.count_alias_value(node, value, from_alias)

@@ -170,7 +170,8 @@ def two_resources_of_one_card(check_input: CheckInput) -> Iterator[Finding]:
     """A node that offers nvidia.com/gpu and volcano.sh/vgpu-number makes both of the same cards, and each resource is
     counted on its own: a card may be given whole to one pod and in parts to others. Mend: let one device plugin run on
     each node, and separate the nodes by labels."""
-    requested = {name for gang in check_input.specs.gangs for role in gang.roles for name in role.pod.requests}
+    pods = [role.pod for gang in check_input.specs.gangs for role in gang.roles]
+    requested = {name for pod in pods for name in pod.requests}
     if not {WHOLE_GPU, VGPU_NUMBER} <= requested:
         return
     both = [

@@ -38,7 +38,7 @@ def unread_queue_names(check_input: CheckInput) -> Iterator[Finding]:
 def default_queue_beside_others(check_input: CheckInput) -> Iterator[Finding]:
     """The job names no queue, so that it is in the default queue, while all others of its folder, three or more, name
     one. Mend: name the queue, or nothing where the default is meant."""
-    jobs = [gang for gang in check_input.specs.gangs if gang.schedulable and "queue" in gang.field_paths]
+    jobs = [gang for gang in check_input.specs.gangs if gang.schedulable]
     silent = Counter(_folder(gang) for gang in jobs if _names_no_queue(gang))
     named = Counter(_folder(gang) for gang in jobs if not _names_no_queue(gang))
     for gang in jobs:

@@ -86,6 +86,14 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "ray": ("RayCluster.ray.io", "RayJob.ray.io", "RayService.ray.io"),
     "scheduler_configuration": ("SchedulerConfiguration.gangplan.dev",),
     "scheduler_file": ("SchedulerFile.gangplan.dev",),
+    "serving": (
+        "InferenceService.serving.kserve.io",
+        "PodCliqueSet.grove.io",
+        "RayClusterFleet.orchestration.aibrix.ai",
+        "RoleBasedGroup.workloads.x-k8s.io",
+        "StormService.orchestration.aibrix.ai",
+        "Workspace.kaito.sh",
+    ),
     "services": (
         "ReplicationController.",
         *(f"{name}.apps" for name in ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")),

@@ -17,15 +17,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from compiler.diagnostics import Diagnostic, declare_rule
-from compiler.fields.models import Bool, LenientModel
 from compiler.fields.validation import without_nulls
 from compiler.kinds import Kind, kinds
 from compiler.kinds.common import pods
-from compiler.kinds.common.job_kinds import KindObject
-from compiler.kinds.common.jobs import Natural, submission_and_duration, time_diagnostics
+from compiler.kinds.common.argo_models import (
+    Arguments,
+    CronWorkflow,
+    Repeated,
+    Resource,
+    Scope,
+    Spec,
+    Template,
+    Workflow,
+)
+from compiler.kinds.common.jobs import submission_and_duration, time_diagnostics
 from compiler.kinds.common.pod_patches import patched, pod_patch
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.specs import GangSpec, RoleSpec
@@ -35,7 +43,6 @@ from compiler.validation.judge import items, mapping
 
 GROUP = "argoproj.io"
 _CREATING = ("create", "apply", "replace")
-_MAX_REPEATS = 10_000
 TEMPLATES_ELSEWHERE = declare_rule(
     "GP225",
     "warning",
@@ -53,142 +60,12 @@ UNREAD_LIMIT = declare_rule(
     is kept for all pods that may run side by side without it. Mend: write the resources into the template; limit the
     pods by `parallelism` as well.""",
 )
-Scope = tuple[str, str]
-"""Kind and name of the WorkflowTemplate that holds a template; empty for the Workflow's own."""
 OWN: Scope = ("", "")
 Key = tuple[Scope, str]
 """Where a template is, and its name."""
 Use = tuple[Key, Key | None]
 """A template that runs pods, and the template around it if these are placed as that one says."""
 _PLACING = ("node_selector", "affinity", "tolerations")
-
-
-class WorkflowRef(LenientModel):
-    """Names a WorkflowTemplate, and in it (of a step) a template."""
-
-    name: str = ""
-    template: str = ""
-    cluster_scope: Bool | None = None
-
-    @property
-    def scope(self) -> Scope:
-        return ("ClusterWorkflowTemplate" if self.cluster_scope else "WorkflowTemplate", self.name)
-
-
-class Repeated(LenientModel):
-    """A step or a task, and how often it runs side by side."""
-
-    name: str = ""
-    template: str | None = None
-    template_ref: WorkflowRef | None = None
-    inline: Template | None = None
-    with_items: list[Any] | None = None
-    with_sequence: dict[str, Any] | None = None
-    dependencies: list[str] | None = None
-    depends: str | None = None
-
-    @property
-    def repeats(self) -> int:
-        if self.with_items is not None:
-            return len(self.with_items)
-        count = str((self.with_sequence or {}).get("count", 1))
-        return min(int(count), _MAX_REPEATS) if count.isascii() and count.isdigit() and len(count) < 9 else 1
-
-
-class Dag(LenientModel):
-    tasks: list[Repeated] = Field(default_factory=list)
-
-
-class Synchronization(LenientModel):
-    mutex: Any = None
-    mutexes: list[Any] | None = None
-
-    @property
-    def is_exclusive(self) -> bool:
-        return self.mutex is not None or bool(self.mutexes)
-
-
-class ContainerSet(LenientModel):
-    containers: list[pods.Container] = Field(default_factory=list)
-
-
-class Resource(LenientModel):
-    action: str = ""
-    manifest: str | None = None
-
-
-class Parameter(LenientModel):
-    name: str = ""
-    value: Any = None
-    default: Any = None
-
-
-class Arguments(LenientModel):
-    parameters: list[Parameter] | None = None
-
-    def values(self, prefix: str) -> dict[str, str]:
-        """`prefix` and the name of each parameter -> its value, as far as it is written here."""
-        found = ((f"{prefix}{p.name}", p.default if p.value is None else p.value) for p in self.parameters or ())
-        return {name: str(value) for name, value in found if value is not None}
-
-
-class Template(LenientModel):
-    name: str = ""
-    container: pods.Container | None = None
-    script: pods.Container | None = None
-    container_set: ContainerSet | None = None
-    resource: Resource | None = None
-    steps: list[Any] | None = None
-    dag: Dag | None = None
-    metadata: pods.TemplateMetadata | None = None
-    init_containers: list[pods.Container] | None = None
-    sidecars: list[pods.Container] | None = None
-    node_selector: dict[str, str] | None = None
-    affinity: pods.Affinity | None = None
-    tolerations: list[pods.TolerationModel] | None = None
-    scheduler_name: str | None = None
-    parallelism: Natural | None = None
-    synchronization: Synchronization | None = None
-    pod_spec_patch: str | None = None
-    inputs: Arguments | None = None
-
-    @property
-    def is_exclusive(self) -> bool:
-        """Whether one of it runs at a time."""
-        return self.synchronization is not None and self.synchronization.is_exclusive
-
-    @property
-    def is_leaf(self) -> bool:
-        """Whether it has no steps."""
-        return self.steps is None and self.dag is None
-
-
-class Spec(LenientModel):
-    entrypoint: str | None = None
-    workflow_template_ref: WorkflowRef | None = None
-    templates: list[Template] | None = None
-    suspend: Bool | None = None
-    scheduler_name: str | None = None
-    node_selector: dict[str, str] | None = None
-    affinity: pods.Affinity | None = None
-    tolerations: list[pods.TolerationModel] | None = None
-    pod_priority_class_name: str | None = None
-    parallelism: Natural | None = None
-    pod_spec_patch: str | None = None
-    arguments: Arguments | None = None
-
-
-class Workflow(KindObject):
-    spec: Spec
-
-
-class CronSpec(LenientModel):
-    workflow_spec: Spec
-    suspend: Bool | None = None
-
-
-class CronWorkflow(KindObject):
-    spec: CronSpec
 
 
 @dataclass(frozen=True, slots=True)

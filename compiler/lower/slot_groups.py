@@ -72,8 +72,9 @@ class SlotGroups:
 
     @cached_property
     def _vgpu_sizes_differ(self) -> bool:
-        devices = [shared for node in self.nodes for shared in node.shared_devices if shared.resource == VGPU_MEMORY]
-        return len({offer[VGPU_MEMORY] for shared in devices for _, offer in shared.devices}) > 1
+        of_nodes = [shared for node in self.nodes for shared in node.shared_devices]
+        devices = [shared.devices for shared in of_nodes if shared.resource == VGPU_MEMORY]
+        return len({offer[VGPU_MEMORY] for of_node in devices for _, offer in of_node}) > 1
 
     @cached_property
     def divides_by_percentage(self) -> bool:

@@ -44,6 +44,8 @@ _POD_RUNNING_KINDS = """
 """
 POD_RUNNING_KINDS = frozenset(_POD_RUNNING_KINDS.split())
 """Kinds that run pods also where their text holds no pod template."""
+KAITO_GROUP = "kaito.sh"
+"""Its Workspaces run pods of a preset; Workspace is the name of many other kinds."""
 ARGO_KINDS = frozenset({"Workflow", "CronWorkflow"})
 """Kinds of Argo Workflows, whose steps are pods by `container` or `script`, or other objects by `resource`."""
 _TEMPLATE_KINDS = """
@@ -99,7 +101,7 @@ def _runs_pods(document: Document) -> bool:
     """Whether objects of the kind run pods, whatever this one says."""
     if document.group == "argoproj.io":
         return document.kind in ARGO_KINDS
-    return document.kind in POD_RUNNING_KINDS
+    return document.kind in POD_RUNNING_KINDS or document.group == KAITO_GROUP
 
 
 def declared_pods(document: Document) -> Iterator[UnplannedPods]:

@@ -13,6 +13,8 @@ from itertools import chain
 from typing import Any, Literal
 
 from compiler.diagnostics import Diagnostic
+from compiler.specs.parts import ExclusiveUnits as ExclusiveUnits
+from compiler.specs.parts import VgpuRequest as VgpuRequest
 from compiler.syntax.documents import Document
 
 Amounts = Mapping[str, int]
@@ -125,17 +127,6 @@ class PodSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class VgpuRequest:
-    """One container's request for Volcano's virtual GPUs: `number` different devices, with `memory` MiB (if 0,
-    `percentage` percent of the memory) and `cores` percent of each."""
-
-    number: int
-    memory: int
-    percentage: int
-    cores: int
-
-
-@dataclass(frozen=True, slots=True)
 class TopologySpec:
     """networkTopology as written: the highest tier by number or by name; neither means no limit."""
 
@@ -203,19 +194,6 @@ class SubgroupSpec:
     path: tuple[str | int, ...]
     ready_pods: int = 0
     min_ready_subgroups: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ExclusiveUnits:
-    """Units of `size` pods of the named roles, each alone in one domain of node label `key`, as an annotation at `path`
-    asks (`compiler.specs.exclusive_topology`). job_label, unit_label: of the pods, the job's name and the unit's."""
-
-    key: str
-    roles: tuple[str, ...]
-    size: int
-    job_label: str
-    unit_label: str
-    path: tuple[str | int, ...]
 
 
 JobKey = tuple[str, str, str]

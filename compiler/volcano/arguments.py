@@ -252,12 +252,9 @@ def known_arguments(owner: str) -> tuple[Argument, ...]:
 def moved_argument(owner: str, name: str) -> tuple[str, str] | None:
     """(plugin, argument) of another plugin that has this name, or whose last word is this one's; of several none."""
     _, dot, word = name.rpartition(".")
-    found = [
-        (other.name, argument.name)
-        for other in OWNERS.values()
-        for argument in other.arguments
-        if other.name != owner and (argument.name == name or (dot and argument.name.rpartition(".")[2] == word))
-    ]
+    others = [other for other in OWNERS.values() if other.name != owner]
+    named = [(other.name, argument.name) for other in others for argument in other.arguments]
+    found = [pair for pair in named if pair[1] == name or (dot and pair[1].rpartition(".")[2] == word)]
     return found[0] if len(found) == 1 else None
 
 

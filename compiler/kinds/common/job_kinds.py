@@ -55,7 +55,8 @@ class RolePaths:
     template: of the pod templates. name: of the role; where it is empty the text at `name_path`, else the last key on
     the way to the template. replicas: multiplied. minimum: likewise, pods that must start; none given means all. order:
     names of roles of a mapping in the order in which they are listed, case aside; others follow as written.
-    is_optional: what holds the template may do without.
+    is_optional: what holds the template may do without. is_pod_spec: the path leads to pod specs without a template
+    around them, so that nothing can be written into their pods.
     """
 
     template: str
@@ -65,6 +66,7 @@ class RolePaths:
     minimum: tuple[Count, ...] = ()
     order: tuple[str, ...] = ()
     is_optional: bool = False
+    is_pod_spec: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,8 @@ def job_model(table: JobKind) -> type[BaseModel]:
             _plant(tree, parse_path(count.path), Natural)
         if paths.name_path:
             _plant(tree, parse_path(paths.name_path), str)
-        _plant(tree, parse_path(paths.template), pods.PodTemplate | None if paths.is_optional else pods.PodTemplate)
+        leaf = pods.PodSpecModel if paths.is_pod_spec else pods.PodTemplate
+        _plant(tree, parse_path(paths.template), leaf | None if paths.is_optional else leaf)
     for path in (*table.queue, *table.priority, *((table.scheduler,) if table.scheduler else ())):
         _plant(tree, parse_path(path), Name)
     for path in table.suspend:
@@ -178,7 +181,7 @@ def _field_type(node: Any, name: str) -> Any:
     fields: dict[str, Any] = {}
     for number, (key, child) in enumerate(node.items()):
         child_type = _field_type(child, f"{name}_{key}")
-        is_required = child is pods.PodTemplate
+        is_required = child in (pods.PodTemplate, pods.PodSpecModel)
         fields[f"field_{number}"] = (
             (child_type, Field(alias=key)) if is_required else (child_type | None, Field(None, alias=key))
         )
@@ -245,13 +248,18 @@ def _roles(table: JobKind, paths: RolePaths, document: Document) -> list[RoleSpe
         replicas = _product(document, paths.replicas, pattern, at)
         minimum = min(_product(document, paths.minimum, pattern, at), replicas) if paths.minimum else replicas
         written = without_nulls(value_at(document.data, at))
+        if paths.is_pod_spec:
+            written = {"spec": written}
         template = pods.PodTemplate.model_validate(_with_added(written, table.adds(document, name)))
         labels = table.labels(document, name)
         role = pods.role_spec(name, replicas, minimum, template, at[:-1], controller_labels=labels)
         unit, unit_path = max(_product(document, paths.replicas[1:], pattern, at), 1), FieldPath()
         if paths.replicas:
             unit_path = path_beside(parse_path(paths.replicas[0].path), pattern, at)
-        found.append(replace(role, template_path=at, unit=unit, unit_path=unit_path))
+        if paths.is_pod_spec:
+            role = replace(role, path=at)
+        of_template = FieldPath() if paths.is_pod_spec else at
+        found.append(replace(role, template_path=of_template, unit=unit, unit_path=unit_path))
     if paths.order:
         known = [name.lower() for name in paths.order]
         found.sort(key=lambda role: known.index(role.name.lower()) if role.name.lower() in known else len(known))

@@ -143,11 +143,7 @@ def test_a_single_serving_group_has_its_topology() -> None:
 def test_every_planned_kind_of_an_operator_is_known_to_run_once_or_to_serve() -> None:
     """The reconciler goes by these tables: what runs once is never made again after its end."""
     planned = {key for key, kind in kinds().items() if kind.is_foreign and not kind.name.endswith("TrainingRuntime")}
-    planned -= {
-        key
-        for key in planned
-        if key.endswith((".sparkoperator.k8s.io", ".argoproj.io", "HyperJob.training.volcano.sh"))
-    }  # not bound
+    planned -= {key for key in planned if kinds()[key].unbound_reason or key == "HyperJob.training.volcano.sh"}
     assert planned <= PLANNED_RUN_KINDS | PLANNED_SERVICE_KINDS
     assert not PLANNED_RUN_KINDS & PLANNED_SERVICE_KINDS
     assert kinds().keys() >= PLANNED_RUN_KINDS | PLANNED_SERVICE_KINDS

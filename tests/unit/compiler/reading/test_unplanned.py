@@ -75,9 +75,9 @@ def test_kinds_whose_text_holds_no_pod_template_are_told() -> None:
     assert findings("workload.serving.volcano.sh/v1alpha1", "ModelBooster", {"backend": {"workers": [worker]}}) == [
         ("GP220", "ModelBooster x is for Volcano and is not planned")
     ]
-    model = {"predictor": {"model": {"modelFormat": {"name": "sklearn"}, "storageUri": "gs://models/a"}}}
-    assert findings("serving.kserve.io/v1beta1", "InferenceService", model) == [
-        ("GP213", "InferenceService is passed through unplanned")
+    model = {"model": {"uri": "hf://models/a"}}
+    assert findings("serving.kserve.io/v1alpha1", "LLMInferenceService", model) == [
+        ("GP213", "LLMInferenceService is passed through unplanned")
     ]
 
 

@@ -1,0 +1,131 @@
+"""Kinds of operators that serve models: which pods they run, and that none is bound."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from compiler.reading import read_specs
+from compiler.repository import Repository
+from compiler.specs import Specs
+from tests.unit.compiler.kinds.operator_jobs import gang, read
+
+Item = dict[str, Any]
+GPU: Item = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 2}}}]}
+TEMPLATE: Item = {"spec": GPU}
+RAY: Item = {
+    "headGroupSpec": {"template": TEMPLATE},
+    "workerGroupSpecs": [{"groupName": "w", "replicas": 3, "numOfHosts": 2, "template": TEMPLATE}],
+}
+KINDS: dict[str, tuple[str, str, Item, dict[str, int]]] = {
+    "cliques, and a scaling group of some": (
+        "grove.io/v1alpha1",
+        "PodCliqueSet",
+        {
+            "replicas": 2,
+            "template": {
+                "cliques": [
+                    {"name": "router", "spec": {"replicas": 1, "podSpec": GPU}},
+                    {"name": "leader", "spec": {"podSpec": GPU}},
+                    {"name": "worker", "spec": {"replicas": 3, "minAvailable": 3, "podSpec": GPU}},
+                ],
+                "podCliqueScalingGroups": [{"name": "prefill", "cliqueNames": ["leader", "worker"], "replicas": 2}],
+            },
+        },
+        {"router": 2, "leader": 4, "worker": 12},
+    ),
+    "roles of pods and of groups": (
+        "workloads.x-k8s.io/v1alpha1",
+        "RoleBasedGroup",
+        {
+            "roles": [
+                {"name": "prefill", "replicas": 3, "template": TEMPLATE},
+                {"name": "decode", "replicas": 2, "template": TEMPLATE, "leaderWorkerSet": {"size": 4}},
+            ]
+        },
+        {"prefill": 3, "decode": 8},
+    ),
+    "roles by pattern": (
+        "workloads.x-k8s.io/v1alpha2",
+        "RoleBasedGroup",
+        {
+            "roles": [
+                {"name": "router", "replicas": 2, "standalonePattern": {"template": TEMPLATE}},
+                {"name": "decode", "leaderWorkerPattern": {"size": 2, "template": TEMPLATE}},
+            ]
+        },
+        {"router": 2, "decode": 2},
+    ),
+    "role sets": (
+        "orchestration.aibrix.ai/v1alpha1",
+        "StormService",
+        {
+            "replicas": 2,
+            "template": {
+                "spec": {
+                    "roles": [
+                        {"name": "prefill", "replicas": 2, "podGroupSize": 3, "template": TEMPLATE},
+                        {"name": "decode", "template": TEMPLATE},
+                    ]
+                }
+            },
+        },
+        {"prefill": 12, "decode": 2},
+    ),
+    "a fleet of Ray clusters": (
+        "orchestration.aibrix.ai/v1alpha1",
+        "RayClusterFleet",
+        {"replicas": 2, "template": {"spec": RAY}},
+        {"headgroup": 2, "w": 12},
+    ),
+    "a predictor of a model, a transformer and workers": (
+        "serving.kserve.io/v1beta1",
+        "InferenceService",
+        {
+            "predictor": {
+                "minReplicas": 2,
+                "model": {"modelFormat": {"name": "huggingface"}, "resources": {"limits": {"nvidia.com/gpu": 2}}},
+                "workerSpec": {"pipelineParallelSize": 3},
+            },
+            "transformer": GPU,
+        },
+        {"predictor": 2, "predictor-worker": 4, "transformer": 1},
+    ),
+    "a predictor of its own container, which may be none": (
+        "serving.kserve.io/v1beta1",
+        "InferenceService",
+        {"predictor": {"minReplicas": 0, **GPU}},
+        {"predictor": 0},
+    ),
+}
+
+
+def codes(specs: Specs) -> list[str]:
+    """What is reported, besides that there are no nodes and no permissions."""
+    return [each.code for each in specs.diagnostics if each.code not in ("GP355", "GP357")]
+
+
+@pytest.mark.parametrize("case", KINDS)
+def test_room_is_kept_for_the_pods_that_they_run(case: str) -> None:
+    api_version, kind, spec, expected = KINDS[case]
+    found = gang(api_version, kind, spec)
+    assert {role.name: role.replicas for role in found.roles} == expected
+    assert {role.pod.requests["nvidia.com/gpu"] for role in found.roles} == {2}
+    assert (found.is_bound, found.schedulable) == (False, False)
+    specs = read(api_version, kind, spec)
+    assert {pods.role: pods.count for pods in specs.unplanned_pods} == expected
+    assert codes(specs) == ["GP222"]
+
+
+def workspace(**more: Item) -> Specs:
+    text = {"apiVersion": "kaito.sh/v1beta1", "kind": "Workspace", "metadata": {"name": "w"}, **more}
+    return read_specs(Repository({"cluster-specs/c/README": b"", "jobs/w.yaml": json.dumps(text).encode()}))
+
+
+def test_a_workspace_runs_a_template_or_pods_that_its_text_does_not_tell() -> None:
+    resource = {"instanceType": "Standard_NC24ads_A100_v4", "count": 2}
+    specs = workspace(resource=resource, inference={"template": TEMPLATE})
+    assert [(pods.role, pods.count) for pods in specs.unplanned_pods] == [("inference", 2)]
+    assert codes(workspace(resource=resource, inference={"preset": {"name": "phi-4"}})) == ["GP213"]

@@ -206,6 +206,7 @@ class DryRun:
     ) -> None:
         self.client, self.wake, self.clock, self.timings = client, wake, clock, timings
         self._round: _Round | None = None
+        self._resting = Heartbeat("dry-run", timings.heartbeat_limit)
 
     @property
     def is_busy(self) -> bool:
@@ -214,7 +215,7 @@ class DryRun:
     @property
     def heartbeat(self) -> Heartbeat:
         """Of the round under way; nobody waits for one that was given up."""
-        return self._round.heartbeat if self._round else Heartbeat("dry-run", self.timings.heartbeat_limit)
+        return self._round.heartbeat if self._round else self._resting
 
     def start(self, questions: Sequence[Question]) -> None:
         """Begin to ask; where there are few questions, wait a moment for the answers."""

@@ -244,10 +244,12 @@ def unknown_flow_step(check_input: CheckInput) -> Iterator[Finding]:
                 near = [name for namespace, name in templates if namespace == space]
                 help = suggestion(step.name, sorted(near), "add the JobTemplate")
                 yield Finding(document, (*path, "name"), f"there is no JobTemplate {step.name!r}", help)
-            for target in (step.depends_on.targets or ()) if step.depends_on else ():
+            for number, target in enumerate((step.depends_on.targets or ()) if step.depends_on else ()):
                 if target not in names:
                     help = suggestion(target, names, "name a step of this flow")
-                    yield Finding(document, (*path, "dependsOn"), f"the flow has no step {target!r}", help)
+                    yield Finding(
+                        document, (*path, "dependsOn", "targets", number), f"the flow has no step {target!r}", help
+                    )
 
 
 @check("GP365", "steps of a job flow wait in a circle", "warning", of_document=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from compiler.checks import CheckInput, Finding, check
 from compiler.checks.jobs import POD_GROUP
-from compiler.checks.resource_names import unknown_resource_names
+from compiler.checks.resource_names import near_resource
 from compiler.diagnostics import suggestion
 from compiler.fields.quantity import exact_amount
 from compiler.kubernetes import DEFAULT_QUEUE, HIERARCHY_ANNOTATION, ROOT_QUEUE
@@ -134,11 +134,10 @@ def guarantee_above_deserved(check_input: CheckInput) -> Iterator[Finding]:
     """guarantee[r] <= deserved[r] for each resource that is guaranteed, and deserved names it, whatever the plugins.
     Volcano's admission refuses the queue. Mend: lower the guarantee, or raise or complete deserved."""
     yield from _exceeded_limits(check_input, "guarantee", "deserved")
-    misspelt = {(found.document.identity, found.path) for found in unknown_resource_names(check_input)}
     for queue in check_input.specs.queues:
         for name in (name for name in queue.guarantee if name not in queue.deserved):
-            if (queue.document.identity, (*_FIELD_PATHS["guarantee"], name)) in misspelt:
-                continue  # adding it to deserved would not help
+            if near_resource(name, queue.deserved):
+                continue  # of one cause with the misspelt name
             amount = exact_amount(name, queue.guarantee[name])
             message = f"guarantee of {name} is {amount}, and deserved does not name it"
             help = f"add {name}: {amount} or more to spec.deserved, or remove the guarantee"

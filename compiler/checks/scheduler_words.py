@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from compiler.checks import CheckInput, Finding, check
 from compiler.checks.scheduler import actions_of, plugins_of
-from compiler.diagnostics import Severity, did_you_mean, suggestion
+from compiler.diagnostics import Severity, did_you_mean, key_suggestion, suggestion
 from compiler.fields.duration import go_duration_seconds
 from compiler.specs import PluginSpec, SchedulerSpec
 from compiler.syntax.documents import FieldPath
@@ -105,9 +105,10 @@ def unknown_keys(check_input: CheckInput) -> Iterator[Finding]:
         mappings: list[tuple[FieldPath, tuple[str, ...]]] = [(spec.base_path, known)]
         mappings += [((*spec.base_path, "tiers", index), ("plugins",)) for index in range(len(spec.tiers))]
         for path, allowed in mappings:
-            for key in _keys_at(spec, path):
+            keys = _keys_at(spec, path)
+            for key in keys:
                 if key not in allowed:
-                    help = suggestion(key, allowed, f"the keys here are {', '.join(allowed)}")
+                    help = key_suggestion(key, allowed, keys, f"the keys here are {', '.join(allowed)}")
                     yield Finding(spec.document, (*path, key), f"Volcano knows no {key!r} here", help)
 
 
@@ -227,7 +228,7 @@ def unknown_arguments(check_input: CheckInput) -> Iterator[Finding]:
             yield Finding(given.spec.document, given.path, message, "remove it", severity="info")
         elif given.type_name is None:
             fallback = f"the arguments are {', '.join(given.names)}" if given.names else "remove it"
-            help = suggestion(given.name, given.names, fallback)
+            help = key_suggestion(given.name, given.names, _keys_at(given.spec, given.path[:-1]), fallback)
             if moved := moved_argument(given.owner, given.name):
                 help = f"write {moved[1]}, of the plugin {moved[0]}"
             yield given.finding(f"nothing reads the argument {given.name!r}", help)

@@ -105,8 +105,9 @@ def malformed_member_selectors(check_input: CheckInput) -> Iterator[Finding]:
 def unknown_member_nodes(check_input: CheckInput) -> Iterator[Finding]:
     """A member of type Node names a node that is not declared. It may exist in the live cluster. Mend: correct the
     name, or add the node."""
+    taken = {name for hypernode in check_input.specs.hypernodes for name in hypernode.nodes}
+    known = [node.name for node in check_input.specs.nodes[:MAX_NAMES_COMPARED] if node.name not in taken]
     for found in _tree_findings(check_input, "absent"):
-        known = [node.name for node in check_input.specs.nodes[:MAX_NAMES_COMPARED]]
         help = suggestion(found.message.split("'")[1], known, found.help)
         yield Finding(found.document, found.path, found.message, help)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from compiler.checks import CheckInput, DocumentInput, Finding, ModelOf, check
-from compiler.diagnostics import Severity, suggestion
+from compiler.diagnostics import Severity, did_you_mean, suggestion
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.job_plugins import FLAGS, flag_flaws
 from compiler.volcano.task_topology import wrong_names
@@ -326,9 +326,9 @@ def minimum_of_later_tasks(check_input: CheckInput) -> Iterator[Finding]:
     if check_input.specs.scheduler is not None and check_input.specs.scheduler.plugin("gang") is None:
         return
     for document, job in check_input.documents_of(VOLCANO_JOB):
-        first, names = job.spec.first_tasks, {task.name for task in job.spec.tasks}
+        first, names = job.spec.first_tasks, {task.name or "" for task in job.spec.tasks}
         later = [task for task in job.spec.tasks if task.awaited]
-        if not first or not all(names.issuperset(task.awaited) for task in later):
+        if not first or not all(_is_meant(name, names) for task in later for name in task.awaited):
             continue
         there, least = sum(task.replicas or 0 for task in first), sum(task.minimum for task in first)
         counts_later = not job.spec.ignores_role_minimums and any(task.minimum for task in later)
@@ -340,6 +340,11 @@ def minimum_of_later_tasks(check_input: CheckInput) -> Iterator[Finding]:
             )
             path = ("spec", "minAvailable") if job.spec.min_available else ("spec",)
             yield Finding(document, path, message, f"write minAvailable: {least}")
+
+
+def _is_meant(name: str, names: Collection[str]) -> bool:
+    """Whether it is the name of a task, or nearly so, which GP328 reports."""
+    return name in names or bool(did_you_mean(name, names))
 
 
 @check("GP361", "volume without a single source", of_document=True)

@@ -8,7 +8,7 @@ one document, GP3xx rules inside and across objects, GP4xx scheduler configurati
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -92,6 +92,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     by_case = {name.lower(): name for name in sorted(known, reverse=True)}
     close = difflib.get_close_matches(word.lower(), by_case, n=1, cutoff=0.75)
     return by_case[close[0]] if close else ""
+
+
+def key_suggestion(key: str, known: Iterable[str], present: Container[str], fallback: str) -> str:
+    """The help on an unknown key of a mapping. present: its keys; one that is there already is no correction."""
+    near = did_you_mean(key, known)
+    if near and near in present:
+        return f"remove it: {near!r} is here already"
+    return f"did you mean {near!r}?" if near else fallback
 
 
 def suggestion(word: str, known: Iterable[str], fallback: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from compiler.diagnostics import Diagnostic, Rule, Severity, did_you_mean, suggestion
+from compiler.diagnostics import Diagnostic, Rule, Severity, did_you_mean, key_suggestion
 from compiler.fields import quantity
 from compiler.fields.models import (
     BAD_NAME,
@@ -134,20 +134,33 @@ def _validation_diagnostic(
     document: Document, model: type[BaseModel], error: dict[str, Any]
 ) -> tuple[FieldPath, Diagnostic]:
     loc = tuple(error["loc"])
-    rule, message, help = _rule_and_texts(model, loc, error)
+    rule, message, help = _rule_and_texts(model, loc, error, _keys_around(document.data, loc))
     path = tuple(part for part in loc if part != "[key]")
     return path, document.diagnostic(rule, path, message, help)
 
 
-def _rule_and_texts(model: type[BaseModel], loc: FieldPath, error: dict[str, Any]) -> tuple[Rule, str, str]:
-    """(rule, message, help) of an error of pydantic at `loc`."""
+def _keys_around(data: Any, loc: FieldPath) -> Container[str]:
+    """The keys of the mapping in which the last step of `loc` is one."""
+    for step in loc[:-1]:
+        try:
+            data = data[step]
+        except (LookupError, TypeError):
+            return ()
+    return data if isinstance(data, dict) else ()
+
+
+def _rule_and_texts(
+    model: type[BaseModel], loc: FieldPath, error: dict[str, Any], present: Container[str]
+) -> tuple[Rule, str, str]:
+    """(rule, message, help) of an error of pydantic at `loc`. present: the keys beside it."""
     error_type, context = error["type"], error.get("ctx", {})
     field, value = dotted_path(loc), error.get("input")
     if error_type in _RULES_BY_CODE:
         return _RULES_BY_CODE[error_type], f"{field}: {context['message']}", context["help"]
     if error_type == "extra_forbidden":
         known = _field_names(model, loc[:-1])
-        help = suggestion(str(loc[-1]), known, f"the fields here are {', '.join(known)}" if known else "remove it")
+        fallback = f"the fields here are {', '.join(known)}" if known else "remove it"
+        help = key_suggestion(str(loc[-1]), known, present, fallback)
         return UNKNOWN_FIELD, f"{field} is no field of this kind", help
     if error_type == "missing":
         return MISSING_FIELD, f"{field} is missing", "add it"

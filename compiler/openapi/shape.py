@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from compiler.diagnostics import Rule, did_you_mean, suggestion
+from compiler.diagnostics import Rule, did_you_mean, key_suggestion
 from compiler.fields.models import (
     BAD_NAME,
     BAD_TIME,
@@ -96,7 +96,7 @@ class _Walk:
             index = properties.get(key, values)
             if index is None:
                 if not is_open:
-                    self.flaws.append(_unknown_field((*path, key), properties))
+                    self.flaws.append(_unknown_field((*path, key), properties, data))
             elif child is not None and not (isinstance(child, str) and index in self._free_texts):
                 self._child(child, index, (*path, key))
         for name in node.get("required", ()):
@@ -223,9 +223,12 @@ def _wrong_type(path: FieldPath, data: Any, expected: str) -> Flaw:
     return Flaw(path, WRONG_TYPE, message, type_help(expected, data))
 
 
-def _unknown_field(path: FieldPath, properties: dict[str, int]) -> Flaw:
+def _unknown_field(path: FieldPath, properties: dict[str, int], data: dict[str, Any]) -> Flaw:
     names = sorted(properties)
     known = f"the fields here are {', '.join(names)}" if 0 < len(names) <= _MAX_SHOWN_NAMES else "remove it"
     return Flaw(
-        path, UNKNOWN_FIELD, f"{dotted_path(path)} is no field of this kind", suggestion(str(path[-1]), names, known)
+        path,
+        UNKNOWN_FIELD,
+        f"{dotted_path(path)} is no field of this kind",
+        key_suggestion(str(path[-1]), names, data, known),
     )

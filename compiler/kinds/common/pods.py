@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.functional_validators import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from compiler.diagnostics import Diagnostic, did_you_mean
+from compiler.diagnostics import Diagnostic, did_you_mean, key_suggestion
 from compiler.fields.models import (
     FOREIGN_GATE,
     FRACTIONAL_DEVICE,
@@ -364,6 +364,7 @@ def _misspelt_fields(
     document: Document, data: Mapping[str, Any], path: FieldPath, known: Iterable[str]
 ) -> Iterator[Diagnostic]:
     for key in data:
-        if key not in known and (near := did_you_mean(key, known)):
+        if key not in known and did_you_mean(key, known):
             message = f"{key} is no field of Kubernetes here"
-            yield document.diagnostic(MISSPELT_POD_FIELD, (*path, key), message, f"did you mean {near!r}?")
+            help = key_suggestion(key, known, data, "")
+            yield document.diagnostic(MISSPELT_POD_FIELD, (*path, key), message, help)

@@ -81,7 +81,7 @@ def _files(text: str) -> dict[str, str]:
     return dict(zip(spelled[1::2], spelled[2::2], strict=True))
 
 
-def _load(path: Path) -> list[Case]:
+def load_cases(path: Path) -> list[Case]:
     base = _files((FIXTURES / "base.txt").read_text())
     found = re.split(r"^=== (GP\d+) (pass|fail): (.+)\n", path.read_text(), flags=re.MULTILINE)
     cases = []
@@ -102,7 +102,7 @@ def _load(path: Path) -> list[Case]:
     return cases
 
 
-CASES = [case for path in sorted(FIXTURES.glob("*.txt")) if path.name != "base.txt" for case in _load(path)]
+CASES = [case for path in sorted(FIXTURES.glob("*.txt")) if path.name != "base.txt" for case in load_cases(path)]
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from compiler.checks import CheckInput, DocumentInput, Finding, ModelOf, check
 from compiler.checks.volcano_job import VOLCANO_JOB
+from compiler.diagnostics import Severity
 from compiler.fields.quantity import exact_amount, integer_amounts
 from compiler.kubernetes import NUMA_POLICY_ANNOTATION, VGPU_REGISTER_ANNOTATION
 from compiler.specs import GangSpec, PluginSpec, RoleSpec
@@ -199,21 +200,28 @@ def cards_in_mig_mode(check_input: CheckInput) -> Iterator[Finding]:
         yield Finding(node.document, ("metadata", "annotations", VGPU_REGISTER_ANNOTATION), message, help)
 
 
-@check("GP386", "annotation of devices that the plan does not follow", "warning", folds=True)
+@check("GP386", "annotation that the plan does not follow", "warning", folds=True)
 def unplanned_device_annotations(check_input: CheckInput) -> Iterator[Finding]:
-    """Volcano's plugin deviceshare reads the annotation, and the plan does not: pods may wait at their planned nodes.
-    Mend: remove it, or leave room."""
+    """A component of Volcano reads the annotation, and the plan does not: of the plugin deviceshare, by which pods may
+    wait at their planned nodes, or of the agent, by which offline pods are throttled and evicted while others need the
+    node. Mend: remove it, or leave room."""
     for gang in check_input.jobs:
         for role in gang.roles:
-            for key, (value, meaning) in _UNPLANNED.items():
+            for (key, value), (severity, meaning) in _UNPLANNED.items():
                 if role.annotations.get(key) == value:
                     document, path = _pod_location(gang, role)
                     at = (*path[: -1 if role.pod_documents else None], "metadata", "annotations", key)
-                    yield Finding(document, at, f"{key}: {value} is not planned: {meaning}", "remove it, or leave room")
+                    message = f"{key}: {value} is not planned: {meaning}"
+                    yield Finding(document, at, message, "remove it, or leave room", severity=severity)
 
 
-_UNPLANNED = {"volcano.sh/vgpu-podgroup-policy": ("spread", "no two pods of a gang share a card")}
-"""Annotation of a pod -> the value that Volcano reads, and what follows from it."""
+_OFFLINE = "the agent throttles and evicts its pods while others need the node"
+_UNPLANNED: Mapping[tuple[str, str], tuple[Severity, str]] = {
+    ("volcano.sh/qos-level", "BE"): ("info", _OFFLINE),
+    ("volcano.sh/qos-level", "LS"): ("info", "the agent gives its pods CPUs before offline ones"),
+    ("volcano.sh/vgpu-podgroup-policy", "spread"): ("warning", "no two pods of a gang share a card"),
+}
+"""Annotation of a pod and its value -> what follows from it."""
 
 
 def _enables_vgpus(plugin: PluginSpec) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from fractions import Fraction
 
+from compiler.fields.quantity import COLOCATED_MEMORY
 from solver.problem import SlotRequest
 
 _BINARY_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
-_BYTE_RESOURCES = ("memory", "ephemeral-storage", "hugepages-")
+_BYTE_RESOURCES = ("memory", "ephemeral-storage", "hugepages-", COLOCATED_MEMORY)
 
 
 def json_amount(resource: str, amount: int) -> int | float:

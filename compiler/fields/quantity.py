@@ -42,6 +42,8 @@ _UNIT_FACTORS = {
     **{unit + "i": Fraction(1024) ** power for power, unit in enumerate("KMGTPE", start=1)},
 }
 MILLI_RESOURCES = ("cpu",)
+COLOCATED_MEMORY = "kubernetes.io/batch-memory"
+"""Bytes that Volcano's agent lends to offline pods; their CPUs are thousandths, as kubernetes.io/batch-cpu."""
 """Resources counted in thousandths; all others in whole units."""
 _MAX_AMOUNT = 2**63 - 1
 _CACHE: dict[str, Fraction] = {}
@@ -138,11 +140,16 @@ def integer_amounts(resources: Mapping[str, Fraction], rounding: Literal["up", "
     return {name: step(value * 1000 if name in MILLI_RESOURCES else value) for name, value in sorted(resources.items())}
 
 
+def is_device(resource: str) -> bool:
+    """Whether a resource has a vendor's domain. Kubernetes' own domain is that of lent CPUs and memory."""
+    return "/" in resource and not resource.startswith(("hugepages-", "kubernetes.io/"))
+
+
 def exact_amount(resource: str, amount: int) -> str:
     """An amount as exact text: cpu in cores, memory in the largest binary unit that divides it, all else as it is."""
     if resource in MILLI_RESOURCES:
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+    if resource in ("memory", "ephemeral-storage", COLOCATED_MEMORY) or resource.startswith("hugepages-"):
         for power, unit in reversed(list(enumerate("KMGTPE", start=1))):
             if amount and amount % 1024**power == 0:
                 return f"{amount // 1024**power}{unit}i"

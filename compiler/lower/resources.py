@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from compiler.fields.quantity import is_device
 from compiler.specs import Amounts, GangSpec, NodeSpec, QueueSpec
 from solver.problem import MAX_AMOUNT, Limits, Vector
 
@@ -27,7 +28,7 @@ def resource_names(
 def device_resources(names: Sequence[str]) -> tuple[int, ...]:
     """Indices of the extended resources, whose names have a vendor's domain. They decide whether a node counts as
     unopened, whatever daemons take of the rest."""
-    return tuple(r for r, name in enumerate(names) if "/" in name)
+    return tuple(r for r, name in enumerate(names) if is_device(name))
 
 
 def has_other_resources(nodes: Iterable[NodeSpec], names: Collection[str]) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from compiler.fields.quantity import is_device
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.specs import GangSpec, ServiceBinding, UnplannedPods
 
@@ -34,7 +35,7 @@ def service_gang(draft: ServiceDraft, services: ServiceBinding) -> GangSpec | No
 
 
 def asks_for_devices(gang: GangSpec) -> bool:
-    return any("/" in name for role in gang.roles for name in role.pod.requests)
+    return any(is_device(name) for role in gang.roles for name in role.pod.requests)
 
 
 def unbound(gang: GangSpec) -> GangSpec:

@@ -13,6 +13,7 @@ from compiler.explain.provenance import MAX_SOURCES, Source
 from compiler.explain.reasons import CodedMessage
 from compiler.fields.amounts import rounded_amount
 from compiler.fields.duration import rounded_duration_text
+from compiler.fields.quantity import is_device
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import ROOT_QUEUE
 from compiler.outcome import HELD_SENTENCE, JobDecision, Outcome
@@ -23,6 +24,7 @@ from compiler.views.selection import Selection, left_out
 from compiler.views.style import PLAIN, Style, count_text
 
 BAR_WIDTH = 24
+_PARTS_OF_CARDS = ("memory", "memory-percentage", "cores", "milli")
 MAX_ROLES_WIDTH = 28
 NO_BREAK = "\N{NO-BREAK SPACE}"
 """Stands for a blank at which a line must not be broken."""
@@ -82,10 +84,11 @@ class PlanView:
 
     @cached_property
     def devices(self) -> list[str]:
-        """The scarce resources, largest total first: devices, or cpu if there are none."""
+        """The scarce resources, largest total first, cards before parts of them: devices, or cpu if there are none."""
         capacities = {name: amounts["capacity"] for name, amounts in self.data["totals"].items()}
-        devices = [name for name in filter(_is_device, capacities) if capacities[name]]
-        return sorted(devices, key=lambda name: -capacities[name]) or [name for name in capacities if name == "cpu"]
+        devices = [name for name in filter(is_device, capacities) if capacities[name]]
+        found = sorted(devices, key=lambda name: (name.endswith(_PARTS_OF_CARDS), -capacities[name]))
+        return found or [name for name in capacities if name == "cpu"]
 
     # ---- jobs
 
@@ -371,7 +374,8 @@ class PlanView:
             return
         yield self.style.paint("Totals", "head")
         width = max((len(name) for name in totals if name != "pods"), default=0)
-        for name, amount in totals.items():
+        leading = dict.fromkeys((*self.devices, "cpu", "memory", *totals))
+        for name, amount in ((name, totals[name]) for name in leading if name in totals):
             if name == "pods":  # never scarce, and requested by no job
                 continue
             raw = {key: int(value * 1000) if name == "cpu" else int(value) for key, value in amount.items()}
@@ -435,10 +439,6 @@ def _held_amount(queue: Mapping[str, Any], device: str) -> float:
 
 def _has_device(queue: Mapping[str, Any], device: str) -> bool:
     return _held_amount(queue, device) > 0 or any(device in queue[field] for _, field in LIMIT_COLUMNS)
-
-
-def _is_device(resource: str) -> bool:
-    return "/" in resource and not resource.startswith("hugepages")
 
 
 def _short_device_name(device: str) -> str:

@@ -8,7 +8,8 @@ would not start again is shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,13 +19,15 @@ from compiler.comparison.cluster import cluster_changes
 from compiler.comparison.edits import edited_jobs
 from compiler.comparison.findings import NO_CHANGES, FindingChanges, finding_changes
 from compiler.comparison.jobs import JOB_EFFECTS, JobChange, job_changes, lost_restarts, removed_jobs
-from compiler.comparison.live import Treatment, refusals, treatments
+from compiler.comparison.live import Treatment, bound_treatments, refusals, treatments
 from compiler.comparison.objects import object_changes
 from compiler.comparison.scheduler import behaviour_changes
 from compiler.diagnostics import Diagnostic, sorted_diagnostics
 from compiler.emit.objects import manifests
+from compiler.explain.caveats import LIVE_REQUESTS
+from compiler.fields.amounts import json_amount
 from compiler.kubernetes import ROOT_QUEUE
-from compiler.outcome import FailLevel, Outcome
+from compiler.outcome import FailLevel, JobDecision, Outcome
 from compiler.reading.clusters import NO_CLUSTER_CODES
 from compiler.specs import JobKey, Specs
 from compiler.views.data import queue_entries
@@ -101,7 +104,11 @@ def compare(base: Revision, head: Revision, state: ClusterState | None) -> Compa
     first, before, settled = _at_rest(base.compile, state)
     edits, removed = edited_jobs(before.specs, head.specs), removed_jobs(before.specs, head.specs)
     treated = treatments(before, head.specs, edits)
-    after = _checked(before, head.compile(_state_for(before, head.specs, treated, removed, settled)))
+    compiled = head.compile(_state_for(before, head.specs, treated, removed, settled))
+    if (bound := bound_treatments(before, compiled, edits, treated)) != treated:
+        treated = bound
+        compiled = head.compile(_state_for(before, head.specs, treated, removed, settled))
+    after = _checked(before, _without_live_requests(compiled, edits))
     if after.error_count or not after.ok:
         return _rejected(before.specs, after.specs, after.diagnostics)
     if _says_the_same(before.specs, after.specs):
@@ -181,6 +188,13 @@ def _state_for(
     return state_after(base, settled, gone | removed, limits, frozenset(treated))
 
 
+def _without_live_requests(outcome: Outcome, edits: Collection[JobKey]) -> Outcome:
+    """Without the findings that pods of an edited job ask for other than its new text: that is the edit."""
+    edited = {gang.document.display_name for gang in outcome.specs.gangs if gang.key in edits}
+    kept = (each for each in outcome.diagnostics if each.code != LIVE_REQUESTS.code or each.object not in edited)
+    return replace(outcome, diagnostics=tuple(kept))
+
+
 def _says_the_same(base: Specs, head: Specs) -> bool:
     """Whether all documents of the revisions are equal, wherever they are written."""
     one, other = ([(each.namespace, each.name, each.data) for each in _documents(specs)] for specs in (base, head))
@@ -193,7 +207,7 @@ def _documents(specs: Specs) -> list[Any]:
 
 
 def _queue_changes(base: Outcome, head: Outcome, jobs: tuple[JobChange, ...]) -> Iterator[QueueChange]:
-    before, after = _queue_amounts(base), _queue_amounts(head)
+    before, after = _queue_amounts(base), _queue_amounts(head, _live_runs(base, head, jobs))
     stay = _jobs_that_stay(base, jobs)
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
@@ -224,11 +238,50 @@ def _above(before: QueueAmounts | None, after: QueueAmounts | None) -> tuple[str
     )
 
 
-def _queue_amounts(outcome: Outcome) -> dict[str, dict[str, dict[str, int | float]]]:
-    """A capability of 0 is said (nothing may be held of that); any other 0 says no more than silence."""
+def _live_runs(base: Outcome, head: Outcome, jobs: tuple[JobChange, ...]) -> Mapping[str, Counter[str]]:
+    """Queue -> resource -> what its jobs hold beyond the head's plan: a live run that goes on does not grow, and stays
+    in the queue of the base."""
+    stay = {(job.name, job.job_kind) for job in jobs if job.effect == "new run"}
+    parents = {entry["name"]: entry["parent"] for entry in queue_entries(head)}
+    found: dict[str, Counter[str]] = {name: Counter() for name in parents}
+
+    def add(queue: str | None, amounts: Mapping[str, int], sign: int) -> None:
+        while queue is not None and queue in found:
+            found[queue].update({name: sign * amount for name, amount in amounts.items()})
+            queue = parents[queue]
+
+    former = {decision.key: decision for decision in base.decisions}
+    for decision in head.decisions:
+        if (decision.name, decision.gang.document.kind) in stay:
+            live = former[decision.key]
+            add(decision.gang.queue, _amounts_of(decision, live), -1)
+            add(decision.gang.queue, _amounts_of(live), -1)
+            add(live.gang.queue, _amounts_of(live), 1)
+    return found
+
+
+def _amounts_of(decision: JobDecision, beyond: JobDecision | None = None) -> Counter[str]:
+    """Resource -> what the job's planned pods ask for, or those of them that are more than another decision's."""
+    total: Counter[str] = Counter()
+    for role in decision.gang.roles:
+        pods = sum(decision.pods.get(role.name, {}).values())
+        pods -= 0 if beyond is None else sum(beyond.pods.get(role.name, {}).values())
+        total.update({name: max(0, pods) * amount for name, amount in role.pod.requests.items()})
+    return total
+
+
+def _queue_amounts(
+    outcome: Outcome, beyond: Mapping[str, Counter[str]] | None = None
+) -> dict[str, dict[str, dict[str, int | float]]]:
+    """A capability of 0 is said (nothing may be held of that); any other 0 says no more than silence. beyond: what is
+    held beyond the plan."""
     found = {}
     for entry in queue_entries(outcome):
-        held = {name: amount + entry["admitted"][name] for name, amount in entry["allocated"].items()}
+        more = {} if beyond is None else beyond[entry["name"]]
+        held = {
+            name: amount + entry["admitted"][name] + json_amount(name, more.get(name, 0))
+            for name, amount in entry["allocated"].items()
+        }
         amounts = {**{name: entry[name] for name in DECLARED_AMOUNTS}, HELD: held}
         said = {what: {n: a for n, a in of.items() if a} for what, of in amounts.items()}
         found[entry["name"]] = {**said, LIMIT: dict(amounts[LIMIT])}

@@ -9,7 +9,7 @@ from typing import Any
 from compiler.explain.names import compact_names
 from compiler.fields.validation import dotted_path
 from compiler.specs import GangSpec, JobKey, Specs
-from compiler.syntax.documents import FieldPath
+from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.runs import run_digest
 
 _MAX_FIELDS, _MAX_TEXT = 2, 40
@@ -38,16 +38,24 @@ def edited_jobs(base: Specs, head: Specs) -> dict[JobKey, Edit]:
 
 
 def _edit_of(before: GangSpec, after: GangSpec) -> Edit | None:
-    old, new = ([each.data for each in (gang.document, *gang.pod_documents)] for gang in (before, after))
+    old, new = ([each.data for each in _documents(gang)] for gang in (before, after))
     if old == new:
         return None
     is_new_run = run_digest(old[0]) != run_digest(new[0])
     places = list(_differences(_written(old[0]), _written(new[0]), ()))
     if places or is_new_run:
         return _edit(places, is_new_run)
+    if before.made_by is not None and after.made_by is not None and before.made_by.data != after.made_by.data:
+        flow = _edit(list(_differences(_written(before.made_by.data), _written(after.made_by.data), ())), True)
+        return Edit(f"{after.made_by.display_name}: {flow.text}")
     pods = [pod.name for pod in after.pod_documents if pod.data not in old]
     pods += [pod.name for pod in before.pod_documents if pod.name not in {each.name for each in after.pod_documents}]
     return Edit(f"other pods: {compact_names(pods, _MAX_FIELDS)}", ("metadata", "name"), is_new_run=False)
+
+
+def _documents(gang: GangSpec) -> list[Document]:
+    """The job's own, its pods', and that of the object which makes it."""
+    return [gang.document, *gang.pod_documents, *((gang.made_by,) if gang.made_by is not None else ())]
 
 
 def _edit(places: Sequence[tuple[FieldPath, Any, Any]], is_new_run: bool) -> Edit:

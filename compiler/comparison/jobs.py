@@ -26,13 +26,14 @@ JobEffect = Literal[
     "shrinks",
     "grows",
     "starts",
+    "added",
     "new run",
     "edited",
     "reason",
 ]
-"""Worst first. later: it waits as before, and is expected to start later. moves: it runs, elsewhere. new run: it runs
-on as it is, and its new run comes after that. edited: it has its nodes, or waits, as before, with another
-specification. reason: it waits as before, for another reason."""
+"""Worst first. later: it waits as before, and is expected to start later. moves: it runs, elsewhere. added: it is new,
+and has no pods of its own now. new run: it runs on as it is, and its new run comes after that. edited: it has its
+nodes, or waits, as before, with another specification. reason: it waits as before, for another reason."""
 JOB_EFFECTS: tuple[JobEffect, ...] = get_args(JobEffect)
 _ENDING: frozenset[JobEffect] = frozenset(("evicted", "removed", "restarts"))
 
@@ -61,7 +62,7 @@ class JobChange:
     @property
     def waits_longer(self) -> bool:
         """Whether the job of the base starts later than there, or is stopped."""
-        return self.effect in ("evicted", "later") or (self.effect in ("waits", "never") and not self.is_new)
+        return self.effect in ("evicted", "later") or (self.effect in ("waits", "never") and bool(self.before))
 
     @property
     def ends(self) -> bool:
@@ -202,7 +203,7 @@ class _JobComparison:
         if decision.action == "wait":
             return self._effect_of_waiting()
         if decision.action == "done":
-            return None
+            return None if self.former else ("added", "it is new, and is over in the cluster already")
         return self._effect_of_running()
 
     def _effect_of_later_run(self) -> tuple[JobEffect, str]:
@@ -222,6 +223,8 @@ class _JobComparison:
             return "never", why
         if former is None:
             return "waits", why
+        if former.action == "done":
+            return "waits", f"{why}; its former run is over"
         if self._ran:
             ended = f"; its live run ends for the new one ({REPLACE_ANNOTATION})" if self.treatment == "restart" else ""
             return "waits", why + ended
@@ -253,6 +256,8 @@ class _JobComparison:
 
     def _effect_of_start(self) -> tuple[JobEffect, str] | None:
         former = self.former
+        if former is None and not self.decision.pods:
+            return "added", "it is new"
         if not self.decision.pods:
             return ("edited", self._text) if self.edit else None
         if former is None:

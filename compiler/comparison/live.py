@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ from compiler.comparison.edits import Edit
 from compiler.diagnostics import Diagnostic
 from compiler.emit.live_changes import (
     NEVER_REPLACED,
+    FieldDifference,
     RunAction,
     may_be_replaced,
     refused_fields,
@@ -21,7 +22,7 @@ from compiler.emit.objects import job_object, runs_as_job
 from compiler.kubernetes import REPLACE_ANNOTATION
 from compiler.outcome import JobDecision, Outcome
 from compiler.run_kinds import run_kind_of
-from compiler.specs import JobKey, Specs
+from compiler.specs import GangSpec, JobKey, Specs
 from compiler.syntax.documents import Document
 
 Treatment = Literal["in place", "update", "new run", "next run", "restart", "at once"]
@@ -41,6 +42,19 @@ def treatments(base: Outcome, head: Specs, edits: Mapping[JobKey, Edit]) -> dict
     }
 
 
+def bound_treatments(
+    base: Outcome, head: Outcome, edits: Mapping[JobKey, Edit], treated: Mapping[JobKey, Treatment]
+) -> dict[JobKey, Treatment]:
+    """The treatments once the head is planned: with static binding the planned nodes are in templates, which no live
+    job lets be changed."""
+    if head.specs.cluster.binding != "static":
+        return dict(treated)
+    former = {decision.key: decision for decision in base.decisions}
+    planned = {decision.key: decision for decision in head.decisions if treated.get(decision.key) == "in place"}
+    bound = {key: _treatment(base, head.specs, former[key], each, edits[key]) for key, each in planned.items()}
+    return {**treated, **bound}
+
+
 def _treatment(base: Outcome, head: Specs, former: JobDecision, decision: JobDecision, edit: Edit) -> Treatment:
     """decision: the former one, of the edited job: where its pods are planned is no edit."""
     if not former.pods:
@@ -50,12 +64,18 @@ def _treatment(base: Outcome, head: Specs, former: JobDecision, decision: JobDec
         return "next run" if made_by.data == was_made_by.data else "new run"
     if decision.gang.is_recurring:
         return "next run"
-    if not runs_as_job(decision.gang.document, decision.gang):
-        return "update"
     desired, live = job_object(head, decision, base.origins), job_object(base.specs, former, base.origins)
     fields = written_differences(desired, live)
+    if not runs_as_job(decision.gang.document, decision.gang):
+        return "update" if _is_of_template(decision.gang, fields) else "in place"
     found = run_change(desired, fields, is_new_run=edit.is_new_run, is_over=False, has_started=True)
     return _TREATMENTS.get(found.action, "in place")
+
+
+def _is_of_template(gang: GangSpec, fields: Sequence[FieldDifference]) -> bool:
+    """Whether one of the fields is of a pod template."""
+    templates = [tuple(role.template_path) for role in gang.roles if not role.pod_documents]
+    return any(field.steps[: len(path)] == path for field in fields for path in templates)
 
 
 def refusals(base: Specs, head: Specs) -> Iterator[Diagnostic]:

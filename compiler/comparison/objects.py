@@ -8,6 +8,7 @@ from compiler.emit.live_changes import written_differences
 from compiler.emit.objects import KINDS_OF_OTHER_WAVES
 from compiler.explain.names import compact_names
 from compiler.kubernetes import API_GROUP, PRUNE_ANNOTATION, annotations_of
+from compiler.run_kinds import runs_once
 from compiler.specs import Specs
 from compiler.syntax.documents import Document
 
@@ -27,7 +28,8 @@ def object_changes(before: Specs, after: Specs) -> Iterator[str]:
                 f"no longer kept, and stays in the cluster ({PRUNE_ANNOTATION}: disabled)" if stays else "deleted"
             )
         elif fields := [field.path_text for field in written_differences(new[name].data, old[name].data)]:
-            yield f"{new[name].display_name}: {compact_names(fields, _MAX_FIELDS)} changed"
+            run = ": a new run, once the live one is over" if runs_once(new[name].data) else ""
+            yield f"{new[name].display_name}: {compact_names(fields, _MAX_FIELDS)} changed{run}"
 
 
 def _passed_through(specs: Specs) -> dict[_Name, Document]:

@@ -42,6 +42,7 @@ VERBS: Mapping[JobEffect, tuple[str, str]] = {
     "shrinks": ("shrinks", "shrink"),
     "grows": ("grows", "grow"),
     "starts": ("starts", "start"),
+    "added": ("is new, without pods now", "are new, without pods now"),
     "new run": ("keeps running, with a new run after that", "keep running, with a new run after that"),
     "edited": ("is edited", "are edited"),
     "reason": ("waits for another reason", "wait for another reason"),
@@ -135,7 +136,7 @@ def comparison_markdown(comparisons: Sequence[Comparison], base: str, head: str)
     pieces = ["\n".join(begin) + "\n"]
     left = MARKDOWN_LIMIT - len(pieces[0])
     sections = [(comparison, section) for comparison in comparisons for section in _sections(comparison)]
-    for comparison, section in sorted(sections, key=lambda pair: not pair[1].is_open):
+    for comparison, section in sorted(sections, key=lambda pair: (not pair[1].is_open, not pair[0].errors)):
         heading = f"{section.title} in {comparison.cluster}" if len(comparisons) > 1 else section.title
         piece = _details_text(heading, section.rows, left, is_open=section.is_open)
         pieces.append(piece)

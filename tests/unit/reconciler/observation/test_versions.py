@@ -26,7 +26,7 @@ from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.builders.writing import LABELS, OURS, writer_for
 from tests.unit.reconciler.ownership.world import World
 
-OLD, NEW = "example.com/v1alpha1", "example.com/v1"
+OLD, NEW, KIND = "example.com/v1alpha1", "example.com/v1", "Thing.example.com"
 GROUP = {
     "preferredVersion": {"groupVersion": NEW},
     "versions": [{"groupVersion": version} for version in ("example.com/v2alpha1", NEW, OLD)],
@@ -49,13 +49,13 @@ class Moved:
         if path == "/apis/example.com":
             self.asked += 1
             return ScriptedAnswer(200, GROUP) if self.served else error_answer(404)
-        for version in ("example.com/v2alpha1", NEW, OLD):
-            if path == f"/apis/{version}":
-                kind = {"kind": "Thing", "name": "things", "namespaced": True}
-                return ScriptedAnswer(200, {"resources": [kind]}) if version in self.served else error_answer(404)
-            if path.startswith(f"/apis/{version}/") and version not in self.served:
-                return error_answer(404, "the server could not find the requested resource")
-        if path.partition("?")[0] == f"/apis/{NEW}/namespaces/default/things":
+        version = "/".join(path.partition("?")[0].split("/")[2:4])
+        if version.startswith("example.com/") and version not in self.served:
+            return error_answer(404, "the server could not find the requested resource")
+        if path in (f"/apis/{OLD}", f"/apis/{NEW}"):
+            kind = {"kind": "Thing", "name": "things", "namespaced": True}
+            return ScriptedAnswer(200, {"resources": [kind]})
+        if path.partition("?")[0] == THINGS:
             return ScriptedAnswer(200, {"metadata": {"resourceVersion": "9"}, "items": []})
         return None
 
@@ -75,8 +75,9 @@ def serve(watches: InformerSet, *versions: str) -> Moved:
     return moved
 
 
-def watched(watches: InformerSet) -> str:
-    return watches.informers["Thing.example.com"].resource.api_version
+def look(watches: InformerSet, version: str = OLD) -> tuple[bool, str]:
+    """Whether anything has changed where this version is wanted, and the version that is watched."""
+    return watches.watch_kinds([(version, "Thing")]), watches.informers[KIND].resource.api_version
 
 
 def test_jobs_are_watched_whole_and_what_else_a_plan_holds_by_our_label(watches: InformerSet) -> None:
@@ -85,25 +86,33 @@ def test_jobs_are_watched_whole_and_what_else_a_plan_holds_by_our_label(watches:
     watches.start()
     kinds = [(NEW, "Thing"), ("ray.io/v1", "RayJob"), ("v1", "ConfigMap")]
     found = []
-    for job_kinds in ((), ("Thing.example.com",), ()):
+    for job_kinds in ((), (KIND,), ()):
         watches.watch_kinds(kinds, job_kinds)
         found.append({kind for kind, informer in watches.informers.items() if informer.selector})
-    assert found == [{"Thing.example.com", "ConfigMap"}, {"ConfigMap"}, {"ConfigMap"}]
+    assert found == [{KIND, "ConfigMap"}, {"ConfigMap"}, {"ConfigMap"}]
     taken = {kind for kind, informer in watches.informers.items() if informer.on_update is not None}
-    assert taken == {"Thing.example.com", "ConfigMap"}, "of kinds that no plan rests on"
+    assert taken == {KIND, "ConfigMap"}, "of kinds that no plan rests on"
+
+
+def test_what_goes_is_told_once(watches: InformerSet) -> None:
+    gone = thing(NEW), True
+    watches.record_deletion(*gone)
+    assert (watches.take_deletions(), watches.take_deletions()) == ([gone], [])
 
 
 def test_an_informer_of_another_version_than_wanted_is_replaced(watches: InformerSet) -> None:
     serve(watches, OLD, NEW)
-    watches.start()
-    assert watches.watch_kinds([(OLD, "Thing")])
-    former = watches.informers["Thing.example.com"]
-    assert watched(watches) == OLD
-    assert watches.watch_kinds([(NEW, "Thing"), ("batch/v1beta1", "Job")])
-    assert watched(watches) == NEW
+    assert look(watches, OLD) == (True, OLD)
+    former = watches.informers[KIND]
+    assert look(watches, NEW) == (True, NEW)
     assert former._stop.is_set()
-    assert watches.informers["Job.batch"].resource.api_version == "batch/v1", "what plans are made from"
-    assert not watches.watch_kinds([(NEW, "Thing")])
+    assert look(watches, NEW) == (False, NEW)
+
+
+def test_what_plans_are_made_from_is_watched_in_one_version(watches: InformerSet) -> None:
+    watches.start()
+    watches.watch_kinds([("batch/v1beta1", "Job")])
+    assert watches.informers["Job.batch"].resource.api_version == "batch/v1"
 
 
 def test_what_is_served_no_more_is_watched_in_the_version_that_discovery_prefers(watches: InformerSet) -> None:
@@ -111,19 +120,17 @@ def test_what_is_served_no_more_is_watched_in_the_version_that_discovery_prefers
     now = 100.0
     watches.clock = lambda: now
     serve(watches, OLD, NEW)
-    watches.watch_kinds([(OLD, "Thing")])
+    look(watches)
     moved = serve(watches, NEW)
-    watches.informers["Thing.example.com"].health.record_problem("404", is_withdrawn=True)
-    assert watches.watch_kinds([(OLD, "Thing")])
-    assert watched(watches) == NEW
+    watches.informers[KIND].health.record_problem("404", is_withdrawn=True)
+    assert look(watches) == (True, NEW)
     asked = moved.asked
-    assert not watches.watch_kinds([(OLD, "Thing")])
+    assert look(watches) == (False, NEW)
     assert moved.asked == asked, "not with each pass"
     serve(watches, OLD, NEW)
     now += TIMINGS.watch.look_again
     watches.client._unserved_until.clear()
-    assert watches.watch_kinds([(OLD, "Thing")])
-    assert watched(watches) == OLD, "it is served again"
+    assert look(watches) == (True, OLD), "it is served again"
 
 
 def test_a_kind_that_is_served_in_no_version_is_told_and_looked_for_now_and_then(watches: InformerSet) -> None:
@@ -132,22 +139,20 @@ def test_a_kind_that_is_served_in_no_version_is_told_and_looked_for_now_and_then
     moved = serve(watches)
     for _ in range(3):
         watches.watch_kinds([(OLD, "Thing")])
-        assert watches.unknown_kinds.keys() == {"Thing.example.com"}
-        assert watches.unknown_kinds["Thing.example.com"]
+        assert watches.unknown_kinds[KIND]
     assert moved.asked == 1
     serve(watches, NEW)
     now += TIMINGS.watch.look_again
-    assert watches.watch_kinds([(OLD, "Thing")])
-    assert (watched(watches), watches.unknown_kinds) == (NEW, {})
+    assert look(watches) == (True, NEW)
+    assert watches.unknown_kinds == {}
 
 
 def test_an_informer_whose_kind_is_gone_stays_and_says_so(watches: InformerSet) -> None:
     serve(watches, OLD)
-    watches.watch_kinds([(OLD, "Thing")])
+    look(watches)
     serve(watches)
-    watches.informers["Thing.example.com"].health.record_problem("404", is_withdrawn=True)
-    assert not watches.watch_kinds([(OLD, "Thing")])
-    assert watched(watches) == OLD
+    watches.informers[KIND].health.record_problem("404", is_withdrawn=True)
+    assert look(watches) == (False, OLD)
     assert watches.unknown_kinds == {}
 
 
@@ -217,7 +222,7 @@ def test_an_object_that_is_declared_in_a_version_that_is_not_served_is_told(watc
     serve(watches, NEW)
     watches.watch_kinds([(OLD, "Thing")])
     watches.observe(Restrictions())
-    watches.informers["Thing.example.com"].health.record_list(0.0)
+    watches.informers[KIND].health.record_list(0.0)
     differ = Differ(DesiredManifests(watches.client, "test"), writer_for(watches.client), watches)
     seen = Seen(0.0, 0.0, True, watches.observe(Restrictions()), Inventory())
     assert OLD in differ.reading_obstacle(seen, Target(), ref_of(thing(OLD)))

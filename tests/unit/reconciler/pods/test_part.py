@@ -45,14 +45,9 @@ def world() -> PodsWorld:
 
 def test_a_pod_leaves_a_lost_node_after_the_set_time_and_no_other_pod_does(world: PodsWorld) -> None:
     world.plan(planned("g", "keep", n1=1, n2=1))
-    pods = pod("g", 0, "n1"), pod("g", 1, "n2")
-    for world.now in (0.0, 59.0):
-        world.act(live_job("g"), *pods, lost="n1")
-    assert world.evicted == []
-    world.now = 60.0
-    p = world.act(live_job("g"), *pods, lost="n1")
-    assert world.evicted == ["g-w-0"]
-    assert [event.reason for event in p.effects.events] == ["NodeLost"]
+    for world.now, evicted in ((0.0, []), (59.0, []), (60.0, ["g-w-0"])):
+        p = world.act(live_job("g"), pod("g", 0, "n1"), pod("g", 1, "n2"), lost="n1")
+        assert (world.evicted, p.reasons) == (evicted, ["NodeLost"] * len(evicted))
 
 
 @pytest.mark.parametrize(("kinds", "left"), [({"Node", "Pod"}, {"gone"}), ({"Pod"}, set())])
@@ -131,19 +126,16 @@ def test_a_node_is_closed_to_the_gang_that_it_does_not_take_and_all_its_waiting_
     assert world.evictor.binding.closed_nodes(world.now) == {key_of("g"): {"n1"}}
 
 
-def test_what_is_left_of_a_gang_goes_where_the_plan_cannot_complete_it(world: PodsWorld) -> None:
+@pytest.mark.parametrize(("lost", "evicted"), [("n1", ["g-w-1"]), ("", [])])
+def test_what_is_left_of_a_gang_goes_where_the_plan_cannot_complete_it(
+    world: PodsWorld, lost: str, evicted: list[str]
+) -> None:
+    """One that waits for other reasons keeps its pods."""
     world.plan(planned("g", "keep", n1=1, n2=1))
-    world.act(live_job("g"), pod("g", 0, "n1"), pod("g", 1, "n2"), lost="n1")
+    world.act(live_job("g"), pod("g", 0, "n1"), pod("g", 1, "n2"), lost=lost)
     world.plan(planned("g", "wait", n2=1))
-    p = world.act(live_job("g"), pod("g", 0), pod("g", 1, "n2"), lost="n1")
-    assert world.evicted == ["g-w-1"]
-    assert [event.reason for event in p.effects.events] == ["GangIncomplete"]
-
-
-def test_a_gang_that_waits_for_other_reasons_keeps_its_pods(world: PodsWorld) -> None:
-    world.plan(planned("g", "wait", n2=1))
-    world.act(live_job("g"), pod("g", 0), pod("g", 1, "n2"))
-    assert world.evicted == []
+    p = world.act(live_job("g"), pod("g", 0), pod("g", 1, "n2"), lost=lost)
+    assert (world.evicted, p.reasons) == (evicted, ["GangIncomplete"] * len(evicted))
 
 
 @pytest.mark.parametrize(
@@ -161,8 +153,7 @@ def test_no_victim_goes_for_a_winner_that_is_gone_or_of_a_plan_that_is_over(
 
 def test_a_victims_successor_stays_gated(world: PodsWorld) -> None:
     world.plan(planned("winner", "start", n1=1), planned("victim", "keep", ("default/winner",), n2=1))
-    world.act(live_job("winner"), live_job("victim"), pod("victim", 0), pod("victim", 1, "n2"))
-    assert [path for method, path in world.cluster.writes if method == "PATCH"] == []
+    assert world.act(live_job("winner"), live_job("victim"), pod("victim", 0), pod("victim", 1, "n2")).lifted == {}
 
 
 @pytest.mark.parametrize("ahead", [0, 7200, -7200])

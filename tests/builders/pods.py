@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.emit.manifest import Manifest
-from compiler.kubernetes import DIGEST_ANNOTATION, HOSTNAME_LABEL, SCHEDULING_GATE, is_gated
+from compiler.kubernetes import DIGEST_ANNOTATION, HOSTNAME_LABEL, SCHEDULING_GATE, is_gated, name_of
 from reconciler.changes.planned import PlannedRuns
 from reconciler.changes.results import Effects
 from reconciler.cluster.objects import Object, Ref, ref_of
@@ -183,11 +183,13 @@ class PodsWorld:
     def evicted(self) -> list[str]:
         return [path.split("/")[-2] for _, path in self.cluster.writes if path.endswith("/eviction")]
 
+    def stored(self) -> list[Object]:
+        """The pods as the API server holds them, by name."""
+        return [item for path, item in sorted(self.cluster.objects.items()) if path.startswith(PODS)]
+
     def given(self, node: str) -> list[str]:
         """The pods that select this node."""
-        items = self.cluster.objects.values()
-        there = (item for item in items if node in (item["spec"].get("nodeSelector") or {}).values())
-        return sorted(item["metadata"]["name"] for item in there)
+        return [name_of(item) for item in self.stored() if node in (item["spec"].get("nodeSelector") or {}).values()]
 
     def put(self, *pods: Object) -> None:
         """Let the API server hold these pods, where it does not yet."""

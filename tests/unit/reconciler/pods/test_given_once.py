@@ -11,7 +11,6 @@ from tests.builders.pods import (
     GPU,
     LOST,
     NODES,
-    PODS,
     PORTS,
     Acted,
     PodsWorld,
@@ -37,10 +36,6 @@ def give_n2_to_g1(world: PodsWorld, objects: list[Object]) -> Acted:
     for each in (behind, world):
         each.plan(planned("g1", "start", n2=1), planned("g2", "start", n3=1))
     return world.look(objects, base=behind.look(objects).fingerprint)
-
-
-def stored(world: PodsWorld) -> list[Object]:
-    return [item for path, item in world.cluster.objects.items() if path.startswith(PODS)]
 
 
 @pytest.mark.parametrize("seconds", [0.1, 11.0, 3600.0])
@@ -75,7 +70,7 @@ def test_another_replica_leads_and_its_watch_is_late(world: PodsWorld) -> None:
     world.look(objects)
     follower = PodsWorld(world.cluster)
     pods = {ref_of(item).key: item for item in objects if item["kind"] == "Pod"}
-    follower.own.record_reads("Pod", stored(world), pods)
+    follower.own.record_reads("Pod", world.stored(), pods)
     assert give_n2_to_g1(follower, objects).lifted == {}
     assert world.given("n2") == ["g2-w-0"]
 
@@ -83,7 +78,7 @@ def test_another_replica_leads_and_its_watch_is_late(world: PodsWorld) -> None:
 def test_a_pod_that_a_new_leader_has_only_read_counts_while_its_gate_is_lifted(world: PodsWorld) -> None:
     """Its watch did not show the pod yet, so its own lift counted as one of a pod that was gone."""
     without_pods = [item for item in world.two_gangs() if item["kind"] != "Pod"]
-    world.own.record_reads("Pod", stored(world), {})
+    world.own.record_reads("Pod", world.stored(), {})
     world.hang("", "PATCH")
     world.look(without_pods)
     p = world.look(without_pods)

@@ -5,16 +5,12 @@ from __future__ import annotations
 from reconciler.cluster.objects import Object
 from reconciler.observation.nodes import NodeIndex
 from reconciler.pods.node_health import NodeHealth
-
-
-def node(name: str, ready: bool) -> Object:
-    conditions = [{"type": "Ready", "status": "True" if ready else "Unknown"}]
-    return {"metadata": {"name": name}, "status": {"conditions": conditions}}
+from tests.builders.pods import node
 
 
 def seen(health: NodeHealth, now: float, lost: str = "", pods: tuple[Object, ...] = ()) -> NodeHealth:
     """Four nodes, of which these are not ready."""
-    nodes = NodeIndex.from_nodes([node(name, name not in lost) for name in "abcd"], {})
+    nodes = NodeIndex.from_nodes([node(name, is_ready=name not in lost) for name in "abcd"], {})
     health.observe(nodes, nodes.pods_by_node(pods), now)
     return health
 
@@ -29,11 +25,11 @@ def test_the_pods_of_a_lost_node_leave_after_the_set_time() -> None:
 
 def test_the_time_of_a_lost_node_goes_on_in_the_next_process() -> None:
     """A process that was killed began it anew: the pods of the node left a minute later than they should."""
-    lost = {name: node(name, False) for name in "abc"}
+    lost = {name: node(name, is_ready=False) for name in "abc"}
     for name, time in (("a", "2026-01-01T00:00:10Z"), ("b", "2025-12-31T00:00:00Z"), ("c", None)):
         lost[name]["status"]["conditions"][0]["lastTransitionTime"] = time
     health, wall_now = NodeHealth(), 1767225600 + 50
-    health.begin([*lost.values(), node("d", True)], 1000, wall_now, 60)
+    health.begin([*lost.values(), node("d")], 1000, wall_now, 60)
     assert health.lost_since == {"a": 960, "b": 940}
     health.begin([*lost.values()], 2000, wall_now + 1000, 60)
     assert seen(health, 1000, lost="ab").nodes_to_leave(60, 1019) == {"b"}

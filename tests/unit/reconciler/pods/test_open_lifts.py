@@ -73,19 +73,15 @@ def test_a_leader_that_returns_after_another_sends_no_lift_of_before_beyond_what
         first.look([*others, one, two])
     first.cluster.recover()
     other = PodsWorld(first.cluster)
-    other.own.record_reads("Pod", stored(first.cluster), {ref_of(item).key: item for item in (one, two)})
+    other.own.record_reads("Pod", first.stored(), {ref_of(item).key: item for item in (one, two)})
     other.plan(planned("g1", "start", n2=1), planned("g2", "wait"))
-    assert other.look([*others, *stored(first.cluster)]).lifted == {key_of("g1"): 1}
-    now = stored(first.cluster)
+    assert other.look([*others, *first.stored()]).lifted == {key_of("g1"): 1}
+    now = first.stored()
     first.own.record_reads("Pod", now, {ref_of(item).key: item for item in now})
     first.plan(planned("g1", "keep", n2=1), planned("g2", "wait"))
     first.now = 60.0
     first.look([*others, *now])
     assert first.given("n2") == ["g1-w-0"]
-
-
-def stored(cluster: FakeCluster) -> list[Object]:
-    return [item for path, item in sorted(cluster.objects.items()) if path.startswith(PODS)]
 
 
 @pytest.mark.parametrize("is_lost", [False, True])

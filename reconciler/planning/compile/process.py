@@ -212,8 +212,9 @@ class CompileProcess:
 
 @dataclass(slots=True)
 class WorkerState:
-    """seen: the lists of objects that plans rest on, as they were last. changed_at, told_at: on the clock. rested_at:
-    when it may compile the same commit again."""
+    """When the worker is told what the cluster holds by now, though nothing is to be compiled. seen: the lists of
+    objects that plans rest on, as they were last. changed_at, told_at: on the clock. rested_at: when it may compile the
+    same commit again."""
 
     timings: CompileTimings = TIMINGS.compile
     seen: tuple[object, ...] = ()

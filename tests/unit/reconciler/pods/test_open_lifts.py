@@ -1,4 +1,4 @@
-"""Lifts whose answer was lost: they count, are asked for again where that is safe, and end for certain."""
+"""Writes that the watch does not show: they count; lifts without an answer are asked for again where that is safe."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from reconciler.observation.informers import InformerSet
 from reconciler.observation.own_writes import OwnWrites
 from reconciler.pods.lifts import Orders
 from tests.builders.fake_cluster import FakeCluster
+from tests.builders.live import live
 from tests.builders.pods import FULL, GPU, LOST, NODES, PODS, PORTS, PodsWorld, key_of, live_job, node, planned, pod
 from tests.builders.scripted_server import error_answer
 from tests.builders.threads import HASTY_WRITES
@@ -95,6 +96,14 @@ def test_a_newer_read_of_a_pod_that_is_still_gated_ends_no_lift(is_lost: bool) -
     newer = {**item, "metadata": {**item["metadata"], "resourceVersion": "500"}}
     own.record_reads("Pod", [newer], {ref_of(item).key: item})
     assert own.open_lifts()
+
+
+@pytest.mark.parametrize(("reached", "is_there"), [(6, True), (8, False)])
+def test_what_is_deleted_soon_after_our_write_is_seen_to_be_gone(reached: int, is_there: bool) -> None:
+    """The scheduler's ConfigMap, edited by hand, put back and deleted, returned half a minute later."""
+    own, item = OwnWrites(), live("v1", "ConfigMap", "a", resourceVersion="7")
+    own.record_write(item)
+    assert (ref_of(item).key in own.laid_over("ConfigMap", {}, reached)) == is_there
 
 
 def test_a_pod_that_is_made_while_a_new_leader_reads_is_not_hidden() -> None:

@@ -241,6 +241,16 @@ class Undecided(Fact, code="GW110"):
     """A limit of the solver was reached before it was proved whether the gang fits."""
 
 
+@dataclass(frozen=True, slots=True)
+class NobodyEvicted(Fact, code="GW127"):
+    """Pods that run would be evicted for the gang but for this obstacle: those of `gangs`. It explains the other facts
+    and is none of the set that suffices. queue: the one whose pods the obstacle keeps."""
+
+    obstacle: str
+    gangs: tuple[int, ...] = ()
+    queue: int | None = None
+
+
 # ---- relations between pods
 
 

@@ -204,7 +204,8 @@ class PodRule:
 class Role:
     """minimum <= placed pods <= replicas once the gang starts. Each pod takes `request` from a node of one of
     `node_classes`, and of that its `slot_requests` from the node's device slots. owned_rules, selecting_rules: the pod
-    rules that its pods own, and those that select them, ascending."""
+    rules that its pods own, and those that select them, ascending. tainted_kinds: (node class, `Node.kind`) of nodes
+    that nothing but taints closes to it; repairs open these before others."""
 
     name: str
     replicas: int
@@ -214,6 +215,7 @@ class Role:
     owned_rules: tuple[int, ...] = ()
     selecting_rules: tuple[int, ...] = ()
     slot_requests: tuple[SlotRequest, ...] = ()
+    tainted_kinds: tuple[tuple[int, int], ...] = ()
 
     @property
     def pod_request(self) -> PodRequest:
@@ -339,6 +341,7 @@ class Problem:
 
     preempt_enabled: a gang may evict gangs of its own queue that have a lower priority. reclaim_enabled: it may evict
     gangs of other queues that hold more than they deserve. preempt_votes, reclaim_votes: how the plugins vote on that.
+    addable_evictions: of "preempt" and "reclaim" those that are off and would evict, with these votes, were they on.
     device_resources: the resources that decide whether a node is unopened (`semantics.placement_cost`); () for all.
     slot_groups: names of the ways in which nodes are divided into device slots. node_groups: names of the parts of the
     cluster that are open to some queues only; the first stands for the nodes in no group, which are closed to every
@@ -362,6 +365,7 @@ class Problem:
     disruption_budgets: tuple[DisruptionBudget, ...] = ()
     node_groups: tuple[str, ...] = ()
     has_other_resources: bool = False
+    addable_evictions: tuple[str, ...] = ()
 
     @cached_property
     def totals(self) -> Vector:

@@ -200,6 +200,15 @@ class NoStrictOrder(Repair, code="GR117", rank=4):
 
 
 @dataclass(frozen=True, slots=True)
+class AllowEviction(Repair, code="GR125", rank=4):
+    """The obstacle of `NobodyEvicted` lifted, so that `gangs` lose pods to the gang."""
+
+    obstacle: str
+    gangs: tuple[int, ...]
+    queue: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FewerDedicatedDomains(Repair, code="GR119", rank=4):
     """`amount` fewer domains dedicated to another queue."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import Severity
 from compiler.fields.duration import go_duration_seconds
-from compiler.kubernetes import COOLDOWN_ANNOTATION
+from compiler.kubernetes import COOLDOWN_ANNOTATION, ORDER_ANNOTATION
 from compiler.specs import PluginSpec, QueueSpec, SchedulerSpec
 from compiler.syntax.documents import FieldPath
 from compiler.volcano.eviction_votes import (
@@ -225,16 +225,26 @@ def missing_node_filter(check_input: CheckInput) -> Iterator[Finding]:
                     yield Finding(spec.document, at, message, "remove it", is_rejecting=False)
 
 
+DEQUEUE_STRATEGY = ("spec", "dequeueStrategy")
+
+
 @check("GP418", "queue field without its plugin", "warning")
 def unread_queue_fields(check_input: CheckInput) -> Iterator[Finding]:
-    """deserved is read by the plugin capacity only, weight by proportion only, affinity by nodegroup only. A deserved
-    amount that is the guarantee's own, as Volcano's admission asks, is no breach. Where the repository has nodes and no
+    """deserved is read by the plugin capacity only, weight by proportion only, affinity by nodegroup only, and
+    `dequeueStrategy: fifo` by nothing in Volcano 1.15: small jobs start before a large one. A deserved amount that is
+    the guarantee's own, as Volcano's admission asks, is no breach. Where the repository has nodes and no
     scheduler configuration, Volcano's own is planned for, which has proportion and not capacity. Mend: enable the
     plugin, or remove the field."""
     if not check_input.schedulers and check_input.specs.nodes:
         for queue in [queue for queue in check_input.specs.queues if _is_deserved_above_guarantee(queue)][:1]:
             message = "no plugin reads deserved: without a scheduler configuration Volcano's own holds, with proportion"
             yield Finding(queue.document, ("spec", "deserved"), message, "add a configuration with the plugin capacity")
+    for queue in check_input.specs.queues:
+        is_written = DEQUEUE_STRATEGY in queue.document.positions
+        if is_written and queue.document.value_at(*DEQUEUE_STRATEGY) == "fifo" and not queue.strict_order:
+            message = f"Volcano does not read dequeueStrategy of queue {queue.name!r}: small jobs pass large ones"
+            help = f"annotate the queue with {ORDER_ANNOTATION}: strict, or remove the field"
+            yield Finding(queue.document, DEQUEUE_STRATEGY, message, help)
     for spec in check_input.schedulers:
         enabled = _enabled_plugins(spec)
         see = (spec.document, (*spec.base_path, "tiers"))

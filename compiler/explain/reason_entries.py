@@ -280,6 +280,21 @@ REASONS: Mapping[type[facts.Fact], Entry[Any]] = entries_by_type(
         remedy="Wait, or say with gangplan.dev/expected-duration that it ends before the reserved job starts.",
     ),
     Entry(
+        facts.NobodyEvicted,
+        "nobody is evicted for it",
+        ("nobody is evicted for it",),
+        sources.eviction_obstacle,
+        special_texts=(
+            "nobody is evicted for it, though {gangs} could be: no action of the scheduler {action}",
+            "nobody is evicted for it, though {gangs} could be: {nonreclaimable} is not reclaimable",
+            "nobody is evicted for it, though {gangs} could be: {protection}",
+            "nobody is evicted for it, though {gangs} could be: {rule}",
+            "nobody is evicted for it: no job of its queue that runs has a lower priority",
+        ),
+        remedy="The repairs name the edit that lets pods go, where there is one. Nothing is evicted for what a queue "
+        "borrows.",
+    ),
+    Entry(
         facts.StrictOrder,
         "an earlier job of its queue waits",
         ("{gangs} comes before it in queue {queue}, which starts its jobs in strict order",),

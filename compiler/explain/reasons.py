@@ -21,6 +21,7 @@ from compiler.explain.edits import (
     path_text,
     pod_count_edits,
 )
+from compiler.explain.evictions import eviction_edit, obstacle_names
 from compiler.explain.provenance import Source
 from compiler.explain.reason_entries import REASONS, LostStart, NoRoomKept, Suspension
 from compiler.explain.repair_entries import REPAIRS
@@ -41,6 +42,7 @@ from solver.facts import (
     EligibleNodeShortage,
     Fact,
     Fragmentation,
+    NobodyEvicted,
     NoEligibleNode,
     OversizedGang,
     OversizedPod,
@@ -69,11 +71,11 @@ FACT_KEYS = (
         "rule",
         "subgroup",
     ),
-    *("gangs", "queues", "nodes", "nodeGroups", "never", "told", "at"),
+    *("gangs", "queues", "nodes", "nodeGroups", "never", "told", "at", "obstacle"),
 )
 REPAIR_KEYS = (
     *("role", "subgroup", "queue", "resource", "hypernode", "tier", "gangs", "nodes", "nodeGroups", "seconds", "at"),
-    *("annotation", "written", "amount", "now", "limit", "class", "edits"),
+    *("annotation", "written", "amount", "now", "limit", "class", "edits", "obstacle"),
 )
 """The keys of a reason and of a repair in the JSON, in order."""
 
@@ -120,6 +122,9 @@ class Explainer:
             case Fragmentation(role=int(t), scarce=int(r)):
                 values["resource"] = resource = self.problem.resources[r]
                 names |= _piece_names(resource, gang.roles[t].request[r], fact)
+            case NobodyEvicted():
+                values["obstacle"] = fact.obstacle
+                names |= obstacle_names(fact, self.problem, self.origins.gangs)
             case Borrowing() | StrictOrder() | ClosedQueue():
                 names |= self._queue_names(fact)
             case SlotShortage(role=t):
@@ -278,6 +283,10 @@ class Explainer:
             case repairs.MoreNodeClasses(role=t, node=n) if (spec := self._gang_spec(gang)) is not None:
                 if edits := self._closed_nodes.edits(spec.roles[t].pod, n):
                     values["edits"], names["edits"] = edits, " and ".join(edits)
+            case repairs.AllowEviction():
+                values["obstacle"] = repair.obstacle
+                edit = eviction_edit(repair, self.problem, self.origins.gangs, self._gang_index(gang))
+                values["edits"], names["edits"] = (edit,), edit
             case repairs.OpenNodeGroups():
                 names |= self._node_group_names(repair, values)
             case repairs.FewerPods() if (spec := self._gang_spec(gang)) is not None:

@@ -179,6 +179,12 @@ REPAIRS: Mapping[type[repairs.Repair], Entry[Any]] = entries_by_type(
         lambda s, j, x: (s.gang_source(x.gang),),
     ),
     Entry(
+        repairs.AllowEviction,
+        "let pods be evicted",
+        ("{edits}; {gangs} would be evicted for it",),
+        sources.eviction_obstacle,
+    ),
+    Entry(
         repairs.FewerDedicatedDomains,
         "keep fewer domains for another queue",
         ("{amount:n} fewer of the whole domains guaranteed to queue {queue}",),

@@ -13,6 +13,7 @@ from solver.facts import StrictOrder
 from solver.plan import Decision
 from solver.problem import Gang, Problem
 from solver.repairs import (
+    AllowEviction,
     EndOfGangs,
     HigherPriority,
     MoreCapability,
@@ -28,7 +29,7 @@ from solver.repairs import (
 )
 
 _QueueRepair = MoreCapability | MoreDeserved | MoreWeight | SmallerGuarantee
-_SharedRepair = _QueueRepair | OpenQueue | NoStrictOrder | MoreNodes | EndOfGangs
+_SharedRepair = _QueueRepair | OpenQueue | NoStrictOrder | MoreNodes | EndOfGangs | AllowEviction
 MAX_NAMED_GANGS = 20
 """How many gangs a repair names that precede its own: with all of them a plan would grow with the square of the gangs
 that wait."""
@@ -173,12 +174,15 @@ def _order(problem: Problem, j: int) -> tuple[int, int, int]:
 
 def _covers(change: Repair, part: Repair) -> bool:
     """Whether the change does what the part of another repair does: it ends the same gangs, opens the same queue or
-    lifts its order, adds nodes of the same kind or changes the same queue and resource, no less."""
+    lifts its order, lets the same pods go, adds nodes of the same kind or changes the same queue and resource, no
+    less."""
     match change, part:
         case EndOfGangs(gangs=gangs), EndOfGangs(gangs=others):
             return set(gangs).issuperset(others)
         case (OpenQueue(queue=q), OpenQueue(queue=other)) | (NoStrictOrder(queue=q), NoStrictOrder(queue=other)):
             return q == other
+        case AllowEviction(), AllowEviction():
+            return (change.obstacle, change.queue) == (part.obstacle, part.queue)
         case MoreNodes(), MoreNodes():
             return (change.node, change.hypernode) == (part.node, part.hypernode) and part.amount <= change.amount
         case _:

@@ -60,6 +60,16 @@ def guarantee_reserve(s: Provenance, j: int, fact: facts.GuaranteeReserve) -> It
     yield from s.role_requests(j, None, fact.resource)
 
 
+def eviction_obstacle(s: Provenance, j: int, x: facts.NobodyEvicted | repairs.AllowEviction) -> Iterator[Source]:
+    match x.obstacle:
+        case "queue":
+            yield from s.queue_field(x.queue or 0, "reclaimable", "spec", "reclaimable")
+        case "policy":
+            yield s.gang_field(j, "priority_class")
+        case _:
+            yield from s.gang_sources(x.gangs)
+
+
 def dedicated_domains(
     s: Provenance, j: int, x: facts.DedicatedDomains | repairs.FewerDedicatedDomains
 ) -> Iterator[Source]:

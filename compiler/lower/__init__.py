@@ -23,8 +23,8 @@ from compiler.lower.subgroups import subgroup_demand, with_subgroup_rules
 from compiler.lower.timed_events import upcoming_events
 from compiler.lower.topology import lower_hypernodes
 from compiler.specs import GangSpec, JobKey, QueueSpec, Specs
-from compiler.specs.eligibility import excluding_numa_policies
-from compiler.volcano.eviction_votes import eviction_votes
+from compiler.specs.eligibility import TaintedKinds, excluding_numa_policies
+from compiler.volcano.eviction_votes import eviction_votes, votes_if_added
 from solver.problem import EvictionVotes, Problem
 
 __all__ = ["Origins", "lower"]
@@ -50,10 +50,15 @@ def lower(
     rules = lower_pod_rules(gangs, observed.nodes, observed.foreign_pods, specs.scheduler)
     rules = with_subgroup_rules(rules, gangs, tuple(demands.values()), observed)
     queue_index = {queue.name: q for q, queue in enumerate(queues)}
-    lowering = GangLowering(inputs, names, queue_index, classes, slot_groups)
+    tainted = TaintedKinds(observed.nodes, [(node.node_class, node.kind) for node in nodes])
+    lowering = GangLowering(inputs, names, queue_index, classes, slot_groups, tainted)
     lowered = (lowering.lower_gang(j, demands[j], holds.get(j, ())) for j in inputs.gang_indices)
     preempt_votes, reclaim_votes = eviction_votes(specs.scheduler)
-    evicts = preempt_votes is not None or reclaim_votes is not None
+    preempt_if_added, reclaim_if_added = votes_if_added(specs.scheduler)
+    is_off = {
+        "preempt": preempt_votes is None and preempt_if_added is not None,
+        "reclaim": reclaim_votes is None and reclaim_if_added is not None,
+    }
     problem = Problem(
         resources=names,
         nodes=nodes,
@@ -63,9 +68,10 @@ def lower(
         policy=lower_policy(specs.scheduler, specs.cluster.order),
         preempt_enabled=preempt_votes is not None,
         reclaim_enabled=reclaim_votes is not None,
-        preempt_votes=preempt_votes or EvictionVotes(),
-        reclaim_votes=reclaim_votes or EvictionVotes(),
-        disruption_budgets=disruption_budgets(inputs) if evicts else (),
+        preempt_votes=preempt_votes or preempt_if_added or EvictionVotes(),
+        reclaim_votes=reclaim_votes or reclaim_if_added or EvictionVotes(),
+        addable_evictions=tuple(action for action, off in is_off.items() if off),
+        disruption_budgets=disruption_budgets(inputs),
         slot_groups=slot_groups.names,
         pod_rules=rules.pod_rules,
         device_resources=device_resources(names),

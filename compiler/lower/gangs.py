@@ -18,7 +18,7 @@ from compiler.lower.topology import TierNames
 from compiler.lower.victims import EvictionTerms, eviction_terms, non_preempting_classes
 from compiler.run_kinds import PLANNED_RUN_KINDS, run_kind_of
 from compiler.specs import GangSpec, RoleSpec, SubgroupSpec
-from compiler.specs.eligibility import NodeClasses
+from compiler.specs.eligibility import NodeClasses, TaintedKinds
 from compiler.volcano.enqueue import is_enqueued_first
 from compiler.volcano.full_starts import starts_in_full
 from compiler.volcano.metax import requesting_annotation
@@ -34,6 +34,7 @@ class GangLowering:
     queue_index: Mapping[str, int]
     node_classes: NodeClasses
     slot_groups: SlotGroups
+    tainted_kinds: TaintedKinds
 
     @cached_property
     def _tiers(self) -> TierNames:
@@ -126,12 +127,14 @@ class GangLowering:
 
     def _lower_role(self, spec: RoleSpec, subgroup_minimum: int) -> Role:
         """subgroup_minimum: the pods that the subgroups need of this role."""
+        classes = self.node_classes.classes_by_requirement[self.slot_groups.node_requirement(spec.pod)]
         return Role(
             spec.name,
             spec.replicas,
             max(spec.minimum, subgroup_minimum),
             vector(spec.pod.requests, self.resource_names),
-            self.node_classes.classes_by_requirement[self.slot_groups.node_requirement(spec.pod)],
+            classes,
+            tainted_kinds=self.tainted_kinds.of(spec.pod, classes),
             slot_requests=self.slot_groups.slot_requests(spec.pod, self.resource_names),
         )
 

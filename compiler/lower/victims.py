@@ -17,6 +17,7 @@ from compiler.volcano.eviction_votes import (
     cooldown_text,
     eviction_votes,
     has_cooldown_plugin,
+    has_eviction_action,
     pod_eviction_words,
     preemptable_word,
 )
@@ -39,12 +40,11 @@ class EvictionTerms:
 
 
 def eviction_terms(gang_indices: Iterable[int], specs: Specs, observed: ObservedState) -> dict[int, EvictionTerms]:
-    """The gangs that may be evicted, each with its terms.
+    """The gangs that may be evicted where the scheduler evicts at all, each with its terms.
 
     A gang that waits may be evicted where that lets it borrow a dedicated domain of another queue.
     """
-    preempt_votes, reclaim_votes = eviction_votes(specs.scheduler)
-    evicts = preempt_votes is not None or reclaim_votes is not None
+    _, reclaim_votes = eviction_votes(specs.scheduler)
     lends = reclaim_votes is not None and any(queue.dedicated_domains for queue in specs.queues)
     found = {}
     for j in gang_indices:
@@ -52,7 +52,7 @@ def eviction_terms(gang_indices: Iterable[int], specs: Specs, observed: Observed
         if j not in observed.running_pods:
             if lends and _is_evictable_from_start(gang, observed, specs.scheduler):
                 found[j] = EvictionTerms(0, {})
-        elif evicts and _is_evictable(gang, specs.scheduler):
+        elif _is_evictable(gang, specs.scheduler):
             protected = _protected_pods(j, gang, observed, specs.scheduler)
             if sum(protected.values()) < observed.running_pod_count(j):
                 found[j] = EvictionTerms(_seconds_lost(j, observed), protected, j in observed.checkpoint_times)
@@ -67,8 +67,10 @@ def _is_evictable(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:
     """
     if gang.namespace == "kube-system" or gang.priority_class in SYSTEM_PRIORITIES:
         return False
-    asks_pods = scheduler is not None and any(plain in scheduler.actions for plain, *_ in POD_EVICTION_ACTIONS)
-    return asks_pods or preemptable_word(*_job_texts(gang)) is not False
+    plain = not has_eviction_action(scheduler) or any(
+        action in scheduler.actions for action, *_ in POD_EVICTION_ACTIONS if scheduler is not None
+    )
+    return plain or preemptable_word(*_job_texts(gang)) is not False
 
 
 def _protected_pods(

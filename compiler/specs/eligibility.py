@@ -117,6 +117,39 @@ def node_kinds(nodes: Sequence[NodeSpec], classes: NodeClasses) -> tuple[int, ..
     return tuple(found)
 
 
+@dataclass(frozen=True)
+class TaintedKinds:
+    """Which kinds of nodes nothing but taints closes to pods. kinds: (class, kind) of each node."""
+
+    nodes: Sequence[NodeSpec]
+    kinds: Sequence[tuple[int, int]]
+
+    def of(self, pod: PodSpec, open_classes: frozenset[int]) -> tuple[tuple[int, int], ...]:
+        """The kinds that the pod's selectors match, of classes that it cannot use."""
+        requirement = node_requirement(replace(pod, tolerations=(Toleration(operator="Exists"),)))
+        if requirement not in self._known:
+            mask = self._masks.nodes_matching(requirement)
+            self._known[requirement] = [kind for n, kind in enumerate(self._first) if mask >> n & 1]
+        return tuple(kind for kind in self._known[requirement] if kind[0] not in open_classes)
+
+    @cached_property
+    def _known(self) -> dict[NodeRequirement, list[tuple[int, int]]]:
+        return {}
+
+    @cached_property
+    def _first(self) -> dict[tuple[int, int], NodeSpec]:
+        """Kind with taints -> its first node."""
+        first: dict[tuple[int, int], NodeSpec] = {}
+        for node, kind in zip(self.nodes, self.kinds, strict=True):
+            if node.taints and hard_taints(returned_node(node)):
+                first.setdefault(kind, returned_node(node))
+        return first
+
+    @cached_property
+    def _masks(self) -> NodeMasks:
+        return NodeMasks(tuple(self._first.values()))
+
+
 def _asked_labels(requirement: NodeRequirement) -> Iterable[str]:
     yield from (key for key, _ in requirement[0])
     for term in requirement[1] or ():

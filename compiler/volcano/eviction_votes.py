@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from compiler.kubernetes import (
@@ -43,6 +43,16 @@ def eviction_votes(scheduler: SchedulerSpec | None) -> tuple[EvictionVotes | Non
         return None, None
     preempting, reclaiming = (_action_votes(scheduler, *action) for action in POD_EVICTION_ACTIONS)
     return preempting, reclaiming
+
+
+def votes_if_added(scheduler: SchedulerSpec | None) -> tuple[EvictionVotes | None, EvictionVotes | None]:
+    """As `eviction_votes`, were preempt and reclaim among the actions; Volcano's default configuration has votes."""
+    from solver.problem import EvictionVotes
+
+    if scheduler is None:
+        return EvictionVotes(), EvictionVotes()
+    added = (PREEMPT_ACTIONS[0], RECLAIM_ACTIONS[0])
+    return eviction_votes(replace(scheduler, actions=(*scheduler.actions, *added)))
 
 
 def _action_votes(

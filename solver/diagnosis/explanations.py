@@ -11,10 +11,11 @@ from solver.diagnosis.case import GangDiagnosis, diagnosis_class
 from solver.diagnosis.delay_repairs import delay_repairs
 from solver.diagnosis.delays import DelayDiagnosis
 from solver.diagnosis.facts import gang_facts
+from solver.diagnosis.kept_gangs import equal_priority, eviction_obstacles, eviction_repair
 from solver.diagnosis.question import ModelBudget
 from solver.diagnosis.repairs import gang_repairs
 from solver.diagnosis.state import DiagnosisState
-from solver.facts import DedicatedDomains, Fact, Maintenance, Undecided
+from solver.facts import DedicatedDomains, Fact, Maintenance, NobodyEvicted, Undecided
 from solver.mip.clock import OutOfTimeError
 from solver.mip.executors import Mapper
 from solver.problem import Problem
@@ -24,6 +25,7 @@ T = TypeVar("T")
 Explanation = tuple[tuple[Fact, ...], tuple[Repair, ...]]
 NO_FACTS: tuple[Fact, ...] = ()
 UNDECIDED: tuple[Fact, ...] = (Undecided(),)
+NOT_KEPT: tuple[NobodyEvicted, ...] = ()
 NO_REPAIRS: tuple[Repair, ...] = ()
 WORK_PER_QUESTION, WORK_PER_NODE = 5_000, 7
 """Work of one question, and more for each node (`Mapper`); measured on worlds of 1,000 and 10,000 nodes."""
@@ -120,7 +122,11 @@ def explain(state: DiagnosisState, j: int) -> Explanation:
     excluded, closed = state.exclusions.get(j, frozenset()), state.closed_classes.get(j, ())
     case = GangDiagnosis(state, j, models, excluded, closed)
     facts = in_time(partial(gang_facts, case), UNDECIDED)
-    return facts, in_time(partial(gang_repairs, case, facts), NO_REPAIRS)
+    repairs = in_time(partial(gang_repairs, case, facts), NO_REPAIRS)
+    obstacles = in_time(partial(eviction_obstacles, case, facts), NOT_KEPT)
+    more = tuple(eviction_repair(obstacles))
+    repairs = tuple(sorted((*repairs, *more), key=lambda repair: (bool(repair.also), repair.rank)))
+    return (*facts, *(obstacles or equal_priority(repairs))), repairs
 
 
 def in_time(compute: Callable[[], T], otherwise: T) -> T:

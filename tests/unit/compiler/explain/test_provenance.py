@@ -29,6 +29,7 @@ from solver.facts import (
     Fragmentation,
     GuaranteeReserve,
     Maintenance,
+    NobodyEvicted,
     NoEligibleNode,
     OversizedGang,
     OversizedPod,
@@ -45,6 +46,7 @@ from solver.facts import (
 )
 from solver.problem import Placement
 from solver.repairs import (
+    AllowEviction,
     EndOfGangs,
     EndOfMaintenance,
     EndOfPods,
@@ -308,6 +310,11 @@ CASES: dict[str, list[tuple[Fact, list[str]]]] = {
     ],
     "GW121": [(OwnRunningPods(2, 1), ["Pods of team/one on gpu-1, gpu-2  | in the cluster"])],
     "GW123": [(ClosedNodeGroups(0, (1,)), [f"{QUEUE} affinity | spec:"])],
+    "GW127": [
+        (NobodyEvicted("preempt", (1,)), [f"{TWO}  | name: two"]),
+        (NobodyEvicted("queue", (1,), 0), [f"{QUEUE} reclaimable | spec:"]),  # it is not written
+        (NobodyEvicted("policy", (1,)), [f"{ONE} priority class | spec:"]),
+    ],
     "GW122": [(AwayNodes(nodes=(4,)), ["Node stray  | in the cluster"])],
 }
 
@@ -364,6 +371,7 @@ REPAIR_CASES: dict[str, tuple[Repair, list[str]]] = {
     "GR120": (OtherQueue(queue=1), [f"{ONE} queue | queue: research"]),
     "GR121": (ShorterDuration(seconds=9), [f"{ONE} expected duration | gangplan.dev/expected-duration: 2h"]),
     "GR123": (OpenNodeGroups(0, (1,)), [f"{QUEUE} affinity | spec:"]),
+    "GR125": (AllowEviction("budget", (1,)), [f"{TWO}  | name: two"]),
     "GR122": (EndOfMaintenance(seconds=9), [f"{POOL} maintenance | maintenance:"]),
 }
 

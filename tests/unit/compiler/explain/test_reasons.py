@@ -142,6 +142,7 @@ INDICES_AND_AMOUNTS: dict[str, Any] = {
     **dict.fromkeys(("gangs", "queues", "nodes", "node_groups"), (0,)),
     **{"resource": 1, "tier": 1, "asked": 8, "available": 4, "limit": 64, "held": 60, "seconds": 60, "amount": 4},
     "current_amount": 8,
+    "obstacle": "budget",
 }
 
 

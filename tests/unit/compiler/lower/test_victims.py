@@ -19,6 +19,7 @@ from compiler.pipeline import compile_repository
 from compiler.repository import Repository
 from compiler.specs import GangSpec, PluginSpec, RoleSpec, Specs
 from solver.problem import EvictionVotes, Gang, Policy, Problem
+from solver.semantics.eviction_rights import allows_eviction
 from tests.builders.specs import document
 
 CASE = Path(__file__).parents[3] / "golden" / "preempt"
@@ -241,7 +242,8 @@ def test_the_schedulers_actions_switch_evictions_on(
     assert specs.scheduler is not None
     problem, _ = lower(replace(specs, scheduler=replace(specs.scheduler, actions=actions)), state)
     assert (problem.preempt_enabled, problem.reclaim_enabled) == switches
-    assert gang(problem, "sweep").evictable is any(switches)
+    assert gang(problem, "sweep").evictable
+    assert allows_eviction(problem) is any(switches)
 
 
 def test_without_a_scheduler_configuration_no_pod_is_evicted(specs: Specs, state: ClusterState) -> None:
@@ -373,9 +375,25 @@ def test_pods_under_two_budgets_are_never_evicted_as_in_the_eviction_api(specs: 
     ]
 
 
-def test_without_evictions_disruption_budgets_are_left_out(specs: Specs, state: ClusterState) -> None:
-    problem, _ = lower(replace(specs, scheduler=None), with_budgets(state, budget("keep", {})))
-    assert problem.disruption_budgets == ()
+@pytest.mark.parametrize(
+    ("actions", "plugins", "addable"),
+    [
+        (None, (), ("preempt", "reclaim")),  # Volcano's default configuration has plugins that vote
+        (("allocate",), ("gang", "capacity"), ("preempt", "reclaim")),
+        (("allocate", "preempt"), ("gang", "capacity"), ("reclaim",)),
+        (("allocate", "gangreclaim"), ("gang",), ("preempt",)),
+        (("allocate",), ("drf",), ("preempt",)),
+        (("allocate",), ("nodeorder",), ()),
+    ],
+)
+def test_actions_that_would_evict_are_named(
+    specs: Specs, state: ClusterState, actions: tuple[str, ...] | None, plugins: tuple[str, ...], addable: tuple[str]
+) -> None:
+    assert specs.scheduler is not None
+    tiers = (tuple(map(plugin, plugins)),)
+    scheduler = None if actions is None else replace(specs.scheduler, actions=actions, tiers=tiers)
+    problem, _ = lower(replace(specs, scheduler=scheduler), state)
+    assert problem.addable_evictions == addable
 
 
 def test_a_budget_that_cannot_be_read_is_named(specs: Specs, state: ClusterState) -> None:

@@ -18,6 +18,7 @@ from solver.facts import (
     Fact,
     Fragmentation,
     GuaranteeReserve,
+    NobodyEvicted,
     NoEligibleNode,
     OversizedGang,
     OversizedPod,
@@ -337,7 +338,7 @@ SITUATIONS = {
             gang("high", role(1, gpu=8), running=(running_pods(0, 1, 1),), loss=5, priority=3),
             preempt_enabled=True,
         ),
-        (ResourceShortage(asked=8, available=0, resource=0, role=0),),
+        (ResourceShortage(asked=8, available=0, resource=0, role=0), NobodyEvicted("priority", (1,))),
         (EndOfGangs((1,)), HigherPriority(amount=1, gangs=(1,), evicts=True)),
     ),
     "a pod asks for too much of two resources": Situation(

@@ -1,0 +1,127 @@
+"""Why nobody is evicted for a waiting gang: the one or two obstacles without which gangs that run would go for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from solver.diagnosis.case import GangDiagnosis
+from solver.facts import Borrowing, Fact, NobodyEvicted, PrecedingGangs, StrictOrder, Undecided
+from solver.preemption.evictions import EvictionState
+from solver.preemption.search import cheapest_victims
+from solver.problem import Gang, Problem
+from solver.repairs import AllowEviction, HigherPriority, Repair
+
+SERVED_FIRST = (Borrowing, PrecedingGangs, StrictOrder, Undecided)
+"""With these facts it is not what runs that keeps the gang waiting, or that is not known."""
+
+
+@dataclass(frozen=True)
+class _Obstacle:
+    """What keeps gangs that run from eviction; queue: whose."""
+
+    kind: str
+    queue: int | None = None
+
+    def lifted(self, problem: Problem, j: int) -> Problem:
+        """The problem without the obstacle, for gang j."""
+        match self.kind:
+            case "preempt":
+                return replace(problem, preempt_enabled=True)
+            case "reclaim":
+                return replace(problem, reclaim_enabled=True)
+            case "queue":
+                queues = list(enumerate(problem.queues))
+                return replace(
+                    problem, queues=tuple(replace(q, reclaimable=True) if i == self.queue else q for i, q in queues)
+                )
+            case "minima":
+                return _with_votes(problem, whole_gangs=True)
+            case "shares":
+                return _with_votes(problem, compare_shares=False)
+            case "budget":
+                return replace(problem, disruption_budgets=())
+            case "policy":
+                own = replace(problem.gangs[j], may_evict=True)
+                return replace(problem, gangs=(*problem.gangs[:j], own, *problem.gangs[j + 1 :]))
+            case _:
+                return replace(problem, gangs=tuple(map(_unprotected, problem.gangs)))
+
+
+def _with_votes(problem: Problem, **changes: bool) -> Problem:
+    preempt, reclaim = (replace(votes, **changes) for votes in (problem.preempt_votes, problem.reclaim_votes))
+    return replace(problem, preempt_votes=preempt, reclaim_votes=reclaim)
+
+
+def _unprotected(gang: Gang) -> Gang:
+    return replace(gang, evictable=True, protected=()) if gang.running else gang
+
+
+def eviction_obstacles(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[NobodyEvicted, ...]:
+    """The smallest set of obstacles, one or two, without which gangs that run are evicted for this one; nothing where
+    there is none, where the plan evicts, or where others are served before it."""
+    state, problem = case.state, case.state.problem
+    size = len(problem.nodes) * len(case.gang.roles)
+    if state.after.running != state.before.running or size > state.options.budget.repair_variables:
+        return ()
+    if not facts or any(fact.never or isinstance(fact, SERVED_FIRST) for fact in facts):
+        return ()
+    obstacles = list(_obstacles(problem, case.index))
+    for some in [*((one,) for one in obstacles), *combinations(obstacles, 2)]:
+        if victims := _victims_without(case, some):
+            return tuple(NobodyEvicted(each.kind, victims, each.queue) for each in some)
+    return ()
+
+
+def _obstacles(problem: Problem, j: int) -> Iterator[_Obstacle]:
+    """What stands in the way of evictions at all, the most general first."""
+    running = [gang for gang in problem.gangs if gang.running]
+    own = problem.gangs[j]
+    if not own.may_evict:
+        yield _Obstacle("policy")
+    if "preempt" in problem.addable_evictions and any(gang.queue == own.queue for gang in running):
+        yield _Obstacle("preempt")
+    if "reclaim" in problem.addable_evictions and any(gang.queue != own.queue for gang in running):
+        yield _Obstacle("reclaim")
+    for q in sorted({gang.queue for gang in running if gang.queue != own.queue}):
+        if not problem.queues[q].reclaimable:
+            yield _Obstacle("queue", q)
+    if any(gang.protected or not gang.evictable for gang in running):
+        yield _Obstacle("protected")
+    votes = problem.preempt_votes, problem.reclaim_votes
+    if not all(each.whole_gangs for each in votes):
+        yield _Obstacle("minima")
+    if any(each.compare_shares for each in votes):
+        yield _Obstacle("shares")
+    if problem.disruption_budgets:
+        yield _Obstacle("budget")
+
+
+def _victims_without(case: GangDiagnosis, obstacles: Sequence[_Obstacle]) -> tuple[int, ...]:
+    """The gangs that would lose pods without these obstacles; () where nobody would, or that is not known."""
+    problem, j, options = case.state.after.problem, case.index, case.state.options
+    for obstacle in obstacles:
+        problem = obstacle.lifted(problem, j)
+    evictions = EvictionState.initial(problem, case.state.after.with_gangs(problem))
+    if not evictions.eviction_may_help(j) or not case.models.spend():
+        return ()
+    choice = cheapest_victims(evictions, j, options)
+    if choice is None or any(objective.verdict != "proven" for objective in choice.objectives):
+        return ()
+    return tuple(sorted(choice.evicted_pods))
+
+
+def eviction_repair(obstacles: Sequence[NobodyEvicted]) -> Iterator[Repair]:
+    """The change that lifts these obstacles."""
+    changes = [AllowEviction(each.obstacle, each.gangs, each.queue) for each in obstacles]
+    if changes:
+        yield replace(changes[0], also=tuple(changes[1:]))
+
+
+def equal_priority(repairs: Sequence[Repair]) -> tuple[NobodyEvicted, ...]:
+    """That nobody is evicted since no gang of its queue that runs has a lower priority: so a higher one would evict."""
+    for repair in repairs:
+        if isinstance(repair, HigherPriority) and repair.evicts:
+            return (NobodyEvicted("priority", repair.gangs),)
+    return ()

@@ -1,0 +1,227 @@
+"""Why nobody is evicted for a job that waits, and the edit that changes it: applied, the job starts and others go."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+import pytest
+
+from compiler.cluster_state.state import load_state
+from compiler.outcome import Outcome
+from compiler.pipeline import compile_repository
+from compiler.repository import Repository
+
+CLUSTER = """\
+apiVersion: gangplan.dev/v1alpha1
+kind: NodePool
+metadata: {name: gpu}
+spec: {count: 1, capacity: {cpu: "64", memory: 256Gi, nvidia.com/gpu: 8}}
+---
+apiVersion: gangplan.dev/v1alpha1
+kind: SchedulerConfiguration
+metadata: {name: volcano-scheduler-configmap, namespace: volcano-system}
+spec:
+  actions: [allocate, preempt, reclaim]
+  tiers:
+  - plugins: [{name: priority}, {name: gang, enablePreemptable: false, enableReclaimable: false}, {name: conformance}]
+  - plugins: [{name: capacity}, {name: predicates}, {name: nodeorder}]
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: lender}
+spec: {deserved: {nvidia.com/gpu: 2}, reclaimable: true}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: owner}
+spec: {deserved: {nvidia.com/gpu: 6}}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: low}
+value: 10
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: high}
+value: 100
+preemptionPolicy: PreemptLowerPriority
+"""
+BUDGET = """\
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: keep, namespace: team}
+spec: {minAvailable: 2, selector: {matchLabels: {app: holder}}}
+"""
+GANG_VOTES = "{name: gang, enablePreemptable: false, enableReclaimable: false}"
+
+
+def job(name: str, queue: str, priority: str, pods: int, more: str = "{}") -> str:
+    return f"""\
+---
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {{name: {name}, namespace: team, annotations: {more}}}
+spec:
+  schedulerName: volcano
+  queue: {queue}
+  minAvailable: {pods}
+  priorityClassName: {priority}
+  tasks:
+  - name: w
+    replicas: {pods}
+    template:
+      metadata: {{labels: {{app: {name}}}}}
+      spec:
+        restartPolicy: Never
+        containers: [{{name: c, image: x, resources: {{limits: {{cpu: "1", memory: 1Gi, nvidia.com/gpu: 4}}}}}}]
+"""
+
+
+def held_pods(protected: bool) -> bytes:
+    """The state in which team/holder runs."""
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "holder", "uid": "u", "controller": True}
+    group = {"scheduling.k8s.io/group-name": "holder-1", "volcano.sh/task-spec": "w", "volcano.sh/job-name": "holder"}
+    asks = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "4"}
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": f"holder-w-{n}",
+                "namespace": "team",
+                "uid": f"p{n}",
+                "creationTimestamp": "2026-11-24T00:00:00Z",
+                "labels": {"volcano.sh/job-name": "holder", "volcano.sh/task-spec": "w", "app": "holder"},
+                "annotations": group | ({"volcano.sh/preemptable": "false"} if protected else {}),
+                "ownerReferences": [owner],
+            },
+            "spec": {
+                "schedulerName": "volcano",
+                "nodeName": "gpu-0",
+                "containers": [{"name": "c", "image": "x", "resources": {"limits": asks, "requests": asks}}],
+            },
+            "status": {"phase": "Running", "startTime": "2026-11-24T00:00:00Z"},
+        }
+        for n in range(2)
+    ]
+    live = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "holder", "namespace": "team", "uid": "u", "creationTimestamp": "2026-11-24T00:00:00Z"},
+        "spec": {"schedulerName": "volcano", "minAvailable": 2},
+        "status": {"state": {"phase": "Running"}},
+    }
+    known = {"gangplan.dev/now": "2026-11-25T12:00:00Z"}
+    return json.dumps(
+        {"apiVersion": "v1", "kind": "List", "metadata": {"annotations": known}, "items": [live, *pods]}
+    ).encode()
+
+
+@dataclass(frozen=True)
+class Case:
+    """old -> new: what keeps the holder, in the cluster's files. queue, priority: of the job that waits. edit: what the
+    repair says, which undoes the change."""
+
+    because: str
+    edit: str
+    old: str = ""
+    new: str = ""
+    queue: str = "lender"
+    priority: str = "high"
+    more: str = ""
+    protected: bool = False
+
+    def outcome(self, mended: bool) -> Outcome:
+        cluster = CLUSTER if mended else CLUSTER.replace(self.old, self.new) + self.more
+        priority = "high" if mended else self.priority
+        jobs = job("holder", "lender", "low", 2) + job("waiter", self.queue, priority, 1)
+        files = {"cluster-specs/c/c.yaml": cluster.encode(), "jobs/j.yaml": jobs.encode()}
+        return compile_repository(Repository(files), state=load_state(held_pods(self.protected and not mended)))
+
+
+CASES = {
+    "no action preempts": Case(
+        "no action of the scheduler preempts",
+        "add preempt to the scheduler's actions",
+        "[allocate, preempt, reclaim]",
+        "[allocate, reclaim]",
+    ),
+    "no action reclaims": Case(
+        "no action of the scheduler reclaims",
+        "add reclaim to the scheduler's actions",
+        "[allocate, preempt, reclaim]",
+        "[allocate, preempt]",
+        queue="owner",
+    ),
+    "the queue keeps": Case(
+        "queue lender is not reclaimable",
+        "reclaimable: true for queue lender",
+        "reclaimable: true",
+        "reclaimable: false",
+        queue="owner",
+    ),
+    "gang votes on preemption": Case(
+        "the plugin gang lets no job fall below its minimum",
+        "enablePreemptable: false for the plugin gang",
+        GANG_VOTES,
+        "{name: gang, enableReclaimable: false}",
+    ),
+    "gang votes on reclaim": Case(
+        "the plugin gang lets no job fall below its minimum",
+        "enableReclaimable: false for the plugin gang",
+        GANG_VOTES,
+        "{name: gang, enablePreemptable: false}",
+        queue="owner",
+    ),
+    "its priority class never preempts": Case(
+        "its priority class has preemptionPolicy Never",
+        "preemptionPolicy: PreemptLowerPriority for PriorityClass high",
+        "PreemptLowerPriority",
+        "Never",
+    ),
+    "pods are protected": Case(
+        'pods with volcano.sh/preemptable: "false" are protected',
+        'volcano.sh/preemptable: "true" on the pods that run',
+        protected=True,
+    ),
+    "a budget": Case("PodDisruptionBudgets keep the pods", "a PodDisruptionBudget that lets more pods go", more=BUDGET),
+    "equal priorities": Case("no job of its queue that runs has a lower priority", "priorityClassName", priority="low"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_reason_names_what_keeps_pods_and_the_edit_lets_them_go(name: str) -> None:
+    case = CASES[name]
+    waits = {each.name: each for each in case.outcome(mended=False).decisions}["team/waiter"]
+    assert waits.action == "wait"
+    (reason,) = [each.message for each in waits.reasons if each.code == "GW127"]
+    assert case.because in reason
+    (repair,) = [each for each in waits.repairs if "evicted for it" in each.message]
+    assert repair.message.startswith(case.edit)
+    assert "team/holder would be evicted for it" in repair.message
+    after = {each.name: each for each in case.outcome(mended=True).decisions}
+    assert after["team/waiter"].action == "start"
+    assert after["team/holder"].action == "evict"
+
+
+def test_two_obstacles_are_named_together() -> None:
+    case = replace(CASES["no action reclaims"], new="[allocate, preempt]", more="")
+    cluster = CLUSTER.replace(case.old, case.new).replace("reclaimable: true", "reclaimable: false")
+    jobs = job("holder", "lender", "low", 2) + job("waiter", "owner", "high", 1)
+    files = {"cluster-specs/c/c.yaml": cluster.encode(), "jobs/j.yaml": jobs.encode()}
+    decided = compile_repository(Repository(files), state=load_state(held_pods(protected=False))).decisions
+    waits = {each.name: each for each in decided}["team/waiter"]
+    assert [each.code for each in waits.reasons].count("GW127") == 2
+    (repair,) = [each.message for each in waits.repairs if each.code == "GR125"]
+    assert "add reclaim" in repair
+    assert "reclaimable: true for queue lender" in repair
+
+
+def test_a_job_that_nobody_would_go_for_is_told_of_no_obstacle() -> None:
+    """It would borrow what it asks for: no action and no queue would give it the room."""
+    case = replace(CASES["the queue keeps"], queue="default")
+    waits = {each.name: each for each in case.outcome(mended=False).decisions}["team/waiter"]
+    assert [each.code for each in waits.reasons].count("GW127") == 0

@@ -197,6 +197,8 @@ GROUP_INDEX_LABELS = ("leaderworkerset.sigs.k8s.io/group-index", "jobset.sigs.k8
 """Labels that number the group of a LeaderWorkerSet, or the child Job of a JobSet, that a pod is of."""
 INDEX_LABELS = (TASK_INDEX_LABEL, KUBEFLOW_INDEX_LABEL, BATCH_INDEX_LABEL)
 """Labels or annotations that number a pod within its role."""
+TOPOLOGY_MODE_ANNOTATION = "volcano.sh/network-topology-mode"
+TOPOLOGY_TIER_ANNOTATION = "volcano.sh/network-topology-highest-tier"
 KUEUE_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 QUEUE_KEYS = (QUEUE_NAME_LABEL, QUEUE_NAME_ANNOTATION)
 PER_POD_LABELS = frozenset(

@@ -16,7 +16,7 @@ from compiler.diagnostics import Diagnostic
 from compiler.fields.models import NOT_ALLOWED, Bool, Int, StrictModel
 from compiler.kinds import Kind
 from compiler.kinds.common import pods
-from compiler.kinds.common.annotated import is_gang
+from compiler.kinds.common.annotated import is_gang, with_annotated_topology
 from compiler.kinds.common.jobs import (
     Natural,
     ObjectModel,
@@ -90,7 +90,7 @@ def specs(document: Document, job: Job) -> Iterable[GangSpec]:
         if QUEUE_NAME_ANNOTATION in notes
         else ("metadata", "annotations", QUEUE_NAME_ANNOTATION)
     )
-    yield GangSpec(
+    gang = GangSpec(
         document=document,
         queue=notes.get(QUEUE_NAME_ANNOTATION) or (by_job if isinstance(by_job, str) and by_job else ""),
         priority_class=spec.template.spec.priority_class_name,
@@ -106,6 +106,7 @@ def specs(document: Document, job: Job) -> Iterable[GangSpec]:
             "priority_class": ("spec", "template", "spec", "priorityClassName"),
         },
     )
+    yield with_annotated_topology(gang, is_one_group=True)
 
 
 def _minimum_path(*, is_of_job: bool, is_of_template: bool) -> FieldPath:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from compiler.kinds.common.annotated import with_annotated_queue
+from compiler.kinds.common.annotated import with_annotated_queue, with_annotated_topology
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
 from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import JOB_SET_JOB_LABEL, JOB_SET_LABEL, JOB_SET_TOPOLOGY_ANNOTATION, JOB_SET_UNIT_LABEL
@@ -36,7 +36,8 @@ def _amend(gang: GangSpec) -> GangSpec:
         roles.append(role)
     minimum = sum(role.replicas for role in roles)
     gang = replace(gang, roles=tuple(roles), minimum=minimum, dependent_roles=tuple(late), exclusive=tuple(exclusive))
-    return with_annotated_queue(gang)
+    is_one_group = len(roles) == 1 and roles[0].replicas <= roles[0].unit
+    return with_annotated_topology(with_annotated_queue(gang), is_one_group=is_one_group)
 
 
 def _exclusive_units(document: Document, role: RoleSpec) -> ExclusiveUnits | None:
@@ -56,7 +57,7 @@ def _within_completions(role: RoleSpec, job: Mapping[str, Any]) -> RoleSpec:
     if completions >= parallelism:
         return replace(role, later_pods=completions - parallelism)
     pods = role.replicas // parallelism * completions
-    return replace(role, replicas=pods, minimum=pods, unit=completions)
+    return replace(role, replicas=pods, minimum=pods, unit=max(1, completions))
 
 
 TABLE = JobKind(

@@ -12,7 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from compiler.kinds import Kind
-from compiler.kinds.common.annotated import is_gang, with_annotated_minimum, with_annotated_queue
+from compiler.kinds.common.annotated import (
+    is_gang,
+    with_annotated_minimum,
+    with_annotated_queue,
+    with_annotated_topology,
+)
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, gang_spec, job_kind
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kubernetes import QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
@@ -28,7 +33,7 @@ def _amend(gang: GangSpec) -> GangSpec:
     comes_together = is_gang(gang.document) and not is_ordered
     late = () if comes_together else tuple(role.name for role in gang.roles)
     written = {role.name: role.replicas for role in gang.roles}
-    gang = with_annotated_minimum(with_annotated_queue(gang))
+    gang = with_annotated_topology(with_annotated_minimum(with_annotated_queue(gang)), is_one_group=True)
     return replace(gang, dependent_roles=late, written_pods=written)
 
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compiler.kinds.common.jobs import annotation_value
-from compiler.kubernetes import GANG_ANNOTATION, GROUP_MIN_MEMBER_ANNOTATION, QUEUE_NAME_ANNOTATION
-from compiler.specs import GangSpec
+from compiler.kubernetes import (
+    GANG_ANNOTATION,
+    GROUP_MIN_MEMBER_ANNOTATION,
+    QUEUE_NAME_ANNOTATION,
+    TOPOLOGY_MODE_ANNOTATION,
+    TOPOLOGY_TIER_ANNOTATION,
+)
+from compiler.specs import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document, FieldPath
 
 _ANNOTATIONS: FieldPath = ("metadata", "annotations")
@@ -22,6 +28,31 @@ def with_annotated_queue(gang: GangSpec) -> GangSpec:
             break
     text = queue if isinstance(queue, str) else ""
     return replace(gang, queue=text or gang.queue, field_paths={**gang.field_paths, "queue": at})
+
+
+def with_annotated_topology(gang: GangSpec, *, is_one_group: bool) -> GangSpec:
+    """The network topology that Volcano's controller reads in the pods of which it makes a PodGroup: one for each
+    object that owns some (a Job, a ReplicaSet). is_one_group: that is one; else units of a role are subgroups."""
+    subgroups = []
+    for role in gang.roles:
+        topology, path = _annotated_topology(role)
+        if topology is None:
+            continue
+        if is_one_group:
+            return replace(gang, topology=topology, field_paths={**gang.field_paths, "topology": path})
+        subgroups.append(SubgroupSpec(role.name, (role.name,), role.unit, role.minimum // role.unit, topology, path))
+    return replace(gang, subgroups=(*gang.subgroups, *subgroups)) if subgroups else gang
+
+
+def _annotated_topology(role: RoleSpec) -> tuple[TopologySpec | None, FieldPath]:
+    """The topology of a role, and its place; hard unless it says soft, of any tier unless it names one."""
+    mode, tier = role.annotations.get(TOPOLOGY_MODE_ANNOTATION), role.annotations.get(TOPOLOGY_TIER_ANNOTATION)
+    if mode is None and tier is None:
+        return None, ()
+    key = TOPOLOGY_TIER_ANNOTATION if tier is not None else TOPOLOGY_MODE_ANNOTATION
+    number = int(tier) if tier is not None and tier.isascii() and tier.isdigit() and int(tier) else None
+    is_soft = (mode or "").lower() == "soft"
+    return TopologySpec("soft" if is_soft else "hard", number), (*role.template_path, *_ANNOTATIONS, key)
 
 
 def is_gang(document: Document) -> bool:

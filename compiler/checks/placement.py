@@ -9,7 +9,7 @@ from functools import cached_property
 
 from compiler.checks import CheckInput, Finding, check
 from compiler.checks.resource_names import misspelt_in_pools, near_resource
-from compiler.diagnostics import Severity, suggestion
+from compiler.diagnostics import Severity, did_you_mean, suggestion
 from compiler.fields.quantity import exact_amount
 from compiler.last_result import LastResult
 from compiler.specs import TOLERATE_ALL, Amounts, GangSpec, NodeSpec, PodSpec, RoleSpec
@@ -170,10 +170,12 @@ def unknown_resources(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP393", "pods that select no node", "warning", folds=True)
 def selectors_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
-    """A nodeSelector, or required node affinity, that no declared node satisfies keeps the pods from starting. Mend:
+    """A nodeSelector, or required node affinity, that no declared node satisfies keeps the pods from starting, and so
+    does a topology key that is nearly, and not quite, a label of the nodes. Mend:
     correct the label, or label nodes."""
     if (nodes := _declared_nodes(check_input)) is None:
         return
+    yield from _unknown_topology_keys(check_input, nodes)
     for gang, role in _roles(check_input):
         pod = role.pod
         if (not pod.node_selector and pod.node_affinity is None) or nodes.matching(_labels_only(pod)):
@@ -200,6 +202,21 @@ def selectors_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
             at = (*path, "affinity", "nodeAffinity") if pod.node_affinity is not None else (*path, "nodeSelector")
             what = "this node affinity" if pod.node_affinity is not None else "all of these labels"
             yield Finding(document, at, f"no node satisfies {what}", "correct it, or label nodes")
+
+
+def _unknown_topology_keys(check_input: CheckInput, nodes: _Nodes) -> Iterator[Finding]:
+    """Required rules about other pods by a label that no node has, and that is nearly one of theirs. Labels of another
+    name may be on the live nodes."""
+    labels = {label for node in nodes.facts.nodes for label in node.labels}
+    for gang, role in _roles(check_input):
+        document, path = gang.pod_spec_of(role)
+        for rule in role.pod.pod_rules:
+            near = did_you_mean(rule.topology_key, labels)
+            if rule.topology_key not in labels and near:
+                inside = (at for at in document.positions if at[: len(path)] == path and at[-1:] == ("topologyKey",))
+                places = [at for at in inside if document.value_at(*at) == rule.topology_key]
+                message, help = f"no node has the label {rule.topology_key!r}", f"did you mean {near!r}?"
+                yield Finding(document, min(places, default=path), message, help)
 
 
 def _labels_only(pod: PodSpec) -> NodeRequirement:

@@ -29,9 +29,13 @@ from compiler.fields.volcano_keys import meant_key
 from compiler.kubernetes import (
     ANNOTATION_PREFIX,
     API_GROUP,
+    EXPECTED_DURATION_ANNOTATION,
+    GANG_ANNOTATION,
     GROUP_NAME_ANNOTATION,
     KNOWN_ANNOTATIONS,
     METAX_PREFIX,
+    ORDER_ANNOTATION,
+    SUBMITTED_AT_ANNOTATION,
     VOLCANO_GROUP_NAME_ANNOTATION,
 )
 from compiler.syntax.documents import Document, FieldPath
@@ -104,6 +108,15 @@ def _annotation_help(key: str) -> str:
     return f"did you mean {known[near]!r}?" if near else f"the annotations are {', '.join(KNOWN_ANNOTATIONS)}"
 
 
+_NEVER_LABELS = (EXPECTED_DURATION_ANNOTATION, GANG_ANNOTATION, ORDER_ANNOTATION, SUBMITTED_AT_ANNOTATION)
+
+
+def _is_strange(key: str) -> bool:
+    """Whether the key's prefix is meant to be gangplan's, and is another."""
+    prefix = key.rpartition("/")[0]
+    return prefix.startswith("gangplan") and f"{prefix}/" != ANNOTATION_PREFIX
+
+
 _GROUP_NAMES = (GROUP_NAME_ANNOTATION, VOLCANO_GROUP_NAME_ANNOTATION)
 
 
@@ -120,6 +133,12 @@ def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iter
                 yield document.diagnostic(METADATA_NOT_TEXT, at, message, "quote the value", severity=severity)
             elif section == "annotations" and key.startswith(ANNOTATION_PREFIX) and key not in KNOWN_ANNOTATIONS:
                 yield document.diagnostic(UNKNOWN_ANNOTATION, at, f"nothing reads {key}", _annotation_help(key))
+            elif (meant := f"{ANNOTATION_PREFIX}{key.rpartition('/')[2]}") in KNOWN_ANNOTATIONS and _is_strange(key):
+                yield document.diagnostic(UNKNOWN_ANNOTATION, at, f"nothing reads {key}", f"did you mean {meant!r}?")
+            elif section == "labels" and key in _NEVER_LABELS:
+                yield document.diagnostic(
+                    UNKNOWN_ANNOTATION, at, f"nothing reads the label {key}", "move it to annotations"
+                )
             elif meant := meant_key(key):
                 yield document.diagnostic(MISSPELT_KEY, at, f"nothing reads {key}", f"did you mean {meant!r}?")
     notes = data.get("annotations") if isinstance(data, dict) else None

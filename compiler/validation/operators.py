@@ -13,6 +13,7 @@ _MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 _TRAINER = ("trainer.kubeflow.org/trainjob-controller", _MULTIKUEUE)
 _KUBERAY = ("ray.io/kuberay-operator", _MULTIKUEUE)
 _DELETION_POLICIES = ("DeleteCluster", "DeleteWorkers", "DeleteSelf", "DeleteNone")
+_CLEAN_POD_POLICIES = ("None", "Running", "All")
 _NUMBERS_OF_PROCESSES = ("auto", "cpu", "gpu")
 
 
@@ -56,18 +57,36 @@ def _start_order(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
         judge.contradiction((*path, "startupPolicy", "startupPolicyOrder"), what, "keep one")
 
 
+def _mpi_job(judge: Judge, data: dict[str, Any]) -> None:
+    if str(data.get("apiVersion")).endswith("/v2beta1"):  # the training operator's v1 takes any text
+        path = ("spec", "runPolicy", "cleanPodPolicy")
+        judge.choice(path, mapping(data, *path[:-1]).get(path[-1]), _CLEAN_POD_POLICIES)
+
+
+def _ray_groups(judge: Judge, data: dict[str, Any], path: tuple[str, ...]) -> None:
+    """Of each worker group the least number of pods is not above the most: KubeRay's validation refuses it."""
+    for number, group in items(mapping(data, *path), "workerGroupSpecs"):
+        least, most = group.get("minReplicas"), group.get("maxReplicas")
+        if isinstance(least, int) and isinstance(most, int) and least > most:
+            at: FieldPath = (*path, "workerGroupSpecs", number, "minReplicas")
+            judge.contradiction(at, f"{least} is above maxReplicas {most}", "lower it, or raise maxReplicas")
+
+
 def _ray_cluster(judge: Judge, data: dict[str, Any]) -> None:
     _manager(judge, data, ("spec",), _KUBERAY)
+    _ray_groups(judge, data, ("spec",))
 
 
 def _ray_job(judge: Judge, data: dict[str, Any]) -> None:
     _manager(judge, data, ("spec",), _KUBERAY)
     _manager(judge, data, ("spec", "rayClusterSpec"), _KUBERAY)
+    _ray_groups(judge, data, ("spec", "rayClusterSpec"))
     judge.choice(("spec", "deletionPolicy"), mapping(data, "spec").get("deletionPolicy"), _DELETION_POLICIES)
 
 
 def _ray_service(judge: Judge, data: dict[str, Any]) -> None:
     _manager(judge, data, ("spec", "rayClusterConfig"), _KUBERAY)
+    _ray_groups(judge, data, ("spec", "rayClusterConfig"))
 
 
 def _manager(judge: Judge, data: dict[str, Any], path: tuple[str, ...], allowed: tuple[str, ...]) -> None:
@@ -77,6 +96,7 @@ def _manager(judge: Judge, data: dict[str, Any], path: tuple[str, ...], allowed:
 _RULES: Mapping[str, Callable[[Judge, dict[str, Any]], None]] = {
     "ClusterTrainingRuntime.trainer.kubeflow.org": _training_runtime,
     "JobSet.jobset.x-k8s.io": _job_set,
+    "MPIJob.kubeflow.org": _mpi_job,
     "RayCluster.ray.io": _ray_cluster,
     "RayJob.ray.io": _ray_job,
     "RayService.ray.io": _ray_service,

@@ -251,7 +251,7 @@ class Client:
         query |= {"labelSelector": selector} if selector else {}
         timings = self.timings
         limits = Limits(timings.request.connect, timings.watch_silence, seconds + timings.watch_grace)
-        response = self._send("GET", resource.path(), query, None, {}, limits)
+        response = self._send("GET", resource.path(), query, None, limits)
         try:
             yield from response.lines()
         except TimeoutError as error:
@@ -341,9 +341,8 @@ class Client:
         limits: Limits | None = None,
     ) -> Object:
         """The answer, a JSON object. Raises Retry for any other answer."""
-        headers = {"Content-Type": content_type} if body is not None else {}
-        data = json.dumps(body).encode() if body is not None else None
-        response = self._send(method, path, query or {}, data, headers, limits or self.timings.request)
+        data = (content_type, json.dumps(body).encode()) if body is not None else None
+        response = self._send(method, path, query or {}, data, limits or self.timings.request)
         try:
             answer = json.loads(response.read() or b"{}")
         except (ValueError, OSError, RecursionError) as error:
@@ -355,22 +354,18 @@ class Client:
         return answer
 
     def _send(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        body: bytes | None,
-        headers: Mapping[str, str],
-        limits: Limits,
+        self, method: str, path: str, query: Mapping[str, str], data: tuple[str, bytes] | None, limits: Limits
     ) -> Response:
+        """data: its content type, and the body."""
         address = f"{path}?{urlencode(query)}" if query else path
+        headers = {"Accept": "application/json", **({"Content-Type": data[0]} if data else {})}
         for fresh in (False, True):
             self.admit()
             transport = self._current_transport(fresh)
             if method != "GET":
                 self._admit_write(method, path)
             try:
-                response = transport.send(method, address, {"Accept": "application/json", **headers}, body, limits)
+                response = transport.send(method, address, headers, data[1] if data else None, limits)
                 if response.status < 400:
                     return response
                 text = response.read()
@@ -437,12 +432,10 @@ def _api_error(method: str, path: str, status: int, headers: Mapping[str, str], 
     except (ValueError, AttributeError):
         message, causes = text[:200].decode("utf-8", "replace"), ()
     summary = f"{method} {path}: {status}: {message[:2000]}"
-    simple: dict[int, type[ApiError]] = {404: NotFound, 405: NotFound, 410: Gone}
-    simple |= dict.fromkeys((400, 413, 422), Invalid)
+    simple = {404: NotFound, 405: NotFound, 410: Gone, 400: Invalid, 413: Invalid, 422: Invalid}
     if status == 409:
-        return Conflict(
-            summary, tuple(_field_owner(cause) for cause in causes if cause.get("reason") == "FieldManagerConflict")
-        )
+        named = (cause for cause in causes if cause.get("reason") == "FieldManagerConflict")
+        return Conflict(summary, tuple(map(_field_owner, named)))
     if any(cause.get("field") == "metadata.uid" for cause in causes):
         return Conflict(summary)
     if status == 403 and _ADMISSION_NOT_READY not in message:

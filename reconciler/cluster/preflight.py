@@ -48,12 +48,9 @@ def _is_served(client: Client, api_version: str, kind: str) -> bool:
 
 def _missing_rights(client: Client, namespace: str) -> list[Right]:
     """The rights that the server says this user lacks; none where it cannot list rights in full."""
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectRulesReview",
-        "spec": {"namespace": namespace},
-    }
-    answer = client.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", {}, review)
+    api, spec = "authorization.k8s.io/v1", {"namespace": namespace}
+    review = {"apiVersion": api, "kind": "SelfSubjectRulesReview", "spec": spec}
+    answer = client.request("POST", f"/apis/{api}/selfsubjectrulesreviews", {}, review)
     status = answer.get("status") or {}
     if status.get("incomplete") or "resourceRules" not in status:
         return []

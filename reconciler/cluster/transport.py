@@ -96,12 +96,7 @@ class PooledResponse:
     more is read; whether the request was late. keep: called with the connection where another request may use it."""
 
     def __init__(
-        self,
-        connection: Any,
-        raw: HTTPResponse,
-        silence: float,
-        end: Callable[[], bool],
-        keep: Callable[[Any], None],
+        self, connection: Any, raw: HTTPResponse, silence: float, end: Callable[[], bool], keep: Callable[[Any], None]
     ) -> None:
         self.status: int = raw.status
         self.headers: Any = raw.headers
@@ -109,14 +104,13 @@ class PooledResponse:
         self._silence, self._end, self._keep = silence, end, keep
 
     def read(self) -> bytes:
-        chunks: list[bytes] = []
-        size = 0
+        answer = bytearray()
         for chunk in self._chunks():
-            chunks.append(chunk)
-            if (size := size + len(chunk)) > MAX_ANSWER_BYTES:
+            answer += chunk
+            if len(answer) > MAX_ANSWER_BYTES:
                 self.close()
                 raise TransportError(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
-        return b"".join(chunks)
+        return bytes(answer)
 
     def lines(self) -> Iterator[bytes]:
         """Whole lines. Raises LimitPassedError when none with anything in it has come for the time of a read."""

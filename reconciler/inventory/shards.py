@@ -105,6 +105,9 @@ class PreparedShards:
     layout: Layout
     contents: Mapping[int, Mapping[str, Any]]
 
+    def are_within(self, limit: int) -> bool:
+        return all(_stored_size(content) <= limit for content in self.contents.values())
+
 
 @dataclass(slots=True)
 class ShardSet:
@@ -116,6 +119,7 @@ class ShardSet:
     name: str
     labels: Mapping[str, str]
     limit: int
+    as_row: Callable[[Any], Any]
     layout: Layout = field(default_factory=Layout)
     _versions: dict[int, str] = field(default_factory=dict)
     _keys: dict[int, set[str]] = field(default_factory=dict)
@@ -143,99 +147,88 @@ class ShardSet:
         for key in keys:
             self._keys.setdefault(shard_of(key, self.layout.shards), set()).add(key)
 
-    def prepare(self, table: Table[Any], as_row: Any, generation: str) -> PreparedShards:
+    def prepare(self, table: Table[Any], generation: str) -> PreparedShards:
         """The shards that the table's changes touch; all of a new layout where the present one is too narrow."""
-        touched: set[int] = set()
         if self.layout.shards:
+            touched: set[int] = set()
             for key in table.changed_keys:
                 index = shard_of(key, self.layout.shards)
                 touched.add(index)
                 keys = self._keys.setdefault(index, set())
                 (keys.add if key in table else keys.discard)(key)
-            contents = {index: self._encode(table, as_row, sorted(self._keys[index])) for index in touched}
-            if all(_stored_size(content) <= self.limit for content in contents.values()):
-                return PreparedShards(self.layout, contents)
-        sample = self._encode(table, as_row, islice(table, SAMPLE_SIZE))
+            prepared = self._encode(table, self.layout, {index: self._keys[index] for index in touched})
+            if prepared.are_within(self.limit):
+                return prepared
+        sample = encode_rows(self._text(key, table[key]) for key in islice(table, SAMPLE_SIZE))
         expected = _stored_size(sample) * len(table) // (max(1, min(len(table), SAMPLE_SIZE)) * self.limit)
-        shards = max(1 << expected.bit_length(), 2 * self.layout.shards)
-        return self._spread(table, as_row, Layout(generation, shards))
+        layout = Layout(generation, max(1 << expected.bit_length(), 2 * self.layout.shards))
+        while not (prepared := self._spread(table, layout)).are_within(self.limit):
+            layout = Layout(generation, 2 * layout.shards)
+        return prepared
 
-    def _spread(self, table: Table[Any], as_row: Any, layout: Layout) -> PreparedShards:
-        while True:
-            keys: dict[int, list[str]] = {index: [] for index in range(layout.shards)}
-            for key in sorted(table):
-                keys[shard_of(key, layout.shards)].append(key)
-            contents = {index: self._encode(table, as_row, found) for index, found in keys.items()}
-            if all(_stored_size(content) <= self.limit for content in contents.values()):
-                return PreparedShards(layout, contents)
-            layout = Layout(layout.generation, 2 * layout.shards)
+    def _spread(self, table: Table[Any], layout: Layout) -> PreparedShards:
+        keys: dict[int, list[str]] = {index: [] for index in range(layout.shards)}
+        for key in table:
+            keys[shard_of(key, layout.shards)].append(key)
+        return self._encode(table, layout, keys)
 
-    def _encode(self, table: Table[Any], as_row: Any, keys: Iterable[str]) -> Mapping[str, Any]:
-        """These rows as the data of a ConfigMap. Rows are replaced and never changed: each is encoded once."""
-        texts = []
-        for key in keys:
-            row = table[key]
-            known = self._texts.get(key)
-            if known is None or known[0] is not row:
-                known = self._texts[key] = row, _encode_row(as_row(row))
-            texts.append(known[1])
-        return encode_rows(texts)
+    def _encode(self, table: Table[Any], layout: Layout, keys: Mapping[int, Iterable[str]]) -> PreparedShards:
+        texts = {index: [self._text(key, table[key]) for key in sorted(found)] for index, found in keys.items()}
+        return PreparedShards(layout, {index: encode_rows(each) for index, each in texts.items()})
+
+    def _text(self, key: str, row: Any) -> str:
+        """Rows are replaced and never changed: each is encoded once."""
+        known = self._texts.get(key)
+        if known is None or known[0] is not row:
+            known = self._texts[key] = row, _encode_row(self.as_row(row))
+        return known[1]
 
     def write(self, prepared: PreparedShards, table: Table[Any]) -> None:
         """Write the shards. Raises Conflict where another gangplan has written one since it was read."""
         is_new = prepared.layout != self.layout
         versions: dict[int, str] = {} if is_new else self._versions
-        for index, content in sorted(prepared.contents.items()):
-            item = self._object(index, prepared.layout, content)
-            versions[index] = self._put(item, versions.get(index, ""), may_exist=is_new)
+        for index in sorted(prepared.contents):
+            versions[index] = self._put(index, prepared, versions.get(index, ""), may_exist=is_new)
         if is_new:
             self.layout, self._versions, self._keys = prepared.layout, versions, {}
             self._note_keys(table)
         table.mark_written()
         drop_other_keys(self._texts, table)
 
-    def _put(self, item: Object, version: str, may_exist: bool) -> str:
+    def _put(self, index: int, prepared: PreparedShards, version: str, may_exist: bool) -> str:
         """The new resource version. may_exist: a shard of a layout that no head has named yet is left by a writer that
         was killed, and replaced; so is one that is not as a gangplan has written it."""
+        layout, content = prepared.layout, prepared.contents[index]
+        place = {"table": self.name, "generation": layout.generation, "index": index, "shards": layout.shards}
+        metadata = {
+            "namespace": self.namespace,
+            "name": self.ref(index, layout).name,
+            "labels": dict(self.labels),
+            "annotations": {PLACE_ANNOTATION: json.dumps({**place, "digest": _digest_of(content)})},
+        }
+        item = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content}
         written, _ = put_config_map(self.client, item, version, lambda found: may_exist or not _is_intact(found))
         return str(written["metadata"]["resourceVersion"])
 
     def delete(self, layout: Layout) -> None:
         """Take away the shards of a layout that is no longer in force; what a kill leaves of them is harmless."""
-        for index in range(layout.shards):
-            try:
-                item = self.client.get(self.ref(index, layout))
-                self.client.delete(self.ref(index, layout), str(item["metadata"]["uid"]))
-            except NotFound:
-                continue
+        for ref in (self.ref(index, layout) for index in range(layout.shards)):
+            with suppress(NotFound):
+                self.client.delete(ref, str(self.client.get(ref)["metadata"]["uid"]))
 
-    def restore(self, turn: int, table: Table[Any], as_row: Any) -> bool:
+    def restore(self, turn: int, table: Table[Any]) -> bool:
         """Look at the shard whose turn it is, and make it again if it was deleted or written into; whether it was."""
         if not self.layout.shards:
             return False
-        index = turn % self.layout.shards
-        try:
+        index, version = turn % self.layout.shards, ""
+        with suppress(NotFound):
             found = self.client.get_briefly(self.ref(index))
-        except NotFound:
-            version = ""
-        else:
             if _is_intact(found):
                 return False
             version = str(found["metadata"]["resourceVersion"])
-        content = self._encode(table, as_row, [key for key in sorted(self._keys.get(index, ())) if key in table])
-        self._versions[index] = self._put(self._object(index, self.layout, content), version, may_exist=False)
+        prepared = self._encode(table, self.layout, {index: self._keys.get(index, set()) & table.keys()})
+        self._versions[index] = self._put(index, prepared, version, may_exist=False)
         return True
-
-    def _object(self, index: int, layout: Layout, content: Mapping[str, Any]) -> Object:
-        place = {"table": self.name, "generation": layout.generation, "index": index, "shards": layout.shards}
-        annotations = {PLACE_ANNOTATION: json.dumps({**place, "digest": _digest_of(content)})}
-        metadata = {
-            "namespace": self.namespace,
-            "name": self.ref(index, layout).name,
-            "labels": dict(self.labels),
-            "annotations": annotations,
-        }
-        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content}
 
 
 def put_config_map(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from math import inf
 from operator import attrgetter, itemgetter
@@ -23,7 +24,6 @@ from reconciler.cluster.objects import Object, Ref
 from reconciler.inventory.shards import (
     Layout,
     PackedRecord,
-    PreparedShards,
     ShardSet,
     Table,
     memory_labels,
@@ -260,11 +260,9 @@ class InventoryStore:
     _followed: tuple[str, float] = ("", -inf)
 
     def __post_init__(self) -> None:
-        labels = memory_labels(self.cluster)
-        self._objects, self._runs = (
-            ShardSet(self.client, self.namespace, f"gangplan-{self.cluster}-{table}", labels, self.timings.shard_limit)
-            for table in ("objects", "runs")
-        )
+        place, labels, limit = (self.client, self.namespace), memory_labels(self.cluster), self.timings.shard_limit
+        names = (f"gangplan-{self.cluster}-{table}" for table in ("objects", "runs"))
+        self._objects, self._runs = (ShardSet(*place, name, labels, limit, _as_row) for name in names)
 
     @property
     def ref(self) -> Ref:
@@ -363,12 +361,14 @@ class InventoryStore:
         if not self._version:
             self._forget_layouts()
             self._put_head(self._head_content(inventory))
-        tables = (self._runs, inventory.runs), (self._objects, inventory.entries)
-        prepared = [shards.prepare(table, _as_row, self._version) for shards, table in tables]
+        tables: list[tuple[ShardSet, Table[Any]]]
+        tables = [(self._runs, inventory.runs), (self._objects, inventory.entries)]
+        prepared = [shards.prepare(table, self._version) for shards, table in tables]
         former = [shards.layout for shards, _ in tables]
         is_spread = [each.layout for each in prepared] != former
         self._put_head(self._head if is_spread else self._head_content(inventory))
-        self._write_tables(inventory, prepared)
+        for (shards, table), shards_to_write in zip(tables, prepared, strict=True):
+            shards.write(shards_to_write, table)
         if is_spread:
             self._put_head(self._head_content(inventory))
             for (shards, _), layout in zip(tables, former, strict=True):
@@ -377,12 +377,8 @@ class InventoryStore:
         if self._was_deleted:
             for shards, table in tables:
                 for index in range(shards.layout.shards):
-                    shards.restore(index, table, _as_row)
+                    shards.restore(index, table)
             self._was_deleted = False
-
-    def _write_tables(self, inventory: Inventory, prepared: list[PreparedShards]) -> None:
-        self._runs.write(prepared[0], inventory.runs)
-        self._objects.write(prepared[1], inventory.entries)
 
     def restore(self, inventory: Inventory) -> bool:
         """Write again what was deleted or changed by hand of the head and of one shard in turn; whether any was."""
@@ -391,14 +387,12 @@ class InventoryStore:
         self._checks += 1
         tables = (self._objects, inventory.entries), (self._runs, inventory.runs)
         shards, table = tables[self._checks % 2]
-        is_restored = shards.restore(self._checks // 2, table, _as_row)
-        try:
-            is_whole = _is_intact(self.client.get_briefly(self.ref))
-        except NotFound:
-            is_whole = False
-        if not is_whole:
-            self._put_head(self._head)
-        return is_restored or not is_whole
+        is_restored = shards.restore(self._checks // 2, table)
+        with suppress(NotFound):
+            if _is_intact(self.client.get_briefly(self.ref)):
+                return is_restored
+        self._put_head(self._head)
+        return True
 
     def is_written(self, inventory: Inventory) -> bool:
         """Whether the cluster holds it as it is."""

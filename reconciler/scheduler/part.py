@@ -76,13 +76,9 @@ class SchedulerPart(Part):
         """Note what was written, compare it with what the scheduler does, and let the former configuration return."""
         memory, wanted, now = self.memory, _wanted_text(target), seen.now
         for result in results if wanted and memory.written != wanted else ():
-            change = result.change
-            if (
-                result.outcome == "done"
-                and change.desired is not None
-                and scheduler_text(change.desired.object) == wanted
-            ):
-                memory.record_write(wanted, scheduler_text(change.live), now)
+            desired = result.change.desired
+            if result.outcome == "done" and desired is not None and scheduler_text(desired.object) == wanted:
+                memory.record_write(wanted, scheduler_text(result.change.live), now)
         if wanted and memory.observe(wanted, self.probe.active, now):
             log.warning("the scheduler did not take its configuration", extra={"reason": memory.reason})
             self.probe.wake()

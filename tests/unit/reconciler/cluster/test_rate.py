@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pytest
@@ -60,28 +61,23 @@ def test_a_server_that_asks_to_wait_gets_nothing_more_until_then() -> None:
     assert len(cluster.requests) == 1
 
 
-def test_an_eviction_that_its_budget_refuses_makes_no_other_write_wait() -> None:
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [("ConfigMap", 'admission webhook "slow.example.com" denied the request: come back later'), ("Pod", "its budget")],
+)
+def test_what_a_webhook_refuses_makes_no_other_write_wait(kind: str, message: str) -> None:
+    """It may name 429 and five minutes for one object: nothing at all was written then for that long. So does the
+    budget of an eviction."""
     cluster = FakeCluster()
-    answers = iter([error_answer(429, headers={"Retry-After": "20"})])
+    answers = iter([error_answer(429, message, headers={"Retry-After": "300"})])
     cluster.before = lambda method, path, body: next(answers, None)
     client = cluster.client()
-    with pytest.raises(Retry):
-        client.evict(Ref("v1", "Pod", "default", "p"), "uid")
-    client.evict(Ref("v1", "Pod", "default", "q"), "uid")
-
-
-def test_what_a_webhook_refuses_makes_no_other_write_wait() -> None:
-    """It may name 429 and five minutes for one object: nothing at all was written then for that long."""
-    cluster = FakeCluster()
-    denial = 'admission webhook "slow.example.com" denied the request: come back later'
-    answers = iter([error_answer(429, denial, headers={"Retry-After": "300"})])
-    cluster.before = lambda method, path, body: next(answers, None)
-    client = cluster.client()
+    write = client.evict if kind == "Pod" else client.delete
     with pytest.raises(Retry) as refused:
-        client.delete(Ref("v1", "ConfigMap", "default", "c"), "uid")
+        write(Ref("v1", kind, "default", "c"), "uid")
     assert refused.value.after == 300.0
-    with pytest.raises(NotFound):
-        client.delete(Ref("v1", "ConfigMap", "default", "d"), "uid")
+    with nullcontext() if kind == "Pod" else pytest.raises(NotFound):
+        write(Ref("v1", kind, "default", "d"), "uid")
 
 
 def test_one_object_does_not_make_all_wait_for_minutes() -> None:

@@ -33,6 +33,11 @@ ROOT = Path(__file__).resolve().parents[4]
 CAN_SERVE_HTTPS = shutil.which("openssl") is not None and http_backend().exists()
 
 
+needs_ssh = pytest.mark.skipif(
+    not CAN_MOUNT or shutil.which("ssh") is None, reason="needs ssh, root and mount namespaces"
+)
+
+
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     made = Certificates(tmp_path_factory.mktemp("tls") / "certificates")
@@ -119,14 +124,11 @@ def passwd_line_of_image() -> str:
 
 @pytest.fixture
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
-@pytest.mark.skipif(not CAN_MOUNT, reason="needs root and mount namespaces")
-@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs ssh")
+@needs_ssh
 def test_ssh_wants_the_user_that_the_image_has(open_folder: Path, free_port: int) -> None:
     """Nothing listens on the port, so the second fails later than the first."""
     secret = open_folder / "secret"
@@ -138,8 +140,7 @@ def test_ssh_wants_the_user_that_the_image_has(open_folder: Path, free_port: int
     assert "refused" in fetch_as_image_user(address, open_folder, secret, ROOT_LINE + passwd_line_of_image())
 
 
-@pytest.mark.skipif(not CAN_MOUNT, reason="needs root and mount namespaces")
-@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs ssh")
+@needs_ssh
 def test_ssh_with_a_key_and_known_hosts_as_the_user_of_the_image(open_folder: Path, free_port: int) -> None:
     source = Source(open_folder / "team.git")
     commit = source.commit(a="1\n")
@@ -168,25 +169,19 @@ def test_ssh_with_a_key_and_known_hosts_as_the_user_of_the_image(open_folder: Pa
         assert "the server takes no key of the Secret" in fetch()
 
 
-def test_no_secret_is_in_the_command_of_ssh(secret: Path) -> None:
+def test_no_secret_is_in_the_command_of_ssh_and_without_one_no_host_is_known_and_nothing_is_asked(secret: Path) -> None:
     (secret / "ssh-privatekey").write_text("the key")
     command = network_environment("ssh", secret)["GIT_SSH_COMMAND"]
     assert "the key" not in command
     assert f"-i {secret}/ssh-privatekey" in command
     assert "StrictHostKeyChecking=yes" in command
-
-
-def test_without_a_secret_no_host_is_known_and_nothing_is_asked() -> None:
     environment = network_environment("https:ssh", None)
     assert "UserKnownHostsFile=/dev/null" in environment["GIT_SSH_COMMAND"]
     assert "GIT_ASKPASS" not in environment
+    assert hint("fatal: something new") == ""
 
 
 def test_a_token_that_cannot_be_read_is_an_error_of_git(secret: Path) -> None:
     (secret / "bearerToken").write_bytes(b"\xff")
     with pytest.raises(GitError, match="bearerToken cannot be read"):
         network_environment("https", secret)
-
-
-def test_an_unknown_error_has_no_hint() -> None:
-    assert hint("fatal: something new") == ""

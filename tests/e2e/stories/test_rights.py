@@ -187,7 +187,7 @@ ELSEWHERE: Mapping[Verb, str] = {
     ),
     # A table of the inventory leaves its ConfigMaps when it has outgrown them, with some thousand objects.
     ("delete", "", "configmaps", "gangplan-system"): (
-        f"{UNIT}/inventory/test_store.py::test_of_a_table_that_was_spread_nothing_is_left_where_it_was"
+        f"{UNIT}/inventory/test_store.py::test_a_table_that_grows_is_spread_and_a_writer_killed_in_between_loses_nothing"
     ),
     # Their watches show all objects, so one that is gone is asked for by name only before its entry ends, which the
     # story saw a minute and a half after the start. Jobs of other kinds are asked for when they lose our label.

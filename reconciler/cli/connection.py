@@ -99,7 +99,8 @@ def check_kubeconfig(kubeconfig: Path | None, context: str | None) -> None:
     """Raise click.ClickException where the kubeconfig is missing, broken, or lacks the context. A pod needs none."""
     if kubeconfig is None and "KUBECONFIG" not in os.environ and "KUBERNETES_SERVICE_HOST" in os.environ:
         return
-    named = [kubeconfig] if kubeconfig else _default_kubeconfigs()
+    default = os.environ.get("KUBECONFIG") or "~/.kube/config"
+    named = [kubeconfig] if kubeconfig else [Path(part).expanduser() for part in default.split(os.pathsep) if part]
     if kubeconfig is not None and not kubeconfig.is_file():
         raise click.ClickException(f"the kubeconfig {kubeconfig} is no file")
     if not any(path.exists() for path in named):
@@ -115,11 +116,6 @@ def check_kubeconfig(kubeconfig: Path | None, context: str | None) -> None:
         raise click.ClickException(f"the kubeconfig {where} cannot be used: {_one_line(error)}") from error
     if context is not None and context not in {entry["name"] for entry in contexts}:
         raise click.ClickException(f'context "{context}" does not exist in {where}')
-
-
-def _default_kubeconfigs() -> list[Path]:
-    given = os.environ.get("KUBECONFIG") or "~/.kube/config"
-    return [Path(part).expanduser() for part in given.split(os.pathsep) if part]
 
 
 def _one_line(error: BaseException) -> str:

@@ -34,13 +34,16 @@ def load_kubeconfig(
     config = untyped.KubeConfigMerger(str(path or kube_config.KUBE_CONFIG_DEFAULT_LOCATION)).config
     if config is None:
         raise ConfigException("no kubeconfig was found")
-    loader: Any = type("_Loader", (_Loader,), {"timings": timings})
-    loader(config_dict=config, config_base_path=None, active_context=context).load_and_set(settings)
+    loader: Any = _Loader(timings, config_dict=config, config_base_path=None, active_context=context)
+    loader.load_and_set(settings)
 
 
 class _Loader(kube_config.KubeConfigLoader):
-    timings: ClientTimings
     _refresh_at = -inf
+
+    def __init__(self, timings: ClientTimings, **given: Any) -> None:
+        super().__init__(**given)  # type: ignore[no-untyped-call]
+        self.timings = timings
 
     def _load_from_exec_plugin(self) -> bool:
         """Set the credentials that the plugin gives; whether the user has a plugin. The package calls this at first and

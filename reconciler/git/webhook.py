@@ -45,12 +45,11 @@ class WebhookReceiver:
     def status_for(self, headers: Message, body: bytes) -> int:
         """Act on one request; its HTTP status."""
         try:
-            secret = self.secret_file.read_bytes().strip()
+            secret, reason = self.secret_file.read_bytes().strip(), "it is empty"
         except OSError as error:
-            log.warning("the webhook's secret cannot be read", extra={"reason": str(error)})
-            return 503
+            secret, reason = b"", str(error)
         if not secret:
-            log.warning("the webhook's secret is empty")
+            log.warning("the webhook's secret cannot be read", extra={"reason": reason})
             return 503
         if not _is_signed(headers, body, secret):
             return 401
@@ -135,18 +134,13 @@ def serve_webhook(listen: str, receiver: WebhookReceiver, timings: GitTimings = 
         sys_version = ""
 
         def do_POST(self) -> None:
-            self._answer(self._status())
-
-        def _status(self) -> int:
             length = self.headers.get("Content-Length", "")
             if not length.isascii() or not length.isdigit():
-                return 411
-            if len(length) > 9 or int(length) > BODY_LIMIT:
-                return 413
-            body = self.rfile.read(int(length))
-            return receiver.status_for(self.headers, body)
-
-        def _answer(self, status: int) -> None:
+                status = 411
+            elif len(length) > 9 or int(length) > BODY_LIMIT:
+                status = 413
+            else:
+                status = receiver.status_for(self.headers, self.rfile.read(int(length)))
             self.close_connection = True
             self.send_response(status)
             self.send_header("Content-Length", "0")

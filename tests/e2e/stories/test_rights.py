@@ -277,7 +277,7 @@ def test_no_request_is_denied_and_no_right_unused(plane: ControlPlane, all_types
         settings,
         {**settings, "metadata": {"name": "settings", "namespace": "volcano-system"}},
         batch_job(),
-        volcano_job("gang", role("worker", 2, gpus=1), queue="team"),
+        volcano_job("gang", role("worker", 2, gpus=1), queue="team", priorityClassName="high"),
         *OTHER_JOBS,
     ]
     for at, thing in enumerate(things):

@@ -5,9 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from reconciler.changes.results import Condition
+from reconciler.cli.commands import is_success, state_items
+from reconciler.cluster.client import Forbidden
+from reconciler.report.status import Report
+from tests.builders.fake_cluster import FakeCluster
+from tests.builders.scripted_server import error_answer
 
 ROOT = Path(__file__).resolve().parents[4]
 HEAVY = ("git", "kubernetes", "prometheus_client", "urllib3")
@@ -24,9 +30,6 @@ def test_reading_a_folder_loads_neither_git_nor_kubernetes(tmp_path: Path) -> No
 
 def test_once_succeeds_only_where_the_newest_commit_is_in_force() -> None:
     """A rewritten history that is held ended with 0."""
-    from reconciler.changes.results import Condition
-    from reconciler.cli.commands import is_success
-    from reconciler.report.status import Report
 
     def report(*conditions: tuple[str, bool]) -> Report:
         return Report("c0ffee", "c0ffee", tuple(Condition(name, status, "", "") for name, status in conditions))
@@ -38,28 +41,16 @@ def test_once_succeeds_only_where_the_newest_commit_is_in_force() -> None:
 
 
 def test_a_snapshot_holds_quotas_where_they_may_be_listed() -> None:
-    from reconciler.cli.commands import state_items
-    from reconciler.cluster.client import Client, Forbidden
-    from reconciler.cluster.resources import Resource
+    cluster = FakeCluster()
+    for kind in ("Pod", "ResourceQuota"):
+        item = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "a", "namespace": "n"}}
+        cluster.put(f"/api/v1/namespaces/n/{kind.lower()}s/a", item)
 
-    class Listing(Client):
-        """One object of each kind that may be listed."""
+    def kinds(forbidden: str) -> list[str]:
+        cluster.before = lambda method, path, body: error_answer(403) if forbidden in path else None
+        return [item["kind"] for item in state_items(cluster.client())]
 
-        def __init__(self, forbidden: str) -> None:
-            self.forbidden = forbidden
-
-        def resource(self, api_version: str, kind: str) -> Resource:
-            return Resource(api_version, kind, kind.lower(), False)
-
-        def list(
-            self, resource: Resource, namespace: str = "", selector: str = "", fields: str = ""
-        ) -> tuple[list[Any], str]:
-            if resource.kind == self.forbidden:
-                raise Forbidden("no")
-            return [{"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "a"}}], "1"
-
-    kinds = [item["kind"] for item in state_items(Listing(""))]
-    assert kinds[-1] == "ResourceQuota"
-    assert [item["kind"] for item in state_items(Listing("ResourceQuota"))] == kinds[:-1]
+    assert kinds("nothing") == ["Pod", "ResourceQuota"]
+    assert kinds("resourcequotas") == ["Pod"]
     with pytest.raises(Forbidden):
-        list(state_items(Listing("Pod")))
+        kinds("pods")

@@ -119,6 +119,8 @@ class Budget:
     """With fewer repairs of one change, more nodes and then two changes are tried."""
     repair_questions: int = 60
     """Questions about nodes that repairs may ask."""
+    eviction_reasons: int = 20
+    """Waiting gangs, the highest priorities first, of which it is asked why nobody is evicted for them."""
     repair_models: int = 6
     """Exact models that repairs may ask."""
     repair_variables: int = 2_000

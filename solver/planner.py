@@ -195,6 +195,8 @@ def _delays(start: _Start, decided: PlanState, placements: Placements, uses: Slo
     """What the diagnosis needs of the plan."""
     problem, options, reservation = start.state.problem, start.options, decided.reservation
     staying = {j for j in placements if meets_minima(problem.gangs[j])}
+    # Of gangs that are alike the first is explained.
+    first = sorted(decided.waiting_gangs(), key=lambda j: (-problem.gangs[j].priority, j))
     after = decided.state.with_free(decided.state.free, decided.state.rule_counts)
     state = DiagnosisState(
         start.state,
@@ -206,6 +208,7 @@ def _delays(start: _Start, decided: PlanState, placements: Placements, uses: Slo
         () if reservation is None else tuple(sorted({p.node for p in reservation.placements})),
         closed_classes=start.closed_classes,
         reclaimed=decided.evictions.reclaimed_gangs,
+        asked_evictions=frozenset(first[: options.budget.eviction_reasons]),
     )
     restricted = start.lending.problem, start.lending.tree
     return DelayDiagnosis(state, restricted, reservation, decided.blocked_gangs, decided.waiting_gangs())

@@ -292,7 +292,7 @@ REASONS: Mapping[type[facts.Fact], Entry[Any]] = entries_by_type(
             "nobody is evicted for it: no job of its queue that runs has a lower priority",
         ),
         remedy="The repairs name the edit that lets pods go, where there is one. Nothing is evicted for what a queue "
-        "borrows.",
+        "borrows. Asked for the waiting jobs of the highest priorities.",
     ),
     Entry(
         facts.StrictOrder,

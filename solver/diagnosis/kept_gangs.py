@@ -63,7 +63,9 @@ def eviction_obstacles(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[Nobo
     there is none, where the plan evicts, or where others are served before it."""
     state, problem = case.state, case.state.problem
     size = len(problem.nodes) * len(case.gang.roles)
-    if state.after.running != state.before.running or size > state.options.budget.repair_variables:
+    if case.index not in state.asked_evictions or size > state.options.budget.repair_variables:
+        return ()
+    if state.after.running != state.before.running:
         return ()
     if not facts or any(fact.never or isinstance(fact, SERVED_FIRST) for fact in facts):
         return ()

@@ -65,7 +65,8 @@ class DiagnosisState:
     reserved_nodes: held for a gang that waits. exclusions_in_classes: node classes also stand for exclusions, not only
     for selectors. exclusions: gang -> excluded nodes that are not in the classes, on which no repair may count.
     closed_classes: gang -> for each role the node classes in node groups that its queue may not use.
-    reclaimed: gangs that lose pods to gangs of other queues.
+    reclaimed: gangs that lose pods to gangs of other queues. asked_evictions: gangs of which it is asked why nobody is
+    evicted for them.
     """
 
     before: State
@@ -79,6 +80,7 @@ class DiagnosisState:
     exclusions: Mapping[int, frozenset[int]] = field(default_factory=dict)
     closed_classes: Mapping[int, tuple[frozenset[int], ...]] = field(default_factory=dict)
     reclaimed: frozenset[int] = frozenset()
+    asked_evictions: frozenset[int] = frozenset()
     _cache: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     def memoize(self, key: Hashable, make: Callable[[], T]) -> T:

@@ -213,8 +213,9 @@ def _unknown_topology_keys(check_input: CheckInput, nodes: _Nodes) -> Iterator[F
         for rule in role.pod.pod_rules:
             near = did_you_mean(rule.topology_key, labels)
             if rule.topology_key not in labels and near:
-                inside = (at for at in document.positions if at[: len(path)] == path and at[-1:] == ("topologyKey",))
-                places = [at for at in inside if document.value_at(*at) == rule.topology_key]
+                inside = (at for at in document.positions if at[: len(path)] == path)
+                keys = (at for at in inside if at[-1:] == ("topologyKey",))
+                places = [at for at in keys if document.value_at(*at) == rule.topology_key]
                 message, help = f"no node has the label {rule.topology_key!r}", f"did you mean {near!r}?"
                 yield Finding(document, min(places, default=path), message, help)
 

@@ -57,10 +57,11 @@ def _digits(name: str) -> str:
 def misspelt_in_pools(check_input: CheckInput) -> dict[str, str]:
     """Devices of NodePools that no pod asks for -> what pods do ask for, and no node offers, of nearly that name."""
     offered = {name for node in check_input.specs.nodes for name in node.allocatable}
-    asked = Counter(
-        name for gang in check_input.jobs for name in {name for role in gang.roles for name in role.pod.requests}
-    )
-    right = {name for name, jobs in asked.items() if "/" in name and (name in USUAL_DEVICES or jobs > 1)} - offered
+    asked = Counter[str]()
+    for gang in check_input.jobs:
+        asked.update({name for role in gang.roles for name in role.pod.requests})
+    usual = {name for name, jobs in asked.items() if name in USUAL_DEVICES or jobs > 1}
+    right = {name for name in usual if "/" in name} - offered
     found = {}
     for document in check_input.specs.documents if right else ():
         for _, name in _names(document) if document.kind == "NodePool" else ():
@@ -77,7 +78,8 @@ def unknown_resource_names(check_input: CheckInput) -> Iterator[Finding]:
     name meant is known. Names without a prefix are cpu, memory, pods, ephemeral-storage and hugepages-*; devices have
     one, like nvidia.com/gpu. Mend: correct the name."""
     misspelt = misspelt_in_pools(check_input)
-    devices = {name for node in check_input.specs.nodes for name in node.allocatable if "/" in name}
+    offered = {name for node in check_input.specs.nodes for name in node.allocatable}
+    devices = {name for name in offered if "/" in name}
     shared = {device.whole_resource for node in check_input.specs.nodes for device in node.shared_devices}
     known = (devices | shared | set(misspelt.values())) - misspelt.keys()
     for document in check_input.specs.documents:

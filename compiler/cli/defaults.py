@@ -61,7 +61,8 @@ def configured_defaults(file: Path, name: str, command: click.Command) -> dict[s
         return {}
     own = tables.get(name, {})
     options = dict(_options(command))
-    shared = {key: value for key, value in tables.items() if not isinstance(value, Mapping) and key in options}
+    plain = {key: value for key, value in tables.items() if not isinstance(value, Mapping)}
+    shared = {key: value for key, value in plain.items() if key in options}
     if not isinstance(own, Mapping):
         own = {}
     found = {}

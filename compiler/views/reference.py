@@ -56,14 +56,11 @@ def _field_text(words: str) -> str | None:
 
     known = kinds_by_name()
     full_names = {name: kind for name, kind in known.items() if "." in name}
-    named = [
-        name
-        for name, kind in full_names.items()
-        if any(words == each or words.startswith(f"{each}.") for each in (name, kind.name))
-    ]
+    dotted = f"{words}."
+    named = [name for name, kind in full_names.items() if dotted.startswith((f"{name}.", f"{kind.name}."))]
     if not named:
         return None
-    exact = [name for name in named if words == name or words.startswith(f"{name}.")]
+    exact = [name for name in named if dotted.startswith(f"{name}.")]
     texts, problems = list[str](), list[str]()
     for name in exact or named:
         path = words.removeprefix(name if exact else full_names[name].name).strip(".").split(".")

@@ -254,7 +254,9 @@ def moved_argument(owner: str, name: str) -> tuple[str, str] | None:
     _, dot, word = name.rpartition(".")
     others = [other for other in OWNERS.values() if other.name != owner]
     named = [(other.name, argument.name) for other in others for argument in other.arguments]
-    found = [pair for pair in named if pair[1] == name or (dot and pair[1].rpartition(".")[2] == word)]
+    same = [pair for pair in named if pair[1] == name]
+    alike = [pair for pair in named if pair[1].rpartition(".")[2] == word] if dot else []
+    found = list(dict.fromkeys([*same, *alike]))
     return found[0] if len(found) == 1 else None
 
 

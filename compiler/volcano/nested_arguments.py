@@ -113,6 +113,23 @@ class Shape:
     keys: dict[str, Shape] = field(default_factory=dict)
     each: Shape | None = None
 
+    def plant(self, cells: tuple[str, ...]) -> None:
+        """Add what a row of the table says of a place below."""
+        path, kind, default, bounds, mistype, meaning = cells
+        low, _, high = bounds.rstrip("!").partition("..")
+        shape = self
+        for step in _steps(path):
+            if step in ("{}", "[]"):
+                shape.type_name = "map" if step == "{}" else "list"
+                shape.each = shape = shape.each or Shape()
+            else:
+                shape = shape.keys.setdefault(step, Shape())
+        is_type = kind in _TYPES
+        shape.type_name, shape.words = (kind, ()) if is_type else ("string", tuple(kind.split(", ")))
+        shape.default, shape.mistype, shape.is_enforced = default, mistype, bounds.endswith("!")
+        shape.meaning = meaning
+        shape.low, shape.high = (float(text) if text else None for text in (low, high))
+
 
 @dataclass(frozen=True, slots=True)
 class NestedFlaw:
@@ -134,30 +151,13 @@ def _read_table() -> tuple[dict[tuple[str, str], Shape], dict[str, list[tuple[st
             owner, _, argument = line.partition(" ")
             root = shapes[owner, argument] = Shape()
             continue
-        _plant(root, cells)
+        root.plant(cells)
         shown = cells[0].replace("{}", ".<key>")
         rows.setdefault(owner, []).append((f"{argument}{'' if shown[0] in '[.' else '.'}{shown}", *cells[1:]))
     return shapes, rows
 
 
-def _plant(root: Shape, cells: tuple[str, ...]) -> None:
-    path, kind, default, bounds, mistype, meaning = cells
-    low, _, high = bounds.rstrip("!").partition("..")
-    shape = root
-    for step in _steps(root, path):
-        if step in ("{}", "[]"):
-            shape.type_name = "map" if step == "{}" else "list"
-            shape.each = shape = shape.each or Shape()
-        else:
-            shape = shape.keys.setdefault(step, Shape())
-    is_type = kind in _TYPES
-    shape.type_name, shape.words = (kind, ()) if is_type else ("string", tuple(kind.split(", ")))
-    shape.default, shape.mistype, shape.is_enforced = default, mistype, bounds.endswith("!")
-    shape.meaning = meaning
-    shape.low, shape.high = (float(text) if text else None for text in (low, high))
-
-
-def _steps(root: Shape, path: str) -> list[str]:
+def _steps(path: str) -> list[str]:
     """The keys, {} and [] of a path; keys of `metrics` have dots of their own."""
     if not path.startswith(("{}", "[]")) and path.split(".")[0] in ("tls", "elasticsearch"):
         return [path]
@@ -195,7 +195,8 @@ def _inside(value: Any, shape: Shape, path: FieldPath) -> Iterator[NestedFlaw]:
 
 def _unknown(at: FieldPath, shape: Shape) -> NestedFlaw:
     key = str(at[-1])
-    now = next((now for old, now in _OLD_NAMES.items() if key.startswith(old) and now in shape.keys), "")
+    renamed = (now for old, now in _OLD_NAMES.items() if key.startswith(old))
+    now = next(filter(shape.keys.__contains__, renamed), "")
     known = ", ".join(shape.keys)
     help = f"write {now}" if now else suggestion(key, list(shape.keys), f"the keys here are {known}")
     return NestedFlaw(at[1:], "unknown", f"nothing reads {key!r} of {at[0]}", help)

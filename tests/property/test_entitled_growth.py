@@ -88,7 +88,7 @@ def lent_units(world: Problem, made: Plan) -> dict[int, int]:
 
 def wronged(world: Problem, made: Plan) -> Iterator[int]:
     """Gangs that could have one pod more within their queue's entitlement, but for what another queue borrows; not
-    those that would wait if they needed that pod, since others of their queue take the room then."""
+    those that would wait if they needed all such pods, since others of their queue take the room then."""
     pods, entitled, lent = pods_of(made), entitled_devices(world), lent_units(world, made)
     held = Counter[int]()
     for g, number in pods.items():
@@ -96,11 +96,18 @@ def wronged(world: Problem, made: Plan) -> Iterator[int]:
     for g, number in pods.items():
         q, unit = world.gangs[g].queue, size_of(world.gangs[g])
         room = sum(amount for other, amount in lent.items() if other != q and served_later(world, q, other))
-        covered = held[q] + unit <= entitled[q]
-        if number < world.gangs[g].roles[0].replicas and covered and unit <= SIZE - held.total() + room:
-            larger = replace(world.gangs[g], roles=(replace(world.gangs[g].roles[0], minimum=number + 1),))
-            if g in pods_of(solve(replace(world, gangs=(*world.gangs[:g], larger, *world.gangs[g + 1 :])))):
-                yield g
+        more = min(
+            world.gangs[g].roles[0].replicas - number,
+            (entitled[q] - held[q]) // unit,
+            (SIZE - held.total() + room) // unit,
+        )
+        if more > 0 and g in pods_of(solve(with_minimum(world, g, number + more))):
+            yield g
+
+
+def with_minimum(world: Problem, g: int, pods: int) -> Problem:
+    larger = replace(world.gangs[g], roles=(replace(world.gangs[g].roles[0], minimum=pods),))
+    return replace(world, gangs=(*world.gangs[:g], larger, *world.gangs[g + 1 :]))
 
 
 def test_no_gang_borrows_the_room_in_which_an_entitled_one_would_grow() -> None:

@@ -132,9 +132,8 @@ def compare(base: Revision, head: Revision, state: ClusterState | None) -> Compa
 def _rejected(base: Specs, head: Specs, diagnostics: tuple[Diagnostic, ...]) -> Comparison:
     """The comparison with a revision that has errors: only its findings."""
     changes = finding_changes(_known(base.diagnostics), (each for each in diagnostics if each.severity != "error"))
-    mended = tuple(each for each in changes.mended if each.severity != "error" or each not in diagnostics)
     still = {(each.code, each.object, each.message) for each in diagnostics}
-    mended = tuple(each for each in mended if (each.code, each.object, each.message) not in still)
+    mended = tuple(each for each in changes.mended if (each.code, each.object, each.message) not in still)
     errors = tuple(each for each in diagnostics if each.severity == "error")
     return Comparison(
         head.cluster.name or base.cluster.name,
@@ -191,8 +190,9 @@ def _state_for(
 def _without_live_requests(outcome: Outcome, edits: Collection[JobKey]) -> Outcome:
     """Without the findings that pods of an edited job ask for other than its new text: that is the edit."""
     edited = {gang.document.display_name for gang in outcome.specs.gangs if gang.key in edits}
-    kept = (each for each in outcome.diagnostics if each.code != LIVE_REQUESTS.code or each.object not in edited)
-    return replace(outcome, diagnostics=tuple(kept))
+    told = {each for each in outcome.diagnostics if each.code == LIVE_REQUESTS.code}
+    left_out = {each for each in told if each.object in edited}
+    return replace(outcome, diagnostics=tuple(each for each in outcome.diagnostics if each not in left_out))
 
 
 def _says_the_same(base: Specs, head: Specs) -> bool:
@@ -231,11 +231,8 @@ def _above(before: QueueAmounts | None, after: QueueAmounts | None) -> tuple[str
     if after is None:
         return ()
     limits, was = after[LIMIT], {} if before is None else before[LIMIT]
-    return tuple(
-        resource
-        for resource, held in after[HELD].items()
-        if resource in limits and held > limits[resource] and was.get(resource) != limits[resource]
-    )
+    changed = [resource for resource in limits if was.get(resource) != limits[resource]]
+    return tuple(resource for resource in changed if after[HELD].get(resource, 0) > limits[resource])
 
 
 def _live_runs(base: Outcome, head: Outcome, jobs: tuple[JobChange, ...]) -> Mapping[str, Counter[str]]:

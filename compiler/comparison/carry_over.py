@@ -56,7 +56,8 @@ def state_after(
     kept = replace(before, pods=tuple(_within_limits(replace(before, pods=tuple(pods)), decisions, limits or {})))
     jobs = tuple(job for job in before.jobs if _job_key(job) not in left_out)
     there = {_job_key(job) for job in jobs}
-    made = (_made_job(decisions[key].gang) for key in sorted(edited) if decisions[key].pods and key not in there)
+    live = (decisions[key] for key in sorted(set(edited) - there))
+    made = (_made_job(decision.gang) for decision in live if decision.pods)
     finished = frozenset(key for key in before.finished if key not in left_out)
     return replace(kept, jobs=(*jobs, *(job for job in made if job is not None)), finished=finished)
 

@@ -87,10 +87,11 @@ def _totals(nodes: Sequence[NodeSpec]) -> Counter[str]:
 
 def _domain_changes(before: Sequence[HyperNodeSpec], after: Sequence[HyperNodeSpec]) -> Iterator[str]:
     old, new = {domain.name: domain for domain in before}, {domain.name: domain for domain in after}
+    common = [name for name in new if name in old]
     found = {
         "new": [name for name in new if name not in old],
         "gone": [name for name in old if name not in new],
-        "changed": [name for name in new if name in old and _changed_fields(old[name], new[name])],
+        "changed": [name for name in common if _changed_fields(old[name], new[name])],
     }
     for word, names in found.items():
         if names:

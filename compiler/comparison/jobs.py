@@ -73,7 +73,7 @@ class JobChange:
 def removed_jobs(base: Specs, head: Specs) -> frozenset[JobKey]:
     """Jobs that the new revision does not hold, and that the reconciler deletes."""
     there = {gang.key for gang in head.gangs}
-    return frozenset(gang.key for gang in base.gangs if gang.key not in there and not _is_kept(gang))
+    return frozenset(gang.key for gang in base.gangs if not _is_kept(gang)) - there
 
 
 def _is_kept(gang: GangSpec) -> bool:

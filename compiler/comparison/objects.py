@@ -34,13 +34,17 @@ def object_changes(before: Specs, after: Specs) -> Iterator[str]:
 
 def _passed_through(specs: Specs) -> dict[_Name, Document]:
     planned = {document.identity for document in _planned_documents(specs)}
+    others = [document for document in specs.documents if document.identity not in planned]
     return {
         (document.kind, document.group, document.namespace, document.name): document
-        for document in specs.documents
-        if document.group != API_GROUP
-        and document.identity not in planned
-        and (document.kind, document.group) not in KINDS_OF_OTHER_WAVES - {("Namespace", "")}
+        for document in others
+        if _is_passed_through(document)
     }
+
+
+def _is_passed_through(document: Document) -> bool:
+    is_of_other_wave = (document.kind, document.group) in KINDS_OF_OTHER_WAVES and document.kind != "Namespace"
+    return document.group != API_GROUP and not is_of_other_wave
 
 
 def _planned_documents(specs: Specs) -> list[Document]:

@@ -108,7 +108,11 @@ def comparison_sarif(comparisons: Sequence[Comparison], base: str, head: str) ->
 
 
 def _halted(jobs: Sequence[JobChange]) -> list[JobChange]:
-    return [job for job in jobs if job.effect == "never" or job.waits_longer]
+    return [job for job in jobs if _is_halted(job)]
+
+
+def _is_halted(job: JobChange) -> bool:
+    return job.effect == "never" or job.waits_longer
 
 
 def _job_diagnostic(job: JobChange) -> Diagnostic:
@@ -274,7 +278,8 @@ def _place_text(pods: PodsByNode) -> str:
 
 
 def _resources(queue: QueueChange) -> set[str]:
-    return {name for side in (queue.before, queue.after) for of in (side or {}).values() for name in of}
+    amounts = [*(queue.before or {}).values(), *(queue.after or {}).values()]
+    return {name for of in amounts for name in of}
 
 
 def _queue_row(queue: QueueChange, resources: Collection[str]) -> str:

@@ -69,7 +69,8 @@ def _plugin_changes(before: SchedulerSpec, after: SchedulerSpec) -> Iterator[str
 
 def _order_changes(old: Mapping[str, _TierPlugin], new: Mapping[str, _TierPlugin]) -> Iterator[str]:
     """One sentence for each tier whose common plugins are called in another order."""
-    stay = [name for name, (tier, _) in new.items() if name in old and old[name][0] == tier]
+    common = [name for name in new if name in old]
+    stay = [name for name in common if old[name][0] == new[name][0]]
     for tier in sorted({new[name][0] for name in stay}):
         after = [name for name in stay if new[name][0] == tier]
         before = [name for name in old if name in after]

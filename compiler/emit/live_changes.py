@@ -133,7 +133,7 @@ def may_be_replaced(item: Object) -> bool:
 def refused_fields(fields: Sequence[FieldDifference], kind: str) -> tuple[FieldDifference, ...]:
     """Those of the fields that the API server is known to refuse to change on a live object of this Kind.group."""
     refused = _REFUSED_FIELDS.get(kind)
-    return tuple(field for field in fields if refused is not None and refused.fullmatch(field.path_text))
+    return () if refused is None else tuple(field for field in fields if refused.fullmatch(field.path_text))
 
 
 def written_differences(desired: Object, former: Object) -> tuple[FieldDifference, ...]:

@@ -109,8 +109,8 @@ def read_rendered(folder: Path, repository: Path) -> Repository:
     kept = {name: text for name, text in around.files.items() if not name.startswith(f"{JOBS_FOLDER}/")}
     rules = PathRules()
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    bare = [name for name in names if "." not in name.rpartition("/")[2] and not is_manifest(name)]
-    listed = [one for name in bare for one in [_read_file(folder, name)]]
+    bare = [name for name in names if "." not in name.rpartition("/")[2]]
+    listed = [_read_file(folder, name) for name in bare]
     files, problems = _files_and_problems([*_files_below(folder, ".", rules), *listed])
     return replace(around, files=kept, problems=(*around.problems, *problems)).with_named_files(files)
 

@@ -32,7 +32,8 @@ _OTHER_NAMES = {"mem": "memory", "ram": "memory", "core": "cpu", "cores": "cpu",
 _USUAL_DEVICES = """
     nvidia.com/gpu amd.com/gpu gpu.intel.com/i915 metax-tech.com/gpu huawei.com/Ascend910 huawei.com/Ascend310P
     cambricon.com/mlu hygon.com/dcu google.com/tpu aws.amazon.com/neuron habana.ai/gaudi rdma/hca rdma/ib
-    volcano.sh/vgpu-number volcano.sh/vgpu-memory volcano.sh/vgpu-cores
+    volcano.sh/vgpu-number volcano.sh/vgpu-memory volcano.sh/vgpu-memory-percentage volcano.sh/vgpu-cores
+    volcano.sh/gpu-memory volcano.sh/gpu-number
 """
 USUAL_DEVICES = frozenset(_USUAL_DEVICES.split())
 """Resources of common device plugins: of two names that differ by a slip, this is the right one."""
@@ -41,13 +42,22 @@ _OF_QUOTA = re.compile(r"(?:requests|limits)\.(?=[^/]+/)")
 
 
 def near_resource(name: str, known: Iterable[str]) -> str:
-    """The known resource that `name` is a misspelling of, or "". Models differ in their digits: those are no slips."""
-    candidates = [other for other in known if _digits(other) == _digits(name)]
+    """The known resource that `name` is a misspelling of, or "". Models differ in their digits, and variants have more
+    at their end (nvidia.com/gpu.shared): those are no slips."""
+    if name in USUAL_DEVICES:
+        return ""
+    candidates = [other for other in known if _digits(other) == _digits(name) and not _is_variant(name, other)]
     if near := did_you_mean(name, candidates):
         return near
     vendor, _, device = name.rpartition("/")
     same = [other for other in sorted(candidates) if other.rpartition("/")[2].rstrip("s") == device.rstrip("s")]
     return same[0] if len(same) == 1 and "." not in vendor else ""
+
+
+def _is_variant(left: str, right: str) -> bool:
+    """Whether one name is the other with a part more."""
+    short, long = sorted((left, right), key=len)
+    return long.startswith(short) and long[len(short) : len(short) + 1] in ("-", ".", "_")
 
 
 def _digits(name: str) -> str:

@@ -298,6 +298,16 @@ def test_a_percentage_beside_a_pod_that_holds_half_of_the_device(percent: int, a
     assert planned(lowered(VGPUS, job(PERCENT % percent), live=live)).decisions[0].action == action
 
 
+def test_no_queue_counts_a_percentage() -> None:
+    """As in Volcano, whose devices tell a queue the memory and the cores that a pod holds, never the percentage."""
+    limited = (
+        "---\napiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\n"
+        "metadata: {name: default}\nspec: {capability: {%s: 50}}\n"
+    )
+    limited %= "volcano.sh/vgpu-memory-percentage"
+    assert planned(lowered(VGPUS, job(PERCENT % 60) + limited)).decisions[0].action == "start"
+
+
 def test_a_live_nodes_register_and_its_pods_annotations_say_which_device_is_taken() -> None:
     healthy = {"a": "true", "b": "true", "c": "false"}
     register = "".join(f"GPU-{name},10,16000,NVIDIA-A,{flag},hami-core:" for name, flag in healthy.items())

@@ -46,7 +46,8 @@ def near_resource(name: str, known: Iterable[str]) -> str:
     at their end (nvidia.com/gpu.shared): those are no slips."""
     if name in USUAL_DEVICES:
         return ""
-    candidates = [other for other in known if _digits(other) == _digits(name) and not _is_variant(name, other)]
+    alike = [other for other in known if _digits(other) == _digits(name)]
+    candidates = [other for other in alike if not _is_variant(name, other)]
     if near := did_you_mean(name, candidates):
         return near
     vendor, _, device = name.rpartition("/")
@@ -70,8 +71,9 @@ def misspelt_in_pools(check_input: CheckInput) -> dict[str, str]:
     asked = Counter[str]()
     for gang in check_input.jobs:
         asked.update({name for role in gang.roles for name in role.pod.requests})
-    usual = {name for name, jobs in asked.items() if name in USUAL_DEVICES or jobs > 1}
-    right = {name for name in usual if "/" in name} - offered
+    devices = {name: jobs for name, jobs in asked.items() if "/" in name}
+    frequent = {name for name, jobs in devices.items() if jobs > 1}
+    right = (frequent | (devices.keys() & USUAL_DEVICES)) - offered
     found = {}
     for document in check_input.specs.documents if right else ():
         for _, name in _names(document) if document.kind == "NodePool" else ():

@@ -26,10 +26,10 @@ from tests.e2e.stories.story import GitRepository
 FILES = repository_files()
 Found = set[tuple[str, str, str]]
 """(code, file, message)"""
-NOT_COMPARED = ("GP222", "GP354", "GP357", "GP396", "GP5")
+NOT_COMPARED = ("GP213", "GP222", "GP354", "GP357", "GP396", "GP5")
 """Codes, or beginnings of codes, of what follows from an object with an error, by its name (GP354) or since the plan is
 another (GP5xx), of what is reported once a repository (GP357), and of what is not said of a job that is not planned
-(GP222) or beside nodes with errors (GP396)."""
+(GP222), beside nodes with errors (GP396), or of a kind that a Cluster with an error declares (GP213)."""
 LINE = re.compile(r"^(\S+?):\d+:\d+: (?:error|warning|info) (GP\d+): (.*)$", re.MULTILINE)
 
 
@@ -68,7 +68,7 @@ class Commands:
     def diff(self) -> tuple[int, Found]:
         done = self._run("diff", "HEAD", "-o", "json", "--executor", "local")
         (cluster,) = json.loads(done.stdout)["clusters"]
-        return done.exit_code, _entries(cluster["findings"]["new"])
+        return done.exit_code, _entries([*cluster["errors"], *cluster["findings"]["new"]])
 
     def compile(self) -> tuple[int, Found]:
         done = self._run("compile", "--executor", "local")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any, Generic, TypeVar, cast
@@ -75,10 +75,13 @@ class DocumentInput:
             found.setdefault(f"{each.document.kind}.{each.document.group}", []).append(each)
         return found
 
-    def documents_of(self, wanted: ModelOf[Model]) -> Iterator[tuple[Document, Model]]:
-        """The documents of that kind that have a model."""
+    def documents_of(
+        self, wanted: ModelOf[Model], but: Collection[DocumentIdentity] = ()
+    ) -> Iterator[tuple[Document, Model]]:
+        """The documents of that kind that have a model. but: those that are not read for it."""
         for found in self._models_by_kind.get(wanted.kind, ()):
-            yield found.document, found.model
+            if found.document.identity not in but:
+                yield found.document, found.model
 
 
 def _template_identity(gang: GangSpec) -> DocumentIdentity | None:

@@ -10,7 +10,7 @@ from compiler.checks import CheckInput, DocumentInput, Finding, ModelOf, check
 from compiler.checks.volcano_job import VOLCANO_JOB
 from compiler.diagnostics import Severity
 from compiler.fields.quantity import exact_amount, integer_amounts
-from compiler.kubernetes import NUMA_POLICY_ANNOTATION, VGPU_REGISTER_ANNOTATION
+from compiler.kubernetes import NUMA_POLICY_ANNOTATION, QOS_LEVEL_ANNOTATION, VGPU_REGISTER_ANNOTATION
 from compiler.specs import GangSpec, PluginSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.numatopology import is_numa_aware
@@ -102,9 +102,9 @@ def topology_policy_without_effect(check_input: CheckInput) -> Iterator[Finding]
     equal to them). Mend: add the plugin, complete the limits, or remove the policy."""
     for gang in check_input.jobs:
         for role in gang.roles:
-            document, path = _policy_location(gang, role)
             if not role.pod.topology_policy:
                 continue
+            document, path = _policy_location(gang, role)
             if check_input.specs.scheduler is not None and not is_numa_aware(check_input.specs.scheduler):
                 yield Finding(
                     document,
@@ -217,8 +217,8 @@ def unplanned_device_annotations(check_input: CheckInput) -> Iterator[Finding]:
 
 _OFFLINE = "the agent throttles and evicts its pods while others need the node"
 _UNPLANNED: Mapping[tuple[str, str], tuple[Severity, str]] = {
-    ("volcano.sh/qos-level", "BE"): ("info", _OFFLINE),
-    ("volcano.sh/qos-level", "LS"): ("info", "the agent gives its pods CPUs before offline ones"),
+    (QOS_LEVEL_ANNOTATION, "BE"): ("info", _OFFLINE),
+    (QOS_LEVEL_ANNOTATION, "LS"): ("info", "the agent gives its pods CPUs before offline ones"),
     ("volcano.sh/vgpu-podgroup-policy", "spread"): ("warning", "no two pods of a gang share a card"),
 }
 """Annotation of a pod and its value -> what follows from it."""

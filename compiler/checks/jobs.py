@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from compiler.checks import CheckInput, DocumentInput, Finding, ModelOf, check
 from compiler.checks.volcano_job import dependency_cycle, shown_cycle
 from compiler.diagnostics import suggestion
-from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import (
     GROUP_NAME_ANNOTATION,
     METAX_ATOMIC_GROUP_SIZE_ANNOTATION,
@@ -52,9 +51,8 @@ def _priority_classes(gang: GangSpec) -> Iterator[tuple[str, Document, FieldPath
     for role in gang.roles:
         document, path = gang.pod_spec_of(role)
         at = (*path, "priorityClassName")
-        name = value_at(document.data, at) if role.pod_documents or role.template_path else None
-        if isinstance(name, str) and name and at != own:
-            yield name, document, at
+        if role.pod.priority_class and at != own:
+            yield role.pod.priority_class, document, at
 
 
 @check("GP321", "two default priority classes")

@@ -25,7 +25,7 @@ def unread_queue_names(check_input: CheckInput) -> Iterator[Finding]:
     volcano.sh/queue-name of Ray's, the annotation scheduling.volcano.sh/queue-name of others. Mend: name the queue
     there."""
     for gang in check_input.jobs:
-        if not _names_no_queue(gang):
+        if not _names_no_queue(gang, check_input.specs.cluster.default_queue):
             continue
         for path, value in _queue_like(gang):
             where = _shown(gang.field_paths["queue"])
@@ -39,14 +39,15 @@ def default_queue_beside_others(check_input: CheckInput) -> Iterator[Finding]:
     """The job names no queue, so that it is in the default queue, while all others of its folder, three or more, name
     one. Mend: name the queue, or nothing where the default is meant."""
     jobs = [gang for gang in check_input.specs.gangs if gang.schedulable]
-    silent = Counter(_folder(gang) for gang in jobs if _names_no_queue(gang))
-    named = Counter(_folder(gang) for gang in jobs if not _names_no_queue(gang))
+    default = check_input.specs.cluster.default_queue
+    silent = Counter(_folder(gang) for gang in jobs if _names_no_queue(gang, default))
+    named = Counter(map(_folder, jobs)) - silent
     for gang in jobs:
         folder = _folder(gang)
         if (
             silent[folder] == 1
             and named[folder] >= MIN_SIBLINGS
-            and _names_no_queue(gang)
+            and _names_no_queue(gang, default)
             and not any(_queue_like(gang))
         ):
             message = f"it names no queue and is in {gang.queue!r}; the {named[folder]} other jobs of {folder} name one"
@@ -67,8 +68,9 @@ def admitted_by_kueue(check_input: CheckInput) -> Iterator[Finding]:
             yield Finding(gang.document, ("metadata", "labels", KUEUE_QUEUE_LABEL), message, help)
 
 
-def _names_no_queue(gang: GangSpec) -> bool:
-    return not value_at(gang.document.data, gang.field_paths.get("queue", ("",)))
+def _names_no_queue(gang: GangSpec, default: str) -> bool:
+    """Whether the job is in the default queue without a word; the text of others is not asked for."""
+    return gang.queue == default and not value_at(gang.document.data, gang.field_paths.get("queue", ("",)))
 
 
 def _queue_like(gang: GangSpec) -> Iterator[tuple[FieldPath, str]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import Severity, did_you_mean
 from compiler.kinds.common.paths import found_paths, parse_path, value_at
-from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.documents import Document, DocumentIdentity, FieldPath
 
 _MIN_RESOURCES = ("spec.runPolicy.schedulingPolicy.minResources",)
 _LISTS: Mapping[str, tuple[str, ...]] = {
@@ -94,7 +94,10 @@ def unknown_resource_names(check_input: CheckInput) -> Iterator[Finding]:
     devices = {name for name in offered if "/" in name}
     shared = {device.whole_resource for node in check_input.specs.nodes for device in node.shared_devices}
     known = (devices | shared | set(misspelt.values())) - misspelt.keys()
+    clean = _clean_documents(check_input, known)
     for document in check_input.specs.documents:
+        if document.identity in clean:
+            continue
         for path, name in _names(document):
             near, message, is_pool = "", "", document.kind == "NodePool"
             if "/" not in name and document.kind != "ResourceQuota":
@@ -110,6 +113,20 @@ def unknown_resource_names(check_input: CheckInput) -> Iterator[Finding]:
             severity: Severity | None = "error" if near else None
             help = f"did you mean {near!r}?" if near else "write its full name, like nvidia.com/gpu"
             yield Finding(document, path, message, help, severity=severity)
+
+
+def _clean_documents(check_input: CheckInput, known: Collection[str]) -> set[DocumentIdentity]:
+    """The queues and pools whose specs hold no name that could be wrong: what is remembered of their files need
+    not be read again."""
+    specs, right = check_input.specs, {*known, *_PLAIN}
+    clean = {queue.document.identity for queue in specs.queues} | {node.document.identity for node in specs.nodes}
+    for queue in specs.queues:
+        if not right.issuperset((*queue.guarantee, *queue.deserved, *queue.capability)):
+            clean.discard(queue.document.identity)
+    for node in specs.nodes:
+        if node.numa or not right.issuperset(node.allocatable):
+            clean.discard(node.document.identity)
+    return clean
 
 
 def _names(document: Document) -> Iterator[tuple[FieldPath, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from fractions import Fraction
 
-from compiler.fields.quantity import COLOCATED_MEMORY
+from compiler.kubernetes import COLOCATED_MEMORY
 from solver.problem import SlotRequest
 
 _BINARY_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi")

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Literal
 
 from compiler.diagnostics import declare_rule
+from compiler.kubernetes import COLOCATED_MEMORY
 
 NOT_A_QUANTITY = declare_rule(
     "GP207",
@@ -42,8 +43,6 @@ _UNIT_FACTORS = {
     **{unit + "i": Fraction(1024) ** power for power, unit in enumerate("KMGTPE", start=1)},
 }
 MILLI_RESOURCES = ("cpu",)
-COLOCATED_MEMORY = "kubernetes.io/batch-memory"
-"""Bytes that Volcano's agent lends to offline pods; their CPUs are thousandths, as kubernetes.io/batch-cpu."""
 """Resources counted in thousandths; all others in whole units."""
 _MAX_AMOUNT = 2**63 - 1
 _CACHE: dict[str, Fraction] = {}

@@ -96,7 +96,7 @@ def _template_words(gang: GangSpec, role: RoleSpec) -> EvictionWords:
         return EvictionWords()
     job_annotations, job_labels = _job_texts(gang)
     texts = {**role.annotations, **job_annotations}, {**role.labels, **job_labels}
-    return EvictionWords(preemptable_word(*texts), cooldown_text(*texts), role.pod.is_critical)
+    return EvictionWords(preemptable_word(*texts), cooldown_text(*texts), role.pod.priority_class in SYSTEM_PRIORITIES)
 
 
 def _says_no(words: EvictionWords) -> bool:

@@ -107,7 +107,7 @@ class PodSpec:
     the required terms, of which one must hold; None for no requirement. scheduler_name: empty where the pod names none.
     node_name: spec.nodeName, which bypasses every scheduler. guaranteed_qos: QoS class Guaranteed. vgpu_requests: one
     for each container with virtual GPUs. topology_policy: of a Volcano task, "" for none. never_preempts:
-    preemptionPolicy Never. is_critical: of a system priority class. has_unplanned_needs: host ports, volumes that a
+    preemptionPolicy Never. has_unplanned_needs: host ports, volumes that a
     claim stands behind, or devices claimed by DRA, which only the scheduler knows about.
     """
 
@@ -122,7 +122,7 @@ class PodSpec:
     vgpu_requests: tuple[VgpuRequest, ...] = ()
     topology_policy: str = ""
     never_preempts: bool = False
-    is_critical: bool = False
+    priority_class: str = ""
     has_unplanned_needs: bool = False
 
 

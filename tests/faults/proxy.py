@@ -425,6 +425,7 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     server: _Server
     _upstream: http.client.HTTPSConnection | None = None
+    _response: http.client.HTTPResponse | None = None
 
     def do_GET(self) -> None:
         self._serve()
@@ -435,6 +436,8 @@ class _Handler(BaseHTTPRequestHandler):
         """The proxy keeps its own log."""
 
     def finish(self) -> None:
+        if self._response is not None:  # else the socket of one that is cut stays open
+            self._response.close()
         if self._upstream is not None:
             self._upstream.close()
         with contextlib.suppress(OSError):
@@ -449,13 +452,15 @@ class _Handler(BaseHTTPRequestHandler):
                 self._upstream = http.client.HTTPSConnection(host, port, context=self.server.proxy.tls, timeout=600)
             try:
                 self._upstream.request(request.method, address, request.body or None, dict(headers))
-                return self._upstream.getresponse()
+                self._response = self._upstream.getresponse()
             except (OSError, http.client.HTTPException):
                 self._upstream.close()
                 self._upstream = None
                 # An idle connection that the server has closed meanwhile; nothing has been done on it.
                 if fresh or attempt == 2:
                     raise
+            else:
+                return self._response
         raise AssertionError
 
     def _serve(self) -> None:

@@ -29,7 +29,6 @@ from compiler.kubernetes import (
     NUMA_POLICY_ANNOTATION,
     PER_POD_LABELS,
     SCHEDULING_GATE,
-    SYSTEM_PRIORITIES,
 )
 from compiler.specs import Expression, NodeSelectorTerm, PodSpec, RoleSpec, Taint, Toleration
 from compiler.syntax.documents import Document, FieldPath
@@ -230,7 +229,7 @@ def pod_spec(pod: PodSpecModel) -> PodSpec:
         scheduler_name=pod.scheduler_name or "",
         node_name=pod.node_name or "",
         never_preempts=pod.preemption_policy == "Never",
-        is_critical=pod.priority_class_name in SYSTEM_PRIORITIES,
+        priority_class=pod.priority_class_name or "",
         guaranteed_qos=_is_guaranteed_qos(pod),
         vgpu_requests=tuple(
             request

@@ -138,7 +138,7 @@ def confusion(verdicts: Sequence[Verdict]) -> Counter[str]:
 
 _UNREAD_TEMPLATES = ("PyTorchJob.", "CronJob.batch.volcano.sh", "JobTemplate.", "JobFlow.")
 """Kinds whose pods no webhook looks at: what is wrong with them shows when their controllers make pods."""
-_EARLIER_CODES = frozenset(("GP320", "GP351", "GP354", "GP378"))
+_EARLIER_CODES = frozenset(("GP320", "GP351", "GP354", "GP368", "GP378"))
 _EARLIER_CHANGES = """
     gate and nodeName|blank around image|medium unknown|volume claim empty|labelMatch bad operator|tier 0|negative|
     replica type lower|null|no selector|matchLabelKeys twice|hard device|float quantity

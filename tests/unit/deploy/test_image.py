@@ -89,7 +89,7 @@ def test_the_commands_work(run: Run) -> None:
     ("kubeconfig", "message"),
     [
         ("/nowhere", "/nowhere"),
-        ("/repository/kubeconfig", "unable to reach the server"),
+        ("/repository/kubeconfig", "was refused - did you specify the right host or port?"),
     ],
 )
 def test_a_cluster_that_cannot_be_reached_is_one_line(folder: Path, run: Run, kubeconfig: str, message: str) -> None:

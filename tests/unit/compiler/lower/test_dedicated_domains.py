@@ -93,7 +93,7 @@ def test_a_job_of_bare_pods_of_which_one_is_protected_borrows_nothing(said: dict
 
 
 def test_a_job_of_a_system_priority_class_borrows_nothing() -> None:
-    critical = gang("job", role("worker", 1, is_critical=True), queue="other")
+    critical = gang("job", role("worker", 1, priority_class="system-node-critical"), queue="other")
     assert not waits(lower(world(critical))[0])
 
 

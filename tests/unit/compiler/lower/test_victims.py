@@ -185,7 +185,9 @@ def test_pods_of_a_system_priority_class_are_no_victims(specs: Specs, state: Clu
 
 
 def test_pods_that_name_no_class_have_the_one_of_their_template(specs: Specs, state: ClusterState) -> None:
-    critical = with_roles(specs, "sweep", pod=replace(role_of(specs, "sweep").pod, is_critical=True))
+    critical = with_roles(
+        specs, "sweep", pod=replace(role_of(specs, "sweep").pod, priority_class="system-node-critical")
+    )
     assert not gang(lower(critical, state)[0], "sweep").evictable
     assert gang(lower(critical, of_class(state, "sweep", "trials"))[0], "sweep").evictable
 

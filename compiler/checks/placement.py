@@ -12,7 +12,7 @@ from compiler.checks.resource_names import misspelt_in_pools, near_resource
 from compiler.diagnostics import Severity, did_you_mean, suggestion
 from compiler.fields.quantity import exact_amount
 from compiler.last_result import LastResult
-from compiler.specs import TOLERATE_ALL, Amounts, GangSpec, NodeSpec, PodSpec, RoleSpec
+from compiler.specs import TOLERATE_ALL, GangSpec, NodeSpec, PodSpec, RoleSpec
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement, returned_node, untolerated_taints
 from compiler.specs.exclusive_topology import ExclusiveDomains, fits_no_domain, is_planned
 from compiler.specs.hypernode_tree import tier_of
@@ -46,16 +46,9 @@ class _NodeFacts:
         amounts = [offered for device in devices for _, offered in device.devices]
         return frozenset[str]().union(*amounts, *((device.resource, device.whole_resource) for device in devices))
 
-    @cached_property
-    def _known_quotients(self) -> dict[tuple[str, int], list[int]]:
-        return {}
-
     def quotients(self, resource: str, amount: int) -> list[int]:
         """How many times each node has that amount."""
-        if (resource, amount) not in self._known_quotients:
-            found = [node.allocatable.get(resource, 0) // amount for node in self.nodes]
-            self._known_quotients[resource, amount] = found
-        return self._known_quotients[resource, amount]
+        return [node.allocatable.get(resource, 0) // amount for node in self.nodes]
 
     @cached_property
     def pod_limits(self) -> list[int]:
@@ -87,30 +80,18 @@ class _Nodes:
         return self._known_masks[requirement]
 
     @cached_property
-    def _known_counts(self) -> dict[tuple[object, ...], list[int]]:
-        return {}
-
-    @cached_property
     def _known_bests(self) -> dict[tuple[object, ...], int]:
         return {}
 
     def pods_by_node(self, pod: PodSpec, mask: int) -> list[int]:
-        """How many pods of this kind each node holds at most; 0 for nodes outside of the mask. Counted once for all
-        domains: the nodes of a live cluster nearly all differ by some KiB."""
-        key = (tuple(sorted(pod.requests.items())), mask)
-        if key not in self._known_counts:
-            self._known_counts[key] = self._count(self.requests(pod), mask)
-        return self._known_counts[key]
+        """How many pods of this kind each node holds at most; 0 for nodes outside of the mask. It is long and not
+        kept: jobs may have as many shapes as there are nodes."""
+        asked = (self.facts.quotients(name, amount) for name, amount in self.requests(pod).items() if name != "pods")
+        usable = map(int, f"{mask:0{len(self.facts.nodes)}b}"[::-1])
+        counts = map(min, zip(self.facts.pod_limits, *asked, strict=True))
+        return [count * use for count, use in zip(counts, usable, strict=True)]
 
-    def _count(self, requests: Amounts, mask: int) -> list[int]:
-        facts = self.facts
-        asked = (facts.quotients(name, amount) for name, amount in requests.items() if name != "pods")
-        usable = map(int, f"{mask:0{len(facts.nodes)}b}"[::-1])
-        return [
-            count * use for count, use in zip(map(min, zip(facts.pod_limits, *asked, strict=True)), usable, strict=True)
-        ]
-
-    def most_pods_inside(self, pod: PodSpec, mask: int, tier: int, domains: Sequence[Collection[int]]) -> int:
+    def most_pods_inside(self, pod: PodSpec, mask: int, tier: int | None, domains: Sequence[Collection[int]]) -> int:
         """How many pods of this kind the nodes of one of the domains hold at most, of all domains the best. tier: what
         the domains are known by. domains: indices of their nodes."""
         key = (tuple(sorted(pod.requests.items())), mask, tier)
@@ -121,7 +102,7 @@ class _Nodes:
 
     def most_pods(self, pod: PodSpec, mask: int) -> int:
         """How many pods of this kind these nodes hold at most."""
-        return sum(self.pods_by_node(pod, mask))
+        return self.most_pods_inside(pod, mask, None, (range(len(self.facts.nodes)),))
 
 
 _LAST_FACTS = LastResult[_NodeFacts]()

@@ -15,7 +15,7 @@ from compiler.last_result import LastResult
 from compiler.specs import TOLERATE_ALL, GangSpec, NodeSpec, PodSpec, RoleSpec
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement, returned_node, untolerated_taints
 from compiler.specs.exclusive_topology import ExclusiveDomains, fits_no_domain, is_planned
-from compiler.specs.hypernode_tree import tier_of
+from compiler.specs.hypernode_tree import nodes_by_hypernode, tier_of
 from compiler.specs.quotas import has_scopes, limited_amounts
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.shared_devices import CARD_ANNOTATIONS
@@ -310,15 +310,12 @@ def _too_large(nodes: _Nodes, role: RoleSpec, mask: int) -> str:
     return f"no node has all that a pod of {role.name} requests"
 
 
-def _domain_members(check_input: CheckInput) -> list[tuple[int, frozenset[int]]]:
+def _domain_members(check_input: CheckInput) -> list[tuple[int, list[int]]]:
     """(tier, indices of the nodes in it at any depth) of each hypernode."""
     index = {node.name: i for i, node in enumerate(check_input.specs.nodes)}
-    found: dict[str, frozenset[int]] = {}
-    hypernodes = sorted(check_input.specs.hypernodes, key=lambda h: h.tier)
-    for hypernode in hypernodes:
-        own = {index[name] for name in hypernode.nodes if name in index}
-        found[hypernode.name] = frozenset(own).union(*(found.get(child, ()) for child in hypernode.hypernodes))
-    return [(hypernode.tier, found[hypernode.name]) for hypernode in hypernodes]
+    hypernodes = check_input.specs.hypernodes
+    members = nodes_by_hypernode(hypernodes)
+    return [(each.tier, [index[name] for name in members[each.name] if name in index]) for each in hypernodes]
 
 
 def _highest_tier(check_input: CheckInput, gang: GangSpec) -> int | None:

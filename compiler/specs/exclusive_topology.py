@@ -26,6 +26,7 @@ from compiler.specs import (
     SubgroupSpec,
     TopologySpec,
 )
+from compiler.specs.hypernode_tree import nodes_by_hypernode
 from compiler.specs.services import unbound
 
 
@@ -46,18 +47,11 @@ class ExclusiveDomains:
     def tier_of(self, key: str) -> int | None:
         """The tier whose hypernodes are the domains of the label, node by node."""
         wanted = {frozenset(node.name for node in nodes) for nodes in self.by_value(key).values()}
-        members = self._members()
+        members = nodes_by_hypernode(self.hypernodes)
         for tier in sorted({each.tier for each in self.hypernodes}):
             if wanted == {members[each.name] for each in self.hypernodes if each.tier == tier}:
                 return tier
         return None
-
-    def _members(self) -> dict[str, frozenset[str]]:
-        found: dict[str, frozenset[str]] = {}
-        for each in sorted(self.hypernodes, key=lambda hypernode: hypernode.tier):
-            below = (found.get(name, frozenset()) for name in each.hypernodes)
-            found[each.name] = frozenset(each.nodes).union(*below)
-        return found
 
     def most_pods(self, key: str, roles: Iterable[RoleSpec]) -> int:
         """Of the domains of the label the most pods that an empty one holds, of any of the roles."""

@@ -221,3 +221,11 @@ def _member_path(h: HyperNodeSpec, name: str) -> FieldPath:
 def tier_of(tier_or_name: str, hypernodes: Iterable[HyperNodeSpec]) -> int | None:
     """The tier of that number or tierName; where several tiers share the name, the highest; None for an unknown one."""
     return max((h.tier for h in hypernodes if tier_or_name in (str(h.tier), h.tier_name)), default=None)
+
+
+def nodes_by_hypernode(hypernodes: Iterable[HyperNodeSpec]) -> dict[str, frozenset[str]]:
+    """Hypernode -> the names of the nodes in it, at any depth."""
+    found: dict[str, frozenset[str]] = {}
+    for each in sorted(hypernodes, key=lambda hypernode: hypernode.tier):
+        found[each.name] = frozenset(each.nodes).union(*(found.get(child, ()) for child in each.hypernodes))
+    return found

@@ -60,6 +60,13 @@ def returned_node(node: NodeSpec) -> NodeSpec:
     )
 
 
+def with_label_rows(pod: PodSpec, *rows: Expression) -> PodSpec:
+    """The pod, which asks for nodes whose labels meet these rows as well, whichever of its terms holds."""
+    terms = pod.node_affinity if pod.node_affinity is not None else (NodeSelectorTerm(),)
+    added = tuple(replace(term, label_expressions=(*term.label_expressions, *rows)) for term in terms)
+    return replace(pod, node_affinity=added)
+
+
 def numa_policy(pod: PodSpec) -> str:
     """The topologyPolicy in force for the pod: only Guaranteed pods are subject to one."""
     return pod.topology_policy if pod.guaranteed_qos and pod.topology_policy != "none" else ""

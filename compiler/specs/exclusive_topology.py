@@ -17,7 +17,6 @@ from compiler.specs import (
     Expression,
     GangSpec,
     HyperNodeSpec,
-    NodeSelectorTerm,
     NodeSpec,
     PodRuleSpec,
     PodSelector,
@@ -26,6 +25,7 @@ from compiler.specs import (
     SubgroupSpec,
     TopologySpec,
 )
+from compiler.specs.eligibility import with_label_rows
 from compiler.specs.hypernode_tree import nodes_by_hypernode
 from compiler.specs.services import unbound
 
@@ -104,13 +104,7 @@ def _with_units(gang: GangSpec, units: ExclusiveUnits, domains: ExclusiveDomains
 def _with_node_row(gang: GangSpec, units: ExclusiveUnits, key: str) -> GangSpec:
     """The pods of the units ask for nodes with the label."""
     row = Expression(key, "Exists")
-
-    def with_row(pod: PodSpec) -> PodSpec:
-        terms = pod.node_affinity if pod.node_affinity is not None else (NodeSelectorTerm(),)
-        rows = tuple(replace(term, label_expressions=(*term.label_expressions, row)) for term in terms)
-        return replace(pod, node_affinity=rows)
-
-    return _with_pods(gang, units, with_row)
+    return _with_pods(gang, units, lambda pod: with_label_rows(pod, row))
 
 
 def _with_rules(gang: GangSpec, units: ExclusiveUnits) -> GangSpec:

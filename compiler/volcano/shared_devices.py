@@ -9,12 +9,12 @@ by how their cards are shared.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
 
 from compiler.kubernetes import VGPU_REGISTER_ANNOTATION
-from compiler.specs import Amounts, Expression, NodeSelectorTerm, PodSpec, SharedDeviceSpec, VgpuRequest
+from compiler.specs import Amounts, Expression, PodSpec, SharedDeviceSpec, VgpuRequest
+from compiler.specs.eligibility import with_label_rows
 
 VGPU_NUMBER = "volcano.sh/vgpu-number"
 VGPU_MEMORY = "volcano.sh/vgpu-memory"
@@ -62,11 +62,7 @@ def with_card_rules(pod: PodSpec, annotations: Mapping[str, str]) -> PodSpec:
         if key in annotations:
             rows.append(Expression(label, operator, tuple(annotations[key].split(","))))
             break
-    if not rows:
-        return pod
-    terms = pod.node_affinity if pod.node_affinity is not None else (NodeSelectorTerm(),)
-    added = tuple(replace(term, label_expressions=(*term.label_expressions, *rows)) for term in terms)
-    return replace(pod, node_affinity=added)
+    return with_label_rows(pod, *rows) if rows else pod
 
 
 def card_labels(annotations: Mapping[str, str]) -> dict[str, str]:

@@ -167,6 +167,8 @@ QUEUE_NAME_ANNOTATION = "scheduling.volcano.sh/queue-name"
 GROUP_MIN_MEMBER_ANNOTATION = "scheduling.volcano.sh/group-min-member"
 HIERARCHY_ANNOTATION = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS_ANNOTATION = "volcano.sh/hierarchy-weights"
+DEFAULT_PODS_PER_NODE = 110
+"""Pods of a node that states no number: the kubelet's default."""
 SYSTEM_PRIORITIES: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The two priority classes that every Kubernetes cluster has."""
 COLOCATED_MEMORY = "kubernetes.io/batch-memory"

@@ -11,6 +11,7 @@ from compiler.checks import CheckInput, Finding, check
 from compiler.checks.resource_names import misspelt_in_pools, near_resource
 from compiler.diagnostics import Severity, did_you_mean, suggestion
 from compiler.fields.quantity import exact_amount
+from compiler.kubernetes import DEFAULT_PODS_PER_NODE
 from compiler.last_result import LastResult
 from compiler.specs import TOLERATE_ALL, GangSpec, NodeSpec, PodSpec, RoleSpec
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement, returned_node, untolerated_taints
@@ -19,9 +20,6 @@ from compiler.specs.hypernode_tree import nodes_by_hypernode, tier_of
 from compiler.specs.quotas import has_scopes, limited_amounts
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.shared_devices import CARD_ANNOTATIONS
-
-DEFAULT_PODS = 110
-"""Pods of a node that states no number: the kubelet's default."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class _NodeFacts:
     @cached_property
     def pod_limits(self) -> list[int]:
         """How many pods each node may run."""
-        return [node.allocatable.get("pods", DEFAULT_PODS) for node in self.nodes]
+        return [node.allocatable.get("pods", DEFAULT_PODS_PER_NODE) for node in self.nodes]
 
 
 @dataclass(frozen=True)
@@ -303,7 +301,7 @@ def _too_large(nodes: _Nodes, role: RoleSpec, mask: int) -> str:
     """What no node of the mask has enough of for one pod."""
     usable = [node for i, node in enumerate(nodes.facts.nodes) if mask >> i & 1]
     for name, amount in nodes.requests(role.pod).items():
-        most = max(node.allocatable.get(name, DEFAULT_PODS if name == "pods" else 0) for node in usable)
+        most = max(node.allocatable.get(name, DEFAULT_PODS_PER_NODE if name == "pods" else 0) for node in usable)
         if amount > most:
             asked, found = exact_amount(name, amount), exact_amount(name, most)
             return f"a pod of {role.name} requests {asked} {name}, and none of its nodes has more than {found}"

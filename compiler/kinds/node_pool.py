@@ -14,7 +14,7 @@ from compiler.fields.quantity import integer_amounts
 from compiler.kinds import Kind
 from compiler.kinds.common.jobs import ObjectModel, Positive
 from compiler.kinds.common.pods import ResourceAmounts
-from compiler.kubernetes import HOSTNAME_LABEL, kubelet_labels
+from compiler.kubernetes import DEFAULT_PODS_PER_NODE, HOSTNAME_LABEL, kubelet_labels
 from compiler.specs import Amounts, HyperNodeSpec, NodeSpec, NumaSpec, SharedDeviceSpec, Taint
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.volcano.shared_devices import CARD_LABEL, DEFAULT_DEVICE_SHARES, VGPU_MEMORY, vgpu_devices
@@ -206,7 +206,7 @@ def _made_specs(document: Document, pool: NodePool) -> Iterator[NodeSpec | Hyper
     taints = tuple(Taint(taint.key, taint.value or "", taint.effect) for taint in spec.taints or ())
     devices = spec.shared_devices or ()
     allocatable = {
-        "pods": 110,
+        "pods": DEFAULT_PODS_PER_NODE,
         **{name: amount for some in devices for name, amount in some.node_amounts().items()},
         **integer_amounts(spec.capacity, "down"),
     }

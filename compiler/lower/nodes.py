@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import sub
 
+from compiler.kubernetes import DEFAULT_PODS_PER_NODE
 from compiler.last_result import LastResult
 from compiler.lower.device_slots import SlotHolder, node_slots
 from compiler.lower.inputs import LoweringInputs
-from compiler.lower.reserved_room import DEFAULT_PODS_PER_NODE
 from compiler.lower.resources import vector, vector_sum
 from compiler.lower.slot_groups import SlotGroups
 from compiler.lower.time import maintenance_in, maintenance_windows

@@ -17,6 +17,7 @@ from compiler.cluster_state.observed import ObservedState
 from compiler.cluster_state.pods import RequestCache
 from compiler.fields.quantity import amounts_sum
 from compiler.kubernetes import (
+    DEFAULT_PODS_PER_NODE,
     NOT_READY_TAINT,
     PRESSURE_TAINTS,
     UNREACHABLE_TAINT,
@@ -29,9 +30,6 @@ from compiler.kubernetes import (
 from compiler.run_kinds import RUN_KINDS
 from compiler.specs import Amounts, GangSpec, NodeSpec, PodSpec, Specs, Toleration, UnplannedPods
 from compiler.specs.eligibility import NodeMasks, classify_nodes, node_kinds, node_requirement, returned_node
-
-DEFAULT_PODS_PER_NODE = 110
-"""Pod capacity of a node that states none: the kubelet's default."""
 
 _DAEMON_TOLERATIONS = tuple(
     Toleration(key, "Exists", effect=effect)

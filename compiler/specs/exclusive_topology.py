@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from compiler.kubernetes import DEFAULT_PODS_PER_NODE
 from compiler.specs import (
     UNREACHABLE_MIN_DOMAINS,
     ExclusiveUnits,
@@ -60,7 +61,8 @@ class ExclusiveDomains:
 
 
 def _room(node: NodeSpec, pod: PodSpec) -> int:
-    return min((node.allocatable.get(name, 0) // amount for name, amount in pod.requests.items() if amount), default=0)
+    offered = {"pods": DEFAULT_PODS_PER_NODE, **node.allocatable}
+    return min((offered.get(name, 0) // amount for name, amount in pod.requests.items() if amount), default=0)
 
 
 def with_exclusive_topology(gang: GangSpec, domains: ExclusiveDomains) -> GangSpec:

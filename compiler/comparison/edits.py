@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from compiler.emit.live_changes import differing_places
 from compiler.explain.names import compact_names
 from compiler.fields.validation import dotted_path
 from compiler.specs import GangSpec, JobKey, Specs
@@ -42,11 +43,11 @@ def _edit_of(before: GangSpec, after: GangSpec) -> Edit | None:
     if old == new:
         return None
     is_new_run = run_digest(old[0]) != run_digest(new[0])
-    places = list(_differences(_written(old[0]), _written(new[0]), ()))
+    places = _differences(old[0], new[0])
     if places or is_new_run:
         return _edit(places, is_new_run)
     if before.made_by is not None and after.made_by is not None and before.made_by.data != after.made_by.data:
-        flow = _edit(list(_differences(_written(before.made_by.data), _written(after.made_by.data), ())), True)
+        flow = _edit(_differences(before.made_by.data, after.made_by.data), True)
         return Edit(f"{after.made_by.display_name}: {flow.text}")
     pods = [pod.name for pod in after.pod_documents if pod.data not in old]
     pods += [pod.name for pod in before.pod_documents if pod.name not in {each.name for each in after.pod_documents}]
@@ -71,15 +72,9 @@ def _written(data: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, "metadata": {key: data["metadata"].get(key) or {} for key in _METADATA}}
 
 
-def _differences(before: Any, after: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Any, Any]]:
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key in {**before, **after}:
-            yield from _differences(before.get(key, _NOTHING), after.get(key, _NOTHING), (*path, key))
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for number, (old, new) in enumerate(zip(before, after, strict=True)):
-            yield from _differences(old, new, (*path, number))
-    elif before != after:
-        yield path, before, after
+def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[FieldPath, Any, Any]]:
+    """What of the written fields differs, with `_NOTHING` where there is nothing."""
+    return list(differing_places(_written(before), _written(after), lambda old, new, _: bool(old == new), _NOTHING))
 
 
 def _difference_text(path: FieldPath, before: Any, after: Any) -> str:

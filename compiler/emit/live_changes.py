@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -138,8 +138,8 @@ def refused_fields(fields: Sequence[FieldDifference], kind: str) -> tuple[FieldD
 
 def written_differences(desired: Object, former: Object) -> tuple[FieldDifference, ...]:
     """The fields in which two manifests differ, the removed ones in lists included. What is not ours is in neither."""
-    one, other = _body(desired), _body(former)
-    return tuple(_differences(one, other, ()))
+    places = differing_places(_body(desired), _body(former), _is_same_value)
+    return tuple(FieldDifference(*place) for place in places)
 
 
 def _body(item: Object) -> dict[str, Any]:
@@ -148,15 +148,20 @@ def _body(item: Object) -> dict[str, Any]:
     return {**body, "metadata": {key: metadata[key] for key in ("labels", "annotations") if key in metadata}}
 
 
-def _differences(desired: Any, former: Any, path: FieldPath) -> Iterator[FieldDifference]:
-    if isinstance(desired, dict) and isinstance(former, dict):
-        for key in {**desired, **former}:
-            yield from _differences(desired.get(key), former.get(key), (*path, key))
-    elif isinstance(desired, list) and isinstance(former, list) and len(desired) == len(former):
-        for at, (item, other) in enumerate(zip(desired, former, strict=True)):
-            yield from _differences(item, other, (*path, at))
-    elif not _is_same_value(desired, former, path):
-        yield FieldDifference(path, desired, former)
+def differing_places(
+    one: Any, other: Any, is_same: Callable[[Any, Any, FieldPath], bool], missing: Any = None, path: FieldPath = ()
+) -> Iterator[tuple[FieldPath, Any, Any]]:
+    """The places at which two values differ, with what each has there. Lists of one length are compared item by item.
+    missing: stands for what one of the two lacks."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in {**one, **other}:
+            inside = one.get(key, missing), other.get(key, missing)
+            yield from differing_places(*inside, is_same, missing, (*path, key))
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for at, inside in enumerate(zip(one, other, strict=True)):
+            yield from differing_places(*inside, is_same, missing, (*path, at))
+    elif not is_same(one, other, path):
+        yield path, one, other
 
 
 def differences_of_owned(desired: Object, live: Object, owned: Mapping[str, Any]) -> tuple[FieldDifference, ...]:

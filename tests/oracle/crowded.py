@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.oracle.worlds import GPU, written
+from tests.oracle.worlds import GPU, PRIORITY_CLASSES, cluster, queue_object, scheduler, written
 
 Object = dict[str, Any]
 PLUGINS: tuple[tuple[str, ...], ...] = ((), ("drf",), ("capacity",), ("capacity",), ("proportion",))
@@ -17,18 +17,13 @@ def crowded_repository(seed: int) -> dict[str, bytes]:
     total, number = chance.choice((8, 8, 10, 12, 16)), chance.choice((2, 2, 3))
     parts = chance.choice(([total], [total], [total - 4, 4]))
     plugins = chance.choice(PLUGINS)
-    cluster = {
-        "apiVersion": "gangplan.dev/v1alpha1",
-        "kind": "Cluster",
-        "metadata": {"name": "c"},
-        "spec": {"order": chance.choice(("queues-first", "queues-first", "priorities-first"))},
-    }
+    policy = cluster(chance)
     nodes = [_node(n, gpus) for n, gpus in enumerate(parts)]
     queues = [_queue(chance, q, total // number) for q in range(number)]
-    classes = [_priority_class(value) for value in (10, 20)]
     jobs = [_job(chance, j, number) for j in range(chance.choice((4, 5, 5, 6)))]
+    configuration = scheduler(chance, (*plugins, "predicates", "nodeorder"))
     return {
-        "cluster-specs/c/all.yaml": written([cluster, *nodes, *queues, *classes, _scheduler(chance, plugins)]),
+        "cluster-specs/c/all.yaml": written([policy, *nodes, *queues, *PRIORITY_CLASSES, configuration]),
         **{f"jobs/{job['metadata']['name']}.yaml": written([job]) for job in jobs},
     }
 
@@ -46,37 +41,7 @@ def _queue(chance: random.Random, q: int, fair: int) -> Object:
     spec: Object = {"weight": chance.choice((1, 1, 2, 3)), "priority": chance.choice((0, 0, 0, 1))}
     if deserved := chance.choice((0, 1, fair - 1, fair, fair, fair + 2)):
         spec["deserved"] = {GPU: deserved}
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": f"q{q}"},
-        "spec": spec,
-    }
-
-
-def _priority_class(value: int) -> Object:
-    return {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": f"p{value}"},
-        "value": value,
-    }
-
-
-def _scheduler(chance: random.Random, plugins: tuple[str, ...]) -> Object:
-    first = [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}, {"name": "conformance"}]
-    return {
-        "apiVersion": "gangplan.dev/v1alpha1",
-        "kind": "SchedulerConfiguration",
-        "metadata": {"name": "volcano-scheduler-configmap", "namespace": "volcano-system"},
-        "spec": {
-            "actions": ["enqueue", "allocate", *chance.choice(((), ("reclaim",))), "backfill"],
-            "tiers": [
-                {"plugins": first},
-                {"plugins": [{"name": name} for name in (*plugins, "predicates", "nodeorder")]},
-            ],
-        },
-    }
+    return queue_object(q, spec)
 
 
 def _job(chance: random.Random, j: int, queues: int) -> Object:

@@ -12,6 +12,15 @@ GPU = "nvidia.com/gpu"
 LEAST_GPUS = 4
 """Of the first node, so that queues are never guaranteed more than there is."""
 
+PRIORITY_CLASSES: tuple[dict[str, Any], ...] = tuple(
+    {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": f"p{value}"},
+        "value": value,
+    }
+    for value in (10, 20)
+)
 PLUGINS: tuple[tuple[str, ...], ...] = ((), ("capacity",), ("proportion",), ("drf",))
 
 
@@ -23,22 +32,10 @@ def random_repository(seed: int) -> dict[str, bytes]:
     names = [queue["metadata"]["name"] for queue in queues]
     nodes = [_node(chance, n) for n in range(chance.choice((1, 2, 3, 4, 5)))]
     tiers = chance.choice((0, 1, 2)) if len(nodes) > 1 else 0
-    cluster = {
-        "apiVersion": "gangplan.dev/v1alpha1",
-        "kind": "Cluster",
-        "metadata": {"name": "c"},
-        "spec": {"order": chance.choice(("queues-first", "queues-first", "priorities-first"))},
-    }
-    classes = [
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": f"p{value}"},
-            "value": value,
-        }
-        for value in (10, 20)
-    ]
-    fixed = [cluster, *nodes, *_hypernodes(chance, nodes, tiers), *queues, *classes, _scheduler(chance)]
+    policy = cluster(chance)
+    domains = _hypernodes(chance, nodes, tiers)
+    plugins = (*chance.choice(PLUGINS), "predicates", "nodeorder", "binpack")
+    fixed = [policy, *nodes, *domains, *queues, *PRIORITY_CLASSES, scheduler(chance, plugins)]
     jobs = [_job(chance, j, names, tiers) for j in range(chance.choice((3, 4, 5, 6, 7)))]
     return {
         "cluster-specs/c/all.yaml": written(fixed),
@@ -101,6 +98,19 @@ def _queue(chance: random.Random, q: int, guarantee: int) -> dict[str, Any]:
         spec["deserved"] = {GPU: deserved, **({"cpu": chance.choice((4, 8))} if chance.random() < 0.2 else {})}
     if chance.random() < 0.2:
         spec["capability"] = {GPU: max(deserved, chance.choice((4, 8, 12)))}
+    return queue_object(q, spec)
+
+
+def cluster(chance: random.Random) -> dict[str, Any]:
+    return {
+        "apiVersion": "gangplan.dev/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": "c"},
+        "spec": {"order": chance.choice(("queues-first", "queues-first", "priorities-first"))},
+    }
+
+
+def queue_object(q: int, spec: dict[str, Any]) -> dict[str, Any]:
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "Queue",
@@ -109,10 +119,11 @@ def _queue(chance: random.Random, q: int, guarantee: int) -> dict[str, Any]:
     }
 
 
-def _scheduler(chance: random.Random) -> dict[str, Any]:
-    """Nothing runs in these worlds, so that reclaim only changes what a queue's priority means."""
+def scheduler(chance: random.Random, plugins: Iterable[str]) -> dict[str, Any]:
+    """plugins: of the second tier. Nothing runs in these worlds, so that reclaim only changes what a queue's priority
+    means."""
     first = [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}, {"name": "conformance"}]
-    second = [{"name": name} for name in (*chance.choice(PLUGINS), "predicates", "nodeorder", "binpack")]
+    second = [{"name": name} for name in plugins]
     return {
         "apiVersion": "gangplan.dev/v1alpha1",
         "kind": "SchedulerConfiguration",

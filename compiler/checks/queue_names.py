@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
@@ -38,21 +37,18 @@ def unread_queue_names(check_input: CheckInput) -> Iterator[Finding]:
 def default_queue_beside_others(check_input: CheckInput) -> Iterator[Finding]:
     """The job names no queue, so that it is in the default queue, while all others of its folder, three or more, name
     one. Mend: name the queue, or nothing where the default is meant."""
-    jobs = [gang for gang in check_input.specs.gangs if gang.schedulable]
     default = check_input.specs.cluster.default_queue
-    silent = Counter(_folder(gang) for gang in jobs if _names_no_queue(gang, default))
-    named = Counter(map(_folder, jobs)) - silent
-    for gang in jobs:
-        folder = _folder(gang)
-        if (
-            silent[folder] == 1
-            and named[folder] >= MIN_SIBLINGS
-            and _names_no_queue(gang, default)
-            and not any(_queue_like(gang))
-        ):
-            message = f"it names no queue and is in {gang.queue!r}; the {named[folder]} other jobs of {folder} name one"
-            help = f"write {_shown(gang.field_paths['queue'])}, if that is not meant"
-            yield Finding(gang.document, ("metadata", "name"), message, help)
+    jobs: dict[str, list[GangSpec]] = {}
+    for gang in check_input.specs.gangs:
+        if gang.schedulable:
+            jobs.setdefault(str(PurePosixPath(gang.document.file).parent), []).append(gang)
+    for folder, gangs in jobs.items():
+        silent = [gang for gang in gangs if _names_no_queue(gang, default)]
+        named = len(gangs) - len(silent)
+        if len(silent) == 1 and named >= MIN_SIBLINGS and not any(_queue_like(silent[0])):
+            message = f"it names no queue and is in {silent[0].queue!r}; the {named} other jobs of {folder} name one"
+            help = f"write {_shown(silent[0].field_paths['queue'])}, if that is not meant"
+            yield Finding(silent[0].document, ("metadata", "name"), message, help)
 
 
 @check("GP389", "job that Kueue admits", "info", folds=True)
@@ -87,7 +83,3 @@ def _shown(path: FieldPath) -> str:
     if len(path) > 1 and path[-2] in ("labels", "annotations"):
         return f"the {str(path[-2])[:-1]} {path[-1]}"
     return ".".join(map(str, path)) if path else f"the annotation {QUEUE_NAME_ANNOTATION}"
-
-
-def _folder(gang: GangSpec) -> str:
-    return str(PurePosixPath(gang.document.file).parent)

@@ -17,7 +17,7 @@ import click
 
 from reconciler.cli import add_kubeconfig_options
 from reconciler.cluster.client import ApiError, Client, Retry, Unauthorized
-from reconciler.cluster.preflight import server_trouble
+from reconciler.cluster.preflight import one_line, server_trouble
 from reconciler.cluster.transport import Connector
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -59,7 +59,7 @@ def one_line_errors() -> Iterator[None]:
     except Retry as error:
         raise click.ClickException(server_trouble(error)) from error
     except (ApiError, TimeLimitError, ValueError) as error:
-        raise click.ClickException(_one_line(error)) from error
+        raise click.ClickException(one_line(error)) from error
 
 
 def reported_cluster(client: Client, namespace: str) -> str:
@@ -113,10 +113,6 @@ def check_kubeconfig(kubeconfig: Path | None, context: str | None) -> None:
     try:
         contexts, _ = config.list_kube_config_contexts(config_file=where)  # type: ignore[no-untyped-call]
     except Exception as error:  # whatever the package makes of a file that is none
-        raise click.ClickException(f"the kubeconfig {where} cannot be used: {_one_line(error)}") from error
+        raise click.ClickException(f"the kubeconfig {where} cannot be used: {one_line(error)}") from error
     if context is not None and context not in {entry["name"] for entry in contexts}:
         raise click.ClickException(f'context "{context}" does not exist in {where}')
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -78,6 +78,11 @@ def _check_namespace(client: Client, namespace: str) -> None:
         ) from error
 
 
+def one_line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def server_trouble(error: BaseException) -> str:
     """Why there was no answer, in kubectl's words where it has some."""
     cause: BaseException | None = error
@@ -93,7 +98,7 @@ def server_trouble(error: BaseException) -> str:
             return f"unable to connect to the server{where}: {cause.verify_message} (its certificate)"
         reason = getattr(cause, "reason", None)
         cause = reason if isinstance(reason, BaseException) else cause.__cause__ or cause.__context__
-    return f"unable to reach the server: {' '.join(str(error).split()) or type(error).__name__}"
+    return f"unable to reach the server: {one_line(error)}"
 
 
 def wait_for_cluster(

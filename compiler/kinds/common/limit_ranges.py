@@ -121,19 +121,21 @@ def _with_defaults(container: pods.Container, rows: Sequence[Limits]) -> pods.Co
 
 def refused_containers(gang: GangSpec, ranges: Mapping[str, Sequence[LimitRange]]) -> Iterator[tuple[Document, Excess]]:
     """The containers that ask for more than a LimitRange of the namespace lets one ask for."""
-    for role in gang.roles if ranges.get(gang.namespace) else ():
-        pod = _written_pod(gang, role)
+    maxima = [(each, row.max or {}) for each in ranges.get(gang.namespace, ()) for row in each.of_containers]
+    for role in gang.roles if maxima else ():
         document, path = gang.pod_spec_of(role)
-        for field, containers in (
-            (("containers", pod.containers), ("initContainers", pod.init_containers)) if pod else ()
-        ):
-            for number, container in enumerate(containers or ()):
-                at = (*path, field, number)
-                for name, amount in _largest(container).items():
-                    for each in ranges[gang.namespace]:
-                        for row in each.of_containers:
-                            if (most := (row.max or {}).get(name)) is not None and amount > most:
-                                yield document, Excess(at, name, most, each)
+        for at, container in _containers(_written_pod(gang, role), path):
+            amounts = _largest(container)
+            for each, most in maxima:
+                above = [name for name in sorted(amounts.keys() & most) if amounts[name] > most[name]]
+                yield from ((document, Excess(at, name, most[name], each)) for name in above)
+
+
+def _containers(pod: pods.PodSpecModel | None, path: FieldPath) -> Iterator[tuple[FieldPath, pods.Container]]:
+    """The containers of a pod spec at `path`, each with its place."""
+    if pod is not None:
+        for field, containers in (("containers", pod.containers), ("initContainers", pod.init_containers)):
+            yield from (((*path, field, number), each) for number, each in enumerate(containers or ()))
 
 
 def _largest(container: pods.Container) -> Amounts:

@@ -255,6 +255,16 @@ def annotations_of(item: Object) -> Mapping[str, str]:
     return annotations
 
 
+def is_suspended(item: Object) -> bool:
+    """Whether its owner keeps the reconciler from the object."""
+    return annotations_of(item).get(SUSPEND_ANNOTATION) == "true"
+
+
+def is_never_pruned(item: Object) -> bool:
+    """Whether the object stays in the cluster when it leaves the repository."""
+    return annotations_of(item).get(PRUNE_ANNOTATION) == "disabled"
+
+
 def uid_of(item: Object) -> str:
     return str(item.get("metadata", _NOTHING).get("uid") or "")
 

@@ -22,6 +22,7 @@ from compiler.kubernetes import (
     Object,
     annotations_of,
     is_finished_pod,
+    is_suspended,
     name_of,
     namespace_of,
     status_of,
@@ -177,7 +178,7 @@ def _held_gangs(gangs: Sequence[GangSpec], state: ClusterState) -> Mapping[int, 
         awaited = [
             name for name in gang.awaited_jobs if (gang.namespace, name, *gang_identity(gang)[2:]) not in completed
         ]
-        if (gang.document.metadata.get("annotations") or {}).get(SUSPEND_ANNOTATION) == "true":
+        if is_suspended({"metadata": gang.document.metadata}):
             held[j] = f"{SUSPEND_ANNOTATION} suspends it"
         elif state.held and gang.key in state.held:
             held[j] = state.held[gang.key]

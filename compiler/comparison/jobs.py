@@ -10,9 +10,9 @@ from compiler.comparison.edits import Edit
 from compiler.comparison.live import Treatment
 from compiler.diagnostics import Position
 from compiler.explain.provenance import Source, source_at
-from compiler.kubernetes import PRUNE_ANNOTATION, REPLACE_ANNOTATION, SUSPEND_ANNOTATION, annotations_of
+from compiler.kubernetes import PRUNE_ANNOTATION, REPLACE_ANNOTATION, SUSPEND_ANNOTATION, is_never_pruned, is_suspended
 from compiler.outcome import JobDecision, Outcome, PodsByNode
-from compiler.specs import GangSpec, JobKey, Specs
+from compiler.specs import JobKey, Specs
 from compiler.syntax.runs import run_digest
 
 JobEffect = Literal[
@@ -73,12 +73,7 @@ class JobChange:
 def removed_jobs(base: Specs, head: Specs) -> frozenset[JobKey]:
     """Jobs that the new revision does not hold, and that the reconciler deletes."""
     there = {gang.key for gang in head.gangs}
-    return frozenset(gang.key for gang in base.gangs if not _is_kept(gang)) - there
-
-
-def _is_kept(gang: GangSpec) -> bool:
-    """Whether the job stays in the cluster when it leaves the repository."""
-    return annotations_of(gang.document.data).get(PRUNE_ANNOTATION) == "disabled"
+    return frozenset(gang.key for gang in base.gangs if not is_never_pruned(gang.document.data)) - there
 
 
 EmptyPlans = tuple[Outcome, Outcome]
@@ -196,7 +191,7 @@ class _JobComparison:
         decision = self.decision
         if decision.action == "evict":
             return "evicted", f"it makes room for {', '.join(decision.evicted_for)}"
-        if self._ran and _is_suspended(decision.gang):
+        if self._ran and is_suspended(decision.gang.document.data):
             return ("edited", f"it runs on, and {SUSPEND_ANNOTATION} keeps its object as it is") if self.edit else None
         if self._ran and self.treatment in ("new run", "next run", "update"):
             return self._effect_of_later_run()
@@ -286,7 +281,7 @@ def lost_restarts(head: Outcome, empty: EmptyPlans, changes: Sequence[JobChange]
         pods = stays.get(name, decision.pods)
         if then is None or now is None or now.action != "wait" or not pods or name in told:
             continue
-        if _is_suspended(decision.gang):
+        if is_suspended(decision.gang.document.data):
             continue
         never = now.never and not then.never
         if then.pods or never:
@@ -296,10 +291,6 @@ def lost_restarts(head: Outcome, empty: EmptyPlans, changes: Sequence[JobChange]
             change = replace(change, before=pods, after=pods, is_new=False, never=never, sources=source, code=code)
             found.append(change)
     yield from sorted(found, key=lambda change: (not change.never, change.name))
-
-
-def _is_suspended(gang: GangSpec) -> bool:
-    return annotations_of(gang.document.data).get(SUSPEND_ANNOTATION) == "true"
 
 
 def _places(pods: PodsByNode) -> set[tuple[str, str, int]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from compiler.emit.live_changes import written_differences
 from compiler.emit.objects import KINDS_OF_OTHER_WAVES
 from compiler.explain.names import compact_names
-from compiler.kubernetes import API_GROUP, PRUNE_ANNOTATION, annotations_of
+from compiler.kubernetes import API_GROUP, PRUNE_ANNOTATION, is_never_pruned
 from compiler.run_kinds import runs_once
 from compiler.specs import Specs
 from compiler.syntax.documents import Document
@@ -23,7 +23,7 @@ def object_changes(before: Specs, after: Specs) -> Iterator[str]:
         if name not in old:
             yield f"{new[name].display_name} is new"
         elif name not in new:
-            stays = annotations_of(old[name].data).get(PRUNE_ANNOTATION) == "disabled"
+            stays = is_never_pruned(old[name].data)
             yield f"{old[name].display_name} is " + (
                 f"no longer kept, and stays in the cluster ({PRUNE_ANNOTATION}: disabled)" if stays else "deleted"
             )

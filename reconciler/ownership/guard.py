@@ -21,6 +21,7 @@ from compiler.kubernetes import (
     annotations_of,
     is_finished_pod,
     is_gated,
+    is_never_pruned,
     is_terminating,
     name_of,
     namespace_of,
@@ -162,7 +163,7 @@ def _departure(entry: InventoryEntry, item: Object | None) -> tuple[Departure, C
     if item is None or not entry.uid or uid_of(item) != entry.uid:
         return "vanished", Change("held", entry.ref, live=item)
     ref = entry.ref._replace(api_version=item["apiVersion"])  # the one that is served
-    if annotations_of(item).get(PRUNE_ANNOTATION) == "disabled":
+    if is_never_pruned(item):
         return "protected", Change("held", ref, live=item, reason=f"{PRUNE_ANNOTATION}: disabled protects it")
     if not entry.is_created:
         reason = "it left the repository and existed before gangplan, so it is released and not deleted"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 
-from compiler.kubernetes import SUSPEND_ANNOTATION, annotations_of
+from compiler.kubernetes import is_suspended
 from reconciler.changes.diff import Change
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of
@@ -73,5 +73,5 @@ class RequestsPart(Part):
 
 def _is_suspended(requests: Requests, item: Object) -> bool:
     """Whether the annotation of an object, in git or in the cluster, or an operator's request suspends it."""
-    by_annotation = annotations_of(item).get(SUSPEND_ANNOTATION) == "true"
+    by_annotation = is_suspended(item)
     return by_annotation or (bool(requests.suspended) and requests.suspends(ref_of(item)))

@@ -85,7 +85,7 @@ class Arguments(LenientModel):
         return {name: str(value) for name, value in found if value is not None}
 
 
-class Template(LenientModel):
+class Template(pods.Placement):
     name: str = ""
     container: pods.Container | None = None
     script: pods.Container | None = None
@@ -96,10 +96,6 @@ class Template(LenientModel):
     metadata: pods.TemplateMetadata | None = None
     init_containers: list[pods.Container] | None = None
     sidecars: list[pods.Container] | None = None
-    node_selector: dict[str, str] | None = None
-    affinity: pods.Affinity | None = None
-    tolerations: list[pods.TolerationModel] | None = None
-    scheduler_name: str | None = None
     parallelism: Natural | None = None
     synchronization: Synchronization | None = None
     pod_spec_patch: str | None = None
@@ -116,15 +112,11 @@ class Template(LenientModel):
         return self.steps is None and self.dag is None
 
 
-class Spec(LenientModel):
+class Spec(pods.Placement):
     entrypoint: str | None = None
     workflow_template_ref: WorkflowRef | None = None
     templates: list[Template] | None = None
     suspend: Bool | None = None
-    scheduler_name: str | None = None
-    node_selector: dict[str, str] | None = None
-    affinity: pods.Affinity | None = None
-    tolerations: list[pods.TolerationModel] | None = None
     pod_priority_class_name: str | None = None
     parallelism: Natural | None = None
     pod_spec_patch: str | None = None

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from compiler.fields.models import LenientModel, Resources
+from compiler.fields.models import Resources
 from compiler.fields.validation import without_nulls
 from compiler.kinds.common import pods
 
@@ -18,15 +18,11 @@ _PARAMETER = re.compile(r"\{\{=?\s*([\w.-]+)\s*\}\}")
 _REPLACED = ("node_selector", "affinity", "tolerations", "scheduler_name", "priority_class_name", "overhead")
 
 
-class PodPatch(LenientModel):
+class PodPatch(pods.Placement):
     """The fields of a patch that count in a plan."""
 
     containers: list[pods.Container] | None = None
     init_containers: list[pods.Container] | None = None
-    node_selector: dict[str, str] | None = None
-    affinity: pods.Affinity | None = None
-    tolerations: list[pods.TolerationModel] | None = None
-    scheduler_name: str | None = None
     priority_class_name: str | None = None
     overhead: Resources | None = None
 

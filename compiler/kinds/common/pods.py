@@ -154,6 +154,15 @@ class PodSpecModel(LenientModel):
     resource_claims: Any = None
 
 
+class Placement(LenientModel):
+    """Fields of a pod spec that Argo has around its templates and in patches as well."""
+
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[TolerationModel] | None = None
+    scheduler_name: str | None = None
+
+
 class TemplateMetadata(LenientModel):
     annotations: dict[str, Any] | None = None
     labels: dict[str, Any] | None = None

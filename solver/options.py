@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +170,7 @@ class Options:
 
     gap: relative gap at which an objective may stop; 0 asks for a proof. time_limit: seconds for plan and reasons, the
     last safety; when it strikes the verdicts say so. max_nodes: branch-and-bound nodes of one solve, the deterministic
-    limit that normally strikes first. engine: "highs", or "cbc" where HiGHS is missing; None takes the first that is
-    there.
+    limit that normally strikes first.
     """
 
     gap: float = 0.0
@@ -179,13 +178,10 @@ class Options:
     max_nodes: int = 2_000
     seed: int = 7
     budget: Budget = field(default_factory=Budget)
-    engine: Literal["highs", "cbc"] | None = None
 
     def __post_init__(self) -> None:
         for name in ("gap", "time_limit", "max_nodes"):
             _check_not_negative(name, getattr(self, name))
-        if self.engine not in (None, "highs", "cbc"):
-            raise ValueError(f'engine: {self.engine!r} is neither "highs" nor "cbc"')
 
     def with_budget(self, **limits: Any) -> Options:
         """The same options with these limits of the budget."""

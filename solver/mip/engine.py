@@ -1,4 +1,4 @@
-"""One solve of a PuLP model with an honest status: HiGHS by one bulk transfer, CBC where HiGHS is missing.
+"""One solve of a PuLP model with an honest status: HiGHS by one bulk transfer.
 
 PuLP's own `HiGHS` adds columns and rows one call at a time, calls a time limit "Optimal" and knows no MIP start. This
 module passes the whole model in one `passModel`, sets the start, and reads value, bound and status from HiGHS itself.
@@ -6,22 +6,17 @@ module passes the whole model in one `passModel`, sets the start, and reads valu
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import highspy
 import numpy as np
 import pulp
 
 from solver.mip.clock import may_work, record_time_limit, seconds_left
 from solver.mip.transfer import ModelArrays, arrays_of
 from solver.options import Options
-
-try:
-    import highspy
-except ImportError:  # a platform without the HiGHS wheel; CBC comes with PuLP
-    highspy = None  # type: ignore[assignment]
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 FEASIBILITY_TOLERANCE = 1e-6
@@ -55,19 +50,13 @@ def solve_model(
     fractions, and values are not rounded. skip_presolve: for a model where a limit is likely to come first anyway.
     target_value: of a maximisation, a value that no solution exceeds by more than rounding; the search may end there.
 
-    Raises RuntimeError when the engine is not installed; ValueError when two variables have one name.
+    Raises ValueError when two variables have one name.
     """
     options = replace(options, time_limit=min(options.time_limit, seconds_left()))
     if not may_work(0):
         return SolveResult("unknown", _worst_value(model), -_worst_value(model), {})
-    engine = options.engine or ("highs" if highspy is not None else "cbc")
-    if engine == "highs" and highspy is None:
-        raise RuntimeError("the HiGHS engine was asked for, and the package highspy is not installed")
-    arrays = arrays_of(model)
-    if engine == "cbc":
-        return _solve_with_cbc(model, options, relaxation)
     settings = _highs_settings(options, skip_presolve, target_value)
-    return _solve_with_highs(model, arrays, settings, start, relaxation)
+    return _solve_with_highs(model, arrays_of(model), settings, start, relaxation)
 
 
 def _worst_value(model: pulp.LpProblem) -> float:
@@ -143,30 +132,3 @@ def _highs_result(model: pulp.LpProblem, names: list[str], integral: list[bool],
     values = {name: float(round(x)) if is_integer else float(x) for name, x, is_integer in solution}
     reached: Status = "optimal" if status == known.kOptimal else "feasible"
     return SolveResult(reached, info.objective_function_value, bound, values)
-
-
-def _solve_with_cbc(model: pulp.LpProblem, options: Options, relaxation: bool) -> SolveResult:
-    """The CBC that comes with PuLP, by its path since PuLP 4 will require that.
-
-    CBC tells no bound through PuLP: a proof gives the value, a limit none (an infinite gap).
-    """
-    if not model.objective:
-        # PuLP would give an empty objective a variable of its own, and leave it behind in the model, in no row, where
-        # CBC's reader rejects it.
-        model.setObjective(pulp.LpAffineExpression([(v, 0.0) for row in model.constraints() for v in row][:1]))
-    limits = {"gapRel": options.gap, "timeLimit": options.time_limit, "maxNodes": options.max_nodes}
-    path, began = pulp.PULP_CBC_CMD.pulp_cbc_path, time.monotonic()
-    model.solve(pulp.COIN_CMD(path=path, mip=not relaxation, msg=False, threads=1, **limits))
-    worst, proven = _worst_value(model), model.sol_status == pulp.LpSolutionOptimal
-    if not proven and time.monotonic() - began >= options.time_limit:
-        record_time_limit()
-    if model.sol_status == pulp.LpSolutionInfeasible or model.status == pulp.LpStatusInfeasible:
-        return SolveResult("infeasible", worst, worst, {})
-    if not proven and model.sol_status != pulp.LpSolutionIntegerFeasible:
-        return SolveResult("unknown", worst, -worst, {})
-    value = float(pulp.value(model.objective) or 0.0)
-    values = {v.name: float(v.varValue) for v in model.variables()}
-    if not relaxation:
-        values |= {v.name: float(round(values[v.name])) for v in model.variables() if v.cat == pulp.LpInteger}
-    bound = value if proven and options.gap == 0.0 else -worst
-    return SolveResult("optimal" if proven else "feasible", value, bound, values)

@@ -1,5 +1,5 @@
 """Every objective against brute force, under every queue policy; and the same whatever nodes are counted together, in
-any order, by both engines."""
+any order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver import Options, Plan
+from solver import Plan
 from solver.plan import Objective
 from solver.problem import Placement, Problem
 from solver.verify import verify
@@ -124,22 +124,3 @@ def same_until_age(one: Plan, other: Plan) -> bool:
         {name: value for name, value in measured(made).items() if name not in COSTS} for made in (one, other)
     )
     return first == second
-
-
-def test_both_engines_reach_and_prove_the_same() -> None:
-    seen = Counter[str]()
-
-    @settings(max_examples=50)
-    @given(worlds())
-    def alike(world: Problem) -> None:
-        highs, cbc = solve(world, Options(engine="highs")), solve(world, Options(engine="cbc"))
-        seen.update(plan_events(world, cbc))
-        assert verify(world, cbc) == []
-        assert {objective.verdict for objective in objectives(cbc).values()} <= {"proven"}
-        if started(highs) == started(cbc):
-            assert measured(highs) == measured(cbc)
-        else:
-            assert same_until_age(highs, cbc)
-
-    alike()
-    assert rare_events(seen, starts=20, two_start=9, share=6) == {}

@@ -1,7 +1,8 @@
 """Runs the property tests on random examples until the time is over, one seed per round.
 
-A counterexample becomes a test in tests/property/found/, to be committed with the repair. With --differential, random
-worlds run on the real Volcano instead, and where gangplan and it disagree the world goes to tests/differential/found/.
+A counterexample becomes a file in tests/property/found/, to be committed with the repair. With --differential, random
+worlds run on the real Volcano instead, and the seed on which it and gangplan disagree goes to
+tests/differential/found.yaml.
 With --faults, random schedules of faults hit the reconciler on a control plane; one that fails is repeated by its seed.
 With --oracle, plans of random repositories are held against a second exact model; where they disagree the repository,
 as small as it gets, goes to tests/oracle/found/. With --admission, generated objects are held against the real API
@@ -58,9 +59,7 @@ def main() -> int:
             failed_seeds.append(seed)
         if options.seed is not None or code not in (0, 1):
             break
-    new = sorted(found_cases() - before)
-    subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", *new], cwd=ROOT, check=bool(new))
-    for file in new:
+    for file in sorted(found_cases() - before):
         print(f"found: {file.relative_to(ROOT)}")
     if failed_seeds:
         print(f"failed; to repeat: scripts/hunt --seed {failed_seeds[0]}")
@@ -77,7 +76,7 @@ def run_round(seed: int, end: float, workers: str, arguments: list[str]) -> int:
 
 
 def found_cases() -> set[Path]:
-    return set(FOUND_FOLDER.glob("test_*.py"))
+    return set(FOUND_FOLDER.glob("*.yaml"))
 
 
 if __name__ == "__main__":

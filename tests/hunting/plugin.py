@@ -1,5 +1,5 @@
 """The pytest plugin of `scripts/hunt`: random examples, tests in random order, an end in time, and counterexamples
-written as tests."""
+written as data."""
 
 from __future__ import annotations
 
@@ -15,25 +15,13 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import settings
 
 FOUND_FOLDER = Path(__file__).parents[1] / "property" / "found"
-_VALUE_MODULES = ("solver.problem", "solver.options", "random", "collections")
+"""The counterexamples, which tests/property/test_found.py tries again."""
+_VALUE_MODULES = ("solver.problem", "solver.options")
 """Where the names in a counterexample's arguments come from."""
-
-_TEMPLATE = '''\
-"""Found by scripts/hunt with seed {seed}: {error}"""
-
-from __future__ import annotations
-
-{imports}
-
-from tests.hunting.replay import replay
-
-
-def test_{name}() -> None:
-    replay("{module}", "{test}", {arguments})
-'''
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,7 +35,7 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    items[:] = [item for item in items if FOUND_FOLDER not in item.path.parents]
+    items[:] = [item for item in items if item.path.stem != "test_found"]
     random.Random(_seed(config)).shuffle(items)  # noqa: S311  - not a secret
 
 
@@ -63,11 +51,12 @@ def pytest_runtest_makereport(
     report = yield
     if isinstance(item, pytest.Function) and call.excinfo is not None and report.failed:
         for example, error in counterexamples(call.excinfo.value):
-            text = found_test(_seed(item.config), item, example, error)
-            if text is None:
-                message = f"the example cannot be written as a test; repeat: scripts/hunt --seed {_seed(item.config)}"
+            arguments = example_values(example)
+            if arguments is None:
+                message = f"the example cannot be written as data; repeat: scripts/hunt --seed {_seed(item.config)}"
             else:
-                message = f"written to {write_found(item.originalname, text)}"
+                name = f"{item.module.__name__}::{item.originalname}"
+                message = f"written to {write_found(name, int(_seed(item.config)), error, arguments)}"
             report.sections.append(("hunt", message))
     return report
 
@@ -88,52 +77,37 @@ def counterexamples(error: BaseException) -> Iterator[tuple[str, str]]:
             yield found[1], f"{type(error).__name__} {error}".splitlines()[0]
 
 
-def found_test(seed: str, item: pytest.Function, example: str, error: str) -> str | None:
-    """A test module that runs the example; None where its values cannot be written as code."""
+def example_values(example: str) -> dict[str, object] | None:
+    """The arguments of a call in Python, as plain data; None where they cannot be written so."""
     names = {name: value for module in _VALUE_MODULES for name, value in vars(importlib.import_module(module)).items()}
     try:
         call = ast.parse(example, mode="eval").body
         assert isinstance(call, ast.Call)
         values = {str(each.arg): eval(ast.unparse(each.value), dict(names)) for each in call.keywords}  # noqa: S307
-    except (SyntaxError, NameError, TypeError):
+        plain = {name: plain_data(value) for name, value in values.items()}
+        yaml.safe_dump(plain)
+    except (SyntaxError, NameError, TypeError, yaml.YAMLError):
         return None
-    arguments = ", ".join(f"{name}={value_code(value)}" for name, value in values.items())
-    return _TEMPLATE.format(
-        seed=seed,
-        error=textwrap.shorten(error.replace('"', "'").replace("\\", "/"), 80),
-        imports=_imports({node.id for node in ast.walk(ast.parse(f"f({arguments})")) if isinstance(node, ast.Name)}),
-        name=item.originalname.removeprefix("test_"),
-        module=item.module.__name__,
-        test=item.originalname,
-        arguments=arguments,
-    )
+    return plain
 
 
-def value_code(value: object) -> str:
-    """A value as Python code; fields of dataclasses that have their default value are left out."""
+def plain_data(value: object) -> object:
+    """Mappings, lists and scalars; fields of dataclasses that have their default value are left out."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [(field.name, getattr(value, field.name), field.default) for field in dataclasses.fields(value)]
-        written = (f"{name}={value_code(given)}" for name, given, default in fields if given != default)
-        return f"{type(value).__name__}({', '.join(written)})"
-    if isinstance(value, tuple):
-        items = [value_code(each) for each in value]
-        return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
-    return repr(value)
+        return {name: plain_data(given) for name, given, default in fields if given != default}
+    if isinstance(value, tuple | list):
+        return [plain_data(each) for each in value]
+    return sorted(value) if isinstance(value, set | frozenset) else value
 
 
-def _imports(names: set[str]) -> str:
-    lines = []
-    for module in _VALUE_MODULES:
-        here = {name for name in names if hasattr(importlib.import_module(module), name)}
-        names = names - here
-        if here:
-            lines.append(f"from {module} import {', '.join(sorted(here))}")
-    return "\n".join(lines)
-
-
-def write_found(test: str, text: str) -> Path:
-    """Write a module into the folder of found cases, under a name made from its content; where it is."""
+def write_found(name: str, seed: int, error: str, arguments: dict[str, object]) -> Path:
+    """Write the example into the folder of found cases, under a name made from its content; where it is."""
+    short = textwrap.shorten(error, 100)
+    case = {"property": name, "seed": seed, "error": short, "arguments": arguments}
+    text = yaml.safe_dump(case, sort_keys=False, default_flow_style=None, width=118)
+    digest = hashlib.sha256(f"{name} {arguments}".encode()).hexdigest()[:8]
     FOUND_FOLDER.mkdir(exist_ok=True)
-    file = FOUND_FOLDER / f"{test}_{hashlib.sha256(text.partition('def ')[2].encode()).hexdigest()[:8]}.py"
+    file = FOUND_FOLDER / f"{digest}.yaml"
     file.write_text(text)
     return file

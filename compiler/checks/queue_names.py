@@ -1,4 +1,4 @@
-"""Checks of where jobs name their queue: nobody says so when a label or annotation is not the one that is read."""
+"""Checks of where jobs name their queue, namespace and minimum: no server reports metadata that nothing reads."""
 
 from __future__ import annotations
 
@@ -6,31 +6,69 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from compiler.checks import CheckInput, Finding, check
+from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.common.paths import value_at
-from compiler.kubernetes import KUEUE_QUEUE_LABEL, QUEUE_NAME_ANNOTATION
+from compiler.kubernetes import GROUP_MIN_MEMBER_ANNOTATION, KUEUE_QUEUE_LABEL, QUEUE_NAME_ANNOTATION
 from compiler.specs import GangSpec
 from compiler.syntax.documents import FieldPath
 
 _VOLCANO_DOMAINS = ("volcano.sh", "scheduling.volcano.sh", "batch.volcano.sh", "scheduling.k8s.io")
 MIN_SIBLINGS = 3
 """Jobs of a folder from which on one that does what no other does may have forgotten it."""
+_WITH_MINIMUM = (
+    "Deployment.apps",
+    "Job.batch",
+    "Pod.",
+    "ReplicaSet.apps",
+    "ReplicationController.",
+    "StatefulSet.apps",
+)
+"""Kinds of whose objects Volcano reads group-min-member."""
 _QUEUE_WORDS = ("queue", "queue-name", "queueName", "queuename", "queue_name")
 
 
-@check("GP387", "queue that nothing reads", "warning", folds=True)
-def unread_queue_names(check_input: CheckInput) -> Iterator[Finding]:
+@check("GP387", "queue, namespace or minimum that nothing reads", "warning", folds=True)
+def unread_metadata(check_input: CheckInput) -> Iterator[Finding]:
     """The object names a queue by a label or annotation that its controller does not read, so that the job is in the
     default queue. Each kind has one place: spec.queue of a Volcano Job, schedulingPolicy.queue of Kubeflow's, the label
-    volcano.sh/queue-name of Ray's, the annotation scheduling.volcano.sh/queue-name of others. Mend: name the queue
-    there."""
+    volcano.sh/queue-name of Ray's, the annotation scheduling.volcano.sh/queue-name of others. A namespace among the
+    labels or annotations is not the object's. Volcano reads scheduling.volcano.sh/group-min-member of batch Jobs,
+    Deployments and the like only, as a whole number. Mend: write it where it is read."""
     for gang in check_input.jobs:
-        if not _names_no_queue(gang, check_input.specs.cluster.default_queue):
-            continue
-        for path, value in _queue_like(gang):
-            where = _shown(gang.field_paths["queue"])
-            message = f"nothing reads {path[-1]} among the {path[-2]} of a {gang.document.kind}: queue {gang.queue}"
-            yield Finding(gang.document, path, message, f"write {where}: {value}")
-            break
+        if _names_no_queue(gang, check_input.specs.cluster.default_queue):
+            yield from _unread_queue(gang)
+        yield from _unread_namespace(gang)
+        yield from _unread_minimum(gang)
+
+
+def _unread_queue(gang: GangSpec) -> Iterator[Finding]:
+    for path, value in _queue_like(gang):
+        where = _shown(gang.field_paths["queue"])
+        message = f"nothing reads {path[-1]} among the {path[-2]} of a {gang.document.kind}: queue {gang.queue}"
+        yield Finding(gang.document, path, message, f"write {where}: {value}")
+        return
+
+
+def _unread_namespace(gang: GangSpec) -> Iterator[Finding]:
+    document = gang.document
+    for section in ("labels", "annotations"):
+        value = (document.metadata.get(section) or {}).get("namespace")
+        if isinstance(value, str) and not document.namespace and document.written is document:
+            message = f"namespace is among the {section}: the object is in namespace default"
+            yield Finding(document, ("metadata", section, "namespace"), message, f"write metadata.namespace: {value}")
+
+
+def _unread_minimum(gang: GangSpec) -> Iterator[Finding]:
+    value = annotation_value(gang.document, GROUP_MIN_MEMBER_ANNOTATION)
+    if not isinstance(value, str):
+        return
+    path = ("metadata", "annotations", GROUP_MIN_MEMBER_ANNOTATION)
+    if f"{gang.document.kind}.{gang.document.group}" not in _WITH_MINIMUM:
+        message = f"nothing reads {path[-1]} of a {gang.document.kind}"
+        yield Finding(gang.document, path, message, "remove it: the kind says what starts together")
+    elif not (value.isascii() and value.isdigit()):
+        message = f"{path[-1]} is {value!r}, no whole number: Volcano takes 1"
+        yield Finding(gang.document, path, message, "write a whole number, quoted")
 
 
 @check("GP388", "job in the default queue beside others that name one", "info")

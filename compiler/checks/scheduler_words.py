@@ -108,7 +108,7 @@ def unknown_keys(check_input: CheckInput) -> Iterator[Finding]:
             keys = _keys_at(spec, path)
             for key in keys:
                 if key not in allowed:
-                    help = key_suggestion(key, allowed, keys, f"the keys here are {', '.join(allowed)}")
+                    help, _ = key_suggestion(key, allowed, keys, f"the keys here are {', '.join(allowed)}")
                     yield Finding(spec.document, (*path, key), f"Volcano knows no {key!r} here", help)
 
 
@@ -228,7 +228,7 @@ def unknown_arguments(check_input: CheckInput) -> Iterator[Finding]:
             yield Finding(given.spec.document, given.path, message, "remove it", severity="info")
         elif given.type_name is None:
             fallback = f"the arguments are {', '.join(given.names)}" if given.names else "remove it"
-            help = key_suggestion(given.name, given.names, _keys_at(given.spec, given.path[:-1]), fallback)
+            help, _ = key_suggestion(given.name, given.names, _keys_at(given.spec, given.path[:-1]), fallback)
             if moved := moved_argument(given.owner, given.name):
                 help = f"write {moved[1]}, of the plugin {moved[0]}"
             yield given.finding(f"nothing reads the argument {given.name!r}", help)

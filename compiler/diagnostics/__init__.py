@@ -38,6 +38,10 @@ class Diagnostic:
     """A second place that belongs to the finding, e.g. the other document of the same name."""
     cause: str = ""
     """The object, as `object` names it, whose errors are behind this finding."""
+    path: tuple[str | int, ...] = ()
+    """The field that it is about, of the object."""
+    explains: tuple[str | int, ...] = ()
+    """The place at which, on the way to which and below which a missing field follows from this finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +98,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return by_case[close[0]] if close else ""
 
 
-def key_suggestion(key: str, known: Iterable[str], present: Container[str], fallback: str) -> str:
-    """The help on an unknown key of a mapping. present: its keys; one that is there already is no correction."""
+def key_suggestion(key: str, known: Iterable[str], present: Container[str], fallback: str) -> tuple[str, str]:
+    """The help on an unknown key of a mapping, and the key that was meant, if it is not there. present: its keys."""
     near = did_you_mean(key, known)
     if near and near in present:
-        return f"remove it: {near!r} is here already"
-    return f"did you mean {near!r}?" if near else fallback
+        return f"remove it: {near!r} is here already", ""
+    return (f"did you mean {near!r}?", near) if near else (fallback, "")
 
 
 def suggestion(word: str, known: Iterable[str], fallback: str) -> str:

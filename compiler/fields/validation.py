@@ -153,9 +153,14 @@ def _validation_diagnostic(
     document: Document, model: type[BaseModel], error: dict[str, Any]
 ) -> tuple[FieldPath, Diagnostic]:
     loc = tuple(error["loc"])
-    rule, message, help = _rule_and_texts(model, loc, error, _keys_around(document.data, loc))
+    present = _keys_around(document.data, loc)
+    rule, message, help = _rule_and_texts(model, loc, error, present)
     path = tuple(part for part in loc if part != "[key]")
-    return path, document.diagnostic(rule, path, message, help)
+    explains: FieldPath = ()
+    if rule is UNKNOWN_FIELD:
+        _, near = key_suggestion(str(loc[-1]), _field_names(model, loc[:-1]), present, "")
+        explains = (*path[:-1], near) if near else ()
+    return path, document.diagnostic(rule, path, message, help, explains=explains)
 
 
 def _keys_around(data: Any, loc: FieldPath) -> Container[str]:
@@ -179,7 +184,7 @@ def _rule_and_texts(
     if error_type == "extra_forbidden":
         known = _field_names(model, loc[:-1])
         fallback = f"the fields here are {', '.join(known)}" if known else "remove it"
-        help = key_suggestion(str(loc[-1]), known, present, fallback)
+        help, _ = key_suggestion(str(loc[-1]), known, present, fallback)
         return UNKNOWN_FIELD, f"{field} is no field of this kind", help
     if error_type == "missing":
         return MISSING_FIELD, f"{field} is missing", "add it"

@@ -59,9 +59,12 @@ class Guarantee(StrictModel):
     resource: ResourceAmounts | None = None
 
 
+GroupName = Annotated[str, Field(min_length=1)]
+
+
 class GroupAffinity(StrictModel):
-    required: list[str] | None = Field(None, alias="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: list[str] | None = Field(None, alias="preferredDuringSchedulingIgnoredDuringExecution")
+    required: list[GroupName] | None = Field(None, alias="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: list[GroupName] | None = Field(None, alias="preferredDuringSchedulingIgnoredDuringExecution")
 
 
 class QueueAffinity(StrictModel):

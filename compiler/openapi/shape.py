@@ -30,12 +30,13 @@ _MAX_SHOWN_NAMES = 24
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """What is wrong at `path` of a document."""
+    """What is wrong at `path` of a document. explains: see `Diagnostic`."""
 
     path: FieldPath
     rule: Rule
     message: str
     help: str
+    explains: FieldPath = ()
 
 
 def shape_flaws(data: Any, schema: Schema) -> list[Flaw]:
@@ -226,9 +227,6 @@ def _wrong_type(path: FieldPath, data: Any, expected: str) -> Flaw:
 def _unknown_field(path: FieldPath, properties: dict[str, int], data: dict[str, Any]) -> Flaw:
     names = sorted(properties)
     known = f"the fields here are {', '.join(names)}" if 0 < len(names) <= _MAX_SHOWN_NAMES else "remove it"
-    return Flaw(
-        path,
-        UNKNOWN_FIELD,
-        f"{dotted_path(path)} is no field of this kind",
-        key_suggestion(str(path[-1]), names, data, known),
-    )
+    help, near = key_suggestion(str(path[-1]), names, data, known)
+    explains = (*path[:-1], near) if near else FieldPath()
+    return Flaw(path, UNKNOWN_FIELD, f"{dotted_path(path)} is no field of this kind", help, explains)

@@ -200,7 +200,7 @@ class DocumentReading:
         if (other := other_kind_diagnostic(document)) is not None:
             return [other]
         model, model_problems = validate_document(document, kind.model)
-        problems = [*(placed(document, path, problem) for path, problem in model_problems), *problems]
+        problems = [*(placed(document, problem) for _, problem in model_problems), *problems]
         if kind.text_diagnostics is not None:
             problems += kind.text_diagnostics(document)
         refused = list(

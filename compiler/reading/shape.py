@@ -3,13 +3,12 @@ and by the rules on values (`compiler.validation`)."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from compiler.diagnostics import Diagnostic, Severity, declare_rule
-from compiler.fields.models import MISSING_FIELD, MISSPELT_POD_FIELD, UNKNOWN_FIELD, WRONG_TYPE
+from compiler.fields.models import MISSING_FIELD, UNKNOWN_FIELD, WRONG_TYPE
 from compiler.fields.validation import dotted_path
 from compiler.kinds import kinds
 from compiler.kubernetes import API_GROUP
@@ -36,8 +35,6 @@ _MOVING = """
 """
 _MOVING_GROUPS = frozenset(_MOVING.split())
 """Groups (or one version) of operators whose kinds get new fields within a version of the API."""
-_LOST_KEY = re.compile(r"(.*?)([^.\]]+) is missing")
-_MISSPELT_KEY = re.compile(r"(.*?)([^.\]]+) is no field of this kind")
 Flaws = tuple[list[Flaw], list[Flaw]]
 """Of a document's shape, and of its values."""
 
@@ -62,28 +59,29 @@ def shape_diagnostics(
         for flaw in found:
             if flaw.rule is MISSING_FIELD or document.position(*flaw.path) not in places:
                 severity: Severity | None = "warning" if _may_be_newer(document, flaw) else None
-                help = right_place(document, flaw.path) if flaw.rule is UNKNOWN_FIELD else ""
-                help = flaw.help if flaw.help.startswith("did you mean") else help or flaw.help
-                yield document.diagnostic(flaw.rule, flaw.path, flaw.message, help, severity=severity)
+                yield placed(
+                    document,
+                    document.diagnostic(
+                        flaw.rule, flaw.path, flaw.message, flaw.help, severity=severity, explains=flaw.explains
+                    ),
+                )
         paths += [flaw.path for flaw in found]
 
 
 def without_consequences(found: list[Diagnostic]) -> list[Diagnostic]:
-    """The findings without those on a missing field that is there, misspelt: one cause, one error."""
-    misspelt = set[tuple[str, ...]]()
+    """The findings without those on a missing field that is there, misspelt or elsewhere: one cause, one error."""
+    left, causes = list[Diagnostic](), [each for each in found if each.explains]
+    errors = set[Diagnostic]()
     for each in found:
-        if each.code == MISSPELT_POD_FIELD.code:
-            misspelt.add((each.position.file, each.object, each.help.split("'")[1]))
-        match = _MISSPELT_KEY.fullmatch(each.message) if each.code == UNKNOWN_FIELD.code else None
-        if match and each.help.startswith("did you mean '"):
-            misspelt.add((each.position.file, match[1] + each.help.split("'")[1]))
+        explaining = [cause for cause in causes if _explains(cause, each)]
+        left += [] if explaining else [each]
+        errors |= set(explaining if each.severity == "error" else ())
+    return [replace(each, severity="error") if each in errors else each for each in left]
 
-    def is_consequence(each: Diagnostic) -> bool:
-        match = _LOST_KEY.fullmatch(each.message) if each.code == MISSING_FIELD.code else None
-        names = match and {(each.position.file, match[1] + match[2]), (each.position.file, each.object, match[2])}
-        return bool(names and names & misspelt)
 
-    return [each for each in found if not is_consequence(each)]
+def _explains(cause: Diagnostic, each: Diagnostic) -> bool:
+    is_of_object = (cause.position.file, cause.object) == (each.position.file, each.object)
+    return each.code == MISSING_FIELD.code and is_of_object and _is_within(each.path, cause.explains)
 
 
 def other_kind_diagnostic(document: Document) -> Diagnostic | None:
@@ -113,30 +111,55 @@ def _spec_fields(kind_key: str, version: str) -> Mapping[str, int]:
     return found
 
 
-def placed(document: Document, path: FieldPath, found: Diagnostic) -> Diagnostic:
+def placed(document: Document, found: Diagnostic) -> Diagnostic:
     """The finding on an unknown field with the place where it belongs, where its help does not know better."""
-    if found.code != UNKNOWN_FIELD.code or found.help.startswith("did you mean"):
+    if found.code != UNKNOWN_FIELD.code or found.explains or not found.path:
         return found
-    return replace(found, help=right_place(document, path) or found.help)
+    help, explained = _right_place(document, found.path)
+    return replace(found, help=help, explains=explained) if help else found
 
 
-def right_place(document: Document, path: FieldPath) -> str:
-    """What to do with an unknown field that the kind has elsewhere: further out, or in what stands beside it; empty
-    where it has none of that name."""
+Place = tuple[str, FieldPath]
+"""What to do with an unknown field, and the place that explains missing fields; both empty where nobody knows."""
+
+
+def _right_place(document: Document, path: FieldPath) -> Place:
+    """Where the kind has an unknown field: further out, in what stands beside it, or in the items of another list; or
+    what is in it, further out."""
     schema = find_schema(f"{document.kind}.{document.group}", document.api_version.rpartition("/")[2])
     if schema is None:
-        return ""
+        return "", ()
     name, around = str(path[-1]), path[:-1]
-    for length in range(len(around) - 1, -1, -1):
-        node = _node_at(schema, around[:length])
-        if node is not None and name in node.get("properties", {}):
-            return f"it belongs at {dotted_path((*around[:length], name))}"
-    if name in (_node_at(schema, ("spec",)) or {}).get("properties", {}):
-        return f"it belongs at spec.{name}"
+    outer = [around[:length] for length in range(len(around) - 1, -1, -1)]
+    for place in ((*start, name) for start in (*outer, ("spec",))):
+        if _has_field(schema, place) and _value(document.data, place) is None:
+            return _belongs_at(place), place
     for start in (around, ("spec",)):
         if (node := _node_at(schema, start)) is not None and (below := _place_below(schema, node, name)):
-            return f"it belongs at {dotted_path(start)}.{below}"
-    return ""
+            return _belongs_at((*start, *below)), (*start, *below)
+    inside = _value(document.data, path)
+    if isinstance(inside, dict) and inside and all(_has_field(schema, (*around, key)) for key in inside):
+        return f"write {', '.join(inside)} in its place", (*around, next(iter(inside)))
+    return _place_in_other_list(schema, path)
+
+
+def _belongs_at(place: FieldPath) -> str:
+    return f"it belongs at {dotted_path(place)}"
+
+
+def _has_field(schema: Schema, path: FieldPath) -> bool:
+    return path[-1] in (_node_at(schema, path[:-1]) or {}).get("properties", {})
+
+
+def _place_in_other_list(schema: Schema, path: FieldPath) -> Place:
+    """The one list beside the field's whose items have it: an item of the wrong list lacks fields of that."""
+    *around, key, number, name = ("", "", *path)
+    outer = tuple(around[2:])
+    if not isinstance(number, int) or (node := _node_at(schema, outer)) is None:
+        return "", ()
+    lists = [other for other in node.get("properties", {}) if other != key]
+    found = [other for other in lists if _has_field(schema, (*outer, other, 0, name))]
+    return (_belongs_at((*outer, f"{found[0]}[]", name)), path[:-1]) if len(found) == 1 else ("", ())
 
 
 _DEEPEST = 3
@@ -153,23 +176,23 @@ def _node_at(schema: Schema, path: FieldPath) -> Node | None:
     return node
 
 
-def _place_below(schema: Schema, node: Node, name: str) -> str:
-    """The nearest field of that name below the node, if there is one and no other as near; "" else."""
-    level = [("", node)]
+def _place_below(schema: Schema, node: Node, name: str) -> FieldPath:
+    """The nearest field of that name below the node, if there is one and no other as near; empty else."""
+    level: list[tuple[FieldPath, Node]] = [((), node)]
     for _ in range(_DEEPEST):
-        inner = []
+        inner: list[tuple[FieldPath, Node]] = []
         for before, each in level:
             for key, index in each.get("properties", {}).items():
-                child, shown = schema.nodes[index], f"{before}{key}"
+                child, shown = schema.nodes[index], key
                 if "items" in child:
-                    child, shown = schema.nodes[child["items"]], f"{shown}[]"
-                inner.append((f"{shown}.", child))
-        found = [f"{before}{name}" for before, each in inner if name in each.get("properties", {})]
+                    child, shown = schema.nodes[child["items"]], f"{key}[]"
+                inner.append(((*before, shown), child))
+        found = [(*before, name) for before, each in inner if name in each.get("properties", {})]
         if found:
-            usual = [place for place in found if "containers[]" in place.split(".")] or found
-            return usual[0] if len(usual) == 1 else ""
+            usual = [place for place in found if "containers[]" in place] or found
+            return usual[0] if len(usual) == 1 else ()
         level = inner
-    return ""
+    return ()
 
 
 def _may_be_newer(document: Document, flaw: Flaw) -> bool:

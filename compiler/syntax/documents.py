@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from compiler.diagnostics import Diagnostic, Position, Rule, Severity
@@ -106,10 +106,12 @@ class Document:
         *,
         see: Position | None = None,
         severity: Severity | None = None,
+        explains: FieldPath = (),
     ) -> Diagnostic:
         """A diagnostic of the rule at `path`."""
         at = self.position(*path)
-        return rule.diagnostic(at, message, help, object=self.display_name, see=see, severity=severity)
+        found = rule.diagnostic(at, message, help, object=self.display_name, see=see, severity=severity)
+        return replace(found, path=path, explains=explains)
 
 
 class RememberedDocument(Document):

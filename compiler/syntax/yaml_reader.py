@@ -167,6 +167,10 @@ class YamlReader:
 
     def report_broken_yaml(self, problem: YAMLError) -> None:
         mark = getattr(problem, "problem_mark", None)
+        if (opened := _late_quote(self.text, problem)) is not None:
+            message = "the quotation mark that opens here is not closed where its value ends"
+            line, column = self.line + opened.line, opened.column + self.column
+            return self.add_diagnostic(BROKEN_YAML, line, column, message, "close it")
         if mark is None and (control := re.search(_CONTROL_CHARACTER, self.text)):
             row = self.text.count("\n", 0, control.start())
             column = control.start() - self.text.rfind("\n", 0, control.start())
@@ -396,13 +400,33 @@ _SCALAR_HELP = {
 }
 
 
+_FIELD_LINE = re.compile(r"\n\s*(- )?[\w./-]+:(\s|\Z)")
+
+
+def _late_quote(text: str, problem: YAMLError) -> Any:
+    """The mark of a quotation mark that is closed nowhere, or so late that fields of other lines are in the quotes;
+    None where it is not the cause of the problem."""
+    if "quoted scalar" in str(getattr(problem, "context", "")):
+        return getattr(problem, "context_mark", None)
+    found, parser = None, CParser(text)
+    try:
+        while type(event := parser.get_event()) is not StreamEndEvent:
+            if type(event) is ScalarEvent and event.style in ("'", '"'):
+                found = event
+    except YAMLError:
+        pass
+    mark = getattr(problem, "problem_mark", None)
+    if found is None or mark is None or found.end_mark.line != mark.line:
+        return None
+    start, end = found.start_mark, found.end_mark
+    return start if _FIELD_LINE.search(text, start.index, end.index) else None
+
+
 def _syntax_help(what: str) -> str:
     if "mapping values" in what:
         return "quote a value that holds a colon followed by a blank, or correct the indentation"
     if "cannot start any token" in what:
         return "quote a value that begins with @, ` or %"
-    if "end of stream" in what:
-        return "close the quotation mark"
     if "expected ',' or" in what:
         return "close the bracket, or separate the items by commas"
     return "check the indentation and the brackets around this line"

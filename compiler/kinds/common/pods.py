@@ -374,5 +374,6 @@ def _misspelt_fields(
     for key in data:
         if key not in known and did_you_mean(key, known):
             message = f"{key} is no field of Kubernetes here"
-            help = key_suggestion(key, known, data, "")
-            yield document.diagnostic(MISSPELT_POD_FIELD, (*path, key), message, help)
+            help, near = key_suggestion(key, known, data, "")
+            explains = (*path, near) if near else FieldPath()
+            yield document.diagnostic(MISSPELT_POD_FIELD, (*path, key), message, help, explains=explains)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from random import Random
 
-from tests.differential.admission import object_changes, pod_changes
+from tests.differential.admission import value_changes
 from tests.differential.admission.changes import SHAPE, paths, pods
 from tests.differential.admission.objects import KINDS, RESOURCES, Object, valid_object
 from tests.differential.admission.oracle import Case
@@ -42,9 +42,9 @@ def cases(seed: int, number: int) -> list[Case]:
 
 def _named_changes() -> Iterator[tuple[str, str]]:
     """("", name) of a change in a pod; (kind or "*", name) of one in an object."""
-    for name in pod_changes.CHANGES:
+    for name in value_changes.PODS:
         yield "", name
-    for kind, changes in object_changes.CHANGES.items():
+    for kind, changes in value_changes.OBJECTS.items():
         for name in changes:
             yield kind or "*", name
 
@@ -71,9 +71,9 @@ def _apply(rng: Random, made: Object, kind: str, change: str) -> bool:
     before = copy.deepcopy(made)
     try:
         if kind:
-            object_changes.CHANGES["" if kind == "*" else kind][change](made)
+            value_changes.apply(value_changes.OBJECTS["" if kind == "*" else kind][change], made)
         else:
-            pod_changes.CHANGES[change](rng.choice(list(pods(made))))
+            value_changes.apply(value_changes.PODS[change], rng.choice(list(pods(made))))
     except (KeyError, IndexError):
         made.clear()
         made.update(before)

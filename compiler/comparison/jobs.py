@@ -96,8 +96,9 @@ def job_changes(
     could_never, can_never = ({each.key: each for each in found.decisions if each.never} for found in empty)
     for key, decision in after.items():
         former, edit = before.get(key), edits.get(key)
-        is_newly = decision.action == "wait" and not decision.never and key not in could_never
-        shown = can_never.get(key, decision) if is_newly else decision
+        shown = can_never.get(key, decision) if decision.action == "wait" else decision
+        if former is not None and former.action == "wait":
+            former = could_never.get(key, former)
         found = _JobComparison(former, shown, edit, treated.get(key), nodes, key in could_never).change()
         if found is not None:
             preemptors = [by_name[name] for name in decision.evicted_for if name in by_name]

@@ -172,6 +172,16 @@ def test_a_job_that_waits_for_another_reason_names_what_is_new_or_gone() -> None
     assert widened.why.endswith(f"; no longer: {limit}")
 
 
+def test_what_can_never_start_has_the_reasons_of_the_empty_cluster() -> None:
+    """With what is full now, nothing becomes another reason of a job that waits for none of it."""
+    pool = POOL.replace("nvidia.com/gpu: 8}", "nvidia.com/gpu: 8}, topology: [{name: sn, size: 2}]")
+    wide = json.loads(job("wide", 3))
+    wide["spec"]["networkTopology"] = {"mode": "hard", "highestTierAllowed": 1}
+    files = {**without(BASE, "jobs/one.yaml"), "jobs/wide.yaml": json.dumps(wide)}
+    six, four = ({**files, "cluster-specs/demo/nodes.yaml": pool.replace("count: 4", f"count: {n}")} for n in (6, 4))
+    assert found_jobs(changes(six, four)) == {}
+
+
 def test_rules_of_queues_beside_their_amounts_are_compared() -> None:
     text = BASE["cluster-specs/demo/queues.yaml"].replace("spec: {", "spec: {weight: 3, priority: 2, ")
     comparison = changes(BASE, {**BASE, "cluster-specs/demo/queues.yaml": text})

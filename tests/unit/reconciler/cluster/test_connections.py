@@ -25,18 +25,22 @@ def seen() -> Seen:
     return Seen()
 
 
+def connected(folder: Path, address: str, **cluster: Any) -> Client:
+    return Client(Connector(write_kubeconfig(folder, address, **cluster)))
+
+
 @pytest.fixture
 def server(seen: Seen) -> Iterator[str]:
     with serving(ApiHandler, seen=seen) as port:
         yield f"http://127.0.0.1:{port}"
 
 
-def connected(folder: Path, address: str, **cluster: Any) -> Client:
-    return Client(Connector(write_kubeconfig(folder, address, **cluster)))
+@pytest.fixture
+def client(tmp_path: Path, server: str) -> Client:
+    return connected(tmp_path, server)
 
 
-def test_a_connection_is_kept_after_a_good_answer_and_a_refusal(tmp_path: Path, server: str, seen: Seen) -> None:
-    client = connected(tmp_path, server)
+def test_a_connection_is_kept_after_a_good_answer_and_a_refusal(client: Client, seen: Seen) -> None:
     for _ in range(3):
         assert client.request("GET", "/good") == {"kind": "Pod"}
         with pytest.raises(Exception, match="404"):
@@ -46,29 +50,18 @@ def test_a_connection_is_kept_after_a_good_answer_and_a_refusal(tmp_path: Path, 
     assert (len(seen.asked), seen.connections) == (9, 1)
 
 
-def test_an_answer_that_ends_too_early_is_told_and_its_connection_is_not_used_again(
-    tmp_path: Path, server: str, seen: Seen
-) -> None:
-    client = connected(tmp_path, server)
+def test_a_connection_on_which_an_answer_was_not_read_to_its_end_is_not_used_again(client: Client, seen: Seen) -> None:
+    """One that ends too early, which is reported, and a watch that is left in the middle."""
     with pytest.raises(Retry, match="broke off"):
         client.request("GET", "/short")
-    assert client.request("GET", "/good") == {"kind": "Pod"}
-    assert seen.connections == 2
-
-
-def test_a_watch_that_is_left_in_the_middle_leaves_no_connection_for_others(
-    tmp_path: Path, server: str, seen: Seen
-) -> None:
-    client = connected(tmp_path, server)
     lines = client.watch(PODS, "5", 300)
     next(lines)
     lines.close()  # type: ignore[attr-defined]  # a generator
     assert client.request("GET", "/good") == {"kind": "Pod"}
-    assert seen.connections == 2
+    assert seen.connections == 3
 
 
-def test_a_connection_that_the_server_has_ended_is_made_anew(tmp_path: Path, server: str, seen: Seen) -> None:
-    client = connected(tmp_path, server)
+def test_a_connection_that_the_server_has_ended_is_made_anew(client: Client, seen: Seen) -> None:
     for path in ("/last", "/good", "/last", "/good"):
         assert client.request("GET", path) == {"kind": "Pod"}
         if path == "/last":

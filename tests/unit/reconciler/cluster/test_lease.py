@@ -42,49 +42,51 @@ class Kept:
         return Lease(client, "gangplan-system", "gangplan-test", identity, timings, lambda: self.now)
 
 
-def test_the_first_takes_it_and_the_second_waits_until_it_was_not_renewed_for_its_duration() -> None:
-    kept = Kept()
-    one, two = kept.lease("one"), kept.lease("two")
+@pytest.fixture
+def kept() -> Kept:
+    return Kept()
+
+
+@pytest.fixture
+def one(kept: Kept) -> Lease:
+    return kept.lease("one")
+
+
+@pytest.fixture
+def two(kept: Kept) -> Lease:
+    return kept.lease("two")
+
+
+def test_the_first_takes_it_and_the_second_waits_until_it_was_not_renewed_for_its_duration(
+    kept: Kept, one: Lease, two: Lease
+) -> None:
     assert one.try_acquire()
     assert not two.try_acquire()
     kept.now = 9
     assert one.try_acquire(), "the wait of others begins again"
-    kept.now = 16
-    assert not two.try_acquire()
-    kept.now = 30
+    kept.now, kept.down = 18, True
+    with pytest.raises(Retry):
+        one.try_acquire()
+    assert one.is_held()
+    kept.now, kept.down = 19, False
     assert not one.is_held(), "the holder stops before anybody else may begin"
     assert not two.try_acquire()
-    kept.now = 32
+    kept.now = 33
+    assert not two.try_acquire()
+    kept.now = 35
     assert two.try_acquire()
     assert two.is_held()
 
 
-def test_a_holder_that_cannot_renew_stops_in_time() -> None:
-    kept = Kept()
-    one = kept.lease("one")
-    one.try_acquire()
-    kept.down = True
-    kept.now = 5
-    with pytest.raises(Retry):
-        one.try_acquire()
-    assert one.is_held()
-    kept.now = 10
-    assert not one.is_held()
-
-
-def test_a_restart_goes_on_at_once_and_what_was_given_back_is_taken_at_once() -> None:
-    kept = Kept()
+def test_a_restart_goes_on_at_once_and_what_was_given_back_is_taken_at_once(kept: Kept, one: Lease, two: Lease) -> None:
     kept.lease("one").try_acquire()
-    one, two = kept.lease("one"), kept.lease("two")
     assert one.try_acquire()
     one.release()
     assert not one.is_held()
     assert two.try_acquire()
 
 
-def test_of_two_writers_one_loses() -> None:
-    kept = Kept()
-    one, two = kept.lease("one"), kept.lease("two")
+def test_of_two_writers_one_loses(kept: Kept, one: Lease, two: Lease) -> None:
     one.try_acquire()
     one.release()
     inner = kept.script
@@ -97,8 +99,7 @@ def test_of_two_writers_one_loses() -> None:
 
     two.client = ScriptedServer(meanwhile).client()
     assert not two.try_acquire()
-    assert one.is_held()
-    assert not two.is_held()
+    assert (one.is_held(), two.is_held()) == (True, False)
 
 
 @pytest.mark.parametrize(("period", "deadline", "duration"), [(2, 15, 15), (10, 10, 15), (0, 10, 15)])
@@ -107,9 +108,7 @@ def test_timings_under_which_two_could_hold_it_are_refused(period: float, deadli
         Kept().lease("one", LeaseTimings(duration, deadline, period))
 
 
-def test_a_lease_that_was_lost_and_won_again_does_not_open_the_fence_again() -> None:
-    kept = Kept()
-    one, two = kept.lease("one"), kept.lease("two")
+def test_a_lease_that_was_lost_and_won_again_does_not_open_the_fence_again(kept: Kept, one: Lease, two: Lease) -> None:
     one.try_acquire()
     fence = Fence(one)
     fence.enter()
@@ -127,9 +126,8 @@ def test_a_lease_that_was_lost_and_won_again_does_not_open_the_fence_again() -> 
 
 
 @pytest.mark.parametrize("seconds", [0.5, 2.5, 3.9])
-def test_a_server_that_is_slow_to_answer_loses_no_lease(seconds: float) -> None:
+def test_a_server_that_is_slow_to_answer_loses_no_lease(kept: Kept, seconds: float) -> None:
     """At 2 s an answer the lease was lost and won again and again, since each renewal was two requests."""
-    kept = Kept()
     held: list[bool] = []
 
     def answer_late(method: str, path: str, body: Any) -> ScriptedAnswer:
@@ -139,16 +137,13 @@ def test_a_server_that_is_slow_to_answer_loses_no_lease(seconds: float) -> None:
 
     one = kept.lease("one", script=answer_late)
     for _ in range(10):
-        pause = one._renew()
-        kept.now += pause
+        kept.now += one._renew()
         assert one.is_held()
     assert all(held[2:]), "without a break"
 
 
-def test_a_lease_that_cannot_be_had_for_long_is_told_until_it_can() -> None:
+def test_a_lease_that_cannot_be_had_for_long_is_told_until_it_can(kept: Kept, one: Lease) -> None:
     """Without the right to leases a replica did nothing and looked well: who holds none writes no status."""
-    kept = Kept()
-    one = kept.lease("one")
     kept.down = True
     for kept.now in range(0, 17, 2):
         one._renew()
@@ -159,9 +154,8 @@ def test_a_lease_that_cannot_be_had_for_long_is_told_until_it_can() -> None:
     assert not one.obstacle()
 
 
-def test_a_server_that_asks_to_wait_for_minutes_is_asked_for_the_lease_all_the_same() -> None:
+def test_a_server_that_asks_to_wait_for_minutes_is_asked_for_the_lease_all_the_same(kept: Kept) -> None:
     """A leader that obeys such an answer once leaves the cluster to nobody for as long."""
-    kept = Kept()
     asked = 0
 
     def throttle_once(method: str, path: str, body: Any) -> ScriptedAnswer:
@@ -189,14 +183,13 @@ def test_a_lease_that_nobody_renews_is_told(holder: str, minutes: int, is_vacant
     assert vacancy({"spec": {**spec, "renewTime": None}}, renewed) == vacancy({}, renewed) == ""
 
 
-def test_one_request_that_hangs_loses_no_lease() -> None:
-    one = Kept().lease("one")
+def test_one_request_that_hangs_loses_no_lease(one: Lease) -> None:
     assert one.timings.period + 2 * one.client.timings.request.total <= one.timings.deadline
 
 
-def test_a_credential_plugin_that_hangs_loses_no_lease() -> None:
+def test_a_credential_plugin_that_hangs_loses_no_lease(kept: Kept) -> None:
     """After one broken connection the lease's thread waited half a minute for the plugin, and had good credentials."""
-    kept, gate, servers = Kept(), threading.Event(), list[ScriptedServer]()
+    gate, servers = threading.Event(), list[ScriptedServer]()
 
     def connect() -> ScriptedServer:
         if servers:
@@ -227,8 +220,8 @@ def test_a_credential_plugin_that_hangs_loses_no_lease() -> None:
     assert servers[1].requests or servers[2].requests
 
 
-def test_a_renewal_of_which_the_answer_was_lost_is_followed_by_another() -> None:
-    kept, cut = Kept(), True
+def test_a_renewal_of_which_the_answer_was_lost_is_followed_by_another(kept: Kept) -> None:
+    cut = True
 
     def lose_answer(method: str, path: str, body: Any) -> ScriptedAnswer:
         answer = kept.script(method, path, body)
@@ -245,9 +238,7 @@ def test_a_renewal_of_which_the_answer_was_lost_is_followed_by_another() -> None
     assert one.transitions == 1
 
 
-def test_a_lease_that_somebody_deletes_is_made_again() -> None:
-    kept = Kept()
-
+def test_a_lease_that_somebody_deletes_is_made_again(kept: Kept) -> None:
     def refuse_missing(method: str, path: str, body: Any) -> ScriptedAnswer:
         return error_answer(404) if method == "PUT" and kept.thing is None else kept.script(method, path, body)
 
@@ -259,10 +250,9 @@ def test_a_lease_that_somebody_deletes_is_made_again() -> None:
 
 
 @pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="the system has no clock that counts sleep")
-def test_the_clock_counts_what_the_machine_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_counts_what_the_machine_sleeps(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the two replicas the holder's machine was suspended for a minute. No other clock of Python's counts that, and
     on a machine that was never suspended all of them show the same."""
-    kept = Kept()
     awake, asleep = time.monotonic, 0.0
 
     def read(clock: int) -> float:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from reconciler.cluster.client import Client, Forbidden, NotFound, Retry, Unauthorized
+from reconciler.cluster.client import Forbidden, NotFound, Retry, Unauthorized
 from reconciler.cluster.preflight import CannotStartError, check_cluster, wait_for_cluster
 from reconciler.cluster.rights import rights_at_start
-from reconciler.timings import TIMINGS, Limits
-from tests.builders.scripted_server import ScriptedAnswer, error_answer
+from reconciler.timings import TIMINGS
+from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 VOLCANO = {"batch.volcano.sh/v1alpha1": ["Job"], "scheduling.volcano.sh/v1beta1": ["PodGroup", "Queue"]}
 
@@ -25,26 +24,20 @@ class Server:
         self.rules: dict[str, Any] = {"resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]}
         self.writes: list[str] = []
 
-    def send(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, limits: Limits
-    ) -> ScriptedAnswer:
+    def answer(self, method: str, path: str, body: Any) -> ScriptedAnswer:
         if path == "/version":
             return ScriptedAnswer(200, {"gitVersion": "v1.35.3"})
         if "selfsubjectrulesreviews" in path:
             return ScriptedAnswer(200, {"status": self.rules})
         if "/namespaces/" in path:
             self.writes.append(path)
-            namespace = path.split("/namespaces/")[1].partition("/")[0]
-            return (
-                ScriptedAnswer(200, {}) if namespace in self.namespaces else error_answer(404, "namespaces not found")
-            )
-        group = path.removeprefix("/apis/")
-        if group not in self.kinds:
+            is_there = path.split("/namespaces/")[1].partition("/")[0] in self.namespaces
+            return ScriptedAnswer(200, {}) if is_there else error_answer(404, "namespaces not found")
+        kinds = self.kinds.get(path.removeprefix("/apis/"))
+        if kinds is None:
             return error_answer(404, "not found")
-        resources = [
-            {"name": kind.lower() + "s", "kind": kind, "namespaced": kind != "Queue"} for kind in self.kinds[group]
-        ]
-        return ScriptedAnswer(200, {"kind": "APIResourceList", "groupVersion": group, "resources": resources})
+        rows = [{"name": f"{kind.lower()}s", "kind": kind, "namespaced": kind != "Queue"} for kind in kinds]
+        return ScriptedAnswer(200, {"kind": "APIResourceList", "resources": rows})
 
 
 @pytest.fixture
@@ -53,7 +46,7 @@ def server() -> Server:
 
 
 def check(server: Server) -> None:
-    check_cluster(Client(lambda: server), "gangplan-system")
+    check_cluster(ScriptedServer(server.answer).client(), "gangplan-system")
 
 
 def test_a_cluster_with_everything_is_only_asked(server: Server) -> None:
@@ -61,15 +54,13 @@ def test_a_cluster_with_everything_is_only_asked(server: Server) -> None:
     assert all("dryRun=All" in path for path in server.writes)
 
 
-def test_volcano_is_missing(server: Server) -> None:
-    del server.kinds["scheduling.volcano.sh/v1beta1"]
-    with pytest.raises(CannotStartError, match=r"Volcano is not installed.*PodGroup.*Queue"):
-        check(server)
-
-
-def test_the_namespace_is_missing(server: Server) -> None:
-    server.namespaces.clear()
-    with pytest.raises(CannotStartError, match="no namespace gangplan-system"):
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [("kinds", r"Volcano is not installed.*PodGroup.*Queue"), ("namespaces", "no namespace gangplan-system")],
+)
+def test_what_the_cluster_must_have_is_missing(server: Server, missing: str, message: str) -> None:
+    getattr(server, missing).clear()
+    with pytest.raises(CannotStartError, match=message):
         check(server)
 
 
@@ -80,9 +71,8 @@ def test_rights_are_missing(server: Server) -> None:
         if right.resource != "pods/eviction"
     ]
     server.rules = {"resourceRules": rules}
-    with pytest.raises(
-        CannotStartError, match=r"the right to create pods/eviction is missing: apply deploy/rbac\.yaml"
-    ):
+    message = r"the right to create pods/eviction is missing: apply deploy/rbac\.yaml"
+    with pytest.raises(CannotStartError, match=message):
         check(server)
     server.rules = {"resourceRules": [{**rule, "resourceNames": ["one"]} for rule in rules]}
     with pytest.raises(CannotStartError, match=r"and \d+ more rights"):

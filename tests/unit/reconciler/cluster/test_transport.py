@@ -50,6 +50,7 @@ DRIPS = {
     "empty lines": drip(HEADERS, b"1\r\n\n\r\n"),
     "nothing": drip(HEADERS, b""),
 }
+Start = Callable[[Serve], PooledTransport]
 
 
 def say(text: bytes) -> Serve:
@@ -61,7 +62,7 @@ refuse_credentials = say(b"HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nCon
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Serve], PooledTransport]]:
+def serve() -> Iterator[Start]:
     """Starts a server that serves each connection so, and gives a transport to it."""
     ended = threading.Event()
     listeners: list[socket.socket] = []
@@ -104,9 +105,7 @@ def made_transport(host: str) -> PooledTransport:
     )
 
 
-def test_credentials_that_are_refused_for_hours_leave_no_threads_behind(
-    serve: Callable[[Serve], PooledTransport], tmp_path: Path
-) -> None:
+def test_credentials_that_are_refused_for_hours_leave_no_threads_behind(serve: Start, tmp_path: Path) -> None:
     """Each 401 makes another transport, and each had a thread for its time limits, which never ended."""
     host = serve(refuse_credentials).api.configuration.host
     client = Client(Connector(write_kubeconfig(tmp_path, host)))
@@ -118,9 +117,7 @@ def test_credentials_that_are_refused_for_hours_leave_no_threads_behind(
 
 
 @pytest.mark.parametrize("answer", ["headers", "body", "chunks", "nothing"])
-def test_a_request_ends_in_its_time_however_slowly_its_bytes_come(
-    serve: Callable[[Serve], PooledTransport], answer: str
-) -> None:
+def test_a_request_ends_in_its_time_however_slowly_its_bytes_come(serve: Start, answer: str) -> None:
     began = time.monotonic()
     with pytest.raises(LimitPassedError, match="took longer than it may"):
         serve(DRIPS[answer]).send("GET", "/", {}, None, SHORT).read()
@@ -128,15 +125,13 @@ def test_a_request_ends_in_its_time_however_slowly_its_bytes_come(
 
 
 @pytest.mark.parametrize("answer", ["chunks", "empty lines", "nothing"])
-def test_a_watch_on_which_no_event_comes_is_silent_although_bytes_come(
-    serve: Callable[[Serve], PooledTransport], answer: str
-) -> None:
+def test_a_watch_on_which_no_event_comes_is_silent_although_bytes_come(serve: Start, answer: str) -> None:
     connected = serve(DRIPS[answer])
     with pytest.raises(Silent, match="nothing came on the watch of pods"):
         list(Client(lambda: connected, ClientTimings(watch_silence=0.4)).watch(PODS, "5", 300))
 
 
-def test_a_good_answer_is_read_and_its_limit_ends_nothing_later(serve: Callable[[Serve], PooledTransport]) -> None:
+def test_a_good_answer_is_read_and_its_limit_ends_nothing_later(serve: Start) -> None:
     connected = serve(answer_well)
     for _ in range(3):
         response = connected.send("GET", "/", {}, None, SHORT)
@@ -144,9 +139,7 @@ def test_a_good_answer_is_read_and_its_limit_ends_nothing_later(serve: Callable[
         response.close()
 
 
-def test_an_answer_without_end_is_not_read_to_the_end_of_memory(
-    serve: Callable[[Serve], PooledTransport], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_without_end_is_not_read_to_the_end_of_memory(serve: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "MAX_ANSWER_BYTES", 10)
     with pytest.raises(TransportError, match="more than 10 bytes"):
         serve(answer_well).send("GET", "/", {}, None, SHORT).read()
@@ -163,7 +156,7 @@ def test_a_token_that_cannot_be_read_is_an_error_of_the_wire() -> None:
         connected.send("GET", "/", {}, None, SHORT)
 
 
-def test_no_request_is_sent_of_which_nothing_would_end_the_time(serve: Callable[[Serve], PooledTransport]) -> None:
+def test_no_request_is_sent_of_which_nothing_would_end_the_time(serve: Start) -> None:
     """It is an error of the wire like any other: a thread that asks meets it again and goes on."""
     transport = serve(answer_well)
     with no_new_thread(), pytest.raises(TransportError, match="without a time limit"):

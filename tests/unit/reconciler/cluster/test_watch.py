@@ -91,64 +91,8 @@ def test_managed_fields_are_kept_of_what_carries_our_label() -> None:
     assert cache.objects["default", "b"]["metadata"]["managedFields"] == managers
 
 
-def informed(script: Callable[[str, int], ScriptedAnswer], until: Callable[[Informer], bool]) -> Informer:
-    """Run an informer against `script(path, number of the request)` until `until` holds; the informer, stopped."""
-    done, count = threading.Event(), 0
-
-    def answer(method: str, path: str, body: Any) -> ScriptedAnswer:
-        nonlocal count
-        count += 1
-        return script(path, count)
-
-    informer = Informer(ScriptedServer(answer).client(), PODS, lambda: done.set() if until(informer) else None)
-    informer.start()
-    assert done.wait(60), f"it did not come to that: {informer.health}, {informer.items()}"
-    informer.stop()
-    return informer
-
-
 def listing(*pods: dict[str, Any], version: str = "5") -> ScriptedAnswer:
     return ScriptedAnswer(200, {"metadata": {"resourceVersion": version}, "items": list(pods)})
-
-
-def test_after_410_the_list_is_read_again() -> None:
-    gone = ScriptedAnswer(200, event("ERROR", {"code": 410, "message": "gone"}))
-
-    def script(path: str, number: int) -> ScriptedAnswer:
-        return gone if "watch=1" in path else listing(pod("old" if number == 1 else "new", number))
-
-    informer = informed(script, lambda informer: ("default", "new") in informer.items())
-    assert informer.health.relists >= 1
-    assert set(informer.items()) == {("default", "new")}
-
-
-def test_a_watch_that_is_cut_off_resumes_without_losing_what_it_knew() -> None:
-    cut = ScriptedAnswer(200, event("ADDED", pod("b", 6)) + b"\n", breaks_off=True)
-    informer = informed(
-        lambda path, number: cut if "watch=1" in path else listing(pod("a", 1)),
-        lambda informer: len(informer.items()) == 2,
-    )
-    assert set(informer.items()) == {("default", "a"), ("default", "b")}
-
-
-def test_after_an_outage_the_list_is_read_again_though_its_version_is_older() -> None:
-    """S32: etcd comes back from a backup. A watch from the version of before would be told nothing of it."""
-
-    def script(path: str, number: int) -> ScriptedAnswer:
-        if number == 1:
-            return listing(pod("lost", 800), pod("kept", 3), version="900")
-        if number <= 3:
-            return ScriptedAnswer(200, b"") if number == 2 else error_answer(503, "etcd is away")
-        if "watch=1" in path:
-            assert "resourceVersion=900" not in path
-            return ScriptedAnswer(200, b"")
-        return listing(pod("kept", 3), pod("restored", 4), version="5")
-
-    informer = informed(script, lambda informer: ("default", "restored") in informer.items())
-    assert {name for _, name in informer.items()} == {"kept", "restored"}
-
-
-# ---- what fails, and for how long it is waited
 
 
 class Pauses(threading.Event):
@@ -167,10 +111,6 @@ class Pauses(threading.Event):
         return self.is_set()
 
 
-def run_until_stopped(informer: Informer) -> None:
-    repeat_step(informer.follow, informer._stop, informer.heartbeat)
-
-
 def served_at_first(path: str, number: int) -> ScriptedAnswer:
     return listing(pod("a", 1)) if number == 1 else error_answer(404)
 
@@ -180,8 +120,11 @@ def quiet(path: str) -> ScriptedAnswer:
     return ScriptedAnswer(200, b"") if "watch=1" in path else listing(pod("a", 1))
 
 
-def followed(script: Callable[[str, int], ScriptedAnswer | Exception], pauses: Pauses) -> tuple[Informer, list[str]]:
-    """An informer that ran in this thread for so many pauses, and what it had to say of its kind at each request."""
+def followed(
+    script: Callable[[str, int], ScriptedAnswer | Exception], pauses: Pauses, *, is_expected: bool = False
+) -> tuple[Informer, list[str]]:
+    """An informer that ran in this thread for so many pauses, and what it had to say of its kind at each request.
+    is_expected: whether objects of the kind are known to exist."""
     obstacles: list[str] = []
 
     def answer(method: str, path: str, body: Any) -> ScriptedAnswer:
@@ -193,14 +136,53 @@ def followed(script: Callable[[str, int], ScriptedAnswer | Exception], pauses: P
 
     informer = Informer(ScriptedServer(answer).client(), PODS, lambda: None, clock=lambda: pauses.now)
     informer._stop = pauses
-    run_until_stopped(informer)
+    if is_expected:
+        informer.expect_kind()
+    repeat_step(informer.follow, pauses, informer.heartbeat)
     return informer, obstacles
+
+
+def names(informer: Informer) -> set[str]:
+    return {name for _, name in informer.items()}
+
+
+def test_after_410_the_list_is_read_again() -> None:
+    gone = ScriptedAnswer(200, event("ERROR", {"code": 410, "message": "gone"}))
+
+    def script(path: str, number: int) -> ScriptedAnswer:
+        return gone if "watch=1" in path else listing(pod("old" if number == 1 else "new", number))
+
+    informer, _ = followed(script, Pauses(2))
+    assert (informer.health.relists >= 1, names(informer)) == (True, {"new"})
+
+
+def test_a_watch_that_is_cut_off_resumes_without_losing_what_it_knew() -> None:
+    cut = ScriptedAnswer(200, event("ADDED", pod("b", 6)) + b"\n", breaks_off=True)
+    informer, _ = followed(lambda path, number: cut if "watch=1" in path else listing(pod("a", 1)), Pauses(1))
+    assert names(informer) == {"a", "b"}
+
+
+def test_after_an_outage_the_list_is_read_again_though_its_version_is_older() -> None:
+    """S32: etcd comes back from a backup. A watch from the version of before would be told nothing of it."""
+
+    def script(path: str, number: int) -> ScriptedAnswer:
+        if number == 1:
+            return listing(pod("lost", 800), pod("kept", 3), version="900")
+        if number <= 3:
+            return ScriptedAnswer(200, b"") if number == 2 else error_answer(503, "etcd is away")
+        if "watch=1" in path:
+            assert "resourceVersion=900" not in path
+            return ScriptedAnswer(200, b"")
+        return listing(pod("kept", 3), pod("restored", 4), version="5")
+
+    informer, _ = followed(script, Pauses(8))
+    assert (names(informer), informer.heartbeat.errors) == ({"kept", "restored"}, 0)
 
 
 def test_a_kind_that_was_served_and_answers_404_is_a_problem_and_what_was_known_stays() -> None:
     pauses = Pauses(12)
     informer, obstacles = followed(served_at_first, pauses)
-    assert set(informer.items()) == {("default", "a")}
+    assert names(informer) == {"a"}
     assert "was served before and is not now" in informer.obstacle()
     assert all(obstacles[2:]), "from the first 404 on it is known to be stale"
     assert informer.health.is_withdrawn, "discovery does not show it"
@@ -278,11 +260,7 @@ def test_a_kind_that_never_was_served_is_empty_after_a_while_and_seldom_asked_fo
 
 
 def test_a_kind_of_which_there_are_objects_is_not_empty_because_of_a_404() -> None:
-    pauses = Pauses(20)
-    informer = Informer(ScriptedServer(lambda *_: error_answer(404)).client(), PODS, lambda: None)
-    informer.clock, informer._stop = lambda: pauses.now, pauses
-    informer.expect_kind()
-    run_until_stopped(informer)
+    informer, _ = followed(lambda path, number: error_answer(404), Pauses(20), is_expected=True)
     assert informer.health.is_served
     assert "cannot be read" in informer.obstacle()
 
@@ -318,7 +296,7 @@ def test_an_answer_that_is_no_list_is_a_problem_and_no_empty_set(body: bytes) ->
         return error_answer(410) if "watch=1" in path else ScriptedAnswer(200, body)
 
     informer, _ = followed(script, Pauses(8))
-    assert set(informer.items()) == {("default", "a")}
+    assert names(informer) == {"a"}
     assert "cannot be read" in informer.obstacle()
     assert informer.heartbeat.errors == 0
 
@@ -362,7 +340,7 @@ def test_a_watch_on_which_nothing_comes_is_left_for_a_new_list_at_once() -> None
 
     informer, obstacles = followed(script, pauses)
     assert pauses.seconds == [0.0, 0.0, 0.0]
-    assert set(informer.items()) == {("default", "p5")}, "each silence ended in a list"
+    assert names(informer) == {"p5"}, "each silence ended in a list"
     assert obstacles[0]
     assert not any(obstacles[1:])
     assert pauses.now == 3 * 80, "no watch is waited for longer than 90 s"
@@ -372,7 +350,7 @@ def test_no_exception_ends_the_thread_of_an_informer() -> None:
     failures = iter((MemoryError("no memory"), OSError(28, "No space left"), TypeError("null"), KeyError("x")))
     informer, _ = followed(lambda path, number: next(failures, None) or quiet(path), Pauses(8))
     assert not informer.obstacle()
-    assert set(informer.items()) == {("default", "a")}
+    assert names(informer) == {"a"}
     assert informer.heartbeat.errors == 3, "what breaks on the wire is expected, the rest is counted"
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from math import inf
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -39,9 +40,18 @@ class FakeCluster:
     def writes(self) -> list[tuple[str, str]]:
         return [(method, path.partition("?")[0]) for method, path, _ in self.requests if method != "GET"]
 
-    def fail(self, answer: ScriptedAnswer, part: str = "", method: str = "") -> None:
-        """From now on answer so where the path has this part and the method is this one."""
-        self.before = lambda sent, path, body: answer if part in path and method in ("", sent) else None
+    def fail(self, answer: ScriptedAnswer, part: str = "", method: str = "", times: float = inf) -> None:
+        """Answer so from now on, or so often, where the path has this part and the method is this one."""
+        left = times
+
+        def fault(sent: str, path: str, body: Any) -> ScriptedAnswer | None:
+            nonlocal left
+            if part not in path or method not in ("", sent) or left <= 0:
+                return None
+            left -= 1
+            return answer
+
+        self.before = fault
 
     def recover(self) -> None:
         """Let no fault be left."""
@@ -172,3 +182,14 @@ def _merge(old: Any, new: Any) -> Any:
 
 def _field_set(value: Any) -> dict[str, Any]:
     return {f"f:{key}": _field_set(below) for key, below in value.items()} if isinstance(value, dict) else {}
+
+
+def stored_sizes(objects: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """Path of each ConfigMap -> bytes of its values; binary ones as they are sent, a third more than counts."""
+    return {path: sum(_value_sizes(item)) for path, item in objects.items() if item.get("kind") == "ConfigMap"}
+
+
+def _value_sizes(item: Mapping[str, Any]) -> Iterator[int]:
+    for part in ("data", "binaryData"):
+        for value in (item.get(part) or {}).values():
+            yield len(value.encode())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +28,7 @@ from tests.builders.fake_cluster import FakeCluster
 from tests.builders.live import VOLCANO, live
 from tests.builders.observed import observed
 from tests.builders.scripted_server import ScriptedAnswer
-from tests.builders.threads import HASTY_WRITES
+from tests.builders.threads import HASTY_WRITES, wait_for_answers
 
 GPU, VGPU = "nvidia.com/gpu", "volcano.sh/vgpu-number"
 NOTHING, FULL = {"example.com/none": "0"}, {GPU: "8"}
@@ -219,6 +218,5 @@ class PodsWorld:
         """Let what hangs have this answer, or the cluster's own, and wait until nothing is under way."""
         self.answer = answer
         self.gate.set()
-        while not all(call.answer.done() for call in self.threads._left.values()):
-            time.sleep(0.001)
+        wait_for_answers(self.threads)
         self.cluster.recover()

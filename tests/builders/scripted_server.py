@@ -72,3 +72,15 @@ def error_answer(
     headers: Mapping[str, str] | None = None,
 ) -> ScriptedAnswer:
     return ScriptedAnswer(status, {"kind": "Status", "message": message, "details": {"causes": causes or []}}, headers)
+
+
+def served(*kinds: str) -> ScriptedAnswer:
+    """What discovery says of a group version with these kinds, all of them in namespaces."""
+    rows = [{"name": f"{kind.lower()}s", "kind": kind, "namespaced": True} for kind in kinds]
+    return ScriptedAnswer(200, {"kind": "APIResourceList", "resources": rows})
+
+
+def manager_conflict(manager: str, field: str) -> ScriptedAnswer:
+    """Server-side apply does not take this field from this manager."""
+    cause = {"reason": "FieldManagerConflict", "field": field, "message": f'conflict with "{manager}" using v1'}
+    return error_answer(409, "conflict", [cause])

@@ -12,6 +12,7 @@ from reconciler.cluster.client import Client
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore, Origin
 from reconciler.objects.writer import ClusterWriter
+from reconciler.pods.writes import PodWrites
 from reconciler.timings import TIMINGS, ObjectTimings
 from tests.builders.fake_cluster import FakeCluster
 
@@ -40,6 +41,10 @@ def config_map(name: str, data: dict[str, str] | None = None, **metadata: Any) -
 def volcano_job(name: str, spec: Object | None = None, **metadata: Any) -> Object:
     made = thing("Job", name, api="batch.volcano.sh/v1alpha1", **metadata)
     return {**made, "spec": spec} if spec is not None else made
+
+
+def gated_pod(name: str) -> Object:
+    return {**thing("Pod", name), "spec": {"schedulingGates": [{"name": "gangplan.dev/placement"}]}}
 
 
 def manifest_of(item: Object) -> Manifest:
@@ -83,6 +88,9 @@ class Writing:
 
     def apply(self, *changes: Change) -> list[ChangeResult]:
         return self.writer.apply_changes(changes, self.inventory)
+
+    def pod_writes(self) -> PodWrites:
+        return PodWrites(self.client, self.writer.threads, self.writer.own, lambda: False)
 
     def outcome(self, change: Change) -> tuple[str, str]:
         """How one change ends, and the message."""

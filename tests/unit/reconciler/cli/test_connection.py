@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from compiler.cli import cli
 from reconciler.cli.connection import reported_cluster
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.kubeconfigs import TOKEN, write_kubeconfig
+from tests.builders.writing import thing
 
 COMMANDS = {
     "reconcile": ("reconcile", "--repo", "https://git.invalid/x", "--cluster", "demo", "--once"),
@@ -94,23 +96,18 @@ def test_a_server_without_an_address(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("reported", "said"),
-    [((), "no reconciler has reported in namespace"), (("a", "b"), "several clusters have reports: a, b")],
+    [
+        ((), "no reconciler has reported in namespace"),
+        (("a-status", "b-status"), "several clusters have reports: a, b"),
+        (("prod-status", "prod-requests"), ""),
+    ],
 )
 def test_a_cluster_is_named_where_there_is_not_just_one(reported: tuple[str, ...], said: str) -> None:
     client = FakeCluster().client()
     for name in reported:
-        metadata = {"name": f"gangplan-{name}-status", "namespace": "gangplan-system"}
-        client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
-    with pytest.raises(click.ClickException, match=said):
-        reported_cluster(client, "gangplan-system")
-
-
-def test_the_one_cluster_need_not_be_named() -> None:
-    client = FakeCluster().client()
-    for name in ("gangplan-prod-status", "gangplan-prod-requests"):
-        metadata = {"name": name, "namespace": "gangplan-system"}
-        client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
-    assert reported_cluster(client, "gangplan-system") == "prod"
+        client.create(thing("ConfigMap", f"gangplan-{name}", namespace="gangplan-system"))
+    with pytest.raises(click.ClickException, match=said) if said else nullcontext():
+        assert reported_cluster(client, "gangplan-system") == "prod"
 
 
 @pytest.fixture

@@ -45,15 +45,12 @@ def test_a_certificate_that_is_not_checked_is_told_once(tmp_path: Path) -> None:
     assert (last["level"], "503" in last["message"]) == ("error", True)
 
 
-def test_a_configuration_that_is_wrong_is_told_as_json(tmp_path: Path) -> None:
+def test_a_configuration_and_options_that_are_wrong_are_told_as_json(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("repo: r\npol: 5\n")
     (line,) = lines_of("--config", tmp_path / "config.yaml", code=1)
     assert (line["level"], line["message"]) == ("error", f"{tmp_path}/config.yaml:2: pol: there is no such option")
-
-
-def test_options_that_are_wrong_are_told_as_json() -> None:
-    lines = lines_of("--repo", "r", code=1)
-    assert (lines[-1]["level"], lines[-1]["message"]) == ("error", "Missing option '--cluster'.")
+    line = lines_of("--repo", "r", code=1)[-1]
+    assert (line["level"], line["message"]) == ("error", "Missing option '--cluster'.")
 
 
 def test_help_is_for_people() -> None:

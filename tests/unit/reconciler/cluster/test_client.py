@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kubernetes.config import ConfigException
 
 from reconciler.cluster.client import (
     ApiError,
     Client,
     Conflict,
-    FieldOwner,
     Forbidden,
     Gone,
     Invalid,
@@ -25,7 +23,7 @@ from reconciler.cluster.resources import KNOWN_RESOURCES
 from reconciler.inventory.store import Inventory, InventoryStore
 from reconciler.report.status import StatusPublisher
 from reconciler.timings import TIMINGS, ClientTimings, Limits
-from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, answers_in_order, error_answer
+from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, answers_in_order, error_answer, served
 
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")
 TEAM: Object = {"apiVersion": QUEUE.api_version, "kind": "Queue", "metadata": {"name": "team"}}
@@ -83,14 +81,6 @@ def test_what_admission_refuses_is_no_missing_right(message: str, error: type[Ap
             write()
     with pytest.raises(Retry if error is Retry else Forbidden):
         client.get(QUEUE)
-
-
-def test_a_conflict_names_manager_and_field() -> None:
-    said = 'conflict with "kubectl-edit" using v1beta1'
-    cause = {"reason": "FieldManagerConflict", "message": said, "field": ".spec.weight"}
-    with pytest.raises(Conflict) as raised:
-        ScriptedServer(answers_in_order(error_answer(409, causes=[cause]))).client().get(QUEUE)
-    assert raised.value.owners == (FieldOwner("kubectl-edit", ".spec.weight"),)
 
 
 def test_an_expired_token_is_read_again_once_and_not_for_ever() -> None:
@@ -220,9 +210,8 @@ def test_apply_is_not_forced_unless_asked_and_names_its_manager() -> None:
 
 def test_what_a_group_version_serves_is_asked_for_once() -> None:
     """Whether the kind is among it, is not, or nothing of that version is served."""
-    rows = [{"name": "widgets", "kind": "Widget", "namespaced": True}, {"name": "widgets/status", "kind": "Widget"}]
-    served = ScriptedAnswer(200, {"resources": rows})
-    server = ScriptedServer(lambda method, path, body: served if "example" in path else error_answer(404))
+    widgets = served("Widget/status", "Widget")
+    server = ScriptedServer(lambda method, path, body: widgets if "example" in path else error_answer(404))
     client = server.client()
     for _ in range(50):
         found = client.resource("example.com/v1", "Widget")
@@ -232,14 +221,6 @@ def test_what_a_group_version_serves_is_asked_for_once() -> None:
     assert len(server.requests) == 2
     with pytest.raises(NotFound):
         client.resource("example.com/v1", "Gadget")
-
-
-def test_credentials_that_cannot_be_read_are_an_error_of_the_api() -> None:
-    def connect() -> ScriptedServer:
-        raise ConfigException("Invalid kube-config file")
-
-    with pytest.raises(Retry, match="credentials cannot be read: ConfigException: Invalid kube-config file"):
-        Client(connect).get(QUEUE)
 
 
 @pytest.mark.parametrize(

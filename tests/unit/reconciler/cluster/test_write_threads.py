@@ -6,48 +6,38 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
-from compiler.emit.manifest import Manifest
 from reconciler.changes.diff import Change
 from reconciler.changes.pods import Eviction, GateLift
 from reconciler.changes.results import ChangeResult, EvictionResult, GateResult
 from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Ref, ref_of
 from reconciler.cluster.write_threads import NO_ANSWER, Task, WriteThreads
-from reconciler.inventory.shards import Table
-from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore
-from reconciler.objects.writer import ClusterWriter
-from reconciler.pods.writes import PodWrites
 from reconciler.timings import TIMINGS, WriteTimings
-from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
-from tests.builders.threads import HASTY_WRITES
+from tests.builders.threads import HASTY_WRITES, wait_for_answers
+from tests.builders.writing import CONFIGMAPS, JOBS, Writing, config_map, gated_pod, manifest_of, volcano_job
 
-JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
-CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 INVENTORY = "/api/v1/namespaces/gangplan-system/configmaps/gangplan-test-inventory"
 Answer = ScriptedAnswer | None
 
 
-class HangingServer:
+class HangingServer(Writing):
     """A cluster whose answers to some requests wait until a test lets them go; then they are the cluster's own, or
     `answer`."""
 
     def __init__(self) -> None:
-        self.cluster = FakeCluster()
+        super().__init__()
         self.answer: Answer = None
         self.hangs: Callable[[str, str], bool] = lambda method, path: False
         self.gate, self.ended = threading.Event(), threading.Event()
         self.cluster.before = self._wait
-        self.inventory = Inventory()
-        store = InventoryStore(self.cluster.client(), "gangplan-system", "test")
-        threads = WriteThreads(HASTY_WRITES, self.ended.set)
-        client = self.cluster.client()
-        self.writer = ClusterWriter(client, store, lambda: 0.0, sleep=lambda seconds: None, threads=threads)
+        self.writer.threads = WriteThreads(HASTY_WRITES, self.ended.set)
 
     def _wait(self, method: str, path: str, body: Any) -> Answer:
         if not self.hangs(method, path):
@@ -55,15 +45,18 @@ class HangingServer:
         self.gate.wait()
         return self.answer
 
-    def asked(self, name: str) -> int:
-        return sum(path.endswith(f"/{name}") for _, path in self.cluster.writes)
+    def asked(self, *names: str) -> int:
+        """How many writes there were of these objects."""
+        return sum(path.rpartition("/")[2] in names for _, path in self.cluster.writes)
+
+    def is_each_done(self, *changes: Change) -> bool:
+        return {result.outcome for result in self.apply(*changes)} == {"done"}
 
     def let_go(self, answer: Answer = None) -> None:
         """Let what hangs have its answer, and wait until nothing is under way."""
         self.answer = answer
         self.gate.set()
-        while any(not call.answer.done() for call in self.writer.threads._left.values()):
-            time.sleep(0.001)
+        wait_for_answers(self.writer.threads)
 
 
 @pytest.fixture
@@ -73,22 +66,16 @@ def server() -> Iterator[HangingServer]:
     server.let_go()
 
 
-def manifest(name: str, kind: str = "ConfigMap", namespace: str = "default") -> Manifest:
-    version = "v1" if kind == "ConfigMap" else "batch.volcano.sh/v1alpha1"
-    item = {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": {"a": 1}}
-    return Manifest(5, item, "x.yaml:1", run_digest="sha256:1" if kind == "Job" else "")
-
-
 def creation(name: str, kind: str = "ConfigMap", namespace: str = "default") -> Change:
-    desired = manifest(name, kind, namespace)
-    return Change("create", ref_of(desired.object), desired)
+    """All in one wave."""
+    item = volcano_job(name) if kind == "Job" else config_map(name, namespace=namespace)
+    return Change("create", ref_of(item), replace(manifest_of(item), wave=5))
 
 
 def test_a_write_that_hangs_holds_up_no_other_and_is_taken_up_when_it_has_ended(server: HangingServer) -> None:
     server.hangs = lambda method, path: path.startswith(f"{JOBS}/bad")
     bad, good = creation("bad", "Job"), creation("good", "Job")
-    results = server.writer.apply_changes([bad, good], server.inventory)
-    assert [(result.outcome, result.message) for result in results] == [("left", NO_ANSWER), ("done", "")]
+    assert [(each.outcome, each.message) for each in server.apply(bad, good)] == [("left", NO_ANSWER), ("done", "")]
     assert not server.writer.is_due(bad), "it is under way"
     assert (server.writer.memory.failures[bad.ref.key].outcome, server.writer.retry_times()) == ("left", []), "told"
     assert not server.writer.settle()
@@ -96,33 +83,31 @@ def test_a_write_that_hangs_holds_up_no_other_and_is_taken_up_when_it_has_ended(
     server.let_go()
     assert server.ended.is_set(), "a pass is made for it"
     assert server.writer.settle() == [ChangeResult(bad, "done")]
-    assert server.inventory.entries[bad.ref.key].uid == server.cluster.objects[f"{JOBS}/bad"]["metadata"]["uid"]
+    assert server.inventory.entries[bad.ref.key].uid == server.live("bad")["metadata"]["uid"]
     assert not server.writer.memory.failures
     assert server.asked("bad") == 1
 
 
 def test_what_is_left_and_fails_is_told_and_tried_again(server: HangingServer) -> None:
     server.hangs = lambda method, path: path.startswith(f"{JOBS}/bad")
-    bad = creation("bad", "Job")
-    server.writer.apply_changes([bad], server.inventory)
-    server.let_go(error_answer(500, "the webhook gave no answer"))
+    bad, reason = creation("bad", "Job"), "the webhook gave no answer"
+    server.apply(bad)
+    server.let_go(error_answer(500, reason))
     (settled,) = server.writer.settle()
-    assert settled.outcome == "retry"
-    assert "the webhook gave no answer" in settled.message
-    server.writer.clock = lambda: 100.0
+    assert (settled.outcome, reason in settled.message) == ("retry", True)
+    server.time = 100.0
     assert server.writer.is_due(bad)
     server.gate.clear()
-    server.writer.apply_changes([bad], server.inventory)
+    server.apply(bad)
     told = server.writer.memory.failures[bad.ref.key].message
-    assert "the webhook gave no answer" in told, "the last answer says more than that there is none"
+    assert reason in told, "the last answer says more than that there is none"
 
 
 def test_a_write_that_was_left_sends_nothing_more(server: HangingServer) -> None:
     """It would be sent long after the loop looked: its object may be given up by then."""
-    server.cluster.put(f"{CONFIGMAPS}/there", {**manifest("there").object, "data": {"theirs": "1"}})
+    server.put(config_map("there", {"theirs": "1"}))
     server.hangs = lambda method, path: path.startswith(f"{CONFIGMAPS}/there")
-    change = creation("there")
-    server.writer.apply_changes([change], server.inventory)
+    server.apply(creation("there"))
     before = len(server.cluster.requests)
     server.let_go()
     (settled,) = server.writer.settle()
@@ -132,12 +117,13 @@ def test_a_write_that_was_left_sends_nothing_more(server: HangingServer) -> None
 def test_many_that_hang_take_no_thread_from_objects_of_other_kinds(server: HangingServer) -> None:
     server.hangs = lambda method, path: path.startswith(f"{CONFIGMAPS}/bad")
     bad = [creation(f"bad-{at}") for at in range(60)]
-    results = server.writer.apply_changes([*bad, creation("good", "Job")], server.inventory)
+    names = [change.ref.name for change in bad]
+    results = server.apply(*bad, creation("good", "Job"))
     assert {result.change.ref.name for result in results if result.outcome == "done"} == {"good"}
-    asked = sum(server.asked(f"bad-{at}") for at in range(60))
+    asked = server.asked(*names)
     assert TIMINGS.writes.most_left_of_group <= asked <= 2 * TIMINGS.writes.writers
-    server.writer.apply_changes([change for change in bad if server.writer.is_due(change)], server.inventory)
-    assert sum(server.asked(f"bad-{at}") for at in range(60)) == asked, "no more of its kind while so many have none"
+    server.apply(*filter(server.writer.is_due, bad))
+    assert server.asked(*names) == asked, "no more of its kind while so many have none"
     server.let_go()
     assert len(server.writer.settle()) == asked
 
@@ -149,8 +135,7 @@ def test_what_was_not_begun_has_not_failed_and_is_due_as_soon_as_others_have_end
     made, passes = 0, 0
     while left:
         due = [change for change in left if server.writer.is_due(change)]
-        results = server.writer.apply_changes(due, server.inventory)
-        assert {result.outcome for result in results} <= {"left", "put off"}
+        assert {result.outcome for result in server.apply(*due)} <= {"left", "put off"}
         server.let_go()
         done = {each.change.ref for each in server.writer.settle() if isinstance(each, ChangeResult)}
         left = [change for change in left if change.ref not in done]
@@ -165,7 +150,7 @@ def test_a_kind_that_hangs_in_many_namespaces_holds_the_loop_no_longer_than_in_o
     """Eight of each namespace had to hang first, each for as long as the loop is patient."""
     server.hangs = lambda method, path: "/configmaps/" in path and "gangplan-system" not in path
     spread = [creation(f"bad-{at}", namespace=f"team-{at % 20}") for at in range(200)]
-    results = server.writer.apply_changes([*spread, creation("good", "Job")], server.inventory)
+    results = server.apply(*spread, creation("good", "Job"))
     assert {result.change.ref.name for result in results if result.outcome == "done"} == {"good"}
     left = sum(result.outcome == "left" for result in results)
     assert TIMINGS.writes.most_left_of_kind <= left < TIMINGS.writes.most_left_of_kind + TIMINGS.writes.writers
@@ -184,8 +169,7 @@ def test_no_more_writes_are_left_than_may_be_whatever_their_kinds() -> None:
     assert TIMINGS.writes.most_left - TIMINGS.writes.writers < outcomes.count("left") <= TIMINGS.writes.most_left
     assert outcomes.count("put off") == 200 - outcomes.count("left")
     gate.set()
-    while any(not call.answer.done() for call in threads._left.values()):
-        time.sleep(0.001)
+    wait_for_answers(threads)
     assert threads.run([task(1000)]) == ["True"], "what has ended keeps nothing from being begun"
     assert threads.take_ended() == ["True"] * outcomes.count("left")
     assert not threads.is_any_open()
@@ -200,11 +184,11 @@ def test_without_more_threads_each_write_is_made_once_or_not_at_all(
     server.writer.threads.timings = WriteTimings(patience=60.0)
     changes = [creation(f"o-{at}") for at in range(40)]
     with nullcontext() if made else pytest.raises(RuntimeError, match="new thread"):
-        assert {result.outcome for result in server.writer.apply_changes(changes, server.inventory)} == {"done"}
+        assert server.is_each_done(*changes)
     assert [server.asked(change.ref.name) for change in changes] == [bool(made)] * 40
     monkeypatch.undo()
-    server.writer.apply_changes([creation("next")], server.inventory)
-    assert sum(server.asked(change.ref.name) for change in changes) == made, "nothing has stayed behind"
+    server.apply(creation("next"))
+    assert server.asked(*(change.ref.name for change in changes)) == made, "nothing has stayed behind"
 
 
 def test_a_thread_makes_one_write_after_the_other(server: HangingServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +197,7 @@ def test_a_thread_makes_one_write_after_the_other(server: HangingServer, monkeyp
     server.writer.threads.timings = WriteTimings(patience=60.0)
     for round_of in range(2):
         changes = [creation(f"o-{round_of}-{at}") for at in range(10)]
-        assert {result.outcome for result in server.writer.apply_changes(changes, server.inventory)} == {"done"}
+        assert server.is_each_done(*changes)
         assert all(server.inventory.entries[change.ref.key].uid for change in changes)
 
 
@@ -262,7 +246,7 @@ def test_what_ended_well_beside_one_that_ends_the_pass_is_noted(server: HangingS
     server.cluster.before = lose_lease
     bad, good = creation("bad"), creation("good")
     with pytest.raises(LostLease):
-        server.writer.apply_changes([bad, good], server.inventory)
+        server.apply(bad, good)
     assert [bool(server.inventory.entries[change.ref.key].uid) for change in (bad, good)] == [False, True]
 
 
@@ -276,22 +260,17 @@ def test_what_one_that_was_left_raises_ends_no_pass(server: HangingServer) -> No
             raise LostLease("another replica led")
 
     server.cluster.before = break_down
-    changes = [creation("bad"), creation("good")]
-    server.writer.apply_changes(changes, server.inventory)
+    server.apply(creation("bad"), creation("good"))
     server.let_go()
     told = [(each.outcome, each.message) for each in server.writer.settle()]
     assert told == [("retry", "LostLease: another replica led"), ("done", "")]
 
 
 def test_a_gate_and_an_eviction_without_an_answer_are_left_as_well(server: HangingServer) -> None:
-    pods = []
-    for name in ("a", "bad"):
-        item = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}}
-        spec = {"schedulingGates": [{"name": "gangplan.dev/placement"}]}
-        pods.append(server.cluster.put(f"/api/v1/namespaces/default/pods/{name}", {**item, "spec": spec}))
+    pods = [server.put(gated_pod(name)) for name in ("a", "bad")]
     server.hangs = lambda method, path: "/pods/bad" in path
     lifts = [GateLift(pod, "n", "n") for pod in pods]
-    writes = PodWrites(server.writer.client, server.writer.threads, server.writer.own, lambda: False)
+    writes = server.pod_writes()
     results = writes.lift_gates({"g": lifts})
     assert results == [GateResult("g", lifts[0], "done"), GateResult("g", lifts[1], "left", NO_ANSWER)]
     server.let_go()
@@ -309,46 +288,42 @@ def test_a_gate_and_an_eviction_without_an_answer_are_left_as_well(server: Hangi
 
 def test_an_inventory_whose_write_hangs_is_not_waited_for_again_at_once(server: HangingServer) -> None:
     """What needs no new entry went on only after four attempts, each as long as the webhook's time limit."""
-    now, writer = 0.0, server.writer
+    writer = server.writer
 
     def answer(method: str, path: str, body: Any) -> Answer:
-        nonlocal now
         if "gangplan-system" not in path or method == "GET":
             return None
-        now += 3 * TIMINGS.objects.slow_save
+        server.time += 3 * TIMINGS.objects.slow_save
         return error_answer(500, "the webhook gave no answer")
 
-    server.cluster.before, writer.clock = answer, lambda: now
-    live = server.cluster.put(f"{CONFIGMAPS}/old", manifest("old").object)
-    desired = manifest("old")
-    change = Change("update", ref_of(desired.object), desired, live)
-    inventory = Inventory(Table({change.ref.key: InventoryEntry(change.ref, live["metadata"]["uid"])}))
-    results = writer.apply_changes([change, creation("new")], inventory)
-    outcomes = {result.change.ref.name: result.outcome for result in results}
+    server.cluster.before = answer
+    live = server.put(config_map("old"))
+    server.enter(live)
+    outcomes = {each.change.ref.name: each.outcome for each in server.apply(server.update(live, live), creation("new"))}
     assert outcomes == {"old": "done", "new": "retry", "gangplan-test-inventory": "retry"}
-    assert now == 3 * TIMINGS.objects.slow_save, "one attempt"
-    assert writer.save_inventory(inventory)
-    assert now == 3 * TIMINGS.objects.slow_save, "and none for longer than it took"
-    server.cluster.before, now = lambda method, path, body: None, 13 * TIMINGS.objects.slow_save
-    assert not writer.save_inventory(inventory)
+    assert server.time == 3 * TIMINGS.objects.slow_save, "one attempt"
+    assert writer.save_inventory(server.inventory)
+    assert server.time == 3 * TIMINGS.objects.slow_save, "and none for longer than it took"
+    server.cluster.recover()
+    server.time = 13 * TIMINGS.objects.slow_save
+    assert not writer.save_inventory(server.inventory)
 
 
 def test_a_write_of_the_inventory_whose_answer_came_too_late_is_no_other_replica(server: HangingServer) -> None:
     """It took the next attempt, a minute later, for another writer's: the inventory was forgotten, and the log said
     that another replica leads."""
-    now, writer, inventory = 0.0, server.writer, server.inventory
+    writer, inventory = server.writer, server.inventory
     assert not writer.save_inventory(inventory)
 
     def lose(method: str, path: str, body: Any) -> None:
-        nonlocal now
         if method == "PUT":
-            now += 3 * TIMINGS.objects.slow_save
+            server.time += 3 * TIMINGS.objects.slow_save
             raise TimeoutError("no answer")
 
-    server.cluster.after, writer.clock = lose, lambda: now
+    server.cluster.after = lose
     inventory.bring_into_force("c0ffee")
     assert writer.save_inventory(inventory)
-    server.cluster.after, now = lambda method, path, body: None, 20 * TIMINGS.objects.slow_save
+    server.cluster.after, server.time = lambda method, path, body: None, 20 * TIMINGS.objects.slow_save
     assert not writer.save_inventory(inventory)
     assert writer.failed_save[0] == ""
     server.cluster.objects[INVENTORY]["metadata"]["resourceVersion"] += "0"

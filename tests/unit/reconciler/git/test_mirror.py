@@ -261,11 +261,11 @@ def test_an_object_above_its_limit_is_never_loaded(
         mirror.read_tree(mirror.fetch())
 
 
-@pytest.mark.parametrize("decoy", ["a/refs/heads/main", "refs/heads/main", "0/main"])
+@pytest.mark.parametrize("decoy", ["heads/a/refs/heads/main", "heads/refs/heads/main", "heads/0/main", "tags/main"])
 def test_a_branch_whose_name_ends_like_ours_is_not_ours(decoy: str, source: Source, mirror: Mirror) -> None:
     old = source.commit(a="1\n")
     mirror.fetch()
-    source.git("update-ref", f"refs/heads/{decoy}", old)
+    source.git("update-ref", f"refs/{decoy}", old)
     new = source.commit(a="2\n")
     assert mirror.fetch() == new
 

@@ -4,14 +4,12 @@ next good answer is taken."""
 from __future__ import annotations
 
 import itertools
-import os
 import re
 import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -178,29 +176,3 @@ def test_the_end_of_what_a_command_says_is_kept_and_no_more(tmp_path: Path) -> N
     assert failure.value.status == 3
     assert failure.value.said.endswith("fatal: the end")
     assert len(failure.value.said) < ERRORS_LIMIT
-
-
-def test_decoys_a_rewrite_and_an_empty_tree_over_https(remote: Remote) -> None:
-    first = remote.poll().commit
-    for name in ("a/refs/heads/main", "refs/heads/main", "a/main", "main2"):
-        remote.source.git("update-ref", f"refs/heads/{name}", first)
-    remote.source.git("tag", "main", first)
-    second = remote.source.commit(b="2\n")
-    assert remote.poll().commit == second, "a branch whose name ends like ours is not ours"
-    empty = remote.source.git("commit-tree", "-m", "nothing", remote.source.make_tree())
-    remote.source.git("update-ref", "refs/heads/main", empty)
-    found = remote.poll()
-    assert (found.commit, found.problem) == (empty, "")
-    assert found.tree is not None
-    assert (found.tree.files, found.tree.commit_dates) == ({}, {})
-    assert not remote.mirror.is_ancestor(second, empty)
-
-
-def test_too_much_of_a_server_that_cannot_filter_is_stopped_by_size(remote: Remote) -> None:
-    before = remote.poll().commit
-    remote.source.git("config", "uploadpack.allowFilter", "false")
-    noise: Any = {f"noise{number}": os.urandom(300_000).hex() for number in range(8)}
-    remote.source.commit(**noise)
-    remote.mirror.size_limit = 1 << 20
-    found = remote.poll()
-    assert (found.commit, "it brings more than 1 MiB" in found.problem) == (before, True)

@@ -17,18 +17,18 @@ from reconciler.cluster.objects import Ref
 from reconciler.inventory.shards import PackedRecord, place_of, shard_of
 from reconciler.inventory.store import FinishedRun, Inventory, InventoryEntry, InventoryStore
 from reconciler.timings import TIMINGS, InventoryTimings
-from tests.builders.memory_server import MemoryServer, stored_sizes
+from tests.builders.fake_cluster import FakeCluster, stored_sizes
 from tests.builders.scripted_server import error_answer
 
 PATH = "/api/v1/namespaces/gangplan-system/configmaps"
 HEAD = f"{PATH}/gangplan-test-inventory"
 
 
-def store_of(server: MemoryServer, shard_limit: int = TIMINGS.inventory.shard_limit) -> InventoryStore:
+def store_of(server: FakeCluster, shard_limit: int = TIMINGS.inventory.shard_limit) -> InventoryStore:
     return InventoryStore(server.client(), "gangplan-system", "test", InventoryTimings(shard_limit=shard_limit))
 
 
-def with_small_shards(server: MemoryServer) -> InventoryStore:
+def with_small_shards(server: FakeCluster) -> InventoryStore:
     return store_of(server, 4 << 10)
 
 
@@ -68,12 +68,12 @@ def _noise(seed: int, length: int) -> str:
 
 
 @pytest.fixture
-def server() -> MemoryServer:
-    return MemoryServer()
+def server() -> FakeCluster:
+    return FakeCluster()
 
 
 @pytest.mark.parametrize(("objects", "runs"), [(0, 0), (1, 1), (900, 1900)])
-def test_what_was_written_is_read_whatever_its_size(server: MemoryServer, objects: int, runs: int) -> None:
+def test_what_was_written_is_read_whatever_its_size(server: FakeCluster, objects: int, runs: int) -> None:
     inventory = inventory_of(objects, runs)
     inventory.deletions, inventory.transitions = [[1, 2, 3, 4, 5]], 7
     assert with_small_shards(server).read().is_lost
@@ -81,7 +81,7 @@ def test_what_was_written_is_read_whatever_its_size(server: MemoryServer, object
     assert with_small_shards(server).read() == inventory
 
 
-def test_100_000_finished_runs_and_10_000_objects_stay_below_the_limit_of_a_config_map(server: MemoryServer) -> None:
+def test_100_000_finished_runs_and_10_000_objects_stay_below_the_limit_of_a_config_map(server: FakeCluster) -> None:
     """S10: the server refuses a ConfigMap above 1 MiB."""
     inventory = inventory_of(10_000, 100_000)
     store_of(server).write(inventory)
@@ -92,7 +92,7 @@ def test_100_000_finished_runs_and_10_000_objects_stay_below_the_limit_of_a_conf
     server.requests.clear()
     found.runs[job("one-more").key] = FinishedRun(job("one-more"), "sha256:1", "Failed")
     store.write(found)
-    assert len(server.writes()) == 2, "the head, which is the fence, and the one shard that changed"
+    assert len(server.writes) == 2, "the head, which is the fence, and the one shard that changed"
 
 
 def test_a_record_is_a_mapping_like_any_other_and_kept_as_text() -> None:
@@ -105,7 +105,7 @@ def test_a_record_is_a_mapping_like_any_other_and_kept_as_text() -> None:
     assert run != FinishedRun(job("train"), "sha256:1", "Failed", details=_details(4))
 
 
-def test_the_run_that_ended_last_comes_last_also_when_it_is_read_again(server: MemoryServer) -> None:
+def test_the_run_that_ended_last_comes_last_also_when_it_is_read_again(server: FakeCluster) -> None:
     inventory, ends = Inventory(), {"a": "2026-01-03", "b": "2026-01-01", "c": "", "d": "2026-01-02"}
     for name, end in ends.items():
         inventory.record_run(FinishedRun(job(name), "sha256:1", "Failed", details={"ended": end}))
@@ -124,7 +124,7 @@ def test_rows_with_more_or_less_in_them_than_this_version_writes_are_read() -> N
     assert [(entry.run, entry.record) for entry in found] == [("sha256:1", {}), ("sha256:1", {"n": 1})]
 
 
-def test_a_replica_that_does_not_act_reads_the_head_and_seldom_the_tables(server: MemoryServer) -> None:
+def test_a_replica_that_does_not_act_reads_the_head_and_seldom_the_tables(server: FakeCluster) -> None:
     """It read the whole inventory for each pass, a hundred thousand runs too."""
     leader, standby = store_of(server), store_of(server)
     acting = inventory_of(10, 10)
@@ -148,7 +148,7 @@ def test_a_replica_that_does_not_act_reads_the_head_and_seldom_the_tables(server
     assert len(known.entries) == 8
 
 
-def test_nothing_is_written_when_nothing_changed(server: MemoryServer) -> None:
+def test_nothing_is_written_when_nothing_changed(server: FakeCluster) -> None:
     store = store_of(server)
     store.write(inventory_of(10, 10))
     store = store_of(server)
@@ -159,7 +159,7 @@ def test_nothing_is_written_when_nothing_changed(server: MemoryServer) -> None:
     assert server.requests == []
 
 
-def test_a_second_writer_is_a_conflict_whatever_row_it_writes(server: MemoryServer) -> None:
+def test_a_second_writer_is_a_conflict_whatever_row_it_writes(server: FakeCluster) -> None:
     store_of(server).write(inventory_of(2000))
     stale, fresh = store_of(server), store_of(server)
     old, new = stale.read(), fresh.read()
@@ -172,7 +172,7 @@ def test_a_second_writer_is_a_conflict_whatever_row_it_writes(server: MemoryServ
     assert store_of(server).read() == new
 
 
-def test_a_table_that_grows_is_spread_and_a_writer_killed_in_between_loses_nothing(server: MemoryServer) -> None:
+def test_a_table_that_grows_is_spread_and_a_writer_killed_in_between_loses_nothing(server: FakeCluster) -> None:
     with_small_shards(server).write(inventory_of(10))
     former = {path for path in server.objects if "-objects-" in path}
     store = with_small_shards(server)
@@ -202,7 +202,7 @@ def test_a_table_that_grows_is_spread_and_a_writer_killed_in_between_loses_nothi
     assert former.isdisjoint(server.objects), "nothing is left where it was"
 
 
-def test_an_inventory_deleted_by_hand_while_we_run_is_made_again_from_memory(server: MemoryServer) -> None:
+def test_an_inventory_deleted_by_hand_while_we_run_is_made_again_from_memory(server: FakeCluster) -> None:
     """S9: every pass ended in "PUT ... 404", for ever."""
     store = with_small_shards(server)
     inventory = inventory_of(100, 10)
@@ -220,7 +220,7 @@ def test_an_inventory_deleted_by_hand_while_we_run_is_made_again_from_memory(ser
     assert with_small_shards(server).read() == inventory, "all of it at once, for a process that begins now"
 
 
-def test_a_missing_head_is_found_again_from_whole_shards_and_missing_shards_are_a_loss(server: MemoryServer) -> None:
+def test_a_missing_head_is_found_again_from_whole_shards_and_missing_shards_are_a_loss(server: FakeCluster) -> None:
     store_of(server).write(inventory_of(5000, 10))
     del server.objects[HEAD]
     found = store_of(server).read()
@@ -230,7 +230,7 @@ def test_a_missing_head_is_found_again_from_whole_shards_and_missing_shards_are_
     assert store_of(server).read().is_lost
 
 
-def test_a_lost_table_takes_what_was_deleted_within_the_hour_with_it_no_more(server: MemoryServer) -> None:
+def test_a_lost_table_takes_what_was_deleted_within_the_hour_with_it_no_more(server: FakeCluster) -> None:
     """As much again could go then without a question."""
     inventory = inventory_of(1, 1)
     inventory.record_deletions(7, [9, 0, 0, 0])
@@ -240,12 +240,12 @@ def test_a_lost_table_takes_what_was_deleted_within_the_hour_with_it_no_more(ser
     assert (found.is_lost, found.commit, found.deletions) == (True, "c0ffee", [[7, 9, 0, 0, 0]])
 
 
-def create_head(server: MemoryServer, content: Any) -> None:
+def create_head(server: FakeCluster, content: Any) -> None:
     metadata = {"namespace": "gangplan-system", "name": "gangplan-test-inventory"}
     server.client().create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content})
 
 
-def test_the_former_format_is_read_and_rewritten(server: MemoryServer) -> None:
+def test_the_former_format_is_read_and_rewritten(server: FakeCluster) -> None:
     ref = ["batch.volcano.sh/v1alpha1", "Job", "default"]
     former = {"commit": "c0ffee", "objects": [[*ref, "a", "uid", True]], "runs": [[*ref, "b", "sha256:1", "Failed"]]}
     packed = base64.b64encode(gzip.compress(json.dumps(former).encode())).decode()
@@ -274,13 +274,13 @@ def test_the_former_format_is_read_and_rewritten(server: MemoryServer) -> None:
         {"binaryData": {"inventory.json.gz": "AAAA"}},
     ],
 )
-def test_an_inventory_that_cannot_be_read_is_an_error_and_not_empty(server: MemoryServer, broken: Any) -> None:
+def test_an_inventory_that_cannot_be_read_is_an_error_and_not_empty(server: FakeCluster, broken: Any) -> None:
     create_head(server, broken)
     with pytest.raises(ValueError):
         store_of(server).read()
 
 
-def write_by_hand(server: MemoryServer, table: str, text: str, **metadata: Any) -> str:
+def write_by_hand(server: FakeCluster, table: str, text: str, **metadata: Any) -> str:
     """Put this text in the place of a table's rows; the shard's path."""
     path = next(path for path in server.objects if f"-{table}-" in path)
     found = server.objects[path]
@@ -292,7 +292,7 @@ def write_by_hand(server: MemoryServer, table: str, text: str, **metadata: Any) 
 
 @pytest.mark.parametrize("text", ["[", "null", "{}", '["row"]', "[]"])
 @pytest.mark.parametrize("table", ["objects", "runs"])
-def test_a_shard_that_cannot_be_read_is_an_error(server: MemoryServer, table: str, text: str) -> None:
+def test_a_shard_that_cannot_be_read_is_an_error(server: FakeCluster, table: str, text: str) -> None:
     """One that held `null` ended every pass without a word on which ConfigMap it was. One that held `[]` was believed:
     what was ours was never pruned, and what had run and was gone ran again."""
     edits: tuple[dict[str, Any], ...] = ({}, {"annotations": {}})
@@ -312,14 +312,14 @@ HEAD_EDITS: dict[str, Any] = {
 }
 
 
-def edit_head(server: MemoryServer, **values: Any) -> None:
+def edit_head(server: FakeCluster, **values: Any) -> None:
     """Write into the head by hand."""
     head = {**json.loads(server.objects[HEAD]["data"]["inventory.json"]), **values}
     server.client().replace({**server.objects[HEAD], "data": {"inventory.json": json.dumps(head)}})
 
 
 @pytest.mark.parametrize("edited", HEAD_EDITS)
-def test_a_head_changed_by_hand_is_not_believed_and_made_again_from_memory(server: MemoryServer, edited: str) -> None:
+def test_a_head_changed_by_hand_is_not_believed_and_made_again_from_memory(server: FakeCluster, edited: str) -> None:
     """Another commit was in force then, what was deleted within the hour was forgotten, and so was all that is ours."""
     store, inventory = store_of(server), inventory_of(10, 10)
     inventory.record_deletions(1, [9, 0, 0, 0])
@@ -336,7 +336,7 @@ def test_a_head_changed_by_hand_is_not_believed_and_made_again_from_memory(serve
     assert not store.restore(inventory)
 
 
-def test_a_head_of_a_former_gangplan_has_no_digest_and_is_read(server: MemoryServer) -> None:
+def test_a_head_of_a_former_gangplan_has_no_digest_and_is_read(server: FakeCluster) -> None:
     inventory = inventory_of(10, 10)
     store_of(server).write(inventory)
     edit_head(server, digest="")
@@ -358,7 +358,7 @@ def test_deletions_noted_by_a_clock_that_was_ahead_count_for_an_hour_and_not_for
     assert inventory.deletions == []
 
 
-def test_shards_of_a_former_gangplan_have_no_digest_and_are_read(server: MemoryServer) -> None:
+def test_shards_of_a_former_gangplan_have_no_digest_and_are_read(server: FakeCluster) -> None:
     inventory = inventory_of(3000, 30)
     store_of(server).write(inventory)
     for path, item in server.objects.items():
@@ -376,7 +376,7 @@ def test_shards_of_a_former_gangplan_have_no_digest_and_are_read(server: MemoryS
 @pytest.mark.parametrize("text", ["[]", "["])
 @pytest.mark.parametrize("table", ["objects", "runs"])
 def test_rows_changed_by_hand_while_we_run_are_made_again_from_memory(
-    server: MemoryServer, table: str, text: str
+    server: FakeCluster, table: str, text: str
 ) -> None:
     """By the next round of housekeeping, or by the next write of this shard if that comes sooner."""
     store, inventory = store_of(server), inventory_of(100, 100)
@@ -395,7 +395,7 @@ def test_rows_changed_by_hand_while_we_run_are_made_again_from_memory(
     assert store_of(server).read() == inventory
 
 
-def test_a_read_that_fails_changes_nothing_of_what_is_known(server: MemoryServer) -> None:
+def test_a_read_that_fails_changes_nothing_of_what_is_known(server: FakeCluster) -> None:
     """A write after it would have stored a shard without the rows that it held before, or passed another writer."""
     store, inventory = store_of(server), inventory_of(100, 1)
     store.write(inventory)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from compiler.emit.manifest import Manifest
@@ -19,19 +17,14 @@ from reconciler.observation.observe import Observation
 from reconciler.observation.seen import Seen
 from reconciler.planning.snapshot import Snapshot
 from tests.builders.fake_cluster import FakeCluster
-from tests.builders.writing import writer_for
-from tests.unit.reconciler.planning.test_candidate import job
+from tests.builders.pods import entry
+from tests.builders.writing import manifest_of, volcano_job, writer_for
 
 
 def test_a_held_job_is_not_created_and_the_status_says_why() -> None:
-    jobs = [job(name) for name in ("held", "waits", "starts")]
-    shared: dict[str, Any] = {"pods": {}, "queue": "team", "domains": [], "reasons": [], "evictedFor": []}
-    shared |= {"startsAt": None, "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "namespace": "default"}
-    entries = [
-        {**shared, "name": "held", "decision": "wait", "held": True},
-        {**shared, "name": "waits", "decision": "wait"},
-        {**shared, "name": "starts", "decision": "start"},
-    ]
+    jobs = [manifest_of(volcano_job(name, {})) for name in ("held", "waits", "starts")]
+    decisions = ("wait", {"held": True}), ("wait", {}), ("start", {})
+    entries = [entry(each.object, how, {}, **more) for each, (how, more) in zip(jobs, decisions, strict=True)]
     snapshot = Snapshot("c", True, plan={"gangs": entries}, manifests=tuple(jobs), max_waiting_pods=10)
     seen = Seen(0.0, 0.0, True, Observation({}, frozenset()), Inventory())
     due = tuple(Change("create", ref_of(each.object), each) for each in jobs)

@@ -23,7 +23,8 @@ from reconciler.planning.snapshot import Snapshot
 from reconciler.requests.store import Requests
 from reconciler.threads.rest import WakeEvent
 from reconciler.timings import TIMINGS, ObjectTimings
-from tests.builders.scripted_server import error_answer
+from tests.builders.scripted_server import error_answer, manager_conflict
+from tests.builders.threads import lose_lease
 from tests.builders.writing import CONFIGMAPS, LABELS, Writing, config_map, manifest_of
 
 
@@ -92,6 +93,7 @@ def world() -> World:
 
 
 def test_an_object_is_put_back_by_one_write_and_no_pass(world: World) -> None:
+    world.goes_on_with(requests=Requests())  # the same, which the poller has read again
     edited = world.edit("a")
     assert world.wake.stirred.is_set()
     (result,) = world.put_back()
@@ -106,14 +108,6 @@ def test_an_object_is_put_back_by_one_write_and_no_pass(world: World) -> None:
     world.show(world.live("a", CONFIGMAPS))
     assert world.put_back() == [], "our own write is as planned"
     assert len(world.cluster.requests) == 1
-    assert not world.wake.is_set()
-
-
-def test_the_same_requests_read_again_are_no_news(world: World) -> None:
-    """The poller reads them every two seconds."""
-    world.goes_on_with(requests=Requests())
-    world.edit("a")
-    assert len(world.put_back()) == 1
     assert not world.wake.is_set()
 
 
@@ -145,6 +139,8 @@ LEFT_TO_A_PASS: dict[str, Callable[[World], object]] = {
     "held": lambda world: world.note(held=(Change("held", ref_of(world.desired[0])),)),
     "write outstanding": lambda world: world.note(due=(Change("update", ref_of(world.desired[0])),)),
     "left the repository": lambda world: world.note(manifests={}),
+    "another object": lambda world: world.edit("a", uid="another"),
+    "it ends": lambda world: world.edit("a", deletionTimestamp="2026", finalizers=["x/y"]),
     "a job": lambda world: world.declare(run_digest="sha256:1"),
     "a service": lambda world: world.declare(pods=2),
     "the scheduler's configuration": lambda world: world.declare(
@@ -161,12 +157,6 @@ def test_what_its_own_fields_do_not_decide_is_left_to_a_pass(world: World, chang
     assert not world.watches.updates
 
 
-@pytest.mark.parametrize("metadata", [{"uid": "another"}, {"deletionTimestamp": "2026", "finalizers": ["x/y"]}])
-def test_an_object_that_is_another_or_ends_is_left_to_a_pass(world: World, metadata: dict[str, Any]) -> None:
-    world.edit("a", **metadata)
-    assert world.left_to_a_pass()
-
-
 def test_an_object_that_a_pass_has_just_written_is_as_planned(world: World) -> None:
     change = Change("update", ref_of(world.desired[0]))
     world.note(ChangeResult(change, "done"), due=(change,))
@@ -176,7 +166,7 @@ def test_an_object_that_a_pass_has_just_written_is_as_planned(world: World) -> N
 
 
 def test_a_refusal_is_told_by_a_pass_and_tried_again_after_a_pause(world: World) -> None:
-    world.cluster.before = lambda method, path, body: error_answer(422, "no") if method == "PATCH" else None
+    world.cluster.fail(error_answer(422, "no"), method="PATCH")
     world.edit("a")
     (result,) = world.put_back()
     assert result.outcome == "refused"
@@ -198,10 +188,7 @@ def test_an_object_that_is_fought_over_is_left_alone(world: World) -> None:
 
 
 def test_a_leader_that_lost_the_lease_meanwhile_writes_nothing(world: World) -> None:
-    def closed() -> None:
-        raise LostLease("another replica holds the lease")
-
-    world.client.fence = closed
+    world.client.fence = lose_lease
     world.edit("a")
     with pytest.raises(LostLease):
         world.put_back()
@@ -218,9 +205,7 @@ def test_of_a_joined_object_the_inventory_is_written_by_a_pass(world: World) -> 
     ours = {"metadata": {"managedFields": [{**held, "manager": "gangplan", "operation": "Apply"}]}}
     world.writer.memory.record_own_fields(key, ours)
     world.edit("a", managedFields=[held])
-    cause = {"reason": "FieldManagerConflict", "field": ".data.value", "message": 'conflict with "kubectl" using v1'}
-    conflict = error_answer(409, "conflict", [cause])
-    world.cluster.before = lambda method, path, body: conflict if "force=false" in path else None
+    world.cluster.fail(manager_conflict("kubectl", ".data.value"), "force=false")
     (result,) = world.put_back()
     assert "kubectl" in result.message
     assert world.inventory.entries[key].origin == "taken"

@@ -9,7 +9,7 @@ import pytest
 from reconciler.changes.results import ChangeResult, events_of_results
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.store import Origin
-from tests.builders.scripted_server import ScriptedAnswer, error_answer
+from tests.builders.scripted_server import ScriptedAnswer, manager_conflict
 from tests.builders.writing import CONFIGMAPS, LABELS, Writing, config_map
 
 FIELD = ".data.mode"
@@ -45,8 +45,7 @@ class Joined(Writing):
         if "force=true" in path:
             self.forced += 1
             return None
-        cause = {"reason": "FieldManagerConflict", "field": FIELD, "message": 'conflict with "kubectl" using v1'}
-        return error_answer(409, "conflict", [cause])
+        return manager_conflict("kubectl", FIELD)
 
     def see(self, text: str, *managers: str) -> Object:
         """The object as somebody has written it."""

@@ -21,16 +21,16 @@ from reconciler.observation.seen import Seen
 from reconciler.ownership.guard import deletion_digest
 from reconciler.planning.dry_run import DryRun, Question
 from tests.builders.fake_cluster import FakeCluster
+from tests.builders.ownership import World
 from tests.builders.planning import refusals_of
-from tests.builders.scripted_server import ScriptedAnswer, error_answer
+from tests.builders.scripted_server import ScriptedAnswer, error_answer, served
+from tests.builders.threads import lose_lease
 from tests.builders.writing import CONFIGMAPS, LABELS, OURS, config_map, creation, thing
-from tests.unit.reconciler.ownership.world import World
 
 REPLACE = {"gangplan.dev/replace": "true"}
 ADOPT = {"gangplan.dev/adopt": "true"}
 IMMUTABLE = 'ConfigMap "a" is invalid: data: Forbidden: field is immutable when `immutable` is set'
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
-CLAIM = {"kind": "PersistentVolumeClaim", "name": "persistentvolumeclaims", "namespaced": True}
 
 
 class Fixed(World):
@@ -44,7 +44,7 @@ class Fixed(World):
 
     def refuse(self, method: str, path: str, body: Any) -> ScriptedAnswer | None:
         if path == "/api/v1":
-            return ScriptedAnswer(200, {"resources": [CLAIM]})
+            return served("PersistentVolumeClaim")
         is_change = method == "PATCH" and "uid" in body["metadata"] and "inventory" not in path
         return error_answer(422, IMMUTABLE) if is_change else None
 
@@ -110,7 +110,7 @@ def test_without_the_annotation_the_refusal_names_it_and_what_would_not_be_taken
 ) -> None:
     world.made()
     if not is_taken_new:
-        world.cluster.before = lambda method, path, body: error_answer(422, IMMUTABLE) if CONFIGMAPS in path else None
+        world.cluster.fail(error_answer(422, IMMUTABLE), CONFIGMAPS)
     for _ in range(3):
         result = world.result(world.declare("new", annotations))
         assert (result.outcome, IMMUTABLE in result.message) == ("refused", True)
@@ -197,9 +197,6 @@ def test_nothing_is_asked_or_replaced_with_which_others_would_go() -> None:
 
 
 def test_a_leader_that_loses_the_lease_asks_nothing_more(world: Fixed) -> None:
-    def close() -> None:
-        raise LostLease("another replica holds the lease")
-
-    world.client.fence = close
+    world.client.fence = lose_lease
     with pytest.raises(LostLease):
         is_taken_anew(world.client, world.declare("new", REPLACE).object)

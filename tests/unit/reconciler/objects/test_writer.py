@@ -14,7 +14,6 @@ from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.inventory.store import InventoryStore
 from reconciler.objects.writer import PUT_OFF, _differences_digest
-from reconciler.pods.writes import PodWrites
 from reconciler.timings import TIMINGS
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.builders.writing import (
@@ -25,8 +24,8 @@ from tests.builders.writing import (
     Writing,
     config_map,
     creation,
+    gated_pod,
     manifest_of,
-    thing,
     volcano_job,
 )
 
@@ -44,14 +43,6 @@ def job(name: str, a: int = 1) -> Object:
 
 def creations(names: Iterable[str]) -> list[Change]:
     return [creation(job(name)) for name in names]
-
-
-def gated_pod(name: str) -> Object:
-    return {**thing("Pod", name), "spec": {"schedulingGates": [{"name": "gangplan.dev/placement"}]}}
-
-
-def pod_writes(world: Writing) -> PodWrites:
-    return PodWrites(world.client, world.writer.threads, world.writer.own, lambda: False)
 
 
 class LeaseLostAfter:
@@ -75,7 +66,7 @@ def test_a_leader_that_loses_the_lease_inside_a_wave_writes_nothing_more(world: 
 
 
 def test_every_request_that_writes_asks_the_fence_first(world: Writing) -> None:
-    pod, pods = world.put(gated_pod("p")), pod_writes(world)
+    pod, pods = world.put(gated_pod("p")), world.pod_writes()
     world.client.fence = LeaseLostAfter(0).check
     gone = Change("prune", Ref("v1", "ConfigMap", "default", "c"), live={"metadata": {"uid": "uid"}})
     world.inventory.bring_into_force("c0ffee")
@@ -148,20 +139,16 @@ def test_a_failed_write_of_the_inventory_holds_up_only_what_it_does_not_know(wor
         error_answer(500) if "inventory" in path or (method == "POST" and "configmaps" in path) else None
     )
     results = world.apply(world.update(job("old", 2), live), *creations(["new"]))
-    assert [(result.change.ref.name, result.outcome) for result in results] == [
-        ("old", "done"),
-        ("new", "retry"),
-        ("gangplan-test-inventory", "retry"),
-    ]
+    outcomes = {result.change.ref.name: result.outcome for result in results}
+    assert outcomes == {"old": "done", "new": "retry", "gangplan-test-inventory": "retry"}
     assert world.live("old")["spec"] == {"a": 2}
-    world.cluster.before = lambda method, path, body: None
+    world.cluster.recover()
     assert world.outcome(creation(job("new")))[0] == "done"
 
 
 def test_one_failed_write_of_the_inventory_or_a_lost_answer_to_it_is_made_good_at_once(world: Writing) -> None:
     """The conflict with our own write was taken for another replica."""
-    answers = iter([error_answer(500)])
-    world.cluster.before = lambda method, path, body: next(answers, None) if "configmaps" in path else None
+    world.cluster.fail(error_answer(500), "configmaps", times=1)
     assert world.outcome(creation(job("new")))[0] == "done"
     lost = iter([error_answer(500)])
     world.cluster.after = lambda method, path, body: next(lost, None) if method == "PUT" else None
@@ -169,16 +156,15 @@ def test_one_failed_write_of_the_inventory_or_a_lost_answer_to_it_is_made_good_a
 
 
 def test_one_object_that_is_refused_holds_up_no_other(world: Writing) -> None:
-    world.cluster.before = lambda _, path, body: error_answer(422, "no") if path.startswith(f"{JOBS}/bad") else None
-    results = world.apply(*creations(["a", "bad", "c"]))
-    outcomes = {result.change.ref.name: result.outcome for result in results}
+    world.cluster.fail(error_answer(422, "no"), f"{JOBS}/bad")
+    outcomes = {result.change.ref.name: result.outcome for result in world.apply(*creations(["a", "bad", "c"]))}
     assert outcomes == {"a": "done", "bad": "refused", "c": "done"}
 
 
 def test_gates_of_a_gang_are_lifted_also_where_one_of_its_pods_is_gone(world: Writing) -> None:
     pods = [world.put(gated_pod(f"p-{at}")) for at in range(40)]
     del world.cluster.objects["/api/v1/namespaces/default/pods/p-7"]
-    results = pod_writes(world).lift_gates({"g": [GateLift(pod, "n", "n") for pod in pods]})
+    results = world.pod_writes().lift_gates({"g": [GateLift(pod, "n", "n") for pod in pods]})
     assert [result.outcome for result in results] == ["refused" if at == 7 else "done" for at in range(40)]
     assert all("schedulingGates" not in item["spec"] for item in world.cluster.objects.values())
 

@@ -75,20 +75,15 @@ def test_a_mark_counts_only_below_an_owner_that_the_job_has(
     assert bool(found[RAY_KEY]) == is_its
 
 
-def test_owners_that_are_watched_are_followed_by_their_uids() -> None:
-    """JobSet -> Job -> Pod: the mark of a pod whose Job is another's proves nothing."""
+def test_owners_that_are_watched_are_followed_by_their_uids_to_the_first_that_is_not() -> None:
+    """JobSet -> Job -> Pod: the mark of a pod whose Job is another's proves nothing. TrainJob -> JobSet -> Job -> Pod:
+    Jobs are watched, JobSets are not."""
     job_set = marked("jobset.x-k8s.io/v1alpha2", "JobSet", "x", "Job.batch")
-    mine, stranger = pod("p", CHILD), pod("q", JOB, "JobSet.jobset.x-k8s.io/x")
-    found, former = pods_by_job([mine, stranger], by_key(job_set, CHILD, JOB))
-    assert found == {ref_of(job_set).key: [mine], ref_of(CHILD).key: [mine], ref_of(JOB).key: [stranger]}
-    assert former == set()
-
-
-def test_owners_of_which_only_the_nearer_are_watched_are_followed_to_the_first_that_is_not() -> None:
-    """TrainJob -> JobSet -> Job -> Pod: Jobs are watched, JobSets are not."""
-    mine, stranger = pod("p", CHILD, TRAIN_MARK), pod("q", JOB, TRAIN_MARK)
-    found, _ = pods_by_job([mine, stranger], by_key(TRAIN, CHILD, JOB))
-    assert found[ref_of(TRAIN).key] == [mine]
+    for owner, mark in ((job_set, "JobSet.jobset.x-k8s.io/x"), (TRAIN, TRAIN_MARK)):
+        mine, stranger = pod("p", CHILD, mark if owner is TRAIN else ""), pod("q", JOB, mark)
+        found, former = pods_by_job([mine, stranger], by_key(owner, CHILD, JOB))
+        assert found == {ref_of(owner).key: [mine], ref_of(CHILD).key: [mine], ref_of(JOB).key: [stranger]}
+        assert former == (set() if owner is job_set else {"JobSet.jobset.x-k8s.io/default/x"})
 
 
 def test_jobs_that_come_and_go_one_by_one_are_remembered_as_they_are_seen_afresh() -> None:

@@ -22,9 +22,9 @@ from reconciler.observation.seen import Seen
 from reconciler.planning.target import Target
 from reconciler.timings import TIMINGS
 from tests.builders.fake_cluster import FakeCluster
-from tests.builders.scripted_server import ScriptedAnswer, error_answer
-from tests.builders.writing import LABELS, OURS, writer_for
-from tests.unit.reconciler.ownership.world import World
+from tests.builders.ownership import World
+from tests.builders.scripted_server import ScriptedAnswer, error_answer, served
+from tests.builders.writing import LABELS, OURS, thing, writer_for
 
 OLD, NEW, KIND = "example.com/v1alpha1", "example.com/v1", "Thing.example.com"
 GROUP = {
@@ -34,9 +34,8 @@ GROUP = {
 THINGS = f"/apis/{NEW}/namespaces/default/things"
 
 
-def thing(api_version: str, **metadata: Any) -> Object:
-    meta = {"namespace": "default", "name": "t", "labels": LABELS, "managedFields": [OURS], **metadata}
-    return {"apiVersion": api_version, "kind": "Thing", "metadata": meta}
+def moved_thing(api_version: str, **metadata: Any) -> Object:
+    return thing("Thing", "t", api=api_version, **{"labels": LABELS, "managedFields": [OURS], **metadata})
 
 
 class Moved:
@@ -53,8 +52,7 @@ class Moved:
         if version.startswith("example.com/") and version not in self.served:
             return error_answer(404, "the server could not find the requested resource")
         if path in (f"/apis/{OLD}", f"/apis/{NEW}"):
-            kind = {"kind": "Thing", "name": "things", "namespaced": True}
-            return ScriptedAnswer(200, {"resources": [kind]})
+            return served("Thing")
         if path.partition("?")[0] == THINGS:
             return ScriptedAnswer(200, {"metadata": {"resourceVersion": "9"}, "items": []})
         return None
@@ -95,7 +93,7 @@ def test_jobs_are_watched_whole_and_what_else_a_plan_holds_by_our_label(watches:
 
 
 def test_what_goes_is_told_once(watches: InformerSet) -> None:
-    gone = thing(NEW), True
+    gone = moved_thing(NEW), True
     watches.record_deletion(*gone)
     assert (watches.take_deletions(), watches.take_deletions()) == ([gone], [])
 
@@ -165,7 +163,7 @@ def test_an_object_is_found_in_the_version_that_is_served(is_known: bool) -> Non
         cluster.before = Moved(OLD)
         assert client.resource(OLD, "Thing")
     cluster.before = Moved(NEW)
-    cluster.put(f"{THINGS}/t", thing(NEW))
+    cluster.put(f"{THINGS}/t", moved_thing(NEW))
     found = client.find(Ref(OLD, "Thing", "default", "t"))
     assert found is not None
     assert found["apiVersion"] == NEW
@@ -181,7 +179,7 @@ def test_an_object_is_found_in_the_version_that_is_served(is_known: bool) -> Non
 def test_what_leaves_is_deleted_or_released_in_the_version_that_is_served(origin: Origin) -> None:
     """The deletion in the old version answered 404, which counted as gone, and the object stayed."""
     world = World()
-    live = world.cluster.put(f"{THINGS}/t", thing(NEW))
+    live = world.cluster.put(f"{THINGS}/t", moved_thing(NEW))
     entry = InventoryEntry(Ref(OLD, "Thing", "default", "t"), live["metadata"]["uid"], origin=origin)
     world.inventory.enter(entry)
     world.cluster.before = Moved(NEW)
@@ -197,8 +195,8 @@ def test_the_entry_of_an_object_takes_the_version_that_was_written() -> None:
     """It kept the one of the first write as long as the object lived."""
     cluster = FakeCluster()
     cluster.before = Moved(OLD, NEW)
-    live = cluster.put(f"{THINGS}/t", thing(OLD))
-    ref, desired = Ref(NEW, "Thing", "default", "t"), thing(NEW)
+    live = cluster.put(f"{THINGS}/t", moved_thing(OLD))
+    ref, desired = Ref(NEW, "Thing", "default", "t"), moved_thing(NEW)
     del desired["metadata"]["managedFields"]
     old = InventoryEntry(Ref(OLD, "Thing", "default", "t"), live["metadata"]["uid"], started=True)
     inventory = Inventory(Table({ref.key: old}))
@@ -225,5 +223,5 @@ def test_an_object_that_is_declared_in_a_version_that_is_not_served_is_told(watc
     watches.informers[KIND].health.record_list(0.0)
     differ = Differ(DesiredManifests(watches.client, "test"), writer_for(watches.client), watches)
     seen = Seen(0.0, 0.0, True, watches.observe(Restrictions()), Inventory())
-    assert OLD in differ.reading_obstacle(seen, Target(), ref_of(thing(OLD)))
-    assert differ.reading_obstacle(seen, Target(), ref_of(thing(NEW))) == ""
+    assert OLD in differ.reading_obstacle(seen, Target(), ref_of(moved_thing(OLD)))
+    assert differ.reading_obstacle(seen, Target(), ref_of(moved_thing(NEW))) == ""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.reconciler.ownership.world import World
+from tests.builders.ownership import World
 
 
 @pytest.fixture

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import pytest
 
 from reconciler.timings import TIMINGS
+from tests.builders.ownership import World, creation_of
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
-from tests.builders.threads import HASTY_WRITES
+from tests.builders.threads import HASTY_WRITES, wait_for_answers
 from tests.builders.writing import CONFIGMAPS, OURS
-from tests.unit.reconciler.ownership.world import World, creation_of
 
 
 def test_a_process_that_is_killed_while_it_deletes_has_counted_what_it_deleted_and_no_more(world: World) -> None:
@@ -32,7 +31,7 @@ def test_a_process_that_is_killed_while_it_deletes_has_counted_what_it_deleted_a
     with pytest.raises(KeyboardInterrupt):
         world.prune(world.look(kept))
     gone = sum(f"{CONFIGMAPS}/{name}" not in world.cluster.objects for name in names)
-    world.cluster.before = lambda method, path, body: None
+    world.cluster.recover()
     world.read_inventory()
     look = world.look(kept)
     allowed = world.guard(look)
@@ -47,22 +46,20 @@ def test_a_process_that_is_killed_while_it_deletes_has_counted_what_it_deleted_a
     assert len(world.prune(world.look(kept)).changes) == 2
 
 
-def refuse_deletions(world: World) -> None:
-    """The server refuses deletions from now on."""
-    world.cluster.before = lambda method, path, body: error_answer(500, "not now") if method == "DELETE" else None
+REFUSED = error_answer(500, "not now")
 
 
 def test_what_cannot_be_read_while_its_deletion_is_refused_is_not_dead(world: World) -> None:
     """Each time that the watch was stale what was there counted as deleted, and the rest was held for an hour."""
     kept = world.put_ours(*"abcdef", "kept")
-    refuse_deletions(world)
+    world.cluster.fail(REFUSED, method="DELETE")
     world.prune(world.look(kept))
     for _ in range(3):
         world.guard(world.look(kept, kinds=(), obstacles={"ConfigMap": "it is stale"}))
         world.time += 61
         world.prune(world.look(kept))
     assert (len(world.inventory.announced), world.inventory.deletions) == (6, [])
-    world.cluster.before = lambda method, path, body: None
+    world.cluster.recover()
     world.time += 61
     world.prune(world.look(kept))
     world.prune(world.look(kept))
@@ -72,10 +69,10 @@ def test_what_cannot_be_read_while_its_deletion_is_refused_is_not_dead(world: Wo
 def test_a_deletion_that_was_refused_for_long_counts_from_when_it_was_made(world: World) -> None:
     """Ten deletions, noted an hour before they were granted, were forgotten a moment after that, and ten more went."""
     kept = world.put_ours(*"abcdefghij", "kept")
-    refuse_deletions(world)
+    world.cluster.fail(REFUSED, method="DELETE")
     world.prune(world.look(kept))
     world.time += TIMINGS.ownership.prune_window - 10
-    world.cluster.before = lambda method, path, body: None
+    world.cluster.recover()
     world.prune(world.look(kept))
     world.time += 20
     world.put_ours(*"klmnopqrst")
@@ -100,8 +97,7 @@ def test_the_entry_of_an_object_whose_creation_has_no_answer_stays(world: World)
     world.prune(world.look())
     assert new.ref.key in world.inventory.entries
     gate.set()
-    while not writer.threads._left[new.ref.key].answer.done():
-        time.sleep(0.001)
+    wait_for_answers(writer.threads)
     writer.settle()
     world.live("late", CONFIGMAPS)["metadata"]["managedFields"] = [OURS]
     world.prune(world.look())
@@ -110,8 +106,7 @@ def test_the_entry_of_an_object_whose_creation_has_no_answer_stays(world: World)
 
 def test_an_object_whose_creation_lost_its_answer_is_ours_also_when_it_comes_late(world: World) -> None:
     """Something between us and the server may have kept the request: it came after its entry was given up."""
-    lost = ScriptedAnswer(200, {}, breaks_off=True)
-    world.cluster.before = lambda method, path, body: lost if "/late?" in path else None
+    world.cluster.fail(ScriptedAnswer(200, {}, breaks_off=True), "/late?")
     assert world.outcome(creation_of("late"))[0] == "retry"
     world.leads_since = -1e9
     world.prune(world.look())
@@ -128,11 +123,11 @@ def test_an_object_whose_creation_lost_its_answer_is_ours_also_when_it_comes_lat
 def test_nothing_is_deleted_while_what_is_deleted_cannot_be_noted(world: World) -> None:
     world.enter(world.make("left"))
     world.writer.save_inventory(world.inventory)
-    world.cluster.before = lambda method, path, body: error_answer(500, "no") if "inventory" in path else None
+    world.cluster.fail(REFUSED, "inventory")
     look = world.look()
     assert [result.outcome for result in world.delete(look, world.guard(look))] == ["retry", "retry"]
     assert world.deleted() == []
-    world.cluster.before = lambda method, path, body: None
+    world.cluster.recover()
     world.time += 60
     world.prune(world.look())
     assert world.deleted() == ["left"]
@@ -158,7 +153,7 @@ def test_whether_what_was_deleted_is_gone_is_not_asked_for_without_end(world: Wo
     world.writer.set_deadline(-1.0)
     world.delete(look, allowed)
     assert asked == ["a", "b"], "none in a pass that has taken too long"
-    world.cluster.before = lambda method, path, body: None
+    world.cluster.recover()
     world.writer.set_deadline(60.0)
     world.delete(look, allowed)
     assert [entry.ref.name for entry in world.inventory.entries.values()] == ["a", "b", "kept"]

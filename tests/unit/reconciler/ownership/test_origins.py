@@ -12,8 +12,8 @@ from reconciler.changes.planned import PlannedRuns
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.marks import is_marked, origin_of
 from reconciler.inventory.store import InventoryEntry
+from tests.builders.ownership import World, manager
 from tests.builders.writing import OURS, thing
-from tests.unit.reconciler.ownership.world import World, manager
 
 HELM = manager("helm", "2026-01-01T00:00:00Z", **{"f:data": {"f:b": {}}})
 

@@ -13,9 +13,9 @@ from reconciler.changes.results import ChangeResult
 from reconciler.cluster.objects import ref_of
 from reconciler.inventory.store import InventoryEntry
 from reconciler.ownership.guard import deletion_digest
-from tests.builders.scripted_server import ScriptedAnswer, error_answer
+from tests.builders.ownership import COMMIT, Look, World, creation_of, manager
+from tests.builders.scripted_server import ScriptedAnswer, error_answer, served
 from tests.builders.writing import CONFIGMAPS, JOBS, OURS
-from tests.unit.reconciler.ownership.world import COMMIT, Look, World, creation_of, manager
 
 # ---- what leaves the repository
 
@@ -51,22 +51,12 @@ def test_an_entry_ends_when_the_server_says_that_the_object_is_gone(world: World
         assert (len(world.inventory.entries), world.deleted()) == (1, ["stuck"])
         assert [change.reason for change in plan.leaving] == ["it was deleted and waits for example.com/slow"]
     del world.cluster.objects[f"{CONFIGMAPS}/stuck"]
-    world.cluster.before = lambda method, path, body: error_answer(500) if "stuck" in path else None
+    world.cluster.fail(error_answer(500), "stuck")
     world.prune(world.look())
     assert len(world.inventory.entries) == 1, "an error is no answer"
-    world.cluster.before = lambda method, path, body: None
+    world.cluster.recover()
     world.prune(world.look())
     assert not world.inventory.entries
-
-
-def test_a_kind_that_is_not_served_for_a_moment_ends_no_entry(world: World) -> None:
-    """S2: objects that were leaving were forgotten."""
-    world.put_ours("a")
-    world.cluster.objects.clear()
-    world.cluster.before = lambda method, path, body: error_answer(404, "404 page not found")
-    world.prune(world.look())
-    world.prune(world.look(kinds=()))
-    assert len(world.inventory.entries) == 1
 
 
 def test_pruning_waits_for_no_unrelated_change(world: World) -> None:
@@ -150,11 +140,11 @@ def test_an_annotation_releases_a_held_deletion(world: World, where: str) -> Non
 
 def test_an_object_that_left_and_cannot_be_looked_at_is_neither_forgotten_nor_in_the_way(world: World) -> None:
     world.put_ours("left")
-    world.cluster.before = lambda method, path, body: error_answer(403, "may not get") if "/left" in path else None
+    world.cluster.fail(error_answer(403, "may not get"), "/left")
     allowed = world.guard(world.look(kinds=()))
     assert (allowed.prune_plan.changes, allowed.prune_plan.vanished_keys) == ((), ())
-    ((name, reason),) = [(change.ref.name, change.reason) for change in allowed.changes.obstructed]
-    assert (name, "may not get" in reason) == ("left", True)
+    (change,) = allowed.changes.obstructed
+    assert (change.ref.name, "may not get" in change.reason) == ("left", True)
 
 
 @pytest.mark.parametrize("answer", [error_answer(404), error_answer(403), error_answer(500), ScriptedAnswer(200, None)])
@@ -163,8 +153,7 @@ def test_an_intent_of_a_kind_in_no_plan_is_gone_only_if_the_server_says_so(
 ) -> None:
     intent = creation_of("intended").ref
     world.inventory.enter(InventoryEntry(intent))
-    served = ScriptedAnswer(200, {"resources": [{"name": "configmaps", "kind": "ConfigMap", "namespaced": True}]})
-    answers = {"/api/v1": served}
+    answers = {"/api/v1": served("ConfigMap")}
     world.cluster.before = lambda method, path, body: answer if "configmaps?" in path else answers.get(path)
     assert world.guard(world.look(kinds=())).prune_plan.vanished_keys == ()
     world.cluster.before = lambda method, path, body: answers.get(path)

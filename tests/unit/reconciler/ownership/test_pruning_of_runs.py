@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from compiler.kubernetes import name_of
+from compiler.kubernetes import name_of, uid_of
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.store import InventoryEntry
 from reconciler.ownership.dependents import pods_of_all
-from tests.builders.scripted_server import ScriptedAnswer
+from tests.builders.ownership import World
+from tests.builders.scripted_server import served
 from tests.builders.writing import LABELS, OURS, thing
-from tests.unit.reconciler.ownership.world import World
 
 SPARK = "sparkoperator.k8s.io/v1beta2"
 SCHEDULED = [
@@ -28,11 +28,9 @@ def put_pod_of_run(world: World, run: str, label: str, namespace: str = "default
 
 def put_served(world: World, api: str, kind: str, name: str) -> Object:
     """An object of ours of a kind that this cluster serves."""
-    plural = f"{kind.lower()}s"
-    known = {"resources": [{"kind": kind, "name": plural, "namespaced": True}]}
-    world.cluster.before = lambda _, path, __: ScriptedAnswer(200, known) if path == f"/apis/{api}" else None
+    world.cluster.before = lambda _, path, __: served(kind) if path == f"/apis/{api}" else None
     item = thing(kind, name, api=api, labels=LABELS, managedFields=[OURS])
-    made = world.cluster.put(f"/apis/{api}/namespaces/default/{plural}/{name}", item)
+    made = world.cluster.put(f"/apis/{api}/namespaces/default/{kind.lower()}s/{name}", item)
     world.enter(made)
     return made
 
@@ -69,10 +67,6 @@ def item_of(api: str, kind: str, name: str, **metadata: Any) -> Object:
     return {**made, "spec": {}, "status": {"phase": "Running"}}
 
 
-def entry_of(item: Object) -> InventoryEntry:
-    return InventoryEntry(ref_of(item), item["metadata"]["uid"])
-
-
 @pytest.mark.parametrize(("api", "kind", "label"), MAKERS)
 def test_what_an_operator_has_made_counts_by_its_label(api: str, kind: str, label: str) -> None:
     """Of a SparkApplication the guard saw the driver, and none of its executors: sixty could go without a question."""
@@ -83,9 +77,9 @@ def test_what_an_operator_has_made_counts_by_its_label(api: str, kind: str, labe
     others = item_of("v1", "Pod", "other", labels={label: "other"}), item_of("v1", "Pod", "bare")
     elsewhere = item_of("v1", "Pod", "executor-9", labels={label: "app"}, namespace="elsewhere")
     key = ref_of(app).key
+    entries, pods = {key: InventoryEntry(ref_of(app), uid_of(app))}, [driver, *made, *others, elsewhere]
     for known in ({key: [driver]}, {}):
-        found = pods_of_all({key: entry_of(app)}, known, {key: app}, [driver, *made, *others, elsewhere])
-        assert found == {key: [driver, *made]}
+        assert pods_of_all(entries, known, {key: app}, pods) == {key: [driver, *made]}
 
 
 def test_pods_that_a_jobs_pods_have_made_count_with_it_and_with_what_made_the_job() -> None:
@@ -95,10 +89,7 @@ def test_pods_that_a_jobs_pods_have_made_count_with_it_and_with_what_made_the_jo
     driver, executor = item_of("v1", "Pod", "driver"), item_of("v1", "Pod", "executor")
     driver["metadata"]["ownerReferences"] = [{**job, **job["metadata"]}]
     executor["metadata"]["ownerReferences"] = [{**driver, **driver["metadata"]}]
-    key = ref_of(job).key
-    entries = {ref_of(cron).key: entry_of(cron)}
-    found = pods_of_all(entries, {key: [driver]}, {key: job}, [executor, driver])
-    assert {name: sorted(map(name_of, pods)) for name, pods in found.items()} == {
-        key: ["driver", "executor"],
-        ref_of(cron).key: ["driver", "executor"],
-    }
+    key, of_cron = ref_of(job).key, InventoryEntry(ref_of(cron), uid_of(cron))
+    found = pods_of_all({of_cron.ref.key: of_cron}, {key: [driver]}, {key: job}, [executor, driver])
+    made = ["driver", "executor"]
+    assert {name: sorted(map(name_of, pods)) for name, pods in found.items()} == {key: made, of_cron.ref.key: made}

@@ -8,30 +8,25 @@ from pathlib import Path
 import pytest
 
 from compiler.emit.manifest import Manifest
-from reconciler.cluster.objects import Object
 from reconciler.planning.snapshot import Snapshot
-from tests.builders.live import VOLCANO, live, with_metadata
+from tests.builders.live import with_metadata
 from tests.builders.planning import EMPTY, READABLE, PlanningWorld
+from tests.builders.writing import LABELS, thing, volcano_job
 
 PLAN = {"digest": "sha256:1", "gangs": []}
 
 
 def manifest(kind: str, name: str, wave: int = 4) -> Manifest:
-    return Manifest(wave, live("v1", kind, name), "others.yaml:1")
+    return Manifest(wave, thing(kind, name), "others.yaml:1")
 
 
 def job(name: str) -> Manifest:
-    item = {**live(VOLCANO, "Job", name), "spec": {"queue": "team"}}
-    return Manifest(5, without_uid(item), f"jobs/{name}.yaml:7", run_digest=f"sha256:{name}")
+    return Manifest(5, volcano_job(name, {"queue": "team"}), f"jobs/{name}.yaml:7", run_digest=f"sha256:{name}")
 
 
 def team(weight: int = 1) -> Manifest:
-    item = live("scheduling.volcano.sh/v1beta1", "Queue", "team")
-    return Manifest(1, {**item, "metadata": {"name": "team"}, "spec": {"weight": weight}}, "queues.yaml:1")
-
-
-def without_uid(item: Object) -> Object:
-    return {**item, "metadata": {key: value for key, value in item["metadata"].items() if key != "uid"}}
+    item = thing("Queue", "team", api="scheduling.volcano.sh/v1beta1", namespace="")
+    return Manifest(1, {**item, "spec": {"weight": weight}}, "queues.yaml:1")
 
 
 OLD = Snapshot("old", True, plan=PLAN, manifests=(team(), job("a")))
@@ -156,20 +151,12 @@ def test_a_plan_older_than_what_another_replica_has_in_force_is_given_up(
     assert world.part.snapshot is kept
 
 
-def test_another_plan_of_the_commit_in_force_is_not_asked_about(world: PlanningWorld) -> None:
-    world.move_head("old")
-    again = replace(OLD, max_waiting_pods=7)
-    assert world.compiled(again).snapshot is again
-    assert not world.asked.questions
-
-
 def test_only_what_the_commit_makes_or_changes_is_asked_about(tmp_path: Path) -> None:
     world = PlanningWorld(tmp_path, replace(OLD, manifests=()), "new")
     world.look()
-    labels = {"app.kubernetes.io/managed-by": "gangplan", "gangplan.dev/cluster": "test"}
     about = {"uid": "u", "resourceVersion": "1", "annotations": {"gangplan.dev/digest": "sha256:a"}}
     world.compiler.answer = NEW
-    world.look({"Job.batch.volcano.sh/default/a": with_metadata(dict(job("a").object), labels=labels, **about)})
+    world.look({"Job.batch.volcano.sh/default/a": with_metadata(dict(job("a").object), labels=LABELS, **about)})
     assert asked(world) == ["team", "bad", "good"]
 
 

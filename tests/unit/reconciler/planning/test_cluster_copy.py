@@ -16,8 +16,7 @@ from reconciler.git.poller import BranchHead
 from reconciler.planning.cluster_copy import CHUNK, KeptPlan, PlanCopy
 from reconciler.planning.snapshot import Snapshot, save_snapshot
 from reconciler.timings import TIMINGS
-from tests.builders.fake_cluster import FakeCluster
-from tests.builders.memory_server import stored_sizes
+from tests.builders.fake_cluster import FakeCluster, stored_sizes
 from tests.builders.planning import EMPTY, PlanningWorld
 from tests.builders.scripted_server import error_answer
 from tests.builders.threads import no_new_thread

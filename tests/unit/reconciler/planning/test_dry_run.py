@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 
 from compiler.kubernetes import name_of, uid_of
-from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Object
 from reconciler.planning.dry_run import DryRun, Question
 from reconciler.timings import TIMINGS, DryRunTimings
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.live import VOLCANO
 from tests.builders.planning import refusals_of
-from tests.builders.scripted_server import ScriptedAnswer, error_answer
-from tests.builders.threads import no_new_thread
+from tests.builders.scripted_server import ScriptedAnswer, error_answer, manager_conflict
+from tests.builders.threads import lose_lease, no_new_thread
 
 TIMES = TIMINGS.dry_run
 JOBS = f"/apis/{VOLCANO}/namespaces/default/jobs"
@@ -85,8 +84,7 @@ def test_all_objects_are_asked_about_and_none_is_written(cluster: FakeCluster) -
     [
         error_answer(404, 'namespaces "new" not found'),
         error_answer(403, 'widgets "a" is forbidden: User "gangplan" cannot patch resource "widgets" in API group "x"'),
-        error_answer(403, "unable to create new content in namespace n because it is being terminated"),
-        error_answer(409, "fields", [{"reason": "FieldManagerConflict", "message": 'conflict with "kubectl"'}]),
+        manager_conflict("kubectl", ".spec.queue"),
         error_answer(500, "failed calling webhook"),
         error_answer(400, "admission webhook mutate does not support dry run"),
     ],
@@ -123,12 +121,6 @@ def test_what_may_wait_for_room_in_a_quota_is_not_refused_by_a_full_one(
     """What holds the quota now may be a job that the very same commit takes out; or the quota is of that commit."""
     cluster.fail(error_answer(403, f'jobs "a" is forbidden: {message}'))
     assert bool(messages(cluster, ask(job("a"), **more))) == is_refused
-
-
-def test_a_question_without_an_answer_is_asked_again(cluster: FakeCluster) -> None:
-    said = iter([error_answer(503), denied("no")])
-    cluster.before = lambda method, path, body: next(said)
-    assert messages(cluster, ask(job("a")))
 
 
 def test_a_server_that_answers_nothing_for_a_moment_lets_nothing_pass(cluster: FakeCluster) -> None:
@@ -181,12 +173,8 @@ def test_an_object_that_exists_is_asked_about_as_a_change_and_a_new_run_under_an
 
 def test_a_lost_lease_ends_the_questions_without_an_answer(cluster: FakeCluster) -> None:
     client, woken = cluster.client(), threading.Event()
-
-    def closed() -> None:
-        raise LostLease("another replica holds the lease")
-
     dry_run = DryRun(client, woken.set)
-    for fence, result in ((closed, None), (lambda: None, ())):
+    for fence, result in ((lose_lease, None), (lambda: None, ())):
         client.fence = fence
         woken.clear()
         dry_run.start([ask(job(f"job-{at}")) for at in range(TIMES.askers + 1)])

@@ -14,11 +14,6 @@ from tests.builders.scripted_server import error_answer
 WRITERS = TIMINGS.writes.writers
 
 
-@pytest.fixture
-def world() -> PodsWorld:
-    return PodsWorld()
-
-
 def hold(world: PodsWorld, name: str, *pods: Object) -> list[Object]:
     """Put a job into the inventory, and its pods into the cluster."""
     job = live_job(name)

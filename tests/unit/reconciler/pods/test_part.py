@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -18,6 +18,7 @@ from reconciler.planning.fingerprint import fingerprint_of, state_objects
 from reconciler.planning.snapshot import Snapshot
 from reconciler.pods.lifts import Orders
 from reconciler.timings import PodTimings
+from tests.builders.live import BATCH, live
 from tests.builders.observed import observed
 from tests.builders.pods import (
     GPU,
@@ -26,6 +27,7 @@ from tests.builders.pods import (
     VGPU,
     Acted,
     PodsWorld,
+    entry,
     evicted_pod,
     key_of,
     live_job,
@@ -33,14 +35,9 @@ from tests.builders.pods import (
     planned,
     pod,
 )
-from tests.builders.scripted_server import ScriptedAnswer, error_answer
+from tests.builders.scripted_server import error_answer, served
 
 CLAIM = 'all nodes are unavailable: 4 persistentvolumeclaim "data" not found.'
-
-
-@pytest.fixture
-def world() -> PodsWorld:
-    return PodsWorld()
 
 
 def test_a_pod_leaves_a_lost_node_after_the_set_time_and_no_other_pod_does(world: PodsWorld) -> None:
@@ -76,44 +73,35 @@ def test_a_refusal_by_a_budget_is_no_failed_read_and_is_asked_again_with_pauses(
     assert world.act(live_job("g"), pod("g", 0, "n1"), lost="n1").effects.evicted == ("Pod default/g-w-0",)
 
 
-def act_without_claim(world: PodsWorld) -> Acted:
-    """A pass while a gang misses a claim: its pod has a node unless it is held."""
-    node = "" if key_of("stuck") in world.evictor.binding.held_jobs(world.now) else "n1"
-    waiting = pod("stuck", 0, node, bound=False, message=CLAIM if node else "")
-    waiting["metadata"]["uid"] = f"stuck-{len(world.evicted)}"
-    return world.act(live_job("stuck"), waiting)
-
-
 def test_one_unbindable_gang_closes_no_node_to_others_and_is_held_after_three_rounds(world: PodsWorld) -> None:
-    """S7."""
+    """S7. Once its claim is there it gets another round."""
+    world.cluster.before = lambda _, path, __: served("PersistentVolumeClaim") if path == "/api/v1" else None
     world.plan(planned("stuck", "start", n1=1, n2=1))
+
+    def held() -> Mapping[str, str]:
+        return world.evictor.binding.held_jobs(world.now)
+
+    def act() -> Acted:
+        """Its pod has a node unless it is held."""
+        node = "" if key_of("stuck") in held() else "n1"
+        waiting = pod("stuck", 0, node, bound=False, message=CLAIM if node else "")
+        waiting["metadata"]["uid"] = f"stuck-{len(world.evicted)}"
+        return world.act(live_job("stuck"), waiting)
+
     held_at = []
     for world.now in range(0, 1200, 10):
-        p = act_without_claim(world)
-        assert p.observation.restrictions.quarantined_nodes == frozenset()
-        assert p.observation.restrictions.closed_nodes == {}
-        if any(event.reason == "BindingHeld" for event in p.effects.events):
-            held_at.append(world.now)
-    assert len(world.evicted) == 3
-    assert len(held_at) == 1
-    assert CLAIM in world.evictor.binding.held_jobs(world.now)[key_of("stuck")]
+        p = act()
+        restrictions = p.observation.restrictions
+        assert (restrictions.quarantined_nodes, restrictions.closed_nodes) == (frozenset(), {})
+        held_at += [world.now for reason in p.reasons if reason == "BindingHeld"]
+    assert (len(world.evicted), len(held_at)) == (3, 1)
+    assert CLAIM in held()[key_of("stuck")]
     (condition,) = world.part.conditions()
     assert (condition.status, CLAIM in condition.message) == (True, True)
-
-
-def test_a_gang_held_for_a_claim_gets_another_round_when_the_claim_is_there(world: PodsWorld) -> None:
-    claims = {"name": "persistentvolumeclaims", "kind": "PersistentVolumeClaim", "namespaced": True}
-    world.cluster.before = lambda method, path, body: (
-        ScriptedAnswer(200, {"resources": [claims]}) if path == "/api/v1" else None
-    )
-    world.plan(planned("stuck", "start", n1=1, n2=1))
-    for world.now in range(0, 1200, 10):
-        act_without_claim(world)
-    assert key_of("stuck") in world.evictor.binding.held_jobs(world.now)
     world.cluster.put("/api/v1/namespaces/default/persistentvolumeclaims/data", {"metadata": {"name": "data"}})
     for world.now in range(1200, 1300, 10):
-        act_without_claim(world)
-    assert key_of("stuck") not in world.evictor.binding.held_jobs(world.now)
+        act()
+    assert held() == {}
 
 
 def test_a_node_is_closed_to_the_gang_that_it_does_not_take_and_all_its_waiting_pods_go(world: PodsWorld) -> None:
@@ -263,9 +251,9 @@ def test_a_lone_pod_is_given_its_node(world: PodsWorld) -> None:
     lone = pod("x", 0)
     lone["metadata"]["annotations"] = {PLACEMENT_ANNOTATION: "{}"}
     del lone["metadata"]["ownerReferences"]
-    entry = {**planned("x-w-0", "start", n2=1), "apiVersion": "v1", "kind": "Pod"}
+    gang = {**planned("x-w-0", "start", n2=1), "apiVersion": "v1", "kind": "Pod"}
     manifest = Manifest(5, {**lone, "metadata": {"namespace": "default", "name": "x-w-0"}}, "")
-    world.snapshot = Snapshot("c0ffee", True, plan={"gangs": [entry]}, manifests=(manifest,))
+    world.snapshot = Snapshot("c0ffee", True, plan={"gangs": [gang]}, manifests=(manifest,))
     p = world.act(lone)
     assert list(p.lifted) == ["Pod/default/x-w-0"]
     ((_, path),) = world.cluster.writes[-1:]
@@ -340,10 +328,9 @@ def test_gates_that_cannot_be_lifted_are_reported_while_that_is_so(world: PodsWo
 
 
 def test_a_job_of_a_kind_that_is_not_served_keeps_no_room(world: PodsWorld) -> None:
-    rest: Any = {"queue": "q", "domains": [], "reasons": [], "evictedFor": [], "startsAt": None, "pods": {}}
-    jobs = ({"apiVersion": api, "kind": kind} for api, kind in (("kubeflow.org/v1", "PyTorchJob"), ("batch/v1", "Job")))
-    gangs = [{**job, "namespace": "d", "name": "j", "decision": "start", **rest} for job in jobs]
+    jobs = live("kubeflow.org/v1", "PyTorchJob", "j"), live(BATCH, "Job", "j")
+    plan = {"gangs": [entry(job, "start", {}) for job in jobs]}
     kind = "PyTorchJob.kubeflow.org"
     observation = Observation({}, frozenset(), obstacles={kind: "not served"}, unserved_kinds=frozenset({kind}))
-    restrictions = world.part.restrictions(observation, Snapshot("c", True, plan={"gangs": gangs}), {}, 0.0)
-    assert restrictions.held_jobs == {f"{kind}/d/j": "not served"}
+    restrictions = world.part.restrictions(observation, Snapshot("c", True, plan=plan), {}, 0.0)
+    assert restrictions.held_jobs == {f"{kind}/default/j": "not served"}

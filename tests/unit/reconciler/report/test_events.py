@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from reconciler.changes.results import ObjectEvent
-from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Object
 from reconciler.report.events import MAX_WAITING, EventWriter
 from reconciler.timings import TIMINGS
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
+from tests.builders.threads import lose_lease
 
 QUEUE: Object = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q", "uid": "u"}}
 
@@ -89,11 +89,7 @@ def test_an_event_that_is_given_up_is_counted_and_may_be_told_again(failing: Scr
 
 def test_an_event_that_the_fence_stops_may_be_told_again(server: ScriptedServer) -> None:
     client = server.client()
-
-    def closed() -> None:
-        raise LostLease("another replica holds the lease")
-
-    client.fence = closed
+    client.fence = lose_lease
     events = EventWriter(client, "me")
     for _ in range(2):
         events.put([event("no room")])

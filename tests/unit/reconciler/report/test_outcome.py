@@ -19,14 +19,17 @@ from reconciler.planning.verdict import Verdict
 from reconciler.report.explain import CONDITION_TYPES
 from reconciler.report.outcome import Outcome, report_of
 from reconciler.report.status import Report
+from tests.builders.live import BATCH, live
+from tests.builders.pods import entry
+from tests.builders.writing import thing
 
-STATUS: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "gangplan-system", "name": "s"}}
+STATUS = thing("ConfigMap", "s", namespace="gangplan-system")
 OTHERS = tuple(Condition(kind, False, "None") for kind in ("GangsHeld", "SchedulerBehind", "Fighting"))
 """What the parts say that hold nothing of a pass."""
 
 
 def item(name: str) -> Object:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "d", "name": name, "uid": name}}
+    return thing("ConfigMap", name, namespace="d", uid=name)
 
 
 def held(name: str, reason: str = "because", *, is_deferred: bool = False) -> Change:
@@ -34,15 +37,13 @@ def held(name: str, reason: str = "because", *, is_deferred: bool = False) -> Ch
 
 
 def gang(name: str, decision: str) -> dict[str, Any]:
-    rest: dict[str, Any] = {"queue": "q", "domains": [], "startsAt": None, "evictedFor": [], "pods": {}}
-    job = {"apiVersion": "batch/v1", "kind": "Job", "namespace": "d", "name": name}
     reasons = [{"code": "GW101", "message": "no room"}] if decision == "wait" else []
-    return {**job, **rest, "decision": decision, "reasons": reasons}
+    return entry(live(BATCH, "Job", name, namespace="d"), decision, {}, reasons=reasons)
 
 
 def outcome(*gangs: dict[str, Any], **others: Any) -> Outcome:
     """Of a pass in which nothing happened."""
-    jobs = [{**item(each["name"]), "apiVersion": "batch/v1", "kind": "Job"} for each in gangs]
+    jobs = [{**item(each["name"]), "apiVersion": BATCH, "kind": "Job"} for each in gangs]
     observation = Observation({ref_of(job).key: job for job in jobs}, frozenset())
     seen = Seen(100.0, 5000.0, True, observation, Inventory())
     target = Target("c0ffee", snapshot=Snapshot("c0ffee", True, plan={"gangs": gangs, "digest": "x"}), is_fresh=True)
@@ -105,26 +106,17 @@ def test_a_gang_that_has_started_is_kept_and_one_that_waits_is_told_of() -> None
     begun = Ref("batch/v1", "Job", "d", "begun")
     found.seen.inventory.enter(InventoryEntry(begun, "u", started=True))
     said = report(found)
-    assert [(each.job.name, each.decision) for each in said.gangs] == [
-        ("new", "start"),
-        ("begun", "keep"),
-        ("waiting", "wait"),
-    ]
-    assert [(event.object["metadata"]["name"], event.message) for event in said.done.events] == [
-        ("waiting", "GW101: no room")
-    ]
+    assert {each.job.name: each.decision for each in said.gangs} == {"new": "start", "begun": "keep", "waiting": "wait"}
+    (event,) = said.done.events
+    assert (event.object["metadata"]["name"], event.message) == ("waiting", "GW101: no room")
 
 
 def test_a_pass_is_idle_when_nothing_goes_on() -> None:
     quiet = outcome()
     stale = replace(quiet.verdict, target=replace(quiet.verdict.target, is_fresh=False))
     unread = replace(quiet.seen, observation=Observation({}, frozenset(), pending_kinds=frozenset({"Queue"})))
-    for found in (
-        replace(quiet, done=Effects(lifted={"job": 1})),
-        replace(quiet, verdict=stale),
-        replace(quiet, seen=unread),
-    ):
-        assert not report(found).is_idle
+    for change in ({"done": Effects(lifted={"job": 1})}, {"verdict": stale}, {"seen": unread}):
+        assert not report(replace(quiet, **change)).is_idle  # type: ignore[arg-type]
     assert not report(quiet, is_busy=True).is_idle
 
 

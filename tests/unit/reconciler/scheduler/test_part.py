@@ -3,8 +3,6 @@ components of Volcano that have stalled, at the jobs that wait for them."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from compiler.emit.manifest import Manifest
@@ -23,7 +21,10 @@ from reconciler.scheduler.part import SchedulerPart
 from reconciler.scheduler.probe import SchedulerProbe
 from reconciler.timings import SchedulerTimings
 from tests.builders.fake_cluster import FakeCluster
+from tests.builders.live import VOLCANO, live, live_pod
+from tests.builders.pods import entry
 from tests.builders.scripted_server import error_answer
+from tests.builders.writing import config_map
 
 PATIENCE, STALLED = 20.0, 90.0
 REF = Ref("v1", "ConfigMap", "volcano-system", "volcano-scheduler-configmap")
@@ -35,8 +36,7 @@ GANG = "plugin gang"
 
 
 def config(text: str) -> Object:
-    metadata = {"namespace": REF.namespace, "name": REF.name, "uid": "u"}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"volcano-scheduler.conf": text}}
+    return config_map(REF.name, {"volcano-scheduler.conf": text}, namespace=REF.namespace, uid="u")
 
 
 def seen_at(now: float, *objects: Object, kinds: frozenset[str] = frozenset()) -> Seen:
@@ -164,7 +164,7 @@ def test_what_is_known_of_the_scheduler_is_stored_though_the_first_write_fails(w
     world.look(OLD, "allocate")
     world.cluster.before = lambda method, path, body: error_answer(500) if method != "GET" else None
     world.look(NEW, "allocate")
-    world.cluster.before = lambda method, path, body: None
+    world.cluster.recover()
     world.look(NEW, "allocate")
     writes = len(world.cluster.writes)
     world.look(NEW, "allocate")
@@ -177,35 +177,28 @@ def test_what_is_known_of_the_scheduler_is_stored_though_the_first_write_fails(w
 
 KINDS = frozenset({"Node", "Pod", "Job.batch.volcano.sh", "PodGroup.scheduling.volcano.sh"})
 CONTROLLERS, SCHEDULER = "Volcano's controllers have served no job", "Volcano's scheduler has bound no pod"
-VOLCANO = "batch.volcano.sh/v1alpha1"
 JOB = Ref(VOLCANO, "Job", "default", "g")
 UNBOUND = frozenset({"pod-g", "pod-other"})
 
 
 def job(name: str, phase: str = "") -> Object:
     status = {"state": {"phase": phase}} if phase else {}
-    metadata = {"namespace": "default", "name": name, "uid": f"job-{name}"}
-    return {"apiVersion": VOLCANO, "kind": "Job", "metadata": metadata, "spec": {}, "status": status}
+    return {**live(VOLCANO, "Job", name, uid=f"job-{name}"), "spec": {}, "status": status}
 
 
 def group(of: str, phase: str = "") -> Object:
-    metadata = {"name": f"{of}-job-{of}", "namespace": "default", "uid": f"group-{of}"}
-    api = "scheduling.volcano.sh/v1beta1"
-    return {"apiVersion": api, "kind": "PodGroup", "metadata": metadata, "status": {"phase": phase} if phase else {}}
+    made = live("scheduling.volcano.sh/v1beta1", "PodGroup", f"{of}-job-{of}")
+    return {**made, "status": {"phase": phase} if phase else {}}
 
 
 def given(of: str, *, bound: bool = False) -> Object:
     """A pod that was given a node."""
-    owner = {"apiVersion": VOLCANO, "kind": "Job", "name": of, "uid": f"job-{of}"}
-    metadata = {"namespace": "default", "name": f"{of}-w-0", "uid": f"pod-{of}", "ownerReferences": [owner]}
     spec = {"schedulerName": "volcano", "nodeSelector": {HOSTNAME_LABEL: "n1"}, **({"nodeName": "n1"} if bound else {})}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {}}
+    return {**live_pod(f"{of}-w-0", job(of), uid=f"pod-{of}"), "spec": spec, "status": {}}
 
 
 def planned(decision: str) -> Target:
-    gang = {"apiVersion": VOLCANO, "kind": "Job", "namespace": "default", "name": "g", "decision": decision}
-    rest: dict[str, Any] = {"queue": "q", "domains": [], "reasons": [], "startsAt": None, "evictedFor": [], "pods": {}}
-    return Target(snapshot=Snapshot("c0ffee", True, plan={"gangs": [{**gang, **rest}]}))
+    return Target(snapshot=Snapshot("c0ffee", True, plan={"gangs": [entry(job("g"), decision, {})]}))
 
 
 def told(

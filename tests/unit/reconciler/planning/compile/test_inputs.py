@@ -48,6 +48,7 @@ def request(state: list[dict[str, Any]], files: dict[str, bytes] = FILES) -> Com
         [node("0"), NODES[0], node("a1"), *NODES[1:4]],
         list(reversed(NODES)),
         [NODES[0], NODES[0], NODES[1]],
+        [{**NODES[0], "kind": "Pod"}, {**NODES[0], "metadata": {**NODES[0]["metadata"], "namespace": "team"}}],
     ],
 )
 @pytest.mark.parametrize("held", [HeldInputs(), HELD])
@@ -64,9 +65,3 @@ def test_only_what_is_new_is_written_and_the_rest_stays_the_same_object() -> Non
     assert b'"a.yaml": null' in text
     read = decode_request(text, HELD)
     assert [one is other for one, other in zip(read.state, NODES, strict=True)] == [True] * 3 + [False] + [True] * 2
-
-
-def test_an_object_of_the_same_name_and_another_kind_is_another() -> None:
-    other = {**NODES[0], "kind": "Pod"}
-    asked = request([other, {**NODES[0], "metadata": {**NODES[0]["metadata"], "namespace": "team"}}])
-    assert decode_request(encode_request(asked, HELD), HELD) == asked

@@ -14,7 +14,7 @@ import pytest
 from compiler.syntax.runs import run_digest
 from reconciler.planning.compile.inputs import CompileRequest, HeldInputs, encode_request
 from reconciler.planning.compile.process import CompileProcess, _receive, compile_request
-from reconciler.planning.snapshot import CompileBreakdown, Snapshot, load_snapshot, save_snapshot, write_answer
+from reconciler.planning.snapshot import CompileBreakdown, Snapshot, load_snapshot, write_answer
 from reconciler.timings import TIMINGS, CompileTimings
 from solver.verify import Violation
 from tests.builders.compiles import ASKED, CLUSTER, JOB, OTHER, Compiler, node, request
@@ -201,14 +201,6 @@ def test_a_torn_snapshot_is_none(tmp_path: Path, torn: str) -> None:
     path.write_text(torn)
     assert load_snapshot(path) is None
     assert load_snapshot(tmp_path / "missing.json") is None
-
-
-def test_a_kept_snapshot_is_read_as_it_was_written(tmp_path: Path) -> None:
-    found = compile_request(ASKED)
-    save_snapshot(found, tmp_path / "deep" / "snapshot.json")
-    kept = load_snapshot(tmp_path / "deep" / "snapshot.json")
-    assert kept is not None
-    assert kept.as_json() == found.as_json()
 
 
 def test_two_numbers_that_a_worker_says_at_once_are_two_answers() -> None:

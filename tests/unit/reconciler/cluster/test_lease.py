@@ -132,13 +132,13 @@ def test_a_server_that_is_slow_to_answer_loses_no_lease(kept: Kept, seconds: flo
 
     def answer_late(method: str, path: str, body: Any) -> ScriptedAnswer:
         kept.now += seconds
-        held.append(one.is_held())
+        held.append(lease.is_held())
         return kept.script(method, path, body)
 
-    one = kept.lease("one", script=answer_late)
+    lease = kept.lease("one", script=answer_late)
     for _ in range(10):
-        kept.now += one._renew()
-        assert one.is_held()
+        kept.now += lease._renew()
+        assert lease.is_held()
     assert all(held[2:]), "without a break"
 
 

@@ -9,7 +9,7 @@ from reconciler.changes.allowed import Changes
 from reconciler.changes.desired import DesiredManifests
 from reconciler.changes.diff import Change
 from reconciler.changes.planned import PlannedRuns
-from reconciler.cluster.objects import ref_of
+from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.store import Inventory
 from reconciler.objects.differ import Differ, withhold_waiting_jobs
 from reconciler.observation.informers import InformerSet
@@ -23,7 +23,7 @@ from tests.builders.writing import manifest_of, volcano_job, writer_for
 
 def test_a_held_job_is_not_created_and_the_status_says_why() -> None:
     jobs = [manifest_of(volcano_job(name, {})) for name in ("held", "waits", "starts")]
-    decisions = ("wait", {"held": True}), ("wait", {}), ("start", {})
+    decisions: tuple[tuple[str, Object], ...] = (("wait", {"held": True}), ("wait", {}), ("start", {}))
     entries = [entry(each.object, how, {}, **more) for each, (how, more) in zip(jobs, decisions, strict=True)]
     snapshot = Snapshot("c", True, plan={"gangs": entries}, manifests=tuple(jobs), max_waiting_pods=10)
     seen = Seen(0.0, 0.0, True, Observation({}, frozenset()), Inventory())

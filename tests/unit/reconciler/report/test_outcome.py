@@ -116,7 +116,7 @@ def test_a_pass_is_idle_when_nothing_goes_on() -> None:
     stale = replace(quiet.verdict, target=replace(quiet.verdict.target, is_fresh=False))
     unread = replace(quiet.seen, observation=Observation({}, frozenset(), pending_kinds=frozenset({"Queue"})))
     for change in ({"done": Effects(lifted={"job": 1})}, {"verdict": stale}, {"seen": unread}):
-        assert not report(replace(quiet, **change)).is_idle  # type: ignore[arg-type]
+        assert not report(replace(quiet, **change)).is_idle
     assert not report(quiet, is_busy=True).is_idle
 
 

@@ -8,7 +8,7 @@ are referred to by name, a node's hypernodes by a path from its leaf upwards. Wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from solver.facts import Undecided
@@ -26,7 +26,6 @@ from solver.problem import (
     Queue,
     Role,
     RuleKind,
-    SlotHold,
     SlotRequest,
     Subgroup,
     Topology,
@@ -40,64 +39,49 @@ Amounts = Mapping[str, int]
 
 @dataclass(frozen=True)
 class NodeSpec:
+    """more: fields of the node as they are."""
+
     capacity: Amounts
     free: Amounts
-    node_class: int
     leaf: str | None
-    slots: tuple[tuple[str, Amounts, Amounts], ...] = ()
-    maintenance_in: int | None = None
-    node_group: int = 0
+    slots: tuple[tuple[str, Amounts, Amounts], ...]
+    more: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class QueueSpec:
+    """dedicated_domains: names of hypernodes. more: fields of the queue as they are."""
+
     name: str
-    parent: str | None = None
-    weight: int = 1
-    priority: int = 0
-    guarantee: Amounts = field(default_factory=dict)
-    deserved: Amounts = field(default_factory=dict)
-    capability: Amounts = field(default_factory=dict)
-    used: Amounts = field(default_factory=dict)
-    open: bool = True
-    hierarchy: tuple[tuple[str, int], ...] = ()
-    reclaimable: bool = True
-    strict_order: bool = False
-    dedicated_domains: tuple[str, ...] = ()
-    closed_node_groups: tuple[int, ...] = ()
-    node_group_ranks: tuple[int, ...] = ()
+    parent: str | None
+    limits: Mapping[str, Amounts]
+    used: Amounts
+    dedicated_domains: tuple[str, ...]
+    more: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class RoleSpec:
+    """more: fields of the role as they are."""
+
     replicas: int
     minimum: int
     request: Amounts
     node_classes: frozenset[int]
-    owned_rules: tuple[int, ...] = ()
-    selecting_rules: tuple[int, ...] = ()
-    slot_requests: tuple[tuple[str, int, Amounts], ...] = ()
+    slot_requests: tuple[tuple[str, int, Amounts], ...]
+    more: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class GangSpec:
+    """more: fields of the gang as they are."""
+
     name: str
     roles: tuple[RoleSpec, ...]
     queue: str
-    priority: int
     minimum: int | None
-    topology: Topology | None
-    subgroups: tuple[Subgroup, ...]
-    running: tuple[Placement, ...]
-    loss: int | None = None
-    may_evict: bool = True
-    duration: int | None = None
-    ends_in: int | None = None
-    overdue: bool = False
-    slot_holds: tuple[SlotHold, ...] = ()
-    protected: tuple[Placement, ...] = ()
-    may_lose_all: bool = False
-    tells_checkpoint: bool = False
+    loss: int | None
+    more: Mapping[str, Any]
 
 
 def nodes(
@@ -111,9 +95,9 @@ def nodes(
     node_group: int = 0,
     **capacity: int,
 ) -> list[NodeSpec]:
-    """cells: made by `cells` below."""
-    amounts = capacity, capacity if free is None else free
-    return [NodeSpec(*amounts, node_class, leaf, tuple(slots), maintenance_in, node_group)] * count
+    """slots: made by `device_slots`."""
+    more = {"node_class": node_class, "maintenance_in": maintenance_in, "node_group": node_group}
+    return [NodeSpec(capacity, capacity if free is None else free, leaf, tuple(slots), more)] * count
 
 
 def device_slots(
@@ -126,25 +110,16 @@ def queue(
     name: str,
     parent: str | None = None,
     *,
-    weight: int = 1,
-    priority: int = 0,
     guarantee: Amounts | None = None,
     deserved: Amounts | None = None,
     capability: Amounts | None = None,
     used: Amounts | None = None,
-    is_closed: bool = False,
-    hierarchy: tuple[tuple[str, int], ...] = (),
-    reclaimable: bool = True,
-    strict_order: bool = False,
     dedicated_domains: tuple[str, ...] = (),
-    closed_node_groups: tuple[int, ...] = (),
-    node_group_ranks: tuple[int, ...] = (),
+    **more: Any,
 ) -> QueueSpec:
-    """dedicated_domains: names of hypernodes."""
-    limits = guarantee or {}, deserved or {}, capability or {}, used or {}
-    domains, groups = dedicated_domains, closed_node_groups
-    switches = not is_closed, hierarchy, reclaimable, strict_order
-    return QueueSpec(name, parent, weight, priority, *limits, *switches, domains, groups, node_group_ranks)
+    """more: fields of the queue as they are; weight 1 and priority 0 where they are not given."""
+    limits = {"guarantee": guarantee or {}, "deserved": deserved or {}, "capability": capability or {}}
+    return QueueSpec(name, parent, limits, used or {}, dedicated_domains, {"weight": 1, "priority": 0, **more})
 
 
 def role(
@@ -157,17 +132,10 @@ def role(
     slot_requests: Iterable[tuple[str, int, Amounts]] = (),
     **request: int,
 ) -> RoleSpec:
-    """portions: (division, number of cells, share of each)."""
+    """slot_requests: (slot group, number of slots, share of each)."""
     least = replicas if minimum is None else minimum
-    return RoleSpec(
-        replicas,
-        least,
-        request,
-        frozenset(node_classes),
-        tuple(owned_rules),
-        tuple(selecting_rules),
-        tuple(slot_requests),
-    )
+    more = {"owned_rules": tuple(owned_rules), "selecting_rules": tuple(selecting_rules)}
+    return RoleSpec(replicas, least, request, frozenset(node_classes), tuple(slot_requests), more)
 
 
 def pod_rule(
@@ -178,53 +146,24 @@ def pod_rule(
     max_skew: int = 1,
     min_domains: int = 1,
 ) -> PodRule:
-    """present: domain -> counted pods of others."""
+    """selected_present: domain -> counted pods of others."""
     at = tuple(domains)
     known = {d for d in at if d is not None}
-    return PodRule(
-        rule_kind, at, tuple((selected_present or {}).get(d, 0) for d in range(len(known))), (), max_skew, min_domains
-    )
+    present = tuple((selected_present or {}).get(d, 0) for d in range(len(known)))
+    return PodRule(rule_kind, at, present, (), max_skew, min_domains)
 
 
 def gang(
     name: str,
     *roles: RoleSpec,
     queue: str = "default",
-    priority: int = 0,
     minimum: int | None = None,
-    topology: Topology | None = None,
-    subgroups: tuple[Subgroup, ...] = (),
-    running: tuple[Placement, ...] = (),
     loss: int | None = None,
-    may_evict: bool = True,
-    duration: int | None = None,
-    ends_in: int | None = None,
-    overdue: bool = False,
-    slot_holds: tuple[SlotHold, ...] = (),
-    protected: tuple[Placement, ...] = (),
-    may_lose_all: bool = False,
-    tells_checkpoint: bool = False,
+    **more: Any,
 ) -> GangSpec:
-    """loss: seconds run, of a gang that may be evicted."""
-    return GangSpec(
-        name,
-        roles,
-        queue,
-        priority,
-        minimum,
-        topology,
-        subgroups,
-        running,
-        loss,
-        may_evict,
-        duration,
-        ends_in,
-        overdue,
-        slot_holds,
-        protected,
-        may_lose_all,
-        tells_checkpoint,
-    )
+    """loss: seconds run, of a gang that may be evicted. more: fields of the gang as they are; priority 0 where it is
+    not given."""
+    return GangSpec(name, roles, queue, minimum, loss, {"priority": 0, **more})
 
 
 def hard_topology(tier: int) -> Topology:
@@ -262,7 +201,7 @@ def problem(
 ) -> Problem:
     """hypernodes: name -> (tier, parent's name)."""
     machines = [node for thing in specs if isinstance(thing, list) for node in thing]
-    queues = [thing for thing in specs if isinstance(thing, QueueSpec)] or [QueueSpec("default")]
+    queues = [thing for thing in specs if isinstance(thing, QueueSpec)] or [queue("default")]
     gangs = [thing for thing in specs if isinstance(thing, GangSpec)]
     names = _NameIndex(
         _resources(machines, queues, gangs),
@@ -304,82 +243,50 @@ class _NameIndex:
         return tuple(amounts.get(name) for name in self.resources)
 
     def node(self, n: int, spec: NodeSpec) -> Node:
-        return Node(
-            f"n{n}",
-            spec.node_class,
-            None if spec.leaf is None else self.hypernodes[spec.leaf],
-            self.vector(spec.capacity),
-            self.vector(spec.free),
-            tuple(
-                DeviceSlot(self.slot_groups.index(name), self.vector(whole), self.vector(free))
-                for name, whole, free in spec.slots
-            ),
-            spec.maintenance_in,
-            node_group=spec.node_group,
+        slots = tuple(
+            DeviceSlot(self.slot_groups.index(name), self.vector(whole), self.vector(free))
+            for name, whole, free in spec.slots
         )
+        leaf = None if spec.leaf is None else self.hypernodes[spec.leaf]
+        amounts = self.vector(spec.capacity), self.vector(spec.free)
+        return Node(name=f"n{n}", leaf=leaf, capacity=amounts[0], free=amounts[1], slots=slots, **spec.more)
 
     def queue(self, spec: QueueSpec) -> Queue:
+        limits: dict[str, Any] = {name: self.limits(amounts) for name, amounts in spec.limits.items()}
         return Queue(
-            spec.name,
-            None if spec.parent is None else self.queues[spec.parent],
-            spec.weight,
-            spec.priority,
-            self.limits(spec.guarantee),
-            self.limits(spec.deserved),
-            self.limits(spec.capability),
-            self.vector(spec.used),
-            spec.open,
-            spec.hierarchy,
-            spec.reclaimable,
-            spec.strict_order,
-            tuple(self.hypernodes[name] for name in spec.dedicated_domains),
-            spec.closed_node_groups,
-            spec.node_group_ranks,
+            name=spec.name,
+            parent=None if spec.parent is None else self.queues[spec.parent],
+            used=self.vector(spec.used),
+            dedicated_domains=tuple(self.hypernodes[name] for name in spec.dedicated_domains),
+            **limits,
+            **spec.more,
         )
 
     def gang(self, age: int, spec: GangSpec) -> Gang:
         return Gang(
-            spec.name,
-            self.queues[spec.queue],
-            spec.priority,
-            age,
-            sum(role.minimum for role in spec.roles) if spec.minimum is None else spec.minimum,
-            tuple(self.role(t, role) for t, role in enumerate(spec.roles)),
-            spec.topology,
-            spec.subgroups,
-            spec.running,
-            spec.loss is not None,
-            spec.loss or 0,
-            spec.may_evict,
-            spec.duration,
-            spec.ends_in,
-            spec.overdue,
-            slot_holds=spec.slot_holds,
-            protected=spec.protected,
-            may_lose_all=spec.may_lose_all,
-            tells_checkpoint=spec.tells_checkpoint,
+            name=spec.name,
+            queue=self.queues[spec.queue],
+            age=age,
+            minimum=sum(role.minimum for role in spec.roles) if spec.minimum is None else spec.minimum,
+            roles=tuple(self.role(t, role) for t, role in enumerate(spec.roles)),
+            evictable=spec.loss is not None,
+            loss=spec.loss or 0,
+            **spec.more,
         )
 
     def role(self, t: int, spec: RoleSpec) -> Role:
-        portions = tuple(
+        slot_requests = tuple(
             SlotRequest(self.slot_groups.index(name), number, self.vector(share))
             for name, number, share in spec.slot_requests
         )
-        return Role(
-            f"r{t}",
-            spec.replicas,
-            spec.minimum,
-            self.vector(spec.request),
-            spec.node_classes,
-            spec.owned_rules,
-            spec.selecting_rules,
-            portions,
-        )
+        request = self.vector(spec.request)
+        more = {"slot_requests": slot_requests, **spec.more}
+        return Role(f"r{t}", spec.replicas, spec.minimum, request, spec.node_classes, **more)
 
 
 def _resources(machines: list[NodeSpec], queues: list[QueueSpec], gangs: list[GangSpec]) -> tuple[str, ...]:
     used: list[Amounts] = [amounts for node in machines for amounts in (node.capacity, node.free)]
-    used += [amounts for spec in queues for amounts in (spec.guarantee, spec.deserved, spec.capability, spec.used)]
+    used += [amounts for spec in queues for amounts in (*spec.limits.values(), spec.used)]
     used += [role.request for spec in gangs for role in spec.roles]
     return tuple(sorted({name for amounts in used for name in amounts}))
 
@@ -460,21 +367,19 @@ def edit(item: Any, path: tuple[str | int, ...], value: object) -> Any:
     return replace(item, **{step: edit(getattr(item, step), tuple(rest), value)})
 
 
-def single_pod_gang(
-    name: str, node: int, *, loss: int | None = 60, priority: int = 0, gpu: int = 8, queue: str = "default"
-) -> GangSpec:
+def single_pod_gang(name: str, node: int, *, loss: int | None = 60, gpu: int = 8, **more: Any) -> GangSpec:
     """A gang of one running pod."""
-    return gang(name, role(1, gpu=gpu), running=(running_pods(0, node, 1),), loss=loss, priority=priority, queue=queue)
+    return gang(name, role(1, gpu=gpu), running=(running_pods(0, node, 1),), loss=loss, **more)
 
 
-def busy_gang(name: str, node: int, pods: int = 1, gpu: int = 8, **more: int | bool | str | None) -> GangSpec:
+def busy_gang(name: str, node: int, pods: int = 1, gpu: int = 8, **more: Any) -> GangSpec:
     """A gang whose pods all run on one node."""
-    return gang(name, role(pods, gpu=gpu), running=(running_pods(0, node, pods),), **more)  # type: ignore[arg-type]
+    return gang(name, role(pods, gpu=gpu), running=(running_pods(0, node, pods),), **more)
 
 
-def preemptor(pods: int, *, gpu: int = 8, priority: int = 10, **more: object) -> GangSpec:
+def preemptor(pods: int, *, gpu: int = 8, priority: int = 10, **more: Any) -> GangSpec:
     """The waiting gang "winner" of high priority."""
-    return gang("winner", role(pods, gpu=gpu), priority=priority, **more)  # type: ignore[arg-type]
+    return gang("winner", role(pods, gpu=gpu), priority=priority, **more)
 
 
 def two_supernodes(*things: object) -> Problem:

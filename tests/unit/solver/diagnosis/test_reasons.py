@@ -312,7 +312,7 @@ SITUATIONS = {
         (MoreWeight(queue=1, amount=3, current_amount=1),),
     ),
     "its queue is closed": Situation(
-        problem(nodes(1, gpu=8), queue("q", is_closed=True), gang("asks", role(1, gpu=8), queue="q")),
+        problem(nodes(1, gpu=8), queue("q", open=False), gang("asks", role(1, gpu=8), queue="q")),
         (ClosedQueue(queue=0),),
         (OpenQueue(queue=0),),
     ),

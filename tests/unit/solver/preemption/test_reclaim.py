@@ -309,7 +309,7 @@ def test_with_proportion_shares_by_weight_say_what_may_be_taken_back() -> None:
 
 def test_a_gang_of_a_closed_queue_evicts_no_pod() -> None:
     world = problem(
-        queue("shut", is_closed=True),
+        queue("shut", open=False),
         nodes(1, gpu=8),
         single_pod_gang("running", 0, queue="shut"),
         preemptor(1, queue="shut"),

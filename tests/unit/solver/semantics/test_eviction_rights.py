@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,12 +15,9 @@ from tests.builders.problems import GangSpec, gang, nodes, problem, queue, role,
 SURPLUS, SHARES = EvictionVotes(whole_gangs=False), EvictionVotes(compare_shares=True)
 
 
-def elastic(
-    name: str, node: int, pods: int, minimum: int, *, loss: int = 60, gpu: int = 1, queue: str = "default"
-) -> GangSpec:
-    return gang(
-        name, role(pods, minimum=minimum, gpu=gpu), running=(running_pods(0, node, pods),), loss=loss, queue=queue
-    )
+def elastic(name: str, node: int, pods: int, minimum: int, *, loss: int = 60, gpu: int = 1, **more: Any) -> GangSpec:
+    there = (running_pods(0, node, pods),)
+    return gang(name, role(pods, minimum=minimum, gpu=gpu), running=there, loss=loss, **more)
 
 
 # --- the plugin gang
@@ -109,7 +107,7 @@ def test_the_unprotected_role_of_a_gang_loses_pods_down_to_its_minima(
 def test_one_protected_pod_of_a_role_stays_and_the_others_on_its_node_go() -> None:
     world = problem(
         nodes(1, gpu=8),
-        replace(elastic("a", 0, 8, 0), protected=(running_pods(0, 0, 1),)),
+        elastic("a", 0, 8, 0, protected=(running_pods(0, 0, 1),)),
         gang("winner", role(7, gpu=1), priority=10),
         preempt_enabled=True,
     )

@@ -422,7 +422,7 @@ def test_with_the_tree_a_queue_that_has_children_takes_no_gang() -> None:
 
 @pytest.mark.parametrize("shut", ["top", "leaf"])
 def test_a_closed_queue_takes_nothing_new_and_keeps_what_runs(shut: str) -> None:
-    queues = [queue("top", is_closed=shut == "top"), queue("leaf", "top", is_closed=shut == "leaf"), queue("other")]
+    queues = [queue("top", open=shut != "top"), queue("leaf", "top", open=shut != "leaf"), queue("other")]
     elastic = gang("elastic", role(4, minimum=1, gpu=1), queue="leaf", running=(running_pods(0, 0, 1),))
     world = problem(nodes(1, gpu=4), *queues, elastic, *one_pod_gangs(1, "leaf"), *one_pod_gangs(2, "other"))
     plan = proven_plan(world)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -200,11 +201,12 @@ def cards_in_mig_mode(check_input: CheckInput) -> Iterator[Finding]:
         yield Finding(node.document, ("metadata", "annotations", VGPU_REGISTER_ANNOTATION), message, help)
 
 
-@check("GP386", "annotation that the plan does not follow", "warning", folds=True)
+@check("GP386", "device or annotation that the plan does not follow", "warning", folds=True)
 def unplanned_device_annotations(check_input: CheckInput) -> Iterator[Finding]:
     """A component of Volcano reads the annotation, and the plan does not: of the plugin deviceshare, by which pods may
     wait at their planned nodes, or of the agent, by which offline pods are throttled and evicted while others need the
-    node. Mend: remove it, or leave room."""
+    node. Parts of Ascend's NPUs are divided by templates (vir01, vir02, ...) that the plan does not know. Mend: remove
+    it, or leave room."""
     for gang in check_input.jobs:
         for role in gang.roles:
             for (key, value), (severity, meaning) in _UNPLANNED.items():
@@ -213,12 +215,28 @@ def unplanned_device_annotations(check_input: CheckInput) -> Iterator[Finding]:
                     at = (*path[: -1 if role.pod_documents else None], "metadata", "annotations", key)
                     message = f"{key}: {value} is not planned: {meaning}"
                     yield Finding(document, at, message, "remove it, or leave room", severity=severity)
+            level = role.annotations.get(QOS_LEVEL_ANNOTATION)
+            if level is not None and level not in _QOS_LEVELS:
+                document, path = _pod_location(gang, role)
+                at = (*path[: -1 if role.pod_documents else None], "metadata", "annotations", QOS_LEVEL_ANNOTATION)
+                message = f"{QOS_LEVEL_ANNOTATION} is {level!r}, which the agent takes for no level"
+                yield Finding(document, at, message, f"write one of {', '.join(_QOS_LEVELS)}")
+            for name in role.pod.requests:
+                if _VIRTUAL_NPU.fullmatch(name):
+                    message = f"{name} is planned as an amount of the node, not NPU by NPU, nor by its templates"
+                    help = "leave room, or ask for whole NPUs"
+                    yield Finding(*_pod_location(gang, role), message, help, severity="info")
 
 
+_QOS_LEVELS = ("HLS", "LC", "LS", "BE")
+_VIRTUAL_NPU = re.compile(r"huawei\.com/(Ascend\w+-memory|npu-core)")
 _OFFLINE = "the agent throttles and evicts its pods while others need the node"
 _UNPLANNED: Mapping[tuple[str, str], tuple[Severity, str]] = {
     (QOS_LEVEL_ANNOTATION, "BE"): ("info", _OFFLINE),
-    (QOS_LEVEL_ANNOTATION, "LS"): ("info", "the agent gives its pods CPUs before offline ones"),
+    **{
+        (QOS_LEVEL_ANNOTATION, level): ("info", "the agent gives its pods CPUs before offline ones")
+        for level in _QOS_LEVELS[:3]
+    },
     ("volcano.sh/vgpu-podgroup-policy", "spread"): ("warning", "no two pods of a gang share a card"),
 }
 """Annotation of a pod and its value -> what follows from it."""

@@ -206,9 +206,12 @@ def _labels_only(pod: PodSpec) -> NodeRequirement:
 @check("GP308", "exclusive topology", "warning")
 def exclusive_topologies(check_input: CheckInput) -> Iterator[Finding]:
     """JobSet and LeaderWorkerSet put all pods of a child Job, or of a group, into one domain of the label that the
-    annotation exclusive-topology names, and no others. Where no domain, even empty, holds one, it never starts. Where
-    the domains are not those of a tier of HyperNodes, only jobs of one unit, or of units of one pod, are planned by the
-    rule: others are not bound. Mend: allow larger domains, or declare the domains as a tier."""
+    annotation exclusive-topology names, and no others; subgroup-exclusive-topology does so with each subgroup, and
+    JobSet's node-selector with nodes that carry the name of the child Job. Where no domain, even empty, holds one, it
+    never starts. Where the domains are not those of a tier of HyperNodes, only jobs of one unit, or of units of one
+    pod, are planned by the rule: others are not bound, nor are child Jobs with different nodes, and subgroups that
+    differ in size or lie within an exclusive topology of groups. Mend: allow larger domains, or declare the domains as
+    a tier."""
     domains = ExclusiveDomains(check_input.specs.nodes, check_input.specs.hypernodes)
     for gang in (*check_input.specs.gangs, *check_input.unbound_gangs):
         for units in gang.exclusive:
@@ -218,8 +221,10 @@ def exclusive_topologies(check_input: CheckInput) -> Iterator[Finding]:
                 message = f"{units.size} pods must share one domain of {units.key}, and the largest holds {most}"
                 yield Finding(gang.document, units.path, message, "name a label of larger domains, or add nodes")
             elif not is_planned(gang, units, domains):
-                message = f"no tier has the domains of {units.key}, so that the job is not bound: its room is kept"
-                yield Finding(gang.document, units.path, message, "declare the domains as HyperNodes of one tier")
+                why = units.obstacle or f"no tier has the domains of {units.key}"
+                help = "leave the annotation out" if units.obstacle else "declare the domains as HyperNodes of one tier"
+                message = f"{why}, so that the job is not bound: its room is kept"
+                yield Finding(gang.document, units.path, message, help)
 
 
 @check("GP394", "taint that the pods do not tolerate", "warning", folds=True)

@@ -57,7 +57,8 @@ UNREAD_LIMIT = declare_rule(
     "part of a workflow that is not planned",
     """A podSpecPatch with parameters whose values come from elsewhere, or that is neither JSON nor YAML, is not
     applied: the pods count as the template says. The number of a semaphore lies in a ConfigMap, and is not read: room
-    is kept for all pods that may run side by side without it. Mend: write the resources into the template; limit the
+    is kept for all pods that may run side by side without it. Locks of the workflow itself, which it shares with other
+    workflows, are not read either: it counts as if it began now. Mend: write the resources into the template; limit the
     pods by `parallelism` as well.""",
 )
 OWN: Scope = ("", "")
@@ -367,7 +368,12 @@ def _diagnostics(document: Document) -> Iterator[Diagnostic]:
             help = "write the resources into the template, or values beside the parameters"
             yield document.diagnostic(UNREAD_LIMIT, (*at, "podSpecPatch"), message, help)
         synchronization = mapping(each, "synchronization")
-        if key := next((key for key in ("semaphore", "semaphores") if synchronization.get(key)), None):
+        if at == path and synchronization:
+            message = "what the workflow waits for is not read: room is kept as if it began now"
+            help = "nothing, where it is alone with its locks; else suspend it until it may begin"
+            where = (*at, "synchronization")
+            yield document.diagnostic(UNREAD_LIMIT, where, message, help, severity="info")
+        elif key := next((key for key in ("semaphore", "semaphores") if synchronization.get(key)), None):
             message = "the number of the semaphore is not read: room is kept for all pods that may run side by side"
             yield document.diagnostic(UNREAD_LIMIT, (*at, "synchronization", key), message, "write parallelism as well")
 

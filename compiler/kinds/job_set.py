@@ -9,8 +9,17 @@ from typing import Any
 from compiler.kinds.common.annotated import with_annotated_queue, with_annotated_topology
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
 from compiler.kinds.common.paths import value_at
-from compiler.kubernetes import JOB_SET_JOB_LABEL, JOB_SET_LABEL, JOB_SET_TOPOLOGY_ANNOTATION, JOB_SET_UNIT_LABEL
-from compiler.specs import ExclusiveUnits, GangSpec, RoleSpec
+from compiler.kubernetes import (
+    JOB_SET_JOB_LABEL,
+    JOB_SET_LABEL,
+    JOB_SET_NODE_LABEL,
+    JOB_SET_NODE_SELECTOR_ANNOTATION,
+    JOB_SET_NODE_TAINT,
+    JOB_SET_TOPOLOGY_ANNOTATION,
+    JOB_SET_UNIT_LABEL,
+)
+from compiler.specs import ExclusiveUnits, Expression, GangSpec, PodSpec, RoleSpec, Toleration
+from compiler.specs.eligibility import with_label_rows
 from compiler.syntax.documents import Document, FieldPath
 
 _JOBS = "spec.replicatedJobs[]"
@@ -30,7 +39,10 @@ def _amend(gang: GangSpec) -> GangSpec:
         job = gang.document.value_at(*written.template_path[:3])
         role = _within_completions(written, value_at(job, ("template", "spec")) or {})
         units = _exclusive_units(gang.document, role)
-        if (in_order and number) or job.get("dependsOn") or units is not None:
+        has_own_nodes = units is not None and units.key == JOB_SET_NODE_LABEL
+        if has_own_nodes:
+            role = replace(role, pod=_with_own_nodes(gang.document, role))
+        if (in_order and number) or job.get("dependsOn") or (units is not None and not has_own_nodes):
             late.append(role.name)
         exclusive += [units] if units is not None else []
         roles.append(role)
@@ -41,13 +53,27 @@ def _amend(gang: GangSpec) -> GangSpec:
 
 
 def _exclusive_units(document: Document, role: RoleSpec) -> ExclusiveUnits | None:
-    """What the annotation of the replicated Job, else of the JobSet, asks of each child Job."""
+    """What the annotation of the replicated Job, else of the JobSet, asks of each child Job. With the annotation
+    node-selector a child Job selects the nodes that carry its name (constructJob of jobset_controller.go)."""
     of_job: FieldPath = (*role.template_path[:3], "template")
     for path in (of_job, FieldPath()):
         at = (*path, "metadata", "annotations", JOB_SET_TOPOLOGY_ANNOTATION)
         if isinstance(key := value_at(document.data, at), str) and key:
-            return ExclusiveUnits(key, (role.name,), role.unit, JOB_SET_LABEL, JOB_SET_UNIT_LABEL, at)
+            units = ExclusiveUnits(key, (role.name,), role.unit, JOB_SET_LABEL, JOB_SET_UNIT_LABEL, at)
+            flag = (*at[:-1], JOB_SET_NODE_SELECTOR_ANNOTATION)
+            if value_at(document.data, flag) is None:
+                return units
+            obstacle = "" if role.replicas <= role.unit else "the node selectors of its Jobs differ"
+            return replace(units, key=JOB_SET_NODE_LABEL, path=flag, obstacle=obstacle)
     return None
+
+
+def _with_own_nodes(document: Document, role: RoleSpec) -> PodSpec:
+    """The pods of a role whose child Jobs select nodes by their names, and tolerate the taint of such nodes."""
+    prefix = f"{document.namespace or 'default'}_{document.name}-{role.name}"
+    names = tuple(f"{prefix}-{number}" for number in range(-(-role.replicas // role.unit)))
+    pod = with_label_rows(role.pod, Expression(JOB_SET_NODE_LABEL, "In", names))
+    return replace(pod, tolerations=(*pod.tolerations, Toleration(JOB_SET_NODE_TAINT, "Exists", "", "NoSchedule")))
 
 
 def _within_completions(role: RoleSpec, job: Mapping[str, Any]) -> RoleSpec:

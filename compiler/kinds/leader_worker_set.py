@@ -6,14 +6,20 @@ as there is room for them whole; all together where the object says so (`gangpla
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from compiler.kinds.common.annotated import is_gang, with_annotated_queue
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
 from compiler.kinds.common.jobs import annotation_value
-from compiler.kinds.common.paths import value_at
-from compiler.kubernetes import LEADER_WORKER_GROUP_LABEL, LEADER_WORKER_SET_LABEL, LEADER_WORKER_TOPOLOGY_ANNOTATION
+from compiler.kinds.common.paths import parse_path, value_at
+from compiler.kubernetes import (
+    LEADER_WORKER_GROUP_LABEL,
+    LEADER_WORKER_SET_LABEL,
+    LEADER_WORKER_SUBGROUP_LABEL,
+    LEADER_WORKER_SUBGROUP_TOPOLOGY_ANNOTATION,
+    LEADER_WORKER_TOPOLOGY_ANNOTATION,
+)
 from compiler.specs import ExclusiveUnits, GangSpec, RoleSpec
 from compiler.syntax.documents import Document
 
@@ -21,7 +27,8 @@ _GROUP = "spec.leaderWorkerTemplate"
 
 
 def _labels(document: Document, role: str) -> Mapping[str, str]:
-    return {LEADER_WORKER_SET_LABEL: document.name, LEADER_WORKER_GROUP_LABEL: document.name}
+    labels = (LEADER_WORKER_SET_LABEL, LEADER_WORKER_GROUP_LABEL, LEADER_WORKER_SUBGROUP_LABEL)
+    return dict.fromkeys(labels, document.name)
 
 
 def _amend(gang: GangSpec) -> GangSpec:
@@ -46,12 +53,27 @@ def _amend(gang: GangSpec) -> GangSpec:
     late = ("worker",) if is_late else ()
     minimum = sum(role.minimum for role in roles)
     gang = replace(gang, roles=roles, minimum=minimum, dependent_roles=late, grows_in_units=not comes_together)
-    path = ("metadata", "annotations", LEADER_WORKER_TOPOLOGY_ANNOTATION)
+    return with_annotated_queue(replace(gang, exclusive=tuple(_exclusive_units(gang, size))))
+
+
+def _exclusive_units(gang: GangSpec, size: int) -> Iterator[ExclusiveUnits]:
+    """The groups, and the subgroups, of which each has a domain of its own (lws pod_webhook.go): a leader that makes
+    the group one pod larger than its subgroups is in the first of these."""
+    names, is_nested = tuple(role.name for role in gang.roles), False
     if isinstance(key := annotation_value(gang.document, LEADER_WORKER_TOPOLOGY_ANNOTATION), str) and key:
-        names = tuple(role.name for role in roles)
-        units = ExclusiveUnits(key, names, size, LEADER_WORKER_SET_LABEL, LEADER_WORKER_GROUP_LABEL, path)
-        gang = replace(gang, exclusive=(units,))
-    return with_annotated_queue(gang)
+        path = ("metadata", "annotations", LEADER_WORKER_TOPOLOGY_ANNOTATION)
+        yield ExclusiveUnits(key, names, size, LEADER_WORKER_SET_LABEL, LEADER_WORKER_GROUP_LABEL, path)
+        is_nested = True
+    of_subgroup = value_at(gang.document.data, parse_path(f"{_GROUP}.subGroupPolicy.subGroupSize"))
+    key = annotation_value(gang.document, LEADER_WORKER_SUBGROUP_TOPOLOGY_ANNOTATION)
+    if not (isinstance(key, str) and key and isinstance(of_subgroup, int) and of_subgroup > 0):
+        return
+    path = ("metadata", "annotations", LEADER_WORKER_SUBGROUP_TOPOLOGY_ANNOTATION)
+    largest = of_subgroup + (size % of_subgroup != 0)
+    obstacle = "the leader's subgroup has a pod more than the others" if of_subgroup < largest < size else ""
+    obstacle = "subgroups lie within an exclusive topology of groups" if is_nested else obstacle
+    labels = (LEADER_WORKER_SET_LABEL, LEADER_WORKER_SUBGROUP_LABEL)
+    yield ExclusiveUnits(key, names, largest, *labels, path, obstacle)
 
 
 TABLE = JobKind(

@@ -69,6 +69,7 @@ def consistent_specs(cluster: ClusterSpec, collector: DocumentCollector) -> Spec
     collector.read_job_flows()
     collector.read_hyper_jobs(cluster)
     collector.read_workflows()
+    collector.read_serving()
     collector.read_services(cluster.services)
     check_input = attributed(
         lambda left_out: _check_input(cluster, collector.without(left_out)),

@@ -244,6 +244,23 @@ class DocumentCollector:
                 if missing:
                     self.diagnostics.append(elsewhere_diagnostic(draft, missing, is_planned=gang is not None))
 
+    def read_serving(self) -> None:
+        """Give each InferenceService the ServingRuntime that it names."""
+        if not any(document.kind == "InferenceService" for document in self.documents):
+            return
+        from compiler.kinds.serving import WHY, ServingDraft, serving_gang, serving_runtimes, unread_runtime
+
+        here = [document for document in self.documents if document.identity not in self.rejected]
+        for draft in self.specs_of(ServingDraft):
+            document = draft.document
+            with self._guarded(document):
+                runtime = serving_runtimes(here, document.namespace or "default").get(draft.runtime)
+                if (gang := serving_gang(document, runtime or {})) is not None:
+                    self.spec_items.append(gang)
+                    self.diagnostics.append(not_bound_diagnostic(document, WHY))
+                if runtime is None:
+                    self.diagnostics.append(unread_runtime(draft))
+
     def _forget_name(self, document: Document) -> None:
         at = document.position("metadata", "generateName")
         self.diagnostics = [

@@ -59,12 +59,11 @@ def shape_diagnostics(
         for flaw in found:
             if flaw.rule is MISSING_FIELD or document.position(*flaw.path) not in places:
                 severity: Severity | None = "warning" if _may_be_newer(document, flaw) else None
-                yield placed(
-                    document,
-                    document.diagnostic(
-                        flaw.rule, flaw.path, flaw.message, flaw.help, severity=severity, explains=flaw.explains
-                    ),
+                at = document.diagnostic(
+                    flaw.rule, flaw.path, flaw.message, flaw.help, severity=severity, explains=flaw.explains
                 )
+                told = placed(document, at)
+                yield replace(told, help=f"a newer version may have it; else {told.help}") if severity else told
         paths += [flaw.path for flaw in found]
 
 

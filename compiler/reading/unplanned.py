@@ -50,7 +50,7 @@ ARGO_KINDS = frozenset({"Workflow", "CronWorkflow"})
 """Kinds of Argo Workflows, whose steps are pods by `container` or `script`, or other objects by `resource`."""
 _TEMPLATE_KINDS = """
     PodTemplate JobTemplate WorkflowTemplate ClusterWorkflowTemplate TrainingRuntime ClusterTrainingRuntime
-    CustomResourceDefinition KwokctlResource
+    ServingRuntime ClusterServingRuntime CustomResourceDefinition KwokctlResource
 """
 TEMPLATE_KINDS = frozenset(_TEMPLATE_KINDS.split())
 """Kinds that describe pods which another object runs, or not pods at all."""

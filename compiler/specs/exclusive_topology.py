@@ -81,6 +81,8 @@ def fits_no_domain(gang: GangSpec, units: ExclusiveUnits, domains: ExclusiveDoma
 def is_planned(gang: GangSpec, units: ExclusiveUnits, domains: ExclusiveDomains) -> bool:
     """Whether rules of the model say what the units demand."""
     number = _number(gang, units)
+    if units.obstacle:
+        return False
     return number <= 1 or units.size == 1 or (len(units.roles) == 1 and domains.tier_of(units.key) is not None)
 
 

@@ -19,7 +19,8 @@ class VgpuRequest:
 @dataclass(frozen=True, slots=True)
 class ExclusiveUnits:
     """Units of `size` pods of the named roles, each alone in one domain of node label `key`, as an annotation at `path`
-    asks (`compiler.specs.exclusive_topology`). job_label, unit_label: of the pods, the job's name and the unit's."""
+    asks (`compiler.specs.exclusive_topology`). job_label, unit_label: of the pods, the job's name and the unit's.
+    obstacle: why no rule of the model says it; empty where one may."""
 
     key: str
     roles: tuple[str, ...]
@@ -27,3 +28,4 @@ class ExclusiveUnits:
     job_label: str
     unit_label: str
     path: tuple[str | int, ...]
+    obstacle: str = ""

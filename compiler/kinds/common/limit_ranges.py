@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from pydantic import ValidationError
 
-from compiler.fields.models import LenientModel
+from compiler.fields.models import LenientModel, Resources
 from compiler.fields.validation import without_nulls
 from compiler.kinds.common import pods
 from compiler.kinds.common.paths import value_at
@@ -29,6 +29,7 @@ class Limits(LenientModel):
     default_request: pods.ResourceAmounts | None = None
     max: pods.ResourceAmounts | None = None
     min: pods.ResourceAmounts | None = None
+    max_limit_request_ratio: Resources | None = None
 
     @property
     def limits(self) -> Amounts:
@@ -49,16 +50,20 @@ class Spec(LenientModel):
 class LimitRange:
     document: Document
     of_containers: tuple[Limits, ...]
+    of_pods: tuple[Limits, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Excess:
-    """A resource of a container at `path` that is above the range's maximum."""
+class Refusal:
+    """An amount of a container or pod at `path` that the range refuses. word: max, min or ratio. is_of_pod: the sum of
+    the containers is compared."""
 
     path: FieldPath
+    word: str
     resource: str
-    most: Fraction
+    bound: Fraction
     range: LimitRange
+    is_of_pod: bool
 
 
 def limit_ranges(documents: Iterable[Document]) -> dict[str, list[LimitRange]]:
@@ -70,8 +75,11 @@ def limit_ranges(documents: Iterable[Document]) -> dict[str, list[LimitRange]]:
                 spec = Spec.model_validate(without_nulls(document.data.get("spec")))
             except ValidationError:  # reported where it stands
                 continue
-            rows = tuple(row for row in spec.limits if row.type == "Container")
-            found.setdefault(document.namespace or "default", []).append(LimitRange(document, rows))
+            of_containers, of_pods = (
+                tuple(row for row in spec.limits if row.type == name) for name in ("Container", "Pod")
+            )
+            here = found.setdefault(document.namespace or "default", [])
+            here.append(LimitRange(document, of_containers, of_pods))
     return found
 
 
@@ -119,25 +127,59 @@ def _with_defaults(container: pods.Container, rows: Sequence[Limits]) -> pods.Co
     return container.model_copy(update={"resources": written})
 
 
-def refused_containers(gang: GangSpec, ranges: Mapping[str, Sequence[LimitRange]]) -> Iterator[tuple[Document, Excess]]:
-    """The containers that ask for more than a LimitRange of the namespace lets one ask for."""
-    maxima = [(each, row.max or {}) for each in ranges.get(gang.namespace, ()) for row in each.of_containers]
-    for role in gang.roles if maxima else ():
+def refusals(gang: GangSpec, ranges: Mapping[str, Sequence[LimitRange]]) -> Iterator[tuple[Document, Refusal]]:
+    """What the LimitRanges of the namespace refuse in the job's pods, their defaults written into the containers."""
+    here = ranges.get(gang.namespace, ())
+    rows = [row for each in here for row in each.of_containers]
+    for role in gang.roles if here else ():
         document, path = gang.pod_spec_of(role)
-        for at, container in _containers(_written_pod(gang, role), path):
-            amounts = _largest(container)
-            for each, most in maxima:
-                above = [name for name in sorted(amounts.keys() & most) if amounts[name] > most[name]]
-                yield from ((document, Excess(at, name, most[name], each)) for name in above)
+        if (pod := _written_pod(gang, role)) is None:
+            continue
+        found = [(at, _with_defaults(one, rows)) for at, one in _containers(pod, path)]
+        of_pod = [_of_pod([(at[-2] == "containers", _amounts(one)[number]) for at, one in found]) for number in (0, 1)]
+        for each in here:
+            for at, one in found:
+                for row in each.of_containers:
+                    for word, name, bound in _breaches(row, *_amounts(one)):
+                        yield document, Refusal(at, word, name, bound, each, is_of_pod=False)
+            for row in each.of_pods:
+                for word, name, bound in _breaches(row, *of_pod):
+                    yield document, Refusal((*path, "containers"), word, name, bound, each, is_of_pod=True)
 
 
-def _containers(pod: pods.PodSpecModel | None, path: FieldPath) -> Iterator[tuple[FieldPath, pods.Container]]:
+def _amounts(container: pods.Container) -> tuple[Amounts, Amounts]:
+    """Requests and limits."""
+    return container.effective_requests, (container.resources.limits if container.resources else None) or {}
+
+
+def _of_pod(amounts: Iterable[tuple[bool, Amounts]]) -> Amounts:
+    """The amounts of a pod, given whether each container runs on: those add up, an initial one needs its own first."""
+    running, initial = dict[str, Fraction](), dict[str, Fraction]()
+    for runs_on, each in amounts:
+        for name, amount in each.items():
+            if runs_on:
+                running[name] = running.get(name, Fraction(0)) + amount
+            else:
+                initial[name] = max(initial.get(name, Fraction(0)), amount)
+    return {name: max(running.get(name, Fraction(0)), initial.get(name, Fraction(0))) for name in {*running, *initial}}
+
+
+def _breaches(row: Limits, requests: Amounts, limits: Amounts) -> Iterator[tuple[str, str, Fraction]]:
+    """(max, min or ratio; resource; bound) of what the row refuses, amounts that are missing included: maxConstraint,
+    minConstraint and limitRequestRatioConstraint of limitranger's admission.go."""
+    for name, most in sorted((row.max or {}).items()):
+        if name not in limits or max(limits[name], requests.get(name, most)) > most:
+            yield "max", name, most
+    for name, least in sorted((row.min or {}).items()):
+        if name not in requests or min(requests[name], limits.get(name, least)) < least:
+            yield "min", name, least
+    for name, ratio in sorted((row.max_limit_request_ratio or {}).items()):
+        asked, limit = requests.get(name, Fraction(0)), limits.get(name, Fraction(0))
+        if not asked or not limit or limit > ratio * asked:
+            yield "ratio", name, ratio
+
+
+def _containers(pod: pods.PodSpecModel, path: FieldPath) -> Iterator[tuple[FieldPath, pods.Container]]:
     """The containers of a pod spec at `path`, each with its place."""
-    if pod is not None:
-        for field, containers in (("containers", pod.containers), ("initContainers", pod.init_containers)):
-            yield from (((*path, field, number), each) for number, each in enumerate(containers or ()))
-
-
-def _largest(container: pods.Container) -> Amounts:
-    limits = (container.resources.limits if container.resources else None) or {}
-    return {**container.effective_requests, **limits}
+    for field, containers in (("containers", pod.containers), ("initContainers", pod.init_containers)):
+        yield from (((*path, field, number), each) for number, each in enumerate(containers or ()))

@@ -19,7 +19,7 @@ from compiler.diagnostics import Diagnostic, Rule, Severity, declare_rule
 from compiler.kinds import kinds
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.specs import GangSpec, SchedulerSpec, Specs
-from compiler.specs.drafts import InnerJob, PodDraft, PrivilegedContainers
+from compiler.specs.drafts import InnerJob, ListedResources, PodDraft, PrivilegedContainers
 from compiler.specs.hypernode_tree import TreeProblem
 from compiler.syntax.documents import Document, DocumentIdentity, FieldPath
 
@@ -100,8 +100,8 @@ class CheckInput(DocumentInput):
 
     failed_objects: objects with errors, which must not be reported as missing. tree_problems: of the hypernode tree.
     schedulers: every scheduler configuration found; `specs` has the first. unbound_gangs: those whose pods the plan
-    binds to no node; `specs` has the others. privileged: the privileged containers of all documents. inner_jobs: those
-    that controllers make of a part of an object.
+    binds to no node; `specs` has the others. privileged: the privileged containers of all documents. listed_resources:
+    the resources that they list with amounts. inner_jobs: those that controllers make of a part of an object.
     """
 
     specs: Specs
@@ -112,6 +112,7 @@ class CheckInput(DocumentInput):
     schedulers: tuple[SchedulerSpec, ...] = ()
     unbound_gangs: tuple[GangSpec, ...] = ()
     privileged: tuple[PrivilegedContainers, ...] = ()
+    listed_resources: tuple[ListedResources, ...] = ()
     inner_jobs: tuple[InnerJob, ...] = ()
 
     @cached_property

@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import Severity, did_you_mean
-from compiler.kinds.common.paths import found_paths, parse_path, value_at
-from compiler.syntax.documents import Document, DocumentIdentity, FieldPath
+from compiler.kinds.common.resource_lists import PLAIN_RESOURCES
 
-_MIN_RESOURCES = ("spec.runPolicy.schedulingPolicy.minResources",)
-_LISTS: Mapping[str, tuple[str, ...]] = {
-    "JAXJob.kubeflow.org": _MIN_RESOURCES,
-    "LimitRange.": tuple(f"spec.limits[].{name}" for name in ("default", "defaultRequest", "max", "min")),
-    "MPIJob.kubeflow.org": _MIN_RESOURCES,
-    "NodePool.gangplan.dev": ("spec.capacity", "spec.numa.cells[]"),
-    "PaddleJob.kubeflow.org": _MIN_RESOURCES,
-    "PodGroup.scheduling.volcano.sh": ("spec.minResources",),
-    "PyTorchJob.kubeflow.org": _MIN_RESOURCES,
-    "Queue.scheduling.volcano.sh": ("spec.capability", "spec.deserved", "spec.guarantee.resource"),
-    "ResourceQuota.": ("spec.hard",),
-    "TFJob.kubeflow.org": _MIN_RESOURCES,
-    "XGBoostJob.kubeflow.org": _MIN_RESOURCES,
-}
-"""Kind.group -> where a mapping of resources to amounts stands."""
-_PLAIN = ("cpu", "memory", "pods", "ephemeral-storage", "storage")
-_PLAIN_PREFIXES = ("hugepages-", "attachable-volumes-")
 _OTHER_NAMES = {"mem": "memory", "ram": "memory", "core": "cpu", "cores": "cpu", "disk": "ephemeral-storage"}
 _USUAL_DEVICES = """
     nvidia.com/gpu amd.com/gpu gpu.intel.com/i915 metax-tech.com/gpu huawei.com/Ascend910 huawei.com/Ascend310P
@@ -37,8 +18,6 @@ _USUAL_DEVICES = """
 """
 USUAL_DEVICES = frozenset(_USUAL_DEVICES.split())
 """Resources of common device plugins: of two names that differ by a slip, this is the right one."""
-_OF_QUOTA = re.compile(r"(?:requests|limits)\.(?=[^/]+/)")
-"""Before the name of a device in a ResourceQuota."""
 
 
 def near_resource(name: str, known: Iterable[str]) -> str:
@@ -75,8 +54,8 @@ def misspelt_in_pools(check_input: CheckInput) -> dict[str, str]:
     frequent = {name for name, jobs in devices.items() if jobs > 1}
     right = (frequent | (devices.keys() & USUAL_DEVICES)) - offered
     found = {}
-    for document in check_input.specs.documents if right else ():
-        for _, name in _names(document) if document.kind == "NodePool" else ():
+    for listed in check_input.listed_resources if right else ():
+        for _, name in listed.names if listed.document.kind == "NodePool" else ():
             is_open = "/" in name and name not in asked and name not in USUAL_DEVICES
             if is_open and (near := near_resource(name, right)):
                 found[name] = near
@@ -94,14 +73,12 @@ def unknown_resource_names(check_input: CheckInput) -> Iterator[Finding]:
     devices = {name for name in offered if "/" in name}
     shared = {device.whole_resource for node in check_input.specs.nodes for device in node.shared_devices}
     known = (devices | shared | set(misspelt.values())) - misspelt.keys()
-    clean = _clean_documents(check_input, known)
-    for document in check_input.specs.documents:
-        if document.identity in clean:
-            continue
-        for path, name in _names(document):
+    for listed in check_input.listed_resources:
+        document = listed.document
+        for path, name in listed.names:
             near, message, is_pool = "", "", document.kind == "NodePool"
             if "/" not in name and document.kind != "ResourceQuota":
-                near = _OTHER_NAMES.get(name, "") or near_resource(name, (*_PLAIN, *known))
+                near = _OTHER_NAMES.get(name, "") or near_resource(name, (*PLAIN_RESOURCES, *known))
                 message = f"no pod can ask for {name!r}, so that it counts for nothing"
             elif "/" in name and is_pool:
                 near = misspelt.get(name, "")
@@ -113,28 +90,3 @@ def unknown_resource_names(check_input: CheckInput) -> Iterator[Finding]:
             severity: Severity | None = "error" if near else None
             help = f"did you mean {near!r}?" if near else "write its full name, like nvidia.com/gpu"
             yield Finding(document, path, message, help, severity=severity)
-
-
-def _clean_documents(check_input: CheckInput, known: Collection[str]) -> set[DocumentIdentity]:
-    """The queues and pools whose specs hold no name that could be wrong: what is remembered of their files need
-    not be read again."""
-    specs, right = check_input.specs, {*known, *_PLAIN}
-    clean = {queue.document.identity for queue in specs.queues} | {node.document.identity for node in specs.nodes}
-    for queue in specs.queues:
-        if not right.issuperset((*queue.guarantee, *queue.deserved, *queue.capability)):
-            clean.discard(queue.document.identity)
-    for node in specs.nodes:
-        if node.numa or not right.issuperset(node.allocatable):
-            clean.discard(node.document.identity)
-    return clean
-
-
-def _names(document: Document) -> Iterator[tuple[FieldPath, str]]:
-    """The resources that a document's lists name, with their places; those that every cluster has are left out."""
-    for text in _LISTS.get(f"{document.kind}.{document.group}", ()):
-        for path in found_paths(document.data, parse_path(text)):
-            amounts = value_at(document.data, path)
-            for key in amounts if isinstance(amounts, dict) else ():
-                name = _OF_QUOTA.sub("", str(key))
-                if name not in _PLAIN and not name.startswith(_PLAIN_PREFIXES):
-                    yield (*path, key), name

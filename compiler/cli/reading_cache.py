@@ -214,6 +214,6 @@ _EMPTY: _Pack = ({}, (b"", []), [])
 
 
 def _diagnostic(code: str, severity: Any, position: Any, message: str, help: str, *rest: Any) -> Diagnostic:
-    subject, see, cause = rest
+    subject, see, *more = rest
     second = Position(*see) if see is not None else None
-    return Diagnostic(code, severity, Position(*position), message, help, subject, second, cause)
+    return Diagnostic(code, severity, Position(*position), message, help, subject, second, *more)

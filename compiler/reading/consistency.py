@@ -33,6 +33,7 @@ from compiler.specs.drafts import (
     InnerJob,
     JobFlowDraft,
     JobTemplateDraft,
+    ListedResources,
     PodDraft,
     PodGroupDraft,
     PrivilegedContainers,
@@ -127,6 +128,7 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
         schedulers=tuple(schedulers),
         unbound_gangs=unbound,
         privileged=tuple(collector.specs_of(PrivilegedContainers)),
+        listed_resources=tuple(collector.specs_of(ListedResources)),
         inner_jobs=tuple(
             replace(inner, gang=_with_queue(inner.gang, cluster, of_namespaces))
             for inner in collector.specs_of(InnerJob)

@@ -12,6 +12,7 @@ from compiler.diagnostics import Diagnostic, declare_rule, did_you_mean
 from compiler.diagnostics.guard import guarded
 from compiler.fields.validation import metadata_diagnostics, readable_part, validate_document
 from compiler.kinds import Kind, kinds
+from compiler.kinds.common.resource_lists import listed_resources
 from compiler.kinds.common.unbound import not_bound_diagnostic
 from compiler.kubernetes import API_GROUP
 from compiler.openapi import is_of_kubernetes, kinds_named, known_versions
@@ -144,9 +145,9 @@ class DocumentReading:
     def _add_document_alone(self, document: Document) -> None:
         self.documents.append(document)
 
-    def _add_privileged_containers(self) -> None:
+    def _add_inventories(self) -> None:
         for document in self.documents:
-            self.spec_items += _privileged_containers(document)
+            self.spec_items += (*_privileged_containers(document), *listed_resources(document))
 
     def _run_checks(self) -> None:
         """Add what the checks find that look at one document."""
@@ -237,7 +238,7 @@ def read_document(document: Document, failed: bool) -> DocumentReading:
 
     def read(reading: DocumentReading) -> None:
         reading._add_document(document.in_full(), failed)
-        reading._add_privileged_containers()
+        reading._add_inventories()
         reading._run_checks()
 
     return _guarded_reading(document, read, documents=[document])
@@ -250,7 +251,7 @@ def read_as_kind(document: Document, failed: bool, kind: Kind) -> DocumentReadin
         full = document.in_full()
         if _is_left_out(full, None) and not _is_left_out(full, kind):
             reading._add_document_alone(full)
-            reading._add_privileged_containers()
+            reading._add_inventories()
         reading._take(full, failed, reading._read_document(full, kind, failed), kind)
 
     return _guarded_reading(document, read)

@@ -126,7 +126,7 @@ def _right_place(document: Document, path: FieldPath) -> Place:
     """Where the kind has an unknown field: further out, in what stands beside it, or in the items of another list; or
     what is in it, further out."""
     schema = find_schema(f"{document.kind}.{document.group}", document.api_version.rpartition("/")[2])
-    if schema is None:
+    if schema is None or path[-1] in ("apiVersion", "kind"):  # of an object where none is
         return "", ()
     name, around = str(path[-1]), path[:-1]
     outer = [around[:length] for length in range(len(around) - 1, -1, -1)]

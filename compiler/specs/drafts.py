@@ -105,3 +105,11 @@ class PrivilegedContainers:
 
     document: Document
     places: tuple[tuple[FieldPath, FieldPath], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedResources:
+    """The devices and unusual resources that an object's lists of amounts name: (path, name) of each."""
+
+    document: Document
+    names: tuple[tuple[FieldPath, str], ...]

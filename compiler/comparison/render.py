@@ -65,7 +65,7 @@ def _cluster_entry(comparison: Comparison) -> dict[str, Any]:
     return {
         "cluster": comparison.cluster,
         "rejected": bool(comparison.errors),
-        "errors": [asdict(finding) for finding in comparison.errors],
+        "errors": [finding.as_data() for finding in comparison.errors],
         "baseErrors": comparison.base_errors,
         "jobs": [_job_entry(job) for job in comparison.jobs],
         "cannotStartAgain": [_job_entry(job) for job in comparison.lost_restarts],
@@ -74,9 +74,9 @@ def _cluster_entry(comparison: Comparison) -> dict[str, Any]:
         "resources": list(comparison.resources),
         "objects": list(comparison.objects),
         "findings": {
-            "new": [asdict(finding) for finding in findings.new],
-            "changed": [{"before": asdict(old), "after": asdict(new)} for old, new in findings.changed],
-            "mended": [asdict(finding) for finding in findings.mended],
+            "new": [finding.as_data() for finding in findings.new],
+            "changed": [{"before": old.as_data(), "after": new.as_data()} for old, new in findings.changed],
+            "mended": [finding.as_data() for finding in findings.mended],
         },
     }
 

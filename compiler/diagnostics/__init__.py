@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 Severity = Literal["error", "warning", "info"]
 
@@ -42,6 +42,10 @@ class Diagnostic:
     """The field that it is about, of the object."""
     explains: tuple[str | int, ...] = ()
     """The place at which, on the way to which and below which a missing field follows from this finding."""
+
+    def as_data(self) -> dict[str, Any]:
+        """The fields by name, for others to read: without those that only the reading of a document uses."""
+        return {key: value for key, value in asdict(self).items() if key not in ("path", "explains")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from pathlib import Path
 from typing import TypeVar
@@ -393,7 +393,7 @@ class PlanningPart(Part):
             self.given.cluster,
             tree.files,
             tree.commit_dates,
-            problems=[asdict(problem) for problem in tree.problems],
+            problems=[problem.as_data() for problem in tree.problems],
             state=state_objects(seen.observation, frozenset(stale)),
             finished_jobs=[(ref.namespace, ref.name, ref.kind) for ref in refs],
             executor=self.given.executor,

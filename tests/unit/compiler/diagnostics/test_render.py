@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 from compiler.diagnostics import Diagnostic, Position
 from compiler.diagnostics.render import FORMATS, render_github, render_json, render_junit, render_sarif, render_text
@@ -119,3 +120,10 @@ def test_counts_in_words() -> None:
     assert severity_counts(ALL) == "1 error, 1 warning, 1 info"
     assert severity_counts((PLAIN, PLAIN)) == "2 warnings"
     assert severity_counts(()) == ""
+
+
+def test_data_of_a_finding_leaves_out_what_only_its_reading_uses() -> None:
+    data = replace(PLAIN, path=("spec", "queue"), explains=("spec",)).as_data()
+    assert data.pop("see") == {"file": "q.yaml", "line": 2, "column": 3}
+    assert data.pop("position") == {"file": "jobs/z.yaml", "line": 1, "column": 1}
+    assert sorted(data) == ["cause", "code", "help", "message", "object", "severity"]

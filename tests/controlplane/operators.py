@@ -176,34 +176,23 @@ def build_operators() -> None:
 
 
 class Operators:
-    """Operators that run beside a control plane. `with Operators(plane):` starts all and ends them."""
+    """Operators that run beside a control plane. They, their types and webhooks end with it: to remove the types takes
+    longer than to start another control plane."""
 
     def __init__(self, plane: ControlPlane, operators: Iterable[Operator] = OPERATORS) -> None:
         self._plane = plane
         self._operators = tuple(operators)
-        self._admission: list[str] = []
-        self._types: list[str] = []
 
-    def __enter__(self) -> Operators:
+    def start(self) -> None:
+        """Start all, and return when they answer."""
         build_operators()
         for operator in self._operators:
-            self._install_types(operator)
+            for file in _files(operator, "crds"):
+                self._plane.create_type(file)
         self._plane.wait_until_types_are_served()
         ports = {operator.name: self._start(operator) for operator in self._operators}
         for operator in self._operators:
             self._install_webhooks(operator, ports[operator.name])
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for path in self._admission:
-            self._plane.api("DELETE", path)
-        for operator in self._operators:
-            self._plane.remove_component(operator.name)
-        self._plane.remove_types(self._types)
-
-    def _install_types(self, operator: Operator) -> None:
-        for file in _files(operator, "crds"):
-            self._types.append(self._plane.create_type(file))
 
     def _start(self, operator: Operator) -> int:
         """Start it; the port of its webhooks."""
@@ -238,7 +227,6 @@ class Operators:
                 kind = configuration["kind"]
                 path = f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s"
                 self._plane.api("POST", path, {**configuration, "metadata": {"name": name}, "webhooks": found})
-                self._admission.append(f"{path}/{name}")
 
 
 def _by_url(webhook: dict[str, Any], operator: Operator, port: int, bundle: str) -> dict[str, Any]:

@@ -33,10 +33,15 @@ FIRST_GROUP = (
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With pytest-xdist, the tests of one group stay in one process: so there are two clusters at a time, not one per
-    test."""
-    for item in items:
-        if FOLDER in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("e2e-1" if item.path.stem in FIRST_GROUP else "e2e-2"))
+    test. The stories whose operators end with the cluster come last."""
+    places = [at for at, item in enumerate(items) if FOLDER in item.path.parents]
+    for at, item in zip(places, sorted((items[at] for at in places), key=_ends_cluster), strict=True):
+        items[at] = item
+        item.add_marker(pytest.mark.xdist_group("e2e-1" if item.path.stem in FIRST_GROUP else "e2e-2"))
+
+
+def _ends_cluster(item: pytest.Item) -> bool:
+    return item.path.stem == "test_operators"
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,7 +5,6 @@ One reconciler serves all stories. A story commits one job, which is alone in th
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import pytest
 
 from compiler.kubernetes import KUBEFLOW_ROLE_LABEL, PLACEMENT_ANNOTATION, ROLE_MARK
 from reconciler.cluster.rights import plural_of
-from tests.controlplane import ApiError, ControlPlane
+from tests.controlplane import ControlPlane
 from tests.controlplane.operators import Operators
 from tests.e2e.stories.operator_jobs import (
     batch_job,
@@ -36,7 +35,6 @@ from tests.e2e.stories.story import (
     Object,
     ReconcilerProcess,
     add_gpu_nodes,
-    clean_cluster,
     node_pool,
     queue,
 )
@@ -114,15 +112,6 @@ class House:
         self.plane.wait_until(seen, as_planned, what=f"the pods of {job['kind']} on their nodes")
 
 
-def _remove_runtime(plane: ControlPlane) -> None:
-    """Remove the runtime while the trainer still runs, whose finalizer it bears."""
-    runtime = f"{RUNTIMES}/{training_runtime()['metadata']['name']}"
-    plane.api("DELETE", runtime)
-    plane.wait_until(
-        lambda: plane.api("GET", RUNTIMES)["items"], lambda seen: not seen, what="the runtime of TrainJobs to go"
-    )
-
-
 def _path(job: Object) -> str:
     return f"/apis/{job['apiVersion']}/namespaces/default/{plural_of(job['kind'])}/{job['metadata']['name']}"
 
@@ -134,21 +123,17 @@ def _role(pod: Object) -> str:
 
 @pytest.fixture(scope="module")
 def house(installed: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """Nothing is taken away again: the cluster ends with these stories, the last of their folder."""
     folder = tmp_path_factory.mktemp("operators")
     add_gpu_nodes(installed, 4, gpus=2)
     repository = GitRepository(folder / "repo")
     cluster = (CLUSTER, SCHEDULER, node_pool("gpu", 4, gpus=2), queue("team"))
     repository.write_file("cluster-specs/test/cluster.yaml", *cluster, training_runtime())
     repository.commit()
-    with Operators(installed):
-        installed.api("POST", RUNTIMES, training_runtime())
-        with ReconcilerProcess(installed, repository, folder / "reconciler"):
-            yield House(installed, repository)
-        for job, _ in JOBS.values():  # what a failed story left
-            with contextlib.suppress(ApiError):
-                installed.api("DELETE", _path(job))
-        _remove_runtime(installed)
-    clean_cluster(installed)
+    Operators(installed).start()
+    installed.api("POST", RUNTIMES, training_runtime())
+    with ReconcilerProcess(installed, repository, folder / "reconciler"):
+        yield House(installed, repository)
 
 
 JOBS = {

@@ -109,10 +109,6 @@ def test_files_come_from_the_object_database_with_the_date_that_brought_them(sou
     assert work_tree_dates(source.folder) == tree.commit_dates
 
 
-def test_a_folder_without_history_has_no_dates(tmp_path: Path) -> None:
-    assert work_tree_dates(tmp_path) == {}
-
-
 def test_symbolic_links_and_submodules_are_refused_by_name(source: Source, mirror: Mirror) -> None:
     source.commit(a="fine\n")
     (source.folder / "jobs" / "leak.yaml").symlink_to("/etc/passwd")
@@ -137,7 +133,8 @@ def test_a_name_that_is_no_plain_text_is_refused_and_shown_escaped(name: str, so
     assert problem.position.file.isprintable()
 
 
-def test_what_is_empty_is_no_error(source: Source, mirror: Mirror) -> None:
+def test_what_is_empty_is_no_error(source: Source, mirror: Mirror, tmp_path: Path) -> None:
+    assert work_tree_dates(tmp_path) == {}, "it has no history"
     assert mirror.read_tree(source.commit() and mirror.fetch()).files == {}
     source.commit(a="", b="")
     assert mirror.read_tree(mirror.fetch()).files == {"jobs/a.yaml": b"", "jobs/b.yaml": b""}

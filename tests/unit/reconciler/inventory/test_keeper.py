@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from reconciler.inventory.keeper import InventoryKeeper, OtherGangplanError, ref
 from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import error_answer
+from tests.builders.writing import config_map
 
 COMMIT = "c0ffee"
 
@@ -40,10 +40,10 @@ def test_an_inventory_that_was_taken_up_in_part_is_read_again(cluster: FakeClust
     at once, and another gangplan was not looked for."""
     keeper = keeper_on(cluster)
     keeper.lease.try_acquire()
-    cluster.before = lambda method, path, body: error_answer(500) if "labelSelector" in path else None
+    cluster.fail(error_answer(500), "labelSelector")
     with pytest.raises(Retry):
         keeper.take_up(nothing)
-    cluster.before = lambda method, path, body: None
+    cluster.recover()
     cluster.requests.clear()
     assert keeper.take_up(nothing).transitions == keeper.lease.transitions == 1
     assert any("labelSelector" in path for _, path, _ in cluster.requests)
@@ -78,9 +78,9 @@ def test_what_was_deleted_by_hand_is_written_again_while_nothing_else_happens(cl
     keeper.store.write(inventory)
     paths = [path for path in cluster.objects if "gangplan-test" in path]
     cluster.objects.clear()
-    cluster.before = lambda method, path, body: error_answer(500)
+    cluster.fail(error_answer(500))
     keeper.keep_whole(inventory, set(), 0)
-    cluster.before = lambda method, path, body: None
+    cluster.recover()
     for _ in paths:
         keeper.keep_whole(inventory, set(), 0)
     assert set(paths) <= cluster.objects.keys()
@@ -105,20 +105,15 @@ def test_another_name_or_namespace_is_refused_and_the_first_is_named(namespace: 
         refuse_beside_another(InventoryStore(cluster.client(), namespace, name))
 
 
-def test_of_two_that_start_together_the_older_inventory_stays() -> None:
+def test_of_two_the_older_inventory_stays_and_its_own_replicas_and_what_a_plan_holds_are_no_other() -> None:
     cluster = FakeCluster()
     first = claim(cluster, "gangplan-system", "test", "2026-01-01")
     second = claim(cluster, "gangplan-system", "other", "2026-01-02")
+    labels = {"app.kubernetes.io/managed-by": "gangplan", "gangplan.dev/cluster": "else"}
+    held = config_map(
+        "volcano-scheduler-configmap", namespace="volcano-system", labels=labels, creationTimestamp="2025"
+    )
+    cluster.put("/api/v1/namespaces/volcano-system/configmaps/volcano-scheduler-configmap", held)
     refuse_beside_another(first)
     with pytest.raises(OtherGangplanError):
         refuse_beside_another(second)
-
-
-def test_its_own_replicas_and_what_a_plan_holds_are_no_other() -> None:
-    cluster = FakeCluster()
-    store = claim(cluster, "gangplan-system", "test", "2026-01-02")
-    labels = {"app.kubernetes.io/managed-by": "gangplan", "gangplan.dev/cluster": "else"}
-    path = "/api/v1/namespaces/volcano-system/configmaps/volcano-scheduler-configmap"
-    metadata = {"name": Path(path).name, "namespace": "volcano-system", "labels": labels}
-    cluster.put(path, {"metadata": {**metadata, "creationTimestamp": "2025"}})
-    refuse_beside_another(store)

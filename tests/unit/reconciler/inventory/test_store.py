@@ -336,11 +336,20 @@ def test_a_head_changed_by_hand_is_not_believed_and_made_again_from_memory(serve
     assert not store.restore(inventory)
 
 
-def test_a_head_of_a_former_gangplan_has_no_digest_and_is_read(server: FakeCluster) -> None:
-    inventory = inventory_of(10, 10)
+def test_what_a_former_gangplan_wrote_has_no_digest_and_is_read(server: FakeCluster) -> None:
+    inventory = inventory_of(3000, 30)
     store_of(server).write(inventory)
+    for item in server.objects.values():
+        if place := place_of(item):
+            former = {key: value for key, value in place.items() if key != "digest"}
+            item["metadata"]["annotations"] = {PLACE_ANNOTATION: json.dumps(former)}
+    store, before = store_of(server), server.version
+    found = store.read()
+    assert found == inventory
+    store.write(found)
+    assert not store.restore(found)
+    assert server.version == before
     edit_head(server, digest="")
-    store = store_of(server)
     found = store.read()
     assert found == inventory
     found.bring_into_force("beef")
@@ -356,21 +365,6 @@ def test_deletions_noted_by_a_clock_that_was_ahead_count_for_an_hour_and_not_for
     assert inventory.deletions == [[0, 50, 0, 0, 0], [-10, 1, 0, 0, 0]]
     inventory.trim_deletions(3600, 3600)
     assert inventory.deletions == []
-
-
-def test_shards_of_a_former_gangplan_have_no_digest_and_are_read(server: FakeCluster) -> None:
-    inventory = inventory_of(3000, 30)
-    store_of(server).write(inventory)
-    for path, item in server.objects.items():
-        if place := place_of(item):
-            former = {key: value for key, value in place.items() if key != "digest"}
-            server.objects[path]["metadata"]["annotations"] = {PLACE_ANNOTATION: json.dumps(former)}
-    store, before = store_of(server), server.version
-    found = store.read()
-    assert found == inventory
-    store.write(found)
-    assert not store.restore(found)
-    assert server.version == before
 
 
 @pytest.mark.parametrize("text", ["[]", "["])

@@ -19,19 +19,16 @@ from reconciler.planning.snapshot import Snapshot
 from tests.builders.live import BATCH, VOLCANO, live, live_pod, with_metadata
 from tests.builders.pods import entry
 
-NODE: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "u"}}
-SPEC = {
-    "policies": {"CPUManagerPolicy": "static"},
-    "cpuDetail": {"0": {"numa": 0}},
-    "numares": {"cpu": {"allocatable": "0"}},
-}
-NUMA: Object = {
-    "apiVersion": "nodeinfo.volcano.sh/v1alpha1",
-    "kind": "Numatopology",
-    "metadata": {"name": "n", "uid": "t"},
-    "spec": SPEC,
-}
-BUSY_NUMA = {**NUMA, "spec": {**SPEC, "numares": {"cpu": {"allocatable": ""}}}}
+NODE = live("v1", "Node", "n", uid="u")
+CELLS = {"policies": {"CPUManagerPolicy": "static"}, "cpuDetail": {"0": {"numa": 0}}}
+
+
+def numa(free: str = "0", **spec: Any) -> Object:
+    made = live("nodeinfo.volcano.sh/v1alpha1", "Numatopology", "n", uid="t")
+    return {**made, "spec": {**CELLS, "numares": {"cpu": {"allocatable": free}}, **spec}}
+
+
+NUMA, BUSY_NUMA = numa(), numa("")
 JOB, VOLCANO_JOB = live(BATCH, "Job", "j"), {**live(VOLCANO, "Job", "j"), "spec": {}}
 POD = live_pod("p", JOB, "n")
 
@@ -58,7 +55,7 @@ def of_node(*items: Object, plan: Snapshot = GOOD) -> str:
 
 
 def test_the_layout_of_a_node_counts_and_what_pods_take_of_it_does_not() -> None:
-    other = {**NUMA, "spec": {**SPEC, "cpuDetail": {"0": {"numa": 1}}}}
+    other = numa(cpuDetail={"0": {"numa": 1}})
     assert of_node(NUMA) == of_node(BUSY_NUMA)
     assert len({of_node(), of_node(NUMA), of_node(other)}) == 3
     assert NUMA in state_objects(sight(NUMA))
@@ -121,13 +118,9 @@ def test_pods_that_ask_for_other_than_the_plan_counts_are_news_until_a_plan_coun
     def print_of(planned: int, *asked: int, **spec: str) -> str:
         requests = {ref_of(VOLCANO_JOB).key: [{"cpu": planned * 1000, "pods": 1}]}
         plan = plan_of(entry(VOLCANO_JOB, decision, {"w": {}}), requests=requests)
-        pods = [
-            {
-                **live_pod(f"j-{at}", VOLCANO_JOB),
-                "spec": {"containers": [{"resources": {"requests": {"cpu": cpu}}}], **spec},
-            }
-            for at, cpu in enumerate(asked)
-        ]
+        containers = [[{"resources": {"requests": {"cpu": cpu}}}] for cpu in asked]
+        made = [live_pod(f"j-{at}", VOLCANO_JOB) for at in range(len(asked))]
+        pods = [{**one, "spec": {"containers": of, **spec}} for one, of in zip(made, containers, strict=True)]
         return prints(VOLCANO_JOB, *pods, plan=plan, memory=memory).restrictions
 
     usual = print_of(8)

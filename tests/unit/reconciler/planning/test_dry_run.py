@@ -123,6 +123,12 @@ def test_what_may_wait_for_room_in_a_quota_is_not_refused_by_a_full_one(
     assert bool(messages(cluster, ask(job("a"), **more))) == is_refused
 
 
+def test_a_question_without_an_answer_is_asked_again(cluster: FakeCluster) -> None:
+    cluster.fail(error_answer(503), times=1)
+    assert not messages(cluster, ask(job("a")))
+    assert len(cluster.requests) == 2
+
+
 def test_a_server_that_answers_nothing_for_a_moment_lets_nothing_pass(cluster: FakeCluster) -> None:
     """Three questions within a millisecond had no answer, and a commit with a job that is refused was in force."""
     back_at = time.monotonic() + 0.5

@@ -6,7 +6,8 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -14,32 +15,26 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from reconciler.cluster.preflight import CannotStartError
 from reconciler.report.tracing import END_SECONDS, Tracing, open_tracing
+from tests.builders.api_servers import serving
 
 
-class Collector(ThreadingHTTPServer):
-    """A collector that keeps what it gets, or answers nothing."""
+@dataclass(frozen=True)
+class Collector:
+    """Where a collector listens, and what it got. It answers while it is released."""
 
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.got: list[tuple[str, ExportTraceServiceRequest]] = []
-        self.hangs = False
-        self.released = threading.Event()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/"
+    url: str
+    got: list[tuple[str, ExportTraceServiceRequest]]
+    released: threading.Event
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: Collector
+class Handler(BaseHTTPRequestHandler):
+    got: list[tuple[str, ExportTraceServiceRequest]]
+    released: threading.Event
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        if self.server.hangs:
-            self.server.released.wait(60)
-        self.server.got.append((self.path, ExportTraceServiceRequest.FromString(body)))
+        self.released.wait(60)
+        self.got.append((self.path, ExportTraceServiceRequest.FromString(body)))
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -50,14 +45,13 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    with Collector() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    got, released = list[tuple[str, ExportTraceServiceRequest]](), threading.Event()
+    with serving(Handler, got=got, released=released) as port:
         before = {*threading.enumerate()}
-        yield server
-        server.released.set()
+        yield Collector(f"http://127.0.0.1:{port}/", got, released)
+        released.set()
         for thread in {*threading.enumerate()} - before:
             thread.join(30)  # an exporter that lives on draws random numbers in the middle of another test
-        server.shutdown()
 
 
 def test_phases_are_below_their_pass_and_a_compile_has_the_time_that_it_took() -> None:
@@ -81,7 +75,8 @@ def test_phases_are_below_their_pass_and_a_compile_has_the_time_that_it_took() -
 def test_a_collector_gets_the_spans_and_one_that_hangs_delays_neither_a_pass_nor_the_end_for_long(
     collector: Collector, hangs: bool
 ) -> None:
-    collector.hangs = hangs
+    if not hangs:
+        collector.released.set()
     tracing = open_tracing(collector.url, "demo")
     for _ in range(3000 if hangs else 1):
         with tracing.span("pass"):

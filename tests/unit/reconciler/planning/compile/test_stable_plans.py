@@ -17,6 +17,7 @@ from reconciler.planning.compile.process import compile_request
 from reconciler.planning.fingerprint import fingerprint_of, state_objects
 from reconciler.planning.snapshot import Snapshot
 from tests.builders.live import VOLCANO, live_pod, with_metadata
+from tests.builders.pods import node as bare_node
 
 GPU, COUNT, GATE = "nvidia.com/gpu", 12, {"name": SCHEDULING_GATE}
 REQUESTS = {"requests": {"cpu": "4", GPU: "1"}, "limits": {GPU: "1"}}
@@ -26,9 +27,8 @@ ALLOCATABLE = {"cpu": "96", "pods": "110", "memory": "1Ti", GPU: "8"}
 
 
 def node(name: str, *, ready: bool = True) -> Object:
-    status = {"allocatable": ALLOCATABLE, "conditions": [{"type": "Ready", "status": "True" if ready else "Unknown"}]}
-    metadata = {"name": name, "uid": name, "labels": {HOSTNAME_LABEL: name}}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
+    made = bare_node(name, is_ready=ready)
+    return {**made, "status": {**made["status"], "allocatable": ALLOCATABLE}}
 
 
 def job(name: str) -> Object:
@@ -42,11 +42,8 @@ def pods(name: str, node_name: str, given: int) -> Iterable[Object]:
     role = {"volcano.sh/task-spec": "w"}
     for k in range(8):
         made = live_pod(f"{name}-w-{k}", with_metadata(job(name), uid=f"job-{name}"), labels=role, annotations=role)
-        has_node, is_gated = (
-            {"nodeSelector": {HOSTNAME_LABEL: node_name}},
-            {"schedulingGates": [{"name": SCHEDULING_GATE}]},
-        )
-        yield {**made, "spec": {**POD_SPEC, **(has_node if k < given else is_gated)}, "status": {"phase": "Pending"}}
+        place = {"nodeSelector": {HOSTNAME_LABEL: node_name}} if k < given else {"schedulingGates": [GATE]}
+        yield {**made, "spec": {**POD_SPEC, **place}, "status": {"phase": "Pending"}}
 
 
 CLUSTER = "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: test}\nspec: {binding: gated}\n"

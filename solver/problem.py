@@ -7,9 +7,10 @@ pods: a count). Nothing here knows YAML, Kubernetes, files or a clock. All times
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 Vector = tuple[int, ...]
 """An amount of every resource, in the order of `Problem.resources`."""
@@ -374,14 +375,21 @@ class Problem:
         return tuple(map(sum, zip(nothing, *(node.capacity for node in self.nodes), strict=True)))
 
     @cached_property
+    def gang_answers(self) -> dict[Hashable, Any]:
+        """Memoization: question -> answer, of what follows from gangs and resources alone."""
+        return {}
+
+    @cached_property
     def budgeted_gangs(self) -> frozenset[int]:
         """The gangs of which a disruption budget covers a role."""
         return frozenset(j for budget in self.disruption_budgets for j, _ in budget.roles)
 
     def with_queues(self, queues: tuple[Queue, ...], gangs: tuple[Gang, ...] | None = None) -> Problem:
-        """The same with other queues, and gangs where they are given; what is cached about the nodes is kept."""
+        """The same with other queues, and gangs where they are given; what is cached about nodes and gangs is kept."""
         other = replace(self, queues=queues, gangs=self.gangs if gangs is None else gangs)
         vars(other)["totals"] = self.totals
+        if other.gangs is self.gangs:
+            vars(other)["gang_answers"] = self.gang_answers
         return other
 
     def with_nodes_like(self, like: int, leaf: int | None, count: int) -> Problem:

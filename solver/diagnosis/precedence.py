@@ -13,7 +13,6 @@ from solver.admission.batches import entitled_in_turn, entitlement_turn
 from solver.diagnosis.blockers import blockers
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.minimal import first_sufficient, minimal_subset, shortest_prefix
-from solver.diagnosis.queue_changes import with_queue
 from solver.diagnosis.state import Scenario
 from solver.diagnosis.trial import Step, Trial, TrialRunner
 from solver.diagnosis.victims import victims_at
@@ -138,7 +137,7 @@ def _entitled_beside(case: GangDiagnosis, raised: Gang, problem: Problem) -> fro
     state, books, started = case.state, case.state.before.queue_books, case.state.entitlement_turns
     own_turn = entitlement_turn(case.index, raised)
     if problem is not state.problem:
-        return frozenset(entitled_in_turn(books.with_problem(problem), sorted([*started, own_turn])))
+        return frozenset(entitled_in_turn(state.books_under(problem, with_plan=False), sorted([*started, own_turn])))
     roots = books.queue_rules.entitlement_roots
     root = roots[raised.queue]
     family = state.memoize(("family", root), lambda: [turn for turn in started if roots[turn[3]] == root])
@@ -237,22 +236,22 @@ def _most_deserved(problem: Problem, q: int, r: int) -> int:
 def larger_entitlement(runner: TrialRunner, t: Trial, fact: Borrowing | ShareLimit) -> Iterator[Trial]:
     """The least that the queue must deserve, or weigh, so that the gang no longer borrows, nor would if all that may
     claim the queue's entitlement before it did so. Of equal gangs, which are told the same, the oldest is meant."""
-    problem, priority, q, r = runner.case.state.problem, runner.case.gang.priority, fact.queue, fact.resource
-    queue = problem.queues[q]
+    state, priority, q, r = runner.case.state, runner.case.gang.priority, fact.queue, fact.resource
+    problem, queue = state.problem, state.problem.queues[q]
 
     def deserves(amount: int) -> Trial:
         deserved = tuple(amount if i == r else x for i, x in enumerate(queue.deserved))
         repair = MoreDeserved(q, r, amount, queue.deserved[r] or 0)
-        return _before_others(runner, t, repair, priority, with_queue(problem, q, deserved=deserved))
+        return _before_others(runner, t, repair, priority, state.with_queue(problem, q, deserved=deserved))
 
     def weighs(weight: int) -> Trial:
         repair = MoreWeight(q, weight, queue.weight)
-        return _before_others(runner, t, repair, priority, with_queue(problem, q, weight=weight))
+        return _before_others(runner, t, repair, priority, state.with_queue(problem, q, weight=weight))
 
     by_weight = isinstance(fact, ShareLimit) or not problem.policy.capacity
     make: Callable[[int], Trial] = weighs if by_weight else deserves
     first = queue.weight if by_weight else (queue.deserved[r] or 0)
-    factor = runner.case.state.options.budget.weight_factor
+    factor = state.options.budget.weight_factor
     numbers = range(first + 1, (first * factor if by_weight else _most_deserved(problem, q, r)) + 1)
 
     claims = _earlier_claims(runner.case)
@@ -261,7 +260,7 @@ def larger_entitlement(runner: TrialRunner, t: Trial, fact: Borrowing | ShareLim
         trial = make(number)
         if not trial.changes or not runner.lets_start(trial):
             return False
-        books = runner.case.state.before.queue_books.with_problem(trial.limits_problem)
+        books = state.books_under(trial.limits_problem, with_plan=False)
         return all(
             limit is None or not own or held + claimed + own <= limit
             for above, amounts in claims.items()

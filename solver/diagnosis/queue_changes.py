@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.gangs import with_role
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.queue_obstacles import QueueObstacle, queue_obstacles
+from solver.diagnosis.state import DiagnosisState
 from solver.diagnosis.trial import Step, Trial, TrialRunner
 from solver.facts import CapabilityLimit, ShareLimit
 from solver.problem import Problem, Vector
@@ -22,16 +22,16 @@ from solver.state.queue_books import QueueBooks
 def with_queue_changes(runner: TrialRunner, t: Trial) -> Trial:
     """The trial with the queues' limits changed so that the gang is allowed; unchanged where no change is known that
     does it."""
-    queue, amount, budget = runner.case.gang.queue, runner.min_demand(t), runner.case.state.options.budget
+    state, queue, amount = runner.case.state, runner.case.gang.queue, runner.min_demand(t)
     now = t
-    for repair, problem in _opened_queues(t.limits_problem, queue):
+    for repair, problem in _opened_queues(state, t.limits_problem, queue):
         now = now.with_change(repair, limits_problem=problem)
-    for _ in range(budget.limit_rounds):
+    for _ in range(state.options.budget.limit_rounds):
         ledger = runner.ledger(now)
         broken = min(queue_obstacles(ledger, queue, amount), key=lambda o: o.code, default=None)
         if broken is None:
             return now
-        change = _limit_change(ledger, broken, queue, amount, budget.weight_factor)
+        change = _limit_change(state, ledger, broken, queue, amount)
         if change is None:
             return t
         now = now.with_change(change[0], limits_problem=change[1])
@@ -83,16 +83,16 @@ def _open_node_groups(case: GangDiagnosis, groups: tuple[int, ...], t: Trial) ->
     return t.with_scenario(OpenNodeGroups(case.gang.queue, groups), gang=gang)
 
 
-def _opened_queues(problem: Problem, queue: int) -> Iterator[tuple[Repair, Problem]]:
+def _opened_queues(state: DiagnosisState, problem: Problem, queue: int) -> Iterator[tuple[Repair, Problem]]:
     """Every closed queue on the path, opened."""
     for q in queue_path(problem, queue):
         if not problem.queues[q].open:
-            problem = with_queue(problem, q, open=True)
+            problem = state.with_queue(problem, q, open=True)
             yield OpenQueue(q), problem
 
 
 def _limit_change(
-    ledger: QueueBooks, o: QueueObstacle, queue: int, amount: Vector, max_weight_factor: int
+    state: DiagnosisState, ledger: QueueBooks, o: QueueObstacle, queue: int, amount: Vector
 ) -> tuple[Repair, Problem] | None:
     asked = amount[o.r]
     if o.code == CapabilityLimit.code and o.queue is not None:
@@ -100,35 +100,35 @@ def _limit_change(
         most = ledger.held[o.queue][o.r] + asked
         larger = tuple(most if i == o.r else x for i, x in enumerate(capability))
         repair = MoreCapability(o.queue, o.r, most - (capability[o.r] or 0))
-        return repair, with_queue(ledger.problem, o.queue, capability=larger)
+        return repair, state.with_queue(ledger.problem, o.queue, capability=larger)
     if o.code == ShareLimit.code and o.queue is not None:
-        return _weight_change(ledger, o.queue, o.r, asked, max_weight_factor)
-    return _guarantee_change(ledger, o, queue, amount)
+        return _weight_change(state, ledger, o.queue, o.r, asked)
+    return _guarantee_change(state, ledger, o, queue, amount)
 
 
 def _weight_change(
-    ledger: QueueBooks, q: int, r: int, asked: int, max_weight_factor: int
+    state: DiagnosisState, ledger: QueueBooks, q: int, r: int, asked: int
 ) -> tuple[Repair, Problem] | None:
     """The smallest weight with which the queue's share suffices, by bisection: the share grows with the weight."""
     now = ledger.problem.queues[q].weight
 
     def suffices(weight: int) -> bool:
-        heavier = ledger.with_problem(with_queue(ledger.problem, q, weight=weight))
-        ceilings = (c for c in heavier.queue_rules.ceilings_by_queue[q] if c.code == ShareLimit.code)
+        rules = state.queue_rules(state.with_queue(ledger.problem, q, weight=weight))
+        ceilings = (c for c in rules.ceilings_by_queue[q] if c.code == ShareLimit.code)
         limits = [ceiling.limits[r] for ceiling in ceilings]
         return all(limit is None or ledger.direct[q][r] + asked <= limit for limit in limits)
 
-    low, high = now + 1, now * max_weight_factor
+    low, high = now + 1, now * state.options.budget.weight_factor
     if not suffices(high):
         return None
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if suffices(middle) else (middle + 1, high)
-    return MoreWeight(q, low, now), with_queue(ledger.problem, q, weight=low)
+    return MoreWeight(q, low, now), state.with_queue(ledger.problem, q, weight=low)
 
 
 def _guarantee_change(
-    ledger: QueueBooks, o: QueueObstacle, queue: int, amount: Vector
+    state: DiagnosisState, ledger: QueueBooks, o: QueueObstacle, queue: int, amount: Vector
 ) -> tuple[Repair, Problem] | None:
     """A smaller guarantee of the other queue that keeps most: as little less as lifts all that guarantees keep of the
     resource, by bisection, else all that it keeps."""
@@ -145,17 +145,11 @@ def _guarantee_change(
 
     def with_less(less: int) -> Problem:
         guarantee = enumerate(problem.queues[q].guarantee)
-        return with_queue(problem, q, guarantee=tuple((x or 0) - less if r == o.r else x for r, x in guarantee))
+        return state.with_queue(problem, q, guarantee=tuple((x or 0) - less if r == o.r else x for r, x in guarantee))
 
     def suffices(less: int) -> bool:
-        then = queue_obstacles(ledger.with_problem(with_less(less)), queue, amount)
+        then = queue_obstacles(ledger.with_rules(state.queue_rules(with_less(less))), queue, amount)
         return all(other.reason_key != o.reason_key for other in then)
 
     less = first_sufficient(range(1, reserved_amount(q) + 1), suffices) or reserved_amount(q)
     return SmallerGuarantee(q, o.r, less), with_less(less)
-
-
-def with_queue(problem: Problem, q: int, **changes: Any) -> Problem:
-    """The problem with queue q changed."""
-    queues = enumerate(problem.queues)
-    return problem.with_queues(tuple(replace(queue, **changes) if i == q else queue for i, queue in queues))

@@ -26,7 +26,7 @@ from solver.semantics.priorities import expected_end, precedence_level
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import free_and_overcommitted
 from solver.state.pod_rules import BoolArray, ExistingPods, PodRuleCounts
-from solver.state.queue_books import QueueBooks
+from solver.state.queue_books import QueueBooks, QueueRules
 from solver.state.state import State
 
 T = TypeVar("T")
@@ -83,6 +83,10 @@ class DiagnosisState:
     asked_evictions: frozenset[int] = frozenset()
     _cache: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the cache, whose keys may be addresses in this process."""
+        return vars(self) | {"_cache": {}}
+
     def memoize(self, key: Hashable, make: Callable[[], T]) -> T:
         """The answer of `make`, computed once for each key."""
         if key not in self._cache:
@@ -132,6 +136,25 @@ class DiagnosisState:
     def enlarged_problem(self, added_nodes: AddedNodes) -> Problem:
         """The problem with these nodes, made once, so that what its queues may hold is worked out once."""
         return self.memoize(("enlarged", added_nodes), lambda: self.problem.with_nodes_like(*added_nodes))
+
+    def with_queue(self, problem: Problem, q: int, **changes: Any) -> Problem:
+        """The problem with queue q changed, the same one for the same queues, so that what these may hold is worked out
+        once. problem: of this state, or of this method or `enlarged_problem`, which keep it."""
+        queues = tuple(replace(queue, **changes) if i == q else queue for i, queue in enumerate(problem.queues))
+        key = "queues", id(problem.nodes), queues
+        return self.memoize(key, lambda: problem.with_queues(queues))
+
+    def books_under(self, problem: Problem, with_plan: bool) -> QueueBooks:
+        """What the queues hold with or without the plan, under the limits of a problem of `with_queue` or
+        `enlarged_problem`, which are worked out once."""
+        books = (self.after if with_plan else self.before).queue_books
+        if problem is self.problem:
+            return books
+        return self.memoize(("books", id(problem), with_plan), lambda: books.with_rules(self.queue_rules(problem)))
+
+    def queue_rules(self, problem: Problem) -> QueueRules:
+        """The limits of the queues of such a problem."""
+        return self.memoize(("rules", id(problem)), lambda: QueueRules(problem))
 
     @cached_property
     def split_class(self) -> int:

@@ -88,7 +88,7 @@ class TrialRunner:
     def ledger(self, t: Trial) -> QueueBooks:
         """What the queues hold then, under the limits of then."""
         state, gang, s = self.case.state, self.case.gang, t.scenario
-        ledger = self._books(t, s.with_started).copy()
+        ledger = state.books_under(t.limits_problem, s.with_started).copy()
         if t.ended_gangs:
             now, before = (state.amounts_per_queue(t.ended_gangs, plan) for plan in (s.with_started, False))
             for q in np.flatnonzero(now.any(axis=1) | before.any(axis=1)).tolist():
@@ -97,17 +97,6 @@ class TrialRunner:
             pods = placed_demand(gang, s.own_running, len(state.problem.resources))
             ledger.release_amount(gang.queue, pods, pods)
         return ledger
-
-    def _books(self, t: Trial, planned: bool) -> QueueBooks:
-        """What the queues hold with or without the plan, under the limits of then."""
-        state = self.case.state
-        held = state.after.queue_books if planned else state.before.queue_books
-        if t.limits_problem is state.problem:
-            return held
-        if t.added_nodes and t.limits_problem is state.enlarged_problem(t.added_nodes):
-            key = "enlarged books", t.added_nodes, planned
-            return state.memoize(key, partial(held.with_problem, t.limits_problem))
-        return held.with_problem(t.limits_problem)
 
     # ---- nodes
 

@@ -14,8 +14,15 @@ from sys import float_info
 
 from solver.problem import Limits, Problem, Vector
 from solver.semantics import hierarchical_drf
-from solver.semantics.gang_sizes import least_demand
-from solver.semantics.queues import PODS, demand_by_queue, flat_real_capability, min_limit, real_capability
+from solver.semantics.placements import add_vectors
+from solver.semantics.queues import (
+    PODS,
+    demand_by_queue,
+    flat_real_capability,
+    gang_demands,
+    min_limit,
+    real_capability,
+)
 
 EMPTY_SHARE = 0.1
 """Of a millicore, a byte, or the thousandth part of anything else: below it proportion shares out nothing more, and
@@ -113,16 +120,23 @@ def _integer_amounts(problem: Problem, amounts: Sequence[float], scale: Sequence
 def asked_amounts(problem: Problem, held: Collection[int] = ()) -> list[list[int] | None]:
     """What each queue holds and waits for as proportion counts it: without gangs that have no pods because they are
     held, or because Volcano's action enqueue never lets in what exceeds the queue's real capability."""
-    found, real = demand_by_queue(problem, held), flat_real_capability(problem)
-    for gang in (gang for j, gang in enumerate(problem.gangs) if j not in held):
-        most, asked = real[gang.queue], found[gang.queue]
-        refused = gang.enqueued_first and any(
-            least_demand(gang, r) > m for r, m in enumerate(most) if problem.resources[r] != PODS
-        )
-        if refused and asked is not None:
-            for role in gang.roles:
-                for r, amount in enumerate(role.request):
-                    asked[r] -= role.replicas * amount
+    real, used = flat_real_capability(problem), tuple(queue.used for queue in problem.queues)
+    if held:
+        return _asked_amounts(problem, held, real)
+    key, answers = ("asked", real, used), problem.gang_answers
+    if key not in answers:
+        answers[key] = _asked_amounts(problem, held, real)
+    found: list[list[int] | None] = answers[key]
+    return found
+
+
+def _asked_amounts(problem: Problem, held: Collection[int], real: Sequence[Vector]) -> list[list[int] | None]:
+    found = demand_by_queue(problem, held)
+    compared = [r for r, name in enumerate(problem.resources) if name != PODS]
+    for demand, number in gang_demands(problem, held).items():
+        most, asked, least = real[demand.queue], found[demand.queue], demand.least
+        if least is not None and asked is not None and any(least[r] > most[r] for r in compared):
+            found[demand.queue] = list(add_vectors(asked, demand.replicas, -number))
     return found
 
 

@@ -6,9 +6,13 @@ Pure functions of the problem, after Volcano's plugins capacity and proportion; 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
-from solver.problem import Limits, Problem, Vector
+from solver.problem import Gang, Limits, Problem, Vector
+from solver.semantics.gang_sizes import least_demand
+from solver.semantics.placements import add_vectors
 
 PODS = "pods"
 """The number of pods. Volcano leaves it out where it compares with limits and with what a queue deserves
@@ -30,17 +34,52 @@ def held_by_queue(problem: Problem) -> list[list[int]]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class GangDemand:
+    """What a gang asks of its queue. whole: all its replicas, or its running pods where these are more; replicas: those
+    as written. least: what its minima ask for, None where the action enqueue does not look at them."""
+
+    queue: int
+    whole: Vector
+    replicas: Vector
+    least: Vector | None
+
+    @classmethod
+    def of(cls, gang: Gang, width: int) -> GangDemand:
+        written = [role.replicas for role in gang.roles]
+        running = [sum(place.pods for place in gang.running if place.role == t) for t in range(len(written))]
+        most = map(max, written, running)
+        whole, replicas = (_demand_of_pods(gang, pods, width) for pods in (most, written))
+        least = tuple(least_demand(gang, r) for r in range(width)) if gang.enqueued_first else None
+        return cls(gang.queue, whole, replicas, least)
+
+
+def _demand_of_pods(gang: Gang, pods: Iterable[int], width: int) -> Vector:
+    total = (0,) * width
+    for role, number in zip(gang.roles, pods, strict=True):
+        total = add_vectors(total, role.request, number)
+    return total
+
+
+def gang_demands(problem: Problem, held: Collection[int] = ()) -> Counter[GangDemand]:
+    """How many gangs but the `held` ones have each demand. Gangs are many and their demands few."""
+    answers, width = problem.gang_answers, len(problem.resources)
+    if "demands" not in answers:
+        answers["demands"] = [GangDemand.of(gang, width) for gang in problem.gangs]
+        answers["counted demands"] = Counter(answers["demands"])
+    demands: list[GangDemand] = answers["demands"]
+    every: Counter[GangDemand] = answers["counted demands"]
+    return every - Counter(demands[j] for j in held) if held else every
+
+
 def demand_by_queue(problem: Problem, held: Collection[int] = ()) -> list[list[int] | None]:
     """What each queue itself holds and waits for, all replicas of its gangs but the `held` ones; None for a queue
     without any job."""
-    found: list[list[int] | None] = [list(queue.used) if any(queue.used) else None for queue in problem.queues]
-    for gang in (gang for j, gang in enumerate(problem.gangs) if j not in held):
-        total = found[gang.queue] or [0] * len(problem.resources)
-        for t, role in enumerate(gang.roles):
-            pods = max(role.replicas, sum(place.pods for place in gang.running if place.role == t))
-            total = [have + pods * amount for have, amount in zip(total, role.request, strict=True)]
-        found[gang.queue] = total
-    return found
+    found: list[Vector | None] = [queue.used if any(queue.used) else None for queue in problem.queues]
+    for demand, number in gang_demands(problem, held).items():
+        total = found[demand.queue] or (0,) * len(problem.resources)
+        found[demand.queue] = add_vectors(total, demand.whole, number)
+    return [None if total is None else list(total) for total in found]
 
 
 def queue_path(problem: Problem, queue: int) -> list[int]:

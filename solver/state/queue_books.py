@@ -126,10 +126,14 @@ class QueueBooks:
     def with_problem(self, problem: Problem, held_gangs: frozenset[int] = frozenset()) -> QueueBooks:
         """The same amounts, now and at the start, under the limits of another problem that differs in nothing else but
         empty nodes and the gangs' minima, and where these gangs are held."""
-        other = self.copy()
+        return self.with_rules(QueueRules(problem, held_gangs))
+
+    def with_rules(self, rules: QueueRules) -> QueueBooks:
+        """As `with_problem`, with the rules of the other problem."""
+        other, problem = self.copy(), rules.problem
         added = add_vectors(problem.totals, self.problem.totals, -1)
         other.cluster_total = add_vectors(self.cluster_total, added)
-        other.problem, other.queue_rules = problem, QueueRules(problem, held_gangs)
+        other.problem, other.queue_rules = problem, rules
         other._initial_needs = {}
         if problem.gangs is not self.problem.gangs:
             other._min_demands = {}

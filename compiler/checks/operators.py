@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any
 
 from compiler.checks import DocumentInput, Finding, check
 from compiler.diagnostics import did_you_mean
-from compiler.kubernetes import GROUP_MIN_MEMBER_ANNOTATION
+from compiler.kubernetes import (
+    GANG_ANNOTATION,
+    GROUP_MIN_MEMBER_ANNOTATION,
+    LEADER_WORKER_SUBGROUP_TOPOLOGY_ANNOTATION,
+)
 from compiler.syntax.documents import Document, FieldPath
-from compiler.validation.judge import items, mapping
+from compiler.validation.judge import items, mapping, texts, values
 
 _JOB_NAME = re.compile(r"(?=.{1,63}\Z)[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 
@@ -20,19 +24,20 @@ _JOB_NAME = re.compile(r"(?=.{1,63}\Z)[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 @dataclass(frozen=True, slots=True)
 class _Operator:
     """Where roles stand, the container that each must have, the roles there may be (none given: any), the one there
-    must be, and the one of which there is one pod."""
+    must be, the one of which there is one pod, and the one that is never without."""
 
     field: str
     container: str = ""
     roles: tuple[str, ...] = ()
     required: str = ""
     single: str = ""
+    never_empty: str = ""
 
 
 _LEADS = ("Master", "Worker")
 _OPERATORS = {
     ("JAXJob", "v1"): _Operator("jaxReplicaSpecs", "jax", ("Worker",)),
-    ("MPIJob", "v2beta1"): _Operator("mpiReplicaSpecs", required="Launcher", single="Launcher"),
+    ("MPIJob", "v2beta1"): _Operator("mpiReplicaSpecs", required="Launcher", single="Launcher", never_empty="Worker"),
     ("PaddleJob", "v1"): _Operator("paddleReplicaSpecs", "paddle", _LEADS),
     ("PyTorchJob", "v1"): _Operator("pytorchReplicaSpecs", "pytorch", _LEADS, single="Master"),
     ("TFJob", "v1"): _Operator("tfReplicaSpecs", "tensorflow"),
@@ -46,8 +51,10 @@ def refused_by_operator(check_input: DocumentInput) -> Iterator[Finding]:
     tensorflow, xgboost, paddle, jax), roles that it knows, one master at most and of an XGBoostJob exactly one, and a
     name that a Service may have; the MPI operator wants one launcher. Where the operator runs without its webhook the
     job fails at once. A JobSet whose pods restart always is taken, and its Jobs are refused; its steps depend on those
-    above them. A Deployment that is a gang of its own hangs in each update that makes fewer pods than the gang needs. A
-    RayCluster has a head, a group of a LeaderWorkerSet a pod, the entrypoint of a Workflow is one of its
+    above them, and its policies name replicated Jobs that are there. A Deployment that is a gang of its own hangs in
+    each update that makes fewer pods than the gang needs, and a StatefulSet whose pods come one after another never
+    starts as a gang. A RayCluster has a head; a RayJob that is suspended or has a time to live shuts its cluster down.
+    A group of a LeaderWorkerSet has a pod, and subgroups divide it; what a Workflow begins with, and runs, are its
     templates. Mend: as the message says."""
     for found in check_input.models:
         document = found.document
@@ -68,6 +75,11 @@ def _refusals(document: Document, operator: _Operator) -> Iterator[Finding]:
         yield Finding(document, ("metadata", "name"), message, help)
     if operator.required and operator.required.lower() not in map(str.lower, roles):
         yield Finding(document, path, f"there is no {operator.required}", "add it")
+    elastic = mapping(document.data, "spec", "elasticPolicy")
+    least, most = elastic.get("minReplicas"), elastic.get("maxReplicas")
+    if isinstance(least, int) and isinstance(most, int) and least > most:
+        at = ("spec", "elasticPolicy", "minReplicas")
+        yield Finding(document, at, f"minReplicas {least} is above maxReplicas {most}", "lower it, or raise the other")
     for name, role in roles.items():
         yield from _refusals_of_role(document, operator, name, mapping(role), (*path, name))
 
@@ -80,6 +92,10 @@ def _refusals_of_role(
         help = f"did you mean {near!r}?" if near else f"the roles are {', '.join(operator.roles)}"
         yield Finding(document, path, f"a {document.kind} has no role {name!r}", help)
         return
+    number = role.get("replicas")
+    if name.lower() == operator.never_empty.lower() and isinstance(number, int) and number < 1:
+        message = f"a {document.kind} with the role {operator.never_empty} has a pod of it at least"
+        yield Finding(document, (*path, "replicas"), message, "write 1 or more, or leave the role out")
     if name.lower() == operator.single.lower() and role.get("replicas") not in (None, 1):
         yield Finding(document, (*path, "replicas"), f"a {document.kind} has one {operator.single}", "write 1")
     pod = mapping(role, "template", "spec")
@@ -103,6 +119,31 @@ def _job_set(document: Document) -> Iterator[Finding]:
                 at = (*path, "dependsOn", index, "name")
                 yield Finding(document, at, f"no replicated Job above is named {name!r}", help)
         above.append(str(role.get("name")))
+    yield from _named_jobs(document, above)
+
+
+def _named_jobs(document: Document, names: Sequence[str]) -> Iterator[Finding]:
+    """Replicated Jobs that the policies and the coordinator of a JobSet name, and that are not there."""
+    spec = mapping(document.data, "spec")
+    rules = items(mapping(spec, "failurePolicy"), "rules")
+    policies: list[tuple[FieldPath, Any]] = [(("spec", "failurePolicy", "rules", at), rule) for at, rule in rules]
+    policies.append((("spec", "successPolicy"), spec.get("successPolicy")))
+    named = "targetReplicatedJobs"
+    places = [((*path, named, number), name) for path, policy in policies for number, name in texts(policy, named)]
+    coordinator = mapping(spec, "coordinator")
+    if isinstance(chosen := coordinator.get("replicatedJob"), str):
+        places.append((("spec", "coordinator", "replicatedJob"), chosen))
+    for path, name in places:
+        if name not in names:
+            help = f"did you mean {near!r}?" if (near := did_you_mean(name, names)) else "name one of them"
+            yield Finding(document, path, f"no replicated Job is named {name!r}", help)
+    index = coordinator.get("jobIndex", 0)
+    for _, role in items(spec, "replicatedJobs"):
+        replicas = role.get("replicas", 1)
+        is_beyond = isinstance(index, int) and isinstance(replicas, int) and index >= replicas
+        if role.get("name") == chosen and is_beyond:
+            message = f"the {replicas} Jobs of {chosen} are numbered from 0, and none is {index}"
+            yield Finding(document, ("spec", "coordinator", "jobIndex"), message, f"write {replicas - 1} at most")
 
 
 def _ray_cluster(document: Document) -> Iterator[Finding]:
@@ -115,15 +156,68 @@ def _leader_worker_set(document: Document) -> Iterator[Finding]:
     if isinstance(size, int) and size < 1:
         path = ("spec", "leaderWorkerTemplate", "size")
         yield Finding(document, path, "a group has one pod at least, its leader", "write 1 or more", severity="error")
+    part = mapping(document.data, "spec", "leaderWorkerTemplate", "subGroupPolicy").get("subGroupSize")
+    if part is None and LEADER_WORKER_SUBGROUP_TOPOLOGY_ANNOTATION in mapping(document.metadata, "annotations"):
+        message = "there are no subgroups without subGroupPolicy.subGroupSize"
+        at: FieldPath = ("metadata", "annotations", LEADER_WORKER_SUBGROUP_TOPOLOGY_ANNOTATION)
+        yield Finding(document, at, message, "add it, or remove the annotation")
+    if not (isinstance(part, int) and isinstance(size, int) and part > 0):
+        return
+    if part > size or min(size % part, (size - 1) % part):
+        at = ("spec", "leaderWorkerTemplate", "subGroupPolicy", "subGroupSize")
+        message = f"subgroups of {part} divide neither the {size} pods of a group nor those without its leader"
+        yield Finding(document, at, message, f"write a divisor of {size} or {size - 1}")
+
+
+def _ray_job(document: Document) -> Iterator[Finding]:
+    spec = mapping(document.data, "spec")
+    for key in ("suspend", "ttlSecondsAfterFinished") if not spec.get("shutdownAfterJobFinishes") else ():
+        if spec.get(key):
+            message = f"{key} is for a RayJob that shuts its cluster down: KubeRay refuses it without"
+            yield Finding(document, ("spec", key), message, "write shutdownAfterJobFinishes: true, or remove it")
 
 
 def _workflow(document: Document) -> Iterator[Finding]:
     spec = mapping(document.data, "spec")
     names = [str(template.get("name")) for _, template in items(spec, "templates")]
+    if not mapping(spec, "workflowTemplateRef"):
+        yield from _unknown_templates(document, names)
     entrypoint = spec.get("entrypoint")
     if names and not mapping(spec, "workflowTemplateRef") and entrypoint not in names:
         help = f"did you mean {near!r}?" if (near := did_you_mean(str(entrypoint), names)) else f"write {names[0]}"
         yield Finding(document, ("spec", "entrypoint"), f"there is no template {entrypoint!r} to begin with", help)
+
+
+def _unknown_templates(document: Document, names: Sequence[str]) -> Iterator[Finding]:
+    """Templates that steps and tasks name, and tasks that others wait for, which are not there."""
+    for at, template in items(mapping(document.data, "spec"), "templates"):
+        path: FieldPath = ("spec", "templates", at)
+        tasks = [((*path, "dag", "tasks", number), task) for number, task in items(mapping(template, "dag"), "tasks")]
+        steps = [
+            ((*path, "steps", row, number), step)
+            for row, group in enumerate(values(template, "steps"))
+            for number, step in items({"row": group}, "row")
+        ]
+        known = [str(task.get("name")) for _, task in tasks]
+        named = [((*place, "template"), step.get("template"), "template", names) for place, step in (*tasks, *steps)]
+        for place, task in tasks:
+            awaited = texts(task, "dependencies")
+            named += [((*place, "dependencies", number), name, "task", known) for number, name in awaited]
+        for place, name, what, allowed in named:
+            if isinstance(name, str) and name not in allowed and "{{" not in name:
+                help = f"did you mean {near!r}?" if (near := did_you_mean(name, allowed)) else "add it"
+                yield Finding(document, place, f"there is no {what} {name!r}", help)
+
+
+def _stateful_set(document: Document) -> Iterator[Finding]:
+    """Its pods come one after another, each once the one before is ready, unless they come in parallel."""
+    spec, annotations = mapping(document.data, "spec"), mapping(document.metadata, "annotations")
+    text, replicas = str(annotations.get(GROUP_MIN_MEMBER_ANNOTATION) or ""), spec.get("replicas", 1)
+    key = GANG_ANNOTATION if annotations.get(GANG_ANNOTATION) == "true" else GROUP_MIN_MEMBER_ANNOTATION
+    least = replicas if key == GANG_ANNOTATION else int(text[:9]) if text.isascii() and text.isdigit() else 0
+    if isinstance(least, int) and least > 1 and spec.get("podManagementPolicy") != "Parallel":
+        message = f"its pods come one after another, and none starts before {least} are there: none ever does"
+        yield Finding(document, ("metadata", "annotations", key), message, "write spec.podManagementPolicy: Parallel")
 
 
 def _deployment(document: Document) -> Iterator[Finding]:
@@ -156,6 +250,8 @@ _OTHERS = {
     "JobSet.jobset.x-k8s.io": _job_set,
     "LeaderWorkerSet.leaderworkerset.x-k8s.io": _leader_worker_set,
     "RayCluster.ray.io": _ray_cluster,
+    "RayJob.ray.io": _ray_job,
+    "StatefulSet.apps": _stateful_set,
     "Workflow.argoproj.io": _workflow,
 }
 """Kind.group -> what is wrong with an object of it."""

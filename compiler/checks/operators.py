@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any
@@ -94,8 +94,8 @@ def _refusals_of_role(
         return
     number = role.get("replicas")
     if name.lower() == operator.never_empty.lower() and isinstance(number, int) and number < 1:
-        message = f"a {document.kind} with the role {operator.never_empty} has a pod of it at least"
-        yield Finding(document, (*path, "replicas"), message, "write 1 or more, or leave the role out")
+        help = "write 1 or more, or leave the role out"
+        yield Finding(document, (*path, "replicas"), f"the role {name} has no pods", help)
     if name.lower() == operator.single.lower() and role.get("replicas") not in (None, 1):
         yield Finding(document, (*path, "replicas"), f"a {document.kind} has one {operator.single}", "write 1")
     pod = mapping(role, "template", "spec")
@@ -133,10 +133,7 @@ def _named_jobs(document: Document, names: Sequence[str]) -> Iterator[Finding]:
     coordinator = mapping(spec, "coordinator")
     if isinstance(chosen := coordinator.get("replicatedJob"), str):
         places.append((("spec", "coordinator", "replicatedJob"), chosen))
-    for path, name in places:
-        if name not in names:
-            help = f"did you mean {near!r}?" if (near := did_you_mean(name, names)) else "name one of them"
-            yield Finding(document, path, f"no replicated Job is named {name!r}", help)
+    yield from _unknown(document, places, names, "replicated Job")
     index = coordinator.get("jobIndex", 0)
     for _, role in items(spec, "replicatedJobs"):
         replicas = role.get("replicas", 1)
@@ -199,14 +196,12 @@ def _unknown_templates(document: Document, names: Sequence[str]) -> Iterator[Fin
             for number, step in items({"row": group}, "row")
         ]
         known = [str(task.get("name")) for _, task in tasks]
-        named = [((*place, "template"), step.get("template"), "template", names) for place, step in (*tasks, *steps)]
-        for place, task in tasks:
-            awaited = texts(task, "dependencies")
-            named += [((*place, "dependencies", number), name, "task", known) for number, name in awaited]
-        for place, name, what, allowed in named:
-            if isinstance(name, str) and name not in allowed and "{{" not in name:
-                help = f"did you mean {near!r}?" if (near := did_you_mean(name, allowed)) else "add it"
-                yield Finding(document, place, f"there is no {what} {name!r}", help)
+        named = [((*place, "template"), name) for place, step in (*tasks, *steps) if (name := step.get("template"))]
+        run = [(place, str(name)) for place, name in named if "{{" not in str(name)]
+        yield from _unknown(document, run, names, "template")
+        rows = [(place, texts(task, "dependencies")) for place, task in tasks]
+        awaited = [((*place, "dependencies", number), name) for place, row in rows for number, name in row]
+        yield from _unknown(document, awaited, known, "task")
 
 
 def _stateful_set(document: Document) -> Iterator[Finding]:
@@ -218,6 +213,32 @@ def _stateful_set(document: Document) -> Iterator[Finding]:
     if isinstance(least, int) and least > 1 and spec.get("podManagementPolicy") != "Parallel":
         message = f"its pods come one after another, and none starts before {least} are there: none ever does"
         yield Finding(document, ("metadata", "annotations", key), message, "write spec.podManagementPolicy: Parallel")
+
+
+def _model_serving(document: Document) -> Iterator[Finding]:
+    template = mapping(document.data, "spec", "template")
+    names = [str(role.get("name")) for _, role in items(template, "roles")]
+    at = ("spec", "template", "gangPolicy", "minRoleReplicas")
+    yield from _unknown(document, [((*at, name), name) for name in mapping(document.data, *at)], names, "role")
+
+
+def _clique_set(document: Document) -> Iterator[Finding]:
+    template = mapping(document.data, "spec", "template")
+    names = [str(clique.get("name")) for _, clique in items(template, "cliques")]
+    path = ("spec", "template", "podCliqueScalingGroups")
+    groups = items(template, path[-1])
+    named = [((*path, at, "cliqueNames", n), name) for at, group in groups for n, name in texts(group, "cliqueNames")]
+    yield from _unknown(document, named, names, "clique")
+
+
+def _unknown(
+    document: Document, named: Iterable[tuple[FieldPath, str]], known: Sequence[str], what: str
+) -> Iterator[Finding]:
+    """Names at their places that are none of those known."""
+    for path, name in named:
+        if name not in known:
+            help = f"did you mean {near!r}?" if (near := did_you_mean(name, known)) else "name one that is there"
+            yield Finding(document, path, f"there is no {what} {name!r}", help)
 
 
 def _deployment(document: Document) -> Iterator[Finding]:
@@ -249,6 +270,8 @@ _OTHERS = {
     "Deployment.apps": _deployment,
     "JobSet.jobset.x-k8s.io": _job_set,
     "LeaderWorkerSet.leaderworkerset.x-k8s.io": _leader_worker_set,
+    "ModelServing.workload.serving.volcano.sh": _model_serving,
+    "PodCliqueSet.grove.io": _clique_set,
     "RayCluster.ray.io": _ray_cluster,
     "RayJob.ray.io": _ray_job,
     "StatefulSet.apps": _stateful_set,

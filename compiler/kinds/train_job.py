@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import Field
 
-from compiler.diagnostics import Diagnostic, declare_rule
+from compiler.diagnostics import Diagnostic, declare_rule, suggestion
 from compiler.fields.models import Bool, LenientModel, Name
 from compiler.kinds import Kind
 from compiler.kinds.common import pods
@@ -158,6 +158,12 @@ def default_runtime_diagnostic(draft: TrainJobDraft) -> Diagnostic:
     message = f"runtime {name} is not here, and is taken as trainer {TRAINER_VERSION} brings it"
     help = "add it where the cluster has another one of this name"
     return draft.document.diagnostic(DEFAULT_RUNTIME, ("spec", "runtimeRef"), message, help)
+
+
+def missing_runtime_help(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> str:
+    """What to do about a TrainJob whose runtime is not known."""
+    known = (*DEFAULT_RUNTIMES, *(each.document.name for each in runtimes))
+    return suggestion(draft.spec.runtime_ref.name, known, "add the runtime that it names")
 
 
 def train_job_gang(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> GangSpec | None:

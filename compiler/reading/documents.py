@@ -155,6 +155,7 @@ class DocumentCollector:
             TrainJobDraft,
             default_runtime_diagnostic,
             default_runtime_gang,
+            missing_runtime_help,
             train_job_gang,
         )
 
@@ -167,7 +168,7 @@ class DocumentCollector:
                     self.spec_items.append(gang)
                     self.diagnostics.append(default_runtime_diagnostic(draft))
                 else:
-                    self.diagnostics += unplanned_pods(draft.document, "add the runtime that it names")
+                    self.diagnostics += unplanned_pods(draft.document, missing_runtime_help(draft, runtimes))
 
     def _failed_names(self, kind: str) -> set[str]:
         """Names of the objects of a kind that have errors."""

@@ -1,8 +1,8 @@
-"""Rules in CEL that the CRDs of operators bring with their schemas: the trainer's, JobSet's and Ray's."""
+"""Rules on values that operators bring, in CEL with their CRDs or in webhooks: most are rows of tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compiler.syntax.documents import FieldPath
@@ -13,6 +13,15 @@ _MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 _TRAINER = ("trainer.kubeflow.org/trainjob-controller", _MULTIKUEUE)
 _KUBERAY = ("ray.io/kuberay-operator", _MULTIKUEUE)
 _DELETION_POLICIES = ("DeleteCluster", "DeleteWorkers", "DeleteSelf", "DeleteNone")
+_BATCH_SCHEDULERS = ("volcano", "yunikorn", "kube-scheduler")
+_UPGRADES = ("None", "NewCluster", "NewClusterWithIncrementalUpgrade")
+_CHOICES: Mapping[str, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = {
+    "RayJob.ray.io": ((("spec", "deletionPolicy"), _DELETION_POLICIES),),
+    "RayService.ray.io": ((("spec", "upgradeStrategy", "type"), _UPGRADES),),
+    "ScheduledSparkApplication.sparkoperator.k8s.io": ((("spec", "template", "batchScheduler"), _BATCH_SCHEDULERS),),
+    "SparkApplication.sparkoperator.k8s.io": ((("spec", "batchScheduler"), _BATCH_SCHEDULERS),),
+}
+"""Kind -> the values that a field may have."""
 _CLEAN_POD_POLICIES = ("None", "Running", "All")
 _NUMBERS_OF_PROCESSES = ("auto", "cpu", "gpu")
 
@@ -21,11 +30,49 @@ def operator_object(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
     """An object of a kind ("Kind.group")."""
     if (rule := _RULES.get(kind_key)) is not None:
         rule(judge, data)
+    for path, lower, upper in _BOUNDS.get(kind_key, ()):
+        for at, found in _mappings_at(data, path.split("."), ()):
+            least, most = found.get(lower), found.get(upper)
+            if isinstance(least, int) and isinstance(most, int) and least > most > 0:
+                judge.contradiction((*at, lower), f"{least} is above {upper} {most}", f"lower it, or raise {upper}")
+    for keys, allowed in _CHOICES.get(kind_key, ()):
+        judge.choice(keys, mapping(data, *keys[:-1]).get(keys[-1]), allowed)
+
+
+def _mappings_at(value: Any, path: Sequence[str], at: FieldPath) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
+    """The mappings at a path, in which [] stands for each item of a list, with their places."""
+    if not path:
+        yield at, mapping(value)
+        return
+    key, is_list = path[0].removesuffix("[]"), path[0].endswith("[]")
+    if not is_list:
+        yield from _mappings_at(mapping(value, key), path[1:], (*at, key))
+        return
+    for number, item in items(value, key):
+        yield from _mappings_at(item, path[1:], (*at, key, number))
+
+
+_GROUP_BOUNDS = ("minReplicas", "maxReplicas")
+_CLIQUE_BOUNDS = ("minAvailable", "replicas")
+_BOUNDS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
+    "InferenceService.serving.kserve.io": tuple(
+        (f"spec.{name}", *_GROUP_BOUNDS) for name in ("predictor", "transformer", "explainer")
+    ),
+    "PodCliqueSet.grove.io": (
+        ("spec.template.cliques[].spec", *_CLIQUE_BOUNDS),
+        ("spec.template.podCliqueScalingGroups[]", *_CLIQUE_BOUNDS),
+    ),
+    "RayCluster.ray.io": (("spec.workerGroupSpecs[]", *_GROUP_BOUNDS),),
+    "RayJob.ray.io": (("spec.rayClusterSpec.workerGroupSpecs[]", *_GROUP_BOUNDS),),
+    "RayService.ray.io": (("spec.rayClusterConfig.workerGroupSpecs[]", *_GROUP_BOUNDS),),
+}
+"""Kind -> (path of a mapping, the number that is at most, the other); webhooks and the operators' own validation."""
 
 
 def _train_job(judge: Judge, data: dict[str, Any]) -> None:
     judge.name(("metadata", "name"), mapping(data, "metadata").get("name"), names.SERVICE_NAME)
     _manager(judge, data, ("spec",), _TRAINER)
+    _processes(judge, mapping(data, "spec", "trainer").get("numProcPerNode"), ("spec", "trainer", "numProcPerNode"))
 
 
 def _training_runtime(judge: Judge, data: dict[str, Any]) -> None:
@@ -37,12 +84,15 @@ def _training_runtime(judge: Judge, data: dict[str, Any]) -> None:
     if len(given := [key for key, value in mapping(data, "spec", "podGroupPolicy").items() if value is not None]) > 1:
         what = f"{' and '.join(given)} each make a PodGroup of their own"
         judge.contradiction(("spec", "podGroupPolicy"), what, "keep only one")
-    processes = mapping(policy, "torch").get("numProcPerNode")
+    _processes(judge, mapping(policy, "torch").get("numProcPerNode"), (*at, "torch", "numProcPerNode"))
+    _start_order(judge, mapping(data, "spec", "template", "spec"), ("spec", "template", "spec"))
+
+
+def _processes(judge: Judge, processes: Any, path: FieldPath) -> None:
     is_number = isinstance(processes, int) and not isinstance(processes, bool)
     if processes is not None and processes not in _NUMBERS_OF_PROCESSES and not (is_number and processes > 0):
         what = f"{processes!r} is neither a number above 0 nor one of {', '.join(_NUMBERS_OF_PROCESSES)}"
-        judge.contradiction((*at, "torch", "numProcPerNode"), what, "write auto, or a number without quotes")
-    _start_order(judge, mapping(data, "spec", "template", "spec"), ("spec", "template", "spec"))
+        judge.contradiction(path, what, "write auto, or a number without quotes")
 
 
 def _job_set(judge: Judge, data: dict[str, Any]) -> None:
@@ -63,30 +113,17 @@ def _mpi_job(judge: Judge, data: dict[str, Any]) -> None:
         judge.choice(path, mapping(data, *path[:-1]).get(path[-1]), _CLEAN_POD_POLICIES)
 
 
-def _ray_groups(judge: Judge, data: dict[str, Any], path: tuple[str, ...]) -> None:
-    """Of each worker group the least number of pods is not above the most: KubeRay's validation refuses it."""
-    for number, group in items(mapping(data, *path), "workerGroupSpecs"):
-        least, most = group.get("minReplicas"), group.get("maxReplicas")
-        if isinstance(least, int) and isinstance(most, int) and least > most:
-            at: FieldPath = (*path, "workerGroupSpecs", number, "minReplicas")
-            judge.contradiction(at, f"{least} is above maxReplicas {most}", "lower it, or raise maxReplicas")
-
-
 def _ray_cluster(judge: Judge, data: dict[str, Any]) -> None:
     _manager(judge, data, ("spec",), _KUBERAY)
-    _ray_groups(judge, data, ("spec",))
 
 
 def _ray_job(judge: Judge, data: dict[str, Any]) -> None:
     _manager(judge, data, ("spec",), _KUBERAY)
     _manager(judge, data, ("spec", "rayClusterSpec"), _KUBERAY)
-    _ray_groups(judge, data, ("spec", "rayClusterSpec"))
-    judge.choice(("spec", "deletionPolicy"), mapping(data, "spec").get("deletionPolicy"), _DELETION_POLICIES)
 
 
 def _ray_service(judge: Judge, data: dict[str, Any]) -> None:
     _manager(judge, data, ("spec", "rayClusterConfig"), _KUBERAY)
-    _ray_groups(judge, data, ("spec", "rayClusterConfig"))
 
 
 def _manager(judge: Judge, data: dict[str, Any], path: tuple[str, ...], allowed: tuple[str, ...]) -> None:

@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from math import floor
 
+from tests.builders.queue_rules import QueueRules, QueueTerms
 from tests.differential.world import Amounts, JobData, QueueData, TaskData, Where, World
 
 Score = tuple[object, ...]
-ROUNDING = Fraction(1, 10_000)
-"""What a share by weight may miss of a whole device."""
 
 
 def _gpus(given: Amounts | None) -> int | None:
@@ -24,13 +22,14 @@ def _gpus(given: Amounts | None) -> int | None:
 
 @dataclass(frozen=True)
 class Entitlements:
-    """What the queues of a world may hold before they borrow, by its plugins."""
+    """What the queues of a world may hold before they borrow, by its plugins: the reference of queue semantics, of
+    GPUs."""
 
     world: World
 
     @property
     def total(self) -> int:
-        return sum(node["gpu"] for node in self.world.nodes)
+        return self.rules.totals["gpu"]
 
     @property
     def uses_capacity(self) -> bool:
@@ -40,40 +39,25 @@ class Entitlements:
     def uses_proportion(self) -> bool:
         return "proportion" in self.world.plugins
 
-    def path(self, name: str) -> list[QueueData]:
-        """The queue, and with a hierarchy those above it."""
-        queue = self.world.queue(name)
-        above = self.path(queue.parent) if self.world.hierarchical and queue.parent is not None else []
-        return [queue, *above]
-
-    def below(self, name: str) -> list[str]:
-        """The queue and those below it."""
-        return [each.name for each in self.world.queues if name in {queue.name for queue in self.path(each.name)}]
-
-    def guarantee(self, queue: QueueData) -> int:
-        return _gpus(queue.guarantee) or 0
-
-    def real_capability(self, queue: QueueData) -> int | None:
-        """What a queue can ever hold: its capability, less what others are guaranteed; None for no limit."""
-        own = _gpus(queue.capability)
-        if not self.world.hierarchical:
-            others = sum(self.guarantee(each) for each in self.world.queues if each != queue)
-            return min(each for each in (own, max(0, self.total - others)) if each is not None)
-        if queue.parent is None:
-            return own
-        parent = self.real_capability(self.world.queue(queue.parent))
-        siblings = [each for each in self.world.queues if each.parent == queue.parent and each != queue]
-        inside = None if parent is None else max(0, parent - sum(map(self.guarantee, siblings)))
-        return min((each for each in (own, inside) if each is not None), default=None)
-
-    def deserved(self, queue: QueueData) -> int:
-        """What capacity makes of the declared amounts; 0 where nothing is said."""
-        said, most = _gpus(queue.deserved), self.real_capability(queue)
-        inside = 0 if said is None else said if most is None else min(said, most)
-        return max(inside, self.guarantee(queue))
-
     @cached_property
-    def asked(self) -> dict[str, int]:
+    def rules(self) -> QueueRules[str]:
+        asked = self._asked()
+        queues = {
+            queue.name: QueueTerms(
+                queue.parent,
+                queue.weight,
+                _said(queue.guarantee),
+                _said(queue.deserved),
+                _said(queue.capability),
+                {"gpu": asked[queue.name]} if queue.name in asked else None,
+            )
+            for queue in self.world.queues
+        }
+        plugin = "capacity" if self.uses_capacity else "proportion" if self.uses_proportion else ""
+        totals = {"gpu": sum(node["gpu"] for node in self.world.nodes)}
+        return QueueRules(queues, totals, plugin, self.world.hierarchical, others_remain=True)
+
+    def _asked(self) -> dict[str, int]:
         """Queue with jobs -> all that they ask for, running or not; nothing for those that get no pods."""
         found: Counter[str] = Counter()
         for job in self.world.jobs:
@@ -84,66 +68,30 @@ class Entitlements:
     def _is_never_enqueued(self, job: JobData) -> bool:
         if not self.uses_proportion or "enqueue" not in self.world.actions or job.running or job.tier is not None:
             return False
-        return least_amount(job) > (self.real_capability(self.world.queue(job.queue)) or 0)
+        guaranteed = sum(_gpus(each.guarantee) or 0 for each in self.world.queues if each.name != job.queue)
+        own = _gpus(self.world.queue(job.queue).capability)
+        left = max(0, sum(node["gpu"] for node in self.world.nodes) - guaranteed)
+        return least_amount(job) > (left if own is None else min(own, left))
+
+    def path(self, name: str) -> list[QueueData]:
+        """The queue, and with a hierarchy those above it."""
+        return [self.world.queue(each) for each in self.rules.path(name)]
+
+    def below(self, name: str) -> list[str]:
+        """The queue and those below it."""
+        return self.rules.below(name)
+
+    def guarantee(self, queue: QueueData) -> int:
+        return self.rules.guarantee(queue.name, "gpu")
 
     @cached_property
     def of(self) -> dict[str, int | None]:
         """Queue -> its entitlement; None where it has none of its own because only its descendants have."""
-        if self.uses_capacity:
-            inner = {queue.parent for queue in self.world.queues} if self.world.hierarchical else set()
-            return {
-                queue.name: None if queue.name in inner and not self.deserved(queue) else self.deserved(queue)
-                for queue in self.world.queues
-            }
-        if self.uses_proportion:
-            held = {name: floor(share / 1000) for name, share in volcano_shares(self.world).items()}
-            return {queue.name: max(held.get(queue.name, 0), self.guarantee(queue)) for queue in self.world.queues}
-        shares = self._filled()
-        return {
-            queue.name: max(floor(shares.get(queue.name, Fraction(0)) + ROUNDING), self.guarantee(queue))
-            for queue in self.world.queues
-        }
-
-    def _filled(self) -> dict[str, Fraction]:
-        """Water-filling by weight, up to what is asked for."""
-        share = dict.fromkeys(self.asked, Fraction(0))
-        unmet, left = set(self.asked), Fraction(self.total)
-        while unmet and left > 0:
-            weights = sum(self.world.queue(name).weight for name in unmet)
-            before = dict(share)
-            for name in sorted(unmet):
-                part = left * Fraction(self.world.queue(name).weight, weights)
-                share[name] = min(before[name] + part, Fraction(self.asked[name]))
-            unmet = {name for name in unmet if share[name] != before[name] and share[name] < self.asked[name]}
-            grown = sum(share.values()) - sum(before.values())
-            if not grown:
-                break
-            left = max(Fraction(0), left - grown)
-            if left < ROUNDING:
-                break
-        return share
+        return {queue.name: self.rules.entitlement(queue.name, "gpu") for queue in self.world.queues}
 
 
-def volcano_shares(world: World) -> dict[str, float]:
-    """What proportion's own arithmetic gives each queue with jobs, in thousandths of a GPU: a share that is a whole
-    number on paper may miss it there, and Volcano forgives nothing."""
-    due = Entitlements(world)
-    share = dict.fromkeys(due.asked, 0.0)
-    met, left = set[str](), due.total * 1000.0
-    while weights := sum(world.queue(name).weight for name in share if name not in met):
-        before, grown = left, 0.0
-        for name in [name for name in share if name not in met]:
-            queue, old = world.queue(name), share[name]
-            more = old + left * (float(queue.weight) / float(weights))
-            most = float(1000 * min(due.asked[name], due.real_capability(queue) or 0))
-            share[name] = max(min(more, most), 1000.0 * due.guarantee(queue))
-            if share[name] >= 1000 * due.asked[name] or share[name] == old:
-                met.add(name)
-            grown += share[name] - old
-        left = max(0.0, left - grown)
-        if left < 0.1 or left == before:
-            break
-    return share
+def _said(amounts: Amounts | None) -> dict[str, int]:
+    return {} if amounts is None else {"gpu": amounts.get("gpu", 0)}
 
 
 @dataclass(frozen=True)
@@ -412,10 +360,7 @@ class Judge:
         return [[queue for queue in self.world.queues if queue.parent == parent] for parent in parents]
 
     def _share(self, queue: QueueData, held: int) -> Fraction:
-        if not self.due.uses_capacity:
-            return Fraction(held, self.due.total * queue.weight)
-        deserved = self.due.deserved(queue)
-        return Fraction(held, deserved) if deserved else 1 + Fraction(held, self.due.total * queue.weight)
+        return self.due.rules.measure(queue.name).share({"gpu": held})
 
 
 # ---- jobs and places

@@ -274,7 +274,7 @@ class Model:
         for q, by in measures.items():
             mine = [job for job in counted if job.queue == q]
             parts[q] = {
-                r: {job.name: Fraction(job.demand().get(r, 0), per * by.weight) for job in mine}
+                r: {job.name: Fraction(job.demand().get(r, 0), per) / by.weight for job in mine}
                 for r, per in by.per.items()
                 if per
             }

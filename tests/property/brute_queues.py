@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 
 from solver.problem import Problem, Vector
-from tests.builders.proportion import Wish, proportion_shares
+from tests.builders.queue_rules import QueueRules, QueueTerms
 from tests.property.brute import running_pods
 
 
@@ -33,35 +34,6 @@ def cluster_totals(problem: Problem) -> list[int]:
     return [sum(node.capacity[r] for node in problem.nodes) for r in range(len(problem.resources))]
 
 
-def guarantee_of(problem: Problem, q: int, r: int) -> int:
-    return problem.queues[q].guarantee[r] or 0
-
-
-def real_capability(problem: Problem, q: int, r: int) -> int | None:
-    """What the guarantees of others leave of a queue's capability; None for no limit."""
-    if not is_hierarchical(problem):
-        left = max(
-            0, cluster_totals(problem)[r] - sum(guarantee_of(problem, other, r) for other in range(len(problem.queues)))
-        )
-        return min(
-            amount
-            for amount in (problem.queues[q].capability[r], left + guarantee_of(problem, q, r))
-            if amount is not None
-        )
-    parent = problem.queues[q].parent
-    if parent is None:
-        return problem.queues[q].capability[r]
-    named = [most for a in ancestors(problem, q) if (most := problem.queues[a].capability[r]) is not None]
-    above = real_capability(problem, parent, r)
-    siblings = [c for c, queue in enumerate(problem.queues) if queue.parent == parent]
-    inside = (
-        None
-        if above is None
-        else max(0, above - sum(guarantee_of(problem, c, r) for c in siblings)) + guarantee_of(problem, q, r)
-    )
-    return min((amount for amount in (*named[:1], inside) if amount is not None), default=None)
-
-
 def demand_by_queue(problem: Problem) -> dict[int, list[int]]:
     """What each queue with jobs holds and waits for, with all replicas."""
     found = {
@@ -78,21 +50,38 @@ def demand_by_queue(problem: Problem) -> dict[int, list[int]]:
     return found
 
 
+@lru_cache(maxsize=4)
+def queue_rules(problem: Problem) -> QueueRules[int]:
+    """What the reference of queue semantics says of the problem's queues."""
+    names, asked = problem.resources, demand_by_queue(problem)
+    queues = {
+        q: QueueTerms(
+            queue.parent,
+            queue.weight,
+            _said(names, queue.guarantee),
+            _said(names, queue.deserved),
+            _said(names, queue.capability),
+            _said(names, asked[q]) if q in asked else None,
+        )
+        for q, queue in enumerate(problem.queues)
+    }
+    policy = problem.policy
+    plugin = "capacity" if policy.capacity else "proportion" if policy.proportion else ""
+    totals = dict(zip(names, cluster_totals(problem), strict=True))
+    return QueueRules(queues, totals, plugin, is_hierarchical(problem), problem.has_other_resources)
+
+
+def _said(names: Sequence[str], amounts: Sequence[int | None]) -> dict[str, int]:
+    return {name: amount for name, amount in zip(names, amounts, strict=True) if amount is not None}
+
+
 def proportional_shares(problem: Problem) -> dict[int, list[Fraction]]:
     """Queue with jobs -> its share by weight."""
-    amounts = range(len(problem.resources))
-    flat = Problem(problem.resources, problem.nodes, problem.hypernodes, problem.queues, problem.gangs)
-    wishes = {
-        q: Wish(
-            problem.queues[q].weight,
-            asked,
-            [real_capability(flat, q, r) or 0 for r in amounts],
-            [guarantee_of(problem, q, r) for r in amounts],
-        )
-        for q, asked in demand_by_queue(problem).items()
+    rules = queue_rules(problem)
+    return {
+        q: [shares.get(name, Fraction(total)) for name, total in rules.totals.items()]
+        for q, shares in rules.proportion_shares.items()
     }
-    others = problem.has_other_resources
-    return proportion_shares(problem.resources, cluster_totals(problem), wishes, others_remain=others)
 
 
 @dataclass(frozen=True)
@@ -105,17 +94,12 @@ class QueueCeilings:
     def of(cls, problem: Problem, unshared: Collection[tuple[int, int]] = ()) -> QueueCeilings:
         """unshared: queues and resources without a share by weight."""
         rows: list[tuple[frozenset[int], int, Fraction]] = []
-        whole = cluster_totals(problem)
+        whole, rules = cluster_totals(problem), queue_rules(problem)
         for q, r in product(range(len(problem.queues)), range(len(problem.resources))):
             if problem.policy.capacity or problem.policy.proportion:
-                most = real_capability(problem, q, r)
-                below = (
-                    [d for d in range(len(problem.queues)) if q in ancestors(problem, d)]
-                    if is_hierarchical(problem)
-                    else [q]
-                )
+                most = rules.real_capability(q, problem.resources[r])
                 if most is not None and most < whole[r]:
-                    rows.append((frozenset(below), r, Fraction(most)))
+                    rows.append((frozenset(rules.below(q)), r, Fraction(most)))
         if problem.policy.proportion:
             for q, amounts in proportional_shares(problem).items():
                 for r, share in enumerate(amounts):

@@ -8,7 +8,6 @@ feasible.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations, product
@@ -16,17 +15,15 @@ from math import gcd, lcm
 
 from solver.problem import Gang, Problem, Vector
 from solver.semantics.hierarchical_drf import entitlements
+from tests.builders.queue_rules import ShareMeasure
 from tests.property.brute import FreeCapacity, RoleOnNode, meets_minima_now, minimal_sets, new_pod_sets, running_pods
 from tests.property.brute_queues import (
     QueueCeilings,
     accepts_gangs,
     ancestors,
     cluster_totals,
-    demand_by_queue,
-    guarantee_of,
     is_hierarchical,
-    proportional_shares,
-    real_capability,
+    queue_rules,
 )
 
 _ClusterUse = tuple[tuple[Vector, ...], tuple[Vector, ...]]
@@ -159,41 +156,16 @@ def _vector_sum(left: Vector, right: Vector) -> Vector:
 # ---- what it is worth
 
 
-@dataclass(frozen=True)
-class ShareMeasure:
-    """base + max over r of held_r / per_r, divided by the weight."""
-
-    denominators: Sequence[int]
-    weight: Fraction
-    base: int = 0
-
-    def share(self, held: Sequence[int]) -> Fraction:
-        return (
-            self.base
-            + max(
-                (Fraction(have, per) for have, per in zip(held, self.denominators, strict=True) if per),
-                default=Fraction(0),
-            )
-            / self.weight
-        )
-
-
+@lru_cache(maxsize=4)
 def share_measures(problem: Problem) -> list[ShareMeasure]:
-    whole = cluster_totals(problem)
-    if problem.policy.capacity:
-        found = []
-        for q, queue in enumerate(problem.queues):
-            due = [_deserved(problem, q, r, wanted) for r, wanted in enumerate(queue.deserved)]
-            found.append(ShareMeasure(due, Fraction(1)) if any(due) else ShareMeasure(whole, Fraction(queue.weight), 1))
-        return found
-    weights = entitlements(problem) if problem.policy.drf_hierarchy else [queue.weight for queue in problem.queues]
-    return [ShareMeasure(whole, Fraction(weight).limit_denominator(10**6)) for weight in weights]
+    rules = queue_rules(problem)
+    if problem.policy.drf_hierarchy and not problem.policy.capacity:
+        return [ShareMeasure(rules.totals, weight) for weight in _fair_weights(problem)]
+    return [rules.measure(q) for q in range(len(problem.queues))]
 
 
-def _deserved(problem: Problem, q: int, r: int, wanted: int | None) -> int:
-    most = real_capability(problem, q, r)
-    inside = 0 if wanted is None else wanted if most is None else min(wanted, most)
-    return max(inside, guarantee_of(problem, q, r))
+def _fair_weights(problem: Problem) -> list[Fraction]:
+    return [Fraction(weight).limit_denominator(10**6) for weight in entitlements(problem)]
 
 
 def sibling_groups(problem: Problem) -> list[dict[int, list[int]]]:
@@ -243,42 +215,16 @@ def asking_gangs(problem: Problem) -> list[int]:
 
 
 @lru_cache(maxsize=4)
-def entitled_limits(problem: Problem) -> dict[tuple[int, int], Fraction | None]:
-    """(queue, resource) -> `entitled_amount`."""
-    every = product(range(len(problem.queues)), range(len(problem.resources)))
-    return {(q, r): entitled_amount(problem, q, r) for q, r in every}
-
-
-def entitled_amount(problem: Problem, q: int, r: int) -> Fraction | None:
-    """What queue q may hold of resource r before it borrows; None where nothing is said."""
-    whole, guarantee = cluster_totals(problem)[r], Fraction(guarantee_of(problem, q, r))
-    if problem.policy.capacity:
-        due: list[list[int]] = [
-            [_deserved(problem, c, i, d) for i, d in enumerate(c_queue.deserved)]
-            for c, c_queue in enumerate(problem.queues)
-        ]
-        if not any(due[q]):
-            inner = is_hierarchical(problem) and any(queue.parent == q for queue in problem.queues)
-            return None if inner else guarantee
-        if problem.queues[q].deserved[r] is None and not problem.queues[q].guarantee[r]:
-            return guarantee if problem.queues[q].guarantee[r] is not None else None
-        asked = demand_by_queue(problem)
-        scales = sorted({Fraction(1), *(Fraction(asked[c][r], due[c][r]) for c in asked if due[c][r])})
-
-        def needed(t: Fraction) -> Fraction:
-            return sum((min(Fraction(asked[c][r]), t * due[c][r]) for c in asked), Fraction(0))
-
-        scale = Fraction(1)
-        if needed(scale) > whole:
-            low = max([t for t in scales if t < 1 and needed(t) <= whole], default=Fraction(0))
-            rate = sum(due[c][r] for c, amounts in asked.items() if amounts[r] > low * due[c][r])
-            scale = low + (whole - needed(low)) / rate
-        return max(Fraction(int(scale * due[q][r])), guarantee)
-    if problem.policy.proportion:
-        share = proportional_shares(problem).get(q)
-        return max(Fraction(int(share[r])) if share else Fraction(0), guarantee)
-    fair = Fraction(entitlements(problem)[q]).limit_denominator(10**6)
-    return max(Fraction(int(fair * whole)), guarantee)
+def entitled_limits(problem: Problem) -> dict[tuple[int, int], int | None]:
+    """(queue, resource) -> what the queue may hold before it borrows; None where nothing is said."""
+    rules, has_plugin = queue_rules(problem), problem.policy.capacity or problem.policy.proportion
+    found = {}
+    for q, (r, name) in product(range(len(problem.queues)), enumerate(problem.resources)):
+        if has_plugin:
+            found[q, r] = rules.entitlement(q, name)
+        else:
+            found[q, r] = max(int(_fair_weights(problem)[q] * rules.totals[name]), rules.guarantee(q, name))
+    return found
 
 
 def dominant_units(problem: Problem) -> dict[int, int]:
@@ -431,9 +377,9 @@ def priorities_first_values(problem: Problem, started: frozenset[int]) -> PlanVa
     return (*found, (Fraction(age_objective(problem, started)),))
 
 
-def _held_below(problem: Problem, held: Sequence[Sequence[int]], q: int) -> list[int]:
+def _held_below(problem: Problem, held: Sequence[Sequence[int]], q: int) -> dict[str, int]:
     inside = [d for d in range(len(problem.queues)) if q in ancestors(problem, d)]
-    return [sum(held[d][r] for d in inside) for r in range(len(problem.resources))]
+    return {name: sum(held[d][r] for d in inside) for r, name in enumerate(problem.resources)}
 
 
 def age_objective(problem: Problem, started: frozenset[int]) -> int:

@@ -105,10 +105,9 @@ def share(world: Problem, q: int, held: list[tuple[int, ...]]) -> float:
     """In floats, which round equal shares as the greedy's own do."""
     measure = share_measures(world)[q]
     below = [d for d in range(len(world.queues)) if q in ancestors(world, d)]
-    mine = [sum(held[d][r] for d in below) for r in range(len(world.resources))]
-    return measure.base + max(
-        (have / per for have, per in zip(mine, measure.denominators, strict=True) if per), default=0.0
-    ) / float(measure.weight)
+    mine = {name: sum(held[d][r] for d in below) for r, name in enumerate(world.resources)}
+    parts = (mine[name] / per for name, per in measure.per.items() if per)
+    return measure.base + max(parts, default=0.0) / float(measure.weight)
 
 
 def _plus(left: Iterable[int], right: Iterable[int]) -> tuple[int, ...]:

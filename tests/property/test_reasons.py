@@ -37,7 +37,7 @@ from solver.facts import (
     UnmatchedPod,
 )
 from solver.plan import Decision, Plan
-from solver.problem import Gang, Node, Problem, Queue, ReturningNode, Subgroup, Topology
+from solver.problem import Gang, Node, Problem, ReturningNode, Subgroup, Topology
 from solver.repairs import (
     EndOfGangs,
     EndOfPods,
@@ -145,10 +145,6 @@ def without(limits: Sequence[int | None], r: int) -> tuple[int | None, ...]:
 
 def more(limits: Sequence[int | None], r: int, amount: int) -> tuple[int | None, ...]:
     return tuple((limit or 0) + amount if i == r else limit for i, limit in enumerate(limits))
-
-
-def with_queues(world: Problem, change: Iterator[Queue]) -> Problem:
-    return replace(world, queues=tuple(change))
 
 
 def with_gang(world: Problem, **changes: object) -> Problem:

@@ -16,11 +16,11 @@ MOST_LOOKS = 6
 
 @dataclass(frozen=True)
 class Fact:
-    """What the queues hold at rest, on Volcano and by plan."""
+    """What the queues hold at rest, on Volcano and by plan, where that is not the same."""
 
     world: World
     volcano: dict[str, int]
-    planned: dict[str, int]
+    planned: dict[str, int] | None = None
 
 
 def gang(name: str, queue: str, pods: int, gpus: int, **more: int) -> JobData:
@@ -74,9 +74,8 @@ FACTS = {
             (*gangs("a", 4, "a", 1, 4, priority=1000), *gangs("b", 2, "b", 1, 4, priority=10)),
         ),
         {"a": 8, "b": 8},
-        {"a": 8, "b": 8},
     ),
-    "a queue's priority beats what others deserve": Fact(PRIOR_QUEUE, {"a": 16, "b": 0}, {"a": 16, "b": 0}),
+    "a queue's priority beats what others deserve": Fact(PRIOR_QUEUE, {"a": 16, "b": 0}),
     "a queue's priority does not protect what it borrowed": Fact(
         World(
             node(8),
@@ -84,7 +83,6 @@ FACTS = {
             (running(gang("a0", "a", 8, 1, minimum=1)), gang("b0", "b", 4, 1)),
             EVICTING,
         ),
-        {"a": 4, "b": 4},
         {"a": 4, "b": 4},
     ),
     "a gang that straddles goes before one that fits": Fact(
@@ -104,21 +102,19 @@ FACTS = {
     "the rest is lent by share": Fact(
         World(node(12), (queue("a", 2), queue("b", 4)), (*gangs("a", 9, "a", 1, 1), *gangs("b", 9, "b", 1, 1))),
         {"a": 4, "b": 8},
-        {"a": 4, "b": 8},
     ),
     "a queue that deserves nothing borrows all": Fact(
         World(node(8), (queue("a", 2), queue("b")), (*gangs("a", 8, "a", 1, 1), *gangs("b", 8, "b", 1, 1))),
         {"a": 3, "b": 5},
         {"a": 4, "b": 4},
     ),
-    "a share is kept for a gang that does not fit it": Fact(BIG_AND_SMALL, {"a": 0, "b": 6}, {"a": 0, "b": 6}),
+    "a share is kept for a gang that does not fit it": Fact(BIG_AND_SMALL, {"a": 0, "b": 6}),
     "what is not enqueued is not asked for": Fact(
         replace(
             BIG_AND_SMALL,
             queues=(queue("a", capability=6), queue("b")),
             actions=("enqueue", "allocate", "backfill"),
         ),
-        {"a": 0, "b": 12},
         {"a": 0, "b": 12},
     ),
     "a share that is whole on paper may miss it": Fact(
@@ -128,7 +124,6 @@ FACTS = {
             (gang("a0", "a", 1, 4), gang("b0", "b", 9, 1), gang("c0", "c", 3, 1)),
             plugins=("drf", "proportion"),
         ),
-        {"a": 0, "b": 9, "c": 3},
         {"a": 0, "b": 9, "c": 3},
     ),
     "drf alone serves one queue to the end": Fact(
@@ -155,10 +150,9 @@ FACTS = {
             ),
         ),
         {"a": 6},
-        {"a": 6},
     ),
     "conformance in the first tier opens guarantees": Fact(GUARANTEED, {"a": 0, "b": 5}, {"a": 8, "b": 0}),
-    "in one tier guarantees hold": Fact(replace(GUARANTEED, one_tier=True), {"a": 8, "b": 0}, {"a": 8, "b": 0}),
+    "in one tier guarantees hold": Fact(replace(GUARANTEED, one_tier=True), {"a": 8, "b": 0}),
     "the last victim takes its queue below what it deserves": Fact(
         World(
             node(8),
@@ -167,7 +161,6 @@ FACTS = {
             EVICTING,
             one_tier=True,
         ),
-        {"a": 4, "b": 4},
         {"a": 4, "b": 4},
     ),
     "nobody reclaims for a gang that straddles": Fact(
@@ -179,11 +172,9 @@ FACTS = {
             one_tier=True,
         ),
         {"a": 8, "b": 0},
-        {"a": 8, "b": 0},
     ),
     "growth that is entitled comes before borrowers": Fact(
         World(node(8), (queue("a", 6), queue("b", 2)), (gang("a0", "a", 6, 1, minimum=1), *gangs("b", 4, "b", 1, 2))),
-        {"a": 6, "b": 2},
         {"a": 6, "b": 2},
     ),
 }
@@ -201,7 +192,7 @@ def test_what_volcano_does(bed: Bed, name: str) -> None:
 @pytest.mark.parametrize("name", FACTS)
 def test_what_is_planned(name: str) -> None:
     fact = FACTS[name]
-    assert held_amounts(fact.world, compile_world(fact.world).running) == fact.planned
+    assert held_amounts(fact.world, compile_world(fact.world).running) == (fact.planned or fact.volcano)
 
 
 def test_the_shares_of_gated_gangs_are_kept_too(bed: Bed) -> None:

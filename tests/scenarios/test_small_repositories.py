@@ -8,6 +8,7 @@ import pytest
 
 from compiler.cluster_state.state import ClusterState
 from compiler.outcome import JobDecision
+from tests.builders.cluster_objects import volcano_job_pod
 from tests.scenarios.test_reasons_to_act_on import (
     PROPORTION,
     SCHEDULER,
@@ -143,17 +144,7 @@ def test_who_waits_for_the_same_end_is_told_who_comes_first() -> None:
 
 def running_pod(name: str, node: str) -> dict[str, Any]:
     """A running pod of role worker with 8 GPUs."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": f"{name}-{node}",
-            "namespace": "team",
-            "labels": {"volcano.sh/job-name": name, "volcano.sh/task-spec": "worker"},
-        },
-        "spec": {"nodeName": node, "containers": [{"resources": {"requests": {"nvidia.com/gpu": "8"}}}]},
-        "status": {"phase": "Running"},
-    }
+    return volcano_job_pod(f"{name}-{node}", name, "worker", node=node, requests={"nvidia.com/gpu": "8"})
 
 
 def test_who_is_in_a_closed_queue_is_told_who_comes_first_once_it_is_open() -> None:

@@ -14,13 +14,12 @@ from compiler.cluster_state.pod_records import read_pods
 from compiler.cluster_state.state import ClusterState, StateError
 from compiler.last_result import LastOfEach
 from compiler.lower.digest import VERSION, _encode, problem_digest
-from tests.builders import specs
+from tests.builders import cluster_objects, specs
 from tests.builders.problems import nodes, problem, single_pod_gang
 
 
 def node(name: str, ready: str = "True", gpus: str = "8") -> dict[str, Any]:
-    status = {"allocatable": {"nvidia.com/gpu": gpus}, "conditions": [{"type": "Ready", "status": ready}]}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
+    return cluster_objects.node(name, {"nvidia.com/gpu": gpus}, ready=ready)
 
 
 def test_each_result_is_kept_for_the_very_same_objects_and_as_long_as_they_are_asked_for() -> None:

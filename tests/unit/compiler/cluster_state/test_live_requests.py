@@ -17,6 +17,7 @@ from compiler.repository import Repository
 from compiler.syntax.runs import run_digest
 from compiler.views.explanation import explanation_text
 from solver.problem import Problem
+from tests.builders.cluster_objects import volcano_job_pod
 
 CLUSTER = """\
 apiVersion: gangplan.dev/v1alpha1
@@ -56,16 +57,9 @@ def tree(pods: int = 8, cpu: int = 8, *, nodes: int = 4, limit: int = 1000, more
 
 def pod(number: int, cpu: int, node: str = "", **spec: Any) -> Object:
     """Of job j: with a gate, or on the node."""
-    where = {"nodeName": node} if node else {"schedulingGates": [{"name": SCHEDULING_GATE}]}
-    labels = {"volcano.sh/job-name": "j", "volcano.sh/task-spec": "w"}
-    main = {"resources": {"requests": {"cpu": str(cpu)}}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"j-w-{number}", "namespace": "x", "labels": labels},
-        "spec": {"containers": [main], **where, **spec},
-        "status": {"phase": "Running" if node else "Pending"},
-    }
+    gated, phase = ({}, "Running") if node else ({"schedulingGates": [{"name": SCHEDULING_GATE}]}, "Pending")
+    more: Object = {"requests": {"cpu": str(cpu)}, "spec": {**gated, **spec}, "phase": phase, "namespace": "x"}
+    return volcano_job_pod(f"j-w-{number}", "j", node=node, **more)
 
 
 def gated(*cpus: int) -> list[Object]:

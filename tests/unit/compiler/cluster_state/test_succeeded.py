@@ -13,6 +13,7 @@ from compiler.pipeline import compile_repository
 from compiler.repository import Repository
 from compiler.specs import GangSpec, SubgroupSpec, TopologySpec
 from compiler.views.data import gang_entry
+from tests.builders import cluster_objects
 from tests.builders.repositories import FILES, JOB
 from tests.builders.specs import document, gang, role, specs
 
@@ -25,18 +26,8 @@ API_VERSIONS = {
 
 def pod(name: str, task: str, phase: str = "Succeeded", kind: str = "Job", api_version: str = "", **more: Any) -> Any:
     owner = {"apiVersion": api_version or API_VERSIONS[kind], "kind": kind, "name": "a", "uid": "u", "controller": True}
-    metadata = {"name": name, "namespace": "team", "labels": {"volcano.sh/task-spec": task}, "ownerReferences": [owner]}
-    spec = {
-        "nodeName": "n-0",
-        "containers": [{"name": "main", "image": "a", "resources": {"requests": {"cpu": "4"}}}],
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {**metadata, **more},
-        "spec": spec,
-        "status": {"phase": phase},
-    }
+    metadata = {"labels": {"volcano.sh/task-spec": task}, "ownerReferences": [owner], **more}
+    return cluster_objects.pod(name, "n-0", requests={"cpu": "4"}, phase=phase, **metadata)
 
 
 def shrunk(spec: GangSpec, *pods: Any) -> tuple[int, list[tuple[int, int]], Any]:

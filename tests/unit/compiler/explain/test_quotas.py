@@ -11,6 +11,7 @@ from compiler.cluster_state.state import ClusterState
 from compiler.diagnostics import Diagnostic
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
+from tests.builders.cluster_objects import pod
 
 Object = dict[str, Any]
 
@@ -37,11 +38,9 @@ def quota(hard: Object, used: Object, namespace: str = "team", **spec: Any) -> O
 
 
 def live_pod(of: str, number: int) -> Object:
-    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": of, "uid": "u", "controller": True}
+    gated = {"schedulingGates": [{"name": "gangplan.dev/placement"}], "containers": []}
     labels = {"volcano.sh/task-spec": "w"}
-    metadata = {"name": f"{of}-w-{number}", "namespace": "team", "ownerReferences": [owner], "labels": labels}
-    spec = {"schedulingGates": [{"name": "gangplan.dev/placement"}], "containers": []}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+    return pod(f"{of}-w-{number}", job=of, phase="Pending", spec=gated, labels=labels)
 
 
 def told(*state: Object, jobs: tuple[Object, ...], binding: str = "gated", more: tuple[Object, ...] = ()) -> Any:

@@ -13,6 +13,7 @@ from compiler.specs import GangSpec, PluginSpec, SchedulerSpec, Specs
 from solver import solve
 from solver.problem import Problem
 from solver.verify import verify
+from tests.builders import cluster_objects
 from tests.builders.specs import document, gang, hypernode, node, queue, role
 from tests.builders.specs import specs as build
 
@@ -49,9 +50,7 @@ def job(name: str = "job", notes: dict[str, str] | None = None) -> GangSpec:
 
 
 def pod(name: str, at: str, notes: dict[str, str] | None = None) -> dict[str, Any]:
-    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": name, "controller": True}
-    metadata = {"name": f"{name}-worker-0", "namespace": "team", "ownerReferences": [owner], "annotations": notes or {}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": at, "containers": []}}
+    return cluster_objects.pod(f"{name}-worker-0", at, job=name, spec={"containers": []}, annotations=notes or {})
 
 
 def test_a_waiting_job_that_could_be_evicted_may_borrow() -> None:

@@ -19,6 +19,7 @@ from solver.plan import Plan
 from solver.problem import Problem, SlotRequest
 from solver.validation.values import validate
 from solver.verify import verify
+from tests.builders import cluster_objects
 from tests.builders.repositories import AWARE, SCHEDULER
 
 POOL = "apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {name: n}\nspec:\n  count: 1\n"
@@ -75,20 +76,11 @@ def amounts(problem: Problem, which: str = "free") -> list[dict[str, int]]:
 def pod(
     name: str, limits: dict[str, str], annotations: dict[str, str] | None = None, node: str = "n-0"
 ) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": "else", "annotations": annotations or {}}
-    spec = {"nodeName": node, "containers": [{"name": "main", "image": "a", "resources": {"limits": limits}}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+    return cluster_objects.pod(name, node, limits=limits, namespace="else", annotations=annotations or {})
 
 
 def live_node(allocatable: dict[str, str], annotations: dict[str, str] | None = None) -> dict[str, Any]:
-    metadata = {"name": "n-0", "labels": {"kubernetes.io/hostname": "n-0"}, "annotations": annotations or {}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": metadata,
-        "spec": {},
-        "status": {"allocatable": {"pods": "110", **allocatable}},
-    }
+    return cluster_objects.node("n-0", allocatable, annotations=annotations or {})
 
 
 SINGLE = "topologyPolicy: single-numa-node, "

@@ -11,6 +11,7 @@ from compiler.lower import Origins, lower
 from compiler.specs import PriorityClassSpec, SubgroupSpec, Taint, TopologySpec
 from solver.problem import Placement, Problem, Subgroup, Topology
 from solver.validation.values import validate
+from tests.builders import cluster_objects
 from tests.builders.specs import document, gang, hypernode, node, queue, role, specs
 
 NODES = (node("n1"), node("n2"), node("n3"))
@@ -27,42 +28,13 @@ def lowered(
 
 
 def pod(name: str, node: str | None = "n1", gpu: int = 1, job: str | None = None, **more: Any) -> dict[str, Any]:
-    metadata: dict[str, Any] = {
-        "name": name,
-        "namespace": "team",
-        "labels": more.pop("labels", {}),
-        "annotations": more.pop("annotations", {}),
-    }
-    if job:
-        metadata["ownerReferences"] = [
-            {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": job, "controller": True}
-        ]
     if more.pop("deleted", False):
-        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    spec = {
-        "containers": [{"name": "main", "image": "a", "resources": {"limits": {"nvidia.com/gpu": str(gpu)}}}],
-        **({"nodeName": node} if node else {}),
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": spec,
-        "status": {"phase": more.pop("phase", "Running")},
-    }
+        more["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return cluster_objects.pod(name, node or "", job=job or "", limits={"nvidia.com/gpu": str(gpu)}, **more)
 
 
 def live_node(name: str, gpu: str = "8", ready: str = "True", **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"seen": "yes"}},
-        "spec": spec,
-        "status": {
-            "allocatable": {"nvidia.com/gpu": gpu, "pods": "110"},
-            "conditions": [{"type": "Ready", "status": ready}],
-        },
-    }
+    return cluster_objects.node(name, {"nvidia.com/gpu": gpu}, ready=ready, spec=spec, labels={"seen": "yes"})
 
 
 def gpus(problem: Problem, which: str = "free") -> list[int]:

@@ -19,6 +19,7 @@ from compiler.specs import (
     Toleration,
 )
 from solver.problem import Problem
+from tests.builders import cluster_objects
 from tests.builders.specs import document, gang, node, role, specs
 
 HOST = "kubernetes.io/hostname"
@@ -42,21 +43,9 @@ def lowered(
 def pod(
     name: str, at: str, namespace: str = "team", anti: list[Any] | None = None, leaving: bool = False, **labels: str
 ) -> dict[str, Any]:
-    meta = {
-        "name": name,
-        "namespace": namespace,
-        "labels": labels,
-        **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if leaving else {}),
-    }
-    affinity = (
-        {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": anti}}} if anti else {}
-    )
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": meta,
-        "spec": {"nodeName": at, "containers": [{"name": "main", "image": "a"}], **affinity},
-    }
+    more: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if leaving else {}
+    rules = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": anti}}} if anti else {}
+    return cluster_objects.pod(name, at, namespace=namespace, labels=labels, spec=rules, **more)
 
 
 def test_anti_affinity_by_hostname_is_a_pod_rule_over_single_nodes() -> None:

@@ -13,6 +13,7 @@ from compiler.lower import Origins, lower
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
+from tests.builders.cluster_objects import pod
 
 Object = dict[str, Any]
 
@@ -45,9 +46,7 @@ def cron_job(api_version: str, job: Object) -> Object:
 
 
 def live_pod(name: str, node: str, cpu: int = 1, app: str = "web") -> Object:
-    metadata = {"name": name, "namespace": "ml", "labels": {"app": app}}
-    spec = {"nodeName": node, **pod_spec(cpu)}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+    return pod(name, node, spec=pod_spec(cpu), namespace="ml", labels={"app": app})
 
 
 def compiled(

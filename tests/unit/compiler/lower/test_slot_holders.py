@@ -16,6 +16,8 @@ from solver import solve
 from solver.problem import Problem, SlotHold, SlotRequest
 from solver.validation.values import validate
 from solver.verify import verify
+from tests.builders import cluster_objects
+from tests.builders.cluster_objects import volcano_job_pod
 
 POOL = "apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {name: n}\nspec:\n  count: 1\n"
 VGPUS = "  capacity: {cpu: 32}\n  sharedDevices: [{resource: volcano.sh/vgpu-memory, devices: 2, each: 16000}]\n"
@@ -23,7 +25,6 @@ FRACTIONS = (
     "  capacity: {cpu: 32}\n  sharedDevices: [{resource: "
     "example.com/gpu-milli, devices: 2, each: 1000, whole: example.com/gpu}]\n"
 )
-CPUS = "  capacity: {cpu: 4, memory: 8Gi}\n"
 SCHEDULER = (
     "apiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\n"
     "metadata: {name: volcano-scheduler-configmap}\nspec:\n"
@@ -71,24 +72,15 @@ def lowered(pool: str, jobs: list[str], live: list[dict[str, Any]]) -> Problem:
 
 def node(allocatable: dict[str, str], register: str = "") -> dict[str, Any]:
     annotations = {"volcano.sh/node-vgpu-register": register} if register else {}
-    metadata = {"name": "n-0", "labels": {"kubernetes.io/hostname": "n-0"}, "annotations": annotations}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": metadata,
-        "spec": {},
-        "status": {"allocatable": {"pods": "110", "cpu": "32", **allocatable}},
-    }
+    return cluster_objects.node("n-0", {"cpu": "32", **allocatable}, annotations=annotations)
 
 
 def pod(owner: str, limits: dict[str, str], device: str = "", policy: str = "", number: int = 0) -> dict[str, Any]:
     annotations = {"volcano.sh/task-spec": "w", **({"volcano.sh/vgpu-ids-new": device} if device else {})}
     if policy:
         annotations["volcano.sh/numa-topology-policy"] = policy
-    metadata: dict[str, Any] = {"name": f"{owner}-w-{number}", "namespace": "t", "annotations": annotations}
-    metadata["labels"] = {"volcano.sh/job-name": owner, "volcano.sh/task-spec": "w"}
-    spec = {"nodeName": "n-0", "containers": [{"name": "main", "image": "a", "resources": {"limits": limits}}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+    name = f"{owner}-w-{number}"
+    return volcano_job_pod(name, owner, node="n-0", limits=limits, namespace="t", annotations=annotations)
 
 
 def actions(problem: Problem) -> dict[str, str]:

@@ -19,6 +19,7 @@ from compiler.repository import Repository
 from compiler.specs import ClusterSpec, PluginSpec, SchedulerSpec
 from compiler.views import data
 from solver.planner import solve
+from tests.builders import cluster_objects
 from tests.builders.specs import document, gang, node, role
 from tests.builders.specs import specs as build
 
@@ -40,19 +41,8 @@ def job(name: str, created: int) -> dict[str, Any]:
 
 
 def pod(name: str, of: str, start: int, **annotations: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "team",
-            "creationTimestamp": at(start),
-            "annotations": annotations,
-            "ownerReferences": [{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": of}],
-        },
-        "spec": {"nodeName": "n0", "containers": [{"name": "c", "image": "a"}]},
-        "status": {"phase": "Running", "startTime": at(start)},
-    }
+    made = cluster_objects.pod(name, "n0", job=of, annotations=annotations, creationTimestamp=at(start))
+    return {**made, "status": {"phase": "Running", "startTime": at(start)}}
 
 
 def lowered(

@@ -383,7 +383,9 @@ def test_explain_says_why_a_job_is_not_planned_and_what_helps_in_general(tmp_pat
     assert "  in general: Resume the job, or name Volcano as its scheduler.\n" in answer
 
 
-def test_workers_are_forked_only_where_the_limit_leaves_them_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_are_forked_only_where_the_limit_leaves_them_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     forked = []
 
     def opened(name: str, forks: bool) -> AbstractContextManager[Mapper]:
@@ -391,10 +393,11 @@ def test_workers_are_forked_only_where_the_limit_leaves_them_time(monkeypatch: p
         return nullcontext(LOCAL_EXECUTOR)
 
     monkeypatch.setattr(executor, "open_executor", opened)
-    monkeypatch.setattr(readers, "LEAST_FILES", 1)
-    monkeypatch.setattr(readers, "read_at_once", lambda files, entry_of=None: ({}, {}))
+    shutil.copytree(repo("five-gangs")[1], tree := tmp_path / "repo")
+    for number in range(readers.LEAST_FILES):
+        (tree / "jobs" / f"more-{number}.yaml").touch()
     for limit in ([], ["--time-limit", "1.9"], ["--time-limit", "2"]):
-        assert run("plan", *repo("five-gangs"), *limit).exit_code == 0
+        assert run("plan", "--repo", str(tree), *limit).exit_code == 0
     assert forked == [True, False, True]
 
 

@@ -12,6 +12,7 @@ from solver.problem import Problem
 from solver.verify import verify
 from tests.builders.plans import actions_by_gang, evicted_pods_by_gang, verified_plan
 from tests.builders.problems import (
+    GangSpec,
     gang,
     hard_topology,
     nodes,
@@ -27,17 +28,20 @@ from tests.builders.problems import (
 TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
 
 
+def contested(count: int, *gangs: GangSpec, asks: int = 1) -> Problem:
+    """So many nodes of 8 GPUs with these gangs, and one of high priority that asks for whole nodes."""
+    return problem(nodes(count, gpu=8), *gangs, preemptor(asks), preempt_enabled=True)
+
+
 # --- the least loss
 
 
 def test_the_cheapest_victim_is_evicted_and_names_its_preemptor() -> None:
-    world = problem(
-        nodes(3, gpu=8),
+    world = contested(
+        3,
         single_pod_gang("old", 0, loss=900),
         single_pod_gang("young", 1, loss=30),
         single_pod_gang("middle", 2, loss=300),
-        preemptor(1),
-        preempt_enabled=True,
     )
     assert actions_by_gang(world) == {"old": "keep", "young": "evict", "middle": "keep", "winner": "start"}
     decision = verified_plan(world).decisions[1]
@@ -50,13 +54,13 @@ def test_of_equal_victims_one_without_a_checkpoint_time_is_evicted(number: int, 
     """Also where the model of the nodes that matter is not the whole cluster."""
     silent = silent and number - 1
     equal = [single_pod_gang(f"g{n}", n, tells_checkpoint=n != silent) for n in range(number)]
-    world = problem(nodes(number, gpu=8), *equal, preemptor(1), preempt_enabled=True)
+    world = contested(number, *equal)
     assert evicted_pods_by_gang(world) == {f"g{silent}": 1}
 
 
 def test_a_job_that_loses_less_goes_though_it_tells_of_its_checkpoint() -> None:
     saved = single_pod_gang("saved", 0, loss=59, tells_checkpoint=True)
-    world = problem(nodes(2, gpu=8), saved, single_pod_gang("silent", 1), preemptor(1), preempt_enabled=True)
+    world = contested(2, saved, single_pod_gang("silent", 1))
     assert evicted_pods_by_gang(world) == {"saved": 1}
 
 
@@ -64,7 +68,7 @@ def test_one_victim_is_preferred_to_ten_of_the_same_effect() -> None:
     ten = [single_pod_gang(f"small-{i}", 0, gpu=1) for i in range(8)] + [
         single_pod_gang(f"other-{i}", 1, gpu=1) for i in range(8)
     ]
-    world = problem(nodes(3, gpu=8), *ten, single_pod_gang("large", 2), preemptor(1), preempt_enabled=True)
+    world = contested(3, *ten, single_pod_gang("large", 2))
     assert evicted_pods_by_gang(world) == {"large": 1}
 
 
@@ -77,7 +81,7 @@ MEASURED = (
 def test_on_eight_full_nodes_the_winner_of_two_whole_nodes_costs_the_fewest_pods() -> None:
     """The case in which Volcano 1.15.1 loses 20 to 23 pods."""
     running = [single_pod_gang(f"g{n}-{i}", n, gpu=gpu) for n, at in enumerate(MEASURED) for i, gpu in enumerate(at)]
-    world = problem(nodes(8, gpu=8), *running, preemptor(2), preempt_enabled=True)
+    world = contested(8, *running, asks=2)
     assert sum(evicted_pods_by_gang(world).values()) == 5
     loss = next(o for batch in verified_plan(world).batches for o in batch.objectives if o.name == "loss")
     assert (loss.value, loss.bound, loss.verdict) == (300, 300, "proven")
@@ -85,26 +89,13 @@ def test_on_eight_full_nodes_the_winner_of_two_whole_nodes_costs_the_fewest_pods
 
 def test_a_gang_on_both_nodes_is_cheaper_than_two_gangs() -> None:
     both = gang("both", role(2, gpu=8), running=(running_pods(0, 2, 1), running_pods(0, 3, 1)), loss=50)
-    world = problem(
-        nodes(4, gpu=8),
-        single_pod_gang("a", 0, loss=60),
-        single_pod_gang("b", 1, loss=50),
-        both,
-        preemptor(2),
-        preempt_enabled=True,
-    )
+    world = contested(4, single_pod_gang("a", 0, loss=60), single_pod_gang("b", 1, loss=50), both, asks=2)
     assert evicted_pods_by_gang(world) == {"both": 2}
 
 
 def test_among_equal_losses_the_fewest_gangs_go() -> None:
     pair = gang("pair", role(2, gpu=4), running=(running_pods(0, 2, 2),), loss=60)
-    world = problem(
-        nodes(3, gpu=8),
-        *(single_pod_gang(f"s{n}{i}", n, gpu=4) for n in (0, 1) for i in (0, 1)),
-        pair,
-        preemptor(1),
-        preempt_enabled=True,
-    )
+    world = contested(3, *(single_pod_gang(f"s{n}{i}", n, gpu=4) for n in (0, 1) for i in (0, 1)), pair)
     assert evicted_pods_by_gang(world) == {"pair": 2}
 
 
@@ -194,7 +185,7 @@ def test_surplus_goes_before_a_whole_gang_and_the_gang_stays() -> None:
     elastic = gang(
         "elastic", role(4, minimum=2, gpu=4), running=(running_pods(0, 0, 2), running_pods(0, 1, 2)), loss=60
     )
-    world = problem(nodes(2, gpu=8), elastic, preemptor(1), preempt_enabled=True)
+    world = contested(2, elastic)
     assert actions_by_gang(world) == {"elastic": "keep", "winner": "start"}
     assert evicted_pods_by_gang(world) == {"elastic": 2}
 
@@ -209,9 +200,7 @@ def test_of_equal_losses_surplus_pods_are_evicted_before_a_whole_gang_in_any_ord
         "elastic", role(2, minimum=1, gpu=8), running=(running_pods(0, 0, 1), running_pods(0, 1, 1)), loss=60
     )
     listed = [elastic, single_pod_gang("whole", 2, loss=loss)]
-    world = problem(
-        nodes(3, gpu=8), *(listed if first == "elastic" else listed[::-1]), preemptor(1), preempt_enabled=True
-    )
+    world = contested(3, *(listed if first == "elastic" else listed[::-1]))
     assert evicted_pods_by_gang(world) == {gone: 1}
     objectives = {
         o.name: (o.value, o.bound, o.verdict) for batch in verified_plan(world).batches for o in batch.objectives
@@ -236,29 +225,27 @@ def test_in_a_large_cluster_the_node_with_surplus_is_looked_at_too() -> None:
     elastic = gang(
         "elastic", role(2, minimum=1, gpu=8), running=(running_pods(0, 120, 1), running_pods(0, 121, 1)), loss=60
     )
-    world = problem(nodes(122, gpu=8), *singles, elastic, preemptor(1), preempt_enabled=True)
+    world = contested(122, *singles, elastic)
     assert evicted_pods_by_gang(world) == {"elastic": 1}
 
 
 def test_a_gang_of_minimum_0_that_loses_its_last_pod_goes_whole() -> None:
     nothing = gang("nothing", role(1, minimum=0, gpu=8), minimum=0, running=(running_pods(0, 0, 1),), loss=60)
-    assert actions_by_gang(problem(nodes(1, gpu=8), nothing, preemptor(1), preempt_enabled=True)) == {
+    assert actions_by_gang(contested(1, nothing)) == {
         "nothing": "evict",
         "winner": "start",
     }
     elastic = gang(
         "elastic", role(2, minimum=1, gpu=8), running=(running_pods(0, 1, 1), running_pods(0, 2, 1)), loss=60
     )
-    assert evicted_pods_by_gang(problem(nodes(3, gpu=8), nothing, elastic, preemptor(1), preempt_enabled=True)) == {
-        "elastic": 1
-    }
+    assert evicted_pods_by_gang(contested(3, nothing, elastic)) == {"elastic": 1}
 
 
 def test_a_gang_that_cannot_spare_enough_goes_whole() -> None:
     elastic = gang(
         "elastic", role(3, minimum=2, gpu=4), running=(running_pods(0, 0, 2), running_pods(0, 1, 1)), loss=60
     )
-    world = problem(nodes(2, gpu=8), elastic, preemptor(2), preempt_enabled=True)
+    world = contested(2, elastic, asks=2)
     assert actions_by_gang(world) == {"elastic": "evict", "winner": "start"}
 
 
@@ -299,13 +286,13 @@ def test_a_shrunk_gang_does_not_grow_back_in_the_same_plan() -> None:
     elastic = gang(
         "elastic", role(4, minimum=1, gpu=3), running=(running_pods(0, 0, 2), running_pods(0, 1, 2)), loss=60
     )
-    world = problem(nodes(2, gpu=8), elastic, preemptor(1), preempt_enabled=True)
+    world = contested(2, elastic)
     assert evicted_pods_by_gang(world) == {"elastic": 2}
 
 
 def test_a_gang_below_its_minimum_can_go_whole() -> None:
     rest = gang("rest", role(4, gpu=8), running=(running_pods(0, 0, 1),), loss=60)
-    world = problem(nodes(1, gpu=8), rest, preemptor(1), preempt_enabled=True)
+    world = contested(1, rest)
     assert actions_by_gang(world) == {"rest": "evict", "winner": "start"}
 
 
@@ -314,9 +301,7 @@ def test_a_gang_below_its_minimum_can_go_whole() -> None:
 
 @pytest.mark.parametrize("priority", [10, 11])
 def test_no_gang_of_equal_or_higher_priority_goes(priority: int) -> None:
-    world = problem(
-        nodes(1, gpu=8), single_pod_gang("running", 0, priority=priority), preemptor(1), preempt_enabled=True
-    )
+    world = contested(1, single_pod_gang("running", 0, priority=priority))
     assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}
 
 
@@ -326,13 +311,7 @@ def test_a_gang_that_never_preempts_evicts_no_pod() -> None:
 
 
 def test_a_protected_gang_stays_though_it_would_be_cheaper() -> None:
-    world = problem(
-        nodes(2, gpu=8),
-        single_pod_gang("protected", 0, loss=None),
-        single_pod_gang("open", 1, loss=10_000),
-        preemptor(1),
-        preempt_enabled=True,
-    )
+    world = contested(2, single_pod_gang("protected", 0, loss=None), single_pod_gang("open", 1, loss=10_000))
     assert evicted_pods_by_gang(world) == {"open": 1}
 
 
@@ -342,18 +321,12 @@ def test_without_preemption_no_pod_is_evicted() -> None:
 
 
 def test_no_pod_is_evicted_when_the_preemptor_would_not_fit_anyway() -> None:
-    world = problem(
-        nodes(2, gpu=8),
-        single_pod_gang("open", 0),
-        single_pod_gang("protected", 1, loss=None),
-        preemptor(2),
-        preempt_enabled=True,
-    )
+    world = contested(2, single_pod_gang("open", 0), single_pod_gang("protected", 1, loss=None), asks=2)
     assert evicted_pods_by_gang(world) == {}
 
 
 def test_no_pod_is_evicted_for_a_gang_that_fits_into_free_room() -> None:
-    world = problem(nodes(2, gpu=8), single_pod_gang("running", 0), preemptor(1), preempt_enabled=True)
+    world = contested(2, single_pod_gang("running", 0))
     assert actions_by_gang(world) == {"running": "keep", "winner": "start"}
 
 
@@ -389,13 +362,7 @@ def test_a_gang_goes_so_that_its_queue_has_quota_again() -> None:
 
 
 def test_a_lower_waiting_gang_does_not_take_the_room_that_the_higher_one_needs() -> None:
-    world = problem(
-        nodes(2, gpu=8),
-        single_pod_gang("running", 0),
-        gang("low", role(1, gpu=8), priority=5),
-        preemptor(2),
-        preempt_enabled=True,
-    )
+    world = contested(2, single_pod_gang("running", 0), gang("low", role(1, gpu=8), priority=5), asks=2)
     assert actions_by_gang(world) == {"running": "evict", "low": "wait", "winner": "start"}
 
 

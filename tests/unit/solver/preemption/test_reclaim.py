@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from solver.verify import verify
 from tests.builders.plans import actions_by_gang, evicted_pods_by_gang, verified_plan
 from tests.builders.problems import (
     GangSpec,
+    QueueSpec,
     RoleSpec,
     gang,
     nodes,
@@ -24,19 +26,24 @@ from tests.builders.problems import (
 )
 
 
-def teams(**more: object) -> list[object]:
-    return [queue("lender", deserved={"gpu": 8}, **more), queue("owner", deserved={"gpu": 16})]  # type: ignore[arg-type]
+def teams(**more: Any) -> list[QueueSpec]:
+    return [queue("lender", deserved={"gpu": 8}, **more), queue("owner", deserved={"gpu": 16})]
+
+
+def lent(runs: int, asks: int, *queues: QueueSpec, running_priority: int = 0, priority: int = 10) -> Problem:
+    """So many full nodes, each with a gang of the lender, and a gang of the owner that asks for some of them."""
+    running = [single_pod_gang(f"g{n}", n, queue="lender", priority=running_priority) for n in range(runs)]
+    winner = preemptor(asks, queue="owner", priority=priority)
+    return problem(*(queues or teams()), nodes(runs, gpu=8), *running, winner, reclaim_enabled=True)
 
 
 def test_a_queue_takes_back_what_it_deserves_from_one_that_borrowed_though_priorities_are_equal() -> None:
-    running = [single_pod_gang(f"g{n}", n, queue="lender") for n in range(3)]
-    world = problem(*teams(), nodes(3, gpu=8), *running, preemptor(2, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
+    world = lent(3, 2, priority=0)
     assert sorted(actions_by_gang(world).values()) == ["evict", "evict", "keep", "start"]
 
 
 def test_borrowed_resources_are_reclaimed_regardless_of_priority() -> None:
-    running = [single_pod_gang(f"g{n}", n, queue="lender", priority=1000) for n in range(3)]
-    world = problem(*teams(), nodes(3, gpu=8), *running, preemptor(1, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
+    world = lent(3, 1, running_priority=1000, priority=0)
     assert [*evicted_pods_by_gang(world).values()] == [1]  # of any: they are alike
 
 
@@ -175,8 +182,7 @@ def test_two_queues_that_each_hold_too_much_of_one_thing_do_not_swap() -> None:
 
 
 def test_the_plan_after_an_eviction_starts_the_preemptor_without_further_victims() -> None:
-    running = [single_pod_gang(f"g{n}", n, queue="lender") for n in range(3)]
-    world = problem(*teams(), nodes(3, gpu=8), *running, preemptor(1, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
+    world = lent(3, 1, priority=0)
     gone = {d.gang for d in verified_plan(world).decisions if d.action == "evict"}
     after = replace(world, gangs=tuple(replace(g, running=()) if i in gone else g for i, g in enumerate(world.gangs)))
     assert actions_by_gang(after)["winner"] == "start"
@@ -184,61 +190,35 @@ def test_the_plan_after_an_eviction_starts_the_preemptor_without_further_victims
 
 
 def test_a_queue_that_holds_what_it_deserves_loses_nothing_to_reclaim() -> None:
-    world = problem(
-        *teams(),  # type: ignore[arg-type]
-        nodes(1, gpu=8),
-        single_pod_gang("g", 0, queue="lender"),
-        preemptor(1, queue="owner"),
-        reclaim_enabled=True,
-    )
-    assert actions_by_gang(world) == {"g": "keep", "winner": "wait"}
+    assert actions_by_gang(lent(1, 1)) == {"g0": "keep", "winner": "wait"}
 
 
 def test_a_queue_is_not_pressed_below_what_it_deserves() -> None:
-    running = [single_pod_gang(f"g{n}", n, queue="lender") for n in range(2)]
-    world = problem(*teams(), nodes(2, gpu=8), *running, preemptor(2, queue="owner"), reclaim_enabled=True)  # type: ignore[arg-type]
+    world = lent(2, 2)
     assert evicted_pods_by_gang(world) == {}
 
 
 def test_a_queue_that_is_not_reclaimable_keeps_everything() -> None:
-    running = [single_pod_gang(f"g{n}", n, queue="lender") for n in range(3)]
-    world = problem(
-        *teams(reclaimable=False),  # type: ignore[arg-type]
-        nodes(3, gpu=8),
-        *running,
-        preemptor(1, queue="owner"),
-        reclaim_enabled=True,
-    )
-    assert evicted_pods_by_gang(world) == {}
+    assert evicted_pods_by_gang(lent(3, 1, *teams(reclaimable=False))) == {}
 
 
 def test_a_queue_cannot_take_more_than_it_deserves_itself() -> None:
-    running = [single_pod_gang(f"g{n}", n, queue="lender") for n in range(4)]
-    world = problem(*teams(), nodes(4, gpu=8), *running, preemptor(3, queue="owner"), reclaim_enabled=True)  # type: ignore[arg-type]
+    world = lent(4, 3)
     assert evicted_pods_by_gang(world) == {}
 
 
 def test_a_guarantee_is_not_taken() -> None:
-    running = [single_pod_gang(f"g{n}", n, queue="lender") for n in range(2)]
-    world = problem(
-        queue("lender", guarantee={"gpu": 16}),
-        queue("owner", deserved={"gpu": 8}),
-        nodes(2, gpu=8),
-        *running,
-        preemptor(1, queue="owner"),
-        reclaim_enabled=True,
-    )
-    assert evicted_pods_by_gang(world) == {}
+    queues = queue("lender", guarantee={"gpu": 16}), queue("owner", deserved={"gpu": 8})
+    assert evicted_pods_by_gang(lent(2, 1, *queues)) == {}
 
 
 def test_two_queues_do_not_take_the_same_pods_from_each_other_in_turn() -> None:
-    running = [single_pod_gang(f"g{n}", n, queue="lender") for n in range(3)]
-    world = problem(*teams(), nodes(3, gpu=8), *running, preemptor(1, queue="owner"), reclaim_enabled=True)  # type: ignore[arg-type]
+    world = lent(3, 1)
     lost = next(iter(evicted_pods_by_gang(world)))
     again = problem(
-        *teams(),  # type: ignore[arg-type]
+        *teams(),
         nodes(3, gpu=8),
-        *(spec for spec in running if spec.name != lost),
+        *(single_pod_gang(f"g{n}", n, queue="lender") for n in range(3) if f"g{n}" != lost),
         gang("winner", role(1, gpu=8), queue="owner", running=(running_pods(0, int(lost[1:]), 1),), loss=1),
         gang(lost, role(1, gpu=8), queue="lender"),
         reclaim_enabled=True,
@@ -249,7 +229,7 @@ def test_two_queues_do_not_take_the_same_pods_from_each_other_in_turn() -> None:
 def test_holding_a_resource_without_deserved_makes_no_queue_reclaimable() -> None:
     """It holds the GPUs that it deserves, and besides cpu and pods of which nothing was said."""
     world = problem(
-        *teams(),  # type: ignore[arg-type]
+        *teams(),
         nodes(1, gpu=8, cpu=64, pods=110),
         gang("g", role(2, gpu=4, cpu=8, pods=1), queue="lender", running=(running_pods(0, 0, 2),), loss=60),
         gang("winner", role(1, gpu=4, cpu=8, pods=1), queue="owner"),
@@ -259,15 +239,8 @@ def test_holding_a_resource_without_deserved_makes_no_queue_reclaimable() -> Non
 
 
 def test_a_queue_that_deserves_nothing_by_name_lends_everything() -> None:
-    world = problem(
-        queue("lender"),
-        queue("owner", deserved={"gpu": 8}),
-        nodes(1, gpu=8),
-        single_pod_gang("g", 0, queue="lender"),
-        preemptor(1, queue="owner"),
-        reclaim_enabled=True,
-    )
-    assert actions_by_gang(world) == {"g": "evict", "winner": "start"}
+    world = lent(1, 1, queue("lender"), queue("owner", deserved={"gpu": 8}))
+    assert actions_by_gang(world) == {"g0": "evict", "winner": "start"}
 
 
 @pytest.mark.parametrize(("cpu", "action"), [(7, "evict"), (8, "keep")])

@@ -10,7 +10,7 @@ import pytest
 from solver import solve
 from solver.problem import DisruptionBudget, EvictionVotes, InvalidProblemError, Policy, Problem
 from tests.builders.plans import evicted_pods_by_gang
-from tests.builders.problems import GangSpec, gang, nodes, problem, queue, role, running_pods
+from tests.builders.problems import GangSpec, NodeSpec, gang, nodes, problem, queue, role, running_pods
 
 SURPLUS, SHARES = EvictionVotes(whole_gangs=False), EvictionVotes(compare_shares=True)
 
@@ -18,6 +18,12 @@ SURPLUS, SHARES = EvictionVotes(whole_gangs=False), EvictionVotes(compare_shares
 def elastic(name: str, node: int, pods: int, minimum: int, *, loss: int = 60, gpu: int = 1, **more: Any) -> GangSpec:
     there = (running_pods(0, node, pods),)
     return gang(name, role(pods, minimum=minimum, gpu=gpu), running=there, loss=loss, **more)
+
+
+def contested(asked: int, *running: GangSpec | list[NodeSpec]) -> Problem:
+    """A node of 8 GPUs that is full, and a gang of higher priority that asks for some of them."""
+    winner = gang("winner", role(1, gpu=asked), priority=10)
+    return problem(nodes(1, gpu=8), *running, winner, preempt_enabled=True)
 
 
 # --- the plugin gang
@@ -36,15 +42,13 @@ def test_with_the_gang_plugins_vote_surplus_is_evicted_though_a_whole_gang_would
 
 
 def test_with_the_gang_plugins_vote_gangs_without_surplus_keep_their_pods() -> None:
-    world = problem(
-        nodes(1, gpu=8), elastic("tight", 0, 8, 8), gang("winner", role(1, gpu=4), priority=10), preempt_enabled=True
-    )
+    world = contested(4, elastic("tight", 0, 8, 8))
     assert evicted_pods_by_gang(replace(world, preempt_votes=SURPLUS)) == {}
 
 
 def test_a_gang_below_its_minimum_has_no_surplus() -> None:
     rest = gang("rest", role(4, gpu=4), running=(running_pods(0, 0, 2),), loss=1)
-    world = problem(nodes(1, gpu=8), rest, gang("winner", role(1, gpu=4), priority=10), preempt_enabled=True)
+    world = contested(4, rest)
     assert evicted_pods_by_gang(world) == {"rest": 2}
     assert evicted_pods_by_gang(replace(world, preempt_votes=SURPLUS)) == {}
 
@@ -78,7 +82,7 @@ def test_the_gang_plugin_votes_on_reclaim_as_well() -> None:
 
 def test_a_gang_without_a_minimum_may_lose_its_last_pod_though_the_gang_plugin_votes() -> None:
     free = gang("free", role(2, minimum=0, gpu=4), running=(running_pods(0, 0, 2),), loss=9, may_lose_all=True)
-    world = problem(nodes(1, gpu=8), free, gang("winner", role(1, gpu=8), priority=10), preempt_enabled=True)
+    world = contested(8, free)
     assert evicted_pods_by_gang(replace(world, preempt_votes=SURPLUS)) == {"free": 2}
     bound = replace(world, gangs=(replace(world.gangs[0], may_lose_all=False), world.gangs[1]))
     assert evicted_pods_by_gang(replace(bound, preempt_votes=SURPLUS)) == {}
@@ -100,7 +104,7 @@ def test_the_unprotected_role_of_a_gang_loses_pods_down_to_its_minima(
         loss=60,
         protected=(running_pods(0, 0, 4),),
     )
-    world = problem(nodes(1, gpu=8), mixed, gang("winner", role(1, gpu=asked), priority=10), preempt_enabled=True)
+    world = contested(asked, mixed)
     assert evicted_pods_by_gang(world) == gone
 
 
@@ -120,20 +124,12 @@ def test_one_protected_pod_of_a_role_stays_and_the_others_on_its_node_go() -> No
 @pytest.mark.parametrize(("asked", "gone"), [(3, {"rich": 3}), (4, {"rich": 4}), (5, {})])
 def test_with_drfs_vote_the_victim_keeps_at_least_the_share_of_its_preemptor(asked: int, gone: dict[str, int]) -> None:
     """8 of 16 GPUs are held: 3 leave 5, 4 leave 4, and 5 would leave 3."""
-    world = problem(
-        nodes(1, gpu=8),
-        nodes(1, node_class=1, gpu=8),
-        elastic("rich", 0, 8, 1),
-        gang("winner", role(1, gpu=asked), priority=10),
-        preempt_enabled=True,
-    )
+    world = contested(asked, nodes(1, node_class=1, gpu=8), elastic("rich", 0, 8, 1))
     assert evicted_pods_by_gang(replace(world, preempt_votes=SHARES)) == gone
 
 
 def test_with_drfs_vote_no_whole_gang_is_evicted_for_a_gang_that_requests_anything() -> None:
-    world = problem(
-        nodes(1, gpu=8), elastic("tight", 0, 8, 8), gang("winner", role(1, gpu=1), priority=10), preempt_enabled=True
-    )
+    world = contested(1, elastic("tight", 0, 8, 8))
     assert evicted_pods_by_gang(world) == {"tight": 8}
     assert evicted_pods_by_gang(replace(world, preempt_votes=SHARES)) == {}
 
@@ -166,13 +162,7 @@ def test_with_two_winners_the_larger_share_is_what_the_victim_keeps() -> None:
     ("allowed", "gone"), [(0, {"dear": 2}), (1, {"cheap": 1, "dear": 1}), (2, {"cheap": 2}), (8, {"cheap": 2})]
 )
 def test_no_more_pods_go_than_a_budget_allows(allowed: int, gone: dict[str, int]) -> None:
-    world = problem(
-        nodes(1, gpu=8),
-        elastic("cheap", 0, 4, 1, loss=1),
-        elastic("dear", 0, 4, 1, loss=9),
-        gang("winner", role(1, gpu=2), priority=10),
-        preempt_enabled=True,
-    )
+    world = contested(2, elastic("cheap", 0, 4, 1, loss=1), elastic("dear", 0, 4, 1, loss=9))
     assert (
         evicted_pods_by_gang(replace(world, disruption_budgets=(DisruptionBudget("cheap", allowed, ((0, 0),)),)))
         == gone
@@ -180,13 +170,7 @@ def test_no_more_pods_go_than_a_budget_allows(allowed: int, gone: dict[str, int]
 
 
 def test_a_budget_over_several_gangs_counts_them_together() -> None:
-    world = problem(
-        nodes(1, gpu=8),
-        elastic("a", 0, 4, 1, loss=1),
-        elastic("b", 0, 4, 1, loss=1),
-        gang("winner", role(1, gpu=2), priority=10),
-        preempt_enabled=True,
-    )
+    world = contested(2, elastic("a", 0, 4, 1, loss=1), elastic("b", 0, 4, 1, loss=1))
     assert (
         evicted_pods_by_gang(replace(world, disruption_budgets=(DisruptionBudget("both", 1, ((0, 0), (1, 0))),))) == {}
     )

@@ -14,9 +14,18 @@ from solver.plan import Plan
 from solver.problem import InvalidProblemError, PodRule, Problem
 from solver.validation.values import validate
 from solver.verify import verify
-from tests.builders.problems import edit, gang, hard_topology, nodes, pod_rule, problem, role, running_pods, subgroup
-
-HOSTS = range(8)
+from tests.builders.problems import (
+    NodeSpec,
+    edit,
+    gang,
+    hard_topology,
+    nodes,
+    pod_rule,
+    problem,
+    role,
+    running_pods,
+    subgroup,
+)
 
 
 def solved(world: Problem) -> Plan:
@@ -34,21 +43,19 @@ def by_domain(world: Problem, made: Plan, rho: int = 0) -> Mapping[int | None, i
     return found
 
 
+def counted(pods: int, rule: PodRule, *machines: list[NodeSpec], gpu: int = 1) -> Problem:
+    """One gang, whose pods own the rule and are counted by it."""
+    own = gang("a", role(pods, owned_rules=[0], selecting_rules=[0], gpu=gpu))
+    return problem(*machines, own, pod_rules=(rule,))
+
+
 def test_pods_that_keep_their_like_away_take_a_node_each() -> None:
-    world = problem(
-        nodes(4, gpu=8),
-        gang("a", role(4, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("anti-affinity", range(4)),),
-    )
+    world = counted(4, pod_rule("anti-affinity", range(4)), nodes(4, gpu=8))
     assert by_domain(world, solved(world)) == {0: 1, 1: 1, 2: 1, 3: 1}
 
 
 def test_one_pod_more_than_hosts_never_fits_and_its_fact_names_the_pod_rule() -> None:
-    world = problem(
-        nodes(4, gpu=8),
-        gang("a", role(5, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("anti-affinity", range(4)),),
-    )
+    world = counted(5, pod_rule("anti-affinity", range(4)), nodes(4, gpu=8))
     (decision,) = solved(world).decisions
     assert decision.facts == (PodRuleConflict(role=0, pod_rule=0, never=True),)
 
@@ -56,11 +63,7 @@ def test_one_pod_more_than_hosts_never_fits_and_its_fact_names_the_pod_rule() ->
 @pytest.mark.parametrize(("pods", "gpus", "codes"), [(3, 9, ["GW103"]), (5, 8, ["GW117", "GW108"])])
 def test_a_pod_rule_is_blamed_only_where_it_is_an_obstacle(pods: int, gpus: int, codes: list[str]) -> None:
     """Five pods of eight GPUs are too many for four hosts, and for their GPUs too."""
-    world = problem(
-        nodes(4, gpu=8),
-        gang("a", role(pods, owned_rules=[0], selecting_rules=[0], gpu=gpus)),
-        pod_rules=(pod_rule("anti-affinity", range(4)),),
-    )
+    world = counted(pods, pod_rule("anti-affinity", range(4)), nodes(4, gpu=8), gpu=gpus)
     (decision,) = solved(world).decisions
     assert [fact.code for fact in decision.facts] == codes
 
@@ -85,21 +88,12 @@ def test_a_running_pod_that_keeps_others_away_does_so_to_new_ones() -> None:
 
 
 def test_nodes_without_the_label_are_free_of_a_rule_that_keeps_apart() -> None:
-    world = problem(
-        nodes(2, gpu=8),
-        gang("a", role(3, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("anti-affinity", [0, None]),),
-    )
+    world = counted(3, pod_rule("anti-affinity", [0, None]), nodes(2, gpu=8))
     assert by_domain(world, solved(world))[None] >= 2
 
 
 def test_pods_that_need_their_like_share_the_one_domain_that_holds_them_all() -> None:
-    world = problem(
-        nodes(3, gpu=2),
-        nodes(2, gpu=4),
-        gang("a", role(8, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("affinity", [0, 0, 0, 1, 1]),),
-    )
+    world = counted(8, pod_rule("affinity", [0, 0, 0, 1, 1]), nodes(3, gpu=2), nodes(2, gpu=4))
     assert by_domain(world, solved(world)) == {1: 8}
 
 
@@ -136,11 +130,7 @@ def test_affinity_to_pods_that_do_not_exist_is_no_permanent_fact() -> None:
 @pytest.mark.parametrize(("skew", "expected"), [(1, [2, 2, 2]), (4, None)])
 def test_spread_pods_differ_by_the_skew_at_most(skew: int, expected: list[int] | None) -> None:
     at = [0, 0, 1, 1, 2, 2]
-    world = problem(
-        nodes(6, gpu=8),
-        gang("a", role(6, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("spread", at, max_skew=skew),),
-    )
+    world = counted(6, pod_rule("spread", at, max_skew=skew), nodes(6, gpu=8))
     found = by_domain(world, solved(world))
     counts = [found.get(d, 0) for d in range(3)]
     assert max(counts) - min(counts) <= skew
@@ -148,29 +138,16 @@ def test_spread_pods_differ_by_the_skew_at_most(skew: int, expected: list[int] |
 
 
 def test_a_full_domain_limits_the_others_of_a_spread() -> None:
-    world = problem(
-        nodes(2, gpu=8),
-        nodes(1, gpu=0),
-        gang("a", role(3, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("spread", range(3)),),
-    )
+    world = counted(3, pod_rule("spread", range(3)), nodes(2, gpu=8), nodes(1, gpu=0))
     (decision,) = solved(world).decisions
     assert [(fact.code, fact.never) for fact in decision.facts] == [("GW117", False)]
 
 
 def test_too_few_domains_count_from_zero() -> None:
     at = [0, 1]
-    least = problem(
-        nodes(2, gpu=8),
-        gang("a", role(4, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("spread", at, min_domains=3),),
-    )
+    least = counted(4, pod_rule("spread", at, min_domains=3), nodes(2, gpu=8))
     assert solved(least).decisions[0].action == "wait"
-    enough = problem(
-        nodes(2, gpu=8),
-        gang("a", role(4, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("spread", at, min_domains=2),),
-    )
+    enough = counted(4, pod_rule("spread", at, min_domains=2), nodes(2, gpu=8))
     assert by_domain(enough, solved(enough)) == {0: 2, 1: 2}
 
 
@@ -265,11 +242,7 @@ def test_a_pod_rule_without_owners_changes_nothing() -> None:
 def test_a_rule_that_only_the_gangs_own_pods_could_meet_never_holds(own: bool) -> None:
     """Three pods in one domain of two. Others could come and be company for them in the second one, unless the rule
     counts nobody else."""
-    world = problem(
-        nodes(2, gpu=2),
-        gang("a", role(3, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(replace(pod_rule("affinity", range(2)), own_gang_only=own),),
-    )
+    world = counted(3, replace(pod_rule("affinity", range(2)), own_gang_only=own), nodes(2, gpu=2))
     (decision,) = solve(world).decisions
     assert [(fact.code, fact.never) for fact in decision.facts] == [("GW117", own)]
 

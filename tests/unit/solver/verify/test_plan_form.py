@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from solver import solve
 from solver.facts import ClosedQueue, NoEligibleNode, PrecedingGangs, ResourceShortage, Undecided
-from solver.plan import Batch, Objective
+from solver.plan import Objective, Plan
 from solver.problem import Placement
 from solver.repairs import EndOfGangs, EndOfPods, FewerPods, OpenQueue, OtherQueue, ReturnOfNodes
 from solver.verify import RULES, needs, verify
@@ -42,8 +43,18 @@ def objective(value: float, bound: float, gap: float, verdict: str) -> Objective
     return Objective("placed", value, bound, gap, verdict)  # type: ignore[arg-type]
 
 
-def batch(*objectives: Objective, verdict: str) -> tuple[Batch, ...]:
-    return (replace(BATCH, objectives=objectives, verdict=verdict),)  # type: ignore[arg-type]
+def with_start(**changes: Any) -> Plan:
+    """The good plan with another decision of gang a, which starts."""
+    return replace(GOOD, decisions=(replace(A, **changes), B, C))
+
+
+def with_wait(**changes: Any) -> Plan:
+    """The good plan with another decision of gang b, which waits."""
+    return replace(GOOD, decisions=(A, replace(B, **changes), C))
+
+
+def with_batch(*objectives: Objective, verdict: str) -> Plan:
+    return replace(GOOD, batches=(replace(BATCH, objectives=objectives, verdict=verdict),))  # type: ignore[arg-type]
 
 
 FORM = {
@@ -51,14 +62,8 @@ FORM = {
     "a decision is missing": (replace(GOOD, decisions=(A, B)), {"decisions"}),
     "decisions are out of order": (replace(GOOD, decisions=(B, A, C)), {"decisions"}),
     "a decision is for no gang": (replace(GOOD, decisions=(*GOOD.decisions, replace(C, gang=3))), {"decisions"}),
-    "an action is unknown": (
-        replace(GOOD, decisions=(A, replace(B, action="stop"), C)),  # type: ignore[arg-type]
-        {"decisions", "actions", "reasons"},
-    ),
-    "placements are unsorted": (
-        replace(GOOD, decisions=(replace(A, placements=A.placements[::-1]), B, C)),
-        {"decisions"},
-    ),
+    "an action is unknown": (with_wait(action="stop"), {"decisions", "actions", "reasons"}),
+    "placements are unsorted": (with_start(placements=A.placements[::-1]), {"decisions"}),
     "placements are not merged": (
         replace(
             WORLD_PLAN := plan_with(problem(nodes(1, gpu=8), gang("a", role(2, gpu=1))), {0: [(0, 0, 2)]}),
@@ -66,122 +71,51 @@ FORM = {
         ),
         {"decisions"},
     ),
-    "a placement of no pods": (
-        replace(GOOD, decisions=(replace(A, placements=(*A.placements, Placement(0, 3, 0))), B, C)),
-        {"decisions"},
-    ),
-    "a placement on no node": (
-        replace(GOOD, decisions=(replace(A, placements=(*A.placements, Placement(0, 5, 1))), B, C)),
-        {"decisions"},
-    ),
-    "a placement of no role": (
-        replace(GOOD, decisions=(replace(A, placements=(*A.placements, Placement(1, 3, 1))), B, C)),
-        {"decisions"},
-    ),
-    "a domain is missing": (replace(GOOD, decisions=(replace(A, domains=(0,)), B, C)), {"domains"}),
-    "domains are unsorted": (replace(GOOD, decisions=(replace(A, domains=(1, 0)), B, C)), {"domains"}),
-    "a domain is not the leaf": (replace(GOOD, decisions=(replace(A, domains=(0, 1, 2)), B, C)), {"domains"}),
-    "a waiting gang has no reason": (replace(GOOD, decisions=(A, replace(B, facts=()), C)), {"reasons"}),
-    "a started gang has reasons": (replace(GOOD, decisions=(replace(A, facts=B.facts), B, C)), {"reasons"}),
+    "a placement of no pods": (with_start(placements=(*A.placements, Placement(0, 3, 0))), {"decisions"}),
+    "a placement on no node": (with_start(placements=(*A.placements, Placement(0, 5, 1))), {"decisions"}),
+    "a placement of no role": (with_start(placements=(*A.placements, Placement(1, 3, 1))), {"decisions"}),
+    "a domain is missing": (with_start(domains=(0,)), {"domains"}),
+    "domains are unsorted": (with_start(domains=(1, 0)), {"domains"}),
+    "a domain is not the leaf": (with_start(domains=(0, 1, 2)), {"domains"}),
+    "a waiting gang has no reason": (with_wait(facts=()), {"reasons"}),
+    "a started gang has reasons": (with_start(facts=B.facts), {"reasons"}),
     "a kept gang has reasons": (replace(GOOD, decisions=(A, B, replace(C, facts=B.facts))), {"reasons"}),
-    "a started gang has repairs": (
-        replace(GOOD, decisions=(replace(A, repairs=(EndOfPods(),)), B, C)),
-        {"reasons"},
-    ),
-    "a fact points at no role": (
-        replace(GOOD, decisions=(A, replace(B, facts=(NoEligibleNode(role=1),)), C)),
-        {"reasons"},
-    ),
-    "a fact points at no queue": (
-        replace(GOOD, decisions=(A, replace(B, facts=(ClosedQueue(queue=2),)), C)),
-        {"reasons"},
-    ),
-    "a fact points at no gang": (
-        replace(GOOD, decisions=(A, replace(B, facts=(PrecedingGangs(2, 1, gangs=(0, 3)),)), C)),
-        {"reasons"},
-    ),
-    "a repair points at no queue": (
-        replace(GOOD, decisions=(A, replace(B, repairs=(OtherQueue(queue=2),)), C)),
-        {"reasons"},
-    ),
-    "a fact says that there is enough": (
-        replace(GOOD, decisions=(A, replace(B, facts=(ResourceShortage(3, 3, 0),)), C)),
-        {"reasons"},
-    ),
-    "a fact says that one is missing": (
-        replace(GOOD, decisions=(A, replace(B, facts=(ResourceShortage(3, 2, 0),)), C)),
-        set(),
-    ),
-    "a repair points at no role": (
-        replace(GOOD, decisions=(A, replace(B, repairs=(FewerPods(1, 1, 2),)), C)),
-        {"reasons"},
-    ),
-    "a second change points at no node": (
-        replace(GOOD, decisions=(A, replace(B, repairs=(EndOfPods(also=(ReturnOfNodes((5,)),)),)), C)),
-        {"reasons"},
-    ),
-    "fewer pods are as many": (
-        replace(GOOD, decisions=(A, replace(B, repairs=(FewerPods(None, 2, 2),)), C)),
-        {"reasons"},
-    ),
-    "fewer pods are fewer": (
-        replace(GOOD, decisions=(A, replace(B, repairs=(FewerPods(None, 1, 2),)), C)),
-        set(),
-    ),
-    "a gang is to wait for its own end": (
-        replace(GOOD, decisions=(A, replace(B, repairs=(EndOfGangs(gangs=(1,)),)), C)),
-        {"reasons"},
-    ),
-    "a gang is to wait for those who hold something": (
-        replace(GOOD, decisions=(A, replace(B, repairs=(EndOfGangs(gangs=(0,)),)), C)),
-        set(),
-    ),
-    "an open queue is to be opened": (
-        replace(GOOD, decisions=(A, replace(B, repairs=(OpenQueue(queue=0),)), C)),
-        {"reasons"},
-    ),
-    "a gang that fits the empty cluster is said to fit never": (
-        replace(GOOD, decisions=(A, replace(B, facts=(Undecided(never=True),)), C)),
-        {"reasons"},
-    ),
+    "a started gang has repairs": (with_start(repairs=(EndOfPods(),)), {"reasons"}),
+    "a fact points at no role": (with_wait(facts=(NoEligibleNode(role=1),)), {"reasons"}),
+    "a fact points at no queue": (with_wait(facts=(ClosedQueue(queue=2),)), {"reasons"}),
+    "a fact points at no gang": (with_wait(facts=(PrecedingGangs(2, 1, gangs=(0, 3)),)), {"reasons"}),
+    "a repair points at no queue": (with_wait(repairs=(OtherQueue(queue=2),)), {"reasons"}),
+    "a fact says that there is enough": (with_wait(facts=(ResourceShortage(3, 3, 0),)), {"reasons"}),
+    "a fact says that one is missing": (with_wait(facts=(ResourceShortage(3, 2, 0),)), set()),
+    "a repair points at no role": (with_wait(repairs=(FewerPods(1, 1, 2),)), {"reasons"}),
+    "a second change points at no node": (with_wait(repairs=(EndOfPods(also=(ReturnOfNodes((5,)),)),)), {"reasons"}),
+    "fewer pods are as many": (with_wait(repairs=(FewerPods(None, 2, 2),)), {"reasons"}),
+    "fewer pods are fewer": (with_wait(repairs=(FewerPods(None, 1, 2),)), set()),
+    "a gang is to wait for its own end": (with_wait(repairs=(EndOfGangs(gangs=(1,)),)), {"reasons"}),
+    "a gang is to wait for those who hold something": (with_wait(repairs=(EndOfGangs(gangs=(0,)),)), set()),
+    "an open queue is to be opened": (with_wait(repairs=(OpenQueue(queue=0),)), {"reasons"}),
+    "a gang that fits the empty cluster is said to fit never": (with_wait(facts=(Undecided(never=True),)), {"reasons"}),
     "a gang is in no batch": (replace(GOOD, batches=(replace(BATCH, gangs=(0, 2)),)), {"batches"}),
     "a kept gang may be in no batch": (replace(GOOD, batches=(replace(BATCH, gangs=(0, 1)),)), set()),
     "a gang is in two batches": (replace(GOOD, batches=(BATCH, replace(BATCH, gangs=(2,)))), {"batches"}),
     "a batch has a gang that does not exist": (replace(GOOD, batches=(replace(BATCH, gangs=(0, 1, 7)),)), {"batches"}),
     "a batch is better than its objective": (
-        replace(GOOD, batches=batch(objective(8, 10, 0.25, "within gap"), verdict="proven")),
+        with_batch(objective(8, 10, 0.25, "within gap"), verdict="proven"),
         {"batches"},
     ),
-    "a batch is worse than its objectives": (
-        replace(GOOD, batches=batch(OBJECTIVE, verdict="limit reached")),
-        {"batches"},
-    ),
+    "a batch is worse than its objectives": (with_batch(OBJECTIVE, verdict="limit reached"), {"batches"}),
     "a batch is as bad as its worst": (
-        replace(GOOD, batches=batch(OBJECTIVE, objective(8, 10, 0.25, "within gap"), verdict="within gap")),
+        with_batch(OBJECTIVE, objective(8, 10, 0.25, "within gap"), verdict="within gap"),
         set(),
     ),
     "a bound may be unknown": (
-        replace(
-            GOOD, batches=batch(objective(8, float("inf"), float("inf"), "limit reached"), verdict="limit reached")
-        ),
+        with_batch(objective(8, float("inf"), float("inf"), "limit reached"), verdict="limit reached"),
         set(),
     ),
-    "a gap is wrong": (
-        replace(GOOD, batches=batch(objective(8, 10, 0.2, "within gap"), verdict="within gap")),
-        {"batches"},
-    ),
-    "a gap is no number": (
-        replace(GOOD, batches=batch(objective(8, 10, float("nan"), "within gap"), verdict="within gap")),
-        {"batches"},
-    ),
-    "a gap is called proven": (
-        replace(GOOD, batches=batch(objective(8, 10, 0.25, "proven"), verdict="proven")),
-        {"batches"},
-    ),
-    "a verdict is unknown": (
-        replace(GOOD, batches=batch(objective(8, 8, 0, "optimal"), verdict="proven")),
-        {"batches"},
-    ),
+    "a gap is wrong": (with_batch(objective(8, 10, 0.2, "within gap"), verdict="within gap"), {"batches"}),
+    "a gap is no number": (with_batch(objective(8, 10, float("nan"), "within gap"), verdict="within gap"), {"batches"}),
+    "a gap is called proven": (with_batch(objective(8, 10, 0.25, "proven"), verdict="proven"), {"batches"}),
+    "a verdict is unknown": (with_batch(objective(8, 8, 0, "optimal"), verdict="proven"), {"batches"}),
     "a queue is missing": (replace(GOOD, queues=(TOP,)), {"queue_use"}),
     "a parent's use leaves out its child": (replace(GOOD, queues=(replace(TOP, admitted=(0,)), TEAM)), {"queue_use"}),
     "an allocation is wrong": (replace(GOOD, queues=(replace(TOP, allocated=(16,)), TEAM)), {"queue_use"}),

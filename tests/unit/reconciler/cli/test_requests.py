@@ -66,9 +66,7 @@ def test_a_kind_or_object_that_nothing_was_made_of_is_said_to_be_so(desk: Desk) 
         ("sha256:2", "Completed", "runs again"),
     ],
 )
-def test_a_job_that_has_begun_another_run_is_not_said_to_run_again(
-    desk: Desk, digest: str, phase: str, answer: str
-) -> None:
+def test_a_job_in_another_run_is_not_said_to_run_again(desk: Desk, digest: str, phase: str, answer: str) -> None:
     """`rerun` of a job that ran told of another run of its former specification."""
     desk.inventory.runs[TRAIN.key] = FinishedRun(TRAIN, "sha256:1", "Completed")
     metadata = {"name": "train", "namespace": "team", "annotations": {DIGEST_ANNOTATION: digest}}
@@ -85,9 +83,7 @@ def test_what_is_suspended_is_resumed_by_its_short_name_also_when_it_is_gone(des
     assert desk.ask("resume", "all").exit_code == 0
 
 
-def test_whatever_has_had_a_run_or_is_one_runs_again_whatever_its_kind(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_has_had_a_run_or_is_one_runs_again_whatever_its_kind(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kinds of `jobKinds` and others that the inventory has among its runs were refused as no jobs."""
     monkeypatch.setattr(type(desk.store.client), "find", lambda self, ref: None)
     over, held, service = (Ref("example.org/v1", "FooJob", "team", name) for name in ("over", "held", "service"))

@@ -74,9 +74,7 @@ def test_a_path_in_the_servers_address_stands_before_each_path(tmp_path: Path, s
     assert seen.asked == ["/clusters/a/good"]
 
 
-def test_a_token_is_looked_at_again_after_a_moment_and_not_for_each_request(
-    tmp_path: Path, server: str, seen: Seen
-) -> None:
+def test_a_token_is_read_again_after_a_moment_not_for_each_request(tmp_path: Path, server: str, seen: Seen) -> None:
     for seconds in (60.0, 0.0):
         client = Client(Connector(write_kubeconfig(tmp_path, server), timings=ClientTimings(credentials=seconds)))
         client.request("GET", "/good")

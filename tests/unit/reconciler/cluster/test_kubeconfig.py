@@ -65,9 +65,7 @@ def test_a_token_that_has_expired_is_asked_for_again(tmp_path: Path) -> None:
     assert settings.get_api_key_with_prefix("BearerToken") == "Bearer xx"
 
 
-def test_a_token_that_is_still_good_is_used_while_the_plugin_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_good_token_is_used_while_the_plugin_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plugin that hung when the token was to be renewed, five minutes before its end, cost the lease."""
     soon = (datetime.now(UTC) + timedelta(minutes=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
     path = write_config(tmp_path, answer({"token": "good", "expirationTimestamp": soon}))

@@ -52,9 +52,7 @@ def test_what_could_do_more_than_fetch_is_never_given_to_git(
         Mirror(address, branch, tmp_path, ignored_faults=faults)
 
 
-def test_a_folder_that_was_there_once_is_a_fetch_that_fails_and_no_wrong_address(
-    source: Source, tmp_path: Path
-) -> None:
+def test_a_folder_that_was_there_once_is_a_failed_fetch_and_no_wrong_address(source: Source, tmp_path: Path) -> None:
     """A mount that comes late kept the process from starting, and drift from being put back."""
     clone, away = tmp_path / "mirror.git", tmp_path / "away"
     source.folder.rename(away)

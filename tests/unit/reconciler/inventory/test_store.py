@@ -369,9 +369,7 @@ def test_deletions_noted_by_a_clock_that_was_ahead_count_for_an_hour_and_not_for
 
 @pytest.mark.parametrize("text", ["[]", "["])
 @pytest.mark.parametrize("table", ["objects", "runs"])
-def test_rows_changed_by_hand_while_we_run_are_made_again_from_memory(
-    server: FakeCluster, table: str, text: str
-) -> None:
+def test_rows_changed_by_hand_are_made_again_from_memory(server: FakeCluster, table: str, text: str) -> None:
     """By the next round of housekeeping, or by the next write of this shard if that comes sooner."""
     store, inventory = store_of(server), inventory_of(100, 100)
     store.write(inventory)

@@ -35,9 +35,7 @@ def test_a_held_job_is_not_created_and_the_status_says_why() -> None:
 
 
 @pytest.mark.parametrize("namespace", [{}, {"namespace": "default"}])
-def test_an_object_that_is_declared_in_a_version_that_is_not_served_has_not_left_the_repository(
-    namespace: dict[str, str],
-) -> None:
+def test_an_object_of_a_version_that_is_not_served_has_not_left_the_repository(namespace: dict[str, str]) -> None:
     """Its kind was watched in the version that the cluster serves, so it was deleted, by a typing error in its
     apiVersion."""
     client = FakeCluster().client()

@@ -139,9 +139,7 @@ def test_an_object_that_was_joined_is_replaced_only_with_adopt(
 
 
 @pytest.mark.parametrize(("kind", "folder"), [("PersistentVolumeClaim", CLAIMS), ("ConfigMap", CONFIGMAPS)])
-def test_that_with_which_data_goes_is_not_made_anew_until_that_is_released(
-    world: Fixed, kind: str, folder: str
-) -> None:
+def test_what_data_goes_with_is_not_made_anew_until_that_is_released(world: Fixed, kind: str, folder: str) -> None:
     """A claim, or a set that takes its claims with it."""
     live = world.made(kind, folder)
     if kind == "ConfigMap":

@@ -72,9 +72,7 @@ def test_what_the_cluster_says_next_of_a_node_that_was_behind_is_news() -> None:
 @pytest.mark.parametrize(
     ("status", "decision", "is_news"), [("True", "keep", False), ("Unknown", "keep", True), ("True", "wait", True)]
 )
-def test_every_pod_counts_on_a_node_that_would_not_take_it_now_and_of_a_gang_that_waits(
-    status: str, decision: str, is_news: bool
-) -> None:
+def test_every_pod_counts_on_a_closed_node_and_of_a_waiting_gang(status: str, decision: str, is_news: bool) -> None:
     """S8: the plan in force keeps the pod where it is; when it goes, a new plan is needed."""
     node = {**NODE, "status": {"conditions": [{"type": "Ready", "status": status}]}}
     plan = plan_of(entry(JOB, decision, {"w": {"n": 1}}))

@@ -68,9 +68,7 @@ def test_pods_without_a_controller_are_their_pod_group_s_or_their_own() -> None:
     ],
     ids=["its own", "of an earlier run", "of another job", "a copy of its template", "a bare copy"],
 )
-def test_a_mark_counts_only_below_an_owner_that_the_job_has(
-    owner: Object | None, created: str, mark: str, is_its: bool
-) -> None:
+def test_a_mark_counts_below_an_owner_of_the_job(owner: Object | None, created: str, mark: str, is_its: bool) -> None:
     found, _ = pods_by_job([pod("p", owner, mark, created)], by_key(RAY_JOB))
     assert bool(found[RAY_KEY]) == is_its
 

@@ -138,7 +138,7 @@ def unseen(world: World, listed: ScriptedAnswer, got: ScriptedAnswer) -> Seen:
         (NOTHING, error_answer(404)),
     ],
 )
-def test_a_job_of_which_that_is_not_known_has_not_ended_and_is_not_made_again(
+def test_a_job_has_ended_only_where_the_server_says_so(
     world: World, listed: ScriptedAnswer, got: ScriptedAnswer
 ) -> None:
     """Only where the server says by name and by list that it is gone it has had its run."""

@@ -66,9 +66,7 @@ def test_an_intention_that_joined_what_existed_is_no_creation(
 
 @pytest.mark.parametrize("is_job", [False, True])
 @pytest.mark.parametrize("looks_before", [True, False])
-def test_what_was_made_anew_just_before_a_stop_goes_when_it_leaves_the_repository(
-    world: World, is_job: bool, looks_before: bool
-) -> None:
+def test_what_was_made_anew_before_a_stop_goes_when_it_leaves(world: World, is_job: bool, looks_before: bool) -> None:
     """The inventory kept the former uid: the object, a running job too, belonged to nothing and stayed for ever. What
     others made anew is theirs, and what we know is not given up for what was before it."""
     ours = world.make("ours", job=is_job)

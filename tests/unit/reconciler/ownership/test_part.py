@@ -67,9 +67,7 @@ def test_pruning_waits_for_no_unrelated_change(world: World) -> None:
 
 
 @pytest.mark.parametrize(("outcome", "goes"), [(None, False), ("retry", False), ("refused", True), ("conflict", True)])
-def test_what_takes_over_the_name_goes_first_unless_it_may_need_the_room(
-    world: World, outcome: Any, goes: bool
-) -> None:
+def test_what_takes_over_a_name_goes_first_unless_it_may_need_room(world: World, outcome: Any, goes: bool) -> None:
     world.put_ours("train")
     new = creation_of("train", job=True)
     if outcome:
@@ -148,9 +146,7 @@ def test_an_object_that_left_and_cannot_be_looked_at_is_neither_forgotten_nor_in
 
 
 @pytest.mark.parametrize("answer", [error_answer(404), error_answer(403), error_answer(500), ScriptedAnswer(200, None)])
-def test_an_intent_of_a_kind_in_no_plan_is_gone_only_if_the_server_says_so(
-    world: World, answer: ScriptedAnswer
-) -> None:
+def test_an_intent_of_a_kind_in_no_plan_is_gone_if_the_server_says_so(world: World, answer: ScriptedAnswer) -> None:
     intent = creation_of("intended").ref
     world.inventory.enter(InventoryEntry(intent))
     answers = {"/api/v1": served("ConfigMap")}

@@ -90,9 +90,7 @@ def test_one_refusal_holds_the_commit_whole_and_names_file_and_line(world: Plann
     assert world.reasons() == ["CommitRefused"]
 
 
-def test_a_refused_commit_is_tried_again_later_and_later_and_the_condition_stays_meanwhile(
-    world: PlanningWorld,
-) -> None:
+def test_a_refused_commit_is_tried_again_later_and_later_and_the_condition_stays(world: PlanningWorld) -> None:
     world.compiled(NEW)
     world.answers("bad")
     for world.time, due in ((9.0, 1), (11.0, 2), (30.0, 2), (32.0, 3), (71.0, 3), (73.0, 4)):
@@ -140,7 +138,7 @@ def test_a_replica_that_does_not_lead_follows_the_inventory(world: PlanningWorld
 
 
 @pytest.mark.parametrize(("follows", "kept"), [(True, OLD), (False, None)])
-def test_a_plan_older_than_what_another_replica_has_in_force_is_given_up(
+def test_a_plan_older_than_anothers_in_force_is_given_up(
     world: PlanningWorld, follows: bool, kept: Snapshot | None
 ) -> None:
     world.clone.follows = follows
@@ -170,9 +168,7 @@ def test_what_the_commit_in_force_wants_as_well_is_not_asked_about(world: Planni
     assert asked(world) == ["team"]
 
 
-def test_a_commit_that_waits_for_the_servers_answers_says_so_and_what_is_in_force_is_planned_anew(
-    tmp_path: Path,
-) -> None:
+def test_a_commit_that_waits_for_answers_says_so_and_what_is_in_force_is_planned_anew(tmp_path: Path) -> None:
     """A webhook that hangs: for up to a minute and a half nothing happened, and nothing said why."""
     world = PlanningWorld(tmp_path, OLD, "new", tree=EMPTY)
     world.look()

@@ -51,9 +51,7 @@ def world(tmp_path: Path) -> World:
     ],
     ids=["a quiet cluster", "once", "moments slept through", "one that comes meanwhile", "a clock that was put back"],
 )
-def test_when_a_moment_has_come_it_is_planned_once(
-    world: World, steps: list[tuple[float, bool]], asked_at: list[int]
-) -> None:
+def test_each_moment_is_planned_once(world: World, steps: list[tuple[float, bool]], asked_at: list[int]) -> None:
     """steps: the time, and whether the child has answered."""
     for world.time, is_answered in steps:
         target = world.answered(GOOD) if is_answered else world.look()

@@ -166,9 +166,7 @@ def test_a_queue_is_not_measured_against_queues_that_change_with_it(cluster: Fak
     assert messages(cluster, bad)
 
 
-def test_an_object_that_exists_is_asked_about_as_a_change_and_a_new_run_under_another_name(
-    cluster: FakeCluster,
-) -> None:
+def test_what_exists_is_asked_about_as_a_change_and_a_new_run_under_another_name(cluster: FakeCluster) -> None:
     live = cluster.put(f"{JOBS}/a", job("a"))
     assert not messages(cluster, ask(job("a", "other"), uid=uid_of(live)), ask(job("a", "third"), is_renamed=True))
     asked = {path.partition("?")[0].rpartition("/")[2]: body for _, path, body in cluster.requests}
@@ -248,9 +246,7 @@ def test_a_thread_that_cannot_be_started_keeps_no_commit_waiting(cluster: FakeCl
     assert refusals_of(asked, [ask(queue("a"))]) == ()
 
 
-def test_a_round_shows_that_it_goes_on_with_each_question_and_one_that_was_given_up_shows_nothing(
-    cluster: FakeCluster,
-) -> None:
+def test_a_round_shows_that_it_goes_on_and_one_that_was_given_up_shows_nothing(cluster: FakeCluster) -> None:
     _, gate = hang(cluster)
     asked = DryRun(cluster.client(), lambda: None)
     asked.start([ask(queue("hangs")), *(ask(job(f"job-{at}")) for at in range(20))])

@@ -203,9 +203,7 @@ def test_a_pod_is_never_given_a_node_that_does_not_take_it(trouble: NodeIndex) -
 
 
 @pytest.mark.parametrize("toleration", [{"operator": "Exists"}, TAINT])
-def test_a_taint_that_the_pod_tolerates_keeps_it_from_nothing_and_readiness_is_never_tolerated(
-    toleration: dict[str, str],
-) -> None:
+def test_a_tolerated_taint_is_no_obstacle_and_readiness_is_never_tolerated(toleration: dict[str, str]) -> None:
     plan, pods = gang({"worker": {"n2": 1}}), [pod("worker", 0, tolerations=[toleration])]
     assert len(gate_lifts(plan, pods, closed(TAINT))) == 1
     assert gate_lifts(plan, pods, closed(TAINT, ready="False")) == ()

@@ -48,9 +48,7 @@ def test_a_pod_leaves_a_lost_node_after_the_set_time_and_no_other_pod_does(world
 
 
 @pytest.mark.parametrize(("kinds", "left"), [({"Node", "Pod"}, {"gone"}), ({"Pod"}, set())])
-def test_a_process_that_begins_goes_on_with_the_time_of_lost_nodes(
-    world: PodsWorld, kinds: set[str], left: set[str]
-) -> None:
+def test_a_new_process_goes_on_with_the_time_of_lost_nodes(world: PodsWorld, kinds: set[str], left: set[str]) -> None:
     """Once nodes can be read: what is stale says nothing."""
     condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "1970-01-01T00:10:00Z"}
     gone = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gone"}, "status": {"conditions": [condition]}}
@@ -115,9 +113,7 @@ def test_a_node_is_closed_to_the_gang_that_it_does_not_take_and_all_its_waiting_
 
 
 @pytest.mark.parametrize(("lost", "evicted"), [("n1", ["g-w-1"]), ("", [])])
-def test_what_is_left_of_a_gang_goes_where_the_plan_cannot_complete_it(
-    world: PodsWorld, lost: str, evicted: list[str]
-) -> None:
+def test_the_rest_of_a_gang_goes_where_no_plan_completes_it(world: PodsWorld, lost: str, evicted: list[str]) -> None:
     """One that waits for other reasons keeps its pods."""
     world.plan(planned("g", "keep", n1=1, n2=1))
     world.act(live_job("g"), pod("g", 0, "n1"), pod("g", 1, "n2"), lost=lost)
@@ -129,9 +125,8 @@ def test_what_is_left_of_a_gang_goes_where_the_plan_cannot_complete_it(
 @pytest.mark.parametrize(
     ("winner", "target", "evictions"), [(True, "c0ffee", 1), (False, "c0ffee", 0), (True, "beef", 0)]
 )
-def test_no_victim_goes_for_a_winner_that_is_gone_or_of_a_plan_that_is_over(
-    world: PodsWorld, winner: bool, target: str, evictions: int
-) -> None:
+def test_no_victim_goes_for_a_winner_that_is_gone(world: PodsWorld, winner: bool, target: str, evictions: int) -> None:
+    """Nor for one of a plan that is over."""
     world.plan(planned("winner", "start", n1=1), planned("victim", "wait", ("default/winner",)))
     jobs = [live_job("victim"), *([live_job("winner"), pod("winner", 0)] if winner else [])]
     p = world.act(*jobs, pod("victim", 0, "n1"), target=target)
@@ -211,9 +206,7 @@ def test_nothing_is_done_while_nodes_or_pods_cannot_be_read(world: PodsWorld) ->
     assert world.cluster.writes == []
 
 
-def test_a_gang_that_an_older_plan_has_begun_to_start_is_not_split_by_one_that_does_not_know_it(
-    world: PodsWorld,
-) -> None:
+def test_a_gang_that_has_begun_is_not_split_by_a_plan_that_does_not_know_it(world: PodsWorld) -> None:
     """A plan made before gates were lifted comes after one of two was: the other pod would start far from the first."""
     world.plan(planned("g", "start", n3=2))
     half = {GPU: "4"}

@@ -163,9 +163,7 @@ OTHER_SHAPES = (
 
 @pytest.mark.parametrize("text", OTHER_SHAPES)
 @pytest.mark.parametrize("is_failure", [False, True])
-def test_a_status_of_another_shape_ends_neither_passes_nor_the_report_that_they_fail(
-    world: World, text: str, is_failure: bool
-) -> None:
+def test_a_status_of_another_shape_ends_no_pass_and_no_report(world: World, text: str, is_failure: bool) -> None:
     """A condition without its fields ended every pass, and before it began once two had failed."""
     world.publisher().publish(REPORT)
     world.change(text)
@@ -195,9 +193,7 @@ def test_a_status_whose_write_hangs_is_not_tried_again_for_longer_than_it_hung(w
 
 
 @pytest.mark.parametrize("text", [None, "[]", '{"commit": "another"}'])
-def test_a_status_that_somebody_deletes_or_changes_is_written_again_though_nothing_is_new(
-    world: World, text: str | None
-) -> None:
+def test_a_status_that_somebody_deletes_or_changes_is_written_again(world: World, text: str | None) -> None:
     publisher = world.publisher()
     publisher.recheck()
     publisher.publish(REPORT)

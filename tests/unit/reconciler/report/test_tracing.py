@@ -72,9 +72,7 @@ def test_phases_are_below_their_pass_and_a_compile_has_the_time_that_it_took() -
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-def test_a_collector_gets_the_spans_and_one_that_hangs_delays_neither_a_pass_nor_the_end_for_long(
-    collector: Collector, hangs: bool
-) -> None:
+def test_a_collector_gets_the_spans_and_one_that_hangs_holds_nothing_up(collector: Collector, hangs: bool) -> None:
     if not hangs:
         collector.released.set()
     tracing = open_tracing(collector.url, "demo")
@@ -94,9 +92,7 @@ def test_a_collector_gets_the_spans_and_one_that_hangs_delays_neither_a_pass_nor
     assert spans == ([] if hangs else [("/v1/traces", "pass")])
 
 
-def test_without_an_address_nothing_is_made_and_without_the_packages_one_line_says_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_address_makes_nothing_and_missing_packages_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     tracing = open_tracing("", "demo")
     with tracing.span("pass"):
         tracing.record("compile", 1.0)

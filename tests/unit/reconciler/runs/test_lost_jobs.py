@@ -56,9 +56,7 @@ def message_after(seconds: float, jobs: list[Object], *groups: Object, pods: boo
         pytest.param([job("job", "", LATE), job("other", "Running", EARLY)], [], False, id="others before"),
     ],
 )
-def test_a_job_is_lost_when_the_controller_owes_it_something(
-    jobs: list[Object], groups: list[Object], is_lost: bool
-) -> None:
+def test_a_job_is_lost_when_it_is_owed_something(jobs: list[Object], groups: list[Object], is_lost: bool) -> None:
     assert bool(message_after(TIMES.lost, jobs, *groups)) == is_lost
     assert not message_after(TIMES.lost - 1, jobs, *groups)
     assert not message_after(TIMES.longest_lost, jobs, *groups, pods=True)

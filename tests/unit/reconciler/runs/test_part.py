@@ -156,9 +156,7 @@ def test_the_end_of_a_flow_is_recorded_though_its_conditions_are_a_map(part: Run
 
 
 @pytest.mark.parametrize(("owner", "flows", "former"), [("old", [], 1), ("old", [FLOW], 1), ("nightly", [FLOW], 0)])
-def test_a_flow_is_made_again_when_the_jobs_of_the_former_one_are_gone(
-    owner: str, flows: list[Object], former: int
-) -> None:
+def test_a_flow_is_made_again_when_the_former_ones_jobs_are_gone(owner: str, flows: list[Object], former: int) -> None:
     job = live(VOLCANO, "Job", "nightly-a", with_metadata(FLOW, uid=owner))
     objects = {ref_of(item).key: item for item in (job, *flows)}
     for readable in (frozenset({ref_of(FLOW).group_kind}), frozenset[str]()):
@@ -206,9 +204,7 @@ def test_a_finished_job_whose_digest_others_overwrite_is_not_run_again(part: Run
 
 @pytest.mark.parametrize("has_started", [False, True])
 @pytest.mark.parametrize("gone", [False, True])
-def test_a_job_that_was_terminated_before_its_first_pod_has_had_no_run(
-    part: RunsPart, has_started: bool, gone: bool
-) -> None:
+def test_a_job_terminated_before_its_first_pod_has_had_no_run(part: RunsPart, has_started: bool, gone: bool) -> None:
     """Volcano terminates a job whose pods a quota refuses fifteen times; it was recorded as over, and never ran."""
     status = {"state": {"phase": "Terminated"}, "conditions": [{"status": "Pending"}, {"status": "Terminated"}]}
     job = {**live(VOLCANO, "Job", "quoted", annotations={DIGEST_ANNOTATION: DIGEST}), "status": status}

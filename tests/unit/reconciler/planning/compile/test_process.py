@@ -92,9 +92,7 @@ def test_one_worker_serves_all_compiles_and_a_killed_one_is_replaced(compiler: C
     assert compiler.plan().ok
 
 
-def test_a_state_that_was_told_is_not_sent_again_and_the_plan_is_the_same(
-    compiler: Compiler, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_state_that_was_told_is_not_sent_again(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = list[bytes]()
 
     def note_and_encode(wanted: CompileRequest, held: HeldInputs) -> bytes:
@@ -220,9 +218,7 @@ def test_a_thread_that_cannot_be_started_keeps_no_compile_from_being_made(compil
     assert compiler.plan().ok
 
 
-def test_a_compile_shows_that_it_goes_on_and_rests_when_it_has_ended(
-    compiler: Compiler, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compile_shows_that_it_goes_on_and_rests_after(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     during, compile_it = list[bool](), CompileProcess._compile
 
     def look(compiler: CompileProcess, asked: CompileRequest) -> Snapshot | CompileBreakdown:

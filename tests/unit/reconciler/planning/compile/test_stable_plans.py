@@ -128,15 +128,10 @@ def test_nobody_moves(state: list[Object]) -> None:
     assert moved(first_plan(), compiled(state, first_plan())) == {}
 
 
-def test_a_gang_whose_node_is_lost_takes_that_of_the_last_which_waits() -> None:
-    plan = compiled(seen(BEGUN, lost=["07"]), first_plan())
-    assert moved(first_plan(), plan) == {"g07": {"n11": 8}, "g11": {}}
-
-
-def test_a_node_that_comes_back_moves_nobody() -> None:
+def test_a_gang_whose_node_is_lost_takes_that_of_the_last_and_a_node_that_comes_back_moves_nobody() -> None:
     lost = compiled(seen(BEGUN, lost=["07"]), first_plan())
-    back = compiled(seen(BEGUN), lost)
-    assert moved(lost, back) == {"g11": {"n07": 8}}
+    assert moved(first_plan(), lost) == {"g07": {"n11": 8}, "g11": {}}
+    assert moved(lost, compiled(seen(BEGUN), lost)) == {"g11": {"n07": 8}}
 
 
 def test_a_half_given_gang_whose_node_is_lost_is_finished_first_and_moves_alone() -> None:

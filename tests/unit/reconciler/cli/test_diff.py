@@ -16,14 +16,18 @@ from tests.builders.repositories import FILES, JOB
 from tests.e2e.stories.story import GitRepository
 
 
+@pytest.fixture
+def repository(tmp_path: Path) -> GitRepository:
+    return GitRepository(tmp_path / "repo")
+
+
 @pytest.fixture(params=["", "infra/plan/"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[GitRepository, Path]:
-    """A repository with one commit, and the folder in it that gangplan reads."""
-    repository = GitRepository(tmp_path / "repo")
+def path(request: pytest.FixtureRequest, repository: GitRepository) -> Path:
+    """The folder of the repository that gangplan reads, with one commit."""
     for name, text in FILES.items():
         repository.write_file(request.param + name, text.decode())
     repository.commit()
-    return repository, repository.folder / request.param
+    return repository.folder / request.param
 
 
 def run(folder: Path, *arguments: str) -> tuple[int, str]:
@@ -32,8 +36,7 @@ def run(folder: Path, *arguments: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_revisions_and_the_work_tree_are_compared(folder: tuple[GitRepository, Path]) -> None:
-    repository, path = folder
+def test_revisions_and_the_work_tree_are_compared(repository: GitRepository, path: Path) -> None:
     assert run(path, "HEAD") == (
         0,
         f"HEAD ({repository.run_git('rev-parse', 'HEAD')[:12]}) -> working tree\n\nCluster t: no changes\n",
@@ -50,8 +53,7 @@ def test_revisions_and_the_work_tree_are_compared(folder: tuple[GitRepository, P
     assert run(path, "HEAD", "HEAD", "--detailed-exitcode")[0] == 0
 
 
-def test_a_new_error_fails(folder: tuple[GitRepository, Path]) -> None:
-    _, path = folder
+def test_a_new_error_fails(path: Path) -> None:
     (path / "jobs" / "b.yaml").write_text(JOB.replace("NAME", "b").replace("replicas: 2", "replicas: many"))
     code, text = run(path, "HEAD", "-o", "markdown")
     assert code == 1
@@ -59,8 +61,7 @@ def test_a_new_error_fails(folder: tuple[GitRepository, Path]) -> None:
     assert "<details open><summary>Errors (1)</summary>" in text
 
 
-def test_what_git_does_not_know_is_one_line(folder: tuple[GitRepository, Path], tmp_path: Path) -> None:
-    _, path = folder
+def test_what_git_does_not_know_is_one_line(path: Path, tmp_path: Path) -> None:
     code, text = run(path, "no-such-branch")
     assert code == 1
     assert "Traceback" not in text
@@ -70,9 +71,8 @@ def test_what_git_does_not_know_is_one_line(folder: tuple[GitRepository, Path], 
 
 
 def test_the_base_is_by_default_where_the_branch_left_the_remote_s_default_branch(
-    folder: tuple[GitRepository, Path], tmp_path: Path
+    repository: GitRepository, path: Path, tmp_path: Path
 ) -> None:
-    repository, path = folder
     code, text = run(path)
     assert (code, text) == (1, "Error: this repository has no remote, so no BASE to compare with. Fix: name BASE\n")
     first = repository.run_git("rev-parse", "HEAD")
@@ -125,8 +125,7 @@ def test_folders_come_in_pairs_and_without_revisions(tmp_path: Path, arguments: 
     assert "--base-dir and --head-dir go together, and replace BASE and HEAD" in text
 
 
-def test_a_level_chooses_what_fails_and_the_old_word_is_refused(folder: tuple[GitRepository, Path]) -> None:
-    _, path = folder
+def test_a_level_chooses_what_fails_and_the_old_word_is_refused(path: Path) -> None:
     (path / "jobs" / "b.yaml").write_text(JOB.replace("NAME", "b").replace("cpu: 4", "cpu: 40"))
     assert run(path, "HEAD")[0] == 0
     assert run(path, "HEAD", "--fail-on", "never-starts")[0] == 1
@@ -135,8 +134,7 @@ def test_a_level_chooses_what_fails_and_the_old_word_is_refused(folder: tuple[Gi
     assert "'never' is now 'no-plan'; 'never-starts' is for jobs that can never start" in text
 
 
-def test_sarif_is_for_code_scanning(folder: tuple[GitRepository, Path]) -> None:
-    _, path = folder
+def test_sarif_is_for_code_scanning(path: Path) -> None:
     (path / "jobs" / "b.yaml").write_text(JOB.replace("NAME", "b").replace("cpu: 4", "cpu: 40"))
     results = json.loads(run(path, "HEAD", "-o", "sarif")[1])["runs"][0]["results"]
     assert {each["baselineState"] for each in results} == {"new"}

@@ -26,12 +26,16 @@ def server() -> ScriptedServer:
 
 
 @pytest.fixture
+def events(server: ScriptedServer) -> EventWriter:
+    return EventWriter(server.client(), "me")
+
+
+@pytest.fixture
 def failing() -> ScriptedServer:
     return ScriptedServer(lambda method, path, body: error_answer(500))
 
 
-def test_an_event_is_said_once_and_again_only_with_another_message(server: ScriptedServer) -> None:
-    events = EventWriter(server.client(), "me")
+def test_an_event_is_said_once_and_again_only_with_another_message(server: ScriptedServer, events: EventWriter) -> None:
     for message in ("put back", "put back", "put back again"):
         events.put([event(message)])
     assert not server.requests, "no pass waits for an event"
@@ -42,8 +46,7 @@ def test_an_event_is_said_once_and_again_only_with_another_message(server: Scrip
     assert {each["namespace"] for each in metadata} == {"default"}, "that of objects without a namespace"
 
 
-def test_events_that_find_no_room_are_dropped_and_counted(server: ScriptedServer) -> None:
-    events = EventWriter(server.client(), "me")
+def test_events_that_find_no_room_are_dropped_and_counted(events: EventWriter) -> None:
     events.put(event(str(at)) for at in range(MAX_WAITING + 7))
     assert events.dropped == 7
 
@@ -87,14 +90,10 @@ def test_an_event_that_is_given_up_is_counted_and_may_be_told_again(failing: Scr
         assert (len(failing.requests), events.dropped) == (told * TIMINGS.report.event_attempts, told)
 
 
-def test_an_event_that_the_fence_stops_may_be_told_again(server: ScriptedServer) -> None:
-    client = server.client()
-    client.fence = lose_lease
-    events = EventWriter(client, "me")
-    for _ in range(2):
+def test_an_event_that_the_fence_stops_may_be_told_again(server: ScriptedServer, events: EventWriter) -> None:
+    for events.client.fence in (lose_lease, lambda: None):
         events.put([event("no room")])
         events.write_next()
-        client.fence = lambda: None
     assert len(server.requests) == 1
 
 

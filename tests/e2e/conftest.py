@@ -18,7 +18,6 @@ from tests.e2e.fixtures import (  # noqa: F401  - pytest finds fixtures in a con
 
 FOLDER = Path(__file__).parent
 FIRST_GROUP = (
-    "test_devices",
     "test_drift",
     "test_gangs",
     "test_neighbours",

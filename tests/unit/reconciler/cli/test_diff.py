@@ -24,10 +24,11 @@ def repository(tmp_path: Path) -> GitRepository:
 @pytest.fixture(params=["", "infra/plan/"])
 def path(request: pytest.FixtureRequest, repository: GitRepository) -> Path:
     """The folder of the repository that gangplan reads, with one commit."""
+    folder: str = request.param
     for name, text in FILES.items():
-        repository.write_file(request.param + name, text.decode())
+        repository.write_file(folder + name, text.decode())
     repository.commit()
-    return repository.folder / request.param
+    return repository.folder / folder
 
 
 def run(folder: Path, *arguments: str) -> tuple[int, str]:

@@ -352,14 +352,15 @@ class DiagnosisState:
         return left
 
     def _permanent_rule_counts(self, gang: Gang) -> PodRuleCounts:
-        """The empty cluster but for the gang's own running pods. Only anti-affinity and rules among its own pods never
-        change: other pods may come and meet the rest."""
+        """The empty cluster but for the gang's own running pods. Only anti-affinity, rules among its own pods and those
+        by a label that no node has never change: other pods may come and meet the rest."""
 
         def make() -> PodRuleCounts:
             rules = list(enumerate(self.problem.pod_rules))
             apart = {rho for rho, rule in rules if rule.rule_kind == "anti-affinity"}
             own = {rho for rho, rule in rules if rule.own_gang_only}
-            return PodRuleCounts(self.problem, ExistingPods(self.problem, only=gang), frozenset(apart | own))
+            nowhere = {rho for rho, rule in rules if all(domain is None for domain in rule.domains)}
+            return PodRuleCounts(self.problem, ExistingPods(self.problem, only=gang), frozenset(apart | own | nowhere))
 
         rules = tuple((role.owned_rules, role.selecting_rules) for role in gang.roles) if gang.running else ()
         return self.memoize(("permanent", gang.running, rules), make)

@@ -6,7 +6,7 @@ from solver.admission.greedy_fill import greedy_floor
 from solver.facts import Fact
 from solver.greedy.best_fit import GreedyPlacer
 from solver.options import Options
-from solver.plan import Decision, Plan
+from solver.plan import Action, Decision, Plan
 from solver.planner import solve
 from solver.problem import Problem
 from solver.repairs import Repair
@@ -24,6 +24,11 @@ def verified_plan(world: Problem, options: Options | None = None) -> Plan:
     plan = solve(world, options)
     assert verify(world, plan) == []
     return plan
+
+
+def actions(plan: Plan) -> list[Action]:
+    """What becomes of each gang."""
+    return [decision.action for decision in plan.decisions]
 
 
 def actions_by_gang(world: Problem) -> dict[str, str]:

@@ -382,11 +382,19 @@ def preemptor(pods: int, *, gpu: int = 8, priority: int = 10, **more: Any) -> Ga
     return gang("winner", role(pods, gpu=gpu), priority=priority, **more)
 
 
-def two_supernodes(*things: object) -> Problem:
+def two_supernodes(*things: list[NodeSpec] | QueueSpec | GangSpec) -> Problem:
     """Nodes 0 and 1 in s0, 2 and 3 in s1, 8 GPUs each, under one spine, and node 4 outside the topology."""
     inside = (*nodes(2, leaf="s0", gpu=8), *nodes(2, leaf="s1", gpu=8))
-    tree = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
-    return problem(list(inside), nodes(1, gpu=8), *things, hypernodes=tree)  # type: ignore[arg-type]
+    return problem(list(inside), nodes(1, gpu=8), *things, hypernodes=SPINE_OF_TWO)
+
+
+SPINE_OF_TWO = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
+"""Two supernodes under one spine."""
+
+
+def supernodes(*things: list[NodeSpec] | QueueSpec | GangSpec) -> Problem:
+    """Two supernodes of four nodes with 8 GPUs each, under one spine."""
+    return problem(nodes(4, leaf="s0", gpu=8), nodes(4, leaf="s1", gpu=8), *things, hypernodes=SPINE_OF_TWO)
 
 
 def one_pod_gangs(count: int, of: str, **request: Any) -> list[GangSpec]:

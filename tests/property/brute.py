@@ -227,10 +227,10 @@ def feasible_sets(problem: Problem) -> list[frozenset[int]]:
         for admitted, states in list(reached.items()):
             more: set[_ClusterUse] = set()
             for (use, added), extra in product(states, uses):
-                both = tuple(_vector_sum(a, b) for a, b in zip(use, extra, strict=True))
+                both = tuple(vector_sum(a, b) for a, b in zip(use, extra, strict=True))
                 demand = tuple(sum(column) for column in zip(*extra, strict=True))[: len(nothing)] if extra else nothing
                 charged = tuple(
-                    _vector_sum(vector, demand) if q == gang.queue else vector for q, vector in enumerate(added)
+                    vector_sum(vector, demand) if q == gang.queue else vector for q, vector in enumerate(added)
                 )
                 if (both, charged) not in more and room.fits_nodes(both) and room.fits_queues(charged):
                     more.add((both, charged))
@@ -239,7 +239,7 @@ def feasible_sets(problem: Problem) -> list[frozenset[int]]:
     return sorted(reached, key=sorted)
 
 
-def _vector_sum(left: Vector, right: Vector) -> Vector:
+def vector_sum(left: Vector, right: Vector) -> Vector:
     return tuple(a + b for a, b in zip(left, right, strict=True))
 
 

@@ -16,7 +16,15 @@ from math import gcd, lcm
 from solver.problem import Gang, Problem, Vector
 from solver.semantics.hierarchical_drf import entitlements
 from tests.builders.queue_rules import ShareMeasure
-from tests.property.brute import FreeCapacity, RoleOnNode, meets_minima_now, minimal_sets, new_pod_sets, running_pods
+from tests.property.brute import (
+    FreeCapacity,
+    RoleOnNode,
+    meets_minima_now,
+    minimal_sets,
+    new_pod_sets,
+    running_pods,
+    vector_sum,
+)
 from tests.property.brute_queues import (
     QueueCeilings,
     accepts_gangs,
@@ -133,10 +141,10 @@ def least_costs(problem: Problem) -> dict[frozenset[int], Cost]:
         for admitted, states in list(reached.items()):
             more: dict[_ClusterUse, Nearness] = {}
             for ((use, charges), near), (extra, own) in product(states.items(), ways):
-                both = tuple(_vector_sum(a, b) for a, b in zip(use, extra, strict=True))
+                both = tuple(vector_sum(a, b) for a, b in zip(use, extra, strict=True))
                 demand = tuple(sum(column) for column in zip(*extra, strict=True))
                 charged = tuple(
-                    _vector_sum(vector, demand) if q == gang.queue else vector for q, vector in enumerate(charges)
+                    vector_sum(vector, demand) if q == gang.queue else vector for q, vector in enumerate(charges)
                 )
                 if room.fits_nodes(both) and room.fits_queues(charged) and ceilings.allow_amounts(room.held, charged):
                     cost = added(near, own)
@@ -147,10 +155,6 @@ def least_costs(problem: Problem) -> dict[frozenset[int], Cost]:
         admitted: min((*near[:2], *opened_counts(problem, room, use), near[2]) for (use, _), near in states.items())
         for admitted, states in reached.items()
     }
-
-
-def _vector_sum(left: Vector, right: Vector) -> Vector:
-    return tuple(a + b for a, b in zip(left, right, strict=True))
 
 
 # ---- what it is worth

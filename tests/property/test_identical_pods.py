@@ -8,15 +8,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from solver import Options
-from solver.models.sets import Sets, coarsest_buckets
 from solver.options import Budget
 from solver.placement import identical_pods
 from solver.plan import Plan
 from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, Topology
-from solver.semantics.gang_classes import gangs_by_class, waiting_class
+from solver.semantics.gang_classes import waiting_class
 from solver.semantics.topology import TopologyTree
-from solver.state.state import State
 from solver.verify import verify
+from tests.builders.models import sets_of
 from tests.builders.plans import solve_without_repairs as solve
 
 WORKER = ((1,), frozenset({0}))
@@ -100,14 +99,6 @@ def allowed(tree: TopologyTree, gang: Gang, touched: set[int | None]) -> bool:
 
 CLASSES_ONLY = Options(budget=Budget(placement_variables=0, neighbourhoods=0))
 """Neither one model of all gangs nor neighbourhoods of a few."""
-
-
-def sets_of(world: Problem) -> Sets:
-    waiting = gangs_by_class(world, range(len(world.gangs)))
-    shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
-    by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
-    state = State.initial(world)
-    return Sets(state, coarsest_buckets(state.tree), shapes, by_class)
 
 
 def spread_of(made: Plan) -> tuple[float, float]:

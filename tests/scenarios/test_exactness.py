@@ -7,14 +7,11 @@ from dataclasses import replace
 
 from solver import Options, solve
 from solver.options import Budget
-from solver.plan import Action, Plan
+from solver.plan import Plan
 from solver.problem import Policy
 from solver.verify import verify
+from tests.builders.plans import actions
 from tests.builders.problems import gang, nodes, problem, role, running_pods, subgroup
-
-
-def actions(made: Plan) -> list[Action]:
-    return [decision.action for decision in made.decisions]
 
 
 def values(made: Plan) -> dict[str, float]:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from solver import solve
-from solver.plan import Action, Plan
+from solver.plan import Plan
 from solver.verify import verify
+from tests.builders.plans import actions
 from tests.builders.problems import gang, nodes, pod_rule, problem, queue, role, running_pods, subgroup
-
-
-def actions(made: Plan) -> list[Action]:
-    return [decision.action for decision in made.decisions]
 
 
 def test_a_strict_queue_and_whole_supernodes_go_together() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from solver.plan import Plan
 from solver.problem import Problem
 from tests.builders.problems import plan_with
-from tests.property.brute import FreeCapacity, RoleOnNode, new_pod_sets, running_pods
+from tests.property.brute import FreeCapacity, RoleOnNode, new_pod_sets, running_pods, vector_sum
 
 PodsByGang = dict[int, Counter[RoleOnNode]]
 """The admitted gangs' pods."""
@@ -30,19 +30,15 @@ def greedy_pods(world: Problem) -> PodsByGang:
     for g, gang in enumerate(world.gangs):
         for option in new_pod_sets(world, g):
             mine = room.use_of(g, option)
-            both = [_vector_sum(a, b) for a, b in zip(use, mine, strict=True)]
+            both = [vector_sum(a, b) for a, b in zip(use, mine, strict=True)]
             charged = list(added)
             for extra in mine:
-                charged[gang.queue] = _vector_sum(charged[gang.queue], extra[: len(world.resources)])
+                charged[gang.queue] = vector_sum(charged[gang.queue], extra[: len(world.resources)])
             if room.fits_nodes(both) and room.fits_queues(charged):
                 use, added = both, charged
                 placed[g] = running_pods(gang) + option
                 break
     return placed
-
-
-def _vector_sum(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(a + b for a, b in zip(left, right, strict=True))
 
 
 def plan_of_pods(world: Problem, placed: PodsByGang) -> Plan:

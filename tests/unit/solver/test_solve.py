@@ -24,9 +24,6 @@ from solver.problem import Policy, Problem
 from solver.repairs import FewerPods, HigherTier
 from tests.builders.plans import facts_of, repairs_of, starting_gangs, verified_plan
 from tests.builders.problems import (
-    GangSpec,
-    NodeSpec,
-    QueueSpec,
     gang,
     hard_topology,
     nodes,
@@ -36,14 +33,8 @@ from tests.builders.problems import (
     running_pods,
     soft_topology,
     subgroup,
+    supernodes,
 )
-
-TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
-
-
-def supernodes(*things: list[NodeSpec] | QueueSpec | GangSpec) -> Problem:
-    """Two supernodes of four nodes with 8 GPUs each, under one spine."""
-    return problem(nodes(4, leaf="s0", gpu=8), nodes(4, leaf="s1", gpu=8), *things, hypernodes=TREE)
 
 
 def pods(world: Problem, name: str) -> int:

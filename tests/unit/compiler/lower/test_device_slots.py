@@ -14,12 +14,10 @@ from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
 from compiler.repository import Repository
 from compiler.views.data import plan_document as as_data
-from solver import solve
-from solver.plan import Plan
 from solver.problem import Problem, SlotRequest
 from solver.validation.values import validate
-from solver.verify import verify
 from tests.builders import cluster_objects
+from tests.builders.plans import verified_plan
 from tests.builders.repositories import AWARE, SCHEDULER
 
 POOL = "apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {name: n}\nspec:\n  count: 1\n"
@@ -59,12 +57,6 @@ def lowered(pool: str, *jobs: str, plugins: str = "", live: tuple[dict[str, Any]
     return problem
 
 
-def planned(problem: Problem) -> Plan:
-    plan = solve(problem)
-    assert verify(problem, plan) == []
-    return plan
-
-
 def amounts(problem: Problem, which: str = "free") -> list[dict[str, int]]:
     """Of each cell of the first node what it has, zeroes left out."""
     return [
@@ -98,9 +90,11 @@ def test_a_guaranteed_pod_of_one_numa_node_takes_what_cells_divide_from_one_of_t
         portion.share[problem.resources.index("memory")],
     ) == (1, 10_000, 0)
     assert amounts(problem) == [{"cpu": 16_000}, {"cpu": 16_000}]
-    assert planned(problem).decisions[0].facts[0].code == "GW118", "30 of 32 CPUs, but 10 + 10 is more than a cell"
+    assert verified_plan(problem).decisions[0].facts[0].code == "GW118", (
+        "30 of 32 CPUs, but 10 + 10 is more than a cell"
+    )
     assert (
-        planned(
+        verified_plan(
             lowered(NUMA.replace("POLICY", "single-numa-node"), job("{cpu: 8, memory: 8Gi}", 3, SINGLE), plugins=AWARE)
         )
         .decisions[0]
@@ -121,18 +115,18 @@ def test_without_the_plugin_the_policy_or_the_class_numa_is_no_matter(limits: st
     problem = lowered(NUMA.replace("POLICY", "single-numa-node"), job(limits, 3, policy), plugins=plugins)
     assert problem.slot_groups == ()
     assert problem.nodes[0].slots == ()
-    assert planned(problem).decisions[0].action == "start"
+    assert verified_plan(problem).decisions[0].action == "start"
 
 
 def test_a_node_of_another_policy_is_closed() -> None:
     problem = lowered(NUMA.replace("POLICY", "best-effort"), job("{cpu: 10, memory: 8Gi}", 1, SINGLE), plugins=AWARE)
-    assert planned(problem).decisions[0].facts[0].code == "GW107"
+    assert verified_plan(problem).decisions[0].facts[0].code == "GW107"
     fitting = lowered(
         NUMA.replace("POLICY", "best-effort"),
         job("{cpu: 20, memory: 8Gi}", 1, "topologyPolicy: best-effort, "),
         plugins=AWARE,
     )
-    assert planned(fitting).decisions[0].action == "start", "best-effort keeps to one cell only where it can"
+    assert verified_plan(fitting).decisions[0].action == "start", "best-effort keeps to one cell only where it can"
 
 
 @pytest.mark.parametrize(("cpu", "portions"), [(10, 1), (20, 0)])
@@ -160,7 +154,7 @@ def test_a_numatopology_tells_the_cells_and_what_is_left_of_their_cpus() -> None
     problem = lowered(pool, job("{cpu: 2, memory: 1Gi}", 1, SINGLE), plugins=AWARE, live=live)
     assert amounts(problem, "capacity") == [{"cpu": 2000}, {"cpu": 2000}]
     assert amounts(problem) == [{"cpu": 1000}, {"cpu": 2000}]
-    assert [use.slot for use in planned(problem).decisions[0].slot_uses] == [1]
+    assert [use.slot for use in verified_plan(problem).decisions[0].slot_uses] == [1]
 
 
 CELLS = {
@@ -198,7 +192,7 @@ def test_a_pod_of_which_the_numatopology_has_not_heard_holds_a_cell_all_the_same
     problem, behind = told("3-7", first, second)
     assert amounts(problem) == [{"cpu": 1000}, {"cpu": 1000}], "the first pod's CPUs are off, the second's are not yet"
     assert behind == ("n-0",)
-    assert planned(problem).decisions[0].facts[0].code == "GW102"
+    assert verified_plan(problem).decisions[0].facts[0].code == "GW102"
     problem, behind = told("3,7", first, second)
     assert (amounts(problem), behind) == ([{"cpu": 1000}, {"cpu": 1000}], ())
 
@@ -221,7 +215,9 @@ def test_a_part_of_a_device_comes_from_one_and_whole_ones_are_different() -> Non
     asked = [[(p.number, p.share[milli]) for p in gang.roles[0].slot_requests] for gang in problem.gangs]
     assert asked == [[(1, 600)], [(2, 1000)], [(2, 1000)]]
     assert [{cell.capacity[milli] for cell in node.slots} for node in problem.nodes] == [{1000}]
-    assert [d.action for d in planned(problem).decisions].count("start") == 1, "two devices hold any one of the three"
+    assert [d.action for d in verified_plan(problem).decisions].count("start") == 1, (
+        "two devices hold any one of the three"
+    )
 
 
 def test_pods_without_known_devices_count_on_the_fullest_device() -> None:
@@ -241,7 +237,7 @@ def test_a_virtual_gpu_asks_each_of_several_devices_for_memory_and_cores() -> No
     names = {"volcano.sh/vgpu-memory": 9000, "volcano.sh/vgpu-cores": 40, "volcano.sh/vgpu-number": 1}
     share = tuple(names.get(name, 0) for name in problem.resources)
     assert problem.gangs[0].roles[0].slot_requests == (SlotRequest(0, 2, share),)
-    assert planned(problem).decisions[0].facts[0].code == "GW118"
+    assert verified_plan(problem).decisions[0].facts[0].code == "GW118"
 
 
 @pytest.mark.parametrize(
@@ -272,7 +268,7 @@ def test_a_percentage_of_memory_is_a_part_of_a_device_and_nothing_of_a_node(
     """Two devices: each holds one pod of 60 %, or two of 50 %."""
     problem = lowered(VGPUS, job(PERCENT % percent, pods))
     assert "volcano.sh/vgpu-memory-percentage" not in problem.resources
-    (decision,) = planned(problem).decisions
+    (decision,) = verified_plan(problem).decisions
     assert decision.action == action
     assert [fact.code for fact in decision.facts] == ([] if action == "start" else ["GW118"])
 
@@ -287,7 +283,7 @@ def test_a_percentage_beside_a_pod_that_holds_half_of_the_device(percent: int, a
         "volcano.sh/vgpu-cores": "100",
     }
     live = (live_node(allocatable, {"volcano.sh/node-vgpu-register": "GPU-a,10,16000,NVIDIA-A,true,:"}), half)
-    assert planned(lowered(VGPUS, job(PERCENT % percent), live=live)).decisions[0].action == action
+    assert verified_plan(lowered(VGPUS, job(PERCENT % percent), live=live)).decisions[0].action == action
 
 
 def test_no_queue_counts_a_percentage() -> None:
@@ -297,7 +293,7 @@ def test_no_queue_counts_a_percentage() -> None:
         "metadata: {name: default}\nspec: {capability: {%s: 50}}\n"
     )
     limited %= "volcano.sh/vgpu-memory-percentage"
-    assert planned(lowered(VGPUS, job(PERCENT % 60) + limited)).decisions[0].action == "start"
+    assert verified_plan(lowered(VGPUS, job(PERCENT % 60) + limited)).decisions[0].action == "start"
 
 
 def test_a_live_nodes_register_and_its_pods_annotations_say_which_device_is_taken() -> None:
@@ -316,7 +312,7 @@ def test_a_live_nodes_register_and_its_pods_annotations_say_which_device_is_take
     )
     memory = problem.resources.index("volcano.sh/vgpu-memory")
     assert [cell.free[memory] for cell in problem.nodes[0].slots] == [16000, 6000], "GPU-c is ill"
-    assert [use.slot for use in planned(problem).decisions[0].slot_uses] == [0]
+    assert [use.slot for use in verified_plan(problem).decisions[0].slot_uses] == [0]
 
 
 def test_a_node_is_behind_until_volcano_has_noted_the_cards_of_a_pod() -> None:
@@ -334,7 +330,7 @@ def test_cards_that_share_memory_are_equal_parts_of_the_sum() -> None:
     live = (live_node({"cpu": "32", "volcano.sh/gpu-memory": "32", "volcano.sh/gpu-number": "2"}),)
     problem = lowered("  capacity: {cpu: 32}\n", job("{volcano.sh/gpu-memory: 10}", 3), live=live)
     assert amounts(problem) == [{"volcano.sh/gpu-memory": 16}] * 2
-    assert planned(problem).decisions[0].facts[0].code == "GW118"
+    assert verified_plan(problem).decisions[0].facts[0].code == "GW118"
 
 
 def test_a_lost_nodes_cells_hold_nothing() -> None:

@@ -52,8 +52,6 @@ from solver.state.state import State
 from solver.verify import verify
 from tests.builders.problems import (
     GangSpec,
-    NodeSpec,
-    QueueSpec,
     gang,
     hard_topology,
     nodes,
@@ -62,15 +60,10 @@ from tests.builders.problems import (
     role,
     running_pods,
     subgroup,
+    supernodes,
 )
 
 CAPACITY, PROPORTION = Policy(capacity=True), Policy(proportion=True)
-TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
-
-
-def supernodes(*things: list[NodeSpec] | QueueSpec | GangSpec) -> Problem:
-    """Two supernodes of four nodes with 8 GPUs each, under one spine."""
-    return problem(nodes(4, leaf="s0", gpu=8), nodes(4, leaf="s1", gpu=8), *things, hypernodes=TREE)
 
 
 def decision(world: Problem, name: str = "asks", options: Options | None = None) -> Decision:

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from solver.options import Options
-from solver.placement.batch import batch_sets
 from solver.placement.empty_supernodes import EmptySupernodes
-from solver.placement.task import PlacementTask
 from solver.problem import Placement, Problem
 from solver.search.search import improve
-from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placements import Placements
-from solver.state.state import State
+from tests.builders.models import task_of
 from tests.builders.problems import gang, nodes, problem, role
 
 TREE = {"s0": (1, None), "s1": (1, None), "s2": (1, None)}
-
-
-def task_of(world: Problem) -> PlacementTask:
-    gangs = range(len(world.gangs))
-    classes = {j: waiting_class(j, world.gangs[j]) for j in gangs}
-    return PlacementTask(batch_sets(State.initial(world), gangs), classes, Options())
 
 
 def tidied(world: Problem, placements: Placements) -> tuple[Placements, int]:

@@ -8,13 +8,12 @@ from solver import Options
 from solver.mip.engine import solve_model
 from solver.models import identical_pods as model
 from solver.models.identical_pods import IdenticalPodsGang, LeafCapacity, Region
-from solver.models.sets import Sets, coarsest_buckets
 from solver.placement import identical_pods
 from solver.placement.task import PlacementTask
-from solver.problem import Placement, Problem
-from solver.semantics.gang_classes import gangs_by_class, waiting_class
+from solver.problem import Placement
+from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placement_cost import tier_span
-from solver.state.state import State
+from tests.builders.models import sets_of
 from tests.builders.plans import verified_plan
 from tests.builders.problems import gang, nodes, problem, role
 
@@ -62,14 +61,6 @@ def test_the_master_is_placed_beside_its_workers() -> None:
         0: [4, 1],
         1: [4, 1],
     }
-
-
-def sets_of(world: Problem) -> Sets:
-    waiting = gangs_by_class(world, range(len(world.gangs)))
-    shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
-    by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
-    state = State.initial(world)
-    return Sets(state, coarsest_buckets(state.tree), shapes, by_class)
 
 
 def test_without_a_topology_there_is_nothing_to_be_near() -> None:

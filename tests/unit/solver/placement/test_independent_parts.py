@@ -10,7 +10,7 @@ import pytest
 from solver import solve
 from solver.admission.admit import Admission
 from solver.mip.executors import LOCAL_EXECUTOR, process_executor
-from solver.models.sets import Sets, coarsest_buckets
+from solver.models.sets import Sets
 from solver.options import Options
 from solver.placement import independent_parts
 from solver.placement.independent_parts import independent_groups
@@ -18,28 +18,19 @@ from solver.placement.spread import PlacementResult
 from solver.placement.spread import place_admitted as spread_together
 from solver.plan import Plan
 from solver.problem import Problem
-from solver.semantics.gang_classes import gangs_by_class
 from solver.semantics.placement_cost import COST_NAMES
 from solver.semantics.placements import Placements
-from solver.state.state import State
 from solver.verify import verify
+from tests.builders.models import sets_of
 from tests.builders.problems import gang, nodes, pod_rule, problem, role
 
 TREE = {"s0": (1, "a"), "s1": (1, "a"), "a": (2, None), "s2": (1, "b"), "s3": (1, "b"), "b": (2, None)}
 
 
-def sets(world: Problem) -> Sets:
-    gangs = range(len(world.gangs))
-    waiting = gangs_by_class(world, gangs)
-    shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
-    by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
-    state = State.initial(world)
-    return Sets(state, coarsest_buckets(state.tree), shapes, by_class)
-
-
 def split(world: Problem) -> list[list[str]]:
     return [
-        [world.gangs[j].name for j in part] for part in independent_groups(sets(world), tuple(range(len(world.gangs))))
+        [world.gangs[j].name for j in part]
+        for part in independent_groups(sets_of(world), tuple(range(len(world.gangs))))
     ]
 
 

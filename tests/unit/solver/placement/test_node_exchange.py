@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from solver import solve
 from solver.admission.greedy_floor import floor_objectives
-from solver.models.sets import Sets, coarsest_buckets
 from solver.options import Budget, Options
 from solver.placement.node_exchange import exchange_pods
 from solver.placement.other_floors import floor_after_exchange, unpackable_objective
 from solver.plan import Objective
 from solver.problem import Placement, Problem
-from solver.semantics.gang_classes import gangs_by_class
 from solver.state.state import State
 from solver.verify import verify
+from tests.builders.models import sets_of
 from tests.builders.problems import device_slots, gang, nodes, problem, queue, role, running_pods
 
 
@@ -96,14 +95,6 @@ def scattered() -> Problem:
     return problem(nodes(2, gpu=8), *(gang(f"g{i}", role(1, gpu=of)) for i, of in enumerate((6, 6, 4))))
 
 
-def sets(world: Problem) -> Sets:
-    waiting = gangs_by_class(world, range(len(world.gangs)))
-    shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
-    by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
-    state = State.initial(world)
-    return Sets(state, coarsest_buckets(state.tree), shapes, by_class)
-
-
 def test_the_floor_is_raised() -> None:
     world = problem(
         nodes(2, gpu=8),
@@ -111,24 +102,24 @@ def test_the_floor_is_raised() -> None:
         *(gang(f"b{i}", role(1, gpu=3)) for i in range(3)),
     )
     floor = {0: (running_pods(0, 0, 1),), 1: (running_pods(0, 1, 1),)}
-    s = sets(world)
+    s = sets_of(world)
     assert sorted(floor_after_exchange(s, floor, list(range(5)), Options())) == [0, 1, 2, 3]
 
 
 def test_the_first_goal_of_what_the_nodes_cannot_hold_is_a_bound() -> None:
-    bound = unpackable_objective(sets(scattered()), {}, Options())
+    bound = unpackable_objective(sets_of(scattered()), {}, Options())
     assert bound is not None
     assert (bound.name, bound.value) == ("placed[0]", 8)  # in units of 2 GPUs
     assert (
         unpackable_objective(
-            sets(problem(nodes(2, gpu=8), gang("a", role(1, gpu=8)), gang("b", role(1, gpu=8)))), {}, Options()
+            sets_of(problem(nodes(2, gpu=8), gang("a", role(1, gpu=8)), gang("b", role(1, gpu=8)))), {}, Options()
         )
         is None
     )
 
 
 def test_only_the_first_goal_of_a_relaxation_is_believed() -> None:
-    s = sets(scattered())
+    s = sets_of(scattered())
     for name, most in (("placed[0]", 7), ("gangs[0]", 8)):
         found = floor_objectives(s, [0, 1], Options(), Objective(name, 7, 7, 0, "proven"))
         assert [(o.name, o.value, o.bound) for o in found] == [("placed[0]", 6, most), ("gangs[0]", 2, 3)]

@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from solver import solve
 from solver.facts import OversizedSlotRequest, PrecedingGangs, SlotShortage
 from solver.plan import Plan
-from solver.problem import DeviceSlot, InvalidProblemError, Placement, Problem, SlotRequest, Topology
+from solver.problem import DeviceSlot, InvalidProblemError, Placement, SlotRequest, Topology
 from solver.repairs import SmallerPods
 from solver.semantics import device_slots as semantics_slots
 from solver.validation.values import validate
-from solver.verify import verify
+from tests.builders.plans import actions, verified_plan
 from tests.builders.problems import device_slots, gang, hard_topology, nodes, problem, role
 
 Share = tuple[str, int, dict[str, int]]
@@ -28,16 +27,6 @@ def each_of(number: int, **share: int) -> list[Share]:
     return [("device", number, share)]
 
 
-def planned(world: Problem) -> Plan:
-    plan = solve(world)
-    assert verify(world, plan) == []
-    return plan
-
-
-def actions(plan: Plan) -> list[str]:
-    return [decision.action for decision in plan.decisions]
-
-
 def used(plan: Plan) -> dict[tuple[int, int], int]:
     """(node, cell) -> pods."""
     total: Counter[tuple[int, int]] = Counter()
@@ -49,14 +38,16 @@ def used(plan: Plan) -> dict[tuple[int, int], int]:
 
 def test_a_pod_whose_share_no_device_has_waits_though_the_node_has_it_in_sum() -> None:
     half_full = nodes(1, gpu=200, free={"gpu": 100}, slots=device_slots("device", 2, {"gpu": 50}, gpu=100))
-    plan = planned(problem(half_full, gang("a", role(1, gpu=60, slot_requests=one(gpu=60)))))
+    plan = verified_plan(problem(half_full, gang("a", role(1, gpu=60, slot_requests=one(gpu=60)))))
     assert plan.decisions[0].facts == (OversizedSlotRequest(asked=60, available=50, role=0, resource=0, limit=100),)
-    assert actions(planned(problem(half_full, gang("a", role(1, gpu=50, slot_requests=one(gpu=50)))))) == ["start"]
-    assert actions(planned(problem(half_full, gang("a", role(1, gpu=60))))) == ["start"]
+    assert actions(verified_plan(problem(half_full, gang("a", role(1, gpu=50, slot_requests=one(gpu=50)))))) == [
+        "start"
+    ]
+    assert actions(verified_plan(problem(half_full, gang("a", role(1, gpu=60))))) == ["start"]
 
 
 def test_a_share_above_every_device_is_never_to_be_had_and_no_fault_of_the_nodes_size() -> None:
-    plan = planned(
+    plan = verified_plan(
         problem(
             nodes(2, gpu=200, slots=device_slots("device", 2, gpu=100)),
             gang("a", role(1, gpu=120, slot_requests=one(gpu=120))),
@@ -74,7 +65,7 @@ def test_the_largest_cell_is_no_repair_where_the_share_is_not_what_the_pod_asks_
         nodes(1, gpu=200, slots=device_slots("device", 2, gpu=50)),
         gang("a", role(1, gpu=120, slot_requests=each_of(2, gpu=60))),
     )
-    decision = planned(world).decisions[0]
+    decision = verified_plan(world).decisions[0]
     assert decision.facts == (OversizedSlotRequest(asked=60, available=50, role=0, resource=0, limit=50, never=True),)
     assert "GR115" not in {repair.code for repair in decision.repairs}
 
@@ -82,8 +73,8 @@ def test_the_largest_cell_is_no_repair_where_the_share_is_not_what_the_pod_asks_
 def test_an_over_constrained_gang_has_no_permanent_fact() -> None:
     world = problem(nodes(1, gpu=8), gang("a", role(2, gpu=8)))
     held = replace(world, gangs=tuple(replace(made, over_constrained=True) for made in world.gangs))
-    assert [fact.never for fact in planned(world).decisions[0].facts] == [True]
-    assert [(fact.code, fact.never) for fact in planned(held).decisions[0].facts] == [("GW108", False)]
+    assert [fact.never for fact in verified_plan(world).decisions[0].facts] == [True]
+    assert [(fact.code, fact.never) for fact in verified_plan(held).decisions[0].facts] == [("GW108", False)]
 
 
 def test_a_node_without_such_cells_takes_no_pod_with_a_portion() -> None:
@@ -92,7 +83,7 @@ def test_a_node_without_such_cells_takes_no_pod_with_a_portion() -> None:
         nodes(1, gpu=1, slots=device_slots("device", 1, gpu=1)),
         gang("a", role(2, gpu=1, slot_requests=one(gpu=1))),
     )
-    plan = planned(world)
+    plan = verified_plan(world)
     assert plan.decisions[0].facts == (SlotShortage(asked=2, available=1, role=0, never=True),)
 
 
@@ -104,7 +95,7 @@ def test_fractions_go_to_the_fullest_device_that_holds_them_so_that_a_whole_one_
         gang("another quarter", role(1, gpu=25, slot_requests=one(gpu=25))),
         gang("whole", role(1, gpu=100, slot_requests=one(gpu=100))),
     )
-    plan = planned(world)
+    plan = verified_plan(world)
     assert actions(plan) == ["start"] * 4
     assert sorted(used(plan).values()) == [1, 3]
 
@@ -114,13 +105,13 @@ def test_the_devices_of_one_pod_are_all_different() -> None:
         nodes(1, gpu=30, slots=device_slots("device", 3, gpu=10)),
         gang("a", role(2, gpu=10, slot_requests=each_of(2, gpu=5))),
     )
-    plan = planned(world)
+    plan = verified_plan(world)
     assert actions(plan) == ["start"]
     lopsided = problem(
         nodes(1, gpu=22, slots=[*device_slots("device", 1, gpu=20), *device_slots("device", 1, gpu=2)]),
         gang("a", role(1, gpu=10, slot_requests=each_of(2, gpu=5))),
     )
-    assert planned(lopsided).decisions[0].facts[0].code == "GW118"
+    assert verified_plan(lopsided).decisions[0].facts[0].code == "GW118"
 
 
 def test_whole_devices_beside_fractions() -> None:
@@ -130,7 +121,7 @@ def test_whole_devices_beside_fractions() -> None:
         gang("fractions", role(4, gpu=500, slot_requests=one(gpu=500))),
         gang("whole", role(1, gpu=2000, slot_requests=each_of(2, gpu=1000))),
     )
-    plan = planned(world)
+    plan = verified_plan(world)
     assert actions(plan) == ["start", "start"]
     assert sorted(used(plan).values()) == [1, 1, 2, 2]
 
@@ -150,7 +141,7 @@ def test_what_best_fit_cannot_pack_onto_the_devices_of_a_node_is_packed_exactly(
     world = problem(
         node, gang("a", *AWKWARD, LITTLE, topology=topology), hypernodes={"s": (1, None)} if topology else None
     )
-    assert actions(planned(world)) == ["start"]
+    assert actions(verified_plan(world)) == ["start"]
 
 
 def test_where_the_search_for_devices_gives_up_the_gang_waits_and_never_is_not_said(
@@ -158,32 +149,32 @@ def test_where_the_search_for_devices_gives_up_the_gang_waits_and_never_is_not_s
 ) -> None:
     monkeypatch.setattr(semantics_slots, "MAX_SEARCH_STEPS", 0)
     world = problem(nodes(1, gpu=20, slots=device_slots("device", 2, gpu=10)), gang("a", *AWKWARD, LITTLE))
-    plan = planned(world)
+    plan = verified_plan(world)
     assert actions(plan) == ["wait"]
     assert not any(fact.never for fact in plan.decisions[0].facts)
 
 
 def test_what_cannot_be_packed_onto_a_leaf_counted_together_is_packed_node_by_node() -> None:
     world = problem(nodes(2, gpu=10, slots=device_slots("device", 1, gpu=10)), gang("a", *AWKWARD, LITTLE))
-    plan = planned(world)
+    plan = verified_plan(world)
     assert actions(plan) == ["start"]
     crowded = problem(
         nodes(2, gpu=20, slots=device_slots("device", 2, gpu=10)),
         gang("a", role(4, gpu=7, slot_requests=one(gpu=7)), role(1, gpu=4, slot_requests=one(gpu=4))),
     )
-    plan = planned(crowded)
+    plan = verified_plan(crowded)
     assert actions(plan) == ["wait"], "every count allows it: 32 of 40, and the exact rows of the single nodes do not"
     assert {objective.verdict for batch in plan.batches for objective in batch.objectives} == {"proven"}
     too_much = problem(
         nodes(2, gpu=10, slots=device_slots("device", 1, gpu=10)), gang("a", role(3, gpu=6, slot_requests=one(gpu=6)))
     )
-    assert planned(too_much).decisions[0].facts[0].code == "GW119"
+    assert verified_plan(too_much).decisions[0].facts[0].code == "GW119"
 
 
 def test_several_gangs_that_only_one_arrangement_holds_all_start() -> None:
     shares = (5, 4, 4, 3, 2, 2)
     gangs = [gang(f"g{i}", role(1, gpu=share, slot_requests=one(gpu=share))) for i, share in enumerate(shares)]
-    plan = planned(problem(nodes(1, gpu=20, slots=device_slots("device", 2, gpu=10)), *gangs))
+    plan = verified_plan(problem(nodes(1, gpu=20, slots=device_slots("device", 2, gpu=10)), *gangs))
     assert actions(plan) == ["start"] * 6
     assert {objective.verdict for batch in plan.batches for objective in batch.objectives} == {"proven"}
 
@@ -193,7 +184,7 @@ def test_an_elastic_gang_grows_only_as_far_as_its_devices_go() -> None:
         nodes(1, gpu=20, free={"gpu": 20}, slots=device_slots("device", 2, gpu=10)),
         gang("a", role(5, minimum=1, gpu=4, slot_requests=one(gpu=4))),
     )
-    plan = planned(world)
+    plan = verified_plan(world)
     assert [p.pods for p in plan.decisions[0].placements] == [4]
     assert sorted(used(plan).values()) == [2, 2]
 
@@ -203,14 +194,14 @@ def test_a_numa_cell_must_hold_all_of_a_pod_beside_its_device() -> None:
     node = nodes(1, cpu=16, gpu=4, slots=[*device_slots("numa", 2, cpu=8), *device_slots("device", 4, gpu=1)])
     shares: list[Share] = [("numa", 1, {"cpu": 5}), ("device", 1, {"gpu": 1})]
     world = problem(node, gang("a", role(3, minimum=1, cpu=5, gpu=1, slot_requests=shares)))
-    plan = planned(world)
+    plan = verified_plan(world)
     assert [p.pods for p in plan.decisions[0].placements] == [2]
 
 
 def test_running_pods_hold_their_cells_already() -> None:
     running = gang("r", role(1, gpu=10, slot_requests=one(gpu=10)), running=(Placement(0, 0, 1),))
     node = nodes(1, gpu=20, slots=[*device_slots("device", 1, {"gpu": 0}, gpu=10), *device_slots("device", 1, gpu=10)])
-    plan = planned(problem(node, running, gang("a", role(1, gpu=10, slot_requests=one(gpu=10)))))
+    plan = verified_plan(problem(node, running, gang("a", role(1, gpu=10, slot_requests=one(gpu=10)))))
     assert actions(plan) == ["keep", "start"]
     assert used(plan) == {(0, 1): 1}
 
@@ -218,7 +209,7 @@ def test_running_pods_hold_their_cells_already() -> None:
 def test_the_gang_that_took_the_device_is_named() -> None:
     node = nodes(1, gpu=20, slots=device_slots("device", 2, gpu=10))
     first = gang("first", role(2, gpu=7, slot_requests=one(gpu=7)), priority=1)
-    plan = planned(problem(node, first, gang("second", role(1, gpu=6, slot_requests=one(gpu=6)))))
+    plan = verified_plan(problem(node, first, gang("second", role(1, gpu=6, slot_requests=one(gpu=6)))))
     assert plan.decisions[1].facts == (PrecedingGangs(asked=1, available=0, gangs=(0,)),)
 
 
@@ -229,7 +220,7 @@ def test_different_gpu_models_need_no_cells_eligibility_keeps_them_apart() -> No
         gang("a100", role(2, node_classes=(0,), gpu=8)),
         gang("l40", role(1, node_classes=(1,), gpu=8)),
     )
-    assert actions(planned(world)) == ["wait", "start"]
+    assert actions(verified_plan(world)) == ["wait", "start"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from solver.facts import PodRuleConflict
 from solver.plan import Plan
 from solver.problem import InvalidProblemError, PodRule, Problem
 from solver.validation.values import validate
-from solver.verify import verify
+from tests.builders.plans import verified_plan
 from tests.builders.problems import (
     NodeSpec,
     edit,
@@ -26,12 +26,6 @@ from tests.builders.problems import (
     running_pods,
     subgroup,
 )
-
-
-def solved(world: Problem) -> Plan:
-    made = solve(world)
-    assert verify(world, made) == []
-    return made
 
 
 def by_domain(world: Problem, made: Plan, rho: int = 0) -> Mapping[int | None, int]:
@@ -51,12 +45,12 @@ def counted(pods: int, rule: PodRule, *machines: list[NodeSpec], gpu: int = 1) -
 
 def test_pods_that_keep_their_like_away_take_a_node_each() -> None:
     world = counted(4, pod_rule("anti-affinity", range(4)), nodes(4, gpu=8))
-    assert by_domain(world, solved(world)) == {0: 1, 1: 1, 2: 1, 3: 1}
+    assert by_domain(world, verified_plan(world)) == {0: 1, 1: 1, 2: 1, 3: 1}
 
 
 def test_one_pod_more_than_hosts_never_fits_and_its_fact_names_the_pod_rule() -> None:
     world = counted(5, pod_rule("anti-affinity", range(4)), nodes(4, gpu=8))
-    (decision,) = solved(world).decisions
+    (decision,) = verified_plan(world).decisions
     assert decision.facts == (PodRuleConflict(role=0, pod_rule=0, never=True),)
 
 
@@ -64,7 +58,7 @@ def test_one_pod_more_than_hosts_never_fits_and_its_fact_names_the_pod_rule() ->
 def test_a_pod_rule_is_blamed_only_where_it_is_an_obstacle(pods: int, gpus: int, codes: list[str]) -> None:
     """Five pods of eight GPUs are too many for four hosts, and for their GPUs too."""
     world = counted(pods, pod_rule("anti-affinity", range(4)), nodes(4, gpu=8), gpu=gpus)
-    (decision,) = solved(world).decisions
+    (decision,) = verified_plan(world).decisions
     assert [fact.code for fact in decision.facts] == codes
 
 
@@ -74,7 +68,7 @@ def test_the_pods_of_others_close_their_domains() -> None:
         gang("a", role(1, owned_rules=[0], gpu=1)),
         pod_rules=(pod_rule("anti-affinity", [0, 0, 1], selected_present={0: 1}),),
     )
-    assert by_domain(world, solved(world)) == {1: 1}
+    assert by_domain(world, verified_plan(world)) == {1: 1}
 
 
 def test_a_running_pod_that_keeps_others_away_does_so_to_new_ones() -> None:
@@ -84,17 +78,17 @@ def test_a_running_pod_that_keeps_others_away_does_so_to_new_ones() -> None:
         gang("new", role(2, selecting_rules=[0], gpu=1)),
         pod_rules=(pod_rule("anti-affinity", range(2)),),
     )
-    assert [(p.node, p.pods) for p in solved(world).decisions[1].placements] == [(1, 2)]
+    assert [(p.node, p.pods) for p in verified_plan(world).decisions[1].placements] == [(1, 2)]
 
 
 def test_nodes_without_the_label_are_free_of_a_rule_that_keeps_apart() -> None:
     world = counted(3, pod_rule("anti-affinity", [0, None]), nodes(2, gpu=8))
-    assert by_domain(world, solved(world))[None] >= 2
+    assert by_domain(world, verified_plan(world))[None] >= 2
 
 
 def test_pods_that_need_their_like_share_the_one_domain_that_holds_them_all() -> None:
     world = counted(8, pod_rule("affinity", [0, 0, 0, 1, 1]), nodes(3, gpu=2), nodes(2, gpu=4))
-    assert by_domain(world, solved(world)) == {1: 8}
+    assert by_domain(world, verified_plan(world)) == {1: 8}
 
 
 def test_an_owner_of_an_affinity_goes_where_the_selected_pods_run() -> None:
@@ -104,7 +98,7 @@ def test_an_owner_of_an_affinity_goes_where_the_selected_pods_run() -> None:
         gang("reader", role(2, owned_rules=[0], gpu=1)),
         pod_rules=(pod_rule("affinity", [0, 0, 1, 1]),),
     )
-    assert by_domain(world, solved(world)) == {1: 2}
+    assert by_domain(world, verified_plan(world)) == {1: 2}
 
 
 def test_an_owner_of_an_affinity_starts_with_a_selected_gang_that_is_served_later() -> None:
@@ -114,7 +108,7 @@ def test_an_owner_of_an_affinity_starts_with_a_selected_gang_that_is_served_late
         gang("cache", role(1, selecting_rules=[0], gpu=1)),
         pod_rules=(pod_rule("affinity", range(2)),),
     )
-    made = solved(world)
+    made = verified_plan(world)
     assert [decision.action for decision in made.decisions] == ["start", "start"]
     assert len(by_domain(world, made)) == 1
 
@@ -123,7 +117,7 @@ def test_affinity_to_pods_that_do_not_exist_is_no_permanent_fact() -> None:
     world = problem(
         nodes(2, gpu=8), gang("a", role(1, owned_rules=[0], gpu=1)), pod_rules=(pod_rule("affinity", range(2)),)
     )
-    (decision,) = solved(world).decisions
+    (decision,) = verified_plan(world).decisions
     assert [(fact.code, fact.never) for fact in decision.facts] == [("GW117", False)]
 
 
@@ -131,7 +125,7 @@ def test_affinity_to_pods_that_do_not_exist_is_no_permanent_fact() -> None:
 def test_spread_pods_differ_by_the_skew_at_most(skew: int, expected: list[int] | None) -> None:
     at = [0, 0, 1, 1, 2, 2]
     world = counted(6, pod_rule("spread", at, max_skew=skew), nodes(6, gpu=8))
-    found = by_domain(world, solved(world))
+    found = by_domain(world, verified_plan(world))
     counts = [found.get(d, 0) for d in range(3)]
     assert max(counts) - min(counts) <= skew
     assert expected is None or counts == expected
@@ -139,16 +133,16 @@ def test_spread_pods_differ_by_the_skew_at_most(skew: int, expected: list[int] |
 
 def test_a_full_domain_limits_the_others_of_a_spread() -> None:
     world = counted(3, pod_rule("spread", range(3)), nodes(2, gpu=8), nodes(1, gpu=0))
-    (decision,) = solved(world).decisions
+    (decision,) = verified_plan(world).decisions
     assert [(fact.code, fact.never) for fact in decision.facts] == [("GW117", False)]
 
 
 def test_too_few_domains_count_from_zero() -> None:
     at = [0, 1]
     least = counted(4, pod_rule("spread", at, min_domains=3), nodes(2, gpu=8))
-    assert solved(least).decisions[0].action == "wait"
+    assert verified_plan(least).decisions[0].action == "wait"
     enough = counted(4, pod_rule("spread", at, min_domains=2), nodes(2, gpu=8))
-    assert by_domain(enough, solved(enough)) == {0: 2, 1: 2}
+    assert by_domain(enough, verified_plan(enough)) == {0: 2, 1: 2}
 
 
 def test_parts_of_a_subgroup_stay_whole_while_their_pods_keep_apart() -> None:
@@ -160,7 +154,7 @@ def test_parts_of_a_subgroup_stay_whole_while_their_pods_keep_apart() -> None:
         hypernodes=tree,
         pod_rules=(pod_rule("anti-affinity", range(6)),),
     )
-    (decision,) = solved(world).decisions
+    (decision,) = verified_plan(world).decisions
     assert decision.action == "start"
 
 
@@ -173,7 +167,7 @@ def test_a_hard_topology_gang_with_hosts_apart_takes_the_supernode_with_enough_h
         hypernodes=tree,
         pod_rules=(pod_rule("anti-affinity", range(6)),),
     )
-    assert solved(world).decisions[0].domains == (1,)
+    assert verified_plan(world).decisions[0].domains == (1,)
 
 
 def test_two_gangs_that_keep_each_other_away_share_the_hosts_exactly() -> None:
@@ -185,7 +179,7 @@ def test_two_gangs_that_keep_each_other_away_share_the_hosts_exactly() -> None:
         gang("b", role(2, owned_rules=[0], selecting_rules=[0], gpu=8)),
         pod_rules=(pod_rule("anti-affinity", range(4)),),
     )
-    made = solved(world)
+    made = verified_plan(world)
     assert [decision.action for decision in made.decisions] == ["start", "start"]
     assert by_domain(world, made) == {0: 1, 1: 1, 2: 1, 3: 1}
 
@@ -196,7 +190,7 @@ def test_an_elastic_gang_grows_no_further_than_its_pod_rule_allows() -> None:
         gang("a", role(8, minimum=1, owned_rules=[0], selecting_rules=[0], gpu=1)),
         pod_rules=(pod_rule("anti-affinity", range(3)),),
     )
-    assert by_domain(world, solved(world)) == {0: 1, 1: 1, 2: 1}
+    assert by_domain(world, verified_plan(world)) == {0: 1, 1: 1, 2: 1}
 
 
 WORLD = problem(
@@ -235,7 +229,7 @@ def test_a_pod_rule_without_owners_changes_nothing() -> None:
     idle = problem(
         nodes(4, gpu=8), gang("a", role(4, gpu=2)), pod_rules=(PodRule("anti-affinity", (0, 0, 0, 0), (3,)),)
     )
-    assert solved(plain).decisions == solved(idle).decisions
+    assert verified_plan(plain).decisions == verified_plan(idle).decisions
 
 
 @pytest.mark.parametrize("own", [False, True])

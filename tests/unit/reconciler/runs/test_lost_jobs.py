@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -117,6 +118,11 @@ def test_a_job_that_the_controller_ends_without_a_pod_is_made_again(
     assert bool(lost.message(ended, 100.0 + TIMES.lost)) == given_up, "surely, though no other job is served"
 
 
+@cache
+def wave_job(name: str, is_served: bool, second: int) -> Object:
+    return job(name, "Pending" if is_served else "", rfc3339(1_000_000 + second))
+
+
 def lost_of_a_wave(seconds: int, vanished: set[int], per_second: int, later_every: int = 0) -> dict[str, int]:
     """Name -> when it counted as lost, of 200 jobs that are made within 40 s; the controller serves so many a second,
     in no order, and never those that have vanished. later_every: seconds between further jobs, each served at once."""
@@ -125,11 +131,9 @@ def lost_of_a_wave(seconds: int, vanished: set[int], per_second: int, later_ever
         there = [at for at in range(200) if at / 5 <= now]
         waiting = [at for at in there if at not in served | vanished]
         served.update(sorted(waiting, key=lambda at: at * 77 % 200)[:per_second])
-        wave = [job(f"g{at}", "Pending" if at in served else "", rfc3339(1_000_000 + at // 5)) for at in there]
-        if later_every:
-            for number in range(now // later_every + 1):
-                made = number * later_every
-                wave.append(job(f"later-{number}", "Pending" if made < now else "", rfc3339(1_000_000 + made)))
+        wave = [wave_job(f"g{at}", at in served, at // 5) for at in there]
+        later = range(0, now + 1, later_every) if later_every else ()
+        wave += [wave_job(f"later-{made}", made < now, made) for made in later]
         lost.observe(by_key(*wave), {}, {}, float(now))
         for each in wave:
             if lost.message(each, float(now)):

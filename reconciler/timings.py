@@ -31,9 +31,6 @@ class ClientTimings:  # of requests to the API server
     plugin: float = 30.0  # for a credential plugin; below the heartbeat limits of the threads that wait for it
     plugin_refresh: float = 3.0  # the same while the last token is good: the lease's thread waits as well
     plugin_pause: float = 30.0  # between such tries
-    limiter_look: float = 20.0  # between signs of life of the thread that ends late requests
-    limiter_heartbeat_limit: float = 120.0
-    late_heartbeat_limit: float = 300.0  # of a request that was ended; looking up names of dead servers takes long
 
 
 @dataclass(frozen=True, slots=True)

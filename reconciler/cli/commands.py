@@ -191,7 +191,6 @@ def reconcile(
             connect = Connector(kubeconfig, context)
             client = Client(connect, TIMINGS.client)
             parts = build_parts(settings, client, load_identity(settings.data), TIMINGS)
-            parts.hands.pulse.watch_over(connect.limiter.heartbeat, connect.limiter.late_requests)
             # The client itself writes nothing without the lease.
             asking = Client(connect, replace(client.timings, request=client.timings.start))
             _wait_for_cluster(asking, parts.hands, limit, once)

@@ -3,12 +3,13 @@ requests of http.client on them (docs/decisions/0015-kubernetes-client.md)."""
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
 from math import inf
 from pathlib import Path
@@ -18,7 +19,6 @@ from urllib.parse import urlsplit
 import urllib3
 
 from reconciler.cluster.client import Response, Transport, short_error
-from reconciler.cluster.timelimit import TimeLimiter, note_socket
 from reconciler.timings import TIMINGS, ClientTimings, Limits
 
 log = logging.getLogger(__name__)
@@ -41,6 +41,35 @@ class LimitPassedError(TransportError, TimeoutError):
     """A time limit was passed."""
 
 
+class _TimedReader(io.RawIOBase):
+    """The bytes of an answer. Each read has its time, and what is left of that of the whole request: a socket's own
+    limit is for each byte, so a server that drips bytes would hold a thread for ever."""
+
+    def __init__(self, raw: io.RawIOBase, connection: Any, seconds: float, end_at: float) -> None:
+        self._raw, self._connection, self._seconds, self._end_at = raw, connection, seconds, end_at
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        try:
+            left = max(self._end_at - time.monotonic(), 0.001)
+            self._connection.settimeout(min(self._seconds, left))
+            return self._raw.readinto(buffer)
+        except TimeoutError as error:
+            raise TimeoutError(LATE if time.monotonic() >= self._end_at else str(error)) from error
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Answer(HTTPResponse):
+    def __init__(self, sock: Any, seconds: float, end_at: float, **options: Any) -> None:
+        super().__init__(sock, **options)
+        self.fp: Any = io.BufferedReader(_TimedReader(self.fp.detach(), sock, seconds, end_at))
+
+
 class _Connection(urllib3.connection.HTTPConnection):
     def limit_connecting(self, seconds: float) -> None:
         """Until it is connected, be so patient for each step."""
@@ -61,13 +90,13 @@ class _Pool(urllib3.HTTPConnectionPool):
     ) -> tuple[Any, HTTPResponse]:
         """A connection, and the answer that is still to be read from it."""
         connection: Any = self._get_conn()
+        connection.response_class = partial(_Answer, seconds=limits.read, end_at=time.monotonic() + limits.total)
         try:
             if connection.is_closed:
                 connection.limit_connecting(limits.connect)
                 self._connect(connection)
             connection.sock.settimeout(limits.read)
             HTTPConnection.request(connection, method, target, body, dict(headers))
-            note_socket(connection.sock)
             return connection, HTTPConnection.getresponse(connection)
         except BaseException:
             connection.close()
@@ -92,16 +121,14 @@ class _TLSPool(_Pool, urllib3.HTTPSConnectionPool):
 
 
 class PooledResponse:
-    """An answer that is read as a whole or line by line. silence: seconds for a line of it. end: called when nothing
-    more is read; whether the request was late. keep: called with the connection where another request may use it."""
+    """An answer that is read as a whole or line by line. silence: seconds for a line of it. keep: called with the
+    connection where another request may use it."""
 
-    def __init__(
-        self, connection: Any, raw: HTTPResponse, silence: float, end: Callable[[], bool], keep: Callable[[Any], None]
-    ) -> None:
+    def __init__(self, connection: Any, raw: HTTPResponse, silence: float, keep: Callable[[Any], None]) -> None:
         self.status: int = raw.status
         self.headers: Any = raw.headers
         self._connection, self._raw = connection, raw
-        self._silence, self._end, self._keep = silence, end, keep
+        self._silence, self._keep = silence, keep
 
     def read(self) -> bytes:
         answer = bytearray()
@@ -135,40 +162,32 @@ class PooledResponse:
             if raw.length:
                 raise IncompleteRead(b"", raw.length)
         except _WIRE_ERRORS as error:
-            is_late = self._end()
             self.close()
-            raise transport_error(error, is_late) from error
-        if self._end():  # what was shut may look like an ordinary end
-            raise LimitPassedError(LATE)
+            raise transport_error(error) from error
 
     def close(self) -> None:
         """Give the connection back where the answer was read to its end; else its rest would come with the next."""
         connection, self._connection = self._connection, None
-        is_whole, is_late = self._raw.isclosed() and not self._raw.will_close, self._end()
         if connection is None:
             return
-        if is_whole and not is_late:
+        if self._raw.isclosed() and not self._raw.will_close:
             self._keep(connection)
         else:
             connection.close()
             self._raw.close()
 
 
-def transport_error(error: BaseException, is_late: bool) -> TransportError:
-    """is_late: whether the total time of the request was passed, which shows as a connection that was closed."""
-    if is_late:
-        return LimitPassedError(LATE)
+def transport_error(error: BaseException) -> TransportError:
     is_refused = isinstance(error, urllib3.exceptions.NewConnectionError)  # a timeout in urllib3's classes
     is_timeout = isinstance(error, (urllib3.exceptions.TimeoutError, TimeoutError))
     return LimitPassedError(short_error(error)) if is_timeout and not is_refused else TransportError(short_error(error))
 
 
 class PooledTransport:
-    """A connection pool with the credentials of an `ApiClient` of the kubernetes package. limiter: its thread lasts as
-    long as the process, so it is not the transport's own: each 401 makes another transport."""
+    """A connection pool with the credentials of an `ApiClient` of the kubernetes package."""
 
-    def __init__(self, api: Any, limiter: TimeLimiter, timings: ClientTimings = TIMINGS.client) -> None:
-        self.api, self._manager, self._limiter, self._timings = api, api.rest_client.pool_manager, limiter, timings
+    def __init__(self, api: Any, timings: ClientTimings = TIMINGS.client) -> None:
+        self.api, self._manager, self._timings = api, api.rest_client.pool_manager, timings
         self._manager.pool_classes_by_scheme = {"http": _Pool, "https": _TLSPool}
         host = api.configuration.host.rstrip("/")
         is_forwarded = self._manager.proxy is not None and urlsplit(host).scheme == "http"
@@ -179,22 +198,15 @@ class PooledTransport:
 
     def send(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, limits: Limits) -> Response:
         all_headers = {**headers, **self._proxy_headers, **self._current_credentials(method, path)}
-        try:
-            end = self._limiter.begin(limits.total)
-        except RuntimeError as error:
-            raise TransportError(f"no request is sent without a time limit: {short_error(error)}") from error
         pool = self._pool
         try:
             connection, raw = pool.ask(method, self._prefix + path, all_headers, body, limits)
         except _WIRE_ERRORS as error:
-            translated = transport_error(error, end())
+            translated = transport_error(error)
             if isinstance(translated, LimitPassedError):
                 self._forget_connections()
             raise translated from error
-        except BaseException:
-            end()
-            raise
-        return PooledResponse(connection, raw, limits.read, end, pool.keep)
+        return PooledResponse(connection, raw, limits.read, pool.keep)
 
     def _current_credentials(self, method: str, path: str) -> dict[str, str]:
         """The header that says who asks. Raises TransportError."""
@@ -223,12 +235,11 @@ def _tell_unverified(server: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """Connects by a kubeconfig, or by the service account inside a cluster. limiter: of all its connections."""
+    """Connects by a kubeconfig, or by the service account inside a cluster."""
 
     kubeconfig: Path | None = None
     context: str | None = None
     timings: ClientTimings = TIMINGS.client
-    limiter: TimeLimiter = field(default_factory=TimeLimiter)
 
     def __call__(self) -> Transport:
         """The kubernetes package is imported on first use (0.4 s)."""
@@ -245,4 +256,4 @@ class Connector:
             _tell_unverified(settings.host)
         settings.connection_pool_maxsize = CONNECTIONS
         settings.retries = False
-        return PooledTransport(client.ApiClient(settings), self.limiter, self.timings)
+        return PooledTransport(client.ApiClient(settings), self.timings)

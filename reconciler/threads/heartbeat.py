@@ -30,10 +30,6 @@ class Heartbeat:
     def beat(self) -> None:
         self.last_beat = self.clock()
 
-    def beat_as_of(self, at: float) -> None:
-        """Give the sign as if it had come at this time on the clock."""
-        self.last_beat = at
-
     def rest(self) -> None:
         """Give no sign until the next beat: there is nothing to do."""
         self.last_beat = None

@@ -18,7 +18,6 @@ from reconciler.changes.results import ChangeResult, Condition, Effects, ObjectE
 from reconciler.cluster.client import ApiError, Client, Forbidden, LostLease, Retry
 from reconciler.cluster.lease import Lease
 from reconciler.cluster.objects import Object, Ref
-from reconciler.cluster.timelimit import TimeLimiter
 from reconciler.git.poller import GitPoller
 from reconciler.inventory.keeper import OtherGangplanError
 from reconciler.inventory.store import Inventory
@@ -225,13 +224,11 @@ def test_a_long_pass_that_writes_is_alive_and_one_that_hangs_is_not(life: Life) 
 
 def test_an_outage_of_the_api_server_is_no_reason_to_restart_and_each_thread_is(life: Life) -> None:
     parts = life.parts
-    limiter = TimeLimiter()
-    parts.hands.pulse.watch_over(limiter.heartbeat, limiter.late_requests)
     pages = http_pages(parts)
     parts.hands.pulse.last_good_pass = time.monotonic() - 10_000
     names = {beat.name for beat in run._heartbeats(parts)}
     assert names >= {"loop", "lease", "events", "requests", "scheduler", "git"}
-    assert names >= {"compile", "compile-state", "dry-run", "plan-copy", "time-limits", "late-requests"}
+    assert names >= {"compile", "compile-state", "dry-run", "plan-copy"}
     for beat in run._heartbeats(parts):
         beat.beat()
     assert pages["/healthz"]()[0] == 200

@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,12 +14,9 @@ import urllib3
 from kubernetes.config import ConfigException
 
 from reconciler.cluster import transport
-from reconciler.cluster.client import Client, Silent, Unauthorized
-from reconciler.cluster.timelimit import TimeLimiter
-from reconciler.cluster.transport import Connector, LimitPassedError, PooledTransport, TransportError
+from reconciler.cluster.client import Client, Silent
+from reconciler.cluster.transport import LimitPassedError, PooledTransport, TransportError
 from reconciler.timings import ClientTimings, Limits
-from tests.builders.kubeconfigs import write_kubeconfig
-from tests.builders.threads import no_new_thread
 from tests.unit.reconciler.cluster.test_client import PODS
 
 HEADERS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -58,7 +54,6 @@ def say(text: bytes) -> Serve:
 
 
 answer_well = say(b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 15\r\n\r\n{"kind": "Pod"}')
-refuse_credentials = say(b"HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
 
 
 @pytest.fixture
@@ -100,20 +95,8 @@ def made_transport(host: str) -> PooledTransport:
             rest_client=SimpleNamespace(pool_manager=pool),
             configuration=SimpleNamespace(host=host),
             update_params_for_auth=lambda *_: None,
-        ),
-        TimeLimiter(),
+        )
     )
-
-
-def test_credentials_that_are_refused_for_hours_leave_no_threads_behind(serve: Start, tmp_path: Path) -> None:
-    """Each 401 makes another transport, and each had a thread for its time limits, which never ended."""
-    host = serve(refuse_credentials).api.configuration.host
-    client = Client(Connector(write_kubeconfig(tmp_path, host)))
-    before = threading.active_count()
-    for _ in range(5):
-        with pytest.raises(Unauthorized):
-            client.request("GET", "/api/v1/pods")
-    assert threading.active_count() <= before + 1
 
 
 @pytest.mark.parametrize("answer", ["headers", "body", "chunks", "nothing"])
@@ -154,11 +137,3 @@ def test_a_token_that_cannot_be_read_is_an_error_of_the_wire() -> None:
     connected.api.update_params_for_auth = refresh
     with pytest.raises(TransportError, match="Token file exists but empty"):
         connected.send("GET", "/", {}, None, SHORT)
-
-
-def test_no_request_is_sent_of_which_nothing_would_end_the_time(serve: Start) -> None:
-    """It is an error of the wire like any other: a thread that asks meets it again and goes on."""
-    transport = serve(answer_well)
-    with no_new_thread(), pytest.raises(TransportError, match="without a time limit"):
-        transport.send("GET", "/", {}, None, SHORT)
-    assert transport.send("GET", "/", {}, None, Limits(60.0, 60.0, 60.0)).read() == b'{"kind": "Pod"}'

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, MEMORY_LABEL, created_at, labels_of, namespace_of
+from compiler.kubernetes import MANAGED_BY_LABEL, MEMORY_LABEL, created_at, labels_of, namespace_of
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.lease import Fence, Lease
 from reconciler.cluster.objects import FIELD_MANAGER, Object
@@ -38,9 +38,8 @@ def refuse_beside_another(store: InventoryStore) -> None:
 
 
 def _inventory_of(item: Object) -> str:
-    """The cluster whose inventory this is, empty for another ConfigMap. A former one used a plan's label."""
-    labels = labels_of(item)
-    cluster = labels.get(MEMORY_LABEL) or labels.get(CLUSTER_LABEL) or ""
+    """The cluster whose inventory this is, empty for another ConfigMap."""
+    cluster = labels_of(item).get(MEMORY_LABEL, "")
     return cluster if item["metadata"]["name"] == f"gangplan-{cluster}-inventory" else ""
 
 

@@ -253,7 +253,7 @@ def put_config_map(
 
 
 def place_of(item: Object) -> Mapping[str, Any]:
-    """A shard's table, generation, index, shards and digest (a former one has none); empty for another ConfigMap."""
+    """A shard's table, generation, index, shards and digest; empty for another ConfigMap."""
     try:
         place = json.loads((item["metadata"].get("annotations") or {})[PLACE_ANNOTATION])
     except (KeyError, ValueError):
@@ -300,9 +300,8 @@ def _decode_rows(item: Object) -> list[Any]:
 
 
 def _is_intact(item: Object) -> bool:
-    """Whether the shard holds what a gangplan has written into it; a former one wrote no digest."""
-    place = place_of(item)
-    return bool(place) and place.get("digest", "") in ("", _digest_of(item))
+    """Whether the shard holds what a gangplan has written into it."""
+    return place_of(item).get("digest") == _digest_of(item)
 
 
 def _digest_of(content: Mapping[str, Any]) -> str:

@@ -30,18 +30,16 @@ from reconciler.inventory.shards import (
     place_of,
     put_config_map,
     rows_of,
-    unpack_text,
     unreadable,
 )
 from reconciler.timings import TIMINGS, InventoryTimings
 
 FORMAT_VERSION = 2
-_HEAD_KEY, _FORMER_PACKED_KEY = "inventory.json", "inventory.json.gz"
+_HEAD_KEY = "inventory.json"
 
-Origin = Literal["created", "joined", "taken", "former"]
+Origin = Literal["created", "joined", "taken"]
 """created: by us, so it is deleted when it leaves the repository. joined: it existed before our first write, so it is
-released. taken: joined, and fields of another manager were taken over, so it keeps their values when it is released.
-former: from an inventory that did not know; decided when the object is seen."""
+released. taken: joined, and fields of another manager were taken over, so it keeps their values when it is released."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class InventoryEntry:
 
     @property
     def is_created(self) -> bool:
-        return self.origin in ("created", "former")
+        return self.origin == "created"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,14 +221,12 @@ def _as_table(rows: Mapping[str, _Row]) -> Table[_Row]:
 
 
 def _from_row(row_type: type[_Row], row: list[Any]) -> _Row:
-    """A newer gangplan may have written more than this one knows, and a former one less."""
-    return row_type(Ref(*row[:4]), *row[4 : 3 + len(fields(row_type))])
+    return row_type(Ref(*row[:4]), *row[4:])
 
 
 def _end_of_row(row: list[Any]) -> str:
     """When the run of this row ended (RFC 3339); the empty text where that is not known."""
-    details = row[7] if len(row) > 7 else {}
-    return str(details.get("ended") or "")
+    return str(row[7].get("ended") or "")
 
 
 _VALUES = {row: attrgetter(*(each.name for each in fields(row)[1:])) for row in (InventoryEntry, FinishedRun)}
@@ -283,7 +279,7 @@ class InventoryStore:
         inventory = self._read_tables(head)
         self._version = str(item["metadata"]["resourceVersion"])
         self._followed = self._version, -inf
-        self._head = {key: item[key] for key in ("data", "binaryData") if item.get(key)}
+        self._head = {"data": item["data"]}
         return inventory
 
     def follow(self, known: Inventory, now: float) -> Inventory:
@@ -302,9 +298,7 @@ class InventoryStore:
         return known
 
     def _read_tables(self, head: Mapping[str, Any]) -> Inventory:
-        if "version" not in head:
-            return self._read_former(head)
-        if head["version"] > FORMAT_VERSION:
+        if head["version"] != FORMAT_VERSION:
             raise ValueError(f"the inventory is of format {head['version']}, this gangplan knows {FORMAT_VERSION}")
         layouts = [Layout(**head["tables"][name]) for name in ("objects", "runs")]
         try:
@@ -329,15 +323,6 @@ class InventoryStore:
     def _forget_layouts(self) -> None:
         self._objects.forget_layout()
         self._runs.forget_layout()
-
-    def _read_former(self, head: Mapping[str, Any]) -> Inventory:
-        """An inventory of format 1: one ConfigMap, which does not know what was joined."""
-        self._forget_layouts()
-        try:
-            objects = [[*row[:6], "former"] for row in head["objects"]]
-            return Inventory.from_rows(objects, head["runs"], head)
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"the inventory cannot be read: {error!r}") from error
 
     def _read_without_head(self) -> Inventory:
         """Read the inventory from the shards alone, where each table has a complete set of them."""
@@ -424,21 +409,17 @@ class InventoryStore:
 def _decode_head(item: Object) -> Mapping[str, Any]:
     """Raises ValueError when the ConfigMap holds no inventory."""
     try:
-        if packed := (item.get("binaryData") or {}).get(_FORMER_PACKED_KEY):
-            text = unpack_text(packed)
-        else:
-            text = str(item["data"][_HEAD_KEY])
-        head: Mapping[str, Any] = json.loads(text)
-        _, digest = head["commit"], head.get("digest", "")
+        head: Mapping[str, Any] = json.loads(item["data"][_HEAD_KEY])
+        is_intact = head["digest"] == _digest_of(head)
     except (KeyError, TypeError, ValueError) as error:
         raise unreadable(item, "inventory", error) from error
-    if digest not in ("", _digest_of(head)):
+    if not is_intact:
         raise unreadable(item, "inventory", ValueError("it is not what gangplan wrote"))
     return head
 
 
 def _is_intact(item: Object) -> bool:
-    """Whether the head is as a gangplan has written it; a former one wrote no digest."""
+    """Whether the head is as a gangplan has written it."""
     try:
         return bool(_decode_head(item))
     except ValueError:

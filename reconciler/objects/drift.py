@@ -88,7 +88,7 @@ class Corrections:
         """Whether the object's own fields decide: it is ours, read and no job, nor the scheduler's configuration."""
         ref = ref_of(item)
         entry = inventory.entries.get(ref.key)
-        if entry is None or entry.uid != uid_of(item) or entry.origin == "former" or is_terminating(item):
+        if entry is None or entry.uid != uid_of(item) or is_terminating(item):
             return False
         informer = self.watches.informers.get(ref.group_kind)
         if informer is None or informer.obstacle():

@@ -85,17 +85,15 @@ class OwnershipPart(Part):
     # --- what is ours
 
     def confirm_entries(self, seen: Seen, runs: PlannedRuns) -> None:
-        """Note uids of what was created, origins of former entries, and starts and runs of jobs."""
+        """Note uids of what was created, and starts and runs of jobs."""
         for key, entry in list(seen.inventory.entries.items()):
             if (item := seen.observation.objects.get(key)) is None:
                 continue
             is_job = runs.is_job(key)
             if entry.uid != uid_of(item):
                 entry = _with_uid_of(self.cluster, entry, item)
-            elif entry.origin != "former" and (not is_job or (entry.started and _is_known_run(entry, item))):
+            elif not is_job or (entry.started and _is_known_run(entry, item)):
                 continue
-            if entry.uid == uid_of(item) and entry.origin == "former":
-                entry = replace(entry, origin=origin_of(item, self.cluster))
             if entry.uid == uid_of(item) and not entry.started:
                 has_begun = is_job and entry.ref.group_kind not in PLANNED_RUN_KINDS and bool(status_of(item))
                 if has_begun or not all(map(is_gated, seen.pods.get(key, ()))):

@@ -95,15 +95,14 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, text: str) -> Snapshot:
-        """Raises ValueError for the format of a newer gangplan. The former ones are read: they say no version, or lack
-        fields."""
+        """Raises ValueError for the format of another gangplan."""
         data = json.loads(text)
         if not isinstance(data, dict):
             raise ValueError(f"a plan is an object, not {text[:20]}")  # noqa: TRY004 (of a text)
-        if (version := data.pop("version", 1)) > FORMAT_VERSION:
+        if (version := data.pop("version", 1)) != FORMAT_VERSION:
             raise ValueError(f"the plan is of format {version}, this gangplan knows {FORMAT_VERSION}")
         manifests = tuple(Manifest(**manifest) for manifest in data.pop("manifests"))
-        lists = {name: tuple(data.get(name, ())) for name in ("diagnostics", "moments", "nodes_behind")}
+        lists = {name: tuple(data[name]) for name in ("diagnostics", "moments", "nodes_behind")}
         return cls(**{**data, "manifests": manifests, **lists})
 
 

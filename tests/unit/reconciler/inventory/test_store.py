@@ -3,15 +3,12 @@ changed is written."""
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from compiler.kubernetes import PLACE_ANNOTATION
 from reconciler.cluster.client import Conflict
 from reconciler.cluster.objects import Ref
 from reconciler.inventory.shards import PackedRecord, place_of, shard_of
@@ -234,25 +231,6 @@ def create_head(server: FakeCluster, content: Any) -> None:
     server.client().create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content})
 
 
-def test_the_former_format_is_read_and_rewritten(server: FakeCluster) -> None:
-    ref = ["batch.volcano.sh/v1alpha1", "Job", "default"]
-    former = {"commit": "c0ffee", "objects": [[*ref, "a", "uid", True]], "runs": [[*ref, "b", "sha256:1", "Failed"]]}
-    packed = base64.b64encode(gzip.compress(json.dumps(former).encode())).decode()
-    contents: tuple[Any, ...]
-    contents = ({"data": {"inventory.json": json.dumps(former)}}, {"binaryData": {"inventory.json.gz": packed}})
-    for content in contents:
-        server.objects.clear()
-        create_head(server, content)
-        store = store_of(server)
-        found = store.read()
-        assert found.entries[job("a").key] == InventoryEntry(job("a"), "uid", True, "former")
-        assert found.runs[job("b").key] == FinishedRun(job("b"), "sha256:1", "Failed")
-        assert not found.is_lost
-        store.write(found)
-        assert json.loads(server.objects[HEAD]["data"]["inventory.json"])["version"] == 2
-        assert store_of(server).read() == found
-
-
 @pytest.mark.parametrize(
     "broken",
     [
@@ -323,30 +301,6 @@ def test_a_head_changed_by_hand_is_not_believed_and_made_again_from_memory(serve
     store.write(inventory)
     assert store_of(server).read() == inventory
     assert not store.restore(inventory)
-
-
-def test_what_a_former_gangplan_wrote_has_no_digest_and_is_read(server: FakeCluster) -> None:
-    inventory = inventory_of(3000, 30)
-    store_of(server).write(inventory)
-    for item in server.objects.values():
-        if place := place_of(item):
-            former = {key: value for key, value in place.items() if key != "digest"}
-            item["metadata"]["annotations"] = {PLACE_ANNOTATION: json.dumps(former)}
-    store, before = store_of(server), server.version
-    found = store.read()
-    assert found == inventory
-    found.entries[job("object-1").key] = found.entries[job("object-1").key]
-    store.write(found)
-    assert not store.restore(found)
-    assert server.version == before, "nothing is written when nothing changed"
-    edit_head(server, digest="")
-    found = store.read()
-    assert found == inventory
-    found.bring_into_force("beef")
-    store.write(found)
-    edit_head(server, commit="c0ffee")
-    with pytest.raises(ValueError, match="not what gangplan wrote"):
-        store_of(server).read()
 
 
 def test_deletions_noted_by_a_clock_that_was_ahead_count_for_an_hour_and_not_for_a_year() -> None:

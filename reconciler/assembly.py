@@ -123,7 +123,6 @@ def make_planning(hands: Hands, voices: Voices, desired: DesiredManifests) -> Pl
     return PlanningPart(
         PlanningGiven(
             settings.cluster,
-            settings.data / "snapshot.json",
             settings.executor,
             hands.wall_clock,
             note_compile,

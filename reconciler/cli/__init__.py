@@ -55,7 +55,7 @@ def add_kubeconfig_options(command: Command) -> Command:
 
 
 def state_folder(cluster: str) -> Path:
-    """The default of --data: where a reconciler keeps its clone and its last plan (XDG base directories)."""
+    """The default of --data: where a reconciler keeps its clone (XDG base directories)."""
     base = os.environ.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
     return Path(base) / "gangplan" / cluster
 

@@ -102,7 +102,7 @@ def seconds_option(name: str, default: float, least: float, help: str) -> Callab
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for clone and last plan. [default: below XDG_STATE_HOME]",
+    help="Folder for the clone and for compiles. [default: below XDG_STATE_HOME]",
 )
 @click.option(
     "--git-auth",

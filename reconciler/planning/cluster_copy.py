@@ -1,5 +1,5 @@
-"""The plan in force and its files, kept in the cluster for a reconciler that lost its data folder while the head of
-the branch is held, or no git server answers.
+"""The plan in force and its files, kept in the cluster for the next process: at once, and also while the head of the
+branch is held, no git server answers, or the data folder is lost.
 
 The text is cut into ConfigMaps of one of two slots, in turn; a head names the slot, so that a writer that is killed
 leaves the former copy whole.

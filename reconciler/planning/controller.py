@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
-from pathlib import Path
 from typing import TypeVar
 
 from compiler.repository import Repository
@@ -27,7 +26,7 @@ from reconciler.planning.compile.inputs import CompileRequest
 from reconciler.planning.compile.process import CompileProcess, WorkerState
 from reconciler.planning.dry_run import Refusal
 from reconciler.planning.fingerprint import FINGERPRINT_KINDS, Fingerprint, fingerprint_of, state_objects
-from reconciler.planning.snapshot import CompileBreakdown, Snapshot, load_snapshot, save_snapshot
+from reconciler.planning.snapshot import CompileBreakdown, Snapshot
 from reconciler.planning.target import Target
 from reconciler.planning.verdict import Rejection, Verdict
 from reconciler.threads.heartbeat import Heartbeat
@@ -44,11 +43,10 @@ PLAN_CODES = frozenset({"GP501", "GP502"})
 
 @dataclass(frozen=True, slots=True)
 class PlanningGiven:
-    """snapshot_file: of the plan in force. executor: as in `compiler.cli.executor.open_executor`. on_compile: told of
-    the end of each compile: its commit, its seconds and its result. wake: makes a pass soon."""
+    """executor: as in `compiler.cli.executor.open_executor`. on_compile: told of the end of each compile: its commit,
+    its seconds and its result. wake: makes a pass soon."""
 
     cluster: str
-    snapshot_file: Path
     executor: str
     wall_clock: Callable[[], float]
     on_compile: Callable[[str, float, str], None]
@@ -155,20 +153,10 @@ class PlanningPart(Part):
     # --- the plan of another process or replica
 
     def take_up(self, inventory: Inventory) -> None:
-        """Go on from an inventory that was just read. Raises ApiError."""
+        """Go on from an inventory that was just read, with the plan of the last process if its commit is still in
+        force. Raises ApiError."""
         self._give_up_superseded(inventory)
-        if self.snapshot is None:
-            self._restore(inventory)
-
-    def _restore(self, inventory: Inventory) -> None:
-        """Take up the plan of the last process, if its commit is still in force, from the data folder or the
-        cluster."""
-        kept, cluster = load_snapshot(self.given.snapshot_file), self.given.cluster
-        is_ours = kept is not None and kept.plan.get("cluster", cluster) == cluster  # the folder may serve two in turn
-        if kept is not None and is_ours and kept.commit == inventory.commit:
-            self.snapshot = kept
-            return
-        copy = self.copy.read()
+        copy = self.copy.read() if self.snapshot is None else None
         if copy is not None and inventory.commit in ("", copy.snapshot.commit):
             log.info("the plan in force is taken from the cluster", extra={"commit": copy.snapshot.commit})
             inventory.bring_into_force(copy.snapshot.commit)
@@ -232,7 +220,6 @@ class PlanningPart(Part):
         waiting = self.candidacy.candidate
         if waiting is not None and waiting.snapshot.commit == candidate.snapshot.commit:
             self.candidacy.drop()
-        save_snapshot(candidate.snapshot, self.given.snapshot_file)
 
     def _refuse(self, seen: Seen, candidate: Candidate, refusals: tuple[Refusal, ...]) -> None:
         timings, commit, now = self.given.timings, candidate.snapshot.commit, seen.now

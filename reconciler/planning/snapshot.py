@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import operator
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -164,31 +163,8 @@ class CompileBreakdown:
     message: str
 
 
-def load_snapshot(path: Path) -> Snapshot | None:
-    """The last good snapshot; None when there is none that can be read."""
-    try:
-        return Snapshot.from_json(path.read_text())
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def write_answer(snapshot: Snapshot, path: Path, *, is_kept: bool = False) -> None:
-    """Write the file whole or not at all; is_kept: also when the machine loses power."""
+def write_answer(snapshot: Snapshot, path: Path) -> None:
+    """Write the file whole or not at all."""
     beside = path.with_suffix(".new")
-    with beside.open("w") as file:
-        file.write(snapshot.as_json())
-        if is_kept:
-            file.flush()
-            os.fsync(file.fileno())
+    beside.write_text(snapshot.as_json())
     beside.replace(path)
-
-
-def save_snapshot(snapshot: Snapshot, path: Path) -> None:
-    """Write the file, in its folder, for the next process."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_answer(snapshot, path, is_kept=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
 
 from compiler.repository import Repository
@@ -103,7 +102,6 @@ class PlanningWorld:
 
     def __init__(
         self,
-        folder: Path,
         in_force: Snapshot | None,
         head: str | BranchHead,
         commit: str = "",
@@ -120,7 +118,6 @@ class PlanningWorld:
         self.part = PlanningPart(
             PlanningGiven(
                 "test",
-                folder / "data" / "snapshot.json",
                 "processes",
                 lambda: self.time,
                 lambda *row: self.compiles.append(row),

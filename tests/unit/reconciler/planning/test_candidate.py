@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -38,8 +37,8 @@ def asked(world: PlanningWorld) -> list[str]:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> PlanningWorld:
-    made = PlanningWorld(tmp_path, OLD, "new")
+def world() -> PlanningWorld:
+    made = PlanningWorld(OLD, "new")
     made.look()
     return made
 
@@ -149,8 +148,15 @@ def test_a_plan_older_than_anothers_in_force_is_given_up(
     assert world.part.snapshot is kept
 
 
-def test_only_what_the_commit_makes_or_changes_is_asked_about(tmp_path: Path) -> None:
-    world = PlanningWorld(tmp_path, replace(OLD, manifests=()), "new")
+def test_another_plan_of_the_commit_in_force_is_not_asked_about(world: PlanningWorld) -> None:
+    world.move_head("old")
+    again = replace(OLD, max_waiting_pods=7)
+    assert world.compiled(again).snapshot is again
+    assert not world.asked.questions
+
+
+def test_only_what_the_commit_makes_or_changes_is_asked_about() -> None:
+    world = PlanningWorld(replace(OLD, manifests=()), "new")
     world.look()
     about = {"uid": "u", "resourceVersion": "1", "annotations": {"gangplan.dev/digest": "sha256:a"}}
     world.compiler.answer = NEW
@@ -168,9 +174,9 @@ def test_what_the_commit_in_force_wants_as_well_is_not_asked_about(world: Planni
     assert asked(world) == ["team"]
 
 
-def test_a_commit_that_waits_for_answers_says_so_and_what_is_in_force_is_planned_anew(tmp_path: Path) -> None:
+def test_a_commit_that_waits_for_the_servers_answers_says_so_and_what_is_in_force_is_planned_anew() -> None:
     """A webhook that hangs: for up to a minute and a half nothing happened, and nothing said why."""
-    world = PlanningWorld(tmp_path, OLD, "new", tree=EMPTY)
+    world = PlanningWorld(OLD, "new", tree=EMPTY)
     world.look()
     world.compiled(NEW)
     assert world.condition("Accepted").status

@@ -14,7 +14,7 @@ import pytest
 from compiler.syntax.runs import run_digest
 from reconciler.planning.compile.inputs import CompileRequest, HeldInputs, encode_request
 from reconciler.planning.compile.process import CompileProcess, _receive, compile_request
-from reconciler.planning.snapshot import CompileBreakdown, Snapshot, load_snapshot, write_answer
+from reconciler.planning.snapshot import CompileBreakdown, Snapshot, write_answer
 from reconciler.timings import TIMINGS, CompileTimings
 from solver.verify import Violation
 from tests.builders.compiles import ASKED, CLUSTER, JOB, OTHER, Compiler, node, request
@@ -189,16 +189,6 @@ def test_a_child_that_takes_too_much_is_stopped_and_says_nothing_about_the_repos
     compiler.stop()
     assert isinstance(found, CompileBreakdown)
     assert found.message.startswith(message)
-
-
-@pytest.mark.parametrize(
-    "torn", ["", "{", "null", "[]", '{"commit": "c0ffee"}', '{"commit": "c0ffee", "manifests": [{}]}']
-)
-def test_a_torn_snapshot_is_none(tmp_path: Path, torn: str) -> None:
-    path = tmp_path / "snapshot.json"
-    path.write_text(torn)
-    assert load_snapshot(path) is None
-    assert load_snapshot(tmp_path / "missing.json") is None
 
 
 def test_two_numbers_that_a_worker_says_at_once_are_two_answers() -> None:

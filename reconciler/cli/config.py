@@ -1,18 +1,14 @@
 """The configuration file of `gangplan reconcile`: its options under their names in camelCase, as YAML.
 
-The model is made from the options of the command, so there is none that the file lacks. The command line wins.
+Schema and checks are made from the options of the command, so there is none that the file lacks. The command line wins.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Any
 
 import click
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
 
 NOT_IN_A_FILE = frozenset({"config", "once", "help"})
 """Options of one call: where the file is, and whether to end."""
@@ -33,47 +29,30 @@ def _options(command: click.Command) -> dict[str, click.Option]:
     return dict(sorted(found.items()))
 
 
-def _type_of(option: click.Option) -> Any:
-    from pydantic import Field
-
+def _schema_of(option: click.Option) -> dict[str, Any]:
     kind = option.type
-    if option.is_flag:
-        value: Any = bool
-    elif isinstance(kind, click.Choice):
-        value = Literal[tuple(kind.choices)]
+    entry: dict[str, Any] = {"type": "string"}
+    if isinstance(kind, click.Choice):
+        entry["enum"] = [*kind.choices]
     elif isinstance(kind, (click.IntRange, click.FloatRange)):
-        number: Any = int if isinstance(kind, click.IntRange) else float
-        value = Annotated[number, Field(ge=kind.min, le=kind.max)]
-    else:
-        value = str
-    return list[value] if option.multiple else value
-
-
-@cache
-def config_model(command: click.Command) -> type[BaseModel]:
-    """The pydantic model of the file."""
-    from pydantic import ConfigDict, Field, create_model
-
-    fields: dict[str, Any] = {}
-    for key, option in _options(command).items():
-        fields[key] = (_type_of(option), Field(default=None, description=option.help or ""))
-    rules = ConfigDict(extra="forbid", strict=True, title="gangplan reconcile")
-    return create_model("ReconcileConfiguration", __config__=rules, **fields)
+        entry = {"minimum": kind.min, "type": "integer" if isinstance(kind, click.IntRange) else "number"}
+    return {"description": option.help or "", **({"items": entry, "type": "array"} if option.multiple else entry)}
 
 
 def config_schema(command: click.Command) -> dict[str, Any]:
     """The JSON schema of the file."""
-    schema: dict[str, Any] = config_model(command).model_json_schema()
-    for entry in schema["properties"].values():
-        entry.pop("default", None)
-        entry.pop("title", None)
-    return schema
+    properties = {key: _schema_of(option) for key, option in _options(command).items()}
+    return {
+        "additionalProperties": False,
+        "properties": properties,
+        "title": f"gangplan {command.name}",
+        "type": "object",
+    }
 
 
 def read_config(path: Path, command: click.Command) -> dict[str, Any]:
     """The values of a file, by click's names of the options. Raises click.ClickException with file, line and key."""
     import yaml
-    from pydantic import ValidationError
 
     try:
         text = path.read_text(encoding="utf-8")
@@ -83,16 +62,22 @@ def read_config(path: Path, command: click.Command) -> dict[str, Any]:
         raise click.ClickException(f"{path}: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise click.ClickException(f"{path}:1: this is no map of options")
-    try:
-        config_model(command).model_validate(values)
-    except ValidationError as error:
-        lines = {key.value: key.start_mark.line + 1 for key, _ in getattr(root, "value", ())}
-        first = error.errors(include_url=False, include_context=False)[0]
-        key = str(first["loc"][0])
-        message = "there is no such option" if first["type"] == "extra_forbidden" else first["msg"]
-        raise click.ClickException(f"{path}:{lines.get(key, 1)}: {key}: {message}") from error
-    options = _options(command)
+    options, lines = _options(command), {key.value: key.start_mark.line + 1 for key, _ in root.value}
+    for key, value in values.items():
+        try:
+            _check_value(options.get(key), value, command)
+        except click.BadParameter as error:
+            raise click.ClickException(f"{path}:{lines.get(str(key), 1)}: {key}: {error.message}") from error
     return {str(options[key].name): value for key, value in values.items()}
+
+
+def _check_value(option: click.Option | None, value: Any, command: click.Command) -> None:
+    """Raise click.BadParameter for a value that the option does not take."""
+    if option is None:
+        raise click.BadParameter("there is no such option")
+    if isinstance(value, (bool, dict)) or isinstance(value, list) != option.multiple:
+        raise click.BadParameter(f"{value!r} is no {'list' if option.multiple else 'text or number'}")
+    option.type_cast_value(click.Context(command), value)
 
 
 def load_config(ctx: click.Context, _parameter: click.Parameter, path: Path | None) -> Path | None:

@@ -65,9 +65,10 @@ def test_the_command_line_wins_over_the_file(file: Path) -> None:
     ("text", "message"),
     [
         ("repo: x\nclustr: demo\n", ":2: clustr: there is no such option"),
-        ("repo: x\n\npoll: soon\n", ":3: poll: Input should be a valid number"),
-        ("repo: x\npoll: 0\n", ":2: poll: Input should be greater than or equal to 0.1"),
-        ("executor: 3\n", ":1: executor: Input should be a valid string"),
+        ("repo: x\n\npoll: soon\n", ":3: poll: 'soon' is not a valid float"),
+        ("repo: x\npoll: 0\n", ":2: poll: 0.0 is not in the range x>=0.1"),
+        ("repo: [x]\n", ":1: repo: ['x'] is no text or number"),
+        ("gitIgnoreFault: x\n", ":1: gitIgnoreFault: 'x' is no list"),
         ("- repo\n", ":1: this is no map of options"),
         ("repo: [\n", "line 2"),
         ("", ":1: this is no map of options"),

@@ -69,7 +69,7 @@ def build_parts(settings: Settings, client: Client, identity: str, timings: Timi
     event_client = side_client(hands, event_rate)
     voices = Voices(
         StatusPublisher(client, settings.namespace, settings.cluster, timings=timings.report),
-        EventWriter(event_client, identity, lambda: writer.busy_at, timings=timings.report),
+        EventWriter(event_client, identity, timings.report),
         Metrics(),
         open_tracing(settings.traces, settings.cluster),
     )

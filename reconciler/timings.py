@@ -152,7 +152,6 @@ class PodTimings:
 @dataclass(frozen=True, slots=True)
 class ObjectTimings:
     batch: int = 200  # writes between two writes of the inventory
-    many: int = 20  # changes of a batch to which Events give way
     save_pauses: tuple[float, ...] = (0.1, 0.3, 0.6)  # between attempts to write the inventory
     slow_save: float = 2.0  # of a failed write of the inventory: no further attempt at once, the pass waits for it
     slow_factor: float = 3.0  # times that a failure took (a webhook that hangs), for which its object is left alone
@@ -237,10 +236,8 @@ class ReportTimings:  # of the status and of Events
     slow_factor: float = 3.0
     longest_pause: float = 60.0
     annotation_look: float = 5.0  # between looks for an annotation that allows what is held
-    events_per_second: float = 50.0  # Events: the least of what the API server has to do
-    event_burst: float = 200.0
-    calm: float = 1.0  # without changes, before Events are written
-    longest_event_hold: float = 30.0  # although changes go on
+    events_per_second: float = 20.0  # Events: the least of what the API server has to do
+    event_burst: float = 50.0
     first_event_retry: float = 0.5
     longest_event_retry: float = 30.0
     event_attempts: int = 10  # then an Event is dropped

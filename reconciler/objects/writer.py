@@ -59,9 +59,8 @@ class _Forced(NamedTuple):
 class ClusterWriter:
     """Writes with a client that asks the fence; LostLease ends whatever it does.
 
-    deadline: on the clock; what is not begun by then is left to the next pass. busy_at: when many objects were changed
-    or gates lifted last, on the clock. failed_save: why the inventory could not be written since it was written last,
-    and until when it is not tried again; no message where it was written.
+    deadline: on the clock; what is not begun by then is left to the next pass. failed_save: why the inventory could not
+    be written since it was written last, and until when it is not tried again; no message where it was written.
     """
 
     client: Client
@@ -73,7 +72,6 @@ class ClusterWriter:
     memory: WriterMemory = field(init=False)
     threads: WriteThreads = field(default_factory=WriteThreads)
     deadline: float = inf
-    busy_at: float = -inf
     failed_save: tuple[str, float] = ("", -inf)
 
     def __post_init__(self) -> None:
@@ -186,7 +184,6 @@ class ClusterWriter:
 
         tasks = [Task(each.ref, partial(attempt, each), partial(ChangeResult, each)) for each in batch]
         results: list[ChangeResult] = self.threads.run(tasks)
-        self.busy_at = self.clock() if len(batch) >= self.timings.many else self.busy_at
         return [*results, failed] if failed else results
 
     # --- one change, in a thread of its own

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import TypeVar
 
+from compiler.last_result import LastResult
 from compiler.repository import Repository
 from compiler.specs import JobKey
 from reconciler.changes.planned import PlannedRuns
@@ -30,7 +31,7 @@ from reconciler.planning.snapshot import CompileBreakdown, Snapshot
 from reconciler.planning.target import Target
 from reconciler.planning.verdict import Rejection, Verdict
 from reconciler.threads.heartbeat import Heartbeat
-from reconciler.threads.memo import Memo, drop_other_keys
+from reconciler.threads.memo import drop_other_keys
 from reconciler.timings import TIMINGS, PlanningTimings
 
 Value = TypeVar("Value")
@@ -80,7 +81,7 @@ class PlanningPart(Part):
     snapshot: Snapshot | None = None
     tree: Repository | None = None
     base_fingerprint: Fingerprint | None = None
-    fingerprint: Memo[Fingerprint] = field(default_factory=Memo)
+    fingerprint: LastResult[Fingerprint] = field(default_factory=LastResult)
     running_compile: RunningCompile | None = None
     worker_state: WorkerState = field(default_factory=WorkerState)
     rejections: dict[str, Rejection] = field(default_factory=dict)
@@ -326,7 +327,7 @@ class PlanningPart(Part):
         lists = tuple(found.objects_of_kind(kind) for kind in sorted(FINGERPRINT_KINDS | snapshot.job_kinds))
         self.worker_state.note_seen(lists, seen.now)
         inputs = (snapshot, over, found.restrictions, *lists)
-        return self.fingerprint.get(inputs, lambda: fingerprint_of(found, snapshot, over))
+        return self.fingerprint.of(inputs, lambda: fingerprint_of(found, snapshot, over))
 
     def _due_moment(self, seen: Seen) -> int | None:
         """The latest moment that has come since the plan was made, at which the answer may have changed."""

@@ -7,8 +7,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
-from math import inf
+from collections.abc import Iterable
 
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import uid_of
@@ -33,14 +32,9 @@ class EventWriter:
         self,
         client: Client,
         identity: str,
-        last_busy: Callable[[], float] = lambda: -inf,
-        clock: Callable[[], float] = time.monotonic,
         timings: ReportTimings = TIMINGS.report,
     ) -> None:
-        """last_busy: when something more urgent was written last, on the clock."""
-        self.client, self.identity, self.last_busy, self.clock = client, identity, last_busy, clock
-        self.timings = timings
-        self._held_since: float | None = None
+        self.client, self.identity, self.timings = client, identity, timings
         self.dropped = 0
         self.heartbeat = Heartbeat("events", 120.0)
         self._waiting: queue.Queue[tuple[ObjectEvent, int]] = queue.Queue(MAX_WAITING)
@@ -74,7 +68,7 @@ class EventWriter:
     def stop(self, seconds: float) -> None:
         """Write what waits, for so many seconds at most, and end."""
         until = time.monotonic() + seconds
-        self.last_busy, self._is_ending = lambda: -inf, True
+        self._is_ending = True
         while self._thread is not None and not self._waiting.empty() and time.monotonic() < until:
             time.sleep(0.02)
         self._stop.set()
@@ -82,9 +76,7 @@ class EventWriter:
             self._thread.join(max(_TURN, until - time.monotonic()))
 
     def write_next(self) -> float:
-        """Write one Event, if any waits and may be written now; seconds until the next try."""
-        if self._is_held():
-            return _TURN
+        """Write one Event, if any waits; seconds until the next try."""
         try:
             event, attempt = self._waiting.get(timeout=_TURN)
         except queue.Empty:
@@ -115,15 +107,6 @@ class EventWriter:
         if is_given_up or not self._enqueue(event, attempt + 1):
             self._known.discard(_digest(event))
         return 0.0 if self._is_ending else max(pause, min(error.after, longest))
-
-    def _is_held(self) -> bool:
-        now = self.clock()
-        if self._waiting.empty() or self._stop.is_set() or now - self.last_busy() >= self.timings.calm:
-            self._held_since = None
-            return False
-        if self._held_since is None:
-            self._held_since = now
-        return now - self._held_since < self.timings.longest_event_hold
 
     def _object_of(self, event: ObjectEvent, name: str) -> Object:
         ref = ref_of(event.object)

@@ -32,16 +32,6 @@ MAX_RUNS, MAX_RECORDS = 1000, 10  # finished runs that are named, and of which i
 MAX_MESSAGES = 50  # diagnostics, held and failed changes in the status
 FAILURE_TYPE = "PassFailed"  # the condition that a report cannot say, since there is none
 
-_TABLES = ("conditions", "gangs", "held", "suspended", "records", "diagnostics")
-_SHAPE: Mapping[str, type] = {"commit": str, "head": str, "heldTotal": int, **dict.fromkeys(_TABLES, list)}
-_ROW_TEXTS = {
-    "conditions": ("type", "status", "reason", "message", "lastTransitionTime"),
-    "gangs": ("decision", "namespace", "name", "queue"),
-    "held": ("object", "reason"),
-    "records": ("job", "phase"),
-}
-"""What a status document holds, and which fields of the rows of its tables are texts."""
-
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -121,29 +111,15 @@ def read_status(client: Client, ref: Ref) -> dict[str, Any]:
         for name in status.pop("continuedIn", ()):
             part = client.get(Ref("v1", "ConfigMap", ref.namespace, name))["data"]["status.json"]
             status["gangs"] += json.loads(part)["gangs"]
-        _check_shape(status)
+        status_text(status)  # what can be shown is one
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"ConfigMap {ref.name} holds no status: {error!r}") from error
     return status
 
 
-def _check_shape(status: Mapping[str, Any]) -> None:
-    """Raise TypeError or KeyError for a document that somebody else has written."""
-    for part, kind in _SHAPE.items():
-        if not isinstance(status.get(part, kind()), kind):
-            raise TypeError(f"{part} is no {kind.__name__}")
-    for part, texts in _ROW_TEXTS.items():
-        for row in status.get(part, ()):
-            if not all(isinstance(row[text], str) for text in texts):
-                raise TypeError(f"{part} holds what is no text")
-    for gang in status.get("gangs", ()):
-        if not isinstance(gang["domains"], list) or not isinstance(gang["reasons"], list):
-            raise TypeError("gangs hold what is no list")
-
-
 def _condition_entry(condition: Condition, previous: Mapping[str, Any] | None, now: str) -> dict[str, str]:
     status = str(condition.status)
-    since = str(previous["lastTransitionTime"]) if previous and previous["status"] == status else now
+    since = str(previous.get("lastTransitionTime")) if previous and previous["status"] == status else now
     return {**asdict(condition), "status": status, "lastTransitionTime": since}
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 from compiler.kubernetes import (
@@ -29,8 +28,8 @@ from reconciler.inventory.store import FinishedRun
 RunRecord = Mapping[str, Any]
 """started, ended: RFC 3339. nodes: to which pods were bound. retries: the controller's. evictions: pods that were
 evicted, by whomever. exitCodes: role -> code -> containers that ended with it. failures: of the last pods that failed,
-when, which role, where, and the exit code. events: role -> what happened to pods -> [how many, first, last]. tasks: the
-pods as the controller counts them at the end. What is not known is left out."""
+when, which role, where, and the exit code. events: role -> what happened to pods -> [how many, first, last]. What is
+not known is left out."""
 
 MAX_NODES, MAX_FAILURES, MAX_ROLES, MAX_CODES = 64, 20, 16, 20
 """Nodes, failed pods, roles, and exit codes (or phases) of a role that a record holds at most."""
@@ -68,21 +67,8 @@ def final_record(record: RunRecord, job: Object, pods: Sequence[Object]) -> RunR
         "ended": max(filter(None, (_end_time(job), *map(_end_of_pod, pods))), default=None),
         "retries": next(filter(None, retries), 0),
         "evictions": sum(row["evicted"][0] for row in made.get("events", {}).values() if "evicted" in row),
-        "tasks": _task_counts(status),
     }
     return {key: value for key, value in found.items() if value}
-
-
-def _task_counts(status: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Role -> phase -> pods, as the controller counts them."""
-    tasks = status.get("taskStatusCount") or status.get("replicaStatuses")
-    found: dict[str, dict[str, int]] = {}
-    for role, row in list(tasks.items())[:MAX_ROLES] if isinstance(tasks, Mapping) else ():
-        counts = row.get("phase", row) if isinstance(row, Mapping) else None
-        if isinstance(counts, Mapping):
-            numbers = ((phase, number) for phase, number in counts.items() if isinstance(number, int))
-            found[role] = dict(islice(numbers, MAX_CODES))
-    return {role: counts for role, counts in found.items() if counts}
 
 
 def _add_events(row: dict[str, Any], pod: Object, gone_at: str) -> None:

@@ -1,1 +1,1 @@
-"""Heartbeats, wakes and rests of the loop, and memoization."""
+"""Heartbeats, wakes and rests of the loop, and tables that are trimmed."""

@@ -212,16 +212,6 @@ def test_of_a_joined_object_the_inventory_is_written_by_a_pass(world: World) -> 
     assert world.wake.is_set()
 
 
-def test_events_wait_for_many_corrections(world: World) -> None:
-    world.edit("a")
-    world.put_back()
-    assert world.writer.busy_at < 0
-    for at in range(TIMINGS.objects.many):
-        world.edit(f"more-{at}")
-    world.put_back()
-    assert world.writer.busy_at == world.time
-
-
 def test_more_updates_than_a_batch_are_put_back_in_turns() -> None:
     world = World("a", "b", timings=replace(TIMINGS.objects, batch=1))
     world.edit("a")

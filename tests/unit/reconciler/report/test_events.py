@@ -95,19 +95,3 @@ def test_an_event_that_the_fence_stops_may_be_told_again(server: ScriptedServer,
         events.put([event("no room")])
         events.write_next()
     assert len(server.requests) == 1
-
-
-def test_events_give_way_to_gates_but_not_for_ever(server: ScriptedServer) -> None:
-    now, lifted_at = 100.0, 100.0
-    events = EventWriter(server.client(), "me", lambda: lifted_at, lambda: now)
-
-    def written_at(time_now: float, time_lifted: float) -> int:
-        nonlocal now, lifted_at
-        now, lifted_at = time_now, time_lifted
-        events.write_next()
-        return len(server.requests)
-
-    events.put([event("first")])
-    assert [written_at(at, 100.4) for at in (100.5, 101.3, 101.5)] == [0, 0, 1]
-    events.put([event("second")])
-    assert [written_at(at, at) for at in (102.0, 131.9, 132.0)] == [1, 1, 2]

@@ -153,7 +153,6 @@ OTHER_SHAPES = (
     '{"conditions": "x"}',
     '{"conditions": [null]}',
     '{"conditions": [{"type": "Applied"}]}',
-    '{"commit": 7}',
     '{"gangs": 5}',
     '{"gangs": [{}]}',
     '{"held": {"a": 1}}',

@@ -11,7 +11,6 @@ JOB: Object = {
     "metadata": {"name": "j", "creationTimestamp": "2025-12-31T00:00:00Z"},
     "status": {
         "retryCount": 2,
-        "taskStatusCount": {"worker": {"phase": {"Succeeded": 1, "Failed": 1}}},
         "state": {"phase": "Failed", "lastTransitionTime": "2026-01-01T00:06:00Z"},
     },
 }
@@ -45,7 +44,6 @@ def test_a_record_says_when_where_and_how_it_ended() -> None:
         "retries": 2,
         "exitCodes": {"worker": {"0": 1, "1": 1}},
         "events": {"worker": {"created": [2, "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"], "bound": [2, "", ""]}},
-        "tasks": {"worker": {"Succeeded": 1, "Failed": 1}},
     }
     assert final_record({}, {"metadata": {"name": "j"}}, []) == {}
 
@@ -78,11 +76,9 @@ def test_a_record_stays_small_however_much_happens() -> None:
     for at in range(300):
         tried = [pod(f"{name}-{at}", at % 50, "Failed", at % 256, role=f"r{at % 40}") for name in "ab"]
         record = with_pods(record, tried, "2026-01-01T00:59:00Z")
-    tasks = {f"r{at}": {"phase": {"Failed": 1}} for at in range(1000)}
-    found = final_record(record, {"metadata": {}, "status": {"taskStatusCount": tasks}}, [])
+    found = final_record(record, {"metadata": {}}, [])
     assert len(found["nodes"]) == MAX_NODES
     assert len(found["failures"]) == MAX_FAILURES
-    assert len(found["tasks"]) == MAX_ROLES
     assert len(found["events"]) == MAX_ROLES + 1
     assert sum(row["created"][0] for row in found["events"].values()) == 600
     assert len(json.dumps(found)) < 16 << 10

@@ -89,7 +89,6 @@ def build_parts(settings: Settings, client: Client, identity: str, timings: Timi
             lambda: planning.branch.head,
             voices.publisher.ref,
             voices.publisher.read_annotations,
-            planning.branch.mirror.is_parent,
             requests.hold_reason,
             clock,
             timings.ownership,

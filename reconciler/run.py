@@ -5,19 +5,21 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 from reconciler.changes.results import ChangeResult, ObjectEvent, events_of_results
 from reconciler.cluster.client import ApiError, LostLease, short_error
 from reconciler.git.webhook import WebhookReceiver, serve_webhook
 from reconciler.inventory.keeper import OtherGangplanError
 from reconciler.loop import Hands, Parts, Voices, basis, reconcile_once
-from reconciler.report.server import HttpAnswer, serve_pages
 from reconciler.report.status import FAILURE_TYPE, Report
 from reconciler.threads.heartbeat import Heartbeat
+from reconciler.threads.http import HttpServer
 from reconciler.threads.rest import LoopRest
 
 log = logging.getLogger(__name__)
+
+HttpAnswer = tuple[int, str]
 
 
 class StopRequestedError(Exception):
@@ -55,14 +57,19 @@ def run_reconciler(parts: Parts, stop: Callable[[], bool], once: bool = False) -
             server.shutdown()
 
 
-def _start_servers(parts: Parts) -> list[ThreadingHTTPServer]:
+def _start_servers(parts: Parts) -> list[HttpServer]:
     hands, settings = parts.hands, parts.hands.settings
-    servers = [serve_pages(settings.listen, http_pages(parts))] if settings.listen else []
+    pages, missing = http_pages(parts), lambda: (404, "not here\n")
+
+    def answer(request: BaseHTTPRequestHandler) -> HttpAnswer:
+        return pages.get(request.path.partition("?")[0], missing)()
+
+    timings = hands.timings.http
+    servers = [HttpServer("http", settings.listen, "GET", answer, timings)] if settings.listen else []
     if settings.webhook and settings.webhook_secret is not None:
         receiver = WebhookReceiver(settings.branch, settings.webhook_secret, parts.planning.branch.poller.poke)
-        server = serve_webhook(settings.webhook, receiver, hands.timings.git)
-        hands.pulse.watch_over(server.heartbeat)
-        servers.append(server)
+        servers.append(serve_webhook(settings.webhook, receiver, timings))
+    hands.pulse.watch_over(*(server.heartbeat for server in servers))
     return servers
 
 

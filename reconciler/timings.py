@@ -97,8 +97,12 @@ class GitTimings:
     packs: int = 30  # packs of a clone, before they are joined; a fetch makes one or two
     gc_limit: float = 60.0  # for joining them; a clone that is too large for that stays as it is
     gc_pause: float = 3600.0  # between two tries
-    webhook_request: float = 10.0  # for a whole request, from the connection on
-    webhook_heartbeat_limit: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class HttpTimings:  # of our servers
+    request: float = 10.0  # for a whole request, from the connection on
+    heartbeat_limit: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +286,7 @@ class Timings:
     writes: WriteTimings = WriteTimings()
     look_ups: LookUpTimings = LookUpTimings()
     git: GitTimings = GitTimings()
+    http: HttpTimings = HttpTimings()
     planning: PlanningTimings = PlanningTimings()
     scheduler: SchedulerTimings = SchedulerTimings()
     requests: RequestTimings = RequestTimings()

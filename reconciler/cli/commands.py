@@ -37,12 +37,12 @@ from reconciler.cluster.client import ApiError, Client, Forbidden, NotFound
 from reconciler.cluster.lease import vacancy
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.preflight import CannotStartError, check_cluster, wait_for_cluster
+from reconciler.cluster.resources import STATE_KINDS
 from reconciler.cluster.transport import Connector
 from reconciler.git.process import GitError
 from reconciler.inventory.keeper import OtherGangplanError
 from reconciler.inventory.store import FinishedRun, InventoryStore
 from reconciler.loop import Hands, Parts
-from reconciler.observation.informers import STATE_KINDS
 from reconciler.planning.fingerprint import without_server_fields
 from reconciler.report.process_log import JsonFormatter, log_as_json
 from reconciler.report.status import Report, read_status, status_text

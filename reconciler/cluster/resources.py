@@ -25,24 +25,29 @@ class Resource:
         return f"{path}/{subresource}" if subresource else path
 
 
+STATE_RESOURCES = (
+    Resource("v1", "Node", "nodes", False),
+    Resource("v1", "Pod", "pods", True),
+    Resource("scheduling.volcano.sh/v1beta1", "PodGroup", "podgroups", True),
+    Resource("scheduling.volcano.sh/v1beta1", "Queue", "queues", False),
+    Resource("topology.volcano.sh/v1alpha1", "HyperNode", "hypernodes", False),
+    Resource("batch.volcano.sh/v1alpha1", "Job", "jobs", True),
+    Resource("kubeflow.org/v1", "PyTorchJob", "pytorchjobs", True),
+    Resource("batch/v1", "Job", "jobs", True),
+    Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", True),
+    Resource("nodeinfo.volcano.sh/v1alpha1", "Numatopology", "numatopologies", False),
+)
+"""What a state file holds; watched whole, since pods and jobs that are not ours count as well."""
+STATE_KINDS = tuple((each.api_version, each.kind) for each in STATE_RESOURCES)
 KNOWN_RESOURCES = {
     (r.api_version, r.kind): r
     for r in (
-        Resource("v1", "Node", "nodes", False),
-        Resource("v1", "Pod", "pods", True),
+        *STATE_RESOURCES,
         Resource("v1", "ConfigMap", "configmaps", True),
         Resource("v1", "Event", "events", True),
         Resource("v1", "ResourceQuota", "resourcequotas", True),
         Resource("coordination.k8s.io/v1", "Lease", "leases", True),
         Resource("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", False),
-        Resource("scheduling.volcano.sh/v1beta1", "Queue", "queues", False),
-        Resource("scheduling.volcano.sh/v1beta1", "PodGroup", "podgroups", True),
-        Resource("topology.volcano.sh/v1alpha1", "HyperNode", "hypernodes", False),
-        Resource("batch.volcano.sh/v1alpha1", "Job", "jobs", True),
-        Resource("kubeflow.org/v1", "PyTorchJob", "pytorchjobs", True),
-        Resource("batch/v1", "Job", "jobs", True),
-        Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", True),
-        Resource("nodeinfo.volcano.sh/v1alpha1", "Numatopology", "numatopologies", False),
     )
 }
 

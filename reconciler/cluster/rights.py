@@ -18,6 +18,7 @@ from compiler.kubernetes import (
 )
 from compiler.rights import KindInUse
 from reconciler.cluster.objects import FIELD_MANAGER, Object
+from reconciler.cluster.resources import STATE_RESOURCES
 
 NAME = FIELD_MANAGER
 NAMESPACE = "gangplan-system"
@@ -35,17 +36,7 @@ def install_name(namespace: str) -> str:
     return NAME if namespace == NAMESPACE else f"{NAME}-{namespace}"
 
 
-_OBSERVED = (
-    ("", "nodes"),
-    ("scheduling.volcano.sh", "podgroups"),
-    ("policy", "poddisruptionbudgets"),
-    ("nodeinfo.volcano.sh", "numatopologies"),
-    ("batch", "jobs"),
-    ("batch.volcano.sh", "jobs"),
-    ("kubeflow.org", "pytorchjobs"),
-    ("scheduling.volcano.sh", "queues"),
-    ("topology.volcano.sh", "hypernodes"),
-)
+_OBSERVED = tuple((each.api_version.rpartition("/")[0], each.plural) for each in STATE_RESOURCES if each.kind != "Pod")
 """Counted by every plan, also where others made them, so read also where the repository holds none."""
 _CLAIMS = ("", "persistentvolumeclaims")
 """Asked for by name, where the scheduler misses one."""

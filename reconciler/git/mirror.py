@@ -189,12 +189,6 @@ class Mirror:
             after = find_commit(repo, checked_sha(new))
             return before is not None and after is not None and repo.is_ancestor(before, after)
 
-    def is_parent(self, old: str, new: str) -> bool:
-        """Whether `old` is a parent of `new`, by the full ids."""
-        with open_clone(self.directory, self.timeout) as repo:
-            commit = find_commit(repo, checked_sha(new))
-            return commit is not None and any(parent.hexsha == old for parent in commit.parents)
-
     def read_tree(self, commit: str) -> Repository:
         """The files below cluster-specs/ and jobs/ at `commit`, each with the date of the commit that brought it."""
         known = self._trees.get(commit)

@@ -16,26 +16,12 @@ from compiler.kubernetes import CLUSTER_LABEL
 from compiler.run_kinds import RUN_KINDS
 from reconciler.cluster.client import ApiError, Client, NotFound
 from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
-from reconciler.cluster.resources import Resource
+from reconciler.cluster.resources import STATE_KINDS, STATE_RESOURCES, Resource
 from reconciler.cluster.watch import Informer, drop_unused_fields
 from reconciler.observation.memory import ObservationMemory
 from reconciler.observation.observe import Observation, Restrictions
 from reconciler.observation.own_writes import OwnWrites
 from reconciler.timings import TIMINGS, WatchTimings
-
-STATE_KINDS = (
-    ("v1", "Node"),
-    ("v1", "Pod"),
-    ("scheduling.volcano.sh/v1beta1", "PodGroup"),
-    ("scheduling.volcano.sh/v1beta1", "Queue"),
-    ("topology.volcano.sh/v1alpha1", "HyperNode"),
-    ("batch.volcano.sh/v1alpha1", "Job"),
-    ("kubeflow.org/v1", "PyTorchJob"),
-    ("batch/v1", "Job"),
-    ("policy/v1", "PodDisruptionBudget"),
-    ("nodeinfo.volcano.sh/v1alpha1", "Numatopology"),
-)
-"""What a state file holds; watched whole, since pods and jobs that are not ours count as well."""
 
 _FOUNDATIONS = frozenset({"Node", "Pod", "PodGroup.scheduling.volcano.sh", "Queue.scheduling.volcano.sh"})
 """Kinds without which nothing is planned; the definition of any other may be deleted for the cost of its own
@@ -65,8 +51,8 @@ class InformerSet:
     _looked_for: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def start(self) -> None:
-        for api, kind in STATE_KINDS:
-            self._add_informer(self.client.resource(api, kind), "")
+        for resource in STATE_RESOURCES:
+            self._add_informer(resource, "")
 
     def watch_kinds(self, kinds: Iterable[tuple[str, str]], job_kinds: Collection[str] = ()) -> bool:
         """Watch these kinds, by (apiVersion, kind), beside those of the state, and no others; whether anything has

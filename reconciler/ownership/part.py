@@ -29,7 +29,6 @@ from reconciler.changes.results import ChangeResult, Effects
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.git.poller import BranchHead
-from reconciler.git.process import GitError
 from reconciler.inventory.marks import is_marked, origin_of
 from reconciler.inventory.store import Inventory, InventoryEntry
 from reconciler.observation.own_writes import OwnWrites
@@ -68,7 +67,7 @@ class Deleter(Protocol):
 @dataclass(slots=True)
 class OwnershipPart(Part):
     """find: asks the server by name. head: the branch's. status: the ConfigMap whose annotations release what is held.
-    is_parent: whether one commit is another's parent; raises GitError. hold_reason: why an object is left alone."""
+    hold_reason: why an object is left alone."""
 
     cluster: str
     find: Callable[[Ref], Object | None]
@@ -76,7 +75,6 @@ class OwnershipPart(Part):
     head: Callable[[], BranchHead]
     status: Ref
     annotations_of_status: Callable[[], Mapping[str, str]]
-    is_parent: Callable[[str, str], bool]
     hold_reason: Callable[[Change], str]
     clock: Callable[[], float]
     timings: OwnershipTimings = TIMINGS.ownership
@@ -180,8 +178,10 @@ class OwnershipPart(Part):
         )
         plan = prune_plan(changes.declared, seen.inventory, live, pods, safety, ended)
         awaits_leave = plan.excess or plan.waits_for_release
-        if awaits_leave and safety.has_compiled and (allowed := self._allowed_deletions(target)):
-            safety = replace(safety, allowed=allowed)
+        if awaits_leave and safety.has_compiled:
+            on_cluster = target.snapshot.allow_prune if target.snapshot else ""
+            allowed = {self.annotations_of_status().get(ALLOW_PRUNE_ANNOTATION, ""), on_cluster} - {""}
+            safety = replace(safety, allowed=frozenset(allowed))
             plan = prune_plan(changes.declared, seen.inventory, live, pods, safety, ended)
         return plan
 
@@ -217,19 +217,6 @@ class OwnershipPart(Part):
             inventory.settle_announced(there | (unknown - self.deleter.own.deleted_uids()))
         inventory.trim_deletions(int(seen.wall_now), self.timings.prune_window)
         return sum_tolls(Toll(*row[1:]) for row in inventory.deletions)
-
-    def _allowed_deletions(self, target: Target) -> frozenset[str]:
-        """Digests and commits that annotations name, on the status ConfigMap and on the Cluster, which can only name
-        the parent of its own commit."""
-        head, on_cluster = self.head().commit, target.snapshot.allow_prune if target.snapshot else ""
-        allowed = {self.annotations_of_status().get(ALLOW_PRUNE_ANNOTATION, ""), on_cluster}
-        try:
-            if on_cluster and self.is_parent(on_cluster, head):
-                allowed.add(head)
-        except GitError as error:
-            reason = {"reason": str(error)}
-            log.info("whether an annotation names the commit before this one is not known", extra=reason)
-        return frozenset(allowed - {""})
 
     # --- deleting it
 

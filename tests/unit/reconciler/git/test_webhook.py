@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.git.webhook import BODY_LIMIT, CONCURRENT_LIMIT, WebhookReceiver, WebhookServer, serve_webhook
-from reconciler.timings import TIMINGS, GitTimings
+from reconciler.git.webhook import BODY_LIMIT, WebhookReceiver, serve_webhook
+from reconciler.threads.http import CONCURRENT_LIMIT, HttpServer
+from reconciler.timings import TIMINGS, HttpTimings
 from tests.builders.threads import skip_error_pauses
 
 SECRET = b"hook-secret"
@@ -36,7 +37,7 @@ class Hook:
         return len(self.pokes)
 
     @contextlib.contextmanager
-    def serving(self, timings: GitTimings = TIMINGS.git) -> Iterator[WebhookServer]:
+    def serving(self, timings: HttpTimings = TIMINGS.http) -> Iterator[HttpServer]:
         server = serve_webhook("127.0.0.1:0", self.receiver, timings)
         yield server
         server.shutdown()
@@ -103,7 +104,7 @@ def test_without_a_secret_nothing_is_believed(hook: Hook, content: bytes | None)
 HEAD = f"POST / HTTP/1.1\r\nContent-Length: {len(PUSH)}\r\nX-Gitlab-Token: {SECRET.decode()}\r\n\r\n".encode()
 
 
-def post(server: WebhookServer, request: bytes) -> bytes:
+def post(server: HttpServer, request: bytes) -> bytes:
     """The first line of the answer."""
     with socket.create_connection(("127.0.0.1", server.server_port)) as connection:
         connection.sendall(request)
@@ -139,7 +140,7 @@ def test_connections_that_drip_keep_nobody_out(hook: Hook) -> None:
 
 def test_a_request_has_a_limit_for_the_whole_of_it(hook: Hook) -> None:
     with (
-        hook.serving(GitTimings(webhook_request=0.2)) as server,
+        hook.serving(HttpTimings(request=0.2)) as server,
         socket.create_connection(("127.0.0.1", server.server_port)) as slow,
         contextlib.suppress(OSError),  # it is shut, or reset
     ):
@@ -157,14 +158,14 @@ def test_an_address_that_is_none_is_refused(hook: Hook) -> None:
 def test_the_thread_survives_any_error_and_shows_that_it_turns(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
     """One error where it looks for connections that are open for too long, and no webhook came any more."""
     skip_error_pauses(monkeypatch)
-    errors, look = [MemoryError()], WebhookServer.service_actions
+    errors, look = [MemoryError()], HttpServer.service_actions
 
-    def fail_once(server: WebhookServer) -> None:
+    def fail_once(server: HttpServer) -> None:
         if errors:
             raise errors.pop()
         look(server)
 
-    monkeypatch.setattr(WebhookServer, "service_actions", fail_once)
+    monkeypatch.setattr(HttpServer, "service_actions", fail_once)
     with hook.serving() as server:
         while errors:
             time.sleep(0.001)

@@ -1,0 +1,98 @@
+"""HTTP servers: probes and metrics for the kubelet and Prometheus, webhooks for git servers.
+
+A request has a time limit for the whole of it, and where too many are open the oldest gives way: those that drip their
+bytes keep nobody out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from reconciler.threads.heartbeat import Heartbeat, start_thread
+from reconciler.timings import TIMINGS, HttpTimings
+
+log = logging.getLogger(__name__)
+
+CONCURRENT_LIMIT = 16
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+"""Of what Prometheus reads."""
+Answer = Callable[[BaseHTTPRequestHandler], tuple[int, str]]
+"""Status and text for a request, whose body is not read yet."""
+
+
+class HttpServer(ThreadingHTTPServer):
+    """Serves requests of one method on "host:port" (host may be empty) from a thread, until `shutdown`. Raises
+    ValueError for an address of another form, OSError for one that is in use."""
+
+    daemon_threads = True
+
+    def __init__(
+        self, name: str, listen: str, method: str, answer: Answer, timings: HttpTimings = TIMINGS.http
+    ) -> None:
+        host, _, port = listen.rpartition(":")
+        if not port.isdigit():
+            raise ValueError(f"{listen!r} is not host:port")
+        self.heartbeat, self._stop = Heartbeat(name, timings.heartbeat_limit), threading.Event()
+        self._request_limit = timings.request
+        self._opened_at: dict[socket.socket, float] = {}
+        self._lock = threading.Lock()
+        super().__init__((host, int(port)), _handler(method, answer, timings.request))
+        start_thread(self._serve, self._stop, self.heartbeat)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self._opened_at[request] = time.monotonic()
+            self._shut(list(self._opened_at)[:-CONCURRENT_LIMIT])
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """Called twice a second."""
+        self.heartbeat.beat()
+        now = time.monotonic()
+        with self._lock:
+            self._shut([each for each, at in self._opened_at.items() if now - at > self._request_limit])
+
+    def _shut(self, connections: list[socket.socket]) -> None:
+        """End what reads from them; each thread then closes its own."""
+        for each in connections:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._opened_at.pop(request, None)
+        super().shutdown_request(request)
+
+    def _serve(self) -> float:
+        """Serve until `shutdown`, or an error."""
+        self.serve_forever()
+        self._stop.set()
+        return 0.0
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        log.info("a connection broke", exc_info=True)
+
+
+def _handler(method: str, answer: Answer, seconds: float) -> type[BaseHTTPRequestHandler]:
+    def respond(self: BaseHTTPRequestHandler) -> None:
+        status, text = answer(self)
+        body = text.encode()
+        self.close_connection = True
+        self.send_response(status)
+        self.send_header("Content-Type", CONTENT_TYPE)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(_: BaseHTTPRequestHandler, text: str, *args: object) -> None:
+        log.debug("http", extra={"detail": text % args})
+
+    names = {"timeout": seconds, "server_version": "gangplan", "sys_version": "", "log_message": log_message}
+    return type("Handler", (BaseHTTPRequestHandler,), {**names, f"do_{method}": respond})

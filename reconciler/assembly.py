@@ -37,8 +37,7 @@ from reconciler.report.events import EventWriter
 from reconciler.report.metrics import Metrics
 from reconciler.report.status import StatusPublisher
 from reconciler.report.tracing import open_tracing
-from reconciler.requests.part import RequestsPart
-from reconciler.requests.store import RequestStore
+from reconciler.requests.part import RequestsPart, RequestStore
 from reconciler.runs.part import RunsPart
 from reconciler.scheduler.part import SchedulerPart
 from reconciler.scheduler.probe import SchedulerProbe

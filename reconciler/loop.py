@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from reconciler.changes.allowed import Allowed, Changes
-from reconciler.changes.results import ChangeResult, Effects
+from reconciler.changes.results import Allowed, ChangeResult, Changes, Effects
 from reconciler.cluster.client import Client
 from reconciler.cluster.lease import Fence, Lease
 from reconciler.cluster.objects import group_kind_of
@@ -22,12 +21,11 @@ from reconciler.objects.differ import Fates, withhold_waiting_jobs
 from reconciler.objects.drift import Basis
 from reconciler.objects.part import ObjectsPart
 from reconciler.observation.informers import InformerSet
-from reconciler.observation.observe import Restrictions
-from reconciler.observation.seen import Seen
+from reconciler.observation.observe import Restrictions, Seen
 from reconciler.ownership.part import OwnershipPart
 from reconciler.part import Part
+from reconciler.planning.branch import Target
 from reconciler.planning.controller import PlanningPart
-from reconciler.planning.target import Target
 from reconciler.pods.lifts import Orders
 from reconciler.pods.part import PodsPart
 from reconciler.report.events import EventWriter

@@ -1,4 +1,4 @@
-"""The manifests of a plan as they are to be in the cluster."""
+"""The manifests of a plan as they are to be in the cluster, and what cannot be changed and would be taken anew."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
+from compiler.emit.live_changes import NEVER_REPLACED
 from compiler.emit.manifest import Manifest
-from compiler.kubernetes import CLUSTER_LABEL, DIGEST_ANNOTATION, MANAGED_BY_LABEL, YIELD_ANNOTATION, annotations_of
+from compiler.kubernetes import (
+    CLUSTER_LABEL,
+    DIGEST_ANNOTATION,
+    MANAGED_BY_LABEL,
+    REPLACE_ANNOTATION,
+    YIELD_ANNOTATION,
+    annotations_of,
+    name_of,
+)
 from reconciler.changes.diff import Change, without_fields
-from reconciler.cluster.client import Client
+from reconciler.cluster.client import ApiError, Client
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
 from reconciler.threads.memo import drop_other_keys
 
@@ -81,3 +90,23 @@ class DesiredManifests:
 
     def forget_except(self, live: Collection[str]) -> None:
         drop_other_keys(self.classified, live)
+
+
+WAY_OUT = f'deleted and made anew it would be taken: {REPLACE_ANNOTATION}: "true" on it allows that'
+
+
+def under_other_name(item: Object) -> Object:
+    name = name_of(item)
+    return {**item, "metadata": {**item["metadata"], "name": name[:-1] + ("y" if name.endswith("x") else "x")}}
+
+
+def is_taken_anew(client: Client, item: Object) -> bool:
+    """Whether the server would take the object under another name, so that what it refuses is the change. Asked by dry
+    run; what cannot be found out is no reason to delete anything."""
+    if ref_of(item).group_kind in NEVER_REPLACED:
+        return False
+    try:
+        client.create_by_apply(under_other_name(item), dry_run=True)
+    except ApiError:
+        return False
+    return True

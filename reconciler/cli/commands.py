@@ -35,9 +35,8 @@ from reconciler.cli.connection import (
 from reconciler.cli.requests import target_key
 from reconciler.cluster.client import ApiError, Client, Forbidden, NotFound
 from reconciler.cluster.lease import vacancy
-from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.cluster.objects import STATE_KINDS, Object, Ref, ref_of
 from reconciler.cluster.preflight import CannotStartError, check_cluster, wait_for_cluster
-from reconciler.cluster.resources import STATE_KINDS
 from reconciler.cluster.transport import Connector
 from reconciler.git.process import GitError
 from reconciler.inventory.keeper import OtherGangplanError

@@ -14,7 +14,7 @@ from reconciler.cli import Command, namespace_option
 from reconciler.cli.connection import cluster_command, reported_cluster
 from reconciler.cluster.client import Client
 from reconciler.inventory.store import FinishedRun, Inventory, InventoryStore
-from reconciler.requests.store import EVERYTHING, Requests, RequestStore
+from reconciler.requests.part import EVERYTHING, Requests, RequestStore
 
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]*(\.[a-z0-9.-]+)?")
 

@@ -28,9 +28,19 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
-from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, is_list, is_object, ref_of
+from reconciler.cluster.objects import (
+    FIELD_MANAGER,
+    KNOWN_RESOURCES,
+    Object,
+    Ref,
+    Resource,
+    group_path,
+    is_list,
+    is_object,
+    ref_of,
+    resources_of,
+)
 from reconciler.cluster.rate import RateLimit, retry_after
-from reconciler.cluster.resources import KNOWN_RESOURCES, Resource, group_path, resources_of
 from reconciler.timings import TIMINGS, ClientTimings, Limits
 
 PAGE_SIZE = 500

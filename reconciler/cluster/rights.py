@@ -17,8 +17,7 @@ from compiler.kubernetes import (
     TASK_PRIORITY_ANNOTATION,
 )
 from compiler.rights import KindInUse
-from reconciler.cluster.objects import FIELD_MANAGER, Object
-from reconciler.cluster.resources import STATE_RESOURCES
+from reconciler.cluster.objects import FIELD_MANAGER, STATE_RESOURCES, Object
 
 NAME = FIELD_MANAGER
 NAMESPACE = "gangplan-system"

@@ -33,8 +33,7 @@ from reconciler.cluster.client import (
     Unauthorized,
     short_error,
 )
-from reconciler.cluster.objects import Object, group_kind_of, version_as_number
-from reconciler.cluster.resources import Resource
+from reconciler.cluster.objects import Object, Resource, group_kind_of, version_as_number
 from reconciler.threads.heartbeat import Heartbeat, start_thread
 from reconciler.timings import TIMINGS, WatchTimings
 

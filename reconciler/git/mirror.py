@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import shutil
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from reconciler.git.access import hint, network_environment
 from reconciler.git.commits import SHA_PATTERN, checked_sha, read_commit
 from reconciler.git.objects import HardenedGit, find_commit, open_clone
 from reconciler.git.process import (
+    BARE,
     CommandFailed,
     GitError,
     TooLarge,
@@ -26,8 +28,8 @@ from reconciler.git.process import (
     local_environment,
     read_git,
     redact,
+    run_git,
 )
-from reconciler.git.signatures import check_signature
 from reconciler.timings import TIMINGS, GitTimings
 
 log = logging.getLogger(__name__)
@@ -63,7 +65,7 @@ class Mirror:
     """A bare clone of one branch in `directory`. Methods raise GitError, and OSError where there is no git.
 
     auth: the folder of a Secret, as in `reconciler.git.access`. timeout: seconds for each command, and for reading a
-    tree. size_limit: bytes of one fetch, and of the clone. trusted_keys: a folder as in `reconciler.git.signatures`, by
+    tree. size_limit: bytes of one fetch, and of the clone. trusted_keys: a folder as in `reconciler.git.mirror`, by
     whose keys the head must be signed. ignored_faults: what git's fsck calls faults of old histories that are taken.
     """
 
@@ -230,3 +232,33 @@ class Mirror:
         environment = network_environment("file" if self.is_local else "https:ssh", self.auth)
         config = [f"remote.{REMOTE}.url={self.url}", *(f"fetch.fsck.{name}=ignore" for name in self.ignored_faults)]
         return HardenedGit(self.directory, environment, self.timeout, self.size_limit, config)
+
+
+ALLOWED_SIGNERS = "allowed_signers"
+"""The file of ssh keys, as ssh-keygen(1) has it; OpenPGP keys are in files beside it that end in .asc or .gpg."""
+
+
+class Untrusted(GitError):
+    """A commit without a signature by a trusted key."""
+
+
+def check_signature(clone: Path, commit: str, trusted_keys: Path, timeout: float) -> None:
+    """Raise Untrusted unless `commit` is signed by a key of the folder `trusted_keys`."""
+    with tempfile.TemporaryDirectory(prefix="gangplan-keys-") as home:
+        more = {**BARE, "GNUPGHOME": home}
+        if keys := sorted(path for path in trusted_keys.iterdir() if path.suffix in (".asc", ".gpg")):
+            command = ("gpg", "--batch", "--quiet", "--no-autostart", "--import", *map(str, keys))
+            try:
+                run_git(clone, command, {**local_environment(), **more}, timeout)
+            except CommandFailed as error:
+                raise GitError(f"the keys in {trusted_keys} cannot be read: {_last_line(error)}") from error
+        signers = f"gpg.ssh.allowedSignersFile={trusted_keys / ALLOWED_SIGNERS}"
+        try:
+            read_git(clone, "-c", signers, "verify-commit", "--end-of-options", commit, timeout=timeout, more=more)
+        except CommandFailed as error:
+            reason = _last_line(error) or "none at all"
+            raise Untrusted(f"commit {commit} has no signature by a trusted key: {reason}") from error
+
+
+def _last_line(error: CommandFailed) -> str:
+    return error.said.rpartition("; ")[2][:300]

@@ -10,19 +10,19 @@ from compiler.emit.manifest import Manifest
 from compiler.kubernetes import ADOPT_ANNOTATION, annotations_of, is_gated, status_of, uid_of
 from compiler.outcome import HELD_SENTENCE
 from compiler.run_kinds import PLANNED_RUN_KINDS
-from reconciler.changes.allowed import Changes
 from reconciler.changes.desired import DesiredManifests
 from reconciler.changes.diff import Change, classify_change
 from reconciler.changes.planned import PlannedRuns
+from reconciler.changes.results import Changes
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of, version_of
 from reconciler.inventory.store import InventoryEntry
 from reconciler.objects.writer import ClusterWriter
 from reconciler.observation.informers import InformerSet
+from reconciler.observation.observe import Seen
 from reconciler.observation.pods import has_ended
-from reconciler.observation.seen import Seen
+from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import Snapshot
-from reconciler.planning.target import Target
 
 UNFIXABLE = "it was written, and the server keeps other values (a webhook changes them, or it spells them otherwise)"
 """Why a change is held."""

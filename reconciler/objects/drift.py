@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import is_planned_job, is_terminating, uid_of
 from compiler.run_kinds import RUN_KINDS
-from reconciler.changes.allowed import Allowed
 from reconciler.changes.diff import Change, classify_change
-from reconciler.changes.results import ChangeResult, Effects
+from reconciler.changes.results import Allowed, ChangeResult, Effects
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.store import Inventory
 from reconciler.objects.writer import ClusterWriter
 from reconciler.observation.informers import InformerSet
-from reconciler.observation.volcano import scheduler_text
+from reconciler.observation.pods import scheduler_text
 from reconciler.planning.snapshot import Snapshot
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from reconciler.changes.allowed import Allowed
 from reconciler.changes.diff import Change
-from reconciler.changes.results import ChangeResult, Condition, Effects
+from reconciler.changes.results import Allowed, ChangeResult, Condition, Effects
 from reconciler.inventory.keeper import refuse_beside_another
 from reconciler.inventory.store import Inventory
 from reconciler.objects.differ import Differ
 from reconciler.objects.drift import Corrections
 from reconciler.objects.writer import ClusterWriter
-from reconciler.observation.seen import Seen
+from reconciler.observation.observe import Seen
 from reconciler.part import Part
 from reconciler.planning.snapshot import Snapshot
 from reconciler.timings import TIMINGS, ObjectTimings

@@ -25,14 +25,14 @@ from compiler.emit.manifest import Manifest
 from compiler.kubernetes import ADOPT_ANNOTATION, annotations_of, is_terminating, uid_of
 from compiler.run_kinds import is_run
 from compiler.syntax.runs import json_digest
+from reconciler.changes.desired import WAY_OUT, is_taken_anew
 from reconciler.changes.diff import Change, field_differences
 from reconciler.changes.managed_fields import empty_set, hand_over_patch, other_holders
 from reconciler.changes.results import ChangeOutcome, ChangeResult, WriteResult
 from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, NotFound, Retry
 from reconciler.cluster.objects import Object, Ref
-from reconciler.cluster.replacements import WAY_OUT, is_taken_anew
 from reconciler.cluster.write_threads import Proceed, Task, WriteThreads
-from reconciler.inventory.marks import origin_of
+from reconciler.inventory.keeper import origin_of
 from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore, Origin
 from reconciler.objects.memory import WriterMemory, change_digest
 from reconciler.observation.own_writes import OwnWrites

@@ -15,8 +15,7 @@ from math import inf
 from compiler.kubernetes import CLUSTER_LABEL
 from compiler.run_kinds import RUN_KINDS
 from reconciler.cluster.client import ApiError, Client, NotFound
-from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
-from reconciler.cluster.resources import STATE_KINDS, STATE_RESOURCES, Resource
+from reconciler.cluster.objects import STATE_KINDS, STATE_RESOURCES, Object, Ref, Resource, group_kind_of, ref_of
 from reconciler.cluster.watch import Informer, drop_unused_fields
 from reconciler.observation.memory import ObservationMemory
 from reconciler.observation.observe import Observation, Restrictions

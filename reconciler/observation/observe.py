@@ -1,4 +1,4 @@
-"""One observation of the cluster, and what of it a plan rests on."""
+"""One observation of the cluster, what of it a plan rests on, and what a pass has seen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 
 from compiler.kubernetes import is_terminating
 from reconciler.cluster.objects import Object
+from reconciler.inventory.store import Inventory
 from reconciler.observation.memory import ObservationMemory
 from reconciler.observation.nodes import NodeIndex
 
@@ -101,3 +102,28 @@ class Observation:
         for key, item in sorted(self.objects.items()):
             groups.setdefault(key.partition("/")[0], {})[key] = item
         return groups
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """now: on the clock. wall_now: seconds since the epoch. is_leading: whether this replica held the lease when the
+    pass began. leads_since: when it last began to lead, on the
+    clock. doubts: Ref.key of a job -> why it is not known whether it is gone."""
+
+    now: float
+    wall_now: float
+    is_leading: bool
+    observation: Observation
+    inventory: Inventory
+    leads_since: float = 0.0
+    doubts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def pods(self) -> Mapping[str, list[Object]]:
+        """Ref.key of a live job -> its pods."""
+        return self.observation.pods_by_job[0]
+
+    @property
+    def former_job_keys(self) -> set[str]:
+        """Of jobs that are gone or were replaced, and still have pods."""
+        return self.observation.pods_by_job[1]

@@ -1,8 +1,9 @@
-"""What a pod is to its gang: whether it has ended, its role, its number."""
+"""What a pod is to its gang (whether it has ended, its role, its number), and how objects of Volcano are told."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from compiler.kubernetes import (
     GROUP_INDEX_LABELS,
@@ -13,9 +14,11 @@ from compiler.kubernetes import (
     is_terminating,
     labels_of,
     name_of,
+    uid_of,
 )
+from compiler.volcano.scheduler_conf import CONF_KEY
 from reconciler.changes.planned import PlannedGang
-from reconciler.cluster.objects import Object
+from reconciler.cluster.objects import Object, Ref, ref_of
 
 
 def has_ended(pod: Object) -> bool:
@@ -46,3 +49,19 @@ def _number_in_role(pod: Object) -> tuple[int, str]:
             return int(value), name
     number = re.search(r"(\d+)$", name)
     return int(number[1]) if number else 0, name
+
+
+VOLCANO_JOB, POD_GROUP = "Job.batch.volcano.sh", "PodGroup.scheduling.volcano.sh"
+"""Group kinds."""
+
+
+def pod_group_key(job: Object) -> str:
+    """Ref.key of the PodGroup that the controller makes for a Volcano Job."""
+    name = f"{name_of(job)}-{uid_of(job)}"
+    return Ref("scheduling.volcano.sh/v1beta1", "PodGroup", ref_of(job).namespace, name).key
+
+
+def scheduler_text(item: Object | None) -> str:
+    """The scheduler's configuration in a ConfigMap; empty where it holds none."""
+    data = (item or {}).get("data")
+    return str(data.get(CONF_KEY) or "") if isinstance(data, Mapping) else ""

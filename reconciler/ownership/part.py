@@ -22,21 +22,20 @@ from compiler.kubernetes import (
     uid_of,
 )
 from compiler.run_kinds import PLANNED_RUN_KINDS
-from reconciler.changes.allowed import Allowed, Changes, PrunePlan
 from reconciler.changes.diff import Change
 from reconciler.changes.planned import PlannedRuns
-from reconciler.changes.results import ChangeResult, Effects
+from reconciler.changes.results import Allowed, ChangeResult, Changes, Effects, PrunePlan
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.git.poller import BranchHead
-from reconciler.inventory.marks import is_marked, origin_of
+from reconciler.inventory.keeper import is_marked, origin_of
 from reconciler.inventory.store import Inventory, InventoryEntry
+from reconciler.observation.observe import Seen
 from reconciler.observation.own_writes import OwnWrites
-from reconciler.observation.seen import Seen
-from reconciler.ownership.dependents import pods_of_all
 from reconciler.ownership.guard import (
     PruneSafety,
     Toll,
+    pods_of_all,
     prune_plan,
     sum_tolls,
     takes_data,
@@ -44,7 +43,7 @@ from reconciler.ownership.guard import (
     without_occupied_queues,
 )
 from reconciler.part import Part
-from reconciler.planning.target import Target
+from reconciler.planning.branch import Target
 from reconciler.threads.rest import LookUps
 from reconciler.timings import TIMINGS, LookUpTimings, OwnershipTimings
 

@@ -1,16 +1,34 @@
-"""Which commit is to be in force: the head of the branch, unless its history was rewritten."""
+"""What a pass aims at: the head of the branch, unless its history was rewritten, and the plan in force."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compiler.kubernetes import ALLOW_REWRITE_ANNOTATION
 from compiler.repository import Repository
+from reconciler.changes.planned import PlannedRuns
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import BranchHead, GitPoller
 from reconciler.git.process import GitError
-from reconciler.planning.target import Target
+from reconciler.planning.fingerprint import Fingerprint
+from reconciler.planning.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """snapshot: the plan in force, None for none. fingerprint, base: what it rests on now, and what it was made from.
+    is_fresh: whether it is of the target commit and still rests on what is observed. rewrite_message: why a head that
+    does not descend from what is in force is held."""
+
+    commit: str = ""
+    rewrite_message: str = ""
+    snapshot: Snapshot | None = None
+    fingerprint: Fingerprint | None = None
+    base: Fingerprint | None = None
+    is_fresh: bool = False
+    runs: PlannedRuns = field(default_factory=PlannedRuns)
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

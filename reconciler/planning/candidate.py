@@ -15,8 +15,7 @@ from reconciler.changes.desired import DesiredManifests
 from reconciler.changes.diff import Change, classify_change
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Ref, version_of
-from reconciler.observation.observe import Observation
-from reconciler.observation.seen import Seen
+from reconciler.observation.observe import Observation, Seen
 from reconciler.planning.dry_run import DryRun, Question, Refusal
 from reconciler.planning.fingerprint import Fingerprint
 from reconciler.planning.snapshot import Snapshot

@@ -17,18 +17,15 @@ from compiler.specs import JobKey
 from reconciler.changes.planned import PlannedRuns
 from reconciler.git.process import GitError
 from reconciler.inventory.store import Inventory
-from reconciler.observation.observe import Observation
-from reconciler.observation.seen import Seen
+from reconciler.observation.observe import Observation, Seen
 from reconciler.part import Part
-from reconciler.planning.branch import Branch
+from reconciler.planning.branch import Branch, Target
 from reconciler.planning.candidate import Candidacy, Candidate, are_kinds_seen, refusal_diagnostic, refused_change
 from reconciler.planning.cluster_copy import KeptPlan, PlanCopy
-from reconciler.planning.compile.inputs import CompileRequest
-from reconciler.planning.compile.process import CompileProcess, WorkerState
+from reconciler.planning.compile.process import CompileProcess, CompileRequest, WorkerState
 from reconciler.planning.dry_run import Refusal
 from reconciler.planning.fingerprint import FINGERPRINT_KINDS, Fingerprint, fingerprint_of, state_objects
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot
-from reconciler.planning.target import Target
 from reconciler.planning.verdict import Rejection, Verdict
 from reconciler.threads.heartbeat import Heartbeat
 from reconciler.threads.memo import drop_other_keys

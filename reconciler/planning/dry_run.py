@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from compiler.emit.live_changes import may_be_replaced
 from compiler.kubernetes import uid_of
 from compiler.run_kinds import is_run
+from reconciler.changes.desired import WAY_OUT, is_taken_anew, under_other_name
 from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, Retry, server_message, short_error
 from reconciler.cluster.objects import Object, Ref, ref_of
-from reconciler.cluster.replacements import WAY_OUT, is_taken_anew, under_other_name
 from reconciler.threads.heartbeat import Heartbeat
 from reconciler.timings import TIMINGS, DryRunTimings
 

@@ -10,9 +10,9 @@ from reconciler.changes.diff import Change
 from reconciler.changes.results import Condition, ObjectEvent
 from reconciler.cluster.objects import Object
 from reconciler.git.poller import BranchHead
+from reconciler.planning.branch import Target
 from reconciler.planning.fingerprint import Fingerprint
 from reconciler.planning.snapshot import Snapshot
-from reconciler.planning.target import Target
 
 
 @dataclass(frozen=True, slots=True)

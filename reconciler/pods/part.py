@@ -12,12 +12,11 @@ from reconciler.changes.diff import Change
 from reconciler.changes.planned import PlannedGang
 from reconciler.changes.results import Condition, Effects, EvictionResult, GateResult, WriteResult
 from reconciler.cluster.objects import Ref, name_of_key, ref_of
-from reconciler.observation.observe import Observation, Restrictions
+from reconciler.observation.observe import Observation, Restrictions, Seen
 from reconciler.observation.owners import pods_by_job
-from reconciler.observation.seen import Seen
 from reconciler.part import Part
+from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import Snapshot
-from reconciler.planning.target import Target
 from reconciler.pods.departures import PodEvictor
 from reconciler.pods.lifts import GateLifter, Orders
 

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from reconciler.changes.allowed import Allowed
 from reconciler.changes.diff import Change
 from reconciler.changes.planned import PlannedGang
-from reconciler.changes.results import ChangeResult, Condition, Effects, ObjectEvent, events_of_results, summary
+from reconciler.changes.results import (
+    Allowed,
+    ChangeResult,
+    Condition,
+    Effects,
+    ObjectEvent,
+    events_of_results,
+    summary,
+)
 from reconciler.cluster.objects import Object, Ref
-from reconciler.observation.seen import Seen
+from reconciler.observation.observe import Seen
 from reconciler.planning.verdict import Verdict
-from reconciler.report.explain import CONDITION_TYPES
-from reconciler.report.status import FAILURE_TYPE, Report
+from reconciler.report.status import CONDITION_TYPES, FAILURE_TYPE, Report
 from reconciler.timings import TIMINGS, ReportTimings
 
 

@@ -1,18 +1,115 @@
-"""The part of what operators ask for: it is read again and again, and says what is left alone."""
+"""The part of what operators ask for, beside git, in a ConfigMap: leave objects alone for now, run a job again."""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 from compiler.kubernetes import is_suspended
 from reconciler.changes.diff import Change
-from reconciler.cluster.client import ApiError
+from reconciler.cluster.client import ApiError, Client, Conflict, NotFound
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.part import Part
-from reconciler.requests.store import Requests, RequestStore
 from reconciler.threads.heartbeat import Heartbeat, start_thread
 from reconciler.timings import RequestTimings
+
+FORMAT_VERSION = 1
+EVERYTHING = "all"
+MAX_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class Requests:
+    """suspended: `EVERYTHING`, kinds ("Queue", "Job.batch.volcano.sh") and objects (Ref.key). reruns: Ref.key of a job
+    -> the digest that is to run again, and the number of that run. retries: Ref.key of a job -> how often an operator
+    asked for another round of binding."""
+
+    suspended: frozenset[str] = frozenset()
+    reruns: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    retries: Mapping[str, int] = field(default_factory=dict)
+
+    def suspends(self, ref: Ref) -> bool:
+        return not self.suspended.isdisjoint((EVERYTHING, ref.kind, ref.group_kind, ref.key))
+
+    def with_suspended(self, target: str) -> Requests:
+        return replace(self, suspended=self.suspended | {target})
+
+    def with_resumed(self, target: str) -> Requests:
+        """`EVERYTHING` resumes all that is suspended."""
+        return replace(self, suspended=frozenset() if target == EVERYTHING else self.suspended - {target})
+
+    def with_rerun(self, key: str, digest: str, number: int) -> Requests:
+        return replace(self, reruns={**self.reruns, key: (digest, number)})
+
+    def with_retry(self, key: str) -> Requests:
+        return replace(self, retries={**self.retries, key: self.retries.get(key, 0) + 1})
+
+    def as_json(self) -> str:
+        lists = {"suspended": sorted(self.suspended), "reruns": dict(self.reruns), "retries": dict(self.retries)}
+        return json.dumps({"version": FORMAT_VERSION, **lists}, sort_keys=True, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Requests:
+        """Raises ValueError for a text that holds no requests: an error is never an empty set."""
+        try:
+            data = json.loads(text)
+            if data["version"] > FORMAT_VERSION:
+                raise ValueError(f"requests of version {data['version']} are from a newer gangplan")
+            reruns = {key: (str(digest), int(number)) for key, (digest, number) in data["reruns"].items()}
+            retries = {key: int(number) for key, number in data["retries"].items()}
+            return cls(frozenset(map(str, data["suspended"])), reruns, retries)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"the requests cannot be read: {error!r}") from error
+
+
+@dataclass(slots=True)
+class RequestStore:
+    """Reads and changes the ConfigMap of the requests."""
+
+    client: Client
+    namespace: str
+    cluster: str
+
+    @property
+    def ref(self) -> Ref:
+        return Ref("v1", "ConfigMap", self.namespace, f"gangplan-{self.cluster}-requests")
+
+    def read(self) -> Requests:
+        """No requests when there is no ConfigMap. Raises ApiError, or ValueError when what is there cannot be read."""
+        try:
+            return _requests_of(self.client.get(self.ref))
+        except NotFound:
+            return Requests()
+
+    def change(self, function: Callable[[Requests], Requests]) -> Requests:
+        """Replace the requests by what the function makes of them; tried again when another writer was first."""
+        for _ in range(MAX_ATTEMPTS - 1):
+            with suppress(Conflict):
+                return self._change_once(function)
+        return self._change_once(function)
+
+    def _change_once(self, function: Callable[[Requests], Requests]) -> Requests:
+        metadata: dict[str, object] = {"namespace": self.namespace, "name": self.ref.name}
+        known, write = Requests(), self.client.create
+        with suppress(NotFound):
+            found = self.client.get(self.ref)
+            known, write = _requests_of(found), self.client.replace
+            metadata["resourceVersion"] = found["metadata"]["resourceVersion"]
+        changed = function(known)
+        data = {"requests.json": changed.as_json()}
+        write({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+        return changed
+
+
+def _requests_of(item: Object) -> Requests:
+    try:
+        return Requests.from_json(item["data"]["requests.json"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"ConfigMap {item['metadata'].get('name')} holds no requests: {error!r}") from error
+
 
 SUSPENDED = "it is suspended, so nothing of it is written, started, evicted or deleted"
 """Why a change is held."""

@@ -15,7 +15,7 @@ from math import inf
 
 from compiler.kubernetes import conditions_of, created_at, is_terminating, status_of, uid_of
 from reconciler.cluster.objects import Object
-from reconciler.observation.volcano import VOLCANO_JOB, pod_group_key
+from reconciler.observation.pods import VOLCANO_JOB, pod_group_key
 from reconciler.threads.memo import drop_other_keys
 from reconciler.timings import TIMINGS, RunTimings
 

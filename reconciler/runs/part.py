@@ -15,10 +15,9 @@ from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.inventory.store import FinishedRun, Inventory, InventoryEntry
-from reconciler.observation.observe import Observation
+from reconciler.observation.observe import Observation, Seen
 from reconciler.observation.owners import pods_by_job
-from reconciler.observation.seen import Seen
-from reconciler.observation.volcano import VOLCANO_JOB
+from reconciler.observation.pods import VOLCANO_JOB
 from reconciler.part import Part
 from reconciler.runs.lost_jobs import DepartedJobs, LostJobs, is_given_up
 from reconciler.runs.run_record import final_record, with_pods

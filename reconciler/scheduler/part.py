@@ -13,10 +13,10 @@ from reconciler.changes.results import ChangeResult, Condition, Effects
 from reconciler.cluster.client import ApiError, Client, NotFound
 from reconciler.cluster.objects import Object, Ref
 from reconciler.inventory.shards import memory_labels
-from reconciler.observation.seen import Seen
-from reconciler.observation.volcano import scheduler_text
+from reconciler.observation.observe import Seen
+from reconciler.observation.pods import scheduler_text
 from reconciler.part import Part
-from reconciler.planning.target import Target
+from reconciler.planning.branch import Target
 from reconciler.scheduler.configuration import SchedulerMemory
 from reconciler.scheduler.probe import SchedulerProbe
 from reconciler.scheduler.stalls import VolcanoStalls

@@ -25,8 +25,8 @@ from compiler.kubernetes import (
 )
 from reconciler.changes.planned import PlannedGang
 from reconciler.cluster.objects import Object, ref_of
-from reconciler.observation.seen import Seen
-from reconciler.observation.volcano import POD_GROUP, VOLCANO_JOB, pod_group_key
+from reconciler.observation.observe import Seen
+from reconciler.observation.pods import POD_GROUP, VOLCANO_JOB, pod_group_key
 from reconciler.timings import SchedulerTimings
 
 Signs = Mapping[str, Any]

@@ -7,8 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from reconciler.planning.compile.inputs import CompileRequest
-from reconciler.planning.compile.process import CompileProcess
+from reconciler.planning.compile.process import CompileProcess, CompileRequest
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot
 
 CLUSTER = b"""\

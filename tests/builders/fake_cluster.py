@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from reconciler.cluster.client import Client
-from reconciler.cluster.resources import KNOWN_RESOURCES
+from reconciler.cluster.objects import KNOWN_RESOURCES
 from reconciler.timings import Limits
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 

@@ -7,17 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from compiler.kubernetes import annotations_of, uid_of
-from reconciler.changes.allowed import Allowed, Changes, PrunePlan
 from reconciler.changes.diff import Change
 from reconciler.changes.planned import PlannedRuns
-from reconciler.changes.results import ChangeResult
+from reconciler.changes.results import Allowed, ChangeResult, Changes, PrunePlan
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.git.poller import BranchHead
-from reconciler.observation.observe import Observation
-from reconciler.observation.seen import Seen
+from reconciler.observation.observe import Observation, Seen
 from reconciler.ownership.part import OwnershipPart
+from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import Snapshot
-from reconciler.planning.target import Target
 from tests.builders.writing import CONFIGMAPS, LABELS, OURS, Writing, config_map, creation, thing, volcano_job
 
 COMMIT = "c0ffee"
@@ -46,7 +44,6 @@ class World(Writing):
             lambda: BranchHead(COMMIT),
             STATUS,
             lambda: annotations_of(find(STATUS) or {"metadata": {}}),
-            lambda old, new: False,
             lambda change: "",
             lambda: self.time,
         )

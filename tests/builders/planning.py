@@ -14,16 +14,14 @@ from reconciler.cluster.objects import Object
 from reconciler.git.poller import BranchHead
 from reconciler.git.process import GitError
 from reconciler.inventory.store import Inventory
-from reconciler.observation.observe import Observation
-from reconciler.observation.seen import Seen
-from reconciler.planning.branch import Branch
+from reconciler.observation.observe import Observation, Seen
+from reconciler.planning.branch import Branch, Target
 from reconciler.planning.candidate import Candidacy
 from reconciler.planning.cluster_copy import PlanCopy
-from reconciler.planning.compile.inputs import CompileRequest
+from reconciler.planning.compile.process import CompileRequest
 from reconciler.planning.controller import PlanningGiven, PlanningPart
 from reconciler.planning.dry_run import DryRun, Question, Refusal
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot
-from reconciler.planning.target import Target
 from reconciler.planning.verdict import Verdict
 from reconciler.timings import TIMINGS, DryRunTimings
 from tests.builders.fake_cluster import FakeCluster

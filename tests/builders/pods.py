@@ -14,12 +14,11 @@ from reconciler.changes.results import Effects
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.write_threads import WriteThreads
 from reconciler.inventory.store import Inventory
-from reconciler.observation.observe import Observation
+from reconciler.observation.observe import Observation, Seen
 from reconciler.observation.own_writes import OwnWrites
-from reconciler.observation.seen import Seen
+from reconciler.planning.branch import Target
 from reconciler.planning.fingerprint import Fingerprint, fingerprint_of
 from reconciler.planning.snapshot import Snapshot
-from reconciler.planning.target import Target
 from reconciler.pods.departures import PodEvictor
 from reconciler.pods.lifts import GateLifter, Orders
 from reconciler.pods.part import PodsPart

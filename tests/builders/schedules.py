@@ -17,11 +17,10 @@ from reconciler.changes.planned import PlannedRuns
 from reconciler.cluster.objects import Object, Ref, ref_of, version_number
 from reconciler.cluster.write_threads import NO_ANSWER, Task, WriteThreads
 from reconciler.observation.nodes import NodeIndex
-from reconciler.observation.observe import Observation
-from reconciler.observation.seen import Seen
+from reconciler.observation.observe import Observation, Seen
+from reconciler.planning.branch import Target
 from reconciler.planning.fingerprint import Fingerprint, fingerprint_of
 from reconciler.planning.snapshot import Snapshot
-from reconciler.planning.target import Target
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.pods import COMMIT, GPU, KINDS, PodsWorld, key_of, live_job, node, plan_of, planned, pod
 from tests.builders.scripted_server import ScriptedAnswer

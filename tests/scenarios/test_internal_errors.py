@@ -16,8 +16,7 @@ from compiler.cli import cli
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
 from reconciler.cli import load_tree
-from reconciler.planning.compile.inputs import CompileRequest
-from reconciler.planning.compile.process import compile_request
+from reconciler.planning.compile.process import CompileRequest, compile_request
 from tests.builders.injected_faults import CHECKS, EMITTING, ERRORS, KINDS, LOWERING, READING, Faults
 from tests.builders.manifests import cluster_manifests, job_manifests, repository_files
 from tests.builders.mutations import mutated

@@ -28,8 +28,13 @@ from compiler.reading.documents import read_alone
 from compiler.reading.files import configurations_inside
 from compiler.repository import Repository
 from compiler.syntax.parse import Adopt, ParsedFile, parse_file
-from reconciler.planning.compile.inputs import CompileRequest, HeldInputs, decode_request
-from reconciler.planning.compile.process import compile_request, prepare_next
+from reconciler.planning.compile.process import (
+    CompileRequest,
+    HeldInputs,
+    compile_request,
+    decode_request,
+    prepare_next,
+)
 from reconciler.planning.snapshot import write_answer
 
 _MODULES = (

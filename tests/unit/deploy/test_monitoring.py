@@ -10,9 +10,8 @@ from pathlib import Path
 import yaml
 
 from deploy.generate import FOLDER
-from reconciler.report.explain import CONDITION_TYPES
 from reconciler.report.metrics import Metrics
-from reconciler.report.status import FAILURE_TYPE
+from reconciler.report.status import CONDITION_TYPES, FAILURE_TYPE
 
 MONITORING = FOLDER / "monitoring"
 EXPORTED_LABELS = {"instance", "pod", "le"}

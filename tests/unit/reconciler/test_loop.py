@@ -8,20 +8,17 @@ from typing import Any
 import pytest
 
 from reconciler.assembly import build_parts
-from reconciler.changes.allowed import Allowed
-from reconciler.changes.results import Effects
+from reconciler.changes.results import Allowed, Effects
 from reconciler.cluster.lease import Fence
 from reconciler.inventory.store import Inventory
 from reconciler.loop import act
 from reconciler.objects.part import ObjectsPart
-from reconciler.observation.observe import Observation
-from reconciler.observation.seen import Seen
+from reconciler.observation.observe import Observation, Seen
+from reconciler.planning.branch import Target
 from reconciler.planning.fingerprint import Fingerprint
 from reconciler.planning.snapshot import Snapshot
-from reconciler.planning.target import Target
 from reconciler.pods.part import PodsPart
-from reconciler.requests.part import RequestsPart
-from reconciler.requests.store import Requests
+from reconciler.requests.part import Requests, RequestsPart
 from reconciler.settings import Settings
 from tests.builders.fake_cluster import FakeCluster
 

@@ -13,8 +13,7 @@ from kubernetes.config import ConfigException
 
 from reconciler import run
 from reconciler.assembly import build_parts
-from reconciler.changes.allowed import Allowed
-from reconciler.changes.results import ChangeResult, Condition, Effects, ObjectEvent
+from reconciler.changes.results import Allowed, ChangeResult, Condition, Effects, ObjectEvent
 from reconciler.cluster.client import ApiError, Client, Forbidden, LostLease, Retry
 from reconciler.cluster.lease import Lease
 from reconciler.cluster.objects import Object, Ref
@@ -26,7 +25,7 @@ from reconciler.objects.drift import Basis, Corrections
 from reconciler.planning.snapshot import Snapshot
 from reconciler.report.events import EventWriter
 from reconciler.report.status import Report, StatusPublisher
-from reconciler.requests.store import Requests
+from reconciler.requests.part import Requests
 from reconciler.run import http_pages, run_reconciler
 from reconciler.settings import Settings
 from reconciler.timings import TIMINGS, LoopTimings

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from reconciler.changes.allowed import Allowed, PrunePlan
 from reconciler.changes.diff import Change
-from reconciler.changes.results import Condition
+from reconciler.changes.results import Allowed, Condition, PrunePlan
 from reconciler.cluster.objects import Ref
 
 

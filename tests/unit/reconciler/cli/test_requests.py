@@ -12,7 +12,7 @@ from reconciler.cli import connection
 from reconciler.cli import requests as commands
 from reconciler.cluster.objects import Ref
 from reconciler.inventory.store import FinishedRun, Inventory, InventoryEntry
-from reconciler.requests.store import RequestStore
+from reconciler.requests.part import RequestStore
 from tests.builders.fake_cluster import FakeCluster
 
 TRAIN = Ref("batch.volcano.sh/v1alpha1", "Job", "team", "train")

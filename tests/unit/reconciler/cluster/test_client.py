@@ -18,8 +18,7 @@ from reconciler.cluster.client import (
     Retry,
     Unauthorized,
 )
-from reconciler.cluster.objects import Object, Ref
-from reconciler.cluster.resources import KNOWN_RESOURCES
+from reconciler.cluster.objects import KNOWN_RESOURCES, Object, Ref
 from reconciler.inventory.store import Inventory, InventoryStore
 from reconciler.report.status import StatusPublisher
 from reconciler.timings import TIMINGS, ClientTimings, Limits

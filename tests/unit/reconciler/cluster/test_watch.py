@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reconciler.cluster.client import Retry
-from reconciler.cluster.resources import KNOWN_RESOURCES
+from reconciler.cluster.objects import KNOWN_RESOURCES
 from reconciler.cluster.watch import Informer, ObjectCache, RelistError
 from reconciler.threads.heartbeat import repeat_step
 from reconciler.timings import TIMINGS

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.git.mirror import Mirror
+from reconciler.git.mirror import Mirror, Untrusted
 from reconciler.git.process import GitError
-from reconciler.git.signatures import Untrusted
 from tests.builders.git_source import Source
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import pytest
 
 from compiler.emit.manifest import Manifest
-from reconciler.changes.allowed import Changes
 from reconciler.changes.desired import DesiredManifests
 from reconciler.changes.diff import Change
 from reconciler.changes.planned import PlannedRuns
-from reconciler.cluster.objects import Object, ref_of
+from reconciler.changes.results import Changes
+from reconciler.cluster.objects import ref_of
 from reconciler.inventory.store import Inventory
 from reconciler.objects.differ import Differ, withhold_waiting_jobs
 from reconciler.observation.informers import InformerSet
-from reconciler.observation.observe import Observation
-from reconciler.observation.seen import Seen
+from reconciler.observation.observe import Observation, Seen
 from reconciler.planning.snapshot import Snapshot
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.pods import entry

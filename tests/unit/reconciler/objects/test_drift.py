@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from compiler.emit.manifest import Manifest
-from reconciler.changes.allowed import Allowed, Changes
 from reconciler.changes.diff import Change, classify_change
-from reconciler.changes.results import ChangeResult, Effects
+from reconciler.changes.results import Allowed, ChangeResult, Changes, Effects
 from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.cluster.watch import Informer
@@ -20,7 +19,7 @@ from reconciler.inventory.store import Inventory
 from reconciler.objects.drift import Basis, Corrections
 from reconciler.observation.informers import InformerSet
 from reconciler.planning.snapshot import Snapshot
-from reconciler.requests.store import Requests
+from reconciler.requests.part import Requests
 from reconciler.threads.rest import WakeEvent
 from reconciler.timings import TIMINGS, ObjectTimings
 from tests.builders.scripted_server import error_answer, manager_conflict
@@ -89,7 +88,7 @@ class World(Writing):
 
 @pytest.fixture
 def world() -> World:
-    return World("a", "b", *(f"more-{at}" for at in range(TIMINGS.objects.many)))
+    return World("a", "b")
 
 
 def test_an_object_is_put_back_by_one_write_and_no_pass(world: World) -> None:

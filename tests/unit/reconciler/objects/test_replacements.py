@@ -7,17 +7,15 @@ from typing import Any
 import pytest
 
 from compiler.emit.manifest import Manifest
-from reconciler.changes.allowed import Allowed
-from reconciler.changes.desired import DesiredManifests
+from reconciler.changes.desired import DesiredManifests, is_taken_anew
 from reconciler.changes.diff import Change
-from reconciler.changes.results import ChangeResult, events_of_results
+from reconciler.changes.results import Allowed, ChangeResult, events_of_results
 from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Object, ref_of
-from reconciler.cluster.replacements import is_taken_anew
 from reconciler.inventory.store import Origin
 from reconciler.objects.differ import Differ, Fates, Wanted
 from reconciler.observation.informers import InformerSet
-from reconciler.observation.seen import Seen
+from reconciler.observation.observe import Seen
 from reconciler.ownership.guard import deletion_digest
 from reconciler.planning.dry_run import DryRun, Question
 from tests.builders.fake_cluster import FakeCluster

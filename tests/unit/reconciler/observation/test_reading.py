@@ -9,18 +9,17 @@ from typing import Any
 import pytest
 
 from compiler.emit.manifest import Manifest
-from reconciler.changes.allowed import Changes
 from reconciler.changes.desired import DesiredManifests
 from reconciler.changes.planned import PlannedRuns
+from reconciler.changes.results import Changes
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.store import Inventory, InventoryEntry
 from reconciler.loop import kinds_in_use
 from reconciler.objects.differ import Differ, Fates
 from reconciler.observation.informers import InformerSet
-from reconciler.observation.observe import Observation, Restrictions
-from reconciler.observation.seen import Seen
+from reconciler.observation.observe import Observation, Restrictions, Seen
+from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import Snapshot
-from reconciler.planning.target import Target
 from reconciler.runs.part import RunsPart
 from tests.builders.live import VOLCANO, live, with_metadata
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer, served

@@ -17,9 +17,8 @@ from reconciler.inventory.store import Inventory, InventoryEntry, Origin
 from reconciler.loop import kinds_in_use
 from reconciler.objects.differ import Differ
 from reconciler.observation.informers import InformerSet
-from reconciler.observation.observe import Restrictions
-from reconciler.observation.seen import Seen
-from reconciler.planning.target import Target
+from reconciler.observation.observe import Restrictions, Seen
+from reconciler.planning.branch import Target
 from reconciler.timings import TIMINGS
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.ownership import World

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from compiler.kubernetes import GROUP_NAME_ANNOTATION, uid_of
-from reconciler.changes.allowed import PrunePlan
 from reconciler.changes.diff import Change
+from reconciler.changes.results import PrunePlan
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.inventory.shards import Table
 from reconciler.inventory.store import Inventory, InventoryEntry, Origin

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from compiler.emit.manifest import Manifest
-from reconciler.changes.allowed import Allowed
 from reconciler.changes.diff import Change
-from reconciler.changes.results import ChangeResult
+from reconciler.changes.results import Allowed, ChangeResult
 from reconciler.cluster.objects import ref_of
 from reconciler.inventory.store import InventoryEntry
 from reconciler.ownership.guard import deletion_digest

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
+from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot
-from reconciler.planning.target import Target
 from reconciler.timings import TIMINGS
 from tests.builders.live import VOLCANO, live, live_pod
 from tests.builders.planning import PlanningWorld
@@ -31,8 +30,8 @@ class World(PlanningWorld):
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    made = World(tmp_path, None, COMMIT, COMMIT)
+def world() -> World:
+    made = World(None, COMMIT, COMMIT)
     made.look()
     made.answered(GOOD)
     made.compiler.asked.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from compiler.kubernetes import is_terminating
 from reconciler.cluster.objects import Object
-from reconciler.pods.evictions import EvictionMemory
+from reconciler.pods.departures import EvictionMemory
 
 POD: Object = {"metadata": {"name": "p", "uid": "p"}}
 

@@ -5,23 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from reconciler.changes.allowed import Allowed, Changes, PrunePlan
 from reconciler.changes.diff import Change
-from reconciler.changes.results import ChangeResult, Condition, Effects
+from reconciler.changes.results import Allowed, ChangeResult, Changes, Condition, Effects, PrunePlan
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.git.poller import BranchHead
 from reconciler.inventory.store import Inventory, InventoryEntry
-from reconciler.observation.observe import Observation, Restrictions
-from reconciler.observation.seen import Seen
+from reconciler.observation.observe import Observation, Restrictions, Seen
+from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import Snapshot
-from reconciler.planning.target import Target
 from reconciler.planning.verdict import Verdict
-from reconciler.report.explain import CONDITION_TYPES
 from reconciler.report.outcome import Outcome, report_of
-from reconciler.report.status import Report
-from tests.builders.live import BATCH, live
-from tests.builders.pods import entry
-from tests.builders.writing import thing
+from reconciler.report.status import CONDITION_TYPES, Report
 
 STATUS = thing("ConfigMap", "s", namespace="gangplan-system")
 OTHERS = tuple(Condition(kind, False, "None") for kind in ("GangsHeld", "SchedulerBehind", "Fighting"))

@@ -13,9 +13,17 @@ from reconciler.changes.results import Condition
 from reconciler.cluster.client import NotFound
 from reconciler.cluster.objects import Ref
 from reconciler.inventory.store import FinishedRun
-from reconciler.report.explain import condition_sentence
-from reconciler.report.status import MAX_MESSAGES, Report, StatusPublisher, read_status, status_document, status_text
-from tests.builders.fake_cluster import FakeCluster, stored_sizes
+from reconciler.report.status import (
+    MAX_MESSAGES,
+    Report,
+    StatusPublisher,
+    condition_sentence,
+    read_status,
+    status_document,
+    status_text,
+)
+from tests.builders.fake_cluster import FakeCluster
+from tests.builders.memory_server import stored_sizes
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
 JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")

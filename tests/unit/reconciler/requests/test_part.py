@@ -8,8 +8,7 @@ from compiler.kubernetes import SUSPEND_ANNOTATION
 from reconciler.changes.diff import Change
 from reconciler.cluster.client import Retry
 from reconciler.cluster.objects import Object, ref_of
-from reconciler.requests.part import BY_REQUEST, SUSPENDED, RequestsPart
-from reconciler.requests.store import EVERYTHING, Requests, RequestStore
+from reconciler.requests.part import BY_REQUEST, EVERYTHING, SUSPENDED, Requests, RequestsPart, RequestStore
 from reconciler.timings import RequestTimings
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import error_answer

@@ -19,8 +19,7 @@ from reconciler.changes.planned import PlannedRuns
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
 from reconciler.inventory.store import Inventory, InventoryEntry, _as_row
-from reconciler.observation.observe import Observation
-from reconciler.observation.seen import Seen
+from reconciler.observation.observe import Observation, Seen
 from reconciler.runs.part import RunsPart, former_flows
 from reconciler.runs.run_record import final_record
 from reconciler.timings import TIMINGS

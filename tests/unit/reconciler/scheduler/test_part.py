@@ -11,11 +11,10 @@ from reconciler.changes.diff import Change
 from reconciler.changes.results import ChangeResult, Condition
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.inventory.store import Inventory
-from reconciler.observation.observe import Observation
-from reconciler.observation.seen import Seen
-from reconciler.observation.volcano import scheduler_text
+from reconciler.observation.observe import Observation, Seen
+from reconciler.observation.pods import scheduler_text
+from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import Snapshot
-from reconciler.planning.target import Target
 from reconciler.scheduler.configuration import parts_of
 from reconciler.scheduler.part import SchedulerPart
 from reconciler.scheduler.probe import SchedulerProbe

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.planning.compile.inputs import CompileRequest, HeldInputs, decode_request, encode_request
+from reconciler.planning.compile.process import CompileRequest, HeldInputs, decode_request, encode_request
 
 FILES = {"a.yaml": b"kind: A", "b.yaml": b"kind: B\xff"}
 

@@ -12,8 +12,14 @@ from typing import Any
 import pytest
 
 from compiler.syntax.runs import run_digest
-from reconciler.planning.compile.inputs import CompileRequest, HeldInputs, encode_request
-from reconciler.planning.compile.process import CompileProcess, _receive, compile_request
+from reconciler.planning.compile.process import (
+    CompileProcess,
+    CompileRequest,
+    HeldInputs,
+    _receive,
+    compile_request,
+    encode_request,
+)
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot, write_answer
 from reconciler.timings import TIMINGS, CompileTimings
 from solver.verify import Violation

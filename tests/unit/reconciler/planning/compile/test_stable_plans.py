@@ -12,8 +12,7 @@ import pytest
 from compiler.kubernetes import DIGEST_ANNOTATION, HOSTNAME_LABEL, SCHEDULING_GATE, annotations_of, name_of
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.observation.observe import Observation
-from reconciler.planning.compile.inputs import CompileRequest
-from reconciler.planning.compile.process import compile_request
+from reconciler.planning.compile.process import CompileRequest, compile_request
 from reconciler.planning.fingerprint import fingerprint_of, state_objects
 from reconciler.planning.snapshot import Snapshot
 from tests.builders.live import VOLCANO, live_pod, with_metadata

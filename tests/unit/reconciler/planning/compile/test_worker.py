@@ -18,8 +18,7 @@ from compiler.lower import nodes as lowered_nodes
 from compiler.reading.files import configurations_inside
 from compiler.specs.eligibility import returned_node
 from reconciler.planning.compile import worker as compile_worker
-from reconciler.planning.compile.inputs import CompileRequest
-from reconciler.planning.compile.process import WorkerState, compile_request, prepare_next
+from reconciler.planning.compile.process import CompileRequest, WorkerState, compile_request, prepare_next
 from reconciler.planning.compile.worker import FileMemory
 from reconciler.timings import TIMINGS
 from solver.problem import Node

@@ -125,14 +125,6 @@ class Transport(Protocol):
     ) -> Response: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ListPage:
-    """A part of a list, and the resource version of the whole."""
-
-    items: list[Object]
-    version: str
-
-
 @dataclass(slots=True)
 class Client:
     """Requests to one API server. `connect` reads address and credentials and returns a transport; it is called again,
@@ -233,16 +225,17 @@ class Client:
     def list(self, resource: Resource, namespace: str = "", selector: str = "") -> tuple[list[Object], str]:
         """List all pages; returns the resource version at which to begin a watch too."""
         pages = [*self.pages(resource, namespace, selector)]
-        return [item for page in pages for item in page.items], pages[-1].version
+        return [item for items, _ in pages for item in items], pages[-1][1]
 
-    def pages(self, resource: Resource, namespace: str = "", selector: str = "") -> Iterator[ListPage]:
-        """The pages of a list. Raises Retry for an answer that is no list: it is never taken for an empty one."""
+    def pages(self, resource: Resource, namespace: str = "", selector: str = "") -> Iterator[tuple[list[Object], str]]:
+        """The pages of a list, each with the resource version of the whole. Raises Retry for an answer that is no list:
+        it is never taken for an empty one."""
         path = resource.path(namespace)
         query = {"limit": str(PAGE_SIZE), **({"labelSelector": selector} if selector else {})}
         while True:
             page = self.request("GET", path, query, limits=self.timings.page)
             items, meta = _items_of(page, resource, path), page["metadata"]
-            yield ListPage(items, str(meta["resourceVersion"]))
+            yield items, str(meta["resourceVersion"])
             token = meta.get("continue") or ""
             if not token:
                 return

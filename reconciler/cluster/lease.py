@@ -18,7 +18,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from reconciler.cluster.client import ApiError, Client, Conflict, LostLease, NotFound, Transport, short_error
 from reconciler.cluster.objects import Object, Ref
@@ -160,7 +159,8 @@ class Lease:
         try:
             lease = self.client.get(self._ref)
         except NotFound:
-            lease = self._empty_lease()
+            metadata = {"namespace": self.namespace, "name": self.name}
+            lease = {"apiVersion": self._ref.api_version, "kind": "Lease", "metadata": metadata, "spec": {}}
         spec = lease.setdefault("spec", {})
         version = str(lease["metadata"].get("resourceVersion") or "")
         if version != self._last_seen_version[0]:
@@ -206,10 +206,6 @@ class Lease:
     @property
     def _ref(self) -> Ref:
         return Ref("coordination.k8s.io/v1", "Lease", self.namespace, self.name)
-
-    def _empty_lease(self) -> Object:
-        metadata: dict[str, Any] = {"namespace": self.namespace, "name": self.name}
-        return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}
 
 
 def vacancy(lease: Object, now: datetime, timings: LeaseTimings = TIMINGS.lease) -> str:

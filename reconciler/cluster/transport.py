@@ -204,7 +204,8 @@ class PooledTransport:
         except _WIRE_ERRORS as error:
             translated = transport_error(error)
             if isinstance(translated, LimitPassedError):
-                self._forget_connections()
+                self._manager.clear()  # the idle ones may lead nowhere as well
+                self._pool = self._manager.connection_from_url(self._host)
             raise translated from error
         return PooledResponse(connection, raw, limits.read, pool.keep)
 
@@ -220,11 +221,6 @@ class PooledTransport:
             raise TransportError(f"the credentials cannot be read: {short_error(error)}") from error
         self._credentials = made, time.monotonic() + self._timings.credentials
         return made
-
-    def _forget_connections(self) -> None:
-        """The idle ones may lead nowhere as well."""
-        self._manager.clear()
-        self._pool = self._manager.connection_from_url(self._host)
 
 
 @cache

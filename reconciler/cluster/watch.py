@@ -376,9 +376,9 @@ class Informer:
         for page in self.client.pages(self.resource, selector=self.selector):
             pages.append(page)
             self.heartbeat.beat()
-        items = (item for page in pages for item in page.items)
+        items = (item for items, _ in pages for item in items)
         with self._lock:
-            changed = self._cache.replace_objects(items, pages[-1].version)
+            changed = self._cache.replace_objects(items, pages[-1][1])
         was_good = self.health.is_synced and self.health.is_served
         self.health.record_list(self.clock())
         self._refused_since = self._missing_since = None

@@ -139,7 +139,8 @@ class Mirror:
             self._fetch_branch("--depth=1")
         while self._is_shallow:
             if time.monotonic() > give_up_at:
-                raise Unfinished(f"the first clone goes on: {self._commit_count()} commits are here")
+                count = self._local_git().rev_list("--count", INCOMING_REF)
+                raise Unfinished(f"the first clone goes on: {count} commits are here")
             try:
                 self._fetch_branch(f"--deepen={self._deepening}")
             except (TooSlow, TooLarge):
@@ -150,9 +151,6 @@ class Mirror:
     @property
     def _is_shallow(self) -> bool:
         return (self.directory / "shallow").exists()
-
-    def _commit_count(self) -> int:
-        return int(self._local_git().rev_list("--count", INCOMING_REF))
 
     def _fetch_branch(self, *options: str) -> None:
         if (size := sum(self._sizes("*.pack"))) > self.size_limit:

@@ -275,7 +275,8 @@ def encode_rows(texts: Iterable[str]) -> Mapping[str, Any]:
     text = "[" + ",\n".join(texts) + "]\n"
     if len(text) <= PLAIN_LIMIT:
         return {"data": {_PLAIN_KEY: text}}
-    return {"binaryData": {_PACKED_KEY: pack_text(text)}}
+    packed = gzip.compress(text.encode(), compresslevel=6, mtime=0)
+    return {"binaryData": {_PACKED_KEY: base64.b64encode(packed).decode()}}
 
 
 def rows_of(items: Iterable[Object]) -> Iterator[Any]:
@@ -287,10 +288,10 @@ def rows_of(items: Iterable[Object]) -> Iterator[Any]:
 def _decode_rows(item: Object) -> list[Any]:
     try:
         if packed := (item.get("binaryData") or {}).get(_PACKED_KEY):
-            rows = json.loads(unpack_text(packed))
+            rows = json.loads(gzip.decompress(base64.b64decode(packed)))
         else:
             rows = json.loads(item["data"][_PLAIN_KEY])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OSError, EOFError, zlib.error) as error:
         raise unreadable(item, "rows", error) from error
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
         raise unreadable(item, "rows", TypeError("no list of rows"))
@@ -317,18 +318,6 @@ def unreadable(item: Object, what: str, error: Exception) -> ValueError:
         f"ConfigMap {name} holds no {what}: {error!r}; write back what it held, or delete it: then it is made again "
         "from what else is known"
     )
-
-
-def pack_text(text: str) -> str:
-    return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode()
-
-
-def unpack_text(packed: str) -> str:
-    """Raises ValueError for what `pack_text` did not make."""
-    try:
-        return gzip.decompress(base64.b64decode(packed)).decode()
-    except (TypeError, OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"it cannot be unpacked: {error!r}") from error
 
 
 def _stored_size(content: Mapping[str, Any]) -> int:

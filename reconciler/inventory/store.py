@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from math import inf
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
 from compiler.syntax.runs import json_digest
@@ -104,10 +104,11 @@ class Inventory:
         """Raises ValueError for what is no inventory: an error is never an empty inventory."""
         try:
             entries = [_from_row(InventoryEntry, row) for row in objects]
-            finished = sorted(((_end_of_row(row), _from_row(FinishedRun, row)) for row in runs), key=itemgetter(0))
+            by_end = sorted(runs, key=lambda row: str(row[7].get("ended") or ""))  # RFC 3339, where it is known
+            finished = [_from_row(FinishedRun, row) for row in by_end]
             inventory = cls(
                 Table({entry.ref.key: entry for entry in entries}),
-                Table({run.ref.key: run for _, run in finished}),
+                Table({run.ref.key: run for run in finished}),
                 str(head["commit"]),
                 int(head.get("transitions") or 0),
                 [[int(number) for number in row] for row in head.get("deletions") or ()],
@@ -134,10 +135,6 @@ class Inventory:
         """Put this run in the place of the job's former one: it is the last one."""
         self.runs.pop(run.ref.key)
         self.runs[run.ref.key] = run
-
-    def last_runs(self, keys: Collection[str]) -> dict[str, str]:
-        """Ref.key -> the digest of the last run that is over, of these jobs where one is."""
-        return {key: run.digest for key in keys if (run := self.runs.get(key)) is not None}
 
     def finished_jobs(self, planned: PlannedRuns) -> frozenset[str]:
         """Jobs whose present specification has had its run."""
@@ -222,11 +219,6 @@ def _as_table(rows: Mapping[str, _Row]) -> Table[_Row]:
 
 def _from_row(row_type: type[_Row], row: list[Any]) -> _Row:
     return row_type(Ref(*row[:4]), *row[4:])
-
-
-def _end_of_row(row: list[Any]) -> str:
-    """When the run of this row ended (RFC 3339); the empty text where that is not known."""
-    return str(row[7].get("ended") or "")
 
 
 _VALUES = {row: attrgetter(*(each.name for each in fields(row)[1:])) for row in (InventoryEntry, FinishedRun)}

@@ -197,9 +197,8 @@ class InformerSet:
         """Read all pods now, and lay what the watch does not show yet over the observations: what the leader before us
         wrote last may be missing there. Raises ApiError."""
         shown = self.informers["Pod"].keyed_items() if "Pod" in self.informers else {}  # before the list: it is older
-        pages = list(self.client.pages(self.client.resource("v1", "Pod")))
-        listed = (drop_unused_fields(item) for page in pages for item in page.items)
-        self.own.record_reads("Pod", listed, shown)
+        listed, _ = self.client.list(self.client.resource("v1", "Pod"))
+        self.own.record_reads("Pod", map(drop_unused_fields, listed), shown)
 
     def stop(self) -> None:
         for informer in self.informers.values():

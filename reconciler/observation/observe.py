@@ -122,8 +122,3 @@ class Seen:
     def pods(self) -> Mapping[str, list[Object]]:
         """Ref.key of a live job -> its pods."""
         return self.observation.pods_by_job[0]
-
-    @property
-    def former_job_keys(self) -> set[str]:
-        """Of jobs that are gone or were replaced, and still have pods."""
-        return self.observation.pods_by_job[1]

@@ -29,10 +29,6 @@ class OwnWrite:
     lift: GateLift | None = None
     is_lost: bool = False
 
-    @property
-    def is_deletion(self) -> bool:
-        return self.item is None and self.lift is None
-
     def is_shown_by(self, shown: Object | None, reached: int) -> bool:
         """Whether a watch that has reached this version, and shows this object, knows of the write."""
         if self.item is not None:
@@ -108,7 +104,7 @@ class OwnWrites:
     def deleted_uids(self) -> set[str]:
         """Of the objects whose deletion the server took and no watch shows yet."""
         writes = (write for known in self.entries.values() for write in known.values())
-        return {write.uid for write in writes if write.is_deletion}
+        return {write.uid for write in writes if write.item is write.lift is None}
 
     def drop_kind(self, group_kind: str) -> None:
         """End the entries of a kind that the cluster does not have, or that is watched no more."""

@@ -127,7 +127,8 @@ class PlanningPart(Part):
     def runs(self, inventory: Inventory, reruns: Mapping[str, tuple[str, int]]) -> PlannedRuns:
         """Which run of each job is to be now, by the plan in force."""
         jobs = self.snapshot.jobs if self.snapshot else {}
-        return PlannedRuns(jobs, reruns, inventory.last_runs(jobs))
+        over = {key: inventory.runs[key].digest for key in jobs.keys() & inventory.runs.keys()}
+        return PlannedRuns(jobs, reruns, over)
 
     def verdict(self, target: Target) -> Verdict:
         """What is to be told of the newest commit."""
@@ -175,7 +176,9 @@ class PlanningPart(Part):
         """Take the answers that have come; the commit that is to be in force, and the plan that is."""
         self._take_result(seen)
         aim = self.branch.aim(self._in_force(seen))
-        commit = self._settle(seen, self._in_force(seen) if self._is_put_off(seen, aim.commit) else aim.commit)
+        in_force, rejection = self._in_force(seen), self.rejections.get(aim.commit)
+        is_put_off = rejection is not None and aim.commit != in_force and seen.now < rejection.retry_at
+        commit = self._settle(seen, in_force if is_put_off else aim.commit)
         if self.snapshot is not None and self.candidacy.unanswered_message():
             commit = self.snapshot.commit  # it is planned anew meanwhile, where nodes or jobs change
         drop_other_keys(self.rejections, {self.branch.head.commit, commit, self._in_force(seen)})
@@ -183,11 +186,6 @@ class PlanningPart(Part):
 
     def _in_force(self, seen: Seen) -> str:
         return self.snapshot.commit if self.snapshot else seen.inventory.commit
-
-    def _is_put_off(self, seen: Seen, commit: str) -> bool:
-        """Whether a commit that is not in force was rejected, and is to be tried again only later."""
-        rejection = self.rejections.get(commit)
-        return rejection is not None and commit != self._in_force(seen) and seen.now < rejection.retry_at
 
     def _settle(self, seen: Seen, target: str) -> str:
         """Put the candidate in force, reject it, or drop it for a newer commit; the commit that is to be in force. Only

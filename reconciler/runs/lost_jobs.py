@@ -16,7 +16,6 @@ from math import inf
 from compiler.kubernetes import conditions_of, created_at, is_terminating, status_of, uid_of
 from reconciler.cluster.objects import Object
 from reconciler.observation.pods import VOLCANO_JOB, pod_group_key
-from reconciler.threads.memo import drop_other_keys
 from reconciler.timings import TIMINGS, RunTimings
 
 _POD_COUNTS = ("running", "succeeded", "failed", "terminating", "unknown", "retryCount", "taskStatusCount")
@@ -92,10 +91,6 @@ class LostJobs:
         if due_at is None or now < due_at:
             return ""
         return "Volcano's job controller has not made its pods and has lost or given up the job, which has not begun"
-
-    def keep_jobs(self, keys: Collection[str]) -> None:
-        """Forget how often other jobs were made again."""
-        drop_other_keys(self.repeats, keys)
 
     def record_repeat(self, key: str) -> None:
         self.repeats[key] = self.repeats.get(key, 0) + 1

@@ -122,7 +122,8 @@ class RunsPart(Part):
                     _record_run(seen, runs, job, phase)
             else:
                 self.running[key] = job
-        for key in (*filter(runs.is_job, seen.former_job_keys), *former_flows(seen.observation)):
+        with_pods_left = seen.observation.pods_by_job[1]
+        for key in (*filter(runs.is_job, with_pods_left), *former_flows(seen.observation)):
             self.departed_jobs.record_pods(key, seen.now)
         self.departed_jobs.release_names(seen.now)
 
@@ -169,7 +170,7 @@ class RunsPart(Part):
 
     def forget_except(self, live: Collection[str]) -> None:
         """Forget all objects but these, by Ref.key."""
-        self.lost_jobs.keep_jobs(live)
+        drop_other_keys(self.lost_jobs.repeats, live)
         drop_other_keys(self.running, live)
 
 

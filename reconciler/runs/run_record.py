@@ -43,7 +43,8 @@ def with_pods(record: RunRecord, pods: Sequence[Object], gone_at: str = "") -> R
     there."""
     made: dict[str, Any] = json.loads(json.dumps(record))
     for pod in sorted(pods, key=_end_of_pod):
-        role = next(filter(None, (_said_by(pod, key) for key in ROLE_KEYS)), "")
+        marks = {**annotations_of(pod), **labels_of(pod)}
+        role = next(filter(None, map(marks.get, ROLE_KEYS)), "")
         _add_events(_row_of(made.setdefault("events", {}), role), pod, gone_at)
         if codes := [str(each.get("exitCode")) for each in _terminations(pod)]:
             _count_codes(_row_of(made.setdefault("exitCodes", {}), role), codes)
@@ -121,10 +122,6 @@ def _count_codes(counts: dict[str, int], codes: Sequence[str]) -> None:
 
 def _row_of(table: dict[str, dict[str, Any]], role: str) -> dict[str, Any]:
     return table.setdefault(role if role in table or len(table) < MAX_ROLES else _OTHERS, {})
-
-
-def _said_by(pod: Object, key: str) -> str:
-    return labels_of(pod).get(key) or annotations_of(pod).get(key) or ""
 
 
 def _end_of_pod(pod: Object) -> str:

@@ -135,7 +135,8 @@ def _unserved_jobs(seen: Seen, gangs: Mapping[str, PlannedGang], repeats: Collec
 
 def _unscheduled_jobs(seen: Seen, gangs: Mapping[str, PlannedGang], unbound: Collection[str]) -> Iterator[str]:
     """Ref.key of each gang that may start, and of which the scheduler has not looked at the PodGroup or at pods."""
-    groups = {ref_of(each).key for each in seen.observation.objects_of_kind(POD_GROUP) if is_unseen_group(each)}
+    of_kind = seen.observation.objects_of_kind(POD_GROUP)
+    groups = {ref_of(each).key for each in of_kind if not status_of(each).get("phase")}  # its first session gives one
     if not groups and not unbound:
         return
     for key, gang in gangs.items():
@@ -150,11 +151,6 @@ def _unscheduled_jobs(seen: Seen, gangs: Mapping[str, PlannedGang], unbound: Col
 def is_served(job: Object) -> bool:
     """Whether the controllers have looked at the Volcano Job: they give it a status first."""
     return bool((status_of(job).get("state") or {}).get("phase"))
-
-
-def is_unseen_group(group: Object) -> bool:
-    """Whether the scheduler has not looked at the PodGroup, to which its first session gives a phase."""
-    return not status_of(group).get("phase")
 
 
 def is_unseen_pod(pod: Object) -> bool:

@@ -21,6 +21,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,7 +88,8 @@ def decode_request(text: bytes, held: HeldInputs) -> CompileRequest:
         path: held.files[path] if content is None else base64.b64decode(content)
         for path, content in data["files"].items()
     }
-    data["state"] = [item for piece in data["state"] for item in _objects_of(piece, held.state)]
+    pieces = (held.state[piece[0] : piece[1]] if isinstance(piece, list) else (piece,) for piece in data["state"])
+    data["state"] = [*chain.from_iterable(pieces)]
     data["finished_jobs"] = [tuple(row) for row in data["finished_jobs"]]
     for name in ("held_jobs", "closed_nodes", "former_places"):
         data[name] = [(tuple(job), value) for job, value in data[name]]
@@ -119,10 +121,6 @@ def _pieces(state: Sequence[Object], held: Sequence[Object]) -> list[Object | li
 def _identity(item: Object) -> tuple[Any, ...]:
     metadata = item["metadata"]
     return item.get("apiVersion"), item.get("kind"), metadata.get("namespace"), metadata.get("name")
-
-
-def _objects_of(piece: Object | list[int], held: Sequence[Object]) -> Sequence[Object]:
-    return held[piece[0] : piece[1]] if isinstance(piece, list) else (piece,)
 
 
 if TYPE_CHECKING:

@@ -8,17 +8,14 @@ from functools import partial
 from reconciler.changes.desired import DesiredManifests
 from reconciler.cluster.client import Client
 from reconciler.cluster.lease import Fence, Lease
-from reconciler.cluster.objects import Ref
 from reconciler.cluster.rate import RateLimit
 from reconciler.cluster.write_threads import WriteThreads
-from reconciler.git.mirror import Mirror
-from reconciler.git.poller import GitPoller
+from reconciler.git.mirror import GitPoller, Mirror
 from reconciler.inventory.keeper import InventoryKeeper
 from reconciler.inventory.store import InventoryStore
 from reconciler.loop import Hands, Parts, Voices
 from reconciler.objects.differ import Differ
-from reconciler.objects.drift import Corrections
-from reconciler.objects.part import ObjectsPart
+from reconciler.objects.part import Corrections, ObjectsPart
 from reconciler.objects.writer import ClusterWriter
 from reconciler.observation.informers import InformerSet
 from reconciler.observation.own_writes import OwnWrites
@@ -39,8 +36,8 @@ from reconciler.report.status import StatusPublisher
 from reconciler.report.tracing import open_tracing
 from reconciler.requests.part import RequestsPart, RequestStore
 from reconciler.runs.part import RunsPart
+from reconciler.scheduler.configuration import SchedulerProbe
 from reconciler.scheduler.part import SchedulerPart
-from reconciler.scheduler.probe import SchedulerProbe
 from reconciler.settings import Settings
 from reconciler.threads.heartbeat import Heartbeat, LoopPulse
 from reconciler.threads.rest import Interval, WakeEvent
@@ -142,9 +139,8 @@ def make_planning(hands: Hands, voices: Voices, desired: DesiredManifests) -> Pl
 
 def make_scheduler(hands: Hands) -> SchedulerPart:
     settings, timings = hands.settings, hands.timings.scheduler
-    ref = Ref("v1", "ConfigMap", settings.namespace, f"gangplan-{settings.cluster}-scheduler")
     probe = SchedulerProbe(settings.scheduler_metrics, hands.wake.set, timings=timings)
-    return SchedulerPart(hands.client, ref, settings.cluster, probe, settings.scheduler_timeout, timings)
+    return SchedulerPart(probe, settings.scheduler_timeout, timings)
 
 
 def make_pods(hands: Hands, writer: ClusterWriter) -> PodsPart:

@@ -18,8 +18,7 @@ from reconciler.cluster.objects import group_kind_of
 from reconciler.inventory.keeper import InventoryKeeper
 from reconciler.inventory.store import Inventory
 from reconciler.objects.differ import Fates, withhold_waiting_jobs
-from reconciler.objects.drift import Basis
-from reconciler.objects.part import ObjectsPart
+from reconciler.objects.part import Basis, ObjectsPart
 from reconciler.observation.informers import InformerSet
 from reconciler.observation.observe import Restrictions, Seen
 from reconciler.ownership.part import OwnershipPart
@@ -151,7 +150,7 @@ def _go_on_with(parts: Parts, inventory: Inventory, is_leading: bool) -> None:
     """Take up what hangs on an inventory that was read."""
     parts.pods.lifter.memory.believe_starts()
     parts.planning.take_up(inventory)
-    parts.scheduler.recall()
+    parts.scheduler.recall(inventory)
     if is_leading:
         parts.hands.watches.read_pods()
 

@@ -47,7 +47,7 @@ from reconciler.report.process_log import JsonFormatter, log_as_json
 from reconciler.report.status import Report, read_status, status_text
 from reconciler.run import run_reconciler
 from reconciler.runs.run_record import record_row, record_text
-from reconciler.scheduler.probe import default_address
+from reconciler.scheduler.configuration import default_address
 from reconciler.settings import DataFolderInUse, Settings, load_identity, lock_data_folder
 from reconciler.timings import TIMINGS, LoopTimings
 

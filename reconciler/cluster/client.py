@@ -52,6 +52,8 @@ WEBHOOK_DENIAL = "admission webhook"
 """How the server's message begins for what a webhook refused, with whatever status the webhook named."""
 APPLY_PATCH = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
+Page = tuple[list[Object], str]
+"""A part of a list, and the resource version of the whole."""
 NO_VERSION = "1"
 """A resource version that no object has: etcd gives 1 to its empty store. An apply that names it can only create."""
 
@@ -227,9 +229,8 @@ class Client:
         pages = [*self.pages(resource, namespace, selector)]
         return [item for items, _ in pages for item in items], pages[-1][1]
 
-    def pages(self, resource: Resource, namespace: str = "", selector: str = "") -> Iterator[tuple[list[Object], str]]:
-        """The pages of a list, each with the resource version of the whole. Raises Retry for an answer that is no list:
-        it is never taken for an empty one."""
+    def pages(self, resource: Resource, namespace: str = "", selector: str = "") -> Iterator[Page]:
+        """The pages of a list. Raises Retry for an answer that is no list: it is never taken for an empty one."""
         path = resource.path(namespace)
         query = {"limit": str(PAGE_SIZE), **({"labelSelector": selector} if selector else {})}
         while True:

@@ -83,7 +83,8 @@ class Inventory:
 
     commit: the commit last applied. transitions: of the lease that the last writer held. deletions: what was deleted
     lately, rows (time, *`guard.Toll`). announced: uid of an object -> such a row, noted before each time that its
-    deletion is asked for; it counts once the object is gone, whatever becomes of the process meanwhile. is_lost: there
+    deletion is asked for; it counts once the object is gone, whatever becomes of the process meanwhile. scheduler: what
+    is known of its configuration (`reconciler.scheduler.configuration`). is_lost: there
     was no inventory, so whether objects with our mark are ours and which jobs have run has to be found out before
     anything is written.
     """
@@ -94,6 +95,7 @@ class Inventory:
     transitions: int = 0
     deletions: list[list[int]] = field(default_factory=list)
     announced: dict[str, list[int]] = field(default_factory=dict)
+    scheduler: Mapping[str, str] = field(default_factory=dict)
     is_lost: bool = False
 
     def __post_init__(self) -> None:
@@ -113,6 +115,7 @@ class Inventory:
                 int(head.get("transitions") or 0),
                 [[int(number) for number in row] for row in head.get("deletions") or ()],
                 {str(uid): [int(number) for number in row] for uid, row in (head.get("announced") or {}).items()},
+                {str(name): str(text) for name, text in (head.get("scheduler") or {}).items()},
             )
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise ValueError(f"the inventory cannot be read: {error!r}") from error
@@ -204,6 +207,10 @@ class Inventory:
         self.deletions = [row for row in rows if row[0] > now - window]
         announced = {uid: [min(row[0], now), *row[1:]] for uid, row in self.announced.items()}
         self.announced = {uid: row for uid, row in announced.items() if row[0] > now - window}
+
+    def note_scheduler(self, kept: Mapping[str, str]) -> None:
+        """Note what is known of the scheduler's configuration."""
+        self.scheduler = kept
 
     def settle_loss(self) -> None:
         """Note that it is known again what is ours."""
@@ -384,6 +391,7 @@ class InventoryStore:
             "transitions": inventory.transitions,
             "deletions": inventory.deletions,
             **({"announced": dict(sorted(inventory.announced.items()))} if inventory.announced else {}),
+            **({"scheduler": dict(inventory.scheduler)} if inventory.scheduler else {}),
             "tables": {name: {"generation": layout.generation, "shards": layout.shards} for name, layout in layouts},
         }
         return {"data": {_HEAD_KEY: json.dumps({**head, "digest": _digest_of(head)}, indent=1) + "\n"}}

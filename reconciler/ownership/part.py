@@ -27,7 +27,7 @@ from reconciler.changes.planned import PlannedRuns
 from reconciler.changes.results import Allowed, ChangeResult, Changes, Effects, PrunePlan
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.objects import Object, Ref, ref_of
-from reconciler.git.poller import BranchHead
+from reconciler.git.mirror import BranchHead
 from reconciler.inventory.keeper import is_marked, origin_of
 from reconciler.inventory.store import Inventory, InventoryEntry
 from reconciler.observation.observe import Seen

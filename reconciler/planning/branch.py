@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from compiler.kubernetes import ALLOW_REWRITE_ANNOTATION
 from compiler.repository import Repository
 from reconciler.changes.planned import PlannedRuns
-from reconciler.git.mirror import Mirror
-from reconciler.git.poller import BranchHead, GitPoller
+from reconciler.git.mirror import BranchHead, GitPoller, Mirror
 from reconciler.git.process import GitError
 from reconciler.planning.fingerprint import Fingerprint
 from reconciler.planning.snapshot import Snapshot

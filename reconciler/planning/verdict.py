@@ -9,7 +9,7 @@ from typing import Any
 from reconciler.changes.diff import Change
 from reconciler.changes.results import Condition, ObjectEvent
 from reconciler.cluster.objects import Object
-from reconciler.git.poller import BranchHead
+from reconciler.git.mirror import BranchHead
 from reconciler.planning.branch import Target
 from reconciler.planning.fingerprint import Fingerprint
 from reconciler.planning.snapshot import Snapshot

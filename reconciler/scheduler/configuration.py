@@ -1,16 +1,26 @@
-"""Whether the scheduler goes by the configuration that was written: decisions on data, no IO."""
+"""Whether the scheduler goes by the configuration that was written.
+
+Its metrics show which actions and plugins it goes through: each is counted in each cycle. It logs a configuration that
+it cannot use, and goes on with the last one.
+"""
 
 from __future__ import annotations
 
-import json
+import re
+import threading
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-FORMAT_VERSION = 1
+from reconciler.cluster.client import short_error
+from reconciler.threads.heartbeat import Heartbeat, start_thread
+from reconciler.timings import TIMINGS, SchedulerTimings
+
 _KEPT = ("written", "previous", "refused", "reason")
 """What outlives a process."""
 
@@ -33,8 +43,8 @@ class SchedulerMemory:
 
     written, previous: the configuration that was written last, and the one before it. refused: one that the scheduler
     did not take, for which the previous one stands again, and `reason` why. behind: in what the scheduler differs from
-    what stands there, since `behind_since` (on the clock). stored: as the cluster holds it, empty for nothing.
-    patience: seconds in which the scheduler has to take a new configuration.
+    what stands there, since `behind_since` (on the clock). patience: seconds in which the scheduler has to take a new
+    configuration.
     """
 
     patience: float
@@ -44,15 +54,15 @@ class SchedulerMemory:
     reason: str = ""
     behind: str = ""
     behind_since: float = 0.0
-    stored: str = ""
 
-    @property
-    def is_stored(self) -> bool:
-        """Whether the next process will know what this one does."""
-        return self.as_json() == (self.stored or SchedulerMemory(self.patience).as_json())
+    @classmethod
+    def of_kept(cls, kept: Mapping[str, str], patience: float) -> SchedulerMemory:
+        written, previous, refused, reason = (kept.get(name, "") for name in _KEPT)
+        return cls(patience, written, previous, refused, reason)
 
-    def note_stored(self) -> None:
-        self.stored = self.as_json()
+    def kept(self) -> dict[str, str]:
+        """What the next process is to know, for the inventory."""
+        return {name: text for name in _KEPT if (text := getattr(self, name))}
 
     def record_write(self, text: str, former: str, now: float) -> None:
         """Note that this text has taken the former one's place."""
@@ -94,15 +104,80 @@ class SchedulerMemory:
         """When what is behind now is late."""
         return [self.behind_since + self.patience] if self.behind and not self.is_late(now) else []
 
-    def as_json(self) -> str:
-        kept = {name: getattr(self, name) for name in _KEPT}
-        return json.dumps({"version": FORMAT_VERSION, **kept}, sort_keys=True)
 
-    @classmethod
-    def from_json(cls, text: str, patience: float) -> SchedulerMemory:
-        """What a former process knew. Raises ValueError or TypeError for what it did not write."""
-        data: Any = json.loads(text)
-        if not isinstance(data, dict) or data.pop("version", None) != FORMAT_VERSION:
-            raise ValueError("what is known of the scheduler's configuration is of another version")
-        written, previous, refused, reason = (str(data.get(name) or "") for name in _KEPT)
-        return cls(patience, written, previous, refused, reason, stored=text)
+CHART_ADDRESS = "http://volcano-scheduler-service.volcano-system:8080/metrics"
+"""Where Volcano's Helm chart has the metrics, seen from a pod."""
+ANSWER_LIMIT = 16 << 20
+_COUNTS = re.compile(r"^volcano_(action|plugin)_scheduling_latency_milliseconds_count\{([^}]*)\} (\S+)", re.MULTILINE)
+_CYCLES = re.compile(r"^volcano_e2e_scheduling_latency_milliseconds_count (\S+)", re.MULTILINE)
+
+
+def default_address(environment: Mapping[str, str]) -> str:
+    """Where the metrics are looked for when nothing is said: in a cluster at the service of Volcano's chart."""
+    return CHART_ADDRESS if "KUBERNETES_SERVICE_HOST" in environment else ""
+
+
+def read_counts(text: str) -> tuple[float, Mapping[str, float]]:
+    """Cycles that have ended, and how often each part ("action allocate") was gone through. Raises ValueError."""
+    cycles = _CYCLES.search(text)
+    if cycles is None:
+        raise ValueError("these are no metrics of Volcano's scheduler")
+    counts: Counter[str] = Counter()
+    for kind, labels, count in _COUNTS.findall(text):
+        if name := re.search(rf'\b{kind}="([^"]*)"', labels):
+            counts[f"{kind} {name[1]}"] += float(count)  # type: ignore[assignment]
+    return float(cycles[1]), counts
+
+
+class SchedulerProbe:
+    """Looks at the metrics; `wake` is called when what they show has changed. active: the parts that the scheduler goes
+    through; None while that is not known. problem: why the metrics cannot be read."""
+
+    def __init__(
+        self,
+        url: str,
+        wake: Callable[[], None],
+        read: Callable[[str], str] | None = None,
+        timings: SchedulerTimings = TIMINGS.scheduler,
+    ) -> None:
+        self.url, self.wake, self.timings = url, wake, timings
+        self._read = read or partial(_fetch, seconds=timings.probe)
+        self.active: frozenset[str] | None = None
+        self.problem = ""
+        self.heartbeat = Heartbeat("scheduler", timings.probe_limit)
+        self._base: tuple[float, Mapping[str, float]] | None = None
+        self._stop = threading.Event()
+
+    def start(self) -> None:
+        if self.url:
+            start_thread(self.look, self._stop, self.heartbeat)
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def look(self) -> float:
+        """Look once; seconds until the next time."""
+        before = self.active, self.problem
+        try:
+            self._compare(*read_counts(self._read(self.url)))
+            self.problem = ""
+        except (OSError, ValueError) as error:
+            self.active, self._base = None, None
+            self.problem = f"the scheduler's metrics cannot be read: {short_error(error)}"
+        if (self.active, self.problem) != before:
+            self.wake()
+        return self.timings.probe
+
+    def _compare(self, cycles: float, counts: Mapping[str, float]) -> None:
+        if self._base is None or cycles < self._base[0]:  # it has begun anew
+            self.active, self._base = None, (cycles, counts)
+        elif cycles >= self._base[0] + self.timings.whole_cycles:
+            former = self._base[1]
+            self.active = frozenset(part for part, count in counts.items() if count > former.get(part, 0.0))
+            self._base = cycles, counts
+
+
+def _fetch(url: str, seconds: float) -> str:
+    with urllib.request.urlopen(url, timeout=seconds) as answer:  # noqa: S310  # the operator's own address
+        text: bytes = answer.read(ANSWER_LIMIT)
+    return text.decode("utf-8", "replace")

@@ -10,53 +10,31 @@ from compiler.emit.manifest import Manifest
 from compiler.volcano.scheduler_conf import CONF_KEY
 from reconciler.changes.diff import Change
 from reconciler.changes.results import ChangeResult, Condition, Effects
-from reconciler.cluster.client import ApiError, Client, NotFound
-from reconciler.cluster.objects import Object, Ref
-from reconciler.inventory.shards import memory_labels
+from reconciler.inventory.store import Inventory
 from reconciler.observation.observe import Seen
 from reconciler.observation.pods import scheduler_text
 from reconciler.part import Part
 from reconciler.planning.branch import Target
-from reconciler.scheduler.configuration import SchedulerMemory
-from reconciler.scheduler.probe import SchedulerProbe
+from reconciler.scheduler.configuration import SchedulerMemory, SchedulerProbe
 from reconciler.scheduler.stalls import VolcanoStalls
 from reconciler.threads.heartbeat import Heartbeat
 from reconciler.timings import SchedulerTimings
 
 log = logging.getLogger(__name__)
 
-STATE_KEY = "scheduler.json"
-
 
 class SchedulerPart(Part):
     """The text before the last change is kept, and returns when the scheduler does not act by the new one. memory: what
     was written and what came of it. stalls: who owes gangs of the plan something."""
 
-    def __init__(
-        self,
-        client: Client,
-        ref: Ref,
-        cluster: str,
-        probe: SchedulerProbe,
-        patience: float,
-        timings: SchedulerTimings,
-    ) -> None:
-        """ref: of the ConfigMap that keeps the memory. patience: seconds in which the scheduler has to take a text."""
-        self.client, self.ref, self.cluster, self.probe, self.patience = client, ref, cluster, probe, patience
-        self.memory = SchedulerMemory(patience)
+    def __init__(self, probe: SchedulerProbe, patience: float, timings: SchedulerTimings) -> None:
+        """patience: seconds in which the scheduler has to take a text."""
+        self.probe, self.patience, self.memory = probe, patience, SchedulerMemory(patience)
         self.stalls = VolcanoStalls(timings)
 
-    def recall(self) -> None:
-        """Go on with what the leader before this one knew. Raises ApiError."""
-        memory = SchedulerMemory(self.patience)
-        try:
-            text = self.client.get(self.ref)["data"][STATE_KEY]
-            memory = SchedulerMemory.from_json(text, self.patience)
-        except NotFound:
-            log.debug("nothing is stored of the scheduler's configuration")
-        except (ValueError, KeyError, TypeError) as error:
-            log.warning("the former configuration of the scheduler cannot be read", extra={"reason": str(error)})
-        self.memory = memory
+    def recall(self, inventory: Inventory) -> None:
+        """Go on with what the leader before this one knew."""
+        self.memory = SchedulerMemory.of_kept(inventory.scheduler, self.patience)
 
     def standing(self, manifest: Manifest) -> Manifest:
         """The manifest; one whose configuration the scheduler did not take holds the former one."""
@@ -82,8 +60,7 @@ class SchedulerPart(Part):
         if wanted and memory.observe(wanted, self.probe.active, now):
             log.warning("the scheduler did not take its configuration", extra={"reason": memory.reason})
             self.probe.wake()
-        if not memory.is_stored:
-            self._store()
+        seen.inventory.note_scheduler(memory.kept())
         live = next(filter(scheduler_text, seen.observation.objects_of_kind("ConfigMap")), None)
         if live is not None and (message := self._behind_message(now, target)):
             return Effects.of_event(live, "SchedulerBehind", message, True)
@@ -129,16 +106,6 @@ class SchedulerPart(Part):
         if memory.behind and memory.is_late(now):
             return f"the scheduler does not go by its ConfigMap: {memory.behind}"
         return ""
-
-    def _store(self) -> None:
-        metadata = {"name": self.ref.name, "namespace": self.ref.namespace, "labels": memory_labels(self.cluster)}
-        item: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-        try:
-            self.client.apply_anyway({**item, "data": {STATE_KEY: self.memory.as_json()}})
-        except ApiError as error:
-            log.info("the former configuration of the scheduler was not stored", extra={"reason": str(error)})
-        else:
-            self.memory.note_stored()
 
 
 def _wanted_text(target: Target) -> str:

@@ -11,7 +11,7 @@ from reconciler.changes.diff import Change
 from reconciler.changes.planned import PlannedRuns
 from reconciler.changes.results import Allowed, ChangeResult, Changes, PrunePlan
 from reconciler.cluster.objects import Object, Ref, ref_of
-from reconciler.git.poller import BranchHead
+from reconciler.git.mirror import BranchHead
 from reconciler.observation.observe import Observation, Seen
 from reconciler.ownership.part import OwnershipPart
 from reconciler.planning.branch import Target

@@ -11,7 +11,7 @@ from compiler.repository import Repository
 from reconciler.changes.desired import DesiredManifests
 from reconciler.changes.results import Condition
 from reconciler.cluster.objects import Object
-from reconciler.git.poller import BranchHead
+from reconciler.git.mirror import BranchHead
 from reconciler.git.process import GitError
 from reconciler.inventory.store import Inventory
 from reconciler.observation.observe import Observation, Seen

@@ -17,11 +17,11 @@ from reconciler.changes.results import Allowed, ChangeResult, Condition, Effects
 from reconciler.cluster.client import ApiError, Client, Forbidden, LostLease, Retry
 from reconciler.cluster.lease import Lease
 from reconciler.cluster.objects import Object, Ref
-from reconciler.git.poller import GitPoller
+from reconciler.git.mirror import GitPoller
 from reconciler.inventory.keeper import OtherGangplanError
 from reconciler.inventory.store import Inventory
 from reconciler.loop import Parts
-from reconciler.objects.drift import Basis, Corrections
+from reconciler.objects.part import Basis, Corrections
 from reconciler.planning.snapshot import Snapshot
 from reconciler.report.events import EventWriter
 from reconciler.report.status import Report, StatusPublisher

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.git.mirror import Mirror
-from reconciler.git.poller import BranchHead, GitPoller
+from reconciler.git.mirror import BranchHead, GitPoller, Mirror
 from reconciler.git.process import ERRORS_LIMIT, CommandFailed, run_git
 from tests.builders.git_servers import PASSWORD, Answer, Certificates, Trick, http_backend, https_git_server
 from tests.builders.git_source import Source

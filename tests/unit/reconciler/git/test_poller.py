@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.git.mirror import Mirror, Unfinished
-from reconciler.git.poller import GitPoller
+from reconciler.git.mirror import GitPoller, Mirror, Unfinished
 from reconciler.git.process import GitError
 from reconciler.timings import TIMINGS
 from tests.builders.git_source import Source

@@ -16,7 +16,7 @@ from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.cluster.watch import Informer
 from reconciler.inventory.store import Inventory
-from reconciler.objects.drift import Basis, Corrections
+from reconciler.objects.part import Basis, Corrections
 from reconciler.observation.informers import InformerSet
 from reconciler.planning.snapshot import Snapshot
 from reconciler.requests.part import Requests
@@ -117,7 +117,7 @@ def test_work_is_in_proportion_to_what_has_changed(world: World, monkeypatch: py
         compared.append(ref_of(desired.object).name)
         return classify_change(desired, *args, **options)
 
-    monkeypatch.setattr("reconciler.objects.drift.classify_change", counted)
+    monkeypatch.setattr("reconciler.objects.part.classify_change", counted)
     world.edit("a")
     world.edit("a")
     world.edit("b")

@@ -11,7 +11,7 @@ import pytest
 from compiler.emit.manifest import Manifest
 from compiler.repository import Repository
 from reconciler.cluster.client import Retry
-from reconciler.git.poller import BranchHead
+from reconciler.git.mirror import BranchHead
 from reconciler.planning.cluster_copy import CHUNK, KeptPlan, PlanCopy
 from reconciler.planning.snapshot import Snapshot
 from reconciler.timings import TIMINGS

@@ -8,7 +8,7 @@ from typing import Any
 from reconciler.changes.diff import Change
 from reconciler.changes.results import Allowed, ChangeResult, Changes, Condition, Effects, PrunePlan
 from reconciler.cluster.objects import Object, Ref, ref_of
-from reconciler.git.poller import BranchHead
+from reconciler.git.mirror import BranchHead
 from reconciler.inventory.store import Inventory, InventoryEntry
 from reconciler.observation.observe import Observation, Restrictions, Seen
 from reconciler.planning.branch import Target

@@ -3,6 +3,9 @@ components of Volcano that have stalled, at the jobs that wait for them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from compiler.emit.manifest import Manifest
@@ -15,15 +18,9 @@ from reconciler.observation.observe import Observation, Seen
 from reconciler.observation.pods import scheduler_text
 from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import Snapshot
-from reconciler.scheduler.configuration import parts_of
+from reconciler.scheduler.configuration import SchedulerProbe, parts_of
 from reconciler.scheduler.part import SchedulerPart
-from reconciler.scheduler.probe import SchedulerProbe
 from reconciler.timings import SchedulerTimings
-from tests.builders.fake_cluster import FakeCluster
-from tests.builders.live import VOLCANO, live, live_pod
-from tests.builders.pods import entry
-from tests.builders.scripted_server import error_answer
-from tests.builders.writing import config_map
 
 PATIENCE, STALLED = 20.0, 90.0
 REF = Ref("v1", "ConfigMap", "volcano-system", "volcano-scheduler-configmap")
@@ -46,16 +43,14 @@ class World:
     """The part, and the scheduler's ConfigMap; a test turns the clock and plays the scheduler."""
 
     def __init__(self) -> None:
-        self.cluster, self.now, self.woken = FakeCluster(), 0.0, 0
+        self.inventory, self.now, self.woken = Inventory(), 0.0, 0
         self.live: Object | None = config(OLD)
         self.begin()
 
     def begin(self) -> None:
         """A process begins."""
-        kept = Ref("v1", "ConfigMap", "gangplan-system", "gangplan-test-scheduler")
-        probe = SchedulerProbe("", self.wake)
-        self.part = SchedulerPart(self.cluster.client(), kept, "test", probe, PATIENCE, SchedulerTimings())
-        self.part.recall()
+        self.part = SchedulerPart(SchedulerProbe("", self.wake), PATIENCE, SchedulerTimings())
+        self.part.recall(self.inventory)
 
     def wake(self) -> None:
         self.woken += 1
@@ -64,7 +59,7 @@ class World:
         """A pass in which the scheduler goes through these actions; what is to be written is."""
         manifest = Manifest(3, config(wanted), "c.yaml:1")
         target = Target(snapshot=Snapshot("c0ffee", True, plan={"gangs": []}, manifests=(manifest,)))
-        seen = seen_at(self.now, *([self.live] if self.live else []))
+        seen = replace(seen_at(self.now, *([self.live] if self.live else [])), inventory=self.inventory)
         desired, results = self.part.standing(manifest), []
         if scheduler_text(desired.object) != scheduler_text(self.live):
             results = [ChangeResult(Change("update", REF, desired, self.live), "done")]
@@ -156,20 +151,6 @@ def test_where_the_former_one_would_be_no_better_it_is_told_and_stands(
         said = world.look(NEW, *actions, more=plugins)
     assert (said.status, message in said.message) == (True, True)
     assert scheduler_text(world.live) == NEW
-
-
-def test_what_is_known_of_the_scheduler_is_stored_though_the_first_write_fails(world: World) -> None:
-    """The next process wrote the configuration again that the scheduler does not take, and waited for three minutes."""
-    world.look(OLD, "allocate")
-    world.cluster.before = lambda method, path, body: error_answer(500) if method != "GET" else None
-    world.look(NEW, "allocate")
-    world.cluster.recover()
-    world.look(NEW, "allocate")
-    writes = len(world.cluster.writes)
-    world.look(NEW, "allocate")
-    assert len(world.cluster.writes) == writes, "once"
-    world.begin()
-    assert world.part.memory.previous == OLD
 
 
 # --- components that have stalled

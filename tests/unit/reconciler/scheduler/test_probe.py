@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.scheduler.probe import CHART_ADDRESS, SchedulerProbe, default_address, read_counts
+from reconciler.scheduler.configuration import CHART_ADDRESS, SchedulerProbe, default_address, read_counts
 
 LINES = """\
 # HELP volcano_e2e_scheduling_latency_milliseconds Duration of a single scheduling session execution

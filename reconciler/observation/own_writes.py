@@ -104,7 +104,7 @@ class OwnWrites:
     def deleted_uids(self) -> set[str]:
         """Of the objects whose deletion the server took and no watch shows yet."""
         writes = (write for known in self.entries.values() for write in known.values())
-        return {write.uid for write in writes if write.item is None and write.lift is None}
+        return {write.uid for write in writes if (write.item or write.lift) is None}
 
     def drop_kind(self, group_kind: str) -> None:
         """End the entries of a kind that the cluster does not have, or that is watched no more."""

@@ -100,7 +100,7 @@ def prune_plan(
     (`excess`). `live` has only what was looked at. `pods`: by Ref.key of what has them."""
     found = _departures(desired_keys, inventory, live)
     doubts, leaving = tuple(_doubts(safety)), [*found["deletion"], *replacements]
-    containers = [change for change in leaving if change.ref.group_kind in _CONTAINERS or takes_data(change)]
+    containers = [change for change in leaving if _takes_others(change)]
     if not safety.allowed.isdisjoint((safety.commit, deletion_digest(containers))):
         containers = []
     deletions = [change for change in found["deletion"] if change not in containers]
@@ -138,6 +138,11 @@ def prune_plan(
 
 def _held(changes: Iterable[Change], reason: str) -> Iterator[Change]:
     return (replace(change, action="held", reason=reason) for change in changes)
+
+
+def _takes_others(change: Change) -> bool:
+    """Whether with what is deleted others go, or data."""
+    return change.ref.group_kind in _CONTAINERS or takes_data(change)
 
 
 def takes_data(change: Change) -> bool:

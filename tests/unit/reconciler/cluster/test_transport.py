@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,9 +15,10 @@ import urllib3
 from kubernetes.config import ConfigException
 
 from reconciler.cluster import transport
-from reconciler.cluster.client import Client, Silent
-from reconciler.cluster.transport import LimitPassedError, PooledTransport, TransportError
+from reconciler.cluster.client import Client, Silent, Unauthorized
+from reconciler.cluster.transport import Connector, LimitPassedError, PooledTransport, TransportError
 from reconciler.timings import ClientTimings, Limits
+from tests.builders.kubeconfigs import write_kubeconfig
 from tests.unit.reconciler.cluster.test_client import PODS
 
 HEADERS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -54,6 +56,7 @@ def say(text: bytes) -> Serve:
 
 
 answer_well = say(b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 15\r\n\r\n{"kind": "Pod"}')
+refuse_credentials = say(b"HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
 
 
 @pytest.fixture
@@ -97,6 +100,16 @@ def made_transport(host: str) -> PooledTransport:
             update_params_for_auth=lambda *_: None,
         )
     )
+
+
+def test_credentials_that_are_refused_for_hours_leave_no_threads_behind(serve: Start, tmp_path: Path) -> None:
+    """Each 401 makes another transport, and each had a thread for its time limits, which never ended."""
+    client = Client(Connector(write_kubeconfig(tmp_path, serve(refuse_credentials).api.configuration.host)))
+    before = threading.active_count()
+    for _ in range(5):
+        with pytest.raises(Unauthorized):
+            client.request("GET", "/api/v1/pods")
+    assert threading.active_count() <= before + 1
 
 
 @pytest.mark.parametrize("answer", ["headers", "body", "chunks", "nothing"])

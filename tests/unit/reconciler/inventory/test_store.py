@@ -113,14 +113,6 @@ def test_the_run_that_ended_last_comes_last_also_when_it_is_read_again(server: F
     assert [run.ref.name for run in found.runs.values()] == ["c", "d", "a", "b"]
 
 
-def test_rows_with_more_or_less_in_them_than_this_version_writes_are_read() -> None:
-    """An entry has a record since the former version; upgrade and rollback go on with what they know."""
-    ref = ["batch.volcano.sh/v1alpha1", "Job", "default", "a"]
-    former, newer = [*ref, "u", True, "created", "sha256:1"], [*ref, "u", True, "created", "sha256:1", {"n": 1}, "more"]
-    found = [Inventory.from_rows([row], [], {"commit": ""}).entries[job("a").key] for row in (former, newer)]
-    assert [(entry.run, entry.record) for entry in found] == [("sha256:1", {}), ("sha256:1", {"n": 1})]
-
-
 def test_a_replica_that_does_not_act_reads_the_head_and_seldom_the_tables(server: FakeCluster) -> None:
     """It read the whole inventory for each pass, a hundred thousand runs too."""
     leader, standby = store_of(server), store_of(server)

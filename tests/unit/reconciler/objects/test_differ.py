@@ -9,7 +9,7 @@ from reconciler.changes.desired import DesiredManifests
 from reconciler.changes.diff import Change
 from reconciler.changes.planned import PlannedRuns
 from reconciler.changes.results import Changes
-from reconciler.cluster.objects import ref_of
+from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.store import Inventory
 from reconciler.objects.differ import Differ, withhold_waiting_jobs
 from reconciler.observation.informers import InformerSet

@@ -10,7 +10,8 @@ from compiler.kubernetes import name_of, uid_of
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.store import InventoryEntry
 from reconciler.ownership.guard import pods_of_all
-from tests.builders.scripted_server import ScriptedAnswer
+from tests.builders.ownership import World
+from tests.builders.scripted_server import served
 from tests.builders.writing import LABELS, OURS, thing
 
 SPARK = "sparkoperator.k8s.io/v1beta2"

@@ -148,13 +148,6 @@ def test_a_plan_older_than_anothers_in_force_is_given_up(
     assert world.part.snapshot is kept
 
 
-def test_another_plan_of_the_commit_in_force_is_not_asked_about(world: PlanningWorld) -> None:
-    world.move_head("old")
-    again = replace(OLD, max_waiting_pods=7)
-    assert world.compiled(again).snapshot is again
-    assert not world.asked.questions
-
-
 def test_only_what_the_commit_makes_or_changes_is_asked_about() -> None:
     world = PlanningWorld(replace(OLD, manifests=()), "new")
     world.look()
@@ -174,7 +167,7 @@ def test_what_the_commit_in_force_wants_as_well_is_not_asked_about(world: Planni
     assert asked(world) == ["team"]
 
 
-def test_a_commit_that_waits_for_the_servers_answers_says_so_and_what_is_in_force_is_planned_anew() -> None:
+def test_a_commit_that_waits_for_answers_says_so_and_what_is_in_force_is_planned_anew() -> None:
     """A webhook that hangs: for up to a minute and a half nothing happened, and nothing said why."""
     world = PlanningWorld(OLD, "new", tree=EMPTY)
     world.look()

@@ -16,6 +16,9 @@ from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.verdict import Verdict
 from reconciler.report.outcome import Outcome, report_of
 from reconciler.report.status import CONDITION_TYPES, Report
+from tests.builders.live import BATCH, live
+from tests.builders.pods import entry
+from tests.builders.writing import thing
 
 STATUS = thing("ConfigMap", "s", namespace="gangplan-system")
 OTHERS = tuple(Condition(kind, False, "None") for kind in ("GangsHeld", "SchedulerBehind", "Fighting"))

@@ -22,8 +22,7 @@ from reconciler.report.status import (
     status_document,
     status_text,
 )
-from tests.builders.fake_cluster import FakeCluster
-from tests.builders.memory_server import stored_sizes
+from tests.builders.fake_cluster import FakeCluster, stored_sizes
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
 JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")

@@ -4,7 +4,6 @@ components of Volcano that have stalled, at the jobs that wait for them."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -21,6 +20,9 @@ from reconciler.planning.snapshot import Snapshot
 from reconciler.scheduler.configuration import SchedulerProbe, parts_of
 from reconciler.scheduler.part import SchedulerPart
 from reconciler.timings import SchedulerTimings
+from tests.builders.live import VOLCANO, live, live_pod
+from tests.builders.pods import entry
+from tests.builders.writing import config_map
 
 PATIENCE, STALLED = 20.0, 90.0
 REF = Ref("v1", "ConfigMap", "volcano-system", "volcano-scheduler-configmap")

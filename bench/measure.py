@@ -122,7 +122,17 @@ def measure_compilation(world: GeneratedRepository, with_quality: bool = True) -
     if not outcome.ok or outcome.error_count:
         raise RuntimeError(f"no clean plan came out: {outcome.diagnostics[:1]}")
     parts = {name: stopwatch.seconds[name] for name in SOLVE_PHASES}
-    return Figures(wall, cpu, most, _phase_seconds(stopwatch), parts, plan_quality(outcome) if with_quality else None)
+    quality = plan_quality(outcome) if with_quality else None
+    claims = {"no reason is missing": _has_all_reasons(outcome)}
+    return Figures(wall, cpu, most, _phase_seconds(stopwatch), parts, quality, claims=claims)
+
+
+def _has_all_reasons(outcome: Outcome) -> bool:
+    """Whether it is known of each waiting gang why it waits."""
+    from solver.facts import Undecided
+
+    decisions = () if outcome.plan is None else outcome.plan.decisions
+    return not any(isinstance(fact, Undecided) for decision in decisions for fact in decision.facts)
 
 
 def _phase_seconds(stopwatch: Stopwatch) -> dict[str, float]:

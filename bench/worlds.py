@@ -167,34 +167,36 @@ def _job_document(rng: random.Random, number: int, job: _JobSize) -> str:
         f"# Job {number} of {job.size} GPUs, {job.topology}.\n"
         f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata:\n"
         f"  name: job-{number:04d}\n  namespace: {queue.rpartition('-')[0]}\n"
-        f"{_submission_annotation(number)}"
+        f"{_submission_lines(number)}"
         f"spec:\n  schedulerName: volcano\n  queue: {queue}\n"
         f"  priorityClassName: {rng.choices(list(PRIORITIES), PRIORITY_WEIGHTS)[0]}\n"
         f"  minAvailable: {job.pods + extra}\n{near}  plugins: {{svc: [], env: []}}\n"
         f"  policies:\n  - {{event: PodEvicted, action: RestartJob}}\n  tasks:\n"
     )
     if extra:
-        text += _task("master" if job.roles == "master" else "ps", extra, {"cpu": '"4"', "memory": "16Gi"})
+        text += task_text("master" if job.roles == "master" else "ps", extra, {"cpu": '"4"', "memory": "16Gi"})
     parts = (
         f"totalPartitions: {job.pods // SUBGROUP_SIZE}, partitionSize: "
         f"{SUBGROUP_SIZE}, minPartitions: {job.pods // SUBGROUP_SIZE}"
     )
     partition = f"    partitionPolicy: {{{parts}, networkTopology: {{mode: hard, highestTierAllowed: 1}}}}\n"
     amounts = {"cpu": f'"{job.gpus * 12}"', "memory": f"{job.gpus * 96}Gi", GPU: str(job.gpus)}
-    return text + _task("worker", job.pods, amounts, partition if job.topology == "parts" else "")
+    return text + task_text("worker", job.pods, amounts, partition if job.topology == "parts" else "")
 
 
-def _submission_annotation(number: int) -> str:
-    """A minute after the job before. Every fifth is written in flow style, into which nothing can be spliced: about
-    what people's files are like."""
-    said = (
-        f"gangplan.dev/submitted-at: "
-        f'"2026-01-{1 + number // 1440 % 28:02d}T{number // 60 % 24:02d}:{number % 60:02d}:00Z"'
-    )
+def _submission_lines(number: int) -> str:
+    """Every fifth is written in flow style, into which nothing can be spliced: about what people's files are like."""
+    said = submission_annotation(number)
     return f"  annotations: {{{said}}}\n" if number % 5 == 0 else f"  annotations:\n    {said}\n"
 
 
-def _task(name: str, replicas: int, requests: dict[str, str], more: str = "") -> str:
+def submission_annotation(number: int) -> str:
+    """A minute after the job before."""
+    day, hour, minute = 1 + number // 1440 % 28, number // 60 % 24, number % 60
+    return f'gangplan.dev/submitted-at: "2026-01-{day:02d}T{hour:02d}:{minute:02d}:00Z"'
+
+
+def task_text(name: str, replicas: int, requests: dict[str, str], more: str = "") -> str:
     limits = f"            limits: {{{GPU}: {requests[GPU]}}}\n" if GPU in requests else ""
     return (
         f"  - name: {name}\n    replicas: {replicas}\n{more}    template:\n"

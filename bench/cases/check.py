@@ -9,9 +9,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from bench.registry import Comparison, Figures, register_case
+from bench.textures import generate_odd_nodes
 from bench.worlds import generate_repository
 
 FILES = 1_000
@@ -20,6 +23,8 @@ MAX_BYTES = 200 << 20
 """Memory that checking so many files may take."""
 BARS = {"help": 0.2, "one file": 0.5, "cold": 2.0, "one changed": 0.6}
 """Command -> most wall seconds."""
+ODD_NODES = {2_500: 2.0, 10_000: 6.0}
+"""Nodes that all differ -> most wall seconds of `check`."""
 COMPARED_JOBS, MAX_RATIO = 200, 2.0
 """Jobs of the compared revisions, and how many times `plan` their comparison may take."""
 
@@ -34,10 +39,15 @@ def _pad(job: bytes) -> bytes:
 
 
 def _write(folder: Path, nodes: int, gangs: int, load: float) -> Path:
-    for name, content in generate_repository(nodes=nodes, gangs=gangs, load=load).files.items():
+    files = generate_repository(nodes=nodes, gangs=gangs, load=load).files
+    return _write_files(folder, {name: _pad(c) if name.startswith("jobs/") else c for name, c in files.items()})
+
+
+def _write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
+    for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(_pad(content) if name.startswith("jobs/") else content)
+        path.write_bytes(content)
     return folder
 
 
@@ -102,5 +112,15 @@ def measure_diff() -> Figures:
     return Figures(*found["diff"], peak, claims=claims, comparison=table)
 
 
+def measure_odd_nodes(nodes: int) -> Figures:
+    with tempfile.TemporaryDirectory() as name:
+        folder = _write_files(Path(name, "odd"), generate_odd_nodes(nodes).files)
+        seconds, cpu = _measure(["check", "--repo", str(folder)], Path(name, "cache"))
+    return Figures(seconds, cpu, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10)
+
+
+for nodes, bar in ODD_NODES.items():
+    title = f"the command `check`, {nodes:,} nodes that all differ"
+    register_case(f"check-odd-{nodes}", title, partial(measure_odd_nodes, nodes), seconds=bar)
 register_case("check-1000", f"the command `check`, {FILES:,} files of 4 KB, cold", measure_check, seconds=BARS["cold"])
 register_case("diff-200", f"the command `diff`, two revisions of {COMPARED_JOBS} jobs", measure_diff)

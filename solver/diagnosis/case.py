@@ -94,7 +94,9 @@ class GangDiagnosis:
     def fits(self, s: Scenario) -> bool | None:
         """Whether the gang fits, queues aside. None: not known."""
         if s not in self._answers:
-            self._answers[s] = self.question(s).fits(self.state.options, self.models)
+            state = self.state
+            fits = state.memoize(("fits", s), lambda: self.question(s).fits_without_model(state.options))
+            self._answers[s] = self.question(s).fits_by_model(state.options, self.models) if fits is None else fits
         return self._answers[s]
 
 

@@ -27,8 +27,9 @@ NO_FACTS: tuple[Fact, ...] = ()
 UNDECIDED: tuple[Fact, ...] = (Undecided(),)
 NOT_KEPT: tuple[NobodyEvicted, ...] = ()
 NO_REPAIRS: tuple[Repair, ...] = ()
-WORK_PER_QUESTION, WORK_PER_NODE = 5_000, 7
-"""Work of one question, and more for each node (`Mapper`); measured on worlds of 1,000 and 10,000 nodes."""
+WORK_PER_QUESTION, WORK_PER_NODE, WORK_PER_QUEUE = 5_000, 7, 1_500
+"""Work of one question, and more for each node and queue (`Mapper`); measured on worlds of 128, 1,000 and 10,000 nodes,
+of 20 queues each: other weights are tried, for which all queues' shares are worked out."""
 
 
 def explain_waiting_gangs(diagnosis: DelayDiagnosis, mapper: Mapper) -> dict[int, Explanation]:
@@ -113,7 +114,8 @@ def _explanations_by_class(state: DiagnosisState, gangs: Iterable[int], mapper: 
 
 def explanation_work(problem: Problem, questions: int) -> int:
     """The work (`Mapper`) of so many questions."""
-    return questions * (WORK_PER_QUESTION + WORK_PER_NODE * len(problem.nodes))
+    nodes, queues = len(problem.nodes), len(problem.queues)
+    return questions * (WORK_PER_QUESTION + WORK_PER_NODE * nodes + WORK_PER_QUEUE * queues)
 
 
 def explain(state: DiagnosisState, j: int) -> Explanation:

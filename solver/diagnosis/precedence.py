@@ -24,6 +24,7 @@ from solver.semantics.gang_classes import meets_minima, waiting_class
 from solver.semantics.placements import add_vectors
 from solver.semantics.priorities import precedence
 from solver.semantics.share_measures import puts_queues_first, queue_priority
+from solver.state.queue_books import QueueBooks
 
 
 def borrowing(case: GangDiagnosis, s: Scenario) -> Borrowing | None:
@@ -239,28 +240,26 @@ def larger_entitlement(runner: TrialRunner, t: Trial, fact: Borrowing | ShareLim
     state, priority, q, r = runner.case.state, runner.case.gang.priority, fact.queue, fact.resource
     problem, queue = state.problem, state.problem.queues[q]
 
-    def deserves(amount: int) -> Trial:
+    def deserves(amount: int) -> tuple[MoreDeserved, Problem]:
         deserved = tuple(amount if i == r else x for i, x in enumerate(queue.deserved))
-        repair = MoreDeserved(q, r, amount, queue.deserved[r] or 0)
-        return _before_others(runner, t, repair, priority, state.with_queue(problem, q, deserved=deserved))
+        return MoreDeserved(q, r, amount, queue.deserved[r] or 0), state.with_queue(problem, q, deserved=deserved)
 
-    def weighs(weight: int) -> Trial:
-        repair = MoreWeight(q, weight, queue.weight)
-        return _before_others(runner, t, repair, priority, state.with_queue(problem, q, weight=weight))
+    def weighs(weight: int) -> tuple[MoreWeight, Problem]:
+        return MoreWeight(q, weight, queue.weight), state.with_queue(problem, q, weight=weight)
 
     by_weight = isinstance(fact, ShareLimit) or not problem.policy.capacity
-    make: Callable[[int], Trial] = weighs if by_weight else deserves
+    change: Callable[[int], tuple[MoreDeserved | MoreWeight, Problem]] = weighs if by_weight else deserves
     first = queue.weight if by_weight else (queue.deserved[r] or 0)
     factor = state.options.budget.weight_factor
     numbers = range(first + 1, (first * factor if by_weight else _most_deserved(problem, q, r)) + 1)
 
     claims = _earlier_claims(runner.case)
 
-    def suffices(number: int) -> bool:
-        trial = make(number)
-        if not trial.changes or not runner.lets_start(trial):
-            return False
-        books = state.books_under(trial.limits_problem, with_plan=False)
+    def make(number: int) -> Trial:
+        repair, changed = change(number)
+        return _before_others(runner, t, repair, priority, changed)
+
+    def covers_claims(books: QueueBooks) -> bool:
         return all(
             limit is None or not own or held + claimed + own <= limit
             for above, amounts in claims.items()
@@ -272,6 +271,12 @@ def larger_entitlement(runner: TrialRunner, t: Trial, fact: Borrowing | ShareLim
                 strict=True,
             )
         )
+
+    def suffices(number: int) -> bool:
+        if not covers_claims(state.books_under(change(number)[1], with_plan=False)):
+            return False
+        trial = make(number)
+        return bool(trial.changes) and runner.lets_start(trial)
 
     least = first_sufficient(numbers, suffices)
     if least is not None:

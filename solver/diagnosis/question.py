@@ -67,10 +67,17 @@ class FitQuestion:
     def fits(self, options: Options, models: ModelBudget | None = None) -> bool | None:
         """Yes by the greedy, which mostly ends it, no by counting, else by an exact model. None: not known. Like all
         questions it raises OutOfTimeError when the time is over."""
+        known = self.fits_without_model(options)
+        return self.fits_by_model(options, models) if known is None else known
+
+    def fits_without_model(self, options: Options) -> bool | None:
+        """As `fits`, by the greedy and by counting alone."""
         if self.placement(options.budget) is not None:
             return True
-        if shortage(self.state, self.gang_class) is not None:
-            return False
+        return None if shortage(self.state, self.gang_class) is None else False
+
+    def fits_by_model(self, options: Options, models: ModelBudget | None = None) -> bool | None:
+        """As `fits`, by an exact model alone."""
         if models is not None and not models.spend():
             return None
         return fits_exactly(self.state, self.j, self.gang_class, options)

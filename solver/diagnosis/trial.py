@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -109,15 +109,13 @@ class TrialRunner:
             self.question_budget -= 1
             state = self.case.state
             nodes = len(state.problem.nodes) + (t.added_nodes[2] if t.added_nodes else 0)
-            if nodes * len(t.scenario.gang.roles) <= state.options.budget.repair_variables:
-                self._answers[key] = self.question(t).fits(state.options, self.models) is True
-            else:  # no model is asked, so that the answer is the same for all gangs that are alike
-                shared = "trial", key, self.case.current_scenario, tuple(self._excluded_nodes(t))
-                self._answers[key] = state.memoize(shared, partial(self._fits_without_model, t))
+            # Without a model the answer is the same for all gangs that are alike.
+            shared = "trial", key, self.case.current_scenario, tuple(self._excluded_nodes(t))
+            fits = state.memoize(shared, lambda: self.question(t).fits_without_model(state.options))
+            if fits is None and nodes * len(t.scenario.gang.roles) <= state.options.budget.repair_variables:
+                fits = self.question(t).fits_by_model(state.options, self.models)
+            self._answers[key] = fits is True
         return self._answers[key]
-
-    def _fits_without_model(self, t: Trial) -> bool:
-        return self.question(t).fits(self.case.state.options, ModelBudget(0)) is True
 
     def question(self, t: Trial) -> FitQuestion:
         """Whether the gang fits on the nodes then. Nodes are never added where there are pod rules or device slots."""

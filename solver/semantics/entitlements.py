@@ -54,6 +54,17 @@ def water_filled_shares(problem: Problem, held: Collection[int] = ()) -> tuple[V
 
     Source: OnSessionOpen of pkg/scheduler/plugins/proportion, which ignores the tree of queues.
     """
+    if held:
+        return _water_filled_shares(problem, held)
+    queues = tuple((queue.weight, queue.guarantee, queue.capability, queue.used) for queue in problem.queues)
+    key, answers = ("shares", problem.totals, queues), problem.gang_answers
+    if key not in answers:
+        answers[key] = _water_filled_shares(problem, held)
+    found: tuple[Vector | None, ...] = answers[key]
+    return found
+
+
+def _water_filled_shares(problem: Problem, held: Collection[int]) -> tuple[Vector | None, ...]:
     scale = [(r, 1 if name in ("cpu", "memory") else 1000) for r, name in enumerate(problem.resources) if name != PODS]
     real = flat_real_capability(problem)
     want = {
@@ -123,7 +134,7 @@ def asked_amounts(problem: Problem, held: Collection[int] = ()) -> list[list[int
     real, used = flat_real_capability(problem), tuple(queue.used for queue in problem.queues)
     if held:
         return _asked_amounts(problem, held, real)
-    key, answers = ("asked", real, used), problem.gang_answers
+    key, answers = ("asked", problem.totals, real, used), problem.gang_answers
     if key not in answers:
         answers[key] = _asked_amounts(problem, held, real)
     found: list[list[int] | None] = answers[key]

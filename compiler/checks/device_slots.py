@@ -12,10 +12,10 @@ from compiler.checks.volcano_job import VOLCANO_JOB
 from compiler.diagnostics import Severity
 from compiler.fields.quantity import exact_amount, integer_amounts
 from compiler.kubernetes import NUMA_POLICY_ANNOTATION, QOS_LEVEL_ANNOTATION, VGPU_REGISTER_ANNOTATION
-from compiler.specs import GangSpec, PluginSpec, RoleSpec
+from compiler.specs import GangSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.numatopology import is_numa_aware
-from compiler.volcano.shared_devices import SHARING_MODE, VGPU_MEMORY, VGPU_NUMBER
+from compiler.volcano.shared_devices import SHARING_MODE, VGPU_MEMORY, VGPU_NUMBER, shares_devices
 
 if TYPE_CHECKING:
     from compiler.kinds.node_pool import NodePool, SharedDevices
@@ -155,8 +155,7 @@ def fractional_cpus(check_input: DocumentInput) -> Iterator[Finding]:
 def vgpus_without_plugin(check_input: CheckInput) -> Iterator[Finding]:
     """Only the plugin deviceshare with deviceshare.VGPUEnable puts pods that ask for volcano.sh/vgpu-* onto devices;
     without it Volcano counts sums over nodes. Mend: add the plugin with that argument."""
-    scheduler = check_input.specs.scheduler
-    if scheduler is None or any(map(_enables_vgpus, scheduler.plugins)):
+    if shares_devices(check_input.specs.scheduler, VGPU_MEMORY):
         return
     for gang in check_input.jobs:
         for role in gang.roles:
@@ -240,10 +239,6 @@ _UNPLANNED: Mapping[tuple[str, str], tuple[Severity, str]] = {
     ("volcano.sh/vgpu-podgroup-policy", "spread"): ("warning", "no two pods of a gang share a card"),
 }
 """Annotation of a pod and its value -> what follows from it."""
-
-
-def _enables_vgpus(plugin: PluginSpec) -> bool:
-    return plugin.name == "deviceshare" and plugin.arguments.get("deviceshare.VGPUEnable") is True
 
 
 @check("GP376", "Numatopology of no node", "warning")

@@ -88,7 +88,8 @@ def _node_spec(found: Object, declared: NodeSpec | None) -> NodeSpec:
     allocatable = declared.allocatable if declared else {}
     if status_of(found).get("allocatable"):
         allocatable = allocatable_amounts(found)
-    devices = shared_devices_of(annotations_of(found), allocatable)
+    capacity = _offered(found, "capacity") if status_of(found).get("capacity") else allocatable
+    devices = shared_devices_of(annotations_of(found), capacity)
     return NodeSpec(
         document=declared.document if declared else _state_document(found),
         name=name_of(found),
@@ -110,16 +111,20 @@ def _taints(found: Object) -> Iterator[Taint]:
 
 def allocatable_amounts(node: Object) -> Amounts:
     """What the node offers. Raises StateError."""
-    allocatable = node["status"]["allocatable"]
+    return _offered(node, "allocatable")
+
+
+def _offered(node: Object, field: str) -> Amounts:
+    offered = node["status"][field]
     try:
-        if all(isinstance(value, str) for value in allocatable.values()):
-            return dict(_offered_amounts(tuple(allocatable.items())))
-        return integer_amounts({name: parse_quantity(value) for name, value in allocatable.items()}, "down")
+        if all(isinstance(value, str) for value in offered.values()):
+            return dict(_offered_amounts(tuple(offered.items())))
+        return integer_amounts({name: parse_quantity(value) for name, value in offered.items()}, "down")
     except QuantityError as error:
-        raise StateError(f"Node {name_of(node)} of the state, status.allocatable: {error}") from error
+        raise StateError(f"Node {name_of(node)} of the state, status.{field}: {error}") from error
 
 
 @lru_cache(maxsize=1 << 10)
-def _offered_amounts(allocatable: tuple[tuple[str, str], ...]) -> Amounts:
+def _offered_amounts(offered: tuple[tuple[str, str], ...]) -> Amounts:
     """The nodes of a pool offer the same, so the text is read once for all of them. Raises QuantityError."""
-    return integer_amounts({name: parse_quantity(text) for name, text in allocatable}, "down")
+    return integer_amounts({name: parse_quantity(text) for name, text in offered}, "down")

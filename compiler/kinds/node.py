@@ -52,7 +52,7 @@ def specs(document: Document, node: Node) -> Iterable[NodeSpec]:
         taints,
         allocatable,
         bool(spec.unschedulable) or not ready,
-        shared_devices=shared_devices_of(annotations, allocatable),
+        shared_devices=shared_devices_of(annotations, integer_amounts(status.capacity or resources or {}, "down")),
     )
 
 

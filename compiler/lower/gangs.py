@@ -20,7 +20,7 @@ from compiler.run_kinds import PLANNED_RUN_KINDS, run_kind_of
 from compiler.specs import GangSpec, RoleSpec, SubgroupSpec
 from compiler.specs.eligibility import NodeClasses, TaintedKinds
 from compiler.volcano.enqueue import is_enqueued_first
-from compiler.volcano.full_starts import starts_in_full
+from compiler.volcano.full_starts import has_lower_minima, starts_in_full
 from compiler.volcano.metax import requesting_annotation
 from solver.problem import Gang, Placement, Role, SlotHold, Subgroup
 
@@ -76,7 +76,10 @@ class GangLowering:
         is_whole = not running and starts_in_full(spec, specs.scheduler)
         if is_whole:
             all_pods = {t: role.replicas for t, role in enumerate(spec.roles)}
-            demand = replace(demand, minimum=sum(all_pods.values()), role_minima=all_pods)
+            # Volcano asks for idle room in sum, whatever nodes the pods may use, and then starts what is needed.
+            is_stricter = demand.over_constrained or has_lower_minima(spec)
+            minimum = sum(all_pods.values())
+            demand = replace(demand, minimum=minimum, role_minima=all_pods, over_constrained=is_stricter)
         roles = tuple(self._lower_role(role, demand.role_minima.get(t, 0)) for t, role in enumerate(spec.roles))
         return Gang(
             name=f"{spec.namespace}/{spec.document.name}",

@@ -114,7 +114,7 @@ class NumaPlanner:
             return NO_NUMA_PLAN
         key = tuple(sorted(requests.items())), node_requirement(pod)
         if key not in self._plans:
-            mask = self._masks.nodes_matching(node_requirement(pod))
+            mask = self.usable_nodes(pod)
             if not mask:
                 self._plans[key] = NO_NUMA_PLAN
             elif policy == "single-numa-node":
@@ -122,6 +122,10 @@ class NumaPlanner:
             else:
                 self._plans[key] = self._restricted_plan(requests, mask)
         return self._plans[key]
+
+    def usable_nodes(self, pod: PodSpec) -> int:
+        """The nodes that the pod can use, as a bit mask."""
+        return self._masks.nodes_matching(node_requirement(pod))
 
     def request_on(self, pod: PodSpec, node: NodeSpec) -> NumaRequest | None:
         """What a pod that runs on the node holds of its NUMA nodes, if that can be told."""

@@ -18,10 +18,12 @@ from compiler.volcano.numatopology import is_numa_aware
 from compiler.volcano.shared_devices import (
     FULL_DEVICE_CORES,
     FULL_PERCENTAGE,
+    GPU_MEMORY,
     VGPU_CORES,
     VGPU_MEMORY,
     VGPU_MEMORY_PERCENTAGE,
     VGPU_NUMBER,
+    shares_devices,
 )
 from solver.problem import SlotRequest
 
@@ -33,11 +35,13 @@ NamedSlotRequest = tuple[str, int, Amounts]
 
 @dataclass(frozen=True)
 class SlotGroups:
-    """pods: the distinct pods of all jobs. numa_aware: whether NUMA nodes count at all."""
+    """pods: the distinct pods of all jobs. numa_aware: whether NUMA nodes count at all. summed: the resources of shared
+    devices of which Volcano compares only sums over a node."""
 
     nodes: Sequence[NodeSpec]
     pods: Sequence[PodSpec]
     numa_aware: bool
+    summed: frozenset[str] = frozenset()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -108,15 +112,39 @@ class SlotGroups:
     def is_over_constrained(self, gang: GangSpec) -> bool:
         """Whether the slot requests are stricter than kubelet and scheduler: they exclude nodes that the kubelet might
         let the gang use; a pod of whole NUMA nodes reserves room in each of them that it needs in one, and another role
-        could use it; or virtual GPUs are requested in a way that has no exact slot request.
+        could use it; several containers of a pod may take from several NUMA nodes, which Volcano and the kubelet's
+        container scope give each its own; virtual GPUs are requested in a way that has no exact slot request;
+        Volcano does not look at single devices; or some are unhealthy for now, to which it gives virtual GPUs too.
         """
-        if any(map(self._has_inexact_vgpus, (role.pod for role in gang.roles))):
+        pods = [role.pod for role in gang.roles]
+        if any(self._has_inexact_vgpus(pod) or self._is_summed(pod) or self._may_recover(pod) for pod in pods):
             return True
-        plans = [self.numa_plan(role.pod) for role in gang.roles if role.pod.topology_policy]
+        plans = [self.numa_plan(pod) for pod in pods if pod.topology_policy]
+        if any(self.numa_plan(pod).request is not None for pod in pods if pod.several_containers):
+            return True
         if any(plan.planned_layouts is not None for plan in plans):
             return True
         requests = [plan.request for plan in plans if plan.request is not None]
         return len(requests) > 1 and any(request.number > 1 for request in requests)
+
+    def _is_summed(self, pod: PodSpec) -> bool:
+        """Whether it requests shared devices of which Volcano compares sums."""
+        return not self.summed.isdisjoint(_requested_devices(pod))
+
+    def _may_recover(self, pod: PodSpec) -> bool:
+        """Whether it requests shared devices of which some are unhealthy on a node that it can use."""
+        sick = [self._unhealthy[name] for name in _requested_devices(pod) if name in self._unhealthy]
+        return bool(sick) and any(self._numa_planner.usable_nodes(pod) & mask for mask in sick)
+
+    @cached_property
+    def _unhealthy(self) -> Mapping[str, int]:
+        """Resource of shared devices -> the nodes that have unhealthy ones, as a bit mask."""
+        found: dict[str, int] = {}
+        for n, node in enumerate(self.nodes):
+            for shared in node.shared_devices:
+                if shared.unhealthy:
+                    found[shared.resource] = found.get(shared.resource, 0) | 1 << n
+        return found
 
     def _has_inexact_vgpus(self, pod: PodSpec) -> bool:
         """Several containers may or may not share cards; of cards that differ a part counts as one of the largest where
@@ -156,7 +184,9 @@ class SlotGroups:
                 continue
             amount = pod.requests.get(resource, 0)
             whole = pod.requests.get(self._whole_device_resources.get(resource, ""), 0)
-            if whole or amount > size:
+            if amount and resource == GPU_MEMORY:  # Volcano takes all of it from one card
+                yield resource, 1, {resource: amount}
+            elif whole or amount > size:
                 yield resource, whole or -(-amount // size), {resource: size}
             elif amount:
                 yield resource, 1, {resource: amount}
@@ -188,9 +218,17 @@ class SlotGroups:
         yield VGPU_MEMORY, number, share
 
 
+def _requested_devices(pod: PodSpec) -> Iterator[str]:
+    """The resources of shared devices that it requests, of virtual GPUs whatever it asks of them."""
+    yield from pod.requests
+    if pod.vgpu_requests:
+        yield VGPU_MEMORY
+
+
 def slot_groups_of(nodes: Sequence[NodeSpec], pods: Iterable[PodSpec], scheduler: SchedulerSpec | None) -> SlotGroups:
     """The groups of these nodes that the pods request; none where no node is divided."""
     if not any(node.numa or node.shared_devices for node in nodes):
         return SlotGroups((), (), is_numa_aware(scheduler))
     distinct = {(tuple(sorted(pod.requests.items())), pod.vgpu_requests, node_requirement(pod)): pod for pod in pods}
-    return SlotGroups(nodes, tuple(distinct.values()), is_numa_aware(scheduler))
+    summed = frozenset(name for name in (VGPU_MEMORY, GPU_MEMORY) if not shares_devices(scheduler, name))
+    return SlotGroups(nodes, tuple(distinct.values()), is_numa_aware(scheduler), summed)

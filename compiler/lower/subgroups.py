@@ -54,8 +54,10 @@ def subgroup_demand(spec: GangSpec, running: RunningPods, scheduler: SchedulerSp
     running_roles = {t for t, _ in running}
     bound = (s for s, subgroup in enumerate(spec.subgroups) if subgroup_starts_in_full(subgroup, scheduler))
     starting_whole = [s for s in bound if running_roles.isdisjoint(_subgroup_roles(spec, s))]
+    # Volcano asks for idle room in sum, whatever nodes the pods may use, and then starts what is needed.
+    is_stricter = any(0 < spec.subgroups[s].ready_pods < spec.subgroups[s].size for s in starting_whole)
     spec = replace(spec, subgroups=_with_full_starts(spec.subgroups, starting_whole))
-    demand = SubgroupDemand(spec.subgroups, spec.minimum)
+    demand = SubgroupDemand(spec.subgroups, spec.minimum, over_constrained=is_stricter)
     for path in dict.fromkeys(subgroup.path for subgroup in spec.subgroups if subgroup.ready_pods):
         indices = [s for s, subgroup in enumerate(spec.subgroups) if subgroup.path == path]
         demand = _with_policy_demand(spec, running, demand, indices)

@@ -45,6 +45,7 @@ from compiler.specs.pod_groups import pod_group_gangs, with_named_groups
 from compiler.specs.services import bound_and_unbound, unbound_pods, with_scheduler
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.volcano.numatopology import with_numa_topologies
+from compiler.volcano.shared_devices import without_ascend_memory
 
 DEPENDENCY_CHECK = "GP354"
 """The check on references to objects with an error, which rejects more objects in turn."""
@@ -102,9 +103,10 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
         *pod_group_gangs(drafts, pods),
         *job_flow_gangs(collector.specs_of(JobFlowDraft), collector.specs_of(JobTemplateDraft)),
     ]
-    gangs = [with_default_requests(gang, ranges) for gang in gangs]
-    unbound = tuple(with_default_requests(gang, ranges) for gang in unbound)
     schedulers = sorted(collector.specs_of(SchedulerSpec), key=lambda spec: not spec.is_emitted)
+    scheduler = schedulers[0] if schedulers else None
+    gangs = [without_ascend_memory(with_default_requests(gang, ranges), scheduler) for gang in gangs]
+    unbound = tuple(with_default_requests(gang, ranges) for gang in unbound)
     specs = Specs(
         cluster=cluster,
         documents=_sorted_by_object(collector.documents, lambda document: document),
@@ -115,7 +117,7 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
         priority_classes=_sorted_by_object(collector.specs_of(PriorityClassSpec), lambda found: found.document),
         nodes=_sorted_naturally(nodes),
         hypernodes=_sorted_naturally(hypernodes),
-        scheduler=schedulers[0] if schedulers else None,
+        scheduler=scheduler,
         diagnostics=(),
         unplanned_pods=tuple(_unplanned_pods(collector, pods, gangs, unbound)),
     )

@@ -67,8 +67,7 @@ class PodSelector:
     """The pods that a pod rule selects.
 
     label_expressions: rows (label, operator, values) that all hold; None selects no pod, as in Kubernetes. namespaces:
-    () is the pod's own, None is all. match_label_keys, mismatch_label_keys: labels whose value equals the pod's own, or
-    differs from it.
+    () is the pod's own, None is all. match_label_keys, mismatch_label_keys: labels of the pod's own value, or another.
     """
 
     label_expressions: tuple[tuple[str, str, tuple[str, ...]], ...] | None
@@ -107,8 +106,8 @@ class PodSpec:
     the required terms, of which one must hold; None for no requirement. scheduler_name: empty where the pod names none.
     node_name: spec.nodeName, which bypasses every scheduler. guaranteed_qos: QoS class Guaranteed. vgpu_requests: one
     for each container with virtual GPUs. topology_policy: of a Volcano task, "" for none. never_preempts:
-    preemptionPolicy Never. has_unplanned_needs: host ports, volumes that a
-    claim stands behind, or devices claimed by DRA, which only the scheduler knows about.
+    preemptionPolicy Never. has_unplanned_needs: host ports, volumes that a claim stands behind, or devices claimed by
+    DRA, which only the scheduler knows about. several_containers: it has more than one, init containers among them.
     """
 
     requests: Amounts
@@ -124,6 +123,7 @@ class PodSpec:
     never_preempts: bool = False
     priority_class: str = ""
     has_unplanned_needs: bool = False
+    several_containers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,8 +348,7 @@ class NumaSpec:
     """The NUMA nodes of a node.
 
     topology_policy: of the kubelet's topology manager. static_cpus: its CPU manager assigns whole CPUs. slots: what
-    each NUMA node offers of the divided resources. free_slots: what is free of it as far as the cluster reports, else
-    None.
+    each NUMA node offers of the divided resources. free_slots: what is free of it where the cluster reports it.
     """
 
     topology_policy: str
@@ -372,12 +371,13 @@ class SharedDeviceSpec:
     """Devices of a node that pods share.
 
     resource: requests a part of one device. whole_resource: requests whole devices, "" for none. devices: (id, offered
-    amounts), in the node's order.
+    amounts), in the node's order. unhealthy: how many more there are, which nobody gets for now.
     """
 
     resource: str
     whole_resource: str
     devices: tuple[tuple[str, Amounts], ...]
+    unhealthy: int = 0
 
 
 @dataclass(frozen=True, slots=True)

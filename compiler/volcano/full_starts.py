@@ -9,7 +9,8 @@ def starts_in_full(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:
     """Whether the gang, while no pod of it runs, needs a domain with room for all replicas.
 
     network-topology-aware lets a job with a hard topology into a hypernode only if what is idle there holds all its
-    pending pods, those above the minima and gated ones too, so that a smaller start would never be bound. Source:
+    pending pods, those above the minima and gated ones too, so that a smaller start would never be bound. It compares
+    sums of all nodes there, so that a gang may start with less where its pods cannot use some of them. Source:
     hyperNodeGradientFn of pkg/scheduler/plugins/network-topology-aware, GetMinResources of SubJobInfo (v1.15); seen on
     the real one.
     """

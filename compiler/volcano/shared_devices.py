@@ -8,12 +8,14 @@ by how their cards are shared.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
 
 from compiler.kubernetes import VGPU_REGISTER_ANNOTATION
-from compiler.specs import Amounts, Expression, PodSpec, SharedDeviceSpec, VgpuRequest
+from compiler.specs import Amounts, Expression, GangSpec, PodSpec, SchedulerSpec, SharedDeviceSpec, VgpuRequest
 from compiler.specs.eligibility import with_label_rows
 
 VGPU_NUMBER = "volcano.sh/vgpu-number"
@@ -38,6 +40,37 @@ _CARD_ROWS: Mapping[str, tuple[str, Literal["In", "Like", "Unlike"]]] = {
 }
 """Annotation of a pod -> what it asks of the node's cards; the first that is there counts."""
 CARD_ANNOTATIONS = (*_CARD_ROWS, SHARING_MODE)
+
+_SWITCHES: Mapping[str, str] = {
+    VGPU_MEMORY: "deviceshare.VGPUEnable",
+    GPU_MEMORY: "deviceshare.GPUSharingEnable",
+}
+"""Resource of shared devices -> the argument of the plugin deviceshare that lets it give out their parts."""
+_HAMI_ASCEND = "deviceshare.AscendHAMiVNPUEnable"
+_ASCEND_MEMORY = re.compile(r"huawei\.com/Ascend\w+-memory")
+
+
+def shares_devices(scheduler: SchedulerSpec | None, resource: str) -> bool:
+    """Whether Volcano gives out the parts of such devices one by one; else it compares sums over a node. Where no
+    configuration of the scheduler is known, that of the devices is taken for granted."""
+    return scheduler is None or _is_on(scheduler, _SWITCHES[resource])
+
+
+def _is_on(scheduler: SchedulerSpec, argument: str) -> bool:
+    plugins = (plugin for plugin in scheduler.plugins if plugin.name == "deviceshare")
+    return any(plugin.arguments.get(argument) is True for plugin in plugins)
+
+
+def without_ascend_memory(gang: GangSpec, scheduler: SchedulerSpec | None) -> GangSpec:
+    """The gang without the memory of parts of Ascend's NPUs, where HAMi's plugin gives them out: no node offers an
+    amount of it, and Volcano leaves it out of its sums."""
+    if scheduler is None or not _is_on(scheduler, _HAMI_ASCEND):
+        return gang
+    roles = []
+    for role in gang.roles:
+        counted = {name: amount for name, amount in role.pod.requests.items() if not _ASCEND_MEMORY.fullmatch(name)}
+        roles.append(replace(role, pod=replace(role.pod, requests=counted)))
+    return replace(gang, roles=tuple(roles))
 
 
 def vgpu_request(requests: Mapping[str, Fraction]) -> VgpuRequest | None:
@@ -86,17 +119,18 @@ def _device_amounts(memory: int, shares: int) -> Amounts:
     return {VGPU_MEMORY: memory, VGPU_CORES: FULL_DEVICE_CORES, VGPU_NUMBER: shares}
 
 
-def shared_devices_of(annotations: Mapping[str, str], allocatable: Amounts) -> tuple[SharedDeviceSpec, ...]:
+def shared_devices_of(annotations: Mapping[str, str], capacity: Amounts) -> tuple[SharedDeviceSpec, ...]:
     """The shared devices of a live node: those of the vGPU register, or cards that share memory (each the same part of
-    the sum)."""
+    the node's capacity)."""
     found = []
-    if devices := tuple(_registered_devices(annotations.get(VGPU_REGISTER_ANNOTATION, ""))):
-        found.append(SharedDeviceSpec(VGPU_MEMORY, "", devices))
-    cards = allocatable.get(GPU_NUMBER, 0)
-    if cards and (memory := allocatable.get(GPU_MEMORY, 0) // cards):
+    if records := list(_registered_devices(annotations.get(VGPU_REGISTER_ANNOTATION, ""))):
+        devices = tuple((name, amounts) for name, amounts, is_healthy in records if is_healthy)
+        found.append(SharedDeviceSpec(VGPU_MEMORY, "", devices, len(records) - len(devices)))
+    cards = capacity.get(GPU_NUMBER, 0)
+    if cards and (memory := capacity.get(GPU_MEMORY, 0) // cards):
         unhealthy = annotations.get(UNHEALTHY_CARDS_ANNOTATION, "").split(",")
-        usable = (f"device-{i}" for i in range(cards) if str(i) not in unhealthy)
-        found.append(SharedDeviceSpec(GPU_MEMORY, "", tuple((name, {GPU_MEMORY: memory}) for name in usable)))
+        usable = tuple((f"device-{i}", {GPU_MEMORY: memory}) for i in range(cards) if str(i) not in unhealthy)
+        found.append(SharedDeviceSpec(GPU_MEMORY, "", usable, cards - len(usable)))
     return tuple(found)
 
 
@@ -105,11 +139,13 @@ def _records(text: str) -> list[list[str]]:
     return [fields for record in text.split(":") if len(fields := record.split(",")) >= 5]
 
 
-def _registered_devices(text: str) -> Iterator[tuple[str, Amounts]]:
-    """The healthy devices of a vGPU register; malformed text yields none, as in Volcano."""
+def _registered_devices(text: str) -> Iterator[tuple[str, Amounts, bool]]:
+    """(id, what it offers, whether it is healthy) of the devices of a vGPU register; malformed text yields none, as in
+    Volcano."""
     for fields in _records(text):
-        if fields[1].isdigit() and fields[2].isdigit() and fields[4].lower() in ("true", "t", "1"):
-            yield fields[0], _device_amounts(int(fields[2]), int(fields[1]))
+        if fields[1].isdigit() and fields[2].isdigit():
+            is_healthy = fields[4].lower() in ("true", "t", "1")
+            yield fields[0], _device_amounts(int(fields[2]), int(fields[1])), is_healthy
 
 
 def assigned_devices(text: str) -> list[tuple[str, Amounts]]:

@@ -14,10 +14,14 @@ from solver.state.state import State
 from solver.verify import verify
 
 
+def without_repairs(options: Options) -> Options:
+    """The options of a plan without repairs, which take half of the time of a small world."""
+    return options.with_budget(repairs=0, enough_repairs=0, repair_questions=0, repair_models=0)
+
+
 def solve_without_repairs(world: Problem, options: Options | None = None) -> Plan:
-    """The plan with the facts about waiting gangs, but without repairs: they take half of the time of a small world."""
-    options = options or Options()
-    return solve(world, options.with_budget(repairs=0, enough_repairs=0, repair_questions=0, repair_models=0))
+    """The plan with the facts about waiting gangs, but without repairs."""
+    return solve(world, without_repairs(options or Options()))
 
 
 def verified_plan(world: Problem, options: Options | None = None) -> Plan:

@@ -38,6 +38,7 @@ PODS = "/api/v1/namespaces/default/pods"
 HOSTNAME = "kubernetes.io/hostname"
 IDLE = "backfill"
 """Of all actions, the one that does nothing for pods that ask for something."""
+IDLE_SCHEDULER: Object = {"actions": IDLE, "tiers": [{"plugins": [{"name": "gang"}]}]}
 LOADED = b"Finished loading scheduler config"
 ENQUEUE_CYCLES = 3
 REST_CYCLES = 6
@@ -94,7 +95,7 @@ class Bed:
 
     def __enter__(self) -> Self:
         self.plane.start()
-        self._configure_text(json.dumps({"actions": IDLE, "tiers": [{"plugins": [{"name": "gang"}]}]}))
+        self._configure_text(json.dumps(IDLE_SCHEDULER))
         self._each(
             lambda thing: self.plane.api("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", thing),
             priority_class_objects(),

@@ -9,23 +9,26 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from tests.differential.alone import check_never
 from tests.differential.bed import Bed
 from tests.differential.compare import check_plan, check_world
+from tests.differential.edges import any_edge_world
 from tests.differential.generator import random_world
 from tests.differential.mixed import check_bound, check_mixed
 from tests.differential.mixtures import gang_minima_world, mixed_world
-from tests.differential.world import World
 
-Check = Callable[[Bed, World], list[str]]
+Check = Callable[[Bed, Any], list[str]]
 FOUND = Path(__file__).parent / "found.yaml"
 """Rows of world, check, seed and what was found, which `test_random_worlds` tries again."""
-KINDS: dict[Callable[[int], World], tuple[Check, ...]] = {
+KINDS: dict[Callable[[int], Any], tuple[Check, ...]] = {
     random_world: (check_world, check_plan),
     mixed_world: (check_mixed, check_bound),
     gang_minima_world: (check_mixed, check_bound),
+    any_edge_world: (check_never,),
 }
 """What makes a world of a seed, and what must hold of it; looked at twice, since on a busy machine Volcano may act on
 what its caches have not heard of yet."""

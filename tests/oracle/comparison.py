@@ -14,7 +14,9 @@ import yaml
 from compiler.cluster_state.state import ClusterState
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
+from solver.options import Options
 from solver.semantics.gang_classes import pods_per_role
+from tests.builders.plans import without_repairs
 
 ROOT = Path(__file__).parents[2]
 FOUND_FOLDER = Path(__file__).parent / "found"
@@ -37,7 +39,8 @@ def differences(repositories: Sequence[Files]) -> list[list[str]]:
 def plan_of(files: Files) -> Plan:
     documents = [each for text in files.values() for each in yaml.load_all(text, yaml.CSafeLoader) if each]
     jobs = [each for each in documents if each["kind"] == "Job"]  # there already, so that the plan holds none
-    outcome = compile_repository(Repository(dict(files)), state=ClusterState.from_objects(jobs))
+    state = ClusterState.from_objects(jobs)
+    outcome = compile_repository(Repository(dict(files)), state=state, options=without_repairs(Options()))
     assert outcome.plan is not None, outcome.diagnostics
     errors = [f"{each.code}: {each.message}" for each in outcome.diagnostics if each.severity == "error"]
     objectives = [each for batch in outcome.plan.batches for each in batch.objectives]

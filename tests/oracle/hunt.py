@@ -14,7 +14,7 @@ from tests.oracle.crowded import crowded_repository
 from tests.oracle.richer import richer_repository
 from tests.oracle.worlds import random_repository
 
-WORLDS_PER_ROUND = 20
+WORLDS_PER_ROUND = 100
 MAKERS: tuple[Maker, ...] = (random_repository, richer_repository, crowded_repository, crowded_repository)
 KEPT_KINDS = ("Cluster", "SchedulerConfiguration")
 """Without a scheduler's configuration the plan takes Volcano's default, and the oracle no plugin."""

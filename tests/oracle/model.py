@@ -157,6 +157,8 @@ class Model:
     def _solve(self) -> cp_model.CpSolver | None:
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
+        # The models are so small that presolve and linear relaxations take most of a solve.
+        solver.parameters.cp_model_presolve, solver.parameters.linearization_level = False, 0
         status = solver.solve(self.model)
         if status == cp_model.INFEASIBLE:
             return None

@@ -251,6 +251,7 @@ def pod_spec(pod: PodSpecModel) -> PodSpec:
             pod.topology_spread_constraints,
         ),
         has_unplanned_needs=_has_unplanned_needs(pod),
+        several_containers=len(pod.containers) + len(pod.init_containers or ()) > 1,
     )
 
 

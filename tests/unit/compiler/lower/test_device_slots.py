@@ -76,6 +76,7 @@ def live_node(allocatable: dict[str, str], annotations: dict[str, str] | None = 
 
 
 SINGLE = "topologyPolicy: single-numa-node, "
+SHARING = ", {name: deviceshare, arguments: {deviceshare.%sEnable: true}}"
 
 
 def test_a_guaranteed_pod_of_one_numa_node_takes_what_cells_divide_from_one_of_them() -> None:
@@ -331,6 +332,78 @@ def test_cards_that_share_memory_are_equal_parts_of_the_sum() -> None:
     problem = lowered("  capacity: {cpu: 32}\n", job("{volcano.sh/gpu-memory: 10}", 3), live=live)
     assert amounts(problem) == [{"volcano.sh/gpu-memory": 16}] * 2
     assert verified_plan(problem).decisions[0].facts[0].code == "GW118"
+
+
+def test_a_part_of_shared_memory_is_of_one_card() -> None:
+    """Volcano gives no pod memory of two cards, however much there is in sum."""
+    live = (live_node({"cpu": "32", "volcano.sh/gpu-memory": "32", "volcano.sh/gpu-number": "2"}),)
+    large = job("{volcano.sh/gpu-memory: 17}")
+    assert is_never(lowered("  capacity: {cpu: 32}\n", large, plugins=SHARING % "GPUSharing", live=live)) is True
+
+
+def test_cards_that_share_memory_are_those_that_the_node_has_not_those_that_it_offers() -> None:
+    node = live_node({"cpu": "32", "volcano.sh/gpu-memory": "32", "volcano.sh/gpu-number": "2"})
+    node["metadata"]["annotations"] = {"volcano.sh/gpu-unhealthy-ids": "0"}
+    node["status"]["capacity"] = {"cpu": "32", "volcano.sh/gpu-memory": "48", "volcano.sh/gpu-number": "3"}
+    problem = lowered("  capacity: {cpu: 32}\n", job("{volcano.sh/gpu-memory: 10}", 3), live=(node,))
+    assert amounts(problem) == [{"volcano.sh/gpu-memory": 16}] * 2
+    assert is_never(problem) is False, "the third card may recover"
+
+
+def is_never(problem: Problem) -> bool:
+    """Whether the only gang, which waits, can never start."""
+    (decision,) = verified_plan(problem).decisions
+    assert decision.action == "wait"
+    return any(fact.never for fact in decision.facts)
+
+
+REGISTER = "GPU-a,2,16000,NVIDIA-A,true,hami-core:GPU-b,2,16000,NVIDIA-A,%s,hami-core:"
+OFFERED = {
+    "cpu": "32",
+    "volcano.sh/vgpu-memory": "32000",
+    "volcano.sh/vgpu-number": "4",
+    "volcano.sh/vgpu-cores": "200",
+    "volcano.sh/gpu-memory": "32",
+    "volcano.sh/gpu-number": "2",
+}
+
+
+@pytest.mark.parametrize(
+    ("limits", "switch", "healthy", "never"),
+    [
+        ("{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 9000}", "VGPU", "true", True),
+        ("{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 9000}", "VGPU", "false", False),
+        ("{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 9000}", "GPUSharing", "true", False),
+        ("{volcano.sh/vgpu-number: 1}", "GPUSharing", "true", False),
+        ("{volcano.sh/gpu-memory: 9}", "GPUSharing", "true", True),
+        ("{volcano.sh/gpu-memory: 9}", "GPUNumber", "true", False),
+    ],
+)
+def test_never_is_said_of_devices_that_volcano_gives_out_one_by_one(
+    limits: str, switch: str, healthy: str, never: bool
+) -> None:
+    """Of others it compares sums, and it gives pods unhealthy virtual GPUs too (seen on the real one)."""
+    live = (live_node(OFFERED, {"volcano.sh/node-vgpu-register": REGISTER % healthy}),)
+    problem = lowered("  capacity: {cpu: 32}\n", job(limits, 3), plugins=SHARING % switch, live=live)
+    assert is_never(problem) is never
+
+
+def test_several_containers_may_take_from_several_numa_nodes() -> None:
+    """Volcano puts each into a NUMA node, the plan all of them into one, as the kubelet's pod scope does."""
+    cells, two = NUMA.replace("POLICY", "single-numa-node"), job("{cpu: 10, memory: 8Gi}", 1, SINGLE)
+    container = "{name: main, image: a, resources: {limits: {cpu: 10, memory: 8Gi}}}"
+    assert container in two
+    two = two.replace(container, f"{container}, {container.replace('main', 'other')}")
+    assert is_never(lowered(cells, two, plugins=AWARE)) is False
+    assert is_never(lowered(cells, job("{cpu: 20, memory: 8Gi}", 1, SINGLE), plugins=AWARE)) is True
+
+
+def test_memory_of_ascends_parts_is_no_amount_of_a_node_where_hami_gives_them_out() -> None:
+    node = live_node({"cpu": "32", "huawei.com/Ascend310P": "7"})
+    limits = "{huawei.com/Ascend310P: 1, huawei.com/Ascend310P-memory: 3072}"
+    for switch, action in (("AscendHAMiVNPU", "start"), ("AscendMindClusterVNPU", "wait")):
+        problem = lowered("  capacity: {cpu: 32}\n", job(limits), plugins=SHARING % switch, live=(node,))
+        assert verified_plan(problem).decisions[0].action == action
 
 
 def test_a_lost_nodes_cells_hold_nothing() -> None:

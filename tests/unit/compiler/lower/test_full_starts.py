@@ -34,6 +34,7 @@ def test_a_hard_topology_asks_for_all_replicas(
     read = specs(nodes=(node("n0"),), hypernodes=hypernodes, queues=queues, gangs=(elastic,), scheduler=scheduler)
     problem, _ = lower(read)
     assert (problem.gangs[0].minimum, [r.minimum for r in problem.gangs[0].roles]) == expected
+    assert problem.gangs[0].over_constrained is (expected[0] == 4), "Volcano compares sums, and may start it with less"
 
 
 @pytest.mark.parametrize(
@@ -51,6 +52,13 @@ def test_a_subgroup_with_a_hard_topology_starts_whole_unless_it_runs(
     )
     elastic = replace(gang("g", role("a", 1, minimum=0), role("b", 3, minimum=0)), subgroups=subgroups)
     assert [part.size for part in subgroup_demand(elastic, running, scheduler).subgroups] == expected
+
+
+@pytest.mark.parametrize("scheduler", [AWARE, None])
+def test_a_subgroup_that_volcano_may_start_with_less_never_proves_anything(scheduler: SchedulerSpec | None) -> None:
+    part = SubgroupSpec("b", ("b",), 3, 0, TopologySpec("hard", 1), ("spec", "subGroupPolicy", 0), 1, 1)
+    elastic = replace(gang("g", role("b", 3, minimum=0)), subgroups=(part,))
+    assert subgroup_demand(elastic, {}, scheduler).over_constrained is (scheduler is AWARE)
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def _in_time(draw: st.DrawFn, gang: Gang) -> Gang:
 def test_with_any_known_times_the_plan_is_valid_and_deterministic() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=155)
+    @settings(max_examples=90)
     @given(st.one_of(timed(), late()))
     def same(world: Problem) -> None:
         validate(world)
@@ -138,7 +138,7 @@ def test_with_any_known_times_the_plan_is_valid_and_deterministic() -> None:
         assert (again.decisions, again.reservation) == (made.decisions, made.reservation)
 
     same()
-    assert rare_events(seen, reserves=27, reserves_in_time=15, GW114=9, GW115=9, GW116=1) == {}
+    assert rare_events(seen, reserves=14, reserves_in_time=7, GW114=1, GW115=4) == {}
 
 
 def test_the_best_set_that_respects_strict_order_starts() -> None:

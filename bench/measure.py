@@ -81,7 +81,7 @@ def measure_reading(world: GeneratedRepository) -> Figures:
     stopwatch.timed_call("import", importlib.import_module)("compiler.pipeline")
     stopwatch.time_function("check", *TIMED_FUNCTIONS["check"])
     from compiler.reading import read_specs
-    from compiler.repository import Repository
+    from compiler.repository.tree import Repository
 
     specs = stopwatch.timed_call("read", read_specs)(Repository(world.files))
     wall, cpu, most = time.perf_counter() - wall, time.process_time() - cpu, peak_memory()
@@ -105,7 +105,7 @@ def measure_compilation(world: GeneratedRepository, with_quality: bool = True) -
     from compiler.emit.texts import manifest_texts, texts_by_file
     from compiler.pipeline import compile_specs
     from compiler.reading import read_specs
-    from compiler.repository import Repository
+    from compiler.repository.tree import Repository
     from reconciler.cli import reduce_garbage_collection
     from solver.mip.executors import process_executor
 

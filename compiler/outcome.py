@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Literal
 
-from compiler.diagnostics import Diagnostic, sorted_diagnostics
+from compiler.diagnostics.diagnostic import Diagnostic, sorted_diagnostics
 from compiler.diagnostics.guard import guarded
 from compiler.explain.catalogue import fact_sources, repair_sources
 from compiler.explain.edits import in_whole_units
@@ -24,7 +24,8 @@ from compiler.lower.digest import problem_digest
 from compiler.lower.gang_order import class_priorities
 from compiler.lower.origins import Origins, TimedEvent
 from compiler.lower.reserved_room import EmptyNodes, ReservedRoom
-from compiler.specs import GangSpec, JobKey, Specs, UnplannedPods
+from compiler.specs.cluster_spec import Specs
+from compiler.specs.gang_spec import GangSpec, JobKey, UnplannedPods
 from compiler.syntax.documents import Document, DocumentIdentity
 from solver.facts import Fact
 from solver.plan import Decision, Plan, SlotUse

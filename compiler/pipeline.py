@@ -13,20 +13,21 @@ from compiler.cluster_state.observed import with_closed_nodes
 from compiler.cluster_state.state import ClusterState
 from compiler.cluster_state.succeeded import without_succeeded_pods
 from compiler.cluster_state.surplus import with_present_pods
-from compiler.diagnostics import Diagnostic, Position, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, Position, declare_rule
 from compiler.diagnostics.guard import internal_error
 from compiler.emit import static
 from compiler.explain import caveats
 from compiler.explain.quotas import quota_diagnostics
-from compiler.lower import Origins, lower
+from compiler.lower.lowering import lower
+from compiler.lower.origins import Origins
 from compiler.outcome import DocumentErrors, Outcome, blame, job_decisions
 from compiler.reading import read_specs
 from compiler.reading.clusters import NO_CLUSTER_CODES
 from compiler.reading.consistency import without_documents
 from compiler.reading.culprits import LeftOut, attributed, document_under_way, spec_documents
 from compiler.reading.ignores import without_ignored
-from compiler.repository import Repository
-from compiler.specs import Specs
+from compiler.repository.tree import Repository
+from compiler.specs.cluster_spec import Specs
 from compiler.syntax.documents import Document
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper
 from solver.options import Options

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from compiler.kubernetes import API_GROUP, SCHEDULER_NAMESPACE
 from compiler.run_kinds import PLANNED_RUN_KINDS, PLANNED_SERVICE_KINDS
-from compiler.specs import Specs
+from compiler.specs.cluster_spec import Specs
 from compiler.syntax.documents import Document
 
 

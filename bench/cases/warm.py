@@ -23,7 +23,7 @@ def measure_added_gangs() -> Figures:
     from compiler.cluster_state.state import ClusterState
     from compiler.pipeline import compile_repository
     from compiler.reading import read_specs
-    from compiler.repository import Repository
+    from compiler.repository.tree import Repository
     from reconciler.cli import reduce_garbage_collection
 
     reduce_garbage_collection()  # as in every process of the command
@@ -56,7 +56,7 @@ def measure_added_gangs() -> Figures:
 
 def _measure_plan(specs: Any, state: Any) -> tuple[Figures, bool, str]:
     """Figures from the specs to a verified plan, whether the new gang starts beside all others, and what it is."""
-    from compiler.lower import lower
+    from compiler.lower.lowering import lower
     from solver.planner import solve
     from solver.verify import verify
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 
-from compiler.checks import all_checks
-from compiler.diagnostics import RULES, Rule
-from compiler.kinds import kinds
+from compiler.checks.check import all_checks
+from compiler.diagnostics.diagnostic import RULES, Rule
+from compiler.kinds.registry import kinds
 
 RULE_MODULES = (
     "compiler.emit.manifest",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.checks import CheckInput, Finding, check
-from compiler.diagnostics import did_you_mean
+from compiler.checks.check import CheckInput, Finding, check
+from compiler.diagnostics.diagnostic import did_you_mean
 from compiler.kinds.common.paths import value_at
 from compiler.validation.judge import items
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from compiler.checks import CheckInput, Finding, check
+from compiler.checks.check import CheckInput, Finding, check
 from compiler.kubernetes import DEDICATED_DOMAINS_ANNOTATION
 from compiler.specs.hypernode_tree import tier_of
 

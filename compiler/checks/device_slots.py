@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from compiler.checks import CheckInput, DocumentInput, Finding, ModelOf, check
+from compiler.checks.check import CheckInput, DocumentInput, Finding, ModelOf, check
 from compiler.checks.volcano_job import VOLCANO_JOB
-from compiler.diagnostics import Severity
+from compiler.diagnostics.diagnostic import Severity
 from compiler.fields.quantity import exact_amount, integer_amounts
 from compiler.kubernetes import NUMA_POLICY_ANNOTATION, QOS_LEVEL_ANNOTATION, VGPU_REGISTER_ANNOTATION
-from compiler.specs import GangSpec, RoleSpec
+from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.numatopology import is_numa_aware
 from compiler.volcano.shared_devices import SHARING_MODE, VGPU_MEMORY, VGPU_NUMBER, shares_devices

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from compiler.checks import CheckInput, DocumentInput, Finding, ModelOf, check
+from compiler.checks.check import CheckInput, DocumentInput, Finding, ModelOf, check
 from compiler.checks.volcano_job import dependency_cycle, shown_cycle
-from compiler.diagnostics import suggestion
+from compiler.diagnostics.diagnostic import suggestion
 from compiler.kubernetes import (
     GROUP_NAME_ANNOTATION,
     METAX_ATOMIC_GROUP_SIZE_ANNOTATION,
@@ -16,7 +16,7 @@ from compiler.kubernetes import (
     SYSTEM_PRIORITIES,
     VOLCANO_SCHEDULER,
 )
-from compiler.specs import GangSpec
+from compiler.specs.gang_spec import GangSpec
 from compiler.specs.pod_groups import group_key, named_group, pods_by_group, subgroup_key
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano import metax

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.checks import CheckInput, Finding, check
+from compiler.checks.check import CheckInput, Finding, check
 from compiler.fields.quantity import exact_amount, integer_amounts
 from compiler.kinds.common.limit_ranges import limit_ranges, refusals
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from compiler.checks import CheckInput, Finding, ModelOf, check
-from compiler.diagnostics import suggestion
+from compiler.checks.check import CheckInput, Finding, ModelOf, check
+from compiler.diagnostics.diagnostic import suggestion
 from compiler.kubernetes import NODE_GROUP_LABEL
 from compiler.syntax.documents import FieldPath
 from compiler.volcano.node_groups import affinity_owner, may_use, node_group_plugin

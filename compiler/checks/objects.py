@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from compiler.checks import CheckInput, Finding, check, identity_of
-from compiler.kinds import CLUSTER_WIDE_KINDS
+from compiler.checks.check import CheckInput, Finding, check, identity_of
+from compiler.kinds.kind import CLUSTER_WIDE_KINDS
 from compiler.kubernetes import HOSTNAME_LABEL, RUN_ANNOTATION, SCHEDULER_NAMESPACE
 from compiler.rights import DEFAULT_KINDS, kind_in_use
-from compiler.specs import HyperNodeSpec, NodeSpec
+from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.syntax.documents import Document
 
 

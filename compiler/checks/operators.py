@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any
 
-from compiler.checks import DocumentInput, Finding, check
-from compiler.diagnostics import did_you_mean
+from compiler.checks.check import DocumentInput, Finding, check
+from compiler.diagnostics.diagnostic import did_you_mean
 from compiler.kubernetes import (
     GANG_ANNOTATION,
     GROUP_MIN_MEMBER_ANNOTATION,

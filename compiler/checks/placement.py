@@ -7,16 +7,18 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from compiler.checks import CheckInput, Finding, check
+from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.resource_names import misspelt_in_pools, near_resource
-from compiler.diagnostics import Severity, did_you_mean, suggestion
+from compiler.diagnostics.diagnostic import Severity, did_you_mean, suggestion
 from compiler.fields.quantity import exact_amount
 from compiler.kubernetes import DEFAULT_PODS_PER_NODE
 from compiler.last_result import LastResult
-from compiler.specs import TOLERATE_ALL, GangSpec, NodeSpec, PodSpec, RoleSpec
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement, returned_node, untolerated_taints
 from compiler.specs.exclusive_topology import ExclusiveDomains, fits_no_domain, is_planned
+from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.hypernode_tree import nodes_by_hypernode, tier_of
+from compiler.specs.node_spec import NodeSpec
+from compiler.specs.pod_spec import TOLERATE_ALL, PodSpec
 from compiler.specs.quotas import has_scopes, limited_amounts
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.shared_devices import CARD_ANNOTATIONS

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from compiler.checks import CheckInput, Finding, check
-from compiler.diagnostics import suggestion
+from compiler.checks.check import CheckInput, Finding, check
+from compiler.diagnostics.diagnostic import suggestion
 from compiler.fields.validation import dotted_path
-from compiler.kinds import kinds
+from compiler.kinds.registry import kinds
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import mapping
 from compiler.validation.pod_security import (

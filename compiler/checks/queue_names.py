@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from compiler.checks import CheckInput, Finding, check
+from compiler.checks.check import CheckInput, Finding, check
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import GROUP_MIN_MEMBER_ANNOTATION, KUEUE_QUEUE_LABEL, QUEUE_NAME_ANNOTATION
-from compiler.specs import GangSpec
+from compiler.specs.gang_spec import GangSpec
 from compiler.syntax.documents import FieldPath
 
 _VOLCANO_DOMAINS = ("volcano.sh", "scheduling.volcano.sh", "batch.volcano.sh", "scheduling.k8s.io")

@@ -6,14 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from compiler.checks import CheckInput, Finding, check
+from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.jobs import POD_GROUP
 from compiler.checks.resource_names import near_resource
-from compiler.diagnostics import suggestion
+from compiler.diagnostics.diagnostic import suggestion
 from compiler.fields.quantity import exact_amount
 from compiler.kubernetes import DEFAULT_QUEUE, HIERARCHY_ANNOTATION, ROOT_QUEUE
-from compiler.specs import Amounts, QueueSpec
 from compiler.specs.hypernode_tree import MAX_LOOP_SHOWN
+from compiler.specs.pod_spec import Amounts
+from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import FieldPath
 
 MAX_DEPTH = 5

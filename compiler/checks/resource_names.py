@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from compiler.checks import CheckInput, Finding, check
-from compiler.diagnostics import Severity, did_you_mean
+from compiler.checks.check import CheckInput, Finding, check
+from compiler.diagnostics.diagnostic import Severity, did_you_mean
 from compiler.kinds.common.resource_lists import PLAIN_RESOURCES
 
 _OTHER_NAMES = {"mem": "memory", "ram": "memory", "core": "cpu", "cores": "cpu", "disk": "ephemeral-storage"}

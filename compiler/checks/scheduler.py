@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.checks import CheckInput, Finding, check
-from compiler.diagnostics import Severity
+from compiler.checks.check import CheckInput, Finding, check
+from compiler.diagnostics.diagnostic import Severity
 from compiler.fields.duration import go_duration_seconds
 from compiler.kubernetes import COOLDOWN_ANNOTATION, ORDER_ANNOTATION
-from compiler.specs import PluginSpec, QueueSpec, SchedulerSpec
+from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
+from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import FieldPath
 from compiler.volcano.eviction_votes import (
     EVICTION_ACTIONS,

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from compiler.checks import CheckInput, Finding, check
+from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.scheduler import actions_of, plugins_of
-from compiler.diagnostics import Severity, did_you_mean, key_suggestion, suggestion
+from compiler.diagnostics.diagnostic import Severity, did_you_mean, key_suggestion, suggestion
 from compiler.fields.duration import go_duration_seconds
-from compiler.specs import PluginSpec, SchedulerSpec
+from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
 from compiler.syntax.documents import FieldPath
 from compiler.volcano.arguments import TRUTH_WORDS, Argument, find_argument, known_arguments, moved_argument
 from compiler.volcano.nested_arguments import Category, NestedFlaw, nested_flaws

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.checks import CheckInput, Finding, check
+from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.jobs import POD_GROUP
-from compiler.diagnostics import Severity, suggestion
-from compiler.specs import GangSpec, HyperNodeSpec, SchedulerSpec, SubgroupSpec, TopologySpec
+from compiler.diagnostics.diagnostic import Severity, suggestion
+from compiler.specs.cluster_spec import SchedulerSpec
+from compiler.specs.gang_spec import GangSpec, SubgroupSpec, TopologySpec
+from compiler.specs.node_spec import HyperNodeSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.full_starts import has_lower_minima, starts_in_full, subgroup_starts_in_full
 

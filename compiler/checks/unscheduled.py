@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 
-from compiler.checks import CheckInput, Finding, check
+from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.jobs import POD_GROUP
 from compiler.checks.queues import UNCOUNTED_RESOURCES
 from compiler.checks.scheduler import ENQUEUE_VOTERS
 from compiler.fields.quantity import amounts_sum, exact_amount, integer_amounts
 from compiler.kubernetes import VOLCANO_SCHEDULER
-from compiler.specs import PluginSpec, QueueSpec
+from compiler.specs.cluster_spec import PluginSpec
+from compiler.specs.queue_spec import QueueSpec
 
 DEFAULT_OVERCOMMIT = 1.2
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from compiler.checks import CheckInput, DocumentInput, Finding, ModelOf, check
-from compiler.diagnostics import Severity, did_you_mean, suggestion
+from compiler.checks.check import CheckInput, DocumentInput, Finding, ModelOf, check
+from compiler.diagnostics.diagnostic import Severity, did_you_mean, suggestion
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.job_plugins import FLAGS, flag_flaws
 from compiler.volcano.task_topology import wrong_names

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from compiler.cli import FOLDER, pause_garbage_collection, take_defaults, wants_colour
+from compiler.cli.inputs import FOLDER, pause_garbage_collection, take_defaults, wants_colour
 from compiler.repository.paths import ROOT_FOLDERS
 
 if TYPE_CHECKING:
     from compiler.cli.reading_cache import ReadingCache
-    from compiler.diagnostics import Diagnostic, Position
-    from compiler.repository import Repository
+    from compiler.diagnostics.diagnostic import Diagnostic, Position
+    from compiler.repository.tree import Repository
 
 STDIN, STDIN_NAME = "-", "stdin.yaml"
 FORMATS = ("text", "json", "github", "sarif", "junit")
@@ -57,7 +57,7 @@ def check(
     ctx = click.get_current_context()
     pause_garbage_collection()
     from compiler.diagnostics.folding import fold_diagnostics
-    from compiler.repository import Repository
+    from compiler.repository.tree import Repository
 
     if output and form and output != form:
         raise click.UsageError("-o and --format ask for different formats", ctx)
@@ -92,7 +92,7 @@ def repository_diagnostics(tree: Repository, cluster: str | None, cached: Path |
 
 
 def _read_diagnostics(tree: Repository, cluster: str | None, cache: ReadingCache) -> tuple[Diagnostic, ...]:
-    from compiler.diagnostics import sorted_diagnostics
+    from compiler.diagnostics.diagnostic import sorted_diagnostics
     from compiler.reading import read_specs
 
     cache.read_ahead({file: tree.files[file] for file in tree.manifests()})
@@ -115,7 +115,7 @@ def _clusters_text(names: Sequence[str]) -> str:
 
 def _root(ctx: click.Context, repo: Path | None, paths: Sequence[Path]) -> Path:
     """The repository's root: --repo, else the one around the first path, or around this folder."""
-    from compiler.repository import find_root, folders_to_git_root
+    from compiler.repository.tree import find_root, folders_to_git_root
 
     if repo is not None:
         return Path(os.path.abspath(repo))
@@ -137,7 +137,7 @@ def _with_paths(
 ) -> tuple[Repository, list[str]]:
     """The tree with what the paths name beside its own files, and the paths as the tree names them. A path of which
     nothing is read is refused."""
-    from compiler.repository import read_named
+    from compiler.repository.tree import read_named
 
     wanted = []
     for path in paths:
@@ -198,7 +198,7 @@ def _report_text(diagnostics: Sequence[Diagnostic], form: str, tree: Repository,
 
 def _from_git_root(diagnostics: Sequence[Diagnostic], root: Path) -> list[Diagnostic]:
     """The diagnostics with paths from the top of the git repository, as GitHub knows the files."""
-    from compiler.repository import folders_to_git_root
+    from compiler.repository.tree import folders_to_git_root
 
     top = folders_to_git_root(root)[-1]
     prefix = root.relative_to(top).as_posix() if (top / ".git").exists() else "."

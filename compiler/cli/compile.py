@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from compiler.cli import CompileInputs, compile_and_report, compile_options, echo, print_diagnostics
-from compiler.diagnostics import Diagnostic
+from compiler.cli.inputs import CompileInputs, compile_and_report, compile_options, echo, print_diagnostics
+from compiler.diagnostics.diagnostic import Diagnostic
 
 
 @click.command(name="compile")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from compiler.cli import (
+from compiler.cli.inputs import (
     CompileInputs,
     compile_inputs,
     compile_options,
@@ -19,7 +19,7 @@ from compiler.cli import (
 )
 
 if TYPE_CHECKING:
-    from compiler.diagnostics import Diagnostic
+    from compiler.diagnostics.diagnostic import Diagnostic
     from compiler.outcome import JobDecision, Outcome
     from compiler.syntax.documents import Document
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from compiler.cli import (
+from compiler.cli.inputs import (
     CompileInputs,
     compile_and_report,
     compile_options,

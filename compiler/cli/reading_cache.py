@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from compiler.diagnostics import RULES, Diagnostic, Position, Rule
+from compiler.diagnostics.diagnostic import RULES, Diagnostic, Position, Rule
 from compiler.diagnostics.guard import has_internal_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from compiler.cli.entries import Entry
-    from compiler.repository import Repository
+    from compiler.repository.tree import Repository
     from compiler.syntax.documents import Document
     from compiler.syntax.parse import Adopt, ParsedFile
 

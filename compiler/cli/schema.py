@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from compiler.cli import repo_option
+from compiler.cli.inputs import repo_option
 from compiler.repository.paths import ROOT_FOLDERS
 
 SCHEMA_FILE, SETTINGS_FILE = ".vscode/gangplan.schema.json", ".vscode/settings.json"
@@ -26,7 +26,7 @@ def schema(ctx: click.Context, kind: str | None, vscode: bool, repo: Path) -> No
 
     Put `# yaml-language-server: $schema=FILE` on the first line of a YAML file, or use --vscode.
     """
-    from compiler.diagnostics import did_you_mean
+    from compiler.diagnostics.diagnostic import did_you_mean
     from compiler.views.schema import json_schema as schema_of
     from compiler.views.schema import kinds_by_name, schema_of_all_kinds
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from compiler.cluster_state.pods import live_pod_spec, pod_model
 from compiler.kubernetes import Object, name_of, status_of
-from compiler.specs import NodeSpec
+from compiler.specs.node_spec import NodeSpec
 
 
 def unexplained_idle_cpu(node: NodeSpec, pods: Sequence[Object]) -> int:

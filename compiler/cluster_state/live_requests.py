@@ -18,7 +18,10 @@ from compiler.cluster_state.pods import RequestCache, asked_by_pod
 from compiler.cluster_state.state import ClusterState
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, is_gated
 from compiler.last_result import LastOfEach
-from compiler.specs import GangSpec, LiveRequests, PodSpec, RoleSpec, Specs, VgpuRequest
+from compiler.specs.cluster_spec import Specs
+from compiler.specs.gang_spec import GangSpec, LiveRequests, RoleSpec
+from compiler.specs.parts import VgpuRequest
+from compiler.specs.pod_spec import PodSpec
 from compiler.syntax.runs import run_digest
 
 _KNOWN = LastOfEach[PodSpec | None]()

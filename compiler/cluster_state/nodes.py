@@ -15,9 +15,11 @@ from compiler.kinds.hypernode import KIND as HYPERNODE
 from compiler.kinds.numatopology import KIND as NUMATOPOLOGY
 from compiler.kubernetes import Object, annotations_of, is_ready_node, labels_of, name_of, status_of
 from compiler.last_result import LastOfEach, LastResult
-from compiler.specs import Amounts, HyperNodeSpec, NodeSpec, NumaTopologySpec, Specs, Taint
+from compiler.specs.cluster_spec import Specs
 from compiler.specs.drafts import HyperNodeDraft
 from compiler.specs.hypernode_tree import resolve_hypernodes
+from compiler.specs.node_spec import HyperNodeSpec, NodeSpec, NumaTopologySpec
+from compiler.specs.pod_spec import Amounts, Taint
 from compiler.syntax.documents import Document
 from compiler.volcano.numatopology import with_numa_topologies
 from compiler.volcano.shared_devices import shared_devices_of

@@ -28,18 +28,10 @@ from compiler.kubernetes import (
     status_of,
 )
 from compiler.run_kinds import end_of_run
-from compiler.specs import (
-    Amounts,
-    Expression,
-    GangSpec,
-    HyperNodeSpec,
-    JobKey,
-    NodeSelectorTerm,
-    NodeSpec,
-    PodSpec,
-    RoleSpec,
-    Specs,
-)
+from compiler.specs.cluster_spec import Specs
+from compiler.specs.gang_spec import GangSpec, JobKey, RoleSpec
+from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
+from compiler.specs.pod_spec import Amounts, Expression, NodeSelectorTerm, PodSpec
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from compiler.kubernetes import (
     name_of,
     namespace_of,
 )
-from compiler.specs import GangSpec
+from compiler.specs.gang_spec import GangSpec
 
 JobIdentity = tuple[str, str, str, str]
 """(namespace, name, kind, API group)."""

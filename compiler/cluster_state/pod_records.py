@@ -22,7 +22,7 @@ from compiler.kubernetes import (
     status_of,
 )
 from compiler.last_result import LastOfEach
-from compiler.specs import GangSpec
+from compiler.specs.gang_spec import GangSpec
 from compiler.volcano.eviction_votes import EvictionWords, pod_eviction_words
 
 

@@ -24,7 +24,7 @@ from compiler.kubernetes import (
     name_of,
     namespace_of,
 )
-from compiler.specs import Amounts, PodRuleSpec, PodSpec
+from compiler.specs.pod_spec import Amounts, PodRuleSpec, PodSpec
 
 EVICTION_SLACK = 30
 """Seconds for which an evicted pod may outlive its grace period before its node counts as occupied again."""

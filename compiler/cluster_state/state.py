@@ -29,7 +29,7 @@ from compiler.kubernetes import (
     status_of,
 )
 from compiler.last_result import LastOfEach
-from compiler.specs import JobKey
+from compiler.specs.gang_spec import JobKey
 
 STATE_SOURCE = "state"
 """In place of a file for what only the cluster knows; files of a repository have an ending."""

@@ -13,7 +13,8 @@ from dataclasses import replace
 from compiler.cluster_state.owners import JobIdentity, gang_identity
 from compiler.cluster_state.pod_records import pods_of_roles, read_succeeded_pods
 from compiler.cluster_state.state import ClusterState
-from compiler.specs import GangSpec, RoleSpec, Specs
+from compiler.specs.cluster_spec import Specs
+from compiler.specs.gang_spec import GangSpec, RoleSpec
 
 _KINDS = """
     Job.batch.volcano.sh PodGroup.scheduling.volcano.sh Pod JobSet.jobset.x-k8s.io TrainJob.trainer.kubeflow.org

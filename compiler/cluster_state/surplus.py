@@ -12,7 +12,8 @@ from dataclasses import replace
 from compiler.cluster_state.owners import gang_identity
 from compiler.cluster_state.pod_records import pods_of_roles
 from compiler.cluster_state.state import ClusterState
-from compiler.specs import GangSpec, Specs
+from compiler.specs.cluster_spec import Specs
+from compiler.specs.gang_spec import GangSpec
 
 
 def with_present_pods(specs: Specs, state: ClusterState) -> Specs:

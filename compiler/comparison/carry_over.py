@@ -13,7 +13,8 @@ from compiler.emit.templates import pod_templates
 from compiler.fields.natural_order import natural_sort_key
 from compiler.kubernetes import DIGEST_ANNOTATION, TASK_LABEL, Object, annotations_of, name_of, namespace_of
 from compiler.outcome import JobDecision, Outcome, PodsByNode
-from compiler.specs import GangSpec, JobKey, Specs
+from compiler.specs.cluster_spec import Specs
+from compiler.specs.gang_spec import GangSpec, JobKey
 from compiler.syntax.runs import run_digest
 
 Place = tuple[str, str]

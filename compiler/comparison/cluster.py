@@ -10,7 +10,10 @@ from typing import Any
 
 from compiler.explain.names import compact_names
 from compiler.fields.amounts import rounded_amount, unit_heading
-from compiler.specs import ClusterSpec, HyperNodeSpec, NodeSpec, PriorityClassSpec, QueueSpec, Specs, Taint
+from compiler.specs.cluster_spec import ClusterSpec, Specs
+from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
+from compiler.specs.pod_spec import Taint
+from compiler.specs.queue_spec import PriorityClassSpec, QueueSpec
 from compiler.views.style import count_text
 
 MAX_NAMES = 4

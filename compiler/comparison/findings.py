@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.reading.one_document import GENERATED_NAME
 
 _NUMBER = re.compile(r"\d[\d.,]*")

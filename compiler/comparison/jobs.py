@@ -8,11 +8,12 @@ from typing import Literal, get_args
 
 from compiler.comparison.edits import Edit
 from compiler.comparison.live import Treatment
-from compiler.diagnostics import Position
+from compiler.diagnostics.diagnostic import Position
 from compiler.explain.provenance import Source, source_at
 from compiler.kubernetes import PRUNE_ANNOTATION, REPLACE_ANNOTATION, SUSPEND_ANNOTATION, is_never_pruned, is_suspended
 from compiler.outcome import JobDecision, Outcome, PodsByNode
-from compiler.specs import JobKey, Specs
+from compiler.specs.cluster_spec import Specs
+from compiler.specs.gang_spec import JobKey
 from compiler.syntax.runs import run_digest
 
 JobEffect = Literal[

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from compiler.comparison.edits import Edit
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.emit.live_changes import (
     NEVER_REPLACED,
     FieldDifference,
@@ -22,7 +22,8 @@ from compiler.emit.objects import job_object, runs_as_job
 from compiler.kubernetes import REPLACE_ANNOTATION
 from compiler.outcome import JobDecision, Outcome
 from compiler.run_kinds import run_kind_of
-from compiler.specs import GangSpec, JobKey, Specs
+from compiler.specs.cluster_spec import Specs
+from compiler.specs.gang_spec import GangSpec, JobKey
 from compiler.syntax.documents import Document
 
 Treatment = Literal["in place", "update", "new run", "next run", "restart", "at once"]

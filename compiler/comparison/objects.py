@@ -9,7 +9,7 @@ from compiler.emit.objects import KINDS_OF_OTHER_WAVES
 from compiler.explain.names import compact_names
 from compiler.kubernetes import API_GROUP, PRUNE_ANNOTATION, is_never_pruned
 from compiler.run_kinds import runs_once
-from compiler.specs import Specs
+from compiler.specs.cluster_spec import Specs
 from compiler.syntax.documents import Document
 
 _MAX_FIELDS = 3

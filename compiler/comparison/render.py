@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from compiler.comparison import HELD, LIMIT, Comparison, QueueChange
+from compiler.comparison.compare import HELD, LIMIT, Comparison, QueueChange
 from compiler.comparison.jobs import JOB_EFFECTS, JobChange, JobEffect
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.diagnostics.folding import fold_diagnostics
 from compiler.diagnostics.render import sarif
 from compiler.diagnostics.render.words import sentence, severity_counts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compiler.specs import PluginSpec, SchedulerSpec
+from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
 from compiler.volcano.plugin_plans import PLUGIN_PLANS
 
 _TierPlugin = tuple[int, PluginSpec]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from compiler.diagnostics import RULES, Diagnostic
+from compiler.diagnostics.diagnostic import RULES, Diagnostic
 
 MAX_NAMES = 3
 

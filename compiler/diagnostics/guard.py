@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from compiler.diagnostics import Diagnostic, Position, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, Position, declare_rule
 
 log = logging.getLogger(__name__)
 

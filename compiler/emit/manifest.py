@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.diagnostics import declare_rule
+from compiler.diagnostics.diagnostic import declare_rule
 
 REFUSED_BY_SERVER = declare_rule(
     "GP505",

@@ -15,7 +15,10 @@ from compiler.kubernetes import API_GROUP, HOSTNAME_LABEL, ROLE_MARK
 from compiler.lower.origins import Origins
 from compiler.outcome import JobDecision, Outcome
 from compiler.run_kinds import RUN_KINDS, run_kind_of, runs_once
-from compiler.specs import GangSpec, HyperNodeSpec, QueueSpec, Specs
+from compiler.specs.cluster_spec import Specs
+from compiler.specs.gang_spec import GangSpec
+from compiler.specs.node_spec import HyperNodeSpec
+from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.syntax.runs import run_digest
 

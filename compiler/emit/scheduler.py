@@ -23,7 +23,7 @@ from compiler.kubernetes import (
     YIELD_ANNOTATION,
     annotations_of,
 )
-from compiler.specs import PluginSpec, SchedulerSpec
+from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
 from compiler.volcano.scheduler_conf import CONF_KEY, PREDICATE_CACHE
 
 _OBJECT_ANNOTATIONS = (ADOPT_ANNOTATION, PRUNE_ANNOTATION, REPLACE_ANNOTATION, SUSPEND_ANNOTATION, YIELD_ANNOTATION)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from compiler.diagnostics import Diagnostic, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
 from compiler.emit.templates import pod_templates
 from compiler.kubernetes import HOSTNAME_LABEL
 from compiler.outcome import JobDecision, Outcome
-from compiler.specs import Specs, SubgroupSpec
+from compiler.specs.cluster_spec import Specs
+from compiler.specs.gang_spec import SubgroupSpec
 from solver.plan import Plan
 from solver.problem import Problem, Vector
 

@@ -16,7 +16,7 @@ from compiler.kubernetes import (
     ROLE_MARK,
     VOLCANO_SCHEDULER,
 )
-from compiler.specs import GangSpec, RoleSpec
+from compiler.specs.gang_spec import GangSpec, RoleSpec
 
 
 def pod_templates(data: dict[str, Any], gang: GangSpec) -> Iterator[tuple[RoleSpec, dict[str, Any]]]:

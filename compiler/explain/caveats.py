@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Diagnostic, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
 from compiler.fields.amounts import named_amount, rounded_amount
 from compiler.lower.origins import Origins
 from compiler.lower.reserved_room import unfit_pods
-from compiler.specs import Specs
+from compiler.specs.cluster_spec import Specs
 from solver.plan import Plan
 from solver.problem import Problem
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from compiler.diagnostics import did_you_mean
-from compiler.specs import Expression, NodeSelectorTerm, NodeSpec, PodSpec, Taint, Toleration
+from compiler.diagnostics.diagnostic import did_you_mean
 from compiler.specs.eligibility import (
     NodeMasks,
     NodeRequirement,
@@ -16,6 +15,8 @@ from compiler.specs.eligibility import (
     returned_node,
     untolerated_taints,
 )
+from compiler.specs.node_spec import NodeSpec
+from compiler.specs.pod_spec import Expression, NodeSelectorTerm, PodSpec, Taint, Toleration
 
 MAX_LISTED = 3
 """How many values of a label, or sets of taints, a sentence names."""

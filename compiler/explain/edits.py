@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from compiler.kubernetes import NODE_GROUP_LABEL, REQUIRED
 from compiler.lower.node_groups import UNGROUPED
-from compiler.specs import GangSpec, NodeGroupAffinity
+from compiler.specs.gang_spec import GangSpec
+from compiler.specs.queue_spec import NodeGroupAffinity
 from compiler.syntax.documents import Document, FieldPath
 from solver.problem import Gang
 from solver.repairs import FewerPods, Repair, SmallerSubgroups

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.kubernetes import COOLDOWN_ANNOTATION, PREEMPTABLE_ANNOTATION, SYSTEM_PRIORITIES
-from compiler.specs import GangSpec
+from compiler.specs.gang_spec import GangSpec
 from solver.facts import NobodyEvicted
 from solver.problem import Problem
 from solver.repairs import AllowEviction

@@ -11,11 +11,12 @@ from functools import cached_property
 from itertools import chain, islice
 
 from compiler.cluster_state.state import STATE_SOURCE
-from compiler.diagnostics import Position
+from compiler.diagnostics.diagnostic import Position
 from compiler.explain.names import compact_names
 from compiler.kubernetes import EXPECTED_DURATION_ANNOTATION
 from compiler.lower.origins import Origins
-from compiler.specs import GangSpec, NodeSpec, RoleSpec
+from compiler.specs.gang_spec import GangSpec, RoleSpec
+from compiler.specs.node_spec import NodeSpec
 from compiler.syntax.documents import Document, FieldPath
 from solver.problem import Problem
 

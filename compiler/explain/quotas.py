@@ -11,11 +11,11 @@ from typing import Any
 from compiler.cluster_state.owners import gang_identity
 from compiler.cluster_state.pod_records import pods_of_roles, read_succeeded_pods
 from compiler.cluster_state.state import ClusterState
-from compiler.diagnostics import Diagnostic, Severity, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, Severity, declare_rule
 from compiler.fields.quantity import exact_amount
 from compiler.kubernetes import name_of, namespace_of, status_of
 from compiler.lower.origins import Origins
-from compiler.specs import Specs
+from compiler.specs.cluster_spec import Specs
 from compiler.specs.quotas import counts_pods, limited_amounts
 from solver.plan import Decision, Plan
 from solver.problem import Problem

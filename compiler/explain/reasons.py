@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
-from compiler.diagnostics import did_you_mean
+from compiler.diagnostics.diagnostic import did_you_mean
 from compiler.explain.amounts import AMOUNT_KEYS, Amount, amounts_of, clear_amounts
 from compiler.explain.closed_nodes import ClosedNodes
 from compiler.explain.edits import (
@@ -32,7 +32,8 @@ from compiler.fields.quantity import exact_amount
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.lower.origins import Origins
-from compiler.specs import Amounts, GangSpec, PodSpec, RoleSpec
+from compiler.specs.gang_spec import GangSpec, RoleSpec
+from compiler.specs.pod_spec import Amounts, PodSpec
 from compiler.syntax.documents import FieldPath
 from compiler.volcano import metax
 from solver import repairs

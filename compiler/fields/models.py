@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from compiler.diagnostics import declare_rule
+from compiler.diagnostics.diagnostic import declare_rule
 from compiler.fields import quantity
 from compiler.fields.duration import parse_duration
 from compiler.fields.timestamp import parse_timestamp

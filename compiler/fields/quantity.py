@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Literal
 
-from compiler.diagnostics import declare_rule
+from compiler.diagnostics.diagnostic import declare_rule
 from compiler.kubernetes import COLOCATED_MEMORY
 
 NOT_A_QUANTITY = declare_rule(

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from compiler.diagnostics import Diagnostic, Rule, Severity, did_you_mean, key_suggestion
+from compiler.diagnostics.diagnostic import Diagnostic, Rule, Severity, did_you_mean, key_suggestion
 from compiler.fields import quantity
 from compiler.fields.models import (
     BAD_NAME,

@@ -19,9 +19,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from compiler.diagnostics import Diagnostic, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
 from compiler.fields.validation import without_nulls
-from compiler.kinds import Kind, kinds
 from compiler.kinds.common import pods
 from compiler.kinds.common.argo_models import (
     Arguments,
@@ -35,8 +34,10 @@ from compiler.kinds.common.argo_models import (
 )
 from compiler.kinds.common.jobs import submission_and_duration, time_diagnostics
 from compiler.kinds.common.pod_patches import patched, pod_patch
+from compiler.kinds.kind import Kind
+from compiler.kinds.registry import kinds
 from compiler.kubernetes import VOLCANO_SCHEDULER
-from compiler.specs import GangSpec, RoleSpec
+from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.services import ServiceDraft, unbound
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping

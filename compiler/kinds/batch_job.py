@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import NOT_ALLOWED, Bool, Int, StrictModel
-from compiler.kinds import Kind
 from compiler.kinds.common import pods
 from compiler.kinds.common.annotated import is_gang, with_annotated_topology
 from compiler.kinds.common.jobs import (
@@ -24,6 +23,7 @@ from compiler.kinds.common.jobs import (
     submission_and_duration,
     time_diagnostics,
 )
+from compiler.kinds.kind import Kind
 from compiler.kubernetes import (
     BATCH_JOB_NAME_LABELS,
     GANG_ANNOTATION,
@@ -31,7 +31,7 @@ from compiler.kubernetes import (
     QUEUE_NAME_ANNOTATION,
     VOLCANO_SCHEDULER,
 )
-from compiler.specs import GangSpec
+from compiler.specs.gang_spec import GangSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano import metax
 

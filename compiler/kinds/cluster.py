@@ -8,15 +8,15 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.label_selector import LabelSelector
 from compiler.fields.models import NOT_ALLOWED, Bool, Name, Seconds, StrictModel
-from compiler.kinds import Kind
 from compiler.kinds.common.declared_kinds import DeclaredKind, declared_kind_diagnostics, job_table
 from compiler.kinds.common.jobs import Natural, ObjectModel
+from compiler.kinds.kind import Kind
 from compiler.kinds.scheduler_configuration import CustomPlugin
 from compiler.repository.paths import path_patterns
-from compiler.specs import ClusterSpec, QuotaOrder, ServiceBinding
+from compiler.specs.cluster_spec import ClusterSpec, QuotaOrder, ServiceBinding
 from compiler.syntax.documents import Document
 
 

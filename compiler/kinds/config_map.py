@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import LenientModel
-from compiler.kinds import Kind
 from compiler.kinds.common.jobs import Metadata
-from compiler.specs import SchedulerSpec
+from compiler.kinds.kind import Kind
+from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.syntax.documents import Document
 from compiler.syntax.parse import parse_embedded_text
 from compiler.volcano import scheduler_conf

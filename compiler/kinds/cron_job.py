@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from compiler.kinds import Kind
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, gang_spec, job_kind
-from compiler.specs import GangSpec
+from compiler.kinds.kind import Kind
+from compiler.specs.gang_spec import GangSpec
 from compiler.specs.services import unbound
 from compiler.syntax.documents import Document
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kubernetes import GANG_ANNOTATION, QUEUE_NAME_ANNOTATION
-from compiler.specs import GangSpec
+from compiler.specs.gang_spec import GangSpec
 
 REPLICAS, MASTER_ROLE = "spec.replicaSpecs{}", "dlrover-master"
 

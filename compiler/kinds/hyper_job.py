@@ -11,13 +11,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from compiler.diagnostics import Diagnostic
-from compiler.kinds import Kind
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, gang_spec, job_kind
 from compiler.kinds.common.unbound import not_bound_diagnostic
+from compiler.kinds.kind import Kind
 from compiler.kubernetes import TASK_LABEL
-from compiler.specs import ClusterSpec, GangSpec, RoleSpec
+from compiler.specs.cluster_spec import ClusterSpec
 from compiler.specs.drafts import HyperJobDraft
+from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.services import unbound
 from compiler.syntax.documents import Document
 

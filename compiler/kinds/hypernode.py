@@ -9,8 +9,8 @@ from pydantic import Field
 
 from compiler.fields.label_selector import LabelSelector
 from compiler.fields.models import Name, StrictModel
-from compiler.kinds import Kind
 from compiler.kinds.common.jobs import ObjectModel, Positive
+from compiler.kinds.kind import Kind
 from compiler.specs.drafts import HyperNodeDraft, HyperNodeMember
 from compiler.syntax.documents import Document
 

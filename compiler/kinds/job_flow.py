@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import LenientModel, Name
 from compiler.fields.validation import without_nulls
-from compiler.kinds import Kind
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import Metadata, ObjectModel, time_diagnostics
+from compiler.kinds.kind import Kind
 from compiler.kinds.volcano_job import Spec, VolcanoJob
 from compiler.kinds.volcano_job import specs as job_specs
 from compiler.specs.drafts import JobFlowDraft, JobTemplateDraft

@@ -18,8 +18,10 @@ from compiler.kubernetes import (
     JOB_SET_TOPOLOGY_ANNOTATION,
     JOB_SET_UNIT_LABEL,
 )
-from compiler.specs import ExclusiveUnits, Expression, GangSpec, PodSpec, RoleSpec, Toleration
 from compiler.specs.eligibility import with_label_rows
+from compiler.specs.gang_spec import GangSpec, RoleSpec
+from compiler.specs.parts import ExclusiveUnits
+from compiler.specs.pod_spec import Expression, PodSpec, Toleration
 from compiler.syntax.documents import Document, FieldPath
 
 _JOBS = "spec.replicatedJobs[]"

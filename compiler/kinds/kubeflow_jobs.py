@@ -18,7 +18,7 @@ from compiler.kubernetes import (
     KUBEFLOW_ROLE_LABEL,
     QUEUE_NAME_ANNOTATION,
 )
-from compiler.specs import GangSpec
+from compiler.specs.gang_spec import GangSpec
 from compiler.syntax.documents import Document
 
 POLICY = "spec.runPolicy.schedulingPolicy"

@@ -20,7 +20,8 @@ from compiler.kubernetes import (
     LEADER_WORKER_SUBGROUP_TOPOLOGY_ANNOTATION,
     LEADER_WORKER_TOPOLOGY_ANNOTATION,
 )
-from compiler.specs import ExclusiveUnits, GangSpec, RoleSpec
+from compiler.specs.gang_spec import GangSpec, RoleSpec
+from compiler.specs.parts import ExclusiveUnits
 from compiler.syntax.documents import Document
 
 _GROUP = "spec.leaderWorkerTemplate"

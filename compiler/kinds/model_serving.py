@@ -13,7 +13,7 @@ from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
 from compiler.kinds.common.jobs import NetworkTopology
 from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import QUEUE_NAME_ANNOTATION
-from compiler.specs import GangSpec, RoleSpec
+from compiler.specs.gang_spec import GangSpec, RoleSpec
 
 MINIMA_PATH = ("spec", "template", "gangPolicy", "minRoleReplicas")
 ROLES = "spec.template.roles[]"

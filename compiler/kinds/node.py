@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from compiler.fields.models import Bool, LenientModel
 from compiler.fields.quantity import integer_amounts
-from compiler.kinds import Kind
 from compiler.kinds.common.jobs import Metadata
 from compiler.kinds.common.pods import ResourceAmounts, TaintModel
-from compiler.specs import NodeSpec
+from compiler.kinds.kind import Kind
+from compiler.specs.node_spec import NodeSpec
 from compiler.syntax.documents import Document
 from compiler.volcano.shared_devices import card_labels, shared_devices_of
 

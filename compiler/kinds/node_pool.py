@@ -11,11 +11,12 @@ from pydantic_core import PydanticCustomError
 
 from compiler.fields.models import BAD_NAME, MISSING_FIELD, NOT_ALLOWED, OUT_OF_RANGE, Seconds, StrictModel, Timestamp
 from compiler.fields.quantity import integer_amounts
-from compiler.kinds import Kind
 from compiler.kinds.common.jobs import ObjectModel, Positive
 from compiler.kinds.common.pods import ResourceAmounts
+from compiler.kinds.kind import Kind
 from compiler.kubernetes import DEFAULT_PODS_PER_NODE, HOSTNAME_LABEL, kubelet_labels
-from compiler.specs import Amounts, HyperNodeSpec, NodeSpec, NumaSpec, SharedDeviceSpec, Taint
+from compiler.specs.node_spec import HyperNodeSpec, NodeSpec, NumaSpec, SharedDeviceSpec
+from compiler.specs.pod_spec import Amounts, Taint
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.volcano.shared_devices import CARD_LABEL, DEFAULT_DEVICE_SHARES, VGPU_MEMORY, vgpu_devices
 

@@ -10,9 +10,9 @@ from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from compiler.fields.models import WRONG_TYPE, Int, LenientModel, Resources
-from compiler.kinds import Kind
 from compiler.kinds.common.jobs import Metadata
-from compiler.specs import NumaTopologySpec
+from compiler.kinds.kind import Kind
+from compiler.specs.node_spec import NumaTopologySpec
 from compiler.syntax.documents import Document
 from compiler.volcano.numatopology import numa_spec, parse_cpu_set
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from compiler.diagnostics import Diagnostic
-from compiler.kinds import Kind
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import submission_and_duration, time_diagnostics
+from compiler.kinds.kind import Kind
 from compiler.kubernetes import GROUP_NAME_ANNOTATION, QUEUE_NAME_ANNOTATION, TASK_LABEL, VOLCANO_SCHEDULER
-from compiler.specs import GangSpec, RoleSpec
 from compiler.specs.drafts import PodDraft
+from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.services import ServiceDraft
 from compiler.syntax.documents import Document
 

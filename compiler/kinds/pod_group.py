@@ -8,7 +8,6 @@ from pydantic import Field
 
 from compiler.fields.label_selector import LabelSelector
 from compiler.fields.models import Name, StrictModel
-from compiler.kinds import Kind
 from compiler.kinds.common.jobs import (
     Natural,
     NetworkTopology,
@@ -18,9 +17,10 @@ from compiler.kinds.common.jobs import (
     time_diagnostics,
 )
 from compiler.kinds.common.pods import ResourceAmounts
+from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
-from compiler.specs import GangSpec, TopologySpec
 from compiler.specs.drafts import PodGroupDraft, SubgroupPolicyDraft
+from compiler.specs.gang_spec import GangSpec, TopologySpec
 from compiler.syntax.documents import Document
 
 

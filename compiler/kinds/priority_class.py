@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from compiler.fields.models import Bool, Int
-from compiler.kinds import Kind
 from compiler.kinds.common.jobs import ObjectModel
-from compiler.specs import PriorityClassSpec
+from compiler.kinds.kind import Kind
+from compiler.specs.queue_spec import PriorityClassSpec
 from compiler.syntax.documents import Document
 
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from compiler.diagnostics import Diagnostic, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
 from compiler.fields.models import Bool, Int, Name, StrictModel
 from compiler.fields.quantity import integer_amounts
-from compiler.kinds import Kind
 from compiler.kinds.common.jobs import Natural, ObjectModel, annotation_value
 from compiler.kinds.common.pods import ResourceAmounts
+from compiler.kinds.kind import Kind
 from compiler.kubernetes import (
     CLOSED_ANNOTATION,
     DEDICATED_DOMAINS_ANNOTATION,
@@ -22,7 +22,7 @@ from compiler.kubernetes import (
     ORDER_ANNOTATION,
     ROOT_QUEUE,
 )
-from compiler.specs import NodeGroupAffinity, QueueSpec
+from compiler.specs.queue_spec import NodeGroupAffinity, QueueSpec
 from compiler.syntax.documents import Document, FieldPath
 
 STRICT_ORDER = "strict"

@@ -14,13 +14,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from compiler.diagnostics import Diagnostic, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind, text_diagnostics_of
 from compiler.kinds.common.jobs import Natural
 from compiler.kinds.common.paths import Path, parse_path, value_at
 from compiler.kinds.common.pods import ResourceRequirements
 from compiler.kubernetes import QUEUE_NAME_LABEL, RAY_GROUP_LABEL, RAY_NODE_TYPE_LABEL, RAY_PRIORITY_LABEL
-from compiler.specs import GangSpec, RoleSpec
+from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.syntax.documents import Document
 
 HEAD_ROLE = "headgroup"

@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import StrictModel
-from compiler.kinds import Kind
 from compiler.kinds.common.jobs import ObjectModel
+from compiler.kinds.kind import Kind
 from compiler.kubernetes import SCHEDULER_NAMESPACE
-from compiler.specs import SchedulerSpec
+from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.syntax.documents import Document
 from compiler.volcano import scheduler_conf
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import LenientModel
-from compiler.kinds import Kind
+from compiler.kinds.kind import Kind
 from compiler.kubernetes import API_GROUP, SCHEDULER_NAMESPACE
-from compiler.specs import SchedulerSpec
+from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.parse import parse_embedded_text
 from compiler.volcano import scheduler_conf

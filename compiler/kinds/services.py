@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from compiler.kinds import Kind
 from compiler.kinds.common.annotated import (
     is_gang,
     with_annotated_minimum,
@@ -20,8 +19,9 @@ from compiler.kinds.common.annotated import (
 )
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, gang_spec, job_kind
 from compiler.kinds.common.jobs import annotation_value
+from compiler.kinds.kind import Kind
 from compiler.kubernetes import QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
-from compiler.specs import GangSpec
+from compiler.specs.gang_spec import GangSpec
 from compiler.specs.services import ServiceDraft, unbound
 from compiler.syntax.documents import Document
 

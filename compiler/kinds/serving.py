@@ -14,9 +14,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from compiler.diagnostics import Diagnostic, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
 from compiler.fields.validation import without_nulls
-from compiler.kinds import Kind
 from compiler.kinds.common import pods
 from compiler.kinds.common.annotated import with_annotated_queue
 from compiler.kinds.common.job_kinds import (
@@ -30,7 +29,8 @@ from compiler.kinds.common.job_kinds import (
 )
 from compiler.kinds.common.jobs import time_diagnostics
 from compiler.kinds.common.paths import found_paths, parse_path
-from compiler.specs import GangSpec, RoleSpec
+from compiler.kinds.kind import Kind
+from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.services import unbound
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping, values

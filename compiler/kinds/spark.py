@@ -19,12 +19,12 @@ from pydantic import Field, ValidationError
 from compiler.fields.models import Bool, LenientModel, Name, QuantityText
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.fields.validation import without_nulls
-from compiler.kinds import Kind
 from compiler.kinds.common import pods
 from compiler.kinds.common.job_kinds import KindObject
 from compiler.kinds.common.jobs import Natural, submission_and_duration, time_diagnostics
+from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
-from compiler.specs import GangSpec, RoleSpec
+from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.services import unbound
 from compiler.syntax.documents import Document, FieldPath
 

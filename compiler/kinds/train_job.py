@@ -14,14 +14,14 @@ from typing import Any
 
 from pydantic import Field
 
-from compiler.diagnostics import Diagnostic, declare_rule, suggestion
+from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, suggestion
 from compiler.fields.models import Bool, LenientModel, Name
-from compiler.kinds import Kind
 from compiler.kinds.common import pods
 from compiler.kinds.common.default_runtimes import DEFAULT_RUNTIMES, TRAINER_VERSION
 from compiler.kinds.common.job_kinds import KindObject
 from compiler.kinds.common.jobs import Natural, NetworkTopology, submission_and_duration, time_diagnostics
 from compiler.kinds.common.paths import found_paths, parse_path, value_at
+from compiler.kinds.kind import Kind
 from compiler.kubernetes import (
     JOB_SET_JOB_LABEL,
     JOB_SET_LABEL,
@@ -29,7 +29,7 @@ from compiler.kubernetes import (
     TRAIN_JOB_STEP_LABEL,
     VOLCANO_SCHEDULER,
 )
-from compiler.specs import GangSpec, RoleSpec
+from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano import metax
 

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import Int, Name, Seconds, StrictModel
-from compiler.kinds import Kind
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import (
     Natural,
@@ -20,6 +19,7 @@ from compiler.kinds.common.jobs import (
     submission_and_duration,
     time_diagnostics,
 )
+from compiler.kinds.kind import Kind
 from compiler.kubernetes import (
     QUEUE_NAME_LABEL,
     TASK_LABEL,
@@ -27,7 +27,7 @@ from compiler.kubernetes import (
     VOLCANO_JOB_NAMESPACE_LABEL,
     VOLCANO_SCHEDULER,
 )
-from compiler.specs import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
+from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document
 from compiler.volcano import metax
 

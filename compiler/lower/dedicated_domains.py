@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from compiler.specs import HyperNodeSpec, Specs
+from compiler.specs.cluster_spec import Specs
 from compiler.specs.hypernode_tree import tier_of
+from compiler.specs.node_spec import HyperNodeSpec
 from solver.problem import Problem
 
 HypernodeSet = set[int]

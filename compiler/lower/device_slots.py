@@ -15,7 +15,9 @@ from compiler.kubernetes import VGPU_ASSIGNMENT_ANNOTATION, Object, annotations_
 from compiler.lower.resources import vector, vector_sum
 from compiler.lower.slot_groups import NUMA, SlotGroups
 from compiler.lower.slot_holders import SlotState, certain_slots
-from compiler.specs import Amounts, GangSpec, NodeSpec, NumaSpec
+from compiler.specs.gang_spec import GangSpec
+from compiler.specs.node_spec import NodeSpec, NumaSpec
+from compiler.specs.pod_spec import Amounts
 from compiler.volcano.shared_devices import (
     FULL_PERCENTAGE,
     VGPU_CORES,

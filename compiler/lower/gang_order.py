@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from compiler.cluster_state.observed import ObservedState
 from compiler.kubernetes import SYSTEM_PRIORITIES
-from compiler.specs import GangSpec, PriorityClassSpec
+from compiler.specs.gang_spec import GangSpec
+from compiler.specs.queue_spec import PriorityClassSpec
 
 
 def class_priorities(classes: Sequence[PriorityClassSpec]) -> tuple[Mapping[str, int], int]:

@@ -17,8 +17,8 @@ from compiler.lower.time import gang_times
 from compiler.lower.topology import TierNames
 from compiler.lower.victims import EvictionTerms, eviction_terms, non_preempting_classes
 from compiler.run_kinds import PLANNED_RUN_KINDS, run_kind_of
-from compiler.specs import GangSpec, RoleSpec, SubgroupSpec
 from compiler.specs.eligibility import NodeClasses, TaintedKinds
+from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec
 from compiler.volcano.enqueue import is_enqueued_first
 from compiler.volcano.full_starts import has_lower_minima, starts_in_full
 from compiler.volcano.metax import requesting_annotation

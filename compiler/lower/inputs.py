@@ -12,7 +12,9 @@ from compiler.lower.gang_order import submission_times
 from compiler.lower.origins import TimedEvent
 from compiler.lower.reserved_room import ReservedRoom, reserve_room
 from compiler.lower.timed_events import timed_events
-from compiler.specs import GangSpec, PodSpec, Specs
+from compiler.specs.cluster_spec import Specs
+from compiler.specs.gang_spec import GangSpec
+from compiler.specs.pod_spec import PodSpec
 
 
 @dataclass(frozen=True)

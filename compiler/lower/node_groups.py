@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from compiler.kubernetes import NODE_GROUP_LABEL
-from compiler.specs import NodeSpec, QueueSpec, SchedulerSpec
+from compiler.specs.cluster_spec import SchedulerSpec
+from compiler.specs.node_spec import NodeSpec
+from compiler.specs.queue_spec import QueueSpec
 from compiler.volcano.node_groups import affinity_owner, may_use, node_group_plugin, preference_ranks
 from solver.problem import Problem
 

@@ -14,8 +14,9 @@ from compiler.lower.resources import vector, vector_sum
 from compiler.lower.slot_groups import SlotGroups
 from compiler.lower.time import maintenance_in, maintenance_windows
 from compiler.lower.topology import leaf_by_node
-from compiler.specs import Amounts, NodeSpec
 from compiler.specs.eligibility import NodeClasses, classify_nodes, node_kinds, returned_node
+from compiler.specs.node_spec import NodeSpec
+from compiler.specs.pod_spec import Amounts
 from solver.problem import MAX_AMOUNT, Node, ReturningNode, Vector
 
 SlotHolders = Mapping[int, tuple[SlotHolder, ...]]

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from compiler.specs import Amounts, NodeSpec, PodSpec
 from compiler.specs.eligibility import (
     NodeMasks,
     NodeRequirement,
@@ -22,6 +21,8 @@ from compiler.specs.eligibility import (
     numa_policy,
     returned_node,
 )
+from compiler.specs.node_spec import NodeSpec
+from compiler.specs.pod_spec import Amounts, PodSpec
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from compiler.diagnostics import Position
+from compiler.diagnostics.diagnostic import Position
 from compiler.lower.numa import NumaPlan
 from compiler.lower.reserved_room import ReservedRoom
-from compiler.specs import GangSpec, HyperNodeSpec, JobKey, NodeSpec, QueueSpec
+from compiler.specs.gang_spec import GangSpec, JobKey
+from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
+from compiler.specs.queue_spec import QueueSpec
 
 
 @dataclass(frozen=True, slots=True)

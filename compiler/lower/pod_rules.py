@@ -12,17 +12,11 @@ from typing import Generic, TypeVar
 from compiler.cluster_state.pods import ForeignPod
 from compiler.fields.label_selector import LabelExpression, selector_matches
 from compiler.kubernetes import HOSTNAME_LABEL
-from compiler.specs import (
-    TOLERATE_ALL,
-    UNREACHABLE_MIN_DOMAINS,
-    GangSpec,
-    NodeSpec,
-    PodRuleSpec,
-    PodSpec,
-    RoleSpec,
-    SchedulerSpec,
-)
+from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement
+from compiler.specs.gang_spec import GangSpec, RoleSpec
+from compiler.specs.node_spec import NodeSpec
+from compiler.specs.pod_spec import TOLERATE_ALL, UNREACHABLE_MIN_DOMAINS, PodRuleSpec, PodSpec
 from solver.problem import Gang, PodRule, RuleKind
 
 Item = TypeVar("Item")

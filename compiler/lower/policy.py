@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from compiler.specs import PluginSpec, SchedulerSpec
+from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
 from solver.problem import Policy, QuotaOrder
 
 DEFAULT_POLICY = Policy(proportion=True, drf=True)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from compiler.cluster_state.observed import ObservedState
 from compiler.kubernetes import DEFAULT_QUEUE, ROOT_QUEUE
 from compiler.lower.resources import limits, vector
-from compiler.specs import QueueSpec, Specs
+from compiler.specs.cluster_spec import Specs
+from compiler.specs.queue_spec import QueueSpec
 from solver.problem import Queue, Vector
 
 

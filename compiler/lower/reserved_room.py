@@ -28,8 +28,11 @@ from compiler.kubernetes import (
     namespace_of,
 )
 from compiler.run_kinds import RUN_KINDS
-from compiler.specs import Amounts, GangSpec, NodeSpec, PodSpec, Specs, Toleration, UnplannedPods
+from compiler.specs.cluster_spec import Specs
 from compiler.specs.eligibility import NodeMasks, classify_nodes, node_kinds, node_requirement, returned_node
+from compiler.specs.gang_spec import GangSpec, UnplannedPods
+from compiler.specs.node_spec import NodeSpec
+from compiler.specs.pod_spec import Amounts, PodSpec, Toleration
 
 _DAEMON_TOLERATIONS = tuple(
     Toleration(key, "Exists", effect=effect)

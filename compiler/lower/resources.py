@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from compiler.fields.quantity import is_device
-from compiler.specs import Amounts, GangSpec, NodeSpec, QueueSpec
+from compiler.specs.gang_spec import GangSpec
+from compiler.specs.node_spec import NodeSpec
+from compiler.specs.pod_spec import Amounts
+from compiler.specs.queue_spec import QueueSpec
 from solver.problem import MAX_AMOUNT, Limits, Vector
 
 LEADING_RESOURCES = ("cpu", "memory")

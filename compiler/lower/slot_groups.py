@@ -12,8 +12,11 @@ from functools import cached_property
 
 from compiler.lower.numa import NO_NUMA_PLAN, NumaPlan, NumaPlanner
 from compiler.lower.resources import vector
-from compiler.specs import Amounts, GangSpec, NodeSpec, PodSpec, SchedulerSpec
+from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.specs.eligibility import NodeRequirement, node_requirement
+from compiler.specs.gang_spec import GangSpec
+from compiler.specs.node_spec import NodeSpec
+from compiler.specs.pod_spec import Amounts, PodSpec
 from compiler.volcano.numatopology import is_numa_aware
 from compiler.volcano.shared_devices import (
     FULL_DEVICE_CORES,

@@ -15,16 +15,10 @@ from dataclasses import dataclass, field, replace
 from compiler.cluster_state.observed import ObservedState
 from compiler.lower.pod_rules import LoweredRules
 from compiler.lower.topology import TierNames, leaf_by_node, lower_hypernodes
-from compiler.specs import (
-    GangSpec,
-    HyperNodeSpec,
-    NodeSpec,
-    RoleSpec,
-    SchedulerSpec,
-    SubgroupSpec,
-    TopologySpec,
-)
+from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.specs.eligibility import node_requirement
+from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
+from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.volcano.full_starts import subgroup_starts_in_full
 from solver.problem import PodRule
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, combinations_with_replacement
 
 from compiler.kubernetes import TASK_AFFINITY_ANNOTATION, TASK_ANTI_AFFINITY_ANNOTATION, annotations_of
-from compiler.specs import GangSpec, SchedulerSpec
+from compiler.specs.cluster_spec import SchedulerSpec
+from compiler.specs.gang_spec import GangSpec
 from compiler.volcano.task_topology import task_groups, wrong_names
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.cluster_state.observed import ObservedState
-from compiler.specs import GangSpec, NodeSpec
+from compiler.specs.gang_spec import GangSpec
+from compiler.specs.node_spec import NodeSpec
 
 
 @dataclass(frozen=True, slots=True)

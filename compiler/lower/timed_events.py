@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from compiler.cluster_state.observed import ObservedState
 from compiler.lower.origins import TimedEvent
 from compiler.lower.victims import cooldown_ends
-from compiler.specs import Specs
+from compiler.specs.cluster_spec import Specs
 
 
 def timed_events(

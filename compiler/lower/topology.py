@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from compiler.specs import HyperNodeSpec, TopologySpec
+from compiler.specs.gang_spec import TopologySpec
+from compiler.specs.node_spec import HyperNodeSpec
 from solver.problem import HyperNode, Topology
 
 

@@ -10,7 +10,9 @@ from math import ceil
 from compiler.cluster_state.observed import ObservedState
 from compiler.fields.duration import go_duration_seconds
 from compiler.kubernetes import SYSTEM_PRIORITIES
-from compiler.specs import GangSpec, PriorityClassSpec, RoleSpec, SchedulerSpec, Specs
+from compiler.specs.cluster_spec import SchedulerSpec, Specs
+from compiler.specs.gang_spec import GangSpec, RoleSpec
+from compiler.specs.queue_spec import PriorityClassSpec
 from compiler.volcano.eviction_votes import (
     POD_EVICTION_ACTIONS,
     EvictionWords,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from compiler.diagnostics import Rule, did_you_mean, key_suggestion
+from compiler.diagnostics.diagnostic import Rule, did_you_mean, key_suggestion
 from compiler.fields.models import (
     BAD_NAME,
     BAD_TIME,
@@ -21,7 +21,7 @@ from compiler.fields.models import (
 from compiler.fields.quantity import NOT_A_QUANTITY, QuantityError, parse_quantity
 from compiler.fields.timestamp import parse_timestamp
 from compiler.fields.validation import EXPECTED_TYPES, dotted_path, short_repr, type_help, type_text
-from compiler.openapi import Node, Schema
+from compiler.openapi.schemas import Node, Schema
 from compiler.syntax.documents import FieldPath
 
 _RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}

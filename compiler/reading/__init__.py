@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from compiler.diagnostics import Diagnostic, Position, sorted_diagnostics
+from compiler.diagnostics.diagnostic import Diagnostic, Position, sorted_diagnostics
 from compiler.reading.assignment import job_assignment
 from compiler.reading.clusters import EMPTY_REPOSITORY, choose_folder, cluster_spec
 from compiler.reading.consistency import consistent_specs
 from compiler.reading.documents import DocumentCollector
 from compiler.reading.files import files_of_cluster
 from compiler.reading.ignores import without_ignored
-from compiler.repository import Repository
 from compiler.repository.kustomize import BUILT_MARK
 from compiler.repository.paths import CLUSTERS_FOLDER, JOBS_FOLDER
-from compiler.specs import Specs
+from compiler.repository.tree import Repository
+from compiler.specs.cluster_spec import Specs
 from compiler.syntax.parse import Adopt, Parse, ParsedFile, parse_file
 
 ReadAhead = Callable[[Mapping[str, bytes]], Mapping[str, ParsedFile]]

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from compiler.diagnostics import Diagnostic, declare_rule, suggestion
+from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, suggestion
 from compiler.diagnostics.guard import guarded
 from compiler.fields.label_selector import LabelExpression, selector_matches
 from compiler.fields.validation import validate_document
 from compiler.kubernetes import API_GROUP, CLUSTER_ANNOTATION
 from compiler.reading.files import configurations_inside
 from compiler.reading.unplanned import runs_pods
-from compiler.repository import Repository
 from compiler.repository.paths import CLUSTERS_FOLDER, JOBS_FOLDER, path_patterns
+from compiler.repository.tree import Repository
 from compiler.syntax.documents import Document
 from compiler.syntax.parse import Parse, ParsedFile, parse_file
 

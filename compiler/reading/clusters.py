@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from compiler.diagnostics import Diagnostic, Position, declare_rule, suggestion
+from compiler.diagnostics.diagnostic import Diagnostic, Position, declare_rule, suggestion
 from compiler.kubernetes import API_VERSION
 from compiler.reading.assignment import cluster_documents
 from compiler.reading.documents import DocumentCollector
-from compiler.repository import Repository
 from compiler.repository.paths import CLUSTERS_FOLDER
-from compiler.specs import ClusterSpec
+from compiler.repository.tree import Repository
+from compiler.specs.cluster_spec import ClusterSpec
 from compiler.syntax.documents import Document
 
 EMPTY_REPOSITORY = declare_rule(

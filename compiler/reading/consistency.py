@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from compiler.checks import Check, CheckInput, Finding, all_checks, identity_of
-from compiler.diagnostics import Diagnostic, sorted_diagnostics
+from compiler.checks.check import Check, CheckInput, Finding, all_checks, identity_of
+from compiler.diagnostics.diagnostic import Diagnostic, sorted_diagnostics
 from compiler.diagnostics.guard import internal_error
 from compiler.fields.natural_order import natural_sort_key
 from compiler.kinds.common.jobs import annotation_value
@@ -15,19 +15,7 @@ from compiler.kinds.common.limit_ranges import limit_ranges, with_default_reques
 from compiler.kubernetes import DEFAULT_QUEUE, QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
 from compiler.reading.culprits import LeftOut, attributed, check_input_without, spec_documents
 from compiler.reading.documents import DocumentCollector
-from compiler.specs import (
-    ClusterSpec,
-    GangSpec,
-    HyperNodeSpec,
-    NodeSpec,
-    NumaTopologySpec,
-    PriorityClassSpec,
-    QueueSpec,
-    RoleSpec,
-    SchedulerSpec,
-    Specs,
-    UnplannedPods,
-)
+from compiler.specs.cluster_spec import ClusterSpec, SchedulerSpec, Specs
 from compiler.specs.drafts import (
     HyperNodeDraft,
     InnerJob,
@@ -39,9 +27,12 @@ from compiler.specs.drafts import (
     PrivilegedContainers,
 )
 from compiler.specs.exclusive_topology import ExclusiveDomains, with_exclusive_topology
+from compiler.specs.gang_spec import GangSpec, RoleSpec, UnplannedPods
 from compiler.specs.hypernode_tree import resolve_hypernodes
 from compiler.specs.job_flows import job_flow_gangs
+from compiler.specs.node_spec import HyperNodeSpec, NodeSpec, NumaTopologySpec
 from compiler.specs.pod_groups import pod_group_gangs, with_named_groups
+from compiler.specs.queue_spec import PriorityClassSpec, QueueSpec
 from compiler.specs.services import bound_and_unbound, unbound_pods, with_scheduler
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.volcano.numatopology import with_numa_topologies

@@ -10,10 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from compiler.checks import CheckInput, identity_of
-from compiler.diagnostics import Diagnostic
+from compiler.checks.check import CheckInput, identity_of
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.diagnostics.guard import internal_error
-from compiler.specs import GangSpec, SchedulerSpec, Specs
+from compiler.specs.cluster_spec import SchedulerSpec, Specs
+from compiler.specs.gang_spec import GangSpec
 from compiler.syntax.documents import Document, DocumentIdentity
 
 Result = TypeVar("Result")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from compiler.checks import ReadModel
-from compiler.diagnostics import Diagnostic, Position
+from compiler.checks.check import ReadModel
+from compiler.diagnostics.diagnostic import Diagnostic, Position
 from compiler.diagnostics.guard import Place, guarded
 from compiler.kinds.common.unbound import not_bound_diagnostic
 from compiler.reading.assignment import JobAssignment
@@ -26,7 +26,7 @@ from compiler.reading.one_document import (
 )
 from compiler.reading.unplanned import ARGO_KINDS, DESCRIBED_ELSEWHERE, declared_pods, unplanned_pods
 from compiler.repository.paths import CONF_SUFFIX, file_name_diagnostic, printable_name
-from compiler.specs import ClusterSpec, ServiceBinding
+from compiler.specs.cluster_spec import ClusterSpec, ServiceBinding
 from compiler.specs.drafts import HyperJobDraft, JobFlowDraft, JobTemplateDraft
 from compiler.specs.job_flows import job_flow_gangs
 from compiler.specs.services import ServiceDraft, service_gang
@@ -34,7 +34,7 @@ from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.syntax.parse import Parse, ParsedFile, parse_file
 
 if TYPE_CHECKING:
-    from compiler.kinds import Kind
+    from compiler.kinds.kind import Kind
 
 Spec = TypeVar("Spec")
 TRAIN_JOB = "TrainJob"

@@ -7,9 +7,9 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from compiler.diagnostics import Diagnostic, Position, declare_rule
-from compiler.repository import Repository
+from compiler.diagnostics.diagnostic import Diagnostic, Position, declare_rule
 from compiler.repository.paths import CLUSTERS_FOLDER, JOBS_FOLDER, MISPLACED_FILE, is_manifest, printable_name
+from compiler.repository.tree import Repository
 from compiler.syntax.documents import Document
 
 HELM_FILE = declare_rule(

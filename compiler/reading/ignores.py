@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from compiler.checks.catalogue import all_rules
-from compiler.diagnostics import RULES, Diagnostic, Position, sorted_diagnostics
+from compiler.diagnostics.diagnostic import RULES, Diagnostic, Position, sorted_diagnostics
 from compiler.diagnostics.guard import Place, guarded
-from compiler.repository import Repository
 from compiler.repository.paths import BAD_IGNORE_RULE, CONFIGURATION_FILE, path_patterns
+from compiler.repository.tree import Repository
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.validation import validate_document
-from compiler.kinds import Kind, kinds
 from compiler.kinds.common.paths import found_paths, parse_path, value_at
+from compiler.kinds.kind import Kind
+from compiler.kinds.registry import kinds
 from compiler.reading.shape import document_flaws, shape_diagnostics
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.parse import parse_embedded_text

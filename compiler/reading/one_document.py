@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.checks import ReadModel, document_findings
-from compiler.diagnostics import Diagnostic, declare_rule, did_you_mean
+from compiler.checks.check import ReadModel, document_findings
+from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, did_you_mean
 from compiler.diagnostics.guard import guarded
 from compiler.fields.validation import metadata_diagnostics, readable_part, validate_document
-from compiler.kinds import Kind, kinds
 from compiler.kinds.common.resource_lists import listed_resources
 from compiler.kinds.common.unbound import not_bound_diagnostic
+from compiler.kinds.kind import Kind
+from compiler.kinds.registry import kinds
 from compiler.kubernetes import API_GROUP
-from compiler.openapi import is_of_kubernetes, kinds_named, known_versions
+from compiler.openapi.schemas import is_of_kubernetes, kinds_named, known_versions
 from compiler.reading.files import configurations_inside
 from compiler.reading.inner_objects import inner_objects
 from compiler.reading.sensitive_objects import sensitive_object_diagnostics
@@ -29,8 +30,8 @@ from compiler.reading.shape import (
 )
 from compiler.reading.unplanned import DESCRIBED_ELSEWHERE, declared_pods, runs_pods, unplanned_pods
 from compiler.run_kinds import runs_once
-from compiler.specs import GangSpec
 from compiler.specs.drafts import InnerJob, PrivilegedContainers
+from compiler.specs.gang_spec import GangSpec
 from compiler.syntax.documents import Document
 from compiler.validation.pod_security import privileged_places
 from compiler.validation.templates import pod_spec_paths

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics import Diagnostic, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
 from compiler.kubernetes import SYSTEM_NAMESPACES
 from compiler.syntax.documents import Document
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from compiler.diagnostics import Diagnostic, Severity, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, Severity, declare_rule
 from compiler.fields.models import MISSING_FIELD, UNKNOWN_FIELD, WRONG_TYPE
 from compiler.fields.validation import dotted_path
-from compiler.kinds import kinds
+from compiler.kinds.registry import kinds
 from compiler.kubernetes import API_GROUP
-from compiler.openapi import Node, Schema, find_schema, kinds_named, known_versions
+from compiler.openapi.schemas import Node, Schema, find_schema, kinds_named, known_versions
 from compiler.openapi.shape import Flaw, shape_flaws
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import Judge

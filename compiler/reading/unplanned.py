@@ -14,11 +14,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from compiler.diagnostics import Diagnostic, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
 from compiler.fields.quantity import QuantityError, exact_amount, parse_quantity
 from compiler.kinds.common.pods import PodTemplate, pod_spec
 from compiler.kubernetes import QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
-from compiler.specs import UnplannedPods
+from compiler.specs.gang_spec import UnplannedPods
 from compiler.syntax.documents import Document, FieldPath
 
 KIND_NOT_PLANNED = declare_rule(

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from compiler.diagnostics import Diagnostic, Position, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, Position, declare_rule
 from compiler.repository.paths import KUSTOMIZATION_NAMES, ROOT_FOLDERS, printable_name
 
 NOT_BUILT = declare_rule(

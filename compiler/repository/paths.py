@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from compiler.diagnostics import Diagnostic, Position, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, Position, declare_rule
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

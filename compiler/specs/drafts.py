@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compiler.fields.label_selector import LabelExpression
-from compiler.specs import GangSpec, PodSpec, TopologySpec
+from compiler.specs.gang_spec import GangSpec, TopologySpec
+from compiler.specs.pod_spec import PodSpec
 from compiler.syntax.documents import Document, FieldPath
 
 

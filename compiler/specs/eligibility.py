@@ -13,7 +13,9 @@ from functools import cached_property
 from typing import TypeVar
 
 from compiler.kubernetes import NOT_READY_TAINT, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT
-from compiler.specs import Expression, GangSpec, NodeSelectorTerm, NodeSpec, NumaSpec, PodSpec, Taint, Toleration
+from compiler.specs.gang_spec import GangSpec
+from compiler.specs.node_spec import NodeSpec, NumaSpec
+from compiler.specs.pod_spec import Expression, NodeSelectorTerm, PodSpec, Taint, Toleration
 
 NumaLayout = tuple[tuple[tuple[str, int], ...], ...]
 """The amounts of each NUMA node of a machine."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from compiler.fields.label_selector import selector_matches
 from compiler.fields.regex import Regex
-from compiler.specs import HyperNodeSpec, NodeSpec
 from compiler.specs.drafts import HyperNodeDraft, HyperNodeMember
+from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.syntax.documents import Document, FieldPath
 
 MAX_LOOP_SHOWN = 8

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from compiler.specs import GangSpec
 from compiler.specs.drafts import JobFlowDraft, JobTemplateDraft
+from compiler.specs.gang_spec import GangSpec
 from compiler.syntax.documents import Document
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from compiler.fields.label_selector import selector_matches
 from compiler.kubernetes import GROUP_NAME_ANNOTATION, VOLCANO_GROUP_NAME_ANNOTATION
-from compiler.specs import GangSpec, RoleSpec, SubgroupSpec
 from compiler.specs.drafts import PodDraft, PodGroupDraft, SubgroupPolicyDraft
+from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec
 from compiler.syntax.documents import Document
 
 _GROUPLESS = ("", "apps", "batch", "jobset.x-k8s.io")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from compiler.fields.quantity import QuantityError, integer_amounts, parse_quantity
-from compiler.specs import GangSpec, RoleSpec
+from compiler.specs.gang_spec import GangSpec, RoleSpec
 
 _PLAIN_KEYS: Mapping[str, str] = {"count/pods": "pods"}
 _VOLCANO_GROUP = "batch.volcano.sh"

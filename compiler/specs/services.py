@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from compiler.fields.quantity import is_device
 from compiler.kubernetes import VOLCANO_SCHEDULER
-from compiler.specs import GangSpec, ServiceBinding, UnplannedPods
+from compiler.specs.cluster_spec import ServiceBinding
+from compiler.specs.gang_spec import GangSpec, UnplannedPods
 
 DEFAULT_SCHEDULER = "default-scheduler"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from compiler.diagnostics import Diagnostic, Position, Rule, Severity
+from compiler.diagnostics.diagnostic import Diagnostic, Position, Rule, Severity
 
 FieldPath = tuple[str | int, ...]
 DocumentIdentity = tuple[str, int, FieldPath]

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from compiler.diagnostics import Diagnostic, Position, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, Position, declare_rule
 from compiler.diagnostics.guard import Place, guarded
-from compiler.repository import MAX_FILE_BYTES
+from compiler.repository.tree import MAX_FILE_BYTES
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.runs import with_name
 from compiler.syntax.yaml_reader import YamlReader

@@ -7,7 +7,7 @@ import math
 import re
 from functools import lru_cache
 
-from compiler.diagnostics import Rule, declare_rule
+from compiler.diagnostics.diagnostic import Rule, declare_rule
 
 NOT_FINITE = declare_rule(
     "GP113",

@@ -23,7 +23,7 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from compiler.diagnostics import Diagnostic, Position, Rule, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, Position, Rule, declare_rule
 from compiler.syntax import scalars
 from compiler.syntax.documents import FieldPath
 from compiler.syntax.one_pass import MAX_DEPTH, MAX_VALUES, Positions, read_in_one_pass

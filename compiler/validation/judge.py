@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from compiler.diagnostics import Rule, declare_rule, did_you_mean
+from compiler.diagnostics.diagnostic import Rule, declare_rule, did_you_mean
 from compiler.fields.models import BAD_NAME, MISSING_FIELD, NOT_ALLOWED, OUT_OF_RANGE
 from compiler.fields.validation import dotted_path, short_repr
 from compiler.openapi.shape import Flaw

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from compiler.diagnostics import did_you_mean
+from compiler.diagnostics.diagnostic import did_you_mean
 from compiler.fields.duration import is_go_duration
 from compiler.fields.quantity import QuantityError, parse_quantity
-from compiler.openapi import time_zones
+from compiler.openapi.schemas import time_zones
 from compiler.syntax.documents import FieldPath
 from compiler.validation import access, names
 from compiler.validation.cron import schedule_objection

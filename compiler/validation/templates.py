@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from compiler.openapi import find_schema
+from compiler.openapi.schemas import find_schema
 from compiler.openapi.shape import pod_paths
 from compiler.syntax.documents import Document, FieldPath
 

@@ -10,7 +10,7 @@ from compiler.explain.page import remedy
 from compiler.fields.amounts import rounded_amount
 from compiler.kubernetes import ROOT_QUEUE
 from compiler.outcome import JobAction, JobDecision, Outcome
-from compiler.specs import GangSpec, RoleSpec, TopologySpec
+from compiler.specs.gang_spec import GangSpec, RoleSpec, TopologySpec
 from compiler.views import data as views_data
 from compiler.views.style import PLAIN, Style, count_text
 from compiler.views.text import LIMIT_COLUMNS, PlanView, amount_text, wrap_text

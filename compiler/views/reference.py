@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from compiler.diagnostics import did_you_mean
+from compiler.diagnostics.diagnostic import did_you_mean
 
 _CODE = re.compile(r"G[PRW]\d+")
 _FIELD = re.compile(r"[A-Z]\w*[\w.-]*")

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from compiler import kubernetes
-from compiler.kinds import Kind, kinds
+from compiler.kinds.kind import Kind
+from compiler.kinds.registry import kinds
 
 JOB_ANNOTATIONS: Mapping[str, str] = {
     kubernetes.CLUSTER_ANNOTATION: "The one cluster of the repository that runs the job.",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from compiler.diagnostics import Diagnostic, suggestion
+from compiler.diagnostics.diagnostic import Diagnostic, suggestion
 from compiler.diagnostics.guard import guarded
 from compiler.diagnostics.render.json import diagnostic_entry
 from compiler.explain.names import compact_names
@@ -16,7 +16,7 @@ from compiler.kubernetes import ROOT_QUEUE
 from compiler.outcome import JobDecision, Outcome
 from compiler.reading.unplanned import runs_pods
 from compiler.repository.paths import JOBS_FOLDER
-from compiler.specs import Specs
+from compiler.specs.cluster_spec import Specs
 from compiler.syntax.documents import Document
 
 MAX_DETAILED = 12

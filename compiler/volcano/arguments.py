@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.diagnostics import did_you_mean
+from compiler.diagnostics.diagnostic import did_you_mean
 from compiler.volcano.nested_arguments import MISTYPES as NESTED_MISTYPES
 from compiler.volcano.nested_arguments import ROWS
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from compiler.specs import GangSpec, SchedulerSpec
+from compiler.specs.cluster_spec import SchedulerSpec
+from compiler.specs.gang_spec import GangSpec
 
 
 def is_enqueued_first(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:

@@ -14,7 +14,7 @@ from compiler.kubernetes import (
     annotations_of,
     labels_of,
 )
-from compiler.specs import SchedulerSpec
+from compiler.specs.cluster_spec import SchedulerSpec
 
 if TYPE_CHECKING:
     from solver.problem import EvictionVotes

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from compiler.specs import GangSpec, SchedulerSpec, SubgroupSpec
+from compiler.specs.cluster_spec import SchedulerSpec
+from compiler.specs.gang_spec import GangSpec, SubgroupSpec
 
 
 def starts_in_full(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:

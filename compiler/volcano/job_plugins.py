@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.diagnostics import suggestion
+from compiler.diagnostics.diagnostic import suggestion
 from compiler.volcano.arguments import TRUTH_WORDS
 
 FLAGS: Mapping[str, Mapping[str, str]] = {

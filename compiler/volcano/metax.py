@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.kubernetes import METAX_ATOMIC_GROUP_SIZE_ANNOTATION, METAX_GROUP_SIZE_ANNOTATION
-from compiler.specs import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
+from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import FieldPath
 
 METAX_GPU = "metax-tech.com/gpu"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from compiler.diagnostics import suggestion
+from compiler.diagnostics.diagnostic import suggestion
 from compiler.fields.duration import go_duration_seconds
 from compiler.syntax.documents import FieldPath
 

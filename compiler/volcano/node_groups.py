@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from compiler.kubernetes import ROOT_QUEUE
-from compiler.specs import NodeGroupAffinity, PluginSpec, QueueSpec, SchedulerSpec
+from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
+from compiler.specs.queue_spec import NodeGroupAffinity, QueueSpec
 
 
 def node_group_plugin(scheduler: SchedulerSpec | None) -> PluginSpec | None:

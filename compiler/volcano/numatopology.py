@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from compiler.specs import NodeSpec, NumaSpec, NumaTopologySpec, SchedulerSpec
+from compiler.specs.cluster_spec import SchedulerSpec
+from compiler.specs.node_spec import NodeSpec, NumaSpec, NumaTopologySpec
 
 NVIDIA_GPU = "nvidia.com/gpu"
 """What gpuDetail counts."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from compiler.diagnostics import Severity
+from compiler.diagnostics.diagnostic import Severity
 from compiler.kubernetes import WAITING_TIME_ANNOTATIONS
-from compiler.specs import NodeGroupAffinity, PluginSpec, Specs
+from compiler.specs.cluster_spec import PluginSpec, Specs
+from compiler.specs.queue_spec import NodeGroupAffinity
 from compiler.volcano.node_groups import affinity_owner, node_group_plugin, preference_ranks
 
 Condition = Callable[[Specs, PluginSpec], bool]

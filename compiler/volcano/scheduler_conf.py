@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from compiler.diagnostics import Diagnostic, declare_rule
-from compiler.specs import PluginSpec, SchedulerSpec
+from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
+from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.arguments import typed_arguments
 from compiler.volcano.plugins import PLUGIN_FLAGS

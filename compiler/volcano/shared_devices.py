@@ -15,8 +15,12 @@ from fractions import Fraction
 from typing import Literal
 
 from compiler.kubernetes import VGPU_REGISTER_ANNOTATION
-from compiler.specs import Amounts, Expression, GangSpec, PodSpec, SchedulerSpec, SharedDeviceSpec, VgpuRequest
+from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.specs.eligibility import with_label_rows
+from compiler.specs.gang_spec import GangSpec
+from compiler.specs.node_spec import SharedDeviceSpec
+from compiler.specs.parts import VgpuRequest
+from compiler.specs.pod_spec import Amounts, Expression, PodSpec
 
 VGPU_NUMBER = "volcano.sh/vgpu-number"
 VGPU_MEMORY = "volcano.sh/vgpu-memory"

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import click
 
-from compiler.cli import cli
-from compiler.repository import Repository
+from compiler.cli.root import cli
+from compiler.repository.tree import Repository
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from compiler.cli import executor_option
+from compiler.cli.inputs import executor_option
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, name_of
 from reconciler.assembly import build_parts

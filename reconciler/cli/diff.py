@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from compiler.cli import FOLDER, CompileInputs, compile_options, echo, fail_option, load_state_file, load_tree
 from compiler.cli.executor import open_executor
+from compiler.cli.inputs import FOLDER, CompileInputs, compile_options, echo, fail_option, load_state_file, load_tree
 from compiler.cli.reading_cache import ReadingCache
 from compiler.cluster_state.state import ClusterState
-from compiler.comparison import Compile, Revision, compare
+from compiler.comparison.compare import Compile, Revision, compare
 from compiler.comparison.render import (
     comparison_document,
     comparison_markdown,
@@ -20,8 +20,8 @@ from compiler.comparison.render import (
 from compiler.outcome import FailLevel, Outcome
 from compiler.pipeline import CommandLimit, compile_specs
 from compiler.reading import read_specs
-from compiler.repository import Repository, read_rendered
-from compiler.specs import Specs
+from compiler.repository.tree import Repository, read_rendered
+from compiler.specs.cluster_spec import Specs
 from compiler.views.machine import to_json
 from reconciler.git.commits import default_base, read_revision
 from reconciler.git.process import GitError

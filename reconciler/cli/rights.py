@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from compiler.cli import repo_option
+from compiler.cli.inputs import repo_option
 
 
 @click.command()
@@ -21,7 +21,7 @@ def rbac(repo: Path, cluster: str | None, namespace: str) -> None:
 
     from compiler.reading import read_specs
     from compiler.reading.clusters import NO_CLUSTER_CODES
-    from compiler.repository import Repository
+    from compiler.repository.tree import Repository
     from compiler.rights import kinds_in_use
     from reconciler.cluster.rights import admission_objects, rbac_objects
 

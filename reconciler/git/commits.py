@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from compiler.diagnostics import Diagnostic
-from compiler.repository import MAX_FILE_BYTES, Repository
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.repository.paths import (
     IGNORE_FILE,
     ROOT_FILES,
@@ -24,6 +23,7 @@ from compiler.repository.paths import (
     submodule_diagnostic,
     symlink_diagnostic,
 )
+from compiler.repository.tree import MAX_FILE_BYTES, Repository
 from git import Blob, Commit, Submodule
 from git.objects.base import IndexObject
 from reconciler.git.history import commit_dates

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from compiler.repository import MAX_FILE_BYTES, Repository
+from compiler.repository.tree import MAX_FILE_BYTES, Repository
 from reconciler.git.access import hint, network_environment
 from reconciler.git.commits import SHA_PATTERN, checked_sha, read_commit
 from reconciler.git.objects import HardenedGit, find_commit, open_clone

@@ -12,7 +12,7 @@ from compiler.cluster_state.pods import RequestCache, asked_by_pod
 from compiler.kubernetes import conditions_of, is_planned_job, labels_of, name_of, status_of, uid_of
 from compiler.last_result import LastOfEach
 from compiler.run_kinds import RUN_KINDS
-from compiler.specs import Amounts
+from compiler.specs.pod_spec import Amounts
 from compiler.syntax.runs import json_digest
 from reconciler.changes.planned import PlannedGang
 from reconciler.cluster.objects import Object

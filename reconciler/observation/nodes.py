@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from compiler.kubernetes import HOSTNAME_LABEL, assigned_node, is_ready_node, labels_of, name_of
-from compiler.specs import Taint, Toleration
 from compiler.specs.eligibility import CORDONED, tolerates
+from compiler.specs.pod_spec import Taint, Toleration
 from reconciler.cluster.objects import Object
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from compiler.kubernetes import ALLOW_REWRITE_ANNOTATION
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from reconciler.changes.planned import PlannedRuns
 from reconciler.git.mirror import BranchHead, GitPoller, Mirror
 from reconciler.git.process import GitError

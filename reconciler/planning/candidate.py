@@ -9,7 +9,7 @@ from typing import Any
 
 from compiler.emit.manifest import JOBS_WAVE, REFUSED_BY_SERVER, Manifest
 from compiler.kubernetes import name_of, uid_of
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.run_kinds import RUN_KINDS, is_run
 from reconciler.changes.desired import DesiredManifests
 from reconciler.changes.diff import Change, classify_change

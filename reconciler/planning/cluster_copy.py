@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from reconciler.cluster.client import ApiError, Client, LostLease, NotFound
 from reconciler.cluster.objects import Ref
 from reconciler.inventory.shards import memory_labels

@@ -12,8 +12,8 @@ from math import inf, isfinite
 from typing import TypeVar
 
 from compiler.last_result import LastResult
-from compiler.repository import Repository
-from compiler.specs import JobKey
+from compiler.repository.tree import Repository
+from compiler.specs.gang_spec import JobKey
 from reconciler.changes.planned import PlannedRuns
 from reconciler.git.process import GitError
 from reconciler.inventory.store import Inventory

@@ -13,7 +13,8 @@ from compiler.cluster_state.nodes import allocatable_amounts
 from compiler.cluster_state.pods import RequestCache, live_pod_spec
 from compiler.cluster_state.state import StateError
 from compiler.kubernetes import annotations_of, is_finished_pod, status_of
-from compiler.specs import Amounts, VgpuRequest
+from compiler.specs.parts import VgpuRequest
+from compiler.specs.pod_spec import Amounts
 from compiler.volcano.shared_devices import VGPU_CORES, VGPU_MEMORY, VGPU_NUMBER, shared_devices_of
 from reconciler.changes.pods import GateLift
 from reconciler.cluster.objects import Object

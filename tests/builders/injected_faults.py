@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from compiler.checks import Check, all_checks
-from compiler.kinds import kinds
+from compiler.checks.check import Check, all_checks
+from compiler.kinds.registry import kinds
 from compiler.syntax.documents import Document
 
 READING = (
@@ -41,7 +41,7 @@ READING = (
     ),
 )
 LOWERING = (
-    "compiler.lower.subgroup_demand",
+    "compiler.lower.lowering.subgroup_demand",
     "compiler.lower.gangs.gang_times",
     "compiler.lower.gangs.role_affinities",
     "compiler.outcome._DecisionTranslator.job_decision",
@@ -88,7 +88,7 @@ class Faults:
             owner, name = _owner_and_name(point)
             patch.setattr(owner, name, self._wrapped(point, getattr(owner, name)))
         checks = tuple(self._check(each) for each in all_checks())
-        for module in ("compiler.checks", "compiler.reading.consistency"):
+        for module in ("compiler.checks.check", "compiler.reading.consistency"):
             patch.setattr(f"{module}.all_checks", lambda: checks)
         found = kinds()
         for key in found:

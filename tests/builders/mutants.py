@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from compiler.kinds import kinds
+from compiler.kinds.registry import kinds
 
 POD: dict[str, Any] = {
     "metadata": {"labels": {"app": "x"}, "annotations": {"metax-tech.com/gpu-group-size": "2"}},

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from reconciler.changes.desired import DesiredManifests
 from reconciler.changes.results import Condition
 from reconciler.cluster.objects import Object

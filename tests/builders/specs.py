@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.specs import (
-    ClusterSpec,
-    GangSpec,
-    HyperNodeSpec,
-    NodeSpec,
-    PodSpec,
-    QueueSpec,
-    RoleSpec,
-    Specs,
-    TopologySpec,
-)
+from compiler.specs.cluster_spec import ClusterSpec, Specs
+from compiler.specs.gang_spec import GangSpec, RoleSpec, TopologySpec
+from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
+from compiler.specs.pod_spec import PodSpec
+from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import Document
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from solver.options import Options
 from tests.builders.plans import without_repairs
 from tests.controlplane import ApiError, ControlPlane

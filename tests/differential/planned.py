@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from compiler.cluster_state.state import ClusterState
 from compiler.outcome import Outcome as Compiled
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from solver.plan import Plan
 from solver.problem import Placement, Problem
 from tests.differential.world import (

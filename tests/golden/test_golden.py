@@ -26,7 +26,7 @@ from compiler.emit.texts import manifest_texts, stream_text
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository, compile_specs
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.views import data, machine, text
 from solver.verify import verify
 from tests.builders.plans import greedy_gangs
@@ -96,7 +96,7 @@ def test_files_that_are_remembered_make_the_same_bytes(
 
 
 def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:
-    command = [sys.executable, "-c", "from compiler.cli import cli; cli()", "plan", "-o", "json"]
+    command = [sys.executable, "-c", "from compiler.cli.root import cli; cli()", "plan", "-o", "json"]
     case = HERE / "running"
     root = str(HERE.parents[1])
     outputs = {

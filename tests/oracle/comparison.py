@@ -13,7 +13,7 @@ import yaml
 
 from compiler.cluster_state.state import ClusterState
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from solver.options import Options
 from solver.semantics.gang_classes import pods_per_role
 from tests.builders.plans import without_repairs

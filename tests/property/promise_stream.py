@@ -8,9 +8,11 @@ from typing import Any
 
 from compiler.cluster_state.state import ClusterState
 from compiler.fields.timestamp import rfc3339
-from compiler.lower import lower
+from compiler.lower.lowering import lower
 from compiler.outcome import JobDecision, Outcome, job_decisions
-from compiler.specs import GangSpec, PluginSpec, PriorityClassSpec, SchedulerSpec
+from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
+from compiler.specs.gang_spec import GangSpec
+from compiler.specs.queue_spec import PriorityClassSpec
 from solver.plan import Plan
 from solver.problem import Problem
 from solver.verify import verify

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from compiler.cluster_state.state import ClusterState
-from compiler.comparison import HELD, Comparison, Revision, compare
+from compiler.comparison.compare import HELD, Comparison, Revision, compare
 from compiler.comparison.render import comparison_document, comparison_markdown, comparison_sarif, comparison_text
 from compiler.emit.live_changes import written_differences
 from compiler.emit.manifest import Manifest
@@ -25,7 +25,7 @@ from compiler.kubernetes import DIGEST_ANNOTATION, REPLACE_ANNOTATION, SUSPEND_A
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_specs
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.views.data import queue_entries
 from reconciler.changes.diff import classify_change
 

@@ -13,7 +13,7 @@ import yaml
 from compiler.cluster_state.state import ClusterState
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 
 Requests = Mapping[str, int]
 PRIORITIES = {"high": 100, "low": 10}

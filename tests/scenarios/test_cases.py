@@ -9,7 +9,7 @@ import pytest
 from compiler.cluster_state.state import load_state
 from compiler.outcome import JobDecision, Outcome
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 
 CASES = Path(__file__).parents[1] / "fixtures" / "cases"
 

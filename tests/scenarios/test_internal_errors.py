@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from compiler.cli import cli
+from compiler.cli.root import cli
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from reconciler.cli import load_tree
 from reconciler.planning.compile.process import CompileRequest, compile_request
 from tests.builders.injected_faults import CHECKS, EMITTING, ERRORS, KINDS, LOWERING, READING, Faults

@@ -8,7 +8,7 @@ import pytest
 
 from compiler.outcome import Outcome
 from compiler.pipeline import CommandLimit, compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.views import text
 from tests.builders.plans import greedy_gangs
 

@@ -8,7 +8,7 @@ import pytest
 
 from compiler.diagnostics.render import render_text
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from tests.builders.mutants import mutants
 
 SHARES, BATCHES, BATCH = 4, 13, 200

@@ -6,7 +6,7 @@ import pytest
 
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.views import text
 
 POOL = """\

@@ -14,11 +14,12 @@ import yaml
 from compiler.cluster_state.state import ClusterState
 from compiler.explain.reasons import CodedMessage
 from compiler.fields.timestamp import rfc3339
-from compiler.lower import lower
+from compiler.lower.lowering import lower
 from compiler.outcome import JobDecision, PodsByNode, job_decisions
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
-from compiler.specs import GangSpec, PriorityClassSpec
+from compiler.repository.tree import Repository
+from compiler.specs.gang_spec import GangSpec
+from compiler.specs.queue_spec import PriorityClassSpec
 from solver.planner import solve
 from tests.builders.specs import document, gang, node, role
 from tests.builders.specs import specs as build

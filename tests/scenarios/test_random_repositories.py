@@ -12,7 +12,7 @@ from compiler.cluster_state.state import ClusterState
 from compiler.emit.lock import lock_text
 from compiler.emit.texts import manifest_texts
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.views import data, machine, text
 from compiler.views.explanation import explanation_text
 

@@ -9,7 +9,7 @@ import pytest
 from compiler.cluster_state.state import ClusterState
 from compiler.outcome import JobDecision, Outcome
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.views.explanation import explanation_text
 
 CLUSTER = "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: c}\n"

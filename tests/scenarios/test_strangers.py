@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from compiler.cluster_state.state import load_state
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.outcome import JobDecision, Outcome
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.views.selection import left_out
 
 CASES = Path(__file__).parents[1] / "fixtures" / "strangers"

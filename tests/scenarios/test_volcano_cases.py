@@ -16,7 +16,7 @@ import yaml
 
 from compiler.cluster_state.state import ClusterState
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 
 Object = dict[str, Any]
 FIXTURE = yaml.load(

@@ -10,7 +10,7 @@ import pytest
 from compiler.cluster_state.state import load_state
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 
 CLUSTER = """\
 apiVersion: gangplan.dev/v1alpha1

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MOST_LINES = 500
+MOST_LINES, MOST_LINES_OF_A_PACKAGE = 500, 100
 
 
 def sources(folder: str) -> list[Path]:
@@ -151,6 +151,13 @@ def changes_from_outside(trees: Mapping[str, ast.AST]) -> Iterator[str]:
 @pytest.mark.parametrize("folder", ["bench", "compiler", "deploy", "reconciler", "solver", "tests"])
 def test_no_file_is_too_long_to_be_read(folder: str) -> None:
     assert [str(file) for file in sources(folder) if len(file.read_text("utf-8").splitlines()) > MOST_LINES] == []
+
+
+@pytest.mark.parametrize("folder", ["compiler", "reconciler", "solver"])
+def test_what_a_package_holds_stands_in_modules_with_names(folder: str) -> None:
+    found = {str(file): len(file.read_text("utf-8").splitlines()) for file in sources(folder)}
+    files = [file for file, lines in found.items() if file.endswith("__init__.py") and lines > MOST_LINES_OF_A_PACKAGE]
+    assert files == []
 
 
 @pytest.mark.parametrize("folder", ["compiler", "reconciler", "solver"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.diagnostics.render.github import render as render_github
 from compiler.diagnostics.render.json import render as render_json
 from compiler.diagnostics.render.junit import render as render_junit

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.diagnostics.render.text import render as render_text
 from compiler.diagnostics.render.words import printable, sentence
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.diagnostics.render.words import printable, sentence
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any
 from urllib.parse import quote
 
-from compiler.diagnostics import RULES, Diagnostic, Position
+from compiler.diagnostics.diagnostic import RULES, Diagnostic, Position
 from compiler.diagnostics.render.words import sentence
 from compiler.version import VERSION
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from compiler.diagnostics import Diagnostic, Position
+from compiler.diagnostics.diagnostic import Diagnostic, Position
 from compiler.diagnostics.render.words import printable, sentence
 
 _COLOURS = {"error": "31", "warning": "33", "info": "36"}

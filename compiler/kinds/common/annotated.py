@@ -12,7 +12,7 @@ from compiler.kubernetes import (
     TOPOLOGY_MODE_ANNOTATION,
     TOPOLOGY_TIER_ANNOTATION,
 )
-from compiler.specs import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
+from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document, FieldPath
 
 _ANNOTATIONS: FieldPath = ("metadata", "annotations")

@@ -9,11 +9,11 @@ from pydantic import Field
 from pydantic.functional_validators import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import NOT_ALLOWED, Name, StrictModel
-from compiler.kinds import kinds
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_model
 from compiler.kinds.common.paths import EACH_ENTRY, EACH_ITEM, Path, parse_path
+from compiler.kinds.registry import kinds
 from compiler.syntax.documents import Document, FieldPath
 
 PATH_HELP = "write fields with dots, [] for each item of a list, {} for each entry of a mapping: spec.groups[].template"

@@ -13,10 +13,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, create_model
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import Bool, LenientModel, Name
 from compiler.fields.validation import without_nulls
-from compiler.kinds import Kind
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import Metadata, Natural, submission_and_duration, time_diagnostics
 from compiler.kinds.common.paths import (
@@ -29,8 +28,9 @@ from compiler.kinds.common.paths import (
     path_text,
     value_at,
 )
+from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
-from compiler.specs import GangSpec, RoleSpec
+from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano import metax
 

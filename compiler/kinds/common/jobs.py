@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.duration import parse_duration
 from compiler.fields.models import BAD_TIME, Int, LenientModel, Name, StrictModel
 from compiler.fields.timestamp import parse_timestamp
 from compiler.kubernetes import EXPECTED_DURATION_ANNOTATION, SUBMITTED_AT_ANNOTATION
-from compiler.specs import TopologySpec
+from compiler.specs.gang_spec import TopologySpec
 from compiler.syntax.documents import Document
 
 Natural = Annotated[Int, Field(ge=0, le=2**31 - 1)]

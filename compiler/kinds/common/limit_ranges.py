@@ -15,7 +15,7 @@ from compiler.fields.models import LenientModel, Resources
 from compiler.fields.validation import without_nulls
 from compiler.kinds.common import pods
 from compiler.kinds.common.paths import value_at
-from compiler.specs import GangSpec, RoleSpec
+from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
 
 Amounts = Mapping[str, Fraction]

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from compiler.diagnostics import Diagnostic, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
 from compiler.fields.label_selector import LabelSelector
 from compiler.fields.models import Int, LenientModel
 from compiler.kubernetes import PER_POD_LABELS, REQUIRED
-from compiler.specs import PodRuleSpec, PodSelector
+from compiler.specs.pod_spec import PodRuleSpec, PodSelector
 from compiler.syntax.documents import Document, FieldPath
 
 POD_RULE_NOT_PLANNED = declare_rule(

@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.functional_validators import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from compiler.diagnostics import Diagnostic, did_you_mean, key_suggestion
+from compiler.diagnostics.diagnostic import Diagnostic, did_you_mean, key_suggestion
 from compiler.fields.models import (
     FOREIGN_GATE,
     FRACTIONAL_DEVICE,
@@ -30,7 +30,8 @@ from compiler.kubernetes import (
     PER_POD_LABELS,
     SCHEDULING_GATE,
 )
-from compiler.specs import Expression, NodeSelectorTerm, PodSpec, RoleSpec, Taint, Toleration
+from compiler.specs.gang_spec import RoleSpec
+from compiler.specs.pod_spec import Expression, NodeSelectorTerm, PodSpec, Taint, Toleration
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.shared_devices import VGPU_MEMORY_PERCENTAGE, vgpu_request, with_card_rules
 

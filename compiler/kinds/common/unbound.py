@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.diagnostics import Diagnostic, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
 from compiler.syntax.documents import Document
 
 NOT_BOUND = declare_rule(

@@ -26,7 +26,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler.specs import JobKey
+from compiler.specs.gang_spec import JobKey
 from compiler.syntax.parse import Parse, parse_file
 from reconciler.cluster.client import short_error
 from reconciler.cluster.objects import Object, Ref
@@ -125,8 +125,8 @@ def _identity(item: Object) -> tuple[Any, ...]:
 
 if TYPE_CHECKING:
     from compiler.cluster_state.state import ClusterState
-    from compiler.repository import Repository
-    from compiler.specs import GangSpec
+    from compiler.repository.tree import Repository
+    from compiler.specs.gang_spec import GangSpec
 
 log = logging.getLogger(__name__)
 
@@ -392,7 +392,7 @@ def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snaps
     """Compile in this process. A commit with any error is not ok: a job that became unreadable must not look like one
     that was removed. parse: how a file is read."""
     from compiler.cli.executor import open_executor
-    from compiler.diagnostics import Diagnostic
+    from compiler.diagnostics.diagnostic import Diagnostic
     from compiler.diagnostics.render.json import diagnostic_entry
     from compiler.emit.objects import manifests
     from compiler.kubernetes import ALLOW_PRUNE_ANNOTATION, annotations_of
@@ -434,8 +434,8 @@ def _job_key(gang: GangSpec) -> str:
 
 def _tree_and_state(request: CompileRequest) -> tuple[Repository, ClusterState]:
     from compiler.cluster_state.state import ClusterState
-    from compiler.diagnostics import Diagnostic, Position
-    from compiler.repository import Repository
+    from compiler.diagnostics.diagnostic import Diagnostic, Position
+    from compiler.repository.tree import Repository
 
     problems = tuple(Diagnostic(**{**p, "position": Position(**p["position"]), "see": None}) for p in request.problems)
     state = replace(

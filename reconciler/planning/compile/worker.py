@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 from compiler.diagnostics.guard import has_internal_error
 from compiler.reading.documents import read_alone
 from compiler.reading.files import configurations_inside
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.syntax.parse import Adopt, ParsedFile, parse_file
 from reconciler.planning.compile.process import (
     CompileRequest,

@@ -15,7 +15,7 @@ from compiler.emit.admission import fill_job_defaults, fill_queue_defaults
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import DIGEST_ANNOTATION
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.run_kinds import RUN_KINDS
 from compiler.syntax.runs import run_digest
 from reconciler.changes.diff import classify_change

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.validation.pod_security import ENFORCE, ENFORCE_VERSION
 from tests.controlplane import ApiError, ControlPlane
 from tests.differential.admission.objects import Object

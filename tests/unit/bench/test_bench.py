@@ -19,7 +19,7 @@ from bench.worlds import GPU, generate_repository
 from compiler.cluster_state.state import load_state
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from tests.builders.problems import gang, nodes, problem, queue, role
 
 QUALITY = Quality(8, 7, 8, 3, 2, (1, 4), {"proven": 2}, (1.0, 0.0))

@@ -12,7 +12,7 @@ from compiler.emit.lock import lock_text
 from compiler.emit.objects import manifests
 from compiler.kubernetes import PLACEMENT_ANNOTATION
 from compiler.pipeline import CommandLimit, compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.views import data, text
 from compiler.views.explanation import explanation_text
 from solver.options import Options

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from compiler.reading import read_specs
-from compiler.repository import Repository, find_root
 from compiler.repository.kustomize import BUILT_MARK
 from compiler.repository.paths import PathRules
+from compiler.repository.tree import Repository, find_root
 from reconciler.git.commits import read_revision
 
 OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.views.text import plan_text
 
 COLOCATION = Path(__file__).parents[2] / "fixtures" / "strangers" / "colocation"

@@ -11,7 +11,7 @@ import pytest
 
 from compiler.checks.catalogue import all_rules
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "diagnostics"
 IN_BYTES = {"GP104", "GP105", "GP106", "GP119", "GP120", "GP122", "GP126"}

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from tests.unit.compiler.checks.test_cases import FIXTURES, Case, load_cases
 
 _QUOTED = re.compile(r"'([^']+)'")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compiler.checks.catalogue import all_rules, diagnostics_page
-from compiler.diagnostics import declare_rule
+from compiler.diagnostics.diagnostic import declare_rule
 
 PAGE = Path(__file__).parents[4] / "docs" / "diagnostics.md"
 

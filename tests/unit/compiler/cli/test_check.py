@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from compiler.cli import cli
+from compiler.cli.root import cli
 from compiler.kubernetes import KNOWN_ANNOTATIONS, PLACEMENT_ANNOTATION, STARTS_AT_ANNOTATION, WAITING_ANNOTATION
 from compiler.views.schema import CLUSTER_ANNOTATIONS, JOB_ANNOTATIONS, OBJECT_ANNOTATIONS, QUEUE_ANNOTATIONS
 
@@ -223,7 +223,7 @@ def test_schema_lists_kinds_and_prints_one() -> None:
 
 def test_help_imports_no_heavy_library() -> None:
     code = (
-        "import sys; from click.testing import CliRunner; from compiler.cli import cli; "
+        "import sys; from click.testing import CliRunner; from compiler.cli.root import cli; "
         "assert CliRunner().invoke(cli, ['--help']).exit_code == 0; "
         "print([name for name in ('pydantic', 'pulp', 'highspy', 'kubernetes', 'ruamel.yaml') if name in sys.modules])"
     )

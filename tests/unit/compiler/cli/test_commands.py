@@ -17,8 +17,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import compiler.reading
-from compiler.cli import cli, executor, readers
-from compiler.repository import Repository
+from compiler.cli import executor, readers
+from compiler.cli.root import cli
+from compiler.repository.tree import Repository
 from solver import solve
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper
 
@@ -346,7 +347,7 @@ def test_the_tree_comes_from_a_higher_layer_when_it_has_one() -> None:
 
 def test_help_does_not_import_the_solver() -> None:
     code = (
-        "import sys; from compiler.cli import cli; cli(['--help'], standalone_mode=False); print(sorted(sys.modules))"
+        "import sys; from compiler.cli.root import cli; cli(['-h'], standalone_mode=False); print(sorted(sys.modules))"
     )
     said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert "Say why one job starts or waits" in said

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from compiler.cli import cli
+from compiler.cli.root import cli
 
 CASE = Path(__file__).parents[4] / "tests/golden/deadlock/repo"
 

@@ -22,10 +22,10 @@ import compiler.cli.executor
 import solver.diagnosis.explanations
 import solver.mip.executors
 from bench.worlds import generate_repository
-from compiler.cli import cli
 from compiler.cli.executor import ExecutorError, check_executor, open_executor
+from compiler.cli.root import cli
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.views import data, machine
 from solver.diagnosis.explanations import explain
 from solver.mip.executors import Mapper, RemoteExecutor

@@ -12,12 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from bench.worlds import generate_repository
-from compiler.cli import check, cli, readers
+from compiler.cli import check, readers
 from compiler.cli.check import repository_diagnostics
 from compiler.cli.reading_cache import ReadingCache
-from compiler.diagnostics import RULES
+from compiler.cli.root import cli
+from compiler.diagnostics.diagnostic import RULES
 from compiler.reading import one_document, read_specs, shape
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.syntax import parse
 from compiler.syntax.documents import Document
 from compiler.syntax.parse import Adopt, ParsedFile, parse_file

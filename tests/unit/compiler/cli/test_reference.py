@@ -7,7 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from compiler.cli import cli
+from compiler.cli.root import cli
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from compiler.cluster_state.state import ClusterState
 from compiler.emit.objects import manifests
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 
 CLUSTER = """\
 apiVersion: gangplan.dev/v1alpha1

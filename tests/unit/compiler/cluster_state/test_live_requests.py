@@ -13,7 +13,7 @@ from compiler.kubernetes import DIGEST_ANNOTATION, SCHEDULING_GATE, Object
 from compiler.outcome import JobDecision, Outcome
 from compiler.pipeline import compile_repository, lowered_problem
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.syntax.runs import run_digest
 from compiler.views.explanation import explanation_text
 from solver.problem import Problem

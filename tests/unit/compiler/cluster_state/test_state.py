@@ -12,7 +12,7 @@ from compiler.cluster_state.state import StateError, load_state
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from tests.builders.repositories import FILES
 
 

@@ -10,8 +10,8 @@ import pytest
 from compiler.cluster_state.state import ClusterState
 from compiler.cluster_state.succeeded import without_succeeded_pods
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
-from compiler.specs import GangSpec, SubgroupSpec, TopologySpec
+from compiler.repository.tree import Repository
+from compiler.specs.gang_spec import GangSpec, SubgroupSpec, TopologySpec
 from compiler.views.data import gang_entry
 from tests.builders import cluster_objects
 from tests.builders.repositories import FILES, JOB

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compiler.cluster_state.state import ClusterState
-from compiler.comparison import Comparison, Revision, compare
+from compiler.comparison.compare import Comparison, Revision, compare
 from compiler.comparison.findings import NO_CHANGES
 from compiler.comparison.render import (
     MARKDOWN_LIMIT,
@@ -22,7 +22,7 @@ from compiler.comparison.render import (
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_specs
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 
 POOL = """\
 apiVersion: gangplan.dev/v1alpha1

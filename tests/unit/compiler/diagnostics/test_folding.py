@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from compiler.diagnostics.folding import fold_diagnostics
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 
 QUEUE = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: NAME}\n"
 POD = "{spec: {containers: [{name: main, image: a, resources: {requests: {cpu: 1}}}]}}"

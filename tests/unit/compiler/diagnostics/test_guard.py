@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from compiler.diagnostics import Diagnostic, Position
+from compiler.diagnostics.diagnostic import Diagnostic, Position
 from compiler.diagnostics.guard import Place, guarded, raise_again
 from compiler.fields.quantity import parse_quantity
 from compiler.syntax.documents import Document

@@ -6,7 +6,7 @@ import json
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
-from compiler.diagnostics import Diagnostic, Position
+from compiler.diagnostics.diagnostic import Diagnostic, Position
 from compiler.diagnostics.render import FORMATS, render_github, render_json, render_junit, render_sarif, render_text
 from compiler.diagnostics.render.words import severity_counts
 

@@ -15,7 +15,7 @@ from compiler.emit.objects import manifests
 from compiler.emit.texts import manifest_texts, texts_by_file
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from tests.builders.repositories import CLUSTER, CONTAINER, JOB, POOL
 
 CONF = 'actions: "allocate, reclaim"\ntiers:\n- plugins:\n  - name: gang\n'

@@ -13,7 +13,7 @@ from compiler.explain.reason_entries import REASONS, LostStart
 from compiler.explain.repair_entries import REPAIRS
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.views import data, text
 from compiler.views.explanation import explanation_text
 from solver.facts import (

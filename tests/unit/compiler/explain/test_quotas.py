@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from compiler.cluster_state.state import ClusterState
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from tests.builders.cluster_objects import pod
 
 Object = dict[str, Any]

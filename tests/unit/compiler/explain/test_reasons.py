@@ -13,7 +13,7 @@ from compiler.explain.reasons import Explainer
 from compiler.explain.repair_entries import REPAIRS
 from compiler.explain.rivals import EarlierGangs
 from compiler.fields.amounts import json_amount, named_amount, rounded_amount
-from compiler.lower import Origins
+from compiler.lower.origins import Origins
 from solver.facts import Borrowing, CapabilityLimit, DomainShortage, Fact, PrecedingGangs
 from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, SlotRequest, Subgroup, Topology
 from solver.repairs import (

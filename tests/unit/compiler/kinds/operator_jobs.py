@@ -9,8 +9,9 @@ from typing import Any
 from compiler.emit.gated import add_gate
 from compiler.emit.templates import mark_pods, name_queue, name_scheduler, pod_templates
 from compiler.reading import read_specs
-from compiler.repository import Repository
-from compiler.specs import GangSpec, Specs
+from compiler.repository.tree import Repository
+from compiler.specs.cluster_spec import Specs
+from compiler.specs.gang_spec import GangSpec
 
 POD: dict[str, Any] = {
     "spec": {"containers": [{"name": "main", "image": "a", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}

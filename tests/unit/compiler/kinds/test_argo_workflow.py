@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from compiler.reading import read_specs
-from compiler.repository import Repository
-from compiler.specs import GangSpec
+from compiler.repository.tree import Repository
+from compiler.specs.gang_spec import GangSpec
 from tests.unit.compiler.kinds.operator_jobs import POD, gang, read
 
 API = "argoproj.io/v1alpha1"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from compiler.fields.natural_order import natural_sort_key
 from compiler.reading import read_specs
-from compiler.repository import Repository
-from compiler.specs import PluginSpec, Specs, Taint
+from compiler.repository.tree import Repository
+from compiler.specs.cluster_spec import PluginSpec, Specs
+from compiler.specs.pod_spec import Taint
 
 POD = "{spec: {containers: [{name: main, image: a, resources: {requests: {cpu: 1}}}]}}"
 

@@ -10,9 +10,9 @@ import pytest
 from compiler.emit.objects import manifests
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.run_kinds import end_of_run
-from compiler.specs import Specs
+from compiler.specs.cluster_spec import Specs
 from tests.unit.compiler.kinds.operator_jobs import POD, minima
 
 CLUSTER = """\

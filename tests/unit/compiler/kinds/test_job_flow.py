@@ -12,7 +12,7 @@ from compiler.emit.objects import manifests
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.views.data import gang_entry
 from reconciler.planning.snapshot import Snapshot
 

@@ -7,8 +7,9 @@ import itertools
 import pytest
 
 from compiler.reading import read_specs
-from compiler.repository import Repository
-from compiler.specs import Expression, GangSpec, NodeSelectorTerm, SubgroupSpec, Toleration, TopologySpec
+from compiler.repository.tree import Repository
+from compiler.specs.gang_spec import GangSpec, SubgroupSpec, TopologySpec
+from compiler.specs.pod_spec import Expression, NodeSelectorTerm, Toleration
 
 POD = "{spec: {schedulerName: volcano, containers: [{name: main, image: a, resources: {requests: {cpu: 1}}}]}}"
 GPU_POD = POD.replace("requests: {cpu: 1}", "limits: {metax-tech.com/gpu: 8}")

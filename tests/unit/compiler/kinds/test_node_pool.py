@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 
 POOL = """apiVersion: gangplan.dev/v1alpha1
 kind: Cluster

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from compiler.kinds import kinds
 from compiler.kinds.common.paths import value_at
+from compiler.kinds.registry import kinds
 from compiler.run_kinds import PLANNED_RUN_KINDS, PLANNED_SERVICE_KINDS
 from tests.unit.compiler.kinds.operator_jobs import POD, emitted, gang, minima, read
 

@@ -11,7 +11,7 @@ from compiler.kubernetes import SCHEDULING_GATE
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 
 Object = dict[str, Any]
 QUEUE = "scheduling.volcano.sh/queue-name"

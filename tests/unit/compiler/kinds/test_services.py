@@ -8,7 +8,7 @@ import pytest
 
 from compiler.cluster_state.state import ClusterState
 from compiler.cluster_state.surplus import with_present_pods
-from compiler.specs import Specs
+from compiler.specs.cluster_spec import Specs
 from tests.unit.compiler.kinds.operator_jobs import POD, emitted, gang, minima, read
 
 VOLCANO: dict[str, Any] = {"spec": {**POD["spec"], "schedulerName": "volcano"}}

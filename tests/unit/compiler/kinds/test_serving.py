@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from compiler.reading import read_specs
-from compiler.repository import Repository
-from compiler.specs import Specs
+from compiler.repository.tree import Repository
+from compiler.specs.cluster_spec import Specs
 from tests.unit.compiler.kinds.operator_jobs import gang, read
 
 Item = dict[str, Any]

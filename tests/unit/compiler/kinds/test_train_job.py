@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from compiler.reading import read_specs
-from compiler.repository import Repository
-from compiler.specs import GangSpec, Specs
+from compiler.repository.tree import Repository
+from compiler.specs.cluster_spec import Specs
+from compiler.specs.gang_spec import GangSpec
 from tests.unit.compiler.kinds.operator_jobs import emitted, minima
 
 PLAIN: dict[str, Any] = {

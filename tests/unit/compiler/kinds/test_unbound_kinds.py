@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compiler.specs import Specs
+from compiler.specs.cluster_spec import Specs
 from tests.unit.compiler.kinds.operator_jobs import POD, gang, minima, read
 
 API = "sparkoperator.k8s.io/v1beta2"

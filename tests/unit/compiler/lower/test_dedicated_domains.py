@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from compiler.cluster_state.state import ClusterState
-from compiler.lower import lower
-from compiler.specs import GangSpec, PluginSpec, SchedulerSpec, Specs
+from compiler.lower.lowering import lower
+from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec, Specs
+from compiler.specs.gang_spec import GangSpec
 from solver import solve
 from solver.problem import Problem
 from solver.verify import verify

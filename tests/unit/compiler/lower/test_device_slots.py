@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from compiler.cluster_state.state import ClusterState
-from compiler.lower import lower
+from compiler.lower.lowering import lower
 from compiler.outcome import SlotAssignment
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from compiler.views.data import plan_document as as_data
 from solver.problem import Problem, SlotRequest
 from solver.validation.values import validate

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from compiler.lower import lower
+from compiler.lower.lowering import lower
 from compiler.lower.subgroups import subgroup_demand
-from compiler.specs import PluginSpec, SchedulerSpec, SubgroupSpec, TopologySpec
+from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
+from compiler.specs.gang_spec import SubgroupSpec, TopologySpec
 from tests.builders.specs import document, gang, hypernode, node, queue, role, specs
 
 AWARE = SchedulerSpec(

@@ -8,7 +8,7 @@ import pytest
 
 from compiler.cluster_state.state import ClusterState
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 
 HEAD = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job"}
 

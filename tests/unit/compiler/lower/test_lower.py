@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from compiler.cluster_state.state import ClusterState, StateError
-from compiler.lower import Origins, lower
-from compiler.specs import PriorityClassSpec, SubgroupSpec, Taint, TopologySpec
+from compiler.lower.lowering import lower
+from compiler.lower.origins import Origins
+from compiler.specs.gang_spec import SubgroupSpec, TopologySpec
+from compiler.specs.pod_spec import Taint
+from compiler.specs.queue_spec import PriorityClassSpec
 from solver.problem import Placement, Problem, Subgroup, Topology
 from solver.validation.values import validate
 from tests.builders import cluster_objects

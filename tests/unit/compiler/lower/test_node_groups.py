@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from compiler.lower import lower
-from compiler.specs import NodeGroupAffinity, PluginSpec, QueueSpec, SchedulerSpec
+from compiler.lower.lowering import lower
+from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
+from compiler.specs.queue_spec import NodeGroupAffinity, QueueSpec
 from solver.problem import Problem
 from tests.builders.specs import document, node, queue, specs
 

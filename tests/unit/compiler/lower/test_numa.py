@@ -6,7 +6,7 @@ import pytest
 
 from compiler.lower.numa import NumaRequest, restricted_request
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from tests.builders.repositories import AWARE, SCHEDULER
 
 TWO = ((("cpu", 32), ("gpu", 4)), (("cpu", 32), ("gpu", 4)))

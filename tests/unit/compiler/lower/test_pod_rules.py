@@ -6,18 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from compiler.cluster_state.state import ClusterState
-from compiler.lower import lower
-from compiler.specs import (
-    Expression,
-    NodeSelectorTerm,
-    PluginSpec,
-    PodRuleSpec,
-    PodSelector,
-    RoleSpec,
-    SchedulerSpec,
-    Taint,
-    Toleration,
-)
+from compiler.lower.lowering import lower
+from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
+from compiler.specs.gang_spec import RoleSpec
+from compiler.specs.pod_spec import Expression, NodeSelectorTerm, PodRuleSpec, PodSelector, Taint, Toleration
 from solver.problem import Problem
 from tests.builders import cluster_objects
 from tests.builders.specs import document, gang, node, role, specs

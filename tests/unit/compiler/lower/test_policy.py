@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from compiler.cluster_state.state import ClusterState
-from compiler.lower import lower
+from compiler.lower.lowering import lower
 from compiler.lower.policy import DEFAULT_POLICY, lower_policy
 from compiler.reading import read_specs
-from compiler.repository import Repository
-from compiler.specs import PluginSpec, SchedulerSpec, Specs
+from compiler.repository.tree import Repository
+from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec, Specs
 from solver.problem import Policy
 from tests.builders.specs import document, node, queue, specs
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from compiler.cluster_state.state import ClusterState
-from compiler.lower import Origins, lower
+from compiler.lower.lowering import lower
+from compiler.lower.origins import Origins
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from tests.builders.cluster_objects import pod
 
 Object = dict[str, Any]

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from compiler.cluster_state.state import ClusterState
-from compiler.lower import lower
+from compiler.lower.lowering import lower
 from compiler.lower.slot_holders import SlotState, certain_slots
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from solver import solve
 from solver.problem import Problem, SlotHold, SlotRequest
 from solver.validation.values import validate

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from compiler.lower import lower
-from compiler.specs import PluginSpec, SchedulerSpec
+from compiler.lower.lowering import lower
+from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
 from tests.builders.specs import document, gang, node, role, specs
 
 

@@ -11,12 +11,14 @@ import pytest
 from compiler.cluster_state.state import ClusterState, load_state
 from compiler.emit.objects import manifests
 from compiler.kubernetes import STARTS_AT_ANNOTATION
-from compiler.lower import lower
+from compiler.lower.lowering import lower
 from compiler.outcome import JobDecision, Outcome
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
-from compiler.repository import Repository
-from compiler.specs import ClusterSpec, GangSpec, QueueSpec, Specs
+from compiler.repository.tree import Repository
+from compiler.specs.cluster_spec import ClusterSpec, Specs
+from compiler.specs.gang_spec import GangSpec
+from compiler.specs.queue_spec import QueueSpec
 from compiler.views import data, text
 from compiler.views.explanation import explanation_text
 from solver.problem import Gang, Problem

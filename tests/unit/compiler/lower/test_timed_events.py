@@ -11,12 +11,12 @@ import pytest
 from compiler.cluster_state.state import ClusterState, StateError, load_state
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION
-from compiler.lower import lower
+from compiler.lower.lowering import lower
 from compiler.lower.origins import Origins, TimedEvent
 from compiler.outcome import Outcome, job_decisions
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
-from compiler.specs import ClusterSpec, PluginSpec, SchedulerSpec
+from compiler.repository.tree import Repository
+from compiler.specs.cluster_spec import ClusterSpec, PluginSpec, SchedulerSpec
 from compiler.views import data
 from solver.planner import solve
 from tests.builders import cluster_objects

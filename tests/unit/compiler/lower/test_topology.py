@@ -5,7 +5,9 @@ import pytest
 from compiler.cluster_state.observed import ObservedState
 from compiler.lower.queues import lower_queues
 from compiler.lower.topology import TierNames, leaf_by_node, lower_hypernodes
-from compiler.specs import ClusterSpec, QueueSpec, Specs, TopologySpec
+from compiler.specs.cluster_spec import ClusterSpec, Specs
+from compiler.specs.gang_spec import TopologySpec
+from compiler.specs.queue_spec import QueueSpec
 from solver.problem import Topology
 from tests.builders.specs import hypernode, queue
 

@@ -12,12 +12,13 @@ import pytest
 from compiler.cluster_state.observed import observe_state
 from compiler.cluster_state.state import ClusterState, StateError, load_state
 from compiler.fields.duration import go_duration_seconds
-from compiler.lower import lower
+from compiler.lower.lowering import lower
 from compiler.lower.policy import lower_policy
 from compiler.lower.victims import cooldown_ends
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
-from compiler.specs import GangSpec, PluginSpec, RoleSpec, Specs
+from compiler.repository.tree import Repository
+from compiler.specs.cluster_spec import PluginSpec, Specs
+from compiler.specs.gang_spec import GangSpec, RoleSpec
 from solver.problem import EvictionVotes, Gang, Policy, Problem
 from solver.semantics.eviction_rights import allows_eviction
 from tests.builders.specs import document

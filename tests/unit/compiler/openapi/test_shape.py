@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compiler.openapi import find_schema
+from compiler.openapi.schemas import find_schema
 from compiler.openapi.shape import pod_paths, shape_flaws
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 
 POOL = """\
 apiVersion: gangplan.dev/v1alpha1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.reading.culprits import LeftOut, attributed, document_under_way
 from compiler.syntax.documents import Document
 from tests.builders.specs import document

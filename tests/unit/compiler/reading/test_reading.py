@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from compiler.diagnostics.render import FORMATS, render_text
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "diagnostics"
 SEEDS = [path.read_bytes() for path in sorted(FIXTURES.glob("*.txt"))]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compiler.reading import read_specs
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 
 GPU: dict[str, Any] = {"containers": [{"name": "main", "image": "a", "resources": {"limits": {"nvidia.com/gpu": 2}}}]}
 PLAIN: dict[str, Any] = {"containers": [{"name": "main", "image": "a", "resources": {"requests": {"cpu": "1"}}}]}

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from compiler.specs import Expression, NodeSelectorTerm, NodeSpec, PodSpec, Taint, Toleration
 from compiler.specs.eligibility import classify_nodes, node_requirement
+from compiler.specs.node_spec import NodeSpec
+from compiler.specs.pod_spec import Expression, NodeSelectorTerm, PodSpec, Taint, Toleration
 from tests.builders.specs import node
 
 NODES = (

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from compiler.reading import read_specs
-from compiler.repository import MAX_FILE_BYTES, Repository
+from compiler.repository.tree import MAX_FILE_BYTES, Repository
 from compiler.syntax.parse import parse_file
 
 OBJECT = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from compiler.cli import cli
+from compiler.cli.root import cli
 from compiler.reading import read_specs
-from compiler.repository import Repository
-from compiler.specs import SchedulerSpec
+from compiler.repository.tree import Repository
+from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.volcano.arguments import MISTYPES, OWNERS, arguments_page, explanation, find_argument, typed_arguments
 from compiler.volcano.plugins import PLUGIN_NAMES, SCHEDULER_ACTIONS
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from compiler.specs import GangSpec, SubgroupSpec, TopologySpec
+from compiler.specs.gang_spec import GangSpec, SubgroupSpec, TopologySpec
 from compiler.volcano.enqueue import is_enqueued_first
 from tests.builders.specs import gang, role
 

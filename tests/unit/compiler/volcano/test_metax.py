@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.pipeline import compile_repository
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 
 POOL = (
     "apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {name: m}\nspec:\n  count: 8\n"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.specs import NodeGroupAffinity, PluginSpec
+from compiler.specs.cluster_spec import PluginSpec
+from compiler.specs.queue_spec import NodeGroupAffinity
 from compiler.volcano.node_groups import may_use
 
 STRICT = PluginSpec("nodegroup", {}, {})

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from compiler.checks.catalogue import all_rules
-from compiler.specs import NodeGroupAffinity, PluginSpec
+from compiler.specs.cluster_spec import PluginSpec
+from compiler.specs.queue_spec import NodeGroupAffinity
 from compiler.volcano.node_groups import preference_ranks
 from compiler.volcano.plugin_plans import PLUGIN_PLANS, plugins_page
 from compiler.volcano.plugins import PLUGIN_NAMES

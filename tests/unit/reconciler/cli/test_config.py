@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import reconciler.cli  # noqa: F401 - adds the commands
-from compiler.cli import cli
+from compiler.cli.root import cli
 from reconciler.cli.commands import reconcile
 from reconciler.cli.config import NOT_IN_A_FILE, config_schema, read_config
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import reconciler.cli  # noqa: F401 - adds the commands
-from compiler.cli import cli
+from compiler.cli.root import cli
 from reconciler.cli.connection import reported_cluster
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.kubeconfigs import TOKEN, write_kubeconfig

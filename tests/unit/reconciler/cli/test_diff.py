@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from compiler.cli import cli
+from compiler.cli.root import cli
 from reconciler.cli import load_tree
 from reconciler.git.commits import read_revision
 from reconciler.git.process import GitError

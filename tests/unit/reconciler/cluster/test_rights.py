@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner
 
 import reconciler.cli  # noqa: F401 - adds the command
-from compiler.cli import cli
+from compiler.cli.root import cli
 from compiler.rights import DEFAULT_KINDS, KindInUse
 from reconciler.cluster.rights import admission_objects, plural_of, rbac_objects
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from compiler.repository import MAX_FILE_BYTES
+from compiler.repository.tree import MAX_FILE_BYTES
 from reconciler.git.history import work_tree_dates
 from reconciler.git.mirror import HEAD_REF, INCOMING_REF, Mirror, Unfinished, UnsafeError
 from reconciler.git.process import GitError, TooLarge, TooSlow, redact

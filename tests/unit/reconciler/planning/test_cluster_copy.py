@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compiler.emit.manifest import Manifest
-from compiler.repository import Repository
+from compiler.repository.tree import Repository
 from reconciler.cluster.client import Retry
 from reconciler.git.mirror import BranchHead
 from reconciler.planning.cluster_copy import CHUNK, KeptPlan, PlanCopy

@@ -1,0 +1,299 @@
+"""What the commands share: options, loading of repository and state, compiling, reporting."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+if TYPE_CHECKING:
+    from compiler.cluster_state.state import ClusterState
+    from compiler.diagnostics.diagnostic import Diagnostic
+    from compiler.outcome import Outcome
+    from compiler.repository.tree import Repository
+    from compiler.specs.cluster_spec import Specs
+    from compiler.views.style import Style
+from compiler.cli.root import Command
+
+
+@dataclass(frozen=True, slots=True)
+class CompileInputs:
+    """What a command compiles, where parts of the plan are worked out, and how long all of it may take. time_limit:
+    seconds since `started_at`; None for the cluster's."""
+
+    repo: Path
+    cluster: str | None
+    state_file: Path | None
+    lock_file: Path | None
+    executor: str
+    time_limit: float | None
+    started_at: float
+
+    @property
+    def may_fork(self) -> bool:
+        """Not beside Dask, whose client has threads of its own: a fork would take along the locks that they hold."""
+        return self.executor == "processes"
+
+
+def pause_garbage_collection() -> None:
+    """What a command imports and reads stays until the end: looking for cycles in it takes a sixth of the time."""
+    gc.disable()
+    click.get_current_context().call_on_close(resume_garbage_collection)
+
+
+def resume_garbage_collection() -> None:
+    """Not in what is there already, also as the process ends."""
+    gc.freeze()
+    gc.enable()
+
+
+def compile_options(command: Command) -> Command:
+    """--repo, --cluster, --state, --lock, --time-limit and --executor, given to the command as `inputs`."""
+
+    @wraps(command)
+    def with_inputs(*args: Any, **options: Any) -> Any:
+        pause_garbage_collection()
+        names = ("repo", "cluster", "state_file", "lock_file", "executor", "time_limit")
+        inputs = CompileInputs(**{name: options.pop(name) for name in names}, started_at=time.monotonic())
+        return command(*args, inputs=inputs, **options)
+
+    state = click.Path(dir_okay=False, path_type=Path)
+    decorated: Any = executor_option(with_inputs)
+    for option in (
+        click.option(
+            "--time-limit",
+            type=click.FloatRange(min=0),
+            metavar="SECONDS",
+            help="End by then, reasons included, with the best plan found. [default: the cluster's timeLimit]",
+        ),
+        click.option(
+            "--lock", "lock_file", type=state, help="A gangplan.lock: what it has run is taken to run (see compile)."
+        ),
+        click.option("--state", "state_file", type=state, help="What the cluster holds (see snapshot)."),
+        click.option("--cluster", help="Which cluster of the repository; needed only when there are several."),
+        repo_option,
+    ):
+        decorated = option(decorated)
+    return cast(Command, decorated)
+
+
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+def take_defaults(ctx: click.Context, param: click.Parameter, repo: Path | None) -> Path | None:
+    """A callback of --repo, before other options: these have the defaults of the gangplan.toml in a folder that was
+    named, and not of the one around the working folder."""
+    if repo is not None and ctx.info_name is not None:
+        from compiler.cli.defaults import configured_defaults
+        from compiler.repository.paths import CONFIGURATION_FILE
+
+        file = repo / CONFIGURATION_FILE
+        ctx.default_map = configured_defaults(file, ctx.info_name, ctx.command) if file.is_file() else {}
+    return repo
+
+
+def _repository_around(ctx: click.Context, param: click.Parameter, repo: Path | None) -> Path:
+    """The folder that was named, else the one around this that holds cluster-specs/."""
+    if (named := take_defaults(ctx, param, repo)) is not None:
+        return named
+    from compiler.repository.tree import find_root
+
+    here = Path.cwd()
+    found = find_root(here) or here
+    return Path() if found == here else found
+
+
+repo_option = click.option(
+    "--repo",
+    type=FOLDER,
+    is_eager=True,
+    callback=_repository_around,
+    help="The repository. [default: the folder around this one that holds cluster-specs/]",
+)
+
+
+def _validate_executor(ctx: click.Context, param: click.Parameter, name: str) -> str:
+    from compiler.cli.executor import ExecutorError, check_executor
+
+    try:
+        check_executor(name)
+    except ExecutorError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+    return name
+
+
+def executor_option(command: Command) -> Command:
+    """--executor: where independent parts of the plan are worked out."""
+    return click.option(
+        "--executor",
+        default="processes",
+        callback=_validate_executor,
+        show_default=True,
+        metavar="processes|local|dask://HOST:PORT",
+        help="Who works out parts of a large plan: processes of this machine, nobody else, or a running Dask cluster. "
+        "The plan is the same.",
+    )(command)
+
+
+FAIL_LEVELS = ("no-plan", "error", "never-starts", "longer-waits")
+"""What makes a command fail; each includes the ones before it."""
+
+
+class _FailLevel(click.Choice[str]):
+    """One of `FAIL_LEVELS`. An earlier version had `never`, which reads as its opposite."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == "never":
+            self.fail("'never' is now 'no-plan'; 'never-starts' is for jobs that can never start", param, ctx)
+        return str(super().convert(value, param, ctx))
+
+
+def fail_option(help: str) -> Callable[[Command], Command]:
+    """--fail-on: when to exit with 1."""
+    return click.option("--fail-on", type=_FailLevel(FAIL_LEVELS), default="error", show_default=True, help=help)
+
+
+def output_option(command: Command) -> Command:
+    """-o: text for people, JSON or YAML for machines."""
+    formats = click.Choice(["text", "json", "yaml"])
+    return click.option("-o", "--output", type=formats, default="text", show_default=True, help="Output format.")(
+        command
+    )
+
+
+def compile_and_report(ctx: click.Context, inputs: CompileInputs, *, writes_objects: bool = False) -> Outcome:
+    """Compile, and print the diagnostics to stderr."""
+    outcome = compile_inputs(ctx, inputs, writes_objects=writes_objects)
+    print_diagnostics(outcome.diagnostics)
+    return outcome
+
+
+def compile_inputs(ctx: click.Context, inputs: CompileInputs, *, writes_objects: bool = False) -> Outcome:
+    """The outcome of compiling the repository with the options of a command. writes_objects: the command needs the
+    text of every document, which a file that is remembered would have to be read for."""
+    from compiler.cli.executor import LEAST_SECONDS, open_executor
+    from compiler.cli.progress import progress
+    from compiler.cli.readers import LEAST_FILES
+    from compiler.cluster_state.state import StateError
+    from compiler.pipeline import CommandLimit, compile_specs
+
+    try:
+        tree = load_tree(ctx, inputs.repo)
+        has_time = inputs.time_limit is None or inputs.time_limit >= LEAST_SECONDS
+        with open_executor(inputs.executor, forks=has_time and len(tree.files) >= LEAST_FILES) as mapper:
+            state = load_state_file(inputs.state_file)
+            limit = CommandLimit(inputs.time_limit, inputs.started_at)
+            specs = _read_all(tree, inputs) if writes_objects else _read_or_remember(ctx, tree, inputs)
+            state = _with_lock(inputs.lock_file, specs, state)
+            resume_garbage_collection()
+            seconds = specs.cluster.time_limit if inputs.time_limit is None else inputs.time_limit
+            ctx.call_on_close(partial(_tell_missed_limit, seconds, inputs.started_at))
+            with progress(f"planning {len(specs.gangs)} jobs on {len(specs.nodes)} nodes"):
+                return compile_specs(tree, specs, state, mapper=mapper, limit=limit)
+    except StateError as error:
+        raise click.ClickException(f"{inputs.state_file}: {error}") from error
+
+
+def _tell_missed_limit(seconds: float, started_at: float) -> None:
+    """One line on stderr where the command took longer than its time limit: a plan cannot do without some work."""
+    took = time.monotonic() - started_at
+    if took > seconds:
+        least = "reading, serving each job once and verifying take as long as they take"
+        click.echo(f"the time limit of {seconds:g} s is missed: {took:.1f} s; {least}", err=True)
+
+
+def _read_all(tree: Repository, inputs: CompileInputs) -> Specs:
+    """The specs, every file read."""
+    from compiler.cli.readers import read_in_parallel
+    from compiler.reading import read_specs
+
+    return read_specs(tree, inputs.cluster, ahead=read_in_parallel if inputs.may_fork else None)
+
+
+def _read_or_remember(ctx: click.Context, tree: Repository, inputs: CompileInputs) -> Specs:
+    """The specs; what a file said when it was last read is remembered in the user's cache folder."""
+    from compiler.cli.reading_cache import ReadingCache
+    from compiler.reading import read_specs
+
+    cache = ReadingCache(inputs.repo)
+    specs = read_specs(tree, inputs.cluster, cache.parse, cache.read_ahead if inputs.may_fork else None)
+    ctx.call_on_close(partial(cache.save, tree, specs.diagnostics))
+    return specs
+
+
+def load_tree(ctx: click.Context, repo: Path) -> Repository:
+    """The repository, by the loader that a higher layer put into `ctx.obj` (it knows the dates of commits), else from
+    the files."""
+    if callable(ctx.obj):
+        tree: Repository = ctx.obj(repo)
+        return tree
+    from compiler.repository.tree import Repository
+
+    return Repository.from_directory(repo)
+
+
+def load_state_file(path: Path | None) -> ClusterState | None:
+    if path is None:
+        return None
+    from compiler.cluster_state.state import StateError, load_state
+
+    try:
+        return load_state(path.read_bytes())
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from error
+    except StateError as error:
+        raise click.ClickException(f"{path}: {error}") from error
+
+
+def _with_lock(path: Path | None, specs: Specs, state: ClusterState | None) -> ClusterState | None:
+    """The state with what the lock has run."""
+    if path is None:
+        return state
+    from compiler.comparison.carry_over import state_with_pods
+    from compiler.emit.lock import LockError, planned_pods, read_lock
+
+    try:
+        return state_with_pods(specs, planned_pods(read_lock(path.read_bytes())), state)
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from error
+    except LockError as error:
+        raise click.ClickException(f"{path}: {error}") from error
+
+
+def print_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
+    """The diagnostics go to stderr; stdout belongs to the result."""
+    from compiler.diagnostics.folding import fold_diagnostics
+    from compiler.diagnostics.render import render_text
+
+    if diagnostics:
+        click.echo(render_text(fold_diagnostics(diagnostics), colour=wants_colour(sys.stderr)), err=True, nl=False)
+
+
+def wants_colour(stream: Any) -> bool:
+    """Whether to write colours: on a terminal, unless NO_COLOR is not empty (https://no-color.org)."""
+    return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def terminal_style() -> Style:
+    """The style of texts: as wide as the terminal, within what reads well; 100 columns where there is none."""
+    import shutil
+
+    from compiler.views.style import Style
+
+    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "")
+    width = shutil.get_terminal_size((100, 24)).columns
+    return Style(
+        width=max(80, min(width, 120)), colour=wants_colour(sys.stdout), block_characters=encoding.startswith("utf")
+    )
+
+
+echo = partial(click.echo, nl=False)
+"""Results end in their own newline."""

@@ -1,0 +1,124 @@
+"""The root group `gangplan`, whose commands are imported when they are called."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    pass
+
+
+click.UsageError.exit_code = 1  # 2 belongs to --detailed-exitcode
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # none is used, and to look for them takes 20 ms
+
+log = logging.getLogger(__name__)
+Command = TypeVar("Command", bound=Callable[..., Any])
+DEBUG_VARIABLE = "GANGPLAN_DEBUG"
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called; until then they are "module:attribute"."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lazy_commands: dict[str, tuple[str, str]] = {}
+
+    def add_lazy(self, name: str, target: str, short_help: str) -> None:
+        self.lazy_commands[name] = target, short_help
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *self.lazy_commands})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.lazy_commands:
+            return super().get_command(ctx, cmd_name)
+        from compiler.cli.defaults import add_variables, configured_defaults, file_around
+
+        module, _, attribute = self.lazy_commands[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        add_variables(cmd_name, command)
+        if not ctx.resilient_parsing and (file := file_around(Path.cwd())):
+            ctx.default_map = {cmd_name: configured_defaults(file, cmd_name, command)}
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            from compiler.diagnostics.diagnostic import did_you_mean
+
+            if near := did_you_mean(args[0], self.list_commands(ctx)):
+                ctx.fail(f"there is no command {args[0]!r}. Did you mean {near!r}?")
+            raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. A bug in gangplan ends it in one line."""
+        if os.environ.get(DEBUG_VARIABLE):
+            logging.basicConfig()
+            logging.getLogger("compiler").setLevel(logging.DEBUG)
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, MemoryError, OSError):
+            raise  # for click, and Python, to tell
+        except Exception as error:
+            from compiler.diagnostics.guard import exception_text
+
+            log.debug("internal error", exc_info=error)
+            text = f"internal error: {exception_text(error)}. Fix: report this bug with the repository and the command"
+            raise click.ClickException(f"{text}; {DEBUG_VARIABLE}=1 prints the traceback") from error
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = []
+        for name in self.list_commands(ctx):
+            if name in self.lazy_commands:
+                rows.append((name, self.lazy_commands[name][1]))
+            elif (command := super().get_command(ctx, name)) is not None:
+                rows.append((name, command.get_short_help_str()))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from compiler.version import VERSION
+
+        click.echo(f"gangplan {VERSION}")
+        ctx.exit(0)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
+def cli() -> None:
+    """Compile queues, topology and jobs from a git repository into a proven gang placement for Kubernetes and
+    Volcano.
+
+    Defaults of options: the variable GANGPLAN_COMMAND_OPTION (GANGPLAN_PLAN_OUTPUT; GANGPLAN_CLUSTER and
+    GANGPLAN_REPO for all commands), then [defaults] in gangplan.toml."""
+
+
+for _name, _short_help in (
+    ("check", "Report every problem of the repository's files."),
+    ("compile", "Write the bound manifests, the scheduler ConfigMap and the lock."),
+    ("completion", "Print what lets a shell complete commands and options."),
+    ("explain", "Say why one job starts or waits, and what would help."),
+    ("init", "Write a small repository to start from."),
+    ("plan", "Show what would start where, and what waits and why."),
+    ("schema", "Print the JSON schema of gangplan's own kinds."),
+):
+    cli.add_lazy(_name, f"compiler.cli.{_name}:{_name}", _short_help)

@@ -1,0 +1,295 @@
+"""Two revisions of a repository compared: what a change of its files does to jobs, queues, the scheduler and findings.
+
+The second revision is planned with what the first one started already running (`carry_over`), so that only what the
+change itself does differs, and not a placement that could have been either way. What a live job cannot take over keeps
+it as it is: the rules are the reconciler's (`live`). Both are planned for the empty cluster too: what runs then and
+would not start again is shown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from compiler.cluster_state.state import ClusterState
+from compiler.comparison.carry_over import state_after
+from compiler.comparison.cluster import cluster_changes
+from compiler.comparison.edits import edited_jobs
+from compiler.comparison.findings import NO_CHANGES, FindingChanges, finding_changes
+from compiler.comparison.jobs import JOB_EFFECTS, JobChange, job_changes, lost_restarts, removed_jobs
+from compiler.comparison.live import Treatment, bound_treatments, refusals, treatments
+from compiler.comparison.objects import object_changes
+from compiler.comparison.scheduler import behaviour_changes
+from compiler.diagnostics.diagnostic import Diagnostic, sorted_diagnostics
+from compiler.emit.objects import manifests
+from compiler.explain.caveats import LIVE_REQUESTS
+from compiler.fields.amounts import json_amount
+from compiler.kubernetes import ROOT_QUEUE
+from compiler.outcome import FailLevel, JobDecision, Outcome
+from compiler.reading.clusters import NO_CLUSTER_CODES
+from compiler.specs.cluster_spec import Specs
+from compiler.specs.gang_spec import JobKey
+from compiler.views.data import queue_entries
+
+DECLARED_AMOUNTS = ("guarantee", "deserved", "capability")
+LIMIT = "capability"
+HELD = "held"
+"""Of a queue: what its jobs hold once the plan is in force."""
+
+QueueAmounts = Mapping[str, Mapping[str, Any]]
+"""One of `DECLARED_AMOUNTS` or `HELD` -> resource -> amount."""
+Compile = Callable[[ClusterState | None], Outcome]
+"""Compiles one revision against a state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """What one revision says, and what compiles it."""
+
+    specs: Specs
+    compile: Compile
+
+
+@dataclass(frozen=True, slots=True)
+class QueueChange:
+    """before, after: None where the queue does not exist. above: resources of which it holds more than its new
+    capability. stay: jobs that run in a queue that is deleted."""
+
+    name: str
+    before: QueueAmounts | None
+    after: QueueAmounts | None
+    above: tuple[str, ...] = ()
+    stay: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Of one cluster. errors: of the new revision: with one of them the reconciler rejects the commit, so that nothing
+    else is said of it. base_errors: number of errors in the old one, which never took effect. jobs: worst first, then
+    by name. lost_restarts: jobs that run on and could not start again. scheduler, resources, objects: sentences;
+    resources: on nodes, network domains, priorities and the Cluster's own fields."""
+
+    cluster: str
+    jobs: tuple[JobChange, ...] = ()
+    lost_restarts: tuple[JobChange, ...] = ()
+    queues: tuple[QueueChange, ...] = ()
+    scheduler: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+    findings: FindingChanges = NO_CHANGES
+    errors: tuple[Diagnostic, ...] = ()
+    base_errors: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changes."""
+        parts = (self.jobs, self.lost_restarts, self.queues, self.scheduler, self.resources, self.objects)
+        return not any(parts) and not self.findings and not self.errors
+
+    def fails(self, level: FailLevel) -> bool:
+        """Whether the change brings what the level names, or worse. Without a plan there is an error."""
+        found = bool(self.errors)
+        if level in ("never-starts", "longer-waits"):
+            found |= any(job.never for job in (*self.jobs, *self.lost_restarts))
+        if level == "longer-waits":
+            found |= bool(self.lost_restarts) or any(job.waits_longer for job in self.jobs)
+        return found
+
+
+def compare(base: Revision, head: Revision, state: ClusterState | None) -> Comparison:
+    """Compare two revisions of one cluster, both against `state` (nothing runs, without one)."""
+    if any(each.severity == "error" for each in head.specs.diagnostics):
+        return _rejected(base.specs, head.specs, head.specs.diagnostics)
+    first, before, settled = _at_rest(base.compile, state)
+    edits, removed = edited_jobs(before.specs, head.specs), removed_jobs(before.specs, head.specs)
+    treated = treatments(before, head.specs, edits)
+    compiled = head.compile(_state_for(before, head.specs, treated, removed, settled))
+    if (bound := bound_treatments(before, compiled, edits, treated)) != treated:
+        treated = bound
+        compiled = head.compile(_state_for(before, head.specs, treated, removed, settled))
+    after = _checked(before, _without_live_requests(compiled, edits))
+    if after.error_count or not after.ok:
+        return _rejected(before.specs, after.specs, after.diagnostics)
+    if _says_the_same(before.specs, after.specs):
+        empty = first, first
+    else:
+        empty = first if state is None else base.compile(None), head.compile(None)
+    jobs = tuple(job_changes(before, after, empty, edits, treated, removed))
+    return Comparison(
+        after.specs.cluster.name or before.specs.cluster.name,
+        tuple(sorted(jobs, key=lambda job: (JOB_EFFECTS.index(job.effect), job.name))),
+        tuple(lost_restarts(after, empty, jobs)),
+        queues=tuple(_queue_changes(before, after, jobs)),
+        scheduler=tuple(behaviour_changes(before.specs.scheduler, after.specs.scheduler)),
+        resources=tuple(cluster_changes(before.specs, after.specs)) if before.ok else (),
+        objects=tuple(object_changes(before.specs, after.specs)) if before.ok else (),
+        findings=finding_changes(_known(before.diagnostics), after.diagnostics),
+        base_errors=_error_count(before.specs),
+    )
+
+
+def _rejected(base: Specs, head: Specs, diagnostics: tuple[Diagnostic, ...]) -> Comparison:
+    """The comparison with a revision that has errors: only its findings."""
+    changes = finding_changes(_known(base.diagnostics), (each for each in diagnostics if each.severity != "error"))
+    still = {(each.code, each.object, each.message) for each in diagnostics}
+    mended = tuple(each for each in changes.mended if (each.code, each.object, each.message) not in still)
+    errors = tuple(each for each in diagnostics if each.severity == "error")
+    return Comparison(
+        head.cluster.name or base.cluster.name,
+        findings=replace(changes, mended=mended),
+        errors=errors,
+        base_errors=_error_count(base),
+    )
+
+
+def _known(diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
+    """Without those of a cluster that is not there yet."""
+    return tuple(each for each in diagnostics if each.code not in NO_CLUSTER_CODES)
+
+
+def _error_count(specs: Specs) -> int:
+    return sum(each.severity == "error" for each in _known(specs.diagnostics))
+
+
+def _at_rest(compile_base: Compile, state: ClusterState | None) -> tuple[Outcome, Outcome, ClusterState | None]:
+    """The base planned once, and once more when what it starts runs and who it evicts is gone, and the state of then: a
+    revision that changes nothing comes to the same."""
+    outcome = compile_base(state)
+    if not outcome.ok or not outcome.change_count:
+        return outcome, outcome, state
+    settled = state_after(outcome, state)
+    return outcome, compile_base(settled), settled
+
+
+def _checked(base: Outcome, head: Outcome) -> Outcome:
+    """The head with the errors that come up when its objects are made and written."""
+    errors = list[Diagnostic]()
+    manifests(head, errors.append)
+    found = head.with_diagnostics((*errors, *refusals(base.specs, head.specs)))
+    return replace(found, diagnostics=sorted_diagnostics(found.diagnostics))
+
+
+def _state_for(
+    base: Outcome,
+    head: Specs,
+    treated: Mapping[JobKey, Treatment],
+    removed: frozenset[JobKey],
+    settled: ClusterState | None,
+) -> ClusterState | None:
+    """The cluster that the head finds: jobs that are removed or start again have no pods left, and one that shrinks in
+    place has as many as it is to have."""
+    if not base.ok:
+        return settled
+    gone = {key for key, treatment in treated.items() if treatment in ("restart", "at once")}
+    wanted = {gang.key: {role.name: role.replicas for role in gang.roles} for gang in head.gangs}
+    limits = {key: wanted[key] for key, treatment in treated.items() if treatment == "in place"}
+    return state_after(base, settled, gone | removed, limits, frozenset(treated))
+
+
+def _without_live_requests(outcome: Outcome, edits: Collection[JobKey]) -> Outcome:
+    """Without the findings that pods of an edited job ask for other than its new text: that is the edit."""
+    edited = {gang.document.display_name for gang in outcome.specs.gangs if gang.key in edits}
+    told = {each for each in outcome.diagnostics if each.code == LIVE_REQUESTS.code}
+    left_out = {each for each in told if each.object in edited}
+    return replace(outcome, diagnostics=tuple(each for each in outcome.diagnostics if each not in left_out))
+
+
+def _says_the_same(base: Specs, head: Specs) -> bool:
+    """Whether all documents of the revisions are equal, wherever they are written."""
+    one, other = ([(each.namespace, each.name, each.data) for each in _documents(specs)] for specs in (base, head))
+    return one == other
+
+
+def _documents(specs: Specs) -> list[Any]:
+    found = {each.identity: each for each in (*specs.documents, specs.cluster.document)}
+    return sorted(found.values(), key=lambda each: (each.kind, each.group, each.namespace, each.name))
+
+
+def _queue_changes(base: Outcome, head: Outcome, jobs: tuple[JobChange, ...]) -> Iterator[QueueChange]:
+    before, after = _queue_amounts(base), _queue_amounts(head, _live_runs(base, head, jobs))
+    stay = _jobs_that_stay(base, jobs)
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        is_sum = name == ROOT_QUEUE and _declared(old) == _declared(new)
+        if old != new and not is_sum and (_is_in_use(old) or _is_in_use(new)):
+            yield QueueChange(name, old, new, _above(old, new), () if new is not None else tuple(stay.get(name, ())))
+
+
+def _jobs_that_stay(base: Outcome, jobs: tuple[JobChange, ...]) -> dict[str, list[str]]:
+    """Queue of the base -> its jobs that run on, whatever queue the head names for them."""
+    over = {(job.name, job.job_kind) for job in jobs if job.ends}
+    found: dict[str, list[str]] = {}
+    for decision in base.decisions:
+        if decision.pods and (decision.name, decision.gang.document.kind) not in over:
+            found.setdefault(decision.gang.queue, []).append(decision.name)
+    return found
+
+
+def _above(before: QueueAmounts | None, after: QueueAmounts | None) -> tuple[str, ...]:
+    """Resources of which the queue holds more than its capability, where it did not before or that was another."""
+    if after is None:
+        return ()
+    limits, was = after[LIMIT], {} if before is None else before[LIMIT]
+    changed = [resource for resource in limits if was.get(resource) != limits[resource]]
+    return tuple(resource for resource in changed if after[HELD].get(resource, 0) > limits[resource])
+
+
+def _live_runs(base: Outcome, head: Outcome, jobs: tuple[JobChange, ...]) -> Mapping[str, Counter[str]]:
+    """Queue -> resource -> what its jobs hold beyond the head's plan: a live run that goes on does not grow, and stays
+    in the queue of the base."""
+    stay = {(job.name, job.job_kind) for job in jobs if job.effect == "new run"}
+    parents = {entry["name"]: entry["parent"] for entry in queue_entries(head)}
+    found: dict[str, Counter[str]] = {name: Counter() for name in parents}
+
+    def add(queue: str | None, amounts: Mapping[str, int], sign: int) -> None:
+        while queue is not None and queue in found:
+            found[queue].update({name: sign * amount for name, amount in amounts.items()})
+            queue = parents[queue]
+
+    former = {decision.key: decision for decision in base.decisions}
+    for decision in head.decisions:
+        if (decision.name, decision.gang.document.kind) in stay:
+            live = former[decision.key]
+            add(decision.gang.queue, _amounts_of(decision, live), -1)
+            add(decision.gang.queue, _amounts_of(live), -1)
+            add(live.gang.queue, _amounts_of(live), 1)
+    return found
+
+
+def _amounts_of(decision: JobDecision, beyond: JobDecision | None = None) -> Counter[str]:
+    """Resource -> what the job's planned pods ask for, or those of them that are more than another decision's."""
+    total: Counter[str] = Counter()
+    for role in decision.gang.roles:
+        pods = sum(decision.pods.get(role.name, {}).values())
+        pods -= 0 if beyond is None else sum(beyond.pods.get(role.name, {}).values())
+        total.update({name: max(0, pods) * amount for name, amount in role.pod.requests.items()})
+    return total
+
+
+def _queue_amounts(
+    outcome: Outcome, beyond: Mapping[str, Counter[str]] | None = None
+) -> dict[str, dict[str, dict[str, int | float]]]:
+    """A capability of 0 is said (nothing may be held of that); any other 0 says no more than silence. beyond: what is
+    held beyond the plan."""
+    found = {}
+    for entry in queue_entries(outcome):
+        more = {} if beyond is None else beyond[entry["name"]]
+        held = {
+            name: amount + entry["admitted"][name] + json_amount(name, more.get(name, 0))
+            for name, amount in entry["allocated"].items()
+        }
+        amounts = {**{name: entry[name] for name in DECLARED_AMOUNTS}, HELD: held}
+        said = {what: {n: a for n, a in of.items() if a} for what, of in amounts.items()}
+        found[entry["name"]] = {**said, LIMIT: dict(amounts[LIMIT])}
+    return found
+
+
+def _declared(entry: QueueAmounts | None) -> QueueAmounts:
+    return {} if entry is None else {name: entry[name] for name in DECLARED_AMOUNTS}
+
+
+def _is_in_use(entry: QueueAmounts | None) -> bool:
+    """Whether the queue says or holds anything: one that Volcano makes by itself may do neither."""
+    return entry is not None and any(entry.values())

@@ -1,0 +1,131 @@
+"""Lowering: specs and a cluster's state as one `solver.problem.Problem`, with the way back to each document."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from compiler.cluster_state.state import ClusterState
+from compiler.lower.budgets import disruption_budgets
+from compiler.lower.dedicated_domains import with_dedicated_domains
+from compiler.lower.device_slots import is_outdated, slot_holds
+from compiler.lower.gangs import GangLowering
+from compiler.lower.inputs import LoweringInputs, is_plannable, lowering_inputs
+from compiler.lower.node_groups import with_node_groups
+from compiler.lower.nodes import lower_nodes, node_classes
+from compiler.lower.origins import Origins
+from compiler.lower.pod_rules import LoweredRules, lower_pod_rules
+from compiler.lower.policy import lower_policy
+from compiler.lower.queues import lower_queues
+from compiler.lower.resources import device_resources, has_other_resources, resource_names
+from compiler.lower.slot_groups import SlotGroups, slot_groups_of
+from compiler.lower.subgroups import subgroup_demand, with_subgroup_rules
+from compiler.lower.timed_events import upcoming_events
+from compiler.lower.topology import lower_hypernodes
+from compiler.specs.cluster_spec import Specs
+from compiler.specs.eligibility import TaintedKinds, excluding_numa_policies
+from compiler.specs.gang_spec import GangSpec, JobKey
+from compiler.specs.queue_spec import QueueSpec
+from compiler.volcano.eviction_votes import eviction_votes, votes_if_added
+from solver.problem import EvictionVotes, Problem
+
+
+def lower(
+    specs: Specs, state: ClusterState | None = None, dates: Mapping[str, int] | None = None
+) -> tuple[Problem, Origins]:
+    """The problem and the origins of its indices. dates: file -> seconds since the epoch at which the repository got
+    it. Deterministic; nodes times gangs is never walked pod by pod."""
+    inputs = lowering_inputs(specs, state, dates or {})
+    observed, gangs = inputs.observed, inputs.gangs
+    slot_groups = slot_groups_of(observed.nodes, inputs.pods(), specs.scheduler)
+    names = resource_names(gangs, specs.queues, slot_groups.slot_resources)
+    queues, queue_specs = lower_queues(specs, observed, names)
+    classes = node_classes(inputs, slot_groups)
+    nodes, holders = lower_nodes(inputs, classes, slot_groups, names)
+    holds = slot_holds(holders, observed, specs.gangs, slot_groups, names)
+    demands = {
+        j: subgroup_demand(specs.gangs[j], observed.running_pods.get(j, {}), specs.scheduler)
+        for j in inputs.gang_indices
+    }
+    rules = lower_pod_rules(gangs, observed.nodes, observed.foreign_pods, specs.scheduler)
+    rules = with_subgroup_rules(rules, gangs, tuple(demands.values()), observed)
+    queue_index = {queue.name: q for q, queue in enumerate(queues)}
+    tainted = TaintedKinds(observed.nodes, [(node.node_class, node.kind) for node in nodes])
+    lowering = GangLowering(inputs, names, queue_index, classes, slot_groups, tainted)
+    lowered = (lowering.lower_gang(j, demands[j], holds.get(j, ())) for j in inputs.gang_indices)
+    preempt_votes, reclaim_votes = eviction_votes(specs.scheduler)
+    preempt_if_added, reclaim_if_added = votes_if_added(specs.scheduler)
+    is_off = {
+        "preempt": preempt_votes is None and preempt_if_added is not None,
+        "reclaim": reclaim_votes is None and reclaim_if_added is not None,
+    }
+    problem = Problem(
+        resources=names,
+        nodes=nodes,
+        hypernodes=lower_hypernodes(observed.hypernodes),
+        queues=queues,
+        gangs=rules.gangs_with_rules(lowered),
+        policy=lower_policy(specs.scheduler, specs.cluster.order),
+        preempt_enabled=preempt_votes is not None,
+        reclaim_enabled=reclaim_votes is not None,
+        preempt_votes=preempt_votes or preempt_if_added or EvictionVotes(),
+        reclaim_votes=reclaim_votes or reclaim_if_added or EvictionVotes(),
+        addable_evictions=tuple(action for action, off in is_off.items() if off),
+        disruption_budgets=disruption_budgets(inputs),
+        slot_groups=slot_groups.names,
+        pod_rules=rules.pod_rules,
+        device_resources=device_resources(names),
+        has_other_resources=has_other_resources(observed.nodes, names),
+    )
+    problem, affinity_owners = with_node_groups(problem, queue_specs, observed.nodes, specs.scheduler)
+    origins = replace(_origins(inputs, queue_specs, rules, slot_groups), affinity_owners=affinity_owners)
+    return with_dedicated_domains(problem, specs, observed.hypernodes), origins
+
+
+def _origins(
+    inputs: LoweringInputs,
+    queue_specs: tuple[QueueSpec | None, ...],
+    rules: LoweredRules,
+    slot_groups: SlotGroups,
+) -> Origins:
+    specs, observed = inputs.specs, inputs.observed
+    unfinished = [gang for j, gang in enumerate(specs.gangs) if j not in observed.finished_gangs]
+    held = {specs.gangs[j].key: reason for j, reason in observed.held_gangs.items()}
+    unheld = [gang for gang in unfinished if gang.key not in held]
+    slotted = enumerate(observed.nodes if slot_groups.names else ())
+    outdated = (node.name for n, node in slotted if is_outdated(slot_groups, node, observed.pods_on(n)))
+    return Origins(
+        gangs=inputs.gangs,
+        queues=queue_specs,
+        nodes=observed.nodes,
+        hypernodes=observed.hypernodes,
+        finished_gangs=tuple(gang for j, gang in enumerate(specs.gangs) if j in observed.finished_gangs),
+        inactive_gangs=tuple(gang for gang in unfinished if _is_inactive(gang, held)),
+        unbound_gangs=tuple(gang for gang in unheld if not gang.is_bound),
+        empty_gangs=tuple(_empty_gangs(unheld)),
+        held_jobs=held,
+        submission_times={specs.gangs[j].key: time for j, time in inputs.submission_times.items()},
+        now=observed.now,
+        reserved_starts={specs.gangs[j].key: time for j, time in observed.reserved_starts.items()},
+        rule_texts=rules.texts,
+        rule_owner_pods=rules.owner_pods,
+        upcoming_events=upcoming_events(inputs.events, observed.now),
+        unplanned_numa=slot_groups.unplanned_numa(inputs.gangs),
+        excluding_numa_policies=(
+            excluding_numa_policies(observed.nodes, inputs.gangs) if slot_groups.numa_aware else {}
+        ),
+        outdated_nodes=tuple(outdated),
+        subgroup_of_rule=rules.subgroup_of_rule,
+        priority_classes={spec.name: spec.value for spec in specs.priority_classes},
+        reserved_rooms=inputs.reserved_rooms,
+    )
+
+
+def _is_inactive(gang: GangSpec, held: Collection[JobKey]) -> bool:
+    return gang.key in held or (gang.is_bound and not gang.schedulable)
+
+
+def _empty_gangs(gangs: Iterable[GangSpec]) -> Iterator[GangSpec]:
+    for gang in gangs:
+        if gang.schedulable and not is_plannable(gang):
+            yield gang

@@ -1,0 +1,109 @@
+"""A cluster, its scheduler's configuration, and everything read for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Literal
+
+from compiler.diagnostics.diagnostic import Diagnostic
+from compiler.specs.gang_spec import GangSpec, UnplannedPods
+from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
+from compiler.specs.queue_spec import PriorityClassSpec, QueueSpec
+from compiler.syntax.documents import Document
+
+QuotaOrder = Literal["queues-first", "priorities-first"]
+ServiceBinding = Literal["on-request", "devices", "all"]
+"""Services that are bound: those that name Volcano, a queue or a gang; also those that ask for devices; all."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSpec:
+    """A plugin of a scheduler tier: its arguments and its enable... flags."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    flags: Mapping[str, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSpec:
+    """volcano-scheduler.conf, from a SchedulerConfiguration, a raw ConfigMap, a file, or the values of a Helm chart.
+
+    name, namespace: the ConfigMap's. configurations: of each action the one that counts, its first.
+    configuration_entries: all of them, with their place in the list. raw_text: the file as Volcano reads it, None for a
+    SchedulerConfiguration. base_path: of actions, tiers and so on in the document, whose positions include a raw text.
+    custom_plugins: plugin of a vendor's build -> argument -> type (int, float, bool, string). is_emitted: false where
+    another tool makes the ConfigMap. is_partial: some of it cannot be read, so that nothing may be called missing.
+    """
+
+    document: Document
+    name: str
+    namespace: str
+    actions: tuple[str, ...]
+    tiers: tuple[tuple[PluginSpec, ...], ...]
+    configurations: Mapping[str, Mapping[str, Any]]
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    raw_text: str | None = None
+    base_path: tuple[str | int, ...] = ("spec",)
+    custom_plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    configuration_entries: tuple[tuple[int, str, Mapping[str, Any]], ...] = ()
+    is_emitted: bool = True
+    is_partial: bool = False
+
+    @property
+    def plugins(self) -> Iterator[PluginSpec]:
+        """The plugins of all tiers."""
+        return chain.from_iterable(self.tiers)
+
+    def plugin(self, name: str) -> PluginSpec | None:
+        """The plugin of this name; of one that is listed twice the first counts. None where it is not listed."""
+        return next((plugin for plugin in self.plugins if plugin.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """The Cluster object, or an empty one of the folder's name at its first line, which is not in `Specs.documents`.
+
+    gap: relative MIP gap at which an objective may stop; 0 requires a proof. time_limit: seconds, the last safety.
+    patience: seconds after which a waiting job is overdue and precedes the others of its priority. order: whether what
+    queues are entitled to or jobs' priorities come first. unplanned: whether declared pods that no plan places take
+    room in the plan. services: which services are bound to the plan's nodes. allow_privileged: whether the API server
+    takes privileged containers; None: the Cluster does not say, which is taken for yes. scheduler_plugins: plugin of a
+    vendor's build -> argument -> type.
+    """
+
+    document: Document
+    name: str
+    binding: Literal["gated", "static"] = "gated"
+    default_queue: str = "default"
+    gap: float = 0.0
+    time_limit: float = 60.0
+    max_waiting_pods: int = 1000
+    patience: int = 86_400
+    order: QuotaOrder = "queues-first"
+    unplanned: Literal["reserve", "ignore"] = "ignore"
+    services: ServiceBinding = "devices"
+    allow_privileged: bool | None = None
+    scheduler_plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Specs:
+    """Everything read for one cluster, each tuple sorted by (namespace, name, kind), nodes and hypernodes naturally by
+    name.
+
+    documents: all well-formed documents, of any kind. A document with an error is in no tuple but this one.
+    """
+
+    cluster: ClusterSpec
+    documents: tuple[Document, ...]
+    gangs: tuple[GangSpec, ...]
+    queues: tuple[QueueSpec, ...]
+    priority_classes: tuple[PriorityClassSpec, ...]
+    nodes: tuple[NodeSpec, ...]
+    hypernodes: tuple[HyperNodeSpec, ...]
+    scheduler: SchedulerSpec | None
+    diagnostics: tuple[Diagnostic, ...]
+    unplanned_pods: tuple[UnplannedPods, ...] = ()

@@ -1,0 +1,182 @@
+"""What a job asks for: its gangs, their roles and subgroups, and their topology."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from compiler.specs.parts import ExclusiveUnits
+from compiler.specs.pod_spec import Amounts, PodSpec
+from compiler.syntax.documents import Document
+
+
+@dataclass(frozen=True, slots=True)
+class TopologySpec:
+    """networkTopology as written: the highest tier by number or by name; neither means no limit."""
+
+    mode: Literal["hard", "soft"]
+    highest_tier: int | None = None
+    highest_tier_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRequests:
+    """That the cluster's pods of a role ask for other than their template: how many do, and what the template says."""
+
+    pods: int
+    template: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSpec:
+    """A role of a gang (Volcano: task): `replicas` equal pods, of which `minimum` must start.
+
+    path: of the role in the document, e.g. ("spec", "tasks", 0). template_path: of its pod template. annotations: the
+    template's. labels: those of all its pods, the controller's included. pod_documents: for a gang of bare pods the
+    document of each pod of the role; both paths are then (). new_template: what binding puts at template_path where the
+    document has nothing there. later_pods: how many more each of the Jobs of Kubernetes that make the pods runs, one
+    for each that has ended well, up to its completions. selector_paths: of pods without a template the objects in which
+    node selector, affinity and tolerations may stand; each is taken from the first that has it. unit: its pods come so
+    many at a time (groups, Jobs, hosts), as often as unit_path says. minimum_path: of the number of pods (of units,
+    where it has some) below which its replicas may not be. live: where `pod` asks for what the cluster's pods do, and
+    not for what the template says.
+    """
+
+    name: str
+    replicas: int
+    minimum: int
+    pod: PodSpec
+    path: tuple[str | int, ...]
+    template_path: tuple[str | int, ...]
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    pod_documents: tuple[Document, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    new_template: Mapping[str, Any] | None = None
+    later_pods: int = 0
+    selector_paths: tuple[tuple[str | int, ...], ...] = ()
+    unit: int = 1
+    unit_path: tuple[str | int, ...] = ()
+    minimum_path: tuple[str | int, ...] = ()
+    live: LiveRequests | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubgroupSpec:
+    """Subgroups of `size` pods of the named roles, of which at least `minimum` must start. path: the field that asks
+    for them.
+
+    ready_pods, min_ready_subgroups: for a bare PodGroup only, where each subgroup has a SubgroupSpec of its own, with
+    all its pods as `size` and a minimum of 0: the pods that make it ready, and the number of subgroups of the same path
+    that must be ready (`compiler.lower.subgroups`).
+    """
+
+    name: str
+    roles: tuple[str, ...]
+    size: int
+    minimum: int
+    topology: TopologySpec
+    path: tuple[str | int, ...]
+    ready_pods: int = 0
+    min_ready_subgroups: int = 0
+
+
+JobKey = tuple[str, str, str]
+"""(namespace, name, kind) of a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnplannedPods:
+    """Pods of a declared object that no plan places: `count` equal ones, or (on_each_node) one on each node that takes
+    it.
+
+    path: of their pod spec in the document. labels: of the template. queue: that Volcano counts them in, "" for none.
+    is_recurring: they come and go by the clock. role: of the job that is planned without being bound, whose pods have
+    room whatever the Cluster says of others; "" for other pods.
+    """
+
+    document: Document
+    path: tuple[str | int, ...]
+    count: int
+    pod: PodSpec
+    labels: Mapping[str, str] = field(default_factory=dict)
+    queue: str = ""
+    on_each_node: bool = False
+    is_recurring: bool = False
+    role: str = ""
+
+    @property
+    def key(self) -> JobKey:
+        return self.document.namespace or "default", self.document.name, self.document.kind
+
+    def has_more_than(self, number: int) -> bool:
+        """Whether there are more pods than that; of those on each node there is no known number."""
+        return self.on_each_node or self.count > number
+
+
+@dataclass(frozen=True, slots=True)
+class GangSpec:
+    """A job of any kind.
+
+    queue: the cluster's default queue where the job names none. submitted_at: seconds since the epoch, None if unknown.
+    schedulable: false for a suspended job and for one of another scheduler. field_paths: paths of the fields that
+    messages name ("queue", "minimum", "success", "priority_class", "topology"). scheduler_name: the job's own, default
+    included, where its kind has one, else "" (see the pods'). pod_owners: Kind.group of the objects that may stand
+    between the job and its pods. marks_pods: its pod templates are to say job and role, since its controller does not.
+    dependent_roles: their pods appear only once others run. runs_once: said by the Cluster of a kind that is not known
+    otherwise (`compiler.run_kinds`).
+    made_by: the object whose controller makes the job once `awaited_jobs` of its namespace are completed.
+    is_bound: its pods get the nodes of the plan. Those of others go where their scheduler puts them; they have room in
+    the plan before anything else. Of these, is_recurring: it runs by the clock, and is nothing in between.
+    writes_scheduler: binding names Volcano in pod templates that name no scheduler. written_pods: role -> pods, of a
+    job whose controller may run more than that (a rolling update, an autoscaler); those that are there are planned.
+    succeeded_pods: role -> pods that have ended well and do not come back; they are not among the role's `replicas`.
+    grows_in_units: above its minimum it starts a unit of all its roles at a time. exclusive: its units that share a
+    domain with no others.
+    """
+
+    document: Document
+    queue: str
+    priority_class: str | None
+    minimum: int
+    roles: tuple[RoleSpec, ...]
+    topology: TopologySpec | None = None
+    subgroups: tuple[SubgroupSpec, ...] = ()
+    submitted_at: int | None = None
+    expected_duration: int | None = None
+    schedulable: bool = True
+    field_paths: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
+    scheduler_name: str = ""
+    pod_owners: tuple[str, ...] = ()
+    marks_pods: bool = False
+    dependent_roles: tuple[str, ...] = ()
+    runs_once: bool = False
+    made_by: Document | None = None
+    awaited_jobs: tuple[str, ...] = ()
+    is_bound: bool = True
+    is_recurring: bool = False
+    writes_scheduler: bool = False
+    written_pods: Mapping[str, int] = field(default_factory=dict)
+    succeeded_pods: Mapping[str, int] = field(default_factory=dict)
+    grows_in_units: bool = False
+    exclusive: tuple[ExclusiveUnits, ...] = ()
+
+    @property
+    def namespace(self) -> str:
+        """A job that names none is in "default"."""
+        return self.document.namespace or "default"
+
+    @property
+    def key(self) -> JobKey:
+        return self.namespace, self.document.name, self.document.kind
+
+    @property
+    def pod_documents(self) -> tuple[Document, ...]:
+        """The documents of its bare pods, role by role."""
+        return tuple(document for role in self.roles for document in role.pod_documents)
+
+    def pod_spec_of(self, role: RoleSpec) -> tuple[Document, tuple[str | int, ...]]:
+        """The document and the path of the role's pod spec: of its template, or of the first of its bare pods."""
+        if role.pod_documents:
+            return role.pod_documents[0], ("spec",)
+        return self.document, (*role.template_path, "spec")

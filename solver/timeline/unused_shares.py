@@ -27,7 +27,7 @@ def pass_shares_on(plan: PlanState) -> PlanState:
     """The plan with held gangs, and with those of them started that fit into what the others leave. Beside evictions
     none starts: the next plan sees to it."""
     problem, plan = plan.problem, plan.copy()
-    held, batches = set(_refused_by_share(plan)), list(plan.borrower_batches)
+    held, batches = _held_gangs(plan), list(plan.borrower_batches)
     lines = [] if plan.evictions.evicted_pods else _lines_of_equals(problem, held)
     while lines and not is_out_of_time():
         line = min(lines, key=lambda line: _turn_key(plan.state.queue_books, line[0]))
@@ -52,6 +52,29 @@ def _refused_by_share(plan: PlanState) -> Iterator[int]:
             shares = [c for c in books.queue_rules.ceilings_by_queue[queue] if c.code == "GW112"]
             if any(books.is_beyond(share, books.min_demand(j)) for share in shares):
                 yield j
+
+
+def _held_gangs(plan: PlanState) -> set[int]:
+    """Those refused. Where another order of summation then leaves a queue a hair less than what starts in it, only
+    those of the queues, one after another, beside which everything keeps its share."""
+    refused = set(_refused_by_share(plan))
+    if _all_keep_shares(plan, refused):
+        return refused
+    held = set[int]()
+    for q in sorted({plan.problem.gangs[j].queue for j in refused}):
+        own = {j for j in refused if plan.problem.gangs[j].queue == q}
+        if _all_keep_shares(plan, held | own):
+            held |= own
+    return held
+
+
+def _all_keep_shares(plan: PlanState, held: Collection[int]) -> bool:
+    """Whether all that starts is within its queue's share while these gangs are held."""
+    plan.state.hold_gangs(frozenset(held))
+    try:
+        return not plan.starts_beyond_ceilings()
+    finally:
+        plan.state.hold_gangs(frozenset())
 
 
 def _lines_of_equals(problem: Problem, gangs: Collection[int]) -> list[list[int]]:

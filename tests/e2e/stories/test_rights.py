@@ -183,7 +183,7 @@ ELSEWHERE: Mapping[Verb, str] = {
     ),
     # A claim is asked for when a gang has been held for it, after three rounds of the bind timeout.
     ("get", "", "persistentvolumeclaims", ""): (
-        f"{UNIT}/pods/test_part.py::test_a_gang_held_for_a_claim_gets_another_round_when_the_claim_is_there"
+        f"{UNIT}/pods/test_part.py::test_one_unbindable_gang_closes_no_node_to_others_and_is_held_after_three_rounds"
     ),
     # A table of the inventory leaves its ConfigMaps when it has outgrown them, with some thousand objects.
     ("delete", "", "configmaps", "gangplan-system"): (

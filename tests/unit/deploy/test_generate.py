@@ -170,8 +170,11 @@ def test_the_schema_of_the_values_knows_the_options() -> None:
     json.dumps(schema)
 
 
-def test_the_configuration_of_the_base_is_one() -> None:
-    options = read_config(FOLDER / "config.yaml", reconcile)
+def test_the_configuration_of_the_base_is_one(tmp_path: Path) -> None:
+    """With the folder of the credentials as it is in the pod."""
+    config = tmp_path / "config.yaml"
+    config.write_text((FOLDER / "config.yaml").read_text().replace("/etc/gangplan/git", str(tmp_path)))
+    options = read_config(config, reconcile)
     assert (options["cluster"], options["listen"]) == ("demo", ":8080")
 
 

@@ -27,7 +27,7 @@ NO_FACTS: tuple[Fact, ...] = ()
 UNDECIDED: tuple[Fact, ...] = (Undecided(),)
 NOT_KEPT: tuple[NobodyEvicted, ...] = ()
 NO_REPAIRS: tuple[Repair, ...] = ()
-WORK_PER_QUESTION, WORK_PER_NODE, WORK_PER_QUEUE = 5_000, 7, 1_500
+WORK_PER_QUESTION, WORK_PER_NODE, WORK_PER_QUEUE = 5_000, 7, 3_500
 """Work of one question, and more for each node and queue (`Mapper`); measured on worlds of 128, 1,000 and 10,000 nodes,
 of 20 queues each: other weights are tried, for which all queues' shares are worked out."""
 

@@ -9,6 +9,7 @@ reaction of the caller (docs/decisions/0015-kubernetes-client.md):
     |   +-- Silent     a watch on which nothing comes any more
     +-- Gone           410: the resource version or continue token is too old; list again
     +-- NotFound       404
+    |   +-- NotServed  discovery does not show the kind
     +-- Conflict       409: `owners` names the field managers in the way
     +-- Forbidden      403: a right is missing, or the namespace is on its way out
     +-- Unauthorized   401, also with freshly read credentials
@@ -84,6 +85,10 @@ class Gone(ApiError): ...
 class NotFound(ApiError): ...
 
 
+class NotServed(NotFound):
+    """Discovery does not show the kind; nothing is said about its objects."""
+
+
 class Forbidden(ApiError): ...
 
 
@@ -155,32 +160,34 @@ class Client:
         self.fence = fence
 
     def resource(self, api_version: str, kind: str) -> Resource:
-        """The resource of a kind, by discovery unless it is known. Raises NotFound for a kind that is not served."""
+        """The resource of a kind, by discovery unless it is known. Raises NotServed."""
         named = (api_version, kind)
         if named not in self._resources and time.monotonic() >= self._unserved_until.get(named, 0.0):
-            self._resources = {**self._resources, **{(r.api_version, r.kind): r for r in self._discover(api_version)}}
-            self._unserved_until[named] = time.monotonic() + self.timings.unserved
+            found = {(each.api_version, each.kind): each for each in self._discover(api_version)}
+            self._resources.update(found)  # in place: other threads discover other kinds meanwhile
+            if named not in found:
+                self._unserved_until[named] = time.monotonic() + self.timings.unserved
         try:
             return self._resources[named]
         except KeyError:
-            raise NotFound(f"the cluster serves no kind {kind} in {api_version}") from None
+            raise NotServed(f"the cluster serves no kind {kind} in {api_version}") from None
 
     def is_served(self, resource: Resource) -> bool:
         """Whether discovery shows the resource, asked live."""
         return resource in self._discover(resource.api_version)
 
     def served_version(self, api_version: str, kind: str) -> str:
-        """The version in which discovery shows a kind: this one, else the first of its group. Raises NotFound."""
+        """The version in which discovery shows a kind: this one, else the first of its group. Raises NotServed."""
         if self._shows(api_version, kind):
             return api_version
-        self._resources = {named: known for named, known in self._resources.items() if named != (api_version, kind)}
+        self._resources.pop((api_version, kind), None)
         group = api_version.rpartition("/")[0]
         answer = self._read_briefly(f"/apis/{group}") if group else {}  # the core group has one version
         for each in (answer.get("preferredVersion"), *(answer.get("versions") or ())):
             other = str(each.get("groupVersion")) if isinstance(each, Mapping) else ""
             if other and self._shows(other, kind):
                 return other
-        raise NotFound(f"the cluster serves no kind {kind} in {api_version}")
+        raise NotServed(f"the cluster serves no kind {kind} in {api_version}")
 
     def _shows(self, api_version: str, kind: str) -> bool:
         return any(each.kind == kind for each in self._discover(api_version))
@@ -209,7 +216,7 @@ class Client:
     def find(self, ref: Ref) -> Object | None:
         """The object as the server has it now; None only when it says, asked by name and by list, that there is none.
         The loop waits for it. A 404 alone may also mean that its kind is not served in this version: then it is asked
-        for in another. Raises NotFound where it is served in none."""
+        for in another. Raises NotServed where it is served in none."""
         try:
             return self._find(ref)
         except NotFound:

@@ -29,7 +29,7 @@ from reconciler.changes.desired import WAY_OUT, is_taken_anew
 from reconciler.changes.diff import Change, field_differences
 from reconciler.changes.managed_fields import empty_set, hand_over_patch, other_holders
 from reconciler.changes.results import ChangeOutcome, ChangeResult, WriteResult
-from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, NotFound, Retry
+from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, NotFound, NotServed, Retry
 from reconciler.cluster.objects import Object, Ref
 from reconciler.cluster.write_threads import Proceed, Task, WriteThreads
 from reconciler.inventory.keeper import origin_of
@@ -309,11 +309,14 @@ class ClusterWriter:
         return self.client.apply(desired.object, uid, force=True), _Forced(message, is_takeover)
 
     def _delete_object(self, change: Change, inventory: Inventory) -> Note:
-        """Delete by uid. NotFound is as good; a namesake with another uid is left alone. The entry stays until the
-        object is gone, and what replaces it is created when a later pass sees that."""
+        """Delete by uid. NotFound is as good, unless the kind is not served, which says nothing about the object; a
+        namesake with another uid is left alone. The entry stays until the object is gone, and what replaces it is
+        created when a later pass sees that."""
         assert change.live is not None  # noqa: S101
         try:
             self.client.delete(change.ref, uid_of(change.live))
+        except NotServed:
+            raise
         except NotFound:
             log.info("it was gone already", extra={"object": str(change.ref)})
         return partial(self._note_deleted, change, change.live, inventory)
@@ -334,6 +337,8 @@ class ClusterWriter:
                 self.client.apply(empty_set(change.ref), uid_of(live))
             else:
                 self.client.patch(change.ref, hand_over_patch(live))
+        except NotServed:
+            raise
         except NotFound:
             log.info("it was gone already", extra={"object": str(change.ref)})
         except Invalid:  # it needs a field that only we own

@@ -222,6 +222,19 @@ def test_what_a_group_version_serves_is_asked_for_once() -> None:
         client.resource("example.com/v1", "Gadget")
 
 
+def test_kinds_that_threads_discover_at_the_same_time_are_all_known() -> None:
+    """While one discovery is under way, another ends: a wave begins with many kinds at once."""
+
+    def answer(method: str, path: str, body: object) -> ScriptedAnswer:
+        if "first" in path:
+            client.resource("second.example/v1", "Gadget")
+        return served("Widget") if "first" in path else served("Gadget")
+
+    client = ScriptedServer(answer).client()
+    assert client.resource("first.example/v1", "Widget").kind == "Widget"
+    assert client.resource("second.example/v1", "Gadget").kind == "Gadget"
+
+
 @pytest.mark.parametrize(
     ("got", "listed", "name"),
     [

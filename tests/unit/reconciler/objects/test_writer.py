@@ -26,6 +26,7 @@ from tests.builders.writing import (
     creation,
     gated_pod,
     manifest_of,
+    thing,
     volcano_job,
 )
 
@@ -159,6 +160,15 @@ def test_one_object_that_is_refused_holds_up_no_other(world: Writing) -> None:
     world.cluster.fail(error_answer(422, "no"), f"{JOBS}/bad")
     outcomes = {result.change.ref.name: result.outcome for result in world.apply(*creations(["a", "bad", "c"]))}
     assert outcomes == {"a": "done", "bad": "refused", "c": "done"}
+
+
+def test_an_object_whose_kind_is_not_served_just_now_is_not_taken_for_deleted(world: Writing) -> None:
+    widget = thing("Widget", "w", api="example.com/v1", uid="uid-w")
+    world.enter(widget)
+    ref = ref_of(widget)
+    (result,) = world.writer.prune_objects([Change("prune", ref, live=widget)], world.inventory)
+    assert (result.outcome, "serves no kind Widget" in result.message) == ("refused", True)
+    assert world.inventory.entries[ref.key].uid == "uid-w"
 
 
 def test_gates_of_a_gang_are_lifted_also_where_one_of_its_pods_is_gone(world: Writing) -> None:

@@ -7,11 +7,12 @@ pods: a count). Nothing here knows YAML, Kubernetes, files or a clock. All times
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+T = TypeVar("T")
 Vector = tuple[int, ...]
 """An amount of every resource, in the order of `Problem.resources`."""
 
@@ -376,8 +377,16 @@ class Problem:
 
     @cached_property
     def gang_answers(self) -> dict[Hashable, Any]:
-        """Memoization: question -> answer, of what follows from gangs and resources alone."""
+        """Memoization of `memoize`: question -> answer."""
         return {}
+
+    def memoize(self, question: Hashable, make: Callable[[], T]) -> T:
+        """The answer of `make`, computed once for each question. It follows from gangs, resources and what the question
+        names, and is not changed afterwards."""
+        if question not in self.gang_answers:
+            self.gang_answers[question] = make()
+        found: T = self.gang_answers[question]
+        return found
 
     @cached_property
     def budgeted_gangs(self) -> frozenset[int]:

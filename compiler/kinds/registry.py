@@ -5,10 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    pass
 from compiler.kinds.kind import Kind
 
 MODULES: Mapping[str, tuple[str, ...]] = {

@@ -57,11 +57,7 @@ def water_filled_shares(problem: Problem, held: Collection[int] = ()) -> tuple[V
     if held:
         return _water_filled_shares(problem, held)
     queues = tuple((queue.weight, queue.guarantee, queue.capability, queue.used) for queue in problem.queues)
-    key, answers = ("shares", problem.totals, queues), problem.gang_answers
-    if key not in answers:
-        answers[key] = _water_filled_shares(problem, held)
-    found: tuple[Vector | None, ...] = answers[key]
-    return found
+    return problem.memoize(("shares", problem.totals, queues), lambda: _water_filled_shares(problem, ()))
 
 
 def _water_filled_shares(problem: Problem, held: Collection[int]) -> tuple[Vector | None, ...]:
@@ -134,11 +130,7 @@ def asked_amounts(problem: Problem, held: Collection[int] = ()) -> list[list[int
     real, used = flat_real_capability(problem), tuple(queue.used for queue in problem.queues)
     if held:
         return _asked_amounts(problem, held, real)
-    key, answers = ("asked", problem.totals, real, used), problem.gang_answers
-    if key not in answers:
-        answers[key] = _asked_amounts(problem, held, real)
-    found: list[list[int] | None] = answers[key]
-    return found
+    return problem.memoize(("asked", problem.totals, real, used), lambda: _asked_amounts(problem, (), real))
 
 
 def _asked_amounts(problem: Problem, held: Collection[int], real: Sequence[Vector]) -> list[list[int] | None]:

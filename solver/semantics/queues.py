@@ -63,12 +63,9 @@ def _demand_of_pods(gang: Gang, pods: Iterable[int], width: int) -> Vector:
 
 def gang_demands(problem: Problem, held: Collection[int] = ()) -> Counter[GangDemand]:
     """How many gangs but the `held` ones have each demand. Gangs are many and their demands few."""
-    answers, width = problem.gang_answers, len(problem.resources)
-    if "demands" not in answers:
-        answers["demands"] = [GangDemand.of(gang, width) for gang in problem.gangs]
-        answers["counted demands"] = Counter(answers["demands"])
-    demands: list[GangDemand] = answers["demands"]
-    every: Counter[GangDemand] = answers["counted demands"]
+    width = len(problem.resources)
+    demands = problem.memoize("demands", lambda: [GangDemand.of(gang, width) for gang in problem.gangs])
+    every = problem.memoize("counted demands", lambda: Counter(demands))
     return every - Counter(demands[j] for j in held) if held else every
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
+from typing import NamedTuple
 
 from compiler.cluster_state.state import STATE_SOURCE
 from compiler.diagnostics.diagnostic import Position
@@ -27,11 +28,11 @@ MAX_SOURCES = 2
 """Lines of the repository that are named in a short text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """object: "Kind namespace/name", or nodes and pods in few words. field: what of it is meant, "" for all of it.
 
-    position: where it stands in the repository; None for what only the cluster knows.
+    position: where it stands in the repository; None for what only the cluster knows. A tuple, since a plan compares
+    many of them.
     """
 
     object: str
@@ -54,14 +55,18 @@ class Provenance:
     origins: Origins
     cluster: Document
     _eligible_node_sources: dict[tuple[object, ...], tuple[Source, ...]] = field(default_factory=dict)
+    _gang_sources: dict[tuple[int, ...], tuple[Source, ...]] = field(default_factory=dict)
 
     # ---- the gang itself
 
     def gang_source(self, j: int) -> Source:
         return source_at(self.origins.gangs[j].document, "", "metadata", "name")
 
-    def gang_sources(self, gangs: Iterable[int]) -> Iterator[Source]:
-        return (self.gang_source(j) for j in gangs)
+    def gang_sources(self, gangs: tuple[int, ...]) -> tuple[Source, ...]:
+        """Kept, since many gangs wait for the same ones."""
+        if gangs not in self._gang_sources:
+            self._gang_sources[gangs] = tuple(map(self.gang_source, gangs))
+        return self._gang_sources[gangs]
 
     def gang_field(self, j: int, name: str) -> Source:
         """A field of the gang, which each kind of job writes elsewhere."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -80,6 +80,13 @@ REPAIR_KEYS = (
 )
 """The keys of a reason and of a repair in the JSON, in order."""
 
+_TOLD_BY_DOCUMENT = (
+    *(OversizedPod, OversizedGang, NoEligibleNode, EligibleNodeShortage),
+    *(repairs.SmallerSubgroups, repairs.SoftTopology, repairs.MoreNodeClasses, repairs.AllowEviction),
+    repairs.FewerPods,
+)
+"""Facts and repairs of which a message names what the gang's own document says."""
+
 
 @dataclass(frozen=True, slots=True)
 class CodedMessage:
@@ -102,8 +109,24 @@ class Explainer:
 
     def __init__(self, problem: Problem, origins: Origins, stuck: Collection[int] = ()) -> None:
         self.problem, self.origins, self.stuck = problem, origins, stuck
+        self._known: dict[object, CodedMessage] = {}
+
+    def _shared(
+        self, gang: Gang, parts: Sequence[Fact | repairs.Repair], make: Callable[[], CodedMessage]
+    ) -> CodedMessage:
+        """The message of `make` about these parts, made once for all gangs that are alike, unless it tells of the
+        gang's document."""
+        if any(isinstance(part, _TOLD_BY_DOCUMENT) for part in parts):
+            return make()
+        key = (*parts, gang.roles, gang.subgroups)
+        if (found := self._known.get(key)) is None:
+            found = self._known[key] = make()
+        return found
 
     def fact_message(self, gang: Gang, fact: Fact) -> CodedMessage:
+        return self._shared(gang, (fact,), lambda: self._fact_message(gang, fact))
+
+    def _fact_message(self, gang: Gang, fact: Fact) -> CodedMessage:
         entry = REASONS[type(fact)]
         values, names = self._values(gang, fact), dict[str, object]()
         match fact:
@@ -255,12 +278,13 @@ class Explainer:
         message = _first_complete_text((*entry.special_texts, *entry.texts), names, entry.title)
         return CodedMessage(LostStart.code, message, _json_values(values, FACT_KEYS))
 
-    def repair_message(
-        self, gang: Gang, repair: repairs.Repair, together: Sequence[repairs.Repair] = ()
-    ) -> CodedMessage:
-        """One change; its sentence includes the changes that must come with it. together: of one of these, all of
-        them."""
-        together = together or (repair, *repair.also)
+    def repair_message(self, gang: Gang, repair: repairs.Repair) -> CodedMessage:
+        """One change; its sentence includes the changes that must come with it."""
+        together = (repair, *repair.also)
+        return self._shared(gang, together, lambda: self._repair_message(gang, repair, together))
+
+    def _repair_message(self, gang: Gang, repair: repairs.Repair, together: Sequence[repairs.Repair]) -> CodedMessage:
+        """together: the change and those that must come with it, of which it is one."""
         entry, values, names = REPAIRS[type(repair)], self._values(gang, repair), dict[str, object]()
         match repair:
             case (
@@ -294,7 +318,7 @@ class Explainer:
                 sizes = {part.subgroup: part.amount for part in together if isinstance(part, repairs.SmallerSubgroups)}
                 names |= _edit_names(pod_count_edits(spec, gang, repair, sizes), values) | _elastic_name(gang, repair)
         values |= self._values_to_type(repair)
-        also = tuple(self.repair_message(gang, other, together) for other in repair.also)
+        also = tuple(self._repair_message(gang, other, together) for other in repair.also)
         message = _first_complete_text((*entry.special_texts, *entry.texts), _text_names(values) | names, entry.title)
         sentence = " and ".join((message, *(other.message for other in also)))
         return CodedMessage(repair.code, sentence, _json_values(values, REPAIR_KEYS), also=also)

@@ -39,19 +39,16 @@ def capability_limit(s: Provenance, j: int, fact: facts.CapabilityLimit) -> Iter
     yield from s.role_requests(j, None, fact.resource)
 
 
-def share_limit(s: Provenance, j: int, fact: facts.ShareLimit) -> Iterator[Source]:
-    yield from s.queue_field(fact.queue, "weight", "spec", "weight")
-    yield from s.gang_sources(fact.gangs)
-    yield from s.role_requests(j, None, fact.resource)
+def share_limit(s: Provenance, j: int, fact: facts.ShareLimit | facts.Borrowing) -> tuple[Source, ...]:
+    weight = s.queue_field(fact.queue, "weight", "spec", "weight")
+    return (*weight, *s.gang_sources(fact.gangs), *s.role_requests(j, None, fact.resource))
 
 
-def borrowing(s: Provenance, j: int, fact: facts.Borrowing) -> Iterator[Source]:
-    if s.problem.policy.capacity:
-        yield from s.queue_amount(fact.queue, "deserved", fact.resource, "deserved")
-    else:
-        yield from s.queue_field(fact.queue, "weight", "spec", "weight")
-    yield from s.gang_sources(fact.gangs)
-    yield from s.role_requests(j, None, fact.resource)
+def borrowing(s: Provenance, j: int, fact: facts.Borrowing) -> tuple[Source, ...]:
+    if not s.problem.policy.capacity:
+        return share_limit(s, j, fact)
+    deserved = s.queue_amount(fact.queue, "deserved", fact.resource, "deserved")
+    return (*deserved, *s.gang_sources(fact.gangs), *s.role_requests(j, None, fact.resource))
 
 
 def guarantee_reserve(s: Provenance, j: int, fact: facts.GuaranteeReserve) -> Iterator[Source]:

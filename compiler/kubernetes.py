@@ -210,6 +210,8 @@ INDEX_LABELS = (TASK_INDEX_LABEL, KUBEFLOW_INDEX_LABEL, BATCH_INDEX_LABEL)
 """Labels or annotations that number a pod within its role."""
 TOPOLOGY_MODE_ANNOTATION = "volcano.sh/network-topology-mode"
 TOPOLOGY_TIER_ANNOTATION = "volcano.sh/network-topology-highest-tier"
+RAY_TOPOLOGY_TIER_LABEL = "volcano.sh/network-topology-highest-tier-allowed"
+"""Beside the label of TOPOLOGY_MODE_ANNOTATION's name, which KubeRay reads among the labels."""
 KUEUE_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 QUEUE_KEYS = (QUEUE_NAME_LABEL, QUEUE_NAME_ANNOTATION)
 PER_POD_LABELS = frozenset(

@@ -14,6 +14,8 @@ from compiler.kubernetes import (
     GANG_ANNOTATION,
     GROUP_MIN_MEMBER_ANNOTATION,
     LEADER_WORKER_SUBGROUP_TOPOLOGY_ANNOTATION,
+    RAY_TOPOLOGY_TIER_LABEL,
+    TOPOLOGY_MODE_ANNOTATION,
 )
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping, texts, values
@@ -143,7 +145,30 @@ def _named_jobs(document: Document, names: Sequence[str]) -> Iterator[Finding]:
             yield Finding(document, ("spec", "coordinator", "jobIndex"), message, f"write {replicas - 1} at most")
 
 
+def _ray_topology(document: Document) -> Iterator[Finding]:
+    """KubeRay writes the labels of a network topology into its PodGroup as they are."""
+    labels = mapping(document.metadata, "labels")
+    mode, tier = labels.get(TOPOLOGY_MODE_ANNOTATION), labels.get(RAY_TOPOLOGY_TIER_LABEL)
+    for key, is_right, help in (
+        (TOPOLOGY_MODE_ANNOTATION, mode in (None, "hard", "soft"), "write hard or soft"),
+        (
+            RAY_TOPOLOGY_TIER_LABEL,
+            tier is None or re.fullmatch("[1-9][0-9]{0,8}", str(tier)),
+            "write the number of a tier",
+        ),
+    ):
+        if not is_right:
+            message = f"KubeRay makes no PodGroup of {key}: {labels[key]}, and so no pods"
+            yield Finding(document, ("metadata", "labels", key), message, help)
+    if mode is None and tier is not None:
+        message = f"nothing reads {RAY_TOPOLOGY_TIER_LABEL} without {TOPOLOGY_MODE_ANNOTATION}"
+        yield Finding(
+            document, ("metadata", "labels", RAY_TOPOLOGY_TIER_LABEL), message, "add the label of the mode: hard"
+        )
+
+
 def _ray_cluster(document: Document) -> Iterator[Finding]:
+    yield from _ray_topology(document)
     if not mapping(document.data, "spec", "headGroupSpec"):
         yield Finding(document, ("spec",), "there is no headGroupSpec", "add it", severity="error")
 
@@ -167,6 +192,7 @@ def _leader_worker_set(document: Document) -> Iterator[Finding]:
 
 
 def _ray_job(document: Document) -> Iterator[Finding]:
+    yield from _ray_topology(document)
     spec = mapping(document.data, "spec")
     for key in ("suspend", "ttlSecondsAfterFinished") if not spec.get("shutdownAfterJobFinishes") else ():
         if spec.get(key):
@@ -274,6 +300,7 @@ _OTHERS = {
     "PodCliqueSet.grove.io": _clique_set,
     "RayCluster.ray.io": _ray_cluster,
     "RayJob.ray.io": _ray_job,
+    "RayService.ray.io": _ray_topology,
     "StatefulSet.apps": _stateful_set,
     "Workflow.argoproj.io": _workflow,
 }

@@ -7,14 +7,15 @@ from functools import cache
 _NAMES = """
     burst-name cooldown-time cronjob-scheduled-timestamp enable-quota-burst forward-cluster gpu-index gpu-memory
     gpu-number gpu-unhealthy-ids hierarchy hierarchy-weights hypercluster hypernode jdb-max-unavailable
-    jdb-min-available job-allocated-hypernode job-forwarding job-name job-namespace job-retry-count job-spec job-type
-    job-version last-checkpoint-time network-bandwidth-rate network-topology-highest-tier network-topology-mode
-    network-topology-source node-vgpu-register nodegroup-name nodegroup-resource-limits nodetype numa-topology-policy
-    oversubscription partition-id predicate-time preemptable qos-level queue-name quota-burst-time resource-group
-    resource-strategy-scoring-type resource-strategy-weight revocable-zone scheduling-priority silo-resource
-    sla-waiting-time task-index task-instance task-priority task-spec task-topology task-topology-affinity
-    task-topology-anti-affinity task-topology-task-order template-uid topology-decision vgpu-ids-new vgpu-mode
-    vgpu-node vgpu-podgroup-policy vgpu-time
+    jdb-min-available job-allocated-hypernode job-forwarding job-name job-namespace job-retry-count job-spec
+    job-type job-version last-checkpoint-time network-bandwidth-rate network-topology-highest-tier
+    network-topology-highest-tier-allowed network-topology-mode network-topology-source node-vgpu-register
+    nodegroup-name nodegroup-resource-limits nodetype numa-topology-policy oversubscription partition-id
+    predicate-time preemptable qos-level queue-name quota-burst-time resource-group resource-strategy-scoring-type
+    resource-strategy-weight revocable-zone scheduling-priority silo-resource sla-waiting-time task-index
+    task-instance task-priority task-spec task-topology task-topology-affinity task-topology-anti-affinity
+    task-topology-task-order template-uid topology-decision vgpu-ids-new vgpu-mode vgpu-node vgpu-podgroup-policy
+    vgpu-time
 """
 _OTHERS = """
     scheduling.k8s.io/group-name scheduling.volcano.sh/group-min-member scheduling.volcano.sh/group-min-resources

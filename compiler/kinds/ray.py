@@ -3,6 +3,7 @@
 Head and workers start together: the operator's PodGroup has minMember 1 + the workers' replicas (with autoscaling
 their minReplicas). Queue and priority are labels. The operator names Volcano in the pods itself. A RayJob and a
 RayService run their pods through a RayCluster; the pod that submits a RayJob comes later and is no part of the gang.
+A network topology is labels of the object, and of the template of a worker group (read by newer operators).
 An autoscaler may move a group, and a RayService that does not upgrade in place brings up a second RayCluster: the pods
 that are there are planned as there is room.
 """
@@ -19,9 +20,17 @@ from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind,
 from compiler.kinds.common.jobs import Natural
 from compiler.kinds.common.paths import Path, parse_path, value_at
 from compiler.kinds.common.pods import ResourceRequirements
-from compiler.kubernetes import QUEUE_NAME_LABEL, RAY_GROUP_LABEL, RAY_NODE_TYPE_LABEL, RAY_PRIORITY_LABEL
-from compiler.specs.gang_spec import GangSpec, RoleSpec
-from compiler.syntax.documents import Document
+from compiler.kubernetes import (
+    QUEUE_NAME_LABEL,
+    RAY_GROUP_LABEL,
+    RAY_NODE_TYPE_LABEL,
+    RAY_PRIORITY_LABEL,
+    RAY_TOPOLOGY_TIER_LABEL,
+    TOPOLOGY_MODE_ANNOTATION,
+)
+from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
+from compiler.syntax.documents import Document, FieldPath
+from compiler.validation.judge import mapping
 
 HEAD_ROLE = "headgroup"
 _WAIT = {"cpu": "200m", "memory": "256Mi"}
@@ -62,7 +71,7 @@ def _ray_kind(name: str, cluster: str, **others: Any) -> JobKind:
         is_volcano_default=True,
         labels=_labels,
         adds=partial(_added_containers, parse_path(cluster)),
-        amend=_with_desired_replicas,
+        amend=lambda gang: _with_topology(_with_desired_replicas(gang)),
         **others,
     )
 
@@ -95,6 +104,30 @@ def _with_desired_replicas(gang: GangSpec) -> GangSpec:
         dependent_roles=tuple(role.name for role in roles if role.name in scaled | surplus),
         written_pods={role.name: role.replicas for role in roles if role.name in surplus},
     )
+
+
+def _with_topology(gang: GangSpec) -> GangSpec:
+    """The network topology of the whole cluster, else those of worker groups."""
+    labels: FieldPath = ("metadata", "labels")
+    if topology := _topology(gang.document, labels):
+        paths = {**gang.field_paths, "topology": (*labels, TOPOLOGY_MODE_ANNOTATION)}
+        return replace(gang, topology=topology, field_paths=paths)
+    subgroups = []
+    for role in gang.roles:
+        at = (*role.template_path, *labels)
+        if role.minimum and role.name != HEAD_ROLE and (topology := _topology(gang.document, at)):
+            path = (*at, TOPOLOGY_MODE_ANNOTATION)
+            subgroups.append(SubgroupSpec(role.name, (role.name,), role.minimum, 1, topology, path))
+    return replace(gang, subgroups=(*gang.subgroups, *subgroups))
+
+
+def _topology(document: Document, at: FieldPath) -> TopologySpec | None:
+    """What the labels there say: nothing without a mode."""
+    labels = mapping(value_at(document.data, at))
+    mode, tier = labels.get(TOPOLOGY_MODE_ANNOTATION), str(labels.get(RAY_TOPOLOGY_TIER_LABEL))
+    if mode not in ("hard", "soft"):
+        return None
+    return TopologySpec(mode, int(tier) if tier.isascii() and tier.isdigit() and int(tier) else None)
 
 
 def _may_exceed(document: Document, role: RoleSpec) -> bool:

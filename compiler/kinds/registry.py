@@ -38,6 +38,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "scheduler_file": ("SchedulerFile.gangplan.dev",),
     "serving": (
         "InferenceService.serving.kserve.io",
+        "LLMInferenceService.serving.kserve.io",
         "PodCliqueSet.grove.io",
         "RayClusterFleet.orchestration.aibrix.ai",
         "RoleBasedGroup.workloads.x-k8s.io",

@@ -1,9 +1,9 @@
 """Kinds of operators that serve models: Grove's PodCliqueSet, RoleBasedGroup, AIBrix' StormService and RayClusterFleet,
-KServe's InferenceService and kaito's Workspace.
+KServe's InferenceService and LLMInferenceService, and kaito's Workspace.
 
 Their operators make pods through several kinds of their own, some with gates and gangs, so that none is bound: room is
 kept for the pods that they run at least. Sources: the CRDs of grove.io v1alpha1, workloads.x-k8s.io v1alpha1 and
-v1alpha2, orchestration.aibrix.ai v1alpha1, serving.kserve.io v1beta1 and kaito.sh v1beta1.
+v1alpha2, orchestration.aibrix.ai v1alpha1, serving.kserve.io v1beta1 and v1alpha1, and kaito.sh v1beta1.
 """
 
 from __future__ import annotations
@@ -44,22 +44,34 @@ UNREAD_PART = declare_rule(
     "GP228",
     "info",
     "part of a served model that is not read",
-    """The pods come of a ServingRuntime that the repository does not hold, or of a patch of a template that is not
-    applied: they count as far as the object itself describes them. Mend: add the runtime to the repository, or write
-    the resources into the object.""",
+    """The pods come of a ServingRuntime or another configuration that the repository does not hold, or of a patch of a
+    template that is not applied: they count as far as the object itself describes them. A topology that the operator's
+    own scheduler minds is not planned. Mend: add the runtime to the repository, write the resources into the object, or
+    leave room.""",
 )
-_PATCHES: Mapping[str, tuple[str, ...]] = {
-    "RoleBasedGroup": tuple(
-        f"{_ROLES}.{path}"
-        for path in (
-            "leaderWorkerPattern.leaderTemplatePatch",
-            "leaderWorkerPattern.workerTemplatePatch",
-            "leaderWorkerSet.patchLeaderTemplate",
-            "leaderWorkerSet.patchWorkerTemplate",
-        )
-    ),
+_PATCHED = "its pods count as the template says", "write the resources into the template"
+_PACKED = "the plan may spread its pods", "leave room in each domain"
+_NOT_APPLIED: Mapping[str, Mapping[tuple[str, str], tuple[str, ...]]] = {
+    "RoleBasedGroup": {
+        _PATCHED: (
+            f"{_ROLES}.leaderWorkerPattern.leaderTemplatePatch",
+            f"{_ROLES}.leaderWorkerPattern.workerTemplatePatch",
+            f"{_ROLES}.leaderWorkerSet.patchLeaderTemplate",
+            f"{_ROLES}.leaderWorkerSet.patchWorkerTemplate",
+        ),
+        _PACKED: tuple(
+            f"metadata.annotations['{domain}/group-exclusive-topology']"
+            for domain in ("rolebasedgroup.workloads.x-k8s.io", "rbg.workloads.x-k8s.io")
+        ),
+    },
+    "PodCliqueSet": {
+        _PACKED: tuple(
+            f"{place}.topologyConstraint"
+            for place in ("spec.template", "spec.template.podCliqueScalingGroups[]", _CLIQUES)
+        ),
+    },
 }
-"""Kind -> where patches of single pods stand."""
+"""Kind -> what follows, and what to do -> paths of what is not applied."""
 
 
 def _with_scaling_groups(gang: GangSpec) -> GangSpec:
@@ -116,11 +128,12 @@ TABLES = (
             RolePaths(
                 f"{_CLIQUES}.spec.podSpec",
                 name_path=f"{_CLIQUES}.name",
-                replicas=(_GROUPS, Count(f"{_CLIQUES}.spec.replicas")),
+                replicas=(Count("spec.replicas", 0), Count(f"{_CLIQUES}.spec.replicas")),
                 is_pod_spec=True,
             ),
         ),
         gang="one",
+        priority=("spec.template.priorityClassName",),
         amend=_with_scaling_groups,
     ),
     JobKind(
@@ -190,40 +203,45 @@ def _kind(table: JobKind) -> Kind:
 
     def diagnostics(document: Document) -> Iterator[Diagnostic]:
         yield from text_diagnostics_of(table, document)
-        for pattern in _PATCHES.get(table.name, ()):
-            for path in found_paths(document.data, parse_path(pattern)):
-                message = f"{path[-1]} is not applied: its pods count as the template says"
-                yield document.diagnostic(UNREAD_PART, path, message, "write the resources into the template")
+        for (effect, help), patterns in _NOT_APPLIED.get(table.name, {}).items():
+            for path in (at for pattern in patterns for at in found_paths(document.data, parse_path(pattern))):
+                yield document.diagnostic(UNREAD_PART, path, f"{path[-1]} is not applied: {effect}", help)
 
     model = job_model(table)
     return Kind(table.name, table.group, table.versions, model, specs, diagnostics, is_foreign=True, unbound_reason=WHY)
 
 
-# --- InferenceService
+# --- InferenceService and LLMInferenceService
 
 
-class InferenceService(KindObject):
+class Service(KindObject):
     spec: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class _Component:
-    """A part of an InferenceService, with what its pods are if the framework's container is the only one. runtime: the
-    pod spec of the ServingRuntime that it names."""
+    """A part of a service, with what its pods are if the framework's container is the only one.
+
+    runtime: the pod spec of the ServingRuntime that it names. defaults: what its first container requests unless it
+    says so. gpus: of each pod of several that serve one model.
+    """
 
     name: str
     data: Mapping[str, Any]
     path: FieldPath
     replicas: int
     runtime: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ServingDraft:
-    """An InferenceService that names a ServingRuntime."""
+    """An InferenceService. runtime: the ServingRuntime that it names; "" where KServe chooses one by the model, None
+    where its containers need none."""
 
     document: Document
-    runtime: str
+    runtime: str | None
 
 
 Runtimes = Mapping[str, Mapping[str, Any]]
@@ -247,6 +265,13 @@ _FRAMEWORKS = """
     model huggingface lightgbm mlflow onnx paddle pmml pytorch sklearn tensorflow triton xgboost
 """
 _SERVING_CONTAINER = "kserve-container"
+_DEFAULT_REQUESTS = {"cpu": "1", "memory": "2Gi"}
+"""What KServe's webhook gives the container of a component, as its ConfigMap comes."""
+_GPUS = ("nvidia.com/gpu", "amd.com/gpu", "intel.com/gpu", "habana.ai/gaudi")
+
+
+def _count(data: Mapping[str, Any], key: str, default: int) -> int:
+    return number if type(number := data.get(key)) is int else default
 
 
 def _components(document: Document, runtime: Mapping[str, Any]) -> Iterator[_Component]:
@@ -254,30 +279,50 @@ def _components(document: Document, runtime: Mapping[str, Any]) -> Iterator[_Com
         data, path = mapping(document.data, "spec", name), ("spec", name)
         if not data:
             continue
-        number = data.get("minReplicas", 1)
-        number = number if type(number) is int else 1
-        known = runtime if name == "predictor" else {}
-        yield _Component(name, data, path, number, known)
+        number, known = _count(data, "minReplicas", 1), runtime if name == "predictor" else {}
+        workers, of_runtime = mapping(data, "workerSpec"), mapping(known, "workerSpec")
+        gpus = _count(workers, "tensorParallelSize", _count(of_runtime, "tensorParallelSize", 1))
+        gpus = gpus if "workerSpec" in data else 0
+        yield _Component(name, data, path, number, known, _DEFAULT_REQUESTS, gpus)
         if "workerSpec" in data:
-            workers, of_runtime = mapping(data, "workerSpec"), mapping(known, "workerSpec")
-            size = workers.get("pipelineParallelSize", of_runtime.get("pipelineParallelSize", 1))
-            others = size - 1 if type(size) is int and size > 0 else 0
-            model = mapping(data, "model") if not of_runtime else {}
-            yield _Component(f"{name}-worker", {**workers, **model}, (*path, "workerSpec"), number * others, of_runtime)
+            size = _count(workers, "pipelineParallelSize", _count(of_runtime, "pipelineParallelSize", 1))
+            pods_of_all = number * max(size - 1, 0)
+            yield _Component(f"{name}-worker", workers, (*path, "workerSpec"), pods_of_all, of_runtime, gpus=gpus)
+
+
+def _llm_components(document: Document) -> Iterator[_Component]:
+    """The pods of one node each, or a leader and its workers, that decode; and those that prefill."""
+    for name, keys in (("main", ()), ("prefill", ("prefill",))):
+        part = mapping(document.data, "spec", *keys)
+        number, path = _count(part, "replicas", 1), ("spec", *keys)
+        if template := mapping(part, "template"):
+            yield _Component(name, template, (*path, "template"), number)
+        if workers := mapping(part, "worker"):
+            others = number * (_group_size(mapping(part, "parallelism")) - 1)
+            yield _Component(f"{name}-worker", workers, (*path, "worker"), others)
+
+
+def _group_size(parallelism: Mapping[str, Any]) -> int:
+    """The pods that share one model, as KServe counts them."""
+    data, local = _count(parallelism, "data", 0), _count(parallelism, "dataLocal", 0)
+    if data > 0 or local > 0:
+        return max(max(data, 1) // max(local, 1), 1)
+    return max(_count(parallelism, "pipeline", 1), 1)
 
 
 def _component_role(component: _Component) -> RoleSpec | None:
     """The role of a component; None where its pods cannot be read."""
     data = dict(component.data)
     framework = next((found for key in _FRAMEWORKS.split() if (found := mapping(data, key))), data)
-    written = values(data, "containers") or [{}]
-    known = {"name": _SERVING_CONTAINER, "resources": framework.get("resources")}
-    containers = [{**known, **one} if isinstance(one, dict) else one for one in written[:1]] + written[1:]
+    first, *others = values(data, "containers") or [{}]
+    resources = mapping(first, "resources") or mapping(framework, "resources")
+    first = {"name": _SERVING_CONTAINER, **mapping(first), "resources": _with_defaults(resources, component)}
+    containers = [first, *others]
     of_runtime = values(component.runtime, "containers")
     if of_runtime and not values(data, "containers"):
         names = [mapping(one).get("name") for one in of_runtime]
         name = _SERVING_CONTAINER if _SERVING_CONTAINER in names else names[0]
-        containers = _merged(of_runtime, without_nulls([{**containers[0], "name": name}]))
+        containers = _merged(of_runtime, without_nulls([{**first, "name": name}]))
     placed = {key: value for key, value in component.runtime.items() if key in _PLACING}
     try:
         pod = pods.PodTemplate.model_validate(without_nulls({"spec": {**placed, **data, "containers": containers}}))
@@ -287,20 +332,46 @@ def _component_role(component: _Component) -> RoleSpec | None:
     return replace(role, template_path=())
 
 
+def _with_defaults(resources: Mapping[str, Any], component: _Component) -> dict[str, Any]:
+    """The resources of a component's container with what KServe adds to them."""
+    found = {**resources, "requests": {**component.defaults, **mapping(resources, "requests")}}
+    if component.gpus:
+        limits = mapping(resources, "limits")
+        name = next((key for key in (*limits, *mapping(resources, "requests")) if key in _GPUS), _GPUS[0])
+        found |= {"limits": {**limits, name: component.gpus}, "requests": {**found["requests"], name: component.gpus}}
+    return found
+
+
 _PLACING = ("affinity", "nodeSelector", "tolerations")
 
 
-def _inference_service(document: Document, model: Any) -> Iterable[GangSpec | ServingDraft]:
-    runtime = mapping(document.data, "spec", "predictor", "model").get("runtime")
-    if isinstance(runtime, str) and runtime:
-        yield ServingDraft(document, runtime)
-    elif (gang := serving_gang(document, {})) is not None:
+def _inference_service(document: Document, model: Any) -> Iterable[ServingDraft]:
+    predictor = mapping(document.data, "spec", "predictor")
+    framework = next((found for key in _FRAMEWORKS.split() if (found := mapping(predictor, key))), None)
+    runtime = framework and framework.get("runtime")
+    yield ServingDraft(document, None if framework is None else runtime if isinstance(runtime, str) else "")
+
+
+def _llm_service(document: Document, model: Any) -> Iterable[GangSpec]:
+    if (gang := _gang_of(document, _llm_components(document))) is not None:
         yield gang
+
+
+def _llm_diagnostics(document: Document) -> Iterator[Diagnostic]:
+    yield from time_diagnostics(document)
+    spec = mapping(document.data, "spec")
+    if spec.get("template") and spec.get("baseRefs"):
+        message = "baseRefs are not applied: its pods count as far as they are described here"
+        yield document.diagnostic(UNREAD_PART, ("spec", "baseRefs"), message, "write the resources here")
 
 
 def serving_gang(document: Document, runtime: Mapping[str, Any]) -> GangSpec | None:
     """The pods of an InferenceService. runtime: the spec of the ServingRuntime that its predictor names."""
-    found = [_component_role(component) for component in _components(document, runtime)]
+    return _gang_of(document, _components(document, runtime))
+
+
+def _gang_of(document: Document, components: Iterable[_Component]) -> GangSpec | None:
+    found = [_component_role(component) for component in components]
     if not (roles := tuple(role for role in found if role is not None)):
         return None
     paths: dict[str, FieldPath] = {
@@ -312,21 +383,25 @@ def serving_gang(document: Document, runtime: Mapping[str, Any]) -> GangSpec | N
 
 
 def unread_runtime(draft: ServingDraft) -> Diagnostic:
-    message = f"ServingRuntime {draft.runtime!r} is not in the repository: pods count as far as they are described here"
-    path = ("spec", "predictor", "model", "runtime")
-    return draft.document.diagnostic(UNREAD_PART, path, message, "add the runtime, or write the resources here")
+    """The finding on an InferenceService whose runtime is not known."""
+    path: FieldPath = ("spec", "predictor", "model", "runtime")
+    message = f"ServingRuntime {draft.runtime!r} is not in the repository"
+    help = "add the runtime, or write the resources here"
+    if not draft.runtime:
+        path, message = ("spec", "predictor"), "no runtime is named, and KServe chooses one by the model's format"
+        help = "name the runtime, or write the resources here"
+    message += ": pods count as far as they are described here"
+    return draft.document.diagnostic(UNREAD_PART, path, message, help)
 
 
+_KSERVE = "serving.kserve.io"
 KINDS = (
     *map(_kind, TABLES),
-    Kind(
-        "InferenceService",
-        "serving.kserve.io",
-        ("v1beta1",),
-        InferenceService,
-        _inference_service,
-        time_diagnostics,
-        is_foreign=True,
-        unbound_reason=WHY,
+    *(
+        Kind(name, _KSERVE, versions, Service, specs, diagnostics, is_foreign=True, unbound_reason=WHY)
+        for name, versions, specs, diagnostics in (
+            ("InferenceService", ("v1beta1",), _inference_service, time_diagnostics),
+            ("LLMInferenceService", ("v1alpha1", "v1alpha2"), _llm_service, _llm_diagnostics),
+        )
     ),
 )

@@ -255,11 +255,12 @@ class DocumentCollector:
         for draft in self.specs_of(ServingDraft):
             document = draft.document
             with self._guarded(document):
-                runtime = serving_runtimes(here, document.namespace or "default").get(draft.runtime)
+                runtime = serving_runtimes(here, document.namespace or "default").get(draft.runtime or "")
                 if (gang := serving_gang(document, runtime or {})) is not None:
                     self.spec_items.append(gang)
-                    self.diagnostics.append(not_bound_diagnostic(document, WHY))
-                if runtime is None:
+                    if document.identity not in self.rejected:
+                        self.diagnostics.append(not_bound_diagnostic(document, WHY))
+                if runtime is None and draft.runtime is not None:
                     self.diagnostics.append(unread_runtime(draft))
 
     def _forget_name(self, document: Document) -> None:

@@ -61,13 +61,14 @@ _EARLIER_VERSIONS = """
     ray.io: RayCluster v1alpha1; RayJob v1alpha1; RayService v1alpha1
     sparkoperator.k8s.io: SparkApplication v1alpha1 v1beta1; ScheduledSparkApplication v1alpha1 v1beta1
     jobset.x-k8s.io: JobSet v1alpha1
+    resource.k8s.io: DeviceClass v1beta1 v1beta2; ResourceClaim v1beta1 v1beta2; ResourceClaimTemplate v1beta1 v1beta2
 """
 EARLIER_VERSIONS = {
     (group.strip(), kind): frozenset(versions)
     for group, rest in re.findall(r"(\S+):([^:]*?)(?=\s+\S+:|\s*\Z)", _EARLIER_VERSIONS)
     for kind, *versions in (row.split() for row in rest.split(";"))
 }
-"""API group and kind of an operator -> versions that older releases served, which gangplan does not plan."""
+"""API group and kind -> versions that older releases served (of Kubernetes: that still are), which are not planned."""
 UNPLANNED_KINDS: dict[str, frozenset[str]] = {
     API_GROUP: frozenset(),
     "batch.volcano.sh": frozenset(),
@@ -354,7 +355,7 @@ def _kubernetes_diagnostics(document: Document) -> Iterator[Diagnostic]:
     key = f"{document.kind}.{document.group}"
     if is_of_kubernetes(key):
         versions = known_versions(key)
-        if version_of(document) not in versions:
+        if version_of(document) not in {*versions, *EARLIER_VERSIONS.get((document.group, document.kind), ())}:
             yield _unknown_version(document, f"{document.group}/{versions[-1]}".lstrip("/"))
     elif document.group in _KUBERNETES_GROUPS:
         others = [other for other in kinds_named(document.kind) if is_of_kubernetes(other)]

@@ -1,7 +1,8 @@
 """Objects of kinds that are not planned: which of them run pods, what those ask for, and how many there are.
 
-An unknown kind is recognised by its pod templates (`containers:` at any depth). Counts stand
-beside templates under names that differ from kind to kind; what cannot be found out counts once.
+An unknown kind is recognised by its pod templates (`containers:` at any depth), or by the `resources:` of containers
+that its operator makes. Counts stand beside them under names that differ from kind to kind; what cannot be found out
+counts once.
 """
 
 from __future__ import annotations
@@ -40,17 +41,19 @@ UNPLANNED_DEVICES = declare_rule(
 _POD_RUNNING_KINDS = """
     Deployment StatefulSet DaemonSet ReplicaSet ReplicationController CronJob SparkApplication ScheduledSparkApplication
     SparkConnect RayJob JobSet LeaderWorkerSet TrainJob JobFlow HyperJob ModelBooster InferenceService
-    LLMInferenceService DynamoGraphDeployment NIMService FlinkDeployment
+    LLMInferenceService DynamoGraphDeployment NIMService FlinkDeployment TaskRun PipelineRun
 """
 POD_RUNNING_KINDS = frozenset(_POD_RUNNING_KINDS.split())
 """Kinds that run pods also where their text holds no pod template."""
-KAITO_GROUP = "kaito.sh"
-"""Its Workspaces run pods of a preset; Workspace is the name of many other kinds."""
+MODEL_GROUPS = ("kaito.sh", "kubeai.org")
+"""Their kinds run pods of a preset, and have names that many other kinds have: Workspace, Model."""
 ARGO_KINDS = frozenset({"Workflow", "CronWorkflow"})
 """Kinds of Argo Workflows, whose steps are pods by `container` or `script`, or other objects by `resource`."""
 _TEMPLATE_KINDS = """
     PodTemplate JobTemplate WorkflowTemplate ClusterWorkflowTemplate TrainingRuntime ClusterTrainingRuntime
-    ServingRuntime ClusterServingRuntime CustomResourceDefinition KwokctlResource
+    ServingRuntime ClusterServingRuntime LLMInferenceServiceConfig CustomResourceDefinition KwokctlResource
+    ClusterPolicy Policy MutatingPolicy ValidatingPolicy ClusterCleanupPolicy CleanupPolicy SidecarSet Task ClusterTask
+    PersistentVolumeClaim LimitRange VerticalPodAutoscaler
 """
 TEMPLATE_KINDS = frozenset(_TEMPLATE_KINDS.split())
 """Kinds that describe pods which another object runs, or not pods at all."""
@@ -84,7 +87,7 @@ def unplanned_pods(document: Document, help: str = "") -> list[Diagnostic]:
     if kind in TEMPLATE_KINDS:
         return []
     parts = list(_parts(document.data))
-    if not any(_is_pod_spec(part.value) for part in parts) and not _runs_pods(document):
+    if not any(_is_pod_spec(part.value) or _has_resources(part.value) for part in parts) and not _runs_pods(document):
         return []
     help = help or (SERVICE_HELP if kind in SERVICE_KINDS else UNKNOWN_KIND_HELP)
     asked = sum((_device_sum(_devices_of(part.value), part.count) for part in parts), Devices())
@@ -101,7 +104,7 @@ def _runs_pods(document: Document) -> bool:
     """Whether objects of the kind run pods, whatever this one says."""
     if document.group == "argoproj.io":
         return document.kind in ARGO_KINDS
-    return document.kind in POD_RUNNING_KINDS or document.group == KAITO_GROUP
+    return document.kind in POD_RUNNING_KINDS or document.group in MODEL_GROUPS
 
 
 def declared_pods(document: Document) -> Iterator[UnplannedPods]:
@@ -144,6 +147,17 @@ def _children(value: object) -> list[Any]:
 def _is_pod_spec(value: object) -> bool:
     containers = value.get("containers") if isinstance(value, dict) else None
     return isinstance(containers, list) and any(isinstance(each, dict) for each in containers)
+
+
+def _has_resources(value: Mapping[str, Any]) -> bool:
+    """Whether these are the resources of containers that an operator makes."""
+    found = value.get("resources")
+    lists = (found.get("requests"), found.get("limits")) if isinstance(found, dict) else ()
+    return any(isinstance(amounts, dict) and not _COUNTED.isdisjoint(amounts) for amounts in (*lists, found))
+
+
+_COUNTED = frozenset({"cpu", "memory", "gpu", "nvidia.com/gpu"})
+"""What containers ask for, and volumes, say, do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +212,9 @@ def _devices_of_pod(spec: Mapping[str, Any]) -> Devices:
 
 
 def _devices_outside_templates(value: Mapping[str, Any]) -> Devices:
-    """`gpu: {name, quantity}` of Spark's operator, `resourcesPerNode` of a TrainJob, containers of Argo's steps."""
-    found = _devices_of_resources(value.get("resourcesPerNode"))
-    for key in ("container", "script"):
-        if isinstance(container := value.get(key), dict) and "image" in container:
-            found += _devices_of_resources(container.get("resources"))
+    """`gpu: {name, quantity}` of Spark's operator, `resourcesPerNode` of a TrainJob, and the resources of containers
+    that an operator makes, in which a GPU may be a `gpu`."""
+    found = _devices_of_resources(value.get("resourcesPerNode")) + _devices_of_resources(value.get("resources"))
     gpu = value.get("gpu")
     if isinstance(gpu, dict) and isinstance(name := gpu.get("name"), str):
         found += _devices_of_list({name: gpu.get("quantity")})
@@ -213,13 +225,14 @@ def _devices_of_resources(resources: object) -> Devices:
     """Of requests and limits: for devices the two are the same, and either may be left out."""
     if not isinstance(resources, dict):
         return Counter()
-    return _devices_of_list(resources.get("requests")) | _devices_of_list(resources.get("limits"))
+    lists = (resources, resources.get("requests"), resources.get("limits"))
+    return _devices_of_list(lists[0]) | _devices_of_list(lists[1]) | _devices_of_list(lists[2])
 
 
 def _devices_of_list(amounts: object) -> Devices:
     found: Devices = Counter()
     for name, amount in amounts.items() if isinstance(amounts, dict) else ():
-        if not isinstance(name, str) or "/" not in name or "kubernetes.io/" in name:
+        if not isinstance(name, str) or ("/" not in name and name != "gpu") or "kubernetes.io/" in name:
             continue
         try:
             found[name] = int(-(-parse_quantity(amount) // Fraction(1)))

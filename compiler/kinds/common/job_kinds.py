@@ -154,8 +154,13 @@ def job_model(table: JobKind) -> type[BaseModel]:
         _plant(tree, parse_path(path), of_type)
     tree.pop("metadata", None)  # labels and annotations have a model of their own
     fields: dict[str, Any] = {}
+    may_lack_all = all(paths.is_optional for paths in table.roles)
     for number, (key, child) in enumerate(tree.items()):
-        fields[f"part_{number}"] = (_field_type(child, f"{table.name}_{key}"), Field(alias=key))
+        child_type = _field_type(child, f"{table.name}_{key}")
+        is_required = key == "spec" or not may_lack_all
+        fields[f"part_{number}"] = (
+            (child_type, Field(alias=key)) if is_required else (child_type | None, Field(None, alias=key))
+        )
     return create_model(table.name, __base__=KindObject, **fields)
 
 

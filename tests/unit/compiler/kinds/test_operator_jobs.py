@@ -9,6 +9,7 @@ import pytest
 from compiler.kinds.common.paths import value_at
 from compiler.kinds.registry import kinds
 from compiler.run_kinds import PLANNED_RUN_KINDS, PLANNED_SERVICE_KINDS
+from compiler.specs.gang_spec import TopologySpec
 from tests.unit.compiler.kinds.operator_jobs import POD, emitted, gang, minima, read
 
 ML = {"scheduling.volcano.sh/queue-name": "ml"}
@@ -54,6 +55,18 @@ def test_an_autoscaled_ray_cluster_starts_with_its_least_and_a_suspended_group_n
     found = gang("ray.io/v1", "RayCluster", ray_cluster(*groups, enableInTreeAutoscaling=True))
     assert minima(found) == (2, {"headgroup": (1, 1), "g0": (1, 4), "g1": (0, 0)})
     assert found.dependent_roles == ("g0",), "its pods come and go one by one"
+
+
+def test_the_network_topology_of_a_ray_cluster_is_labels_of_its_own_or_of_a_worker_group() -> None:
+    labels = {"volcano.sh/network-topology-mode": "hard", "volcano.sh/network-topology-highest-tier-allowed": "2"}
+    groups = {"replicas": 2}, {"replicas": 3, "template": {"metadata": {"labels": labels}, **POD}}
+    found = gang("ray.io/v1", "RayCluster", ray_cluster(*groups), labels=labels)
+    assert (found.topology, found.subgroups) == (TopologySpec("hard", 2), ())
+    of_group = gang("ray.io/v1", "RayCluster", ray_cluster(*groups))
+    assert of_group.topology is None
+    assert [(each.roles, each.size, each.topology) for each in of_group.subgroups] == [
+        (("g1",), 3, TopologySpec("hard", 2))
+    ]
 
 
 def test_what_kuberay_adds_to_ray_pods_counts_in_their_requests() -> None:

@@ -87,11 +87,23 @@ KINDS: dict[str, tuple[str, str, Item, dict[str, int]]] = {
             "predictor": {
                 "minReplicas": 2,
                 "model": {"modelFormat": {"name": "huggingface"}, "resources": {"limits": {"nvidia.com/gpu": 2}}},
-                "workerSpec": {"pipelineParallelSize": 3},
+                "workerSpec": {"pipelineParallelSize": 3, "tensorParallelSize": 2},
             },
             "transformer": GPU,
         },
         {"predictor": 2, "predictor-worker": 4, "transformer": 1},
+    ),
+    "pods of one node and groups of several that decode and prefill": (
+        "serving.kserve.io/v1alpha2",
+        "LLMInferenceService",
+        {
+            "replicas": 2,
+            "template": GPU,
+            "worker": GPU,
+            "parallelism": {"data": 8, "dataLocal": 2},
+            "prefill": {"replicas": 3, "template": GPU, "worker": GPU, "parallelism": {"pipeline": 2}},
+        },
+        {"main": 2, "main-worker": 6, "prefill": 3, "prefill-worker": 3},
     ),
     "a predictor of its own container, which may be none": (
         "serving.kserve.io/v1beta1",
@@ -116,7 +128,27 @@ def test_room_is_kept_for_the_pods_that_they_run(case: str) -> None:
     assert (found.is_bound, found.schedulable) == (False, False)
     specs = read(api_version, kind, spec)
     assert {pods.role: pods.count for pods in specs.unplanned_pods} == expected
-    assert codes(specs) == ["GP222"]
+    assert codes(specs) == ["GP222", "GP228"] if "model" in spec.get("predictor", {}) else ["GP222"]
+
+
+def test_what_a_webhook_of_kserve_adds_is_asked_for() -> None:
+    resources = {"limits": {"cpu": 8, "memory": "8Gi"}}
+    found = gang("serving.kserve.io/v1beta1", "InferenceService", {"predictor": {"sklearn": {"resources": resources}}})
+    assert found.roles[0].pod.requests == {"cpu": 1000, "memory": 2 << 30, "pods": 1}
+    nodes = {"predictor": {"model": {"modelFormat": {"name": "huggingface"}}, "workerSpec": {"tensorParallelSize": 4}}}
+    of_nodes = gang("serving.kserve.io/v1beta1", "InferenceService", nodes)
+    assert [role.pod.requests["nvidia.com/gpu"] for role in of_nodes.roles] == [4, 4]
+
+
+def test_a_set_of_cliques_has_no_replica_unless_it_says_so_and_a_topology_of_its_own_is_reported() -> None:
+    clique = {"name": "a", "spec": {"podSpec": GPU}, "topologyConstraint": {"pack": {"required": "rack"}}}
+    template = {"cliques": [clique], "priorityClassName": "system-node-critical"}
+    found = gang("grove.io/v1alpha1", "PodCliqueSet", {"template": template})
+    assert ([role.replicas for role in found.roles], found.priority_class) == ([0], "system-node-critical")
+    specs = read("grove.io/v1alpha1", "PodCliqueSet", {"replicas": 1, "template": template})
+    assert [each.message for each in specs.diagnostics if each.code == "GP228"] == [
+        "topologyConstraint is not applied: the plan may spread its pods"
+    ]
 
 
 def workspace(**more: Item) -> Specs:
@@ -129,3 +161,4 @@ def test_a_workspace_runs_a_template_or_pods_that_its_text_does_not_tell() -> No
     specs = workspace(resource=resource, inference={"template": TEMPLATE})
     assert [(pods.role, pods.count) for pods in specs.unplanned_pods] == [("inference", 2)]
     assert codes(workspace(resource=resource, inference={"preset": {"name": "phi-4"}})) == ["GP213"]
+    assert codes(workspace(resource=resource, tuning={"preset": {"name": "phi-4"}})) == ["GP213"]

@@ -73,7 +73,15 @@ def test_a_kind_that_names_volcano_gets_a_warning(api_version: str, spec: object
 def test_kinds_whose_text_holds_no_pod_template_are_told() -> None:
     worker = {"type": "server", "image": "vllm", "replicas": 1, "resources": {"limits": {"nvidia.com/gpu": "1"}}}
     assert findings("workload.serving.volcano.sh/v1alpha1", "ModelBooster", {"backend": {"workers": [worker]}}) == [
-        ("GP220", "ModelBooster x is for Volcano and is not planned")
+        ("GP220", "ModelBooster x asks for 1 nvidia.com/gpu and is not planned")
+    ]
+    graph = {"services": {"Worker": {"replicas": 2, "resources": {"limits": {"gpu": "1"}}}}}
+    assert findings("nvidia.com/v1alpha1", "DynamoGraphDeployment", graph) == [
+        ("GP220", "DynamoGraphDeployment x asks for 2 gpu and is not planned")
+    ]
+    runtime = {"deploymentConfig": {"replicas": 1, "resources": {"cpu": "10", "gpu": "1"}}}
+    assert findings("production-stack.vllm.ai/v1alpha1", "VLLMRuntime", runtime) == [
+        ("GP220", "VLLMRuntime x asks for 1 gpu and is not planned")
     ]
     model = {"model": {"uri": "hf://models/a"}}
     assert findings("serving.kserve.io/v1alpha1", "LLMInferenceService", model) == [
@@ -85,7 +93,14 @@ def test_other_pods_are_an_info_and_what_holds_none_is_nothing() -> None:
     assert findings("example.org/v1", "Invention", {"template": {"spec": PLAIN}}) == [
         ("GP213", "Invention is passed through unplanned")
     ]
+    resources = {"requests": {"cpu": 2, "memory": "4Gi"}}
+    assert findings("monitoring.coreos.com/v1", "Prometheus", {"replicas": 2, "resources": resources}) == [
+        ("GP213", "Prometheus is passed through unplanned")
+    ]
+    pattern = {"rules": [{"validate": {"pattern": {"spec": PLAIN}}}]}
+    assert findings("kyverno.io/v1", "ClusterPolicy", pattern) == []
     assert findings("example.org/v1", "Invention", {"containers": 3, "replicas": 2}) == []
+    assert findings("example.org/v1", "Invention", {"resources": {"requests": {"storage": "1Gi"}}}) == []
     schema = {"properties": {"containers": {"type": "array", "items": [{"name": "x"}]}}}
     assert findings("apiextensions.k8s.io/v1", "CustomResourceDefinition", {"schema": schema, "containers": [{}]}) == []
 

@@ -235,7 +235,7 @@ class InventoryTimings:
 @dataclass(frozen=True, slots=True)
 class ReportTimings:  # of the status and of Events
     status_interval: float = 1.0  # between writes, while only gangs and held objects change
-    many_gangs_interval: float = 5.0  # the same for gangs in ConfigMaps of their own
+    gangs_of_interval: int = 1000  # gangs; where there are more, the interval is as much longer
     slow_write: float = 2.0  # of a failed attempt: `slow_factor` times as long nothing is written
     slow_factor: float = 3.0
     longest_pause: float = 60.0

@@ -29,7 +29,10 @@ SAMPLE_SIZE = 1000
 """Rows from whose size the number of shards is guessed."""
 PLAIN_LIMIT = 32 << 10
 """Bytes of text up to which it is stored as it is, for people to read."""
-_PLAIN_KEY, _PACKED_KEY = "rows.json", "rows.json.gz"
+_ROWS = "rows.json"
+
+UNREADABLE = (KeyError, TypeError, ValueError, OSError, EOFError, zlib.error)
+"""What reading a ConfigMap of ours may raise into which somebody wrote."""
 
 _encode_row = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -272,11 +275,22 @@ def shard_of(key: str, shards: int) -> int:
 
 def encode_rows(texts: Iterable[str]) -> Mapping[str, Any]:
     """One row a line, so that people can read and compare them; compressed when there are many."""
-    text = "[" + ",\n".join(texts) + "]\n"
-    if len(text) <= PLAIN_LIMIT:
-        return {"data": {_PLAIN_KEY: text}}
+    return stored_text(_ROWS, "[" + ",\n".join(texts) + "]\n", PLAIN_LIMIT)
+
+
+def stored_text(key: str, text: str, plain_limit: int) -> Mapping[str, Any]:
+    """The content of a ConfigMap that holds this text: compressed where it has more than so many characters."""
+    if len(text) <= plain_limit:
+        return {"data": {key: text}}
     packed = gzip.compress(text.encode(), compresslevel=6, mtime=0)
-    return {"binaryData": {_PACKED_KEY: base64.b64encode(packed).decode()}}
+    return {"binaryData": {f"{key}.gz": base64.b64encode(packed).decode()}}
+
+
+def text_stored_in(item: Object, key: str) -> str:
+    """The text that a ConfigMap holds. Raises one of `UNREADABLE` where it holds none."""
+    if packed := (item.get("binaryData") or {}).get(f"{key}.gz"):
+        return gzip.decompress(base64.b64decode(packed)).decode()
+    return str(item["data"][key])
 
 
 def rows_of(items: Iterable[Object]) -> Iterator[Any]:
@@ -287,11 +301,8 @@ def rows_of(items: Iterable[Object]) -> Iterator[Any]:
 
 def _decode_rows(item: Object) -> list[Any]:
     try:
-        if packed := (item.get("binaryData") or {}).get(_PACKED_KEY):
-            rows = json.loads(gzip.decompress(base64.b64decode(packed)))
-        else:
-            rows = json.loads(item["data"][_PLAIN_KEY])
-    except (KeyError, TypeError, ValueError, OSError, EOFError, zlib.error) as error:
+        rows = json.loads(text_stored_in(item, _ROWS))
+    except UNREADABLE as error:
         raise unreadable(item, "rows", error) from error
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
         raise unreadable(item, "rows", TypeError("no list of rows"))

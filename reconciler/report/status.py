@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from math import inf
 from typing import Any
@@ -16,7 +16,7 @@ from reconciler.changes.planned import PlannedGang
 from reconciler.changes.results import Condition, Effects
 from reconciler.cluster.client import ApiError, Client, NotFound, Retry
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
-from reconciler.inventory.shards import memory_labels
+from reconciler.inventory.shards import UNREADABLE, stored_text, text_stored_in
 from reconciler.inventory.store import FinishedRun
 from reconciler.runs.run_record import record_line, record_row
 from reconciler.timings import TIMINGS, ReportTimings
@@ -24,8 +24,8 @@ from reconciler.timings import TIMINGS, ReportTimings
 log = logging.getLogger(__name__)
 
 READABLE_GANGS = 100  # up to which the status is indented; that takes its time
-PART_LIMIT = 512 << 10  # bytes of gangs in one ConfigMap of the status; one holds 1 MiB
-FIRST_PART_LIMIT = 64 << 10  # bytes of gangs beside the conditions, which are written far more often
+PLAIN_LIMIT = 256 << 10  # characters up to which it is stored as it is, for people to read; a ConfigMap holds 1 MiB
+_KEY = "status.json"
 MAX_FAILURE = 2000  # characters of what ends passes
 MAX_RUNS, MAX_RECORDS = 1000, 10  # finished runs that are named, and of which is said what is known: the last ones
 MAX_MESSAGES = 50  # diagnostics, held and failed changes in the status
@@ -56,18 +56,15 @@ class Report:
     next_wakeup: float | None = None
 
 
-def status_document(
-    report: Report, previous: Mapping[str, Any], now: str, gangs: Sequence[Mapping[str, Any]] | None = None
-) -> dict[str, Any]:
-    """The status document. Its only clock is lastTransitionTime, so an idle cluster is not written. gangs: the entries
-    of the report's gangs, where they are known."""
+def status_document(report: Report, previous: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """The status document. Its only clock is lastTransitionTime, so an idle cluster is not written."""
     known = {entry["type"]: entry for entry in previous.get("conditions") or ()}
     return {
         "commit": report.commit,
         "head": report.head,
         "digest": report.digest,
         "conditions": [_condition_entry(each, known.get(each.type), now) for each in report.conditions],
-        "gangs": [_gang_entry(gang) for gang in report.gangs] if gangs is None else gangs,
+        "gangs": [_gang_entry(gang) for gang in report.gangs],
         "finished": dict(sorted((str(run.ref), run.phase) for run in report.runs[:MAX_RUNS])),
         "records": [record_row(run) for run in report.runs[:MAX_RECORDS]],
         "suspended": list(report.suspended),
@@ -78,40 +75,12 @@ def status_document(
     }
 
 
-def split_gangs(gangs: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """The gangs of each ConfigMap of the status, of the first one first."""
-    sizes = [len(json.dumps(gang)) for gang in gangs]
-    if sum(sizes) <= FIRST_PART_LIMIT:
-        return [list(gangs)]
-    parts: list[list[Mapping[str, Any]]] = [[], []]
-    room = PART_LIMIT
-    for gang, size in zip(gangs, sizes, strict=True):
-        if size > room and parts[-1]:
-            parts.append([])
-            room = PART_LIMIT
-        parts[-1].append(gang)
-        room -= size
-    return parts
-
-
-def join_parts(
-    document: Mapping[str, Any], parts: Sequence[Sequence[Mapping[str, Any]]], name: str
-) -> dict[str, dict[str, Any]]:
-    """Name of a ConfigMap -> its part of the document, the gangs as they are split; the first names the others."""
-    names = [f"{name}-{number}" for number in range(1, len(parts))]
-    first = {**document, "gangs": parts[0], **({"continuedIn": names} if names else {})}
-    return {name: first, **{more: {"gangs": gangs} for more, gangs in zip(names, parts[1:], strict=True)}}
-
-
 def read_status(client: Client, ref: Ref) -> dict[str, Any]:
-    """The whole document. Raises ApiError (NotFound where there is none), or ValueError for what is no status."""
+    """The document. Raises ApiError (NotFound where there is none), or ValueError for what is no status."""
     try:
-        status: dict[str, Any] = json.loads(client.get(ref)["data"]["status.json"])
-        for name in status.pop("continuedIn", ()):
-            part = client.get(Ref("v1", "ConfigMap", ref.namespace, name))["data"]["status.json"]
-            status["gangs"] += json.loads(part)["gangs"]
+        status: dict[str, Any] = json.loads(text_stored_in(client.get(ref), _KEY))
         status_text(status)  # what can be shown is one
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (*UNREADABLE, AttributeError, RecursionError) as error:
         raise ValueError(f"ConfigMap {ref.name} holds no status: {error!r}") from error
     return status
 
@@ -141,15 +110,6 @@ def _diagnostic_line(entry: Mapping[str, Any]) -> str:
     return position + "{severity} {code}: {message}. {help}".format_map(entry).rstrip(" .") + "."
 
 
-@dataclass(frozen=True, slots=True)
-class _SplitGangs:
-    """The gangs of a status, and those of each of its ConfigMaps. made_at: on the clock."""
-
-    gangs: Sequence[Mapping[str, Any]] = ()
-    parts: Sequence[Sequence[Mapping[str, Any]]] = ((),)
-    made_at: float = -inf
-
-
 @dataclass(slots=True)
 class StatusPublisher:
     """Writes the status ConfigMap when it says something new; what is no condition waits until `due_at`. A failure
@@ -165,8 +125,6 @@ class StatusPublisher:
     _written_at: float = -inf
     _retry_at: float = -inf
     _last_status: dict[str, Any] | None = None
-    _last_parts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    _split: _SplitGangs = field(default_factory=_SplitGangs)
 
     @property
     def ref(self) -> Ref:
@@ -187,12 +145,7 @@ class StatusPublisher:
 
     def publish(self, report: Report, *, at_once: bool = False) -> None:
         """Say what is new. at_once: nothing waits for the rest of an interval."""
-
-        def document(last: dict[str, Any]) -> dict[str, Any]:
-            gangs = last.get("gangs") if not at_once and self._gangs_wait() else None
-            return status_document(report, last, _now(), gangs)
-
-        self._try_to_write(document, at_once)
+        self._try_to_write(lambda last: status_document(report, last, _now()), at_once)
 
     def publish_failure(self, message: str) -> None:
         """Say that no pass comes to its end, beside what was said last."""
@@ -230,7 +183,7 @@ class StatusPublisher:
             log.info("whether the status is as it was written is not known", extra={"reason": str(error)})
             return
         if not is_as_written:
-            self._last_status, self._last_parts, self._split = None, {}, _SplitGangs()
+            self._last_status = None
 
     def seconds_due(self) -> float:
         return inf if self.due_at is None else max(0.0, self.due_at - self.clock())
@@ -245,34 +198,19 @@ class StatusPublisher:
         if status == last:
             return
         is_urgent = at_once or any(status.get(part) != last.get(part) for part in ("commit", "head", "conditions"))
-        due_at = self._written_at + self.timings.status_interval
+        scale = max(1.0, len(status["gangs"]) / self.timings.gangs_of_interval)
+        due_at = self._written_at + self.timings.status_interval * scale
         if not is_urgent and self.clock() < due_at:
             self.due_at = due_at
             return
-        if status["gangs"] is not self._split.gangs:
-            self._split = _SplitGangs(status["gangs"], split_gangs(status["gangs"]), self.clock())
-        for name, part in reversed(join_parts(status, self._split.parts, self.ref.name).items()):
-            if part != self._last_parts.get(name):
-                self._write_part(name, part)
+        metadata = {"namespace": self.namespace, "name": self.ref.name}
+        labels = {MANAGED_BY_LABEL: FIELD_MANAGER, CLUSTER_LABEL: self.cluster}
+        indent = 1 if len(status["gangs"]) <= READABLE_GANGS else None
+        content = stored_text(_KEY, json.dumps(status, indent=indent, sort_keys=True), PLAIN_LIMIT)
+        head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "labels": labels}}
+        self.client.apply_anyway({**head, **content})
         _log_turned_conditions(last, status)
         self._last_status, self._written_at = status, self.clock()
-
-    def _gangs_wait(self) -> bool:
-        """Whether gangs that fill ConfigMaps of their own were written a moment ago: each pass says something new of
-        them."""
-        due_at = self._split.made_at + self.timings.many_gangs_interval
-        if len(self._split.parts) == 1 or self.clock() >= due_at:
-            return False
-        self.due_at = due_at
-        return True
-
-    def _write_part(self, name: str, part: dict[str, Any]) -> None:
-        own = {CLUSTER_LABEL: self.cluster} if name == self.ref.name else memory_labels(self.cluster)
-        metadata = {"namespace": self.namespace, "name": name, "labels": {MANAGED_BY_LABEL: FIELD_MANAGER, **own}}
-        indent = 1 if len(part["gangs"]) <= READABLE_GANGS else None
-        data = {"status.json": json.dumps(part, indent=indent, sort_keys=True)}
-        self.client.apply_anyway({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
-        self._last_parts[name] = part
 
     def _read_status(self) -> dict[str, Any]:
         try:

@@ -134,10 +134,14 @@ class FakeCluster:
             return error_answer(422, "field is immutable", [{"field": "metadata.uid"}])
         if found is not None and version is not None and version != found["metadata"]["resourceVersion"]:
             return error_answer(409, "the object has been modified")
-        merged = _merge(found or {}, {**body, "metadata": metadata})
         ours = {key: value for key, value in body.items() if key not in ("apiVersion", "kind")}
-        entry = {"manager": "gangplan", "operation": "Apply", "fieldsV1": _field_set({**ours, "metadata": metadata})}
-        merged["metadata"]["managedFields"] = [entry]
+        fields = _field_set({**ours, "metadata": metadata})
+        former = json.loads(json.dumps(found or {}))
+        for entry in former.get("metadata", {}).get("managedFields") or ():
+            if entry["manager"] == "gangplan":
+                _drop(former, {key: entry["fieldsV1"].get(key, {}) for key in ("f:data", "f:binaryData")}, fields)
+        merged = _merge(former, {**body, "metadata": metadata})
+        merged["metadata"]["managedFields"] = [{"manager": "gangplan", "operation": "Apply", "fieldsV1": fields}]
         return self._write(path, merged, is_dry)
 
     def json_patch(self, path: str, found: dict[str, Any], operations: Any) -> ScriptedAnswer:
@@ -182,6 +186,16 @@ def _merge(old: Any, new: Any) -> Any:
 
 def _field_set(value: Any) -> dict[str, Any]:
     return {f"f:{key}": _field_set(below) for key, below in value.items()} if isinstance(value, dict) else {}
+
+
+def _drop(item: dict[str, Any], before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Take out the fields that were applied before and are not now."""
+    for field, below in before.items():
+        name = field.removeprefix("f:")
+        if name in item and below:
+            _drop(item[name], below, now.get(field, {}))
+        elif name in item and field not in now:
+            del item[name]
 
 
 def stored_sizes(objects: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:

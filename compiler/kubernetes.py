@@ -371,3 +371,11 @@ def final_phase(job: Object) -> str | None:
         if row.get("status") == "True" and str(row.get("type")) in FINISHED_CONDITION_TYPES:
             return "Failed" if row["type"] == "Failed" else "Completed"
     return None
+
+
+HAMI_RESOURCES = {
+    "nvidia.com/gpumem": "volcano.sh/vgpu-memory",
+    "nvidia.com/gpumem-percentage": "volcano.sh/vgpu-memory-percentage",
+    "nvidia.com/gpucores": "volcano.sh/vgpu-cores",
+}
+"""Part of GPUs that HAMi's scheduler reads in pods, and which no node offers -> the same for Volcano."""

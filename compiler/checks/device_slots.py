@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from compiler.checks.check import CheckInput, DocumentInput, Finding, ModelOf, check
 from compiler.checks.volcano_job import VOLCANO_JOB
 from compiler.diagnostics.diagnostic import Severity
-from compiler.fields.quantity import exact_amount, integer_amounts
+from compiler.fields.quantity import QuantityError, exact_amount, integer_amounts, parse_quantity
+from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import NUMA_POLICY_ANNOTATION, QOS_LEVEL_ANNOTATION, VGPU_REGISTER_ANNOTATION
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
+from compiler.validation.judge import items, mapping
 from compiler.volcano.numatopology import is_numa_aware
 from compiler.volcano.shared_devices import SHARING_MODE, VGPU_MEMORY, VGPU_NUMBER, shares_devices
 
@@ -204,8 +206,8 @@ def cards_in_mig_mode(check_input: CheckInput) -> Iterator[Finding]:
 def unplanned_device_annotations(check_input: CheckInput) -> Iterator[Finding]:
     """A component of Volcano reads the annotation, and the plan does not: of the plugin deviceshare, by which pods may
     wait at their planned nodes, or of the agent, by which offline pods are throttled and evicted while others need the
-    node. Parts of Ascend's NPUs are divided by templates (vir01, vir02, ...) that the plan does not know. Mend: remove
-    it, or leave room."""
+    node. Parts of Ascend's NPUs are divided by templates (vir01, vir02, ...) that the plan does not know; of several
+    NPUs there are none. Mend: remove it, or leave room."""
     for gang in check_input.jobs:
         for role in gang.roles:
             for (key, value), (severity, meaning) in _UNPLANNED.items():
@@ -220,13 +222,56 @@ def unplanned_device_annotations(check_input: CheckInput) -> Iterator[Finding]:
                 at = (*path[: -1 if role.pod_documents else None], "metadata", "annotations", QOS_LEVEL_ANNOTATION)
                 message = f"{QOS_LEVEL_ANNOTATION} is {level!r}, which the agent takes for no level"
                 yield Finding(document, at, message, f"write one of {', '.join(_QOS_LEVELS)}")
+            yield from _parts_of_several_npus(gang, role)
             for name in role.pod.requests:
                 if _VIRTUAL_NPU.fullmatch(name):
                     message = f"{name} is planned as an amount of the node, not NPU by NPU, nor by its templates"
                     help = "leave room, or ask for whole NPUs"
                     yield Finding(*_pod_location(gang, role), message, help, severity="info")
 
+    for gang in (*check_input.jobs, *check_input.unbound_gangs):
+        for role in gang.roles:
+            for key in _OF_KAI & role.annotations.keys():
+                document, path = _pod_location(gang, role)
+                at = (*path[: -1 if role.pod_documents else None], "metadata", "annotations", key)
+                message = f"{key} is not planned: KAI's scheduler shares GPUs by it"
+                yield Finding(document, at, message, "leave room", severity="info")
 
+
+def _parts_of_several_npus(gang: GangSpec, role: RoleSpec) -> Iterator[Finding]:
+    """HAMi gives a container one NPU in part, or several whole ones."""
+    document, path = gang.pod_spec_of(role)
+    for number, container in items(value_at(document.data, path), "containers"):
+        for section in ("limits", "requests"):
+            amounts = mapping(container, "resources", section)
+            for name, memory in amounts.items():
+                model = match[1] if (match := _NPU_MEMORY.fullmatch(str(name))) else ""
+                count, part = (_whole(each) for each in (amounts.get(f"huawei.com/{model}"), memory))
+                if count > 1 and 0 < part < _MEMORY_OF_NPUS.get(model, 0):
+                    at = (*path, "containers", number, "resources", section, name)
+                    message = f"HAMi gives no container a part of {count} NPUs: the pod never starts"
+                    help = f"leave it out for whole NPUs, or ask for one huawei.com/{model}"
+                    yield Finding(document, at, message, help)
+                    return
+
+
+def _whole(amount: object) -> int:
+    try:
+        return int(parse_quantity(amount))
+    except QuantityError:
+        return 0
+
+
+_MEMORY_OF_NPUS = {
+    "Ascend310P": 21527,
+    "Ascend910A": 32768,
+    "Ascend910B2": 65536,
+    "Ascend910B3": 65536,
+    "Ascend910B4": 32768,
+}
+"""Model -> MiB of a whole NPU, as the ConfigMap of Volcano's and HAMi's device plugins comes."""
+_NPU_MEMORY = re.compile(r"huawei\.com/(Ascend\w+)-memory")
+_OF_KAI = frozenset({"gpu-fraction", "gpu-memory"})
 _QOS_LEVELS = ("HLS", "LC", "LS", "BE")
 _VIRTUAL_NPU = re.compile(r"huawei\.com/(Ascend\w+-memory|npu-core)")
 _OFFLINE = "the agent throttles and evicts its pods while others need the node"

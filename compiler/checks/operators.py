@@ -1,4 +1,4 @@
-"""What operators refuse beyond the shape of their kinds: those of Kubeflow, JobSet, LeaderWorkerSet, Ray and Argo."""
+"""What operators refuse beyond the shape of their kinds: Kubeflow, JobSet, LWS, Ray, Spark, Argo and others."""
 
 from __future__ import annotations
 
@@ -167,6 +167,21 @@ def _ray_topology(document: Document) -> Iterator[Finding]:
         )
 
 
+_JAVA_MEMORY = re.compile(r"\s*(\d+)([bkmgtp]b?)?\s*", re.ASCII | re.IGNORECASE)
+
+
+def _spark(document: Document) -> Iterator[Finding]:
+    """Memory of the pods, which Spark reads as Java writes it: whole numbers with a unit of one letter or two."""
+    path = ("spec", "template") if document.kind == "ScheduledSparkApplication" else ("spec",)
+    for pod in ("driver", "executor", "server"):
+        for key in ("memory", "memoryOverhead"):
+            text = mapping(document.data, *path, pod).get(key)
+            if isinstance(text, str) and not _JAVA_MEMORY.fullmatch(text):
+                amount = re.match(r"\s*(\d+)\s*([kmgtp])", text, re.ASCII | re.IGNORECASE)
+                help = f"write {amount[1]}{amount[2].lower()}" if amount else "write a whole number and m or g: 512m"
+                yield Finding(document, (*path, pod, key), f"Spark reads no memory in {text!r}, and ends", help)
+
+
 def _ray_cluster(document: Document) -> Iterator[Finding]:
     yield from _ray_topology(document)
     if not mapping(document.data, "spec", "headGroupSpec"):
@@ -301,6 +316,9 @@ _OTHERS = {
     "RayCluster.ray.io": _ray_cluster,
     "RayJob.ray.io": _ray_job,
     "RayService.ray.io": _ray_topology,
+    "ScheduledSparkApplication.sparkoperator.k8s.io": _spark,
+    "SparkApplication.sparkoperator.k8s.io": _spark,
+    "SparkConnect.sparkoperator.k8s.io": _spark,
     "StatefulSet.apps": _stateful_set,
     "Workflow.argoproj.io": _workflow,
 }

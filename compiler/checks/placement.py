@@ -11,7 +11,7 @@ from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.resource_names import misspelt_in_pools, near_resource
 from compiler.diagnostics.diagnostic import Severity, did_you_mean, suggestion
 from compiler.fields.quantity import exact_amount
-from compiler.kubernetes import DEFAULT_PODS_PER_NODE
+from compiler.kubernetes import DEFAULT_PODS_PER_NODE, HAMI_RESOURCES
 from compiler.last_result import LastResult
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement, returned_node, untolerated_taints
 from compiler.specs.exclusive_topology import ExclusiveDomains, fits_no_domain, is_planned
@@ -21,7 +21,7 @@ from compiler.specs.node_spec import NodeSpec
 from compiler.specs.pod_spec import TOLERATE_ALL, PodSpec
 from compiler.specs.quotas import has_scopes, limited_amounts
 from compiler.syntax.documents import Document, FieldPath
-from compiler.volcano.shared_devices import CARD_ANNOTATIONS
+from compiler.volcano.shared_devices import CARD_ANNOTATIONS, without_ascend_memory
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,8 @@ def _declared_nodes(check_input: CheckInput) -> _Nodes | None:
 
 
 def _roles(check_input: CheckInput) -> Iterator[tuple[GangSpec, RoleSpec]]:
-    for gang in check_input.jobs:
+    for written in check_input.jobs:
+        gang = without_ascend_memory(written, check_input.specs.scheduler)
         for role in gang.roles if gang.schedulable else ():
             if role.replicas:
                 yield gang, role
@@ -145,6 +146,8 @@ def unknown_resources(check_input: CheckInput) -> Iterator[Finding]:
             near = near_resource(name, known)
             severity: Severity | None = "error" if near else None
             help = f"did you mean {near!r}?" if near else f"the nodes offer {', '.join(known) or 'no devices'}"
+            if name in HAMI_RESOURCES:
+                help = f"HAMi's scheduler reads it; for Volcano write {HAMI_RESOURCES[name]}"
             at = _request_path(document, path, name)
             yield Finding(document, at, f"no node has the resource {name!r}", help, severity=severity)
 

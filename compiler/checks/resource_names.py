@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.diagnostics.diagnostic import Severity, did_you_mean
 from compiler.kinds.common.resource_lists import PLAIN_RESOURCES
+from compiler.kubernetes import HAMI_RESOURCES
 
 _OTHER_NAMES = {"mem": "memory", "ram": "memory", "core": "cpu", "cores": "cpu", "disk": "ephemeral-storage"}
 _USUAL_DEVICES = """
@@ -16,7 +17,7 @@ _USUAL_DEVICES = """
     volcano.sh/vgpu-number volcano.sh/vgpu-memory volcano.sh/vgpu-memory-percentage volcano.sh/vgpu-cores
     volcano.sh/gpu-memory volcano.sh/gpu-number
 """
-USUAL_DEVICES = frozenset(_USUAL_DEVICES.split())
+USUAL_DEVICES = frozenset((*_USUAL_DEVICES.split(), *HAMI_RESOURCES))
 """Resources of common device plugins: of two names that differ by a slip, this is the right one."""
 
 

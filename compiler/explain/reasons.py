@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
-from compiler.diagnostics.diagnostic import did_you_mean
+from compiler.checks.resource_names import near_resource
 from compiler.explain.amounts import AMOUNT_KEYS, Amount, amounts_of, clear_amounts
 from compiler.explain.closed_nodes import ClosedNodes
 from compiler.explain.edits import (
@@ -163,7 +163,7 @@ class Explainer:
         """That no node has the resource, and what was perhaps meant."""
         if not self.node_resources or resource in self.node_resources:
             return {}
-        near = did_you_mean(resource, self.node_resources)
+        near = near_resource(resource, self.node_resources)
         return {"absent": resource} | ({"near": near} if near else {})
 
     def _queue_names(self, fact: Borrowing | StrictOrder | ClosedQueue) -> Mapping[str, str]:

@@ -89,12 +89,12 @@ MISSPELT_KEY = declare_rule(
     """The key is one or two letters away from one that Volcano reads, and nothing reads it as it stands.
     Mend: correct the spelling.""",
 )
-TWO_POD_GROUPS = declare_rule(
+UNREAD_POD_GROUP = declare_rule(
     "GP245",
     "warning",
-    "two names of a pod group",
-    """scheduling.k8s.io/group-name and scheduling.volcano.sh/group-name name different groups; Volcano's scheduler
-    reads the first only. Mend: remove the second.""",
+    "name of a pod group that is not read",
+    """Of scheduling.k8s.io/group-name and scheduling.volcano.sh/group-name Volcano's scheduler reads the first only.
+    Pods that have the second alone are in no group of that name. Mend: write the first.""",
 )
 METADATA_NOT_TEXT = declare_rule(
     "GP218",

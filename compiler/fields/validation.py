@@ -20,9 +20,9 @@ from compiler.fields.models import (
     MISSPELT_KEY,
     NOT_ALLOWED,
     OUT_OF_RANGE,
-    TWO_POD_GROUPS,
     UNKNOWN_ANNOTATION,
     UNKNOWN_FIELD,
+    UNREAD_POD_GROUP,
     WRONG_TYPE,
 )
 from compiler.fields.volcano_keys import meant_key
@@ -142,11 +142,15 @@ def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iter
             elif meant := meant_key(key):
                 yield document.diagnostic(MISSPELT_KEY, at, f"nothing reads {key}", f"did you mean {meant!r}?")
     notes = data.get("annotations") if isinstance(data, dict) else None
-    names = [notes.get(key) for key in _GROUP_NAMES] if isinstance(notes, dict) else []
-    if names and all(names) and names[0] != names[1]:
+    read, unread = [notes.get(key) for key in _GROUP_NAMES] if isinstance(notes, dict) else (None, None)
+    is_of_pod = path != ("metadata",) or document.kind == "Pod"
+    if unread and unread != read and (read or is_of_pod):
         at = (*path, "annotations", _GROUP_NAMES[1])
-        message = f"{_GROUP_NAMES[0]} names {names[0]!r}, this names {names[1]!r}"
-        yield document.diagnostic(TWO_POD_GROUPS, at, message, "remove this one")
+        message = f"{_GROUP_NAMES[0]} names {read!r}, this names {unread!r}"
+        help = "remove this one"
+        if not read:
+            message, help = f"Volcano's scheduler does not read {_GROUP_NAMES[1]}", f"write {_GROUP_NAMES[0]}"
+        yield document.diagnostic(UNREAD_POD_GROUP, at, message, help)
 
 
 def _validation_diagnostic(

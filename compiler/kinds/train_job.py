@@ -3,12 +3,13 @@
 A TrainJob names a runtime, whose JobSet describes the pods; it says itself how many nodes train and what each asks for.
 Each replicated Job is a role, all start together, and those that depend on others are placed as they appear. A runtime
 that is not in the repository is taken as the trainer brings it; where it brings none of the name, the TrainJob is not
-planned. The gate goes into podTemplateOverrides.
+planned. The gate goes into podTemplateOverrides. A later trainer has runtimePatches in their place: a TrainJob with
+those is planned, and not bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from compiler.kinds.common.default_runtimes import DEFAULT_RUNTIMES, TRAINER_VER
 from compiler.kinds.common.job_kinds import KindObject
 from compiler.kinds.common.jobs import Natural, NetworkTopology, submission_and_duration, time_diagnostics
 from compiler.kinds.common.paths import found_paths, parse_path, value_at
+from compiler.kinds.common.pod_patches import read_patch, with_patch
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import (
     JOB_SET_JOB_LABEL,
@@ -30,7 +32,9 @@ from compiler.kubernetes import (
     VOLCANO_SCHEDULER,
 )
 from compiler.specs.gang_spec import GangSpec, RoleSpec
+from compiler.specs.services import unbound
 from compiler.syntax.documents import Document, FieldPath
+from compiler.validation.judge import items, mapping
 from compiler.volcano import metax
 
 GROUP = "trainer.kubeflow.org"
@@ -64,6 +68,7 @@ class Spec(LenientModel):
     annotations: dict[str, Any] | None = None
     suspend: Bool | None = None
     pod_template_overrides: list[Any] | None = None
+    runtime_patches: list[Any] | None = None
 
 
 class TrainJob(KindObject):
@@ -160,6 +165,9 @@ def default_runtime_diagnostic(draft: TrainJobDraft) -> Diagnostic:
     return draft.document.diagnostic(DEFAULT_RUNTIME, ("spec", "runtimeRef"), message, help)
 
 
+WHY = "a trainer with runtimePatches reads no podTemplateOverrides, into which the gate goes"
+
+
 def missing_runtime_help(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> str:
     """What to do about a TrainJob whose runtime is not known."""
     known = (*DEFAULT_RUNTIMES, *(each.document.name for each in runtimes))
@@ -205,7 +213,7 @@ def _gang(draft: TrainJobDraft, runtime: RuntimeSpec) -> GangSpec:
     priorities = [job.template.spec.template.spec.priority_class_name for job in replicated]
     policy = runtime.pod_group_policy and runtime.pod_group_policy.volcano
     queue_path: FieldPath = ("spec", "annotations", QUEUE_NAME_ANNOTATION)
-    return GangSpec(
+    gang = GangSpec(
         document=document,
         queue=_queue(spec, runtime),
         priority_class=next(filter(None, reversed(priorities)), None),
@@ -226,6 +234,7 @@ def _gang(draft: TrainJobDraft, runtime: RuntimeSpec) -> GangSpec:
         marks_pods=True,
         dependent_roles=tuple(job.name for job in replicated if job.depends_on),
     )
+    return unbound(gang) if spec.runtime_patches else gang
 
 
 def _queue(spec: Spec, runtime: RuntimeSpec) -> str:
@@ -242,6 +251,8 @@ def _role(draft: TrainJobDraft, runtime: RuntimeSpec, job: ReplicatedJob, number
     trains = job.is_trainer or (policy.runs_launcher_as_node and job.name == NODE)
     if trainer.resources_per_node is not None and trains:
         template = _with_resources(template, trainer.resources_per_node)
+    for written in _patches(draft.document, job.name):
+        template = _with_patch(template, written)
     labels = {
         JOB_SET_LABEL: draft.document.name,
         JOB_SET_JOB_LABEL: job.name,
@@ -270,6 +281,27 @@ def _with_resources(template: pods.PodTemplate, resources: pods.ResourceRequirem
         for container in template.spec.containers
     ]
     return template.model_copy(update={"spec": template.spec.model_copy(update={"containers": containers})})
+
+
+def _patches(document: Document, job: str) -> Iterator[Mapping[str, Any]]:
+    """What the TrainJob writes over the pod template of a replicated Job, in order."""
+    spec = mapping(document.data, "spec")
+    for _, override in items(spec, "podTemplateOverrides"):
+        if job in [target.get("name") for _, target in items(override, "targetJobs")]:
+            yield override
+    for _, patch in items(spec, "runtimePatches"):
+        for _, each in items(mapping(patch, "trainingRuntimeSpec", "template", "spec"), "replicatedJobs"):
+            if each.get("name") == job:
+                yield mapping(each, "template", "spec", "template")
+
+
+def _with_patch(template: pods.PodTemplate, written: Mapping[str, Any]) -> pods.PodTemplate:
+    more = {key: mapping(written, "metadata", key) for key in ("labels", "annotations")}
+    have = template.metadata or pods.TemplateMetadata()
+    metadata = have.model_copy(update={key: {**(getattr(have, key) or {}), **new} for key, new in more.items()})
+    patch = read_patch(mapping(written, "spec"))
+    spec = template.spec if patch is None else with_patch(template.spec, patch)
+    return template.model_copy(update={"metadata": metadata, "spec": spec})
 
 
 def _drafts(document: Document, job: TrainJob) -> Sequence[TrainJobDraft]:

@@ -151,6 +151,7 @@ class DocumentCollector:
         if not any(document.kind == TRAIN_JOB for document in self.documents):
             return
         from compiler.kinds.train_job import (
+            WHY,
             RuntimeDraft,
             TrainJobDraft,
             default_runtime_diagnostic,
@@ -162,13 +163,15 @@ class DocumentCollector:
         runtimes = self.specs_of(RuntimeDraft)
         for draft in self.specs_of(TrainJobDraft):
             with self._guarded(draft.document):
-                if (gang := train_job_gang(draft, runtimes)) is not None:
-                    self.spec_items.append(gang)
-                elif (gang := default_runtime_gang(draft)) is not None:
-                    self.spec_items.append(gang)
+                gang = train_job_gang(draft, runtimes)
+                if gang is None and (gang := default_runtime_gang(draft)) is not None:
                     self.diagnostics.append(default_runtime_diagnostic(draft))
-                else:
+                if gang is None:
                     self.diagnostics += unplanned_pods(draft.document, missing_runtime_help(draft, runtimes))
+                    continue
+                self.spec_items.append(gang)
+                if not gang.is_bound and draft.document.identity not in self.rejected:
+                    self.diagnostics.append(not_bound_diagnostic(draft.document, WHY))
 
     def _failed_names(self, kind: str) -> set[str]:
         """Names of the objects of a kind that have errors."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from compiler.fields.label_selector import selector_matches
-from compiler.kubernetes import GROUP_NAME_ANNOTATION, VOLCANO_GROUP_NAME_ANNOTATION
+from compiler.kubernetes import GROUP_NAME_ANNOTATION
 from compiler.specs.drafts import PodDraft, PodGroupDraft, SubgroupPolicyDraft
 from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec
 from compiler.syntax.documents import Document
@@ -57,10 +57,7 @@ def named_group(gang: GangSpec) -> str:
     """The PodGroup that all pod templates of a job name, whose controller makes none of its own; "" for none."""
     if gang.document.group not in _GROUPLESS:
         return ""
-    names = {
-        role.annotations.get(GROUP_NAME_ANNOTATION) or role.annotations.get(VOLCANO_GROUP_NAME_ANNOTATION) or ""
-        for role in gang.roles
-    }
+    names = {role.annotations.get(GROUP_NAME_ANNOTATION) or "" for role in gang.roles}
     return names.pop() if len(names) == 1 else ""
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from compiler.fields.quantity import is_device
-from compiler.kubernetes import VOLCANO_SCHEDULER
+from compiler.kubernetes import HAMI_RESOURCES, VOLCANO_SCHEDULER
 from compiler.specs.cluster_spec import ServiceBinding
-from compiler.specs.gang_spec import GangSpec, UnplannedPods
+from compiler.specs.gang_spec import GangSpec, RoleSpec, UnplannedPods
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -25,7 +25,7 @@ class ServiceDraft:
 def service_gang(draft: ServiceDraft, services: ServiceBinding) -> GangSpec | None:
     """The gang of a service, bound or not; None for one that is not planned."""
     gang = draft.gang
-    is_foreign = any(role.pod.scheduler_name not in ("", DEFAULT_SCHEDULER, VOLCANO_SCHEDULER) for role in gang.roles)
+    is_foreign = any(map(_is_foreign, gang.roles))
     is_asked_for = draft.is_asked_for and not is_foreign
     if services == "on-request" and not is_asked_for:
         return None
@@ -33,6 +33,14 @@ def service_gang(draft: ServiceDraft, services: ServiceBinding) -> GangSpec | No
     takes_devices = services == "all" or (services == "devices" and asks_for_devices(gang))
     is_bound = is_asked_for or (takes_devices and not is_foreign and not is_pinned)
     return _bound(gang) if is_bound else unbound(gang)
+
+
+def _is_foreign(role: RoleSpec) -> bool:
+    """Whether another scheduler than Kubernetes' own or Volcano has the pods: HAMi's webhook takes those that ask for
+    its resources and name none."""
+    asks_hami = not role.pod.requests.keys().isdisjoint(HAMI_RESOURCES)
+    others = (VOLCANO_SCHEDULER,) if asks_hami else ("", DEFAULT_SCHEDULER, VOLCANO_SCHEDULER)
+    return role.pod.scheduler_name not in others
 
 
 def asks_for_devices(gang: GangSpec) -> bool:
@@ -43,10 +51,23 @@ def unbound(gang: GangSpec) -> GangSpec:
     """The gang whose pods go where their scheduler puts them: nothing is written into it. Only Volcano counts pods in
     queues."""
     names = (gang.scheduler_name, *(role.pod.scheduler_name for role in gang.roles))
-    queue = gang.queue if VOLCANO_SCHEDULER in names else ""
+    is_volcanos = VOLCANO_SCHEDULER in names
     return replace(
-        gang, queue=queue, is_bound=False, schedulable=False, marks_pods=False, pod_owners=(), written_pods={}
+        gang,
+        queue=gang.queue if is_volcanos else "",
+        roles=gang.roles if is_volcanos else tuple(map(_without_hami, gang.roles)),
+        is_bound=False,
+        schedulable=False,
+        marks_pods=False,
+        pod_owners=(),
+        written_pods={},
     )
+
+
+def _without_hami(role: RoleSpec) -> RoleSpec:
+    """The role with what its pods ask of nodes, which HAMi's resources are not."""
+    requests = {name: amount for name, amount in role.pod.requests.items() if name not in HAMI_RESOURCES}
+    return replace(role, pod=replace(role.pod, requests=requests))
 
 
 def _bound(gang: GangSpec) -> GangSpec:

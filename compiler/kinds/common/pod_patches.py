@@ -1,4 +1,4 @@
-"""Patches of a pod spec that are written as text, as Argo's podSpecPatch."""
+"""Patches of a pod spec: written as text, as Argo's podSpecPatch, or as a mapping, as a TrainJob's overrides."""
 
 from __future__ import annotations
 
@@ -33,16 +33,27 @@ def pod_patch(text: str, values: Mapping[str, str]) -> PodPatch | None:
     filled = _PARAMETER.sub(lambda found: values.get(found[1], found[0]), text)
     try:
         data: Any = None if "{{" in filled else yaml.safe_load(filled)
-        return PodPatch.model_validate(without_nulls(data)) if isinstance(data, dict) else None
-    except (yaml.YAMLError, ValueError, RecursionError, ValidationError):
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+    return read_patch(data) if isinstance(data, dict) else None
+
+
+def read_patch(data: Mapping[str, Any]) -> PodPatch | None:
+    """The patch that a mapping says; None where it cannot be read."""
+    try:
+        return PodPatch.model_validate(without_nulls(data))
+    except ValidationError:
         return None
 
 
 def patched(pod: pods.PodSpecModel, text: str | None, values: Mapping[str, str]) -> pods.PodSpecModel | None:
     """The pod with the patch, by name of container; None without a patch that can be read."""
     patch = pod_patch(text, values) if text else None
-    if patch is None:
-        return None
+    return None if patch is None else with_patch(pod, patch)
+
+
+def with_patch(pod: pods.PodSpecModel, patch: PodPatch) -> pods.PodSpecModel:
+    """The pod with the patch: node selectors and resources are merged, other fields replaced."""
     given = {name: value for name in _REPLACED if (value := getattr(patch, name)) is not None}
     if "node_selector" in given:
         given["node_selector"] = {**(pod.node_selector or {}), **given["node_selector"]}

@@ -150,3 +150,22 @@ def test_a_tuning_runtime_asks_for_two_devices_where_the_train_job_says_nothing(
 def test_an_unknown_runtime_leaves_the_train_job_unplanned(ref: dict[str, str]) -> None:
     specs = read(runtime(), runtimeRef=ref)
     assert (specs.gangs, [each.code for each in specs.diagnostics if each.code < "GP3"]) == ((), ["GP213"])
+
+
+def test_what_a_train_job_writes_over_the_pods_of_its_runtime_counts() -> None:
+    spec = {"nodeSelector": {"gpu": "h100"}, "tolerations": [{"key": "team", "operator": "Exists"}]}
+    override = {"targetJobs": [{"name": "node"}], "metadata": {"labels": {"a": "b"}}, "spec": spec}
+    steps = replicated("initializer"), replicated("node", trains=True)
+    first, node = gang(runtime(*steps), podTemplateOverrides=[override]).roles
+    assert (first.pod.node_selector, first.pod.tolerations) == ({}, ())
+    assert (node.pod.node_selector, node.pod.tolerations[0].key, node.labels["a"]) == ({"gpu": "h100"}, "team", "b")
+
+
+def test_a_train_job_with_patches_of_a_later_trainer_is_planned_and_not_bound() -> None:
+    pod = {"template": {"spec": {"template": {"spec": {"nodeSelector": {"gpu": "h100"}}}}}}
+    jobs = {"template": {"spec": {"replicatedJobs": [{"name": "node", **pod}]}}}
+    patches = [{"manager": "example.org/me", "trainingRuntimeSpec": jobs}]
+    specs = read(runtime(replicated("node", trains=True)), runtimePatches=patches)
+    (found,) = specs.gangs
+    assert (found.is_bound, found.roles[0].pod.node_selector) == (False, {"gpu": "h100"})
+    assert [each.code for each in specs.diagnostics if each.code == "GP222"] == ["GP222"]

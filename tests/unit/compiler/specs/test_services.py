@@ -46,3 +46,13 @@ def test_a_job_with_a_role_of_another_scheduler_stays_as_it_is_and_is_said() -> 
 def test_what_an_operator_or_the_job_itself_says_is_not_written_again() -> None:
     ray = {"headGroupSpec": {"template": POD}}
     assert not gang("ray.io/v1", "RayCluster", ray).writes_scheduler
+
+
+@pytest.mark.parametrize(("scheduler", "is_bound"), [("", False), ("hami-scheduler", False), ("volcano", True)])
+def test_a_service_that_asks_for_parts_as_hami_reads_them_is_bound_by_volcanos_name_only(
+    scheduler: str, is_bound: bool
+) -> None:
+    limits = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000}
+    pod = {"schedulerName": scheduler, "containers": [{"name": "m", "image": "a", "resources": {"limits": limits}}]}
+    found = gang("apps/v1", "Deployment", {"template": {"spec": pod}})
+    assert (found.is_bound, "nvidia.com/gpumem" in found.roles[0].pod.requests) == (is_bound, is_bound)

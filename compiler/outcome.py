@@ -12,25 +12,23 @@ from typing import Literal
 
 from compiler.diagnostics.diagnostic import Diagnostic, sorted_diagnostics
 from compiler.diagnostics.guard import guarded
-from compiler.explain.catalogue import fact_sources, repair_sources
+from compiler.explain.catalogue import Catalogue
 from compiler.explain.edits import in_whole_units
-from compiler.explain.lost_starts import lost_start
-from compiler.explain.provenance import Provenance, suspension_sources, unbound_selector_sources, unbound_sources
-from compiler.explain.reason_entries import LostStart
-from compiler.explain.reasons import CodedMessage, Explainer
-from compiler.explain.rivals import Rivals, gang_before
+from compiler.explain.lost_starts import LostStart, lost_start
+from compiler.explain.outside_jobs import UnboundJob, suspended_message
+from compiler.explain.provenance import Provenance
+from compiler.explain.rivals import Rivals, gang_before, with_earlier_gangs
+from compiler.explain.statements import CodedMessage
 from compiler.fields.timestamp import epoch_seconds, rfc3339
 from compiler.lower.digest import problem_digest
 from compiler.lower.gang_order import class_priorities
 from compiler.lower.origins import Origins, TimedEvent
 from compiler.lower.reserved_room import EmptyNodes, ReservedRoom
 from compiler.specs.cluster_spec import Specs
-from compiler.specs.gang_spec import GangSpec, JobKey, UnplannedPods
+from compiler.specs.gang_spec import GangSpec, JobKey
 from compiler.syntax.documents import Document, DocumentIdentity
-from solver.facts import Fact
 from solver.plan import Decision, Plan, SlotUse
 from solver.problem import Gang, Placement, Problem
-from solver.repairs import Repair
 
 START_SLACK = 60
 """Seconds by which a start may slip without a word: a job behind one that starts now counts from when that is planned,
@@ -241,9 +239,9 @@ class _DecisionTranslator:
     def __init__(self, problem: Problem, origins: Origins, specs: Specs, plan: Plan) -> None:
         self.problem, self.origins, self.plan = problem, origins, plan
         stuck = {decision.gang for decision in plan.decisions if any(fact.never for fact in decision.facts)}
-        self.explainer = Explainer(problem, origins, stuck)
         self.rivals = Rivals(problem, plan.decisions)
-        self.provenance = Provenance(problem, origins, specs.cluster.document)
+        self.provenance = Provenance(problem, origins, specs.cluster.document, stuck)
+        self.catalogue = Catalogue(self.provenance)
         self.priorities, self.default_priority = class_priorities(specs.priority_classes)
 
     def priority_of(self, spec: GangSpec) -> int:
@@ -257,73 +255,27 @@ class _DecisionTranslator:
 
     def inactive_decision(self, spec: GangSpec) -> JobDecision:
         """The decision on a job that is held, suspended by its owner, or placed by another scheduler."""
-        reason = self.explainer.suspended_message(spec, self.origins.held_jobs.get(spec.key, ""))
-        reason = replace(reason, sources=suspension_sources(spec))
+        reason = suspended_message(spec, self.origins.held_jobs.get(spec.key, ""))
         return JobDecision(spec, "wait", self.priority_of(spec), reasons=(reason,))
 
     def unbound_decision(self, spec: GangSpec) -> JobDecision:
         """The decision on a job whose pods its own scheduler places: what runs, and the room reserved for the rest."""
+        rooms = tuple(self._rooms_of(spec))
+        counts = [(room.pods.role, sorted((room.by_node + room.running_by_node).items())) for room in rooms]
         names = [node.name for node in self.origins.nodes]
-        pods: dict[str, dict[str, int]] = {}
-        running = homeless = 0
-        for room in self._rooms_of(spec):
-            counts = room.by_node + room.running_by_node
-            if counts:
-                pods[room.pods.role] = {names[n]: count for n, count in sorted(counts.items())}
-            running, homeless = running + room.running, homeless + room.homeless
-        if homeless and not pods:
-            reasons, helps = self._reasons_without_room(spec), self._repairs_without_room(spec)
-            return JobDecision(spec, "wait", self.priority_of(spec), reasons=reasons, repairs=helps)
+        pods = {role: {names[n]: count for n, count in found} for role, found in counts if found}
+        running = sum(room.running for room in rooms)
+        if not pods and any(room.homeless for room in rooms):
+            job = UnboundJob(self.provenance, self.empty_nodes, spec, rooms)
+            reasons, repairs = tuple(job.reasons()), job.repairs()
+            return JobDecision(spec, "wait", self.priority_of(spec), reasons=reasons, repairs=repairs)
         action: JobAction = "start" if pods and not running else "keep"
         return JobDecision(spec, action, self.priority_of(spec), pods, running)
 
-    def _rooms_of(self, spec: GangSpec) -> list[ReservedRoom]:
+    def _rooms_of(self, spec: GangSpec) -> Iterator[ReservedRoom]:
         """What is kept for the pods of a job that its own scheduler places."""
         of_roles = (room for room in self.origins.reserved_rooms if room.pods.role)
-        return [room for room in of_roles if room.pods.document is spec.document]
-
-    def _reasons_without_room(self, spec: GangSpec) -> tuple[CodedMessage, ...]:
-        """Why a job waits whose pods its own scheduler places: no node ever takes them, or none has room now. It can
-        never start where no node takes any of its templates, and never end where that is one of them."""
-        rooms = self._rooms_of(spec)
-        homeless = [room.pods for room in rooms if room.homeless]
-        unfit = [pods for pods in homeless if self.empty_nodes.never_take(pods.pod)]
-        never = all(self.empty_nodes.never_take(room.pods.pod) for room in rooms)
-        sources = {role.name: source for role, source in zip(spec.roles, unbound_sources(spec), strict=True)}
-        found = tuple(replace(self._unfit_message(pods, never), sources=(sources[pods.role],)) for pods in unfit)
-        if len(unfit) < len(homeless):
-            found += (replace(self.explainer.no_room_message(), sources=unbound_sources(spec)),)
-        return found
-
-    def _repairs_without_room(self, spec: GangSpec) -> tuple[CodedMessage, ...]:
-        """Smaller pods or other nodes for each role that no node takes, where these let it start."""
-        rooms = self._rooms_of(spec)
-        unfit = [room for room in rooms if self._lacks_room(room)]
-        found = [self._repair_without_room(spec, room) for room in unfit]
-        changes = [change for change in found if change is not None]
-        if len(changes) != len(found):
-            return ()
-        sentence = " and ".join(change.message for change in changes)
-        return (replace(changes[0], message=sentence, also=tuple(changes[1:])),)
-
-    def _lacks_room(self, room: ReservedRoom) -> bool:
-        return bool(room.homeless) or self.empty_nodes.never_take(room.pods.pod)
-
-    def _repair_without_room(self, spec: GangSpec, room: ReservedRoom) -> CodedMessage | None:
-        pods = room.pods
-        t = next(t for t, role in enumerate(spec.roles) if role.name == pods.role)
-        if room.smaller is not None:
-            resource, amount = room.smaller
-            message = self.explainer.smaller_pods_message(pods.role, resource, amount, pods.pod.requests[resource])
-            return replace(message, sources=(unbound_sources(spec)[t],))
-        if room.other_node is not None:
-            message = self.explainer.other_nodes_message(pods.role, pods.pod, room.other_node)
-            return replace(message, sources=unbound_selector_sources(spec, spec.roles[t]))
-        return None
-
-    def _unfit_message(self, pods: UnplannedPods, never: bool) -> CodedMessage:
-        largest = self.empty_nodes.largest_amounts(pods.pod)
-        return self.explainer.unfit_message(pods.role, pods.pod, largest, never)
+        return (room for room in of_roles if room.pods.document is spec.document)
 
     @cached_property
     def empty_nodes(self) -> EmptyNodes:
@@ -339,7 +291,7 @@ class _DecisionTranslator:
             pods=_pods_by_node(problem, gang, decision.placements),
             running_count=running - evicted,
             domains=tuple(problem.hypernodes[h].name for h in decision.domains),
-            reasons=tuple(self._fact_message(decision.gang, fact) for fact in decision.facts),
+            reasons=tuple(self.catalogue.message(decision.gang, fact) for fact in decision.facts),
             repairs=tuple(self._repair_messages(spec, decision)),
             gang_index=decision.gang,
             evicted_pods=_pods_by_node(problem, gang, decision.evicted_pods),
@@ -353,24 +305,13 @@ class _DecisionTranslator:
         translated = self._with_start(translated)
         return self._with_lost_start(translated, decision)
 
-    def _fact_message(self, j: int, fact: Fact) -> CodedMessage:
-        message = self.explainer.fact_message(self.problem.gangs[j], fact)
-        return replace(message, sources=fact_sources(self.provenance, j, fact))
-
     def _repair_messages(self, spec: GangSpec, decision: Decision) -> Iterator[CodedMessage]:
         for repair in decision.repairs:
             if (whole := in_whole_units(spec, repair)) is not None:
-                yield self._repair_message(decision, whole)
-
-    def _repair_message(self, decision: Decision, repair: Repair) -> CodedMessage:
-        """With its sources and those of the changes that must come with it."""
-        j, gang = decision.gang, self.problem.gangs[decision.gang]
-        earlier = self.rivals.earlier(j, repair)
-        before = gang_before(self.problem, decision, repair)
-        message = self.explainer.with_earlier_gangs(self.explainer.repair_message(gang, repair), earlier, before)
-        of_also = (repair_sources(self.provenance, j, other) for other in repair.also)
-        also = (replace(other, sources=at) for other, at in zip(message.also, of_also, strict=True))
-        return replace(message, sources=repair_sources(self.provenance, j, repair), also=tuple(also))
+                message = self.catalogue.message(decision.gang, whole)
+                earlier = self.rivals.earlier(decision.gang, whole)
+                before = gang_before(self.problem, decision, whole)
+                yield with_earlier_gangs(self.problem, message, earlier, before)
 
     def _with_start(self, decision: JobDecision) -> JobDecision:
         """Add the start that this plan or an earlier one reserves for a waiting job."""
@@ -395,11 +336,8 @@ class _DecisionTranslator:
         expected = self.origins.now if starts_at is None else starts_at
         if told is None or (reserved and expected is not None and expected <= told + START_SLACK):
             return translated
-        fact = lost_start(self.problem, self.plan, decision)
-        message = replace(
-            self.explainer.lost_start_message(fact, told, starts_at),
-            sources=fact_sources(self.provenance, decision.gang, fact),
-        )
+        fact = replace(lost_start(self.problem, self.plan, decision), told=told, at=starts_at)
+        message = self.catalogue.message(decision.gang, fact)
         return replace(translated, reasons=(*translated.reasons, message))
 
 

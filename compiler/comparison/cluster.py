@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from compiler.explain.names import compact_names
+from compiler.explain.closed_nodes import taint_text
+from compiler.explain.names import compact_names, count_text
 from compiler.fields.amounts import rounded_amount, unit_heading
 from compiler.specs.cluster_spec import ClusterSpec, Specs
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
-from compiler.specs.pod_spec import Taint
 from compiler.specs.queue_spec import PriorityClassSpec, QueueSpec
-from compiler.views.style import count_text
 
 MAX_NAMES = 4
 _IDENTITY = {"document", "name"}
@@ -60,7 +59,7 @@ def _change_texts(changed: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
                     yield _key_text(field, key, old.get(key), new.get(key))
         elif field == "taints":
             for word, taints, others in (("removed", old, new), ("added", new, old)):
-                yield from (f"taint {_taint_text(taint)} {word}" for taint in taints if taint not in others)
+                yield from (f"taint {taint_text(taint)} {word}" for taint in taints if taint not in others)
         else:
             yield f"{_field_text(field)} changed"
 
@@ -74,10 +73,6 @@ def _key_text(field: str, key: str, old: Any, new: Any) -> str:
 
 def _value_text(name: str, old: Any, new: Any) -> str:
     return f"{name} {'unset' if old is None else old} -> {'unset' if new is None else new}"
-
-
-def _taint_text(taint: Taint) -> str:
-    return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
 
 
 def _totals(nodes: Sequence[NodeSpec]) -> Counter[str]:

@@ -13,13 +13,12 @@ from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.diagnostics.folding import fold_diagnostics
 from compiler.diagnostics.render import sarif
 from compiler.diagnostics.render.words import sentence, severity_counts
-from compiler.explain.names import compact_names
+from compiler.explain.names import compact_names, count_text
 from compiler.explain.provenance import MAX_SOURCES
 from compiler.fields.amounts import rounded_amount, unit_heading
 from compiler.kubernetes import API_VERSION
 from compiler.outcome import PodsByNode
 from compiler.views.data import source_entry
-from compiler.views.style import count_text
 
 MARKDOWN_LIMIT = 60_000
 """Characters of a comment; GitHub takes 65,536."""

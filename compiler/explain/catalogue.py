@@ -1,20 +1,94 @@
-"""The catalogue of reasons and repairs, asked for sources. A new fact gets an entry in `reason_entries`, a new repair
-in `repair_entries`; docs/reasons.md is made from them."""
+"""All entries of reasons and repairs by their types, and what is said of a code alone. docs/reasons.md is made of them.
+
+A new fact or repair gets an entry in the file of its family.
+"""
 
 from __future__ import annotations
 
-from compiler.explain.provenance import Provenance, Source
-from compiler.explain.reason_entries import REASONS
-from compiler.explain.repair_entries import REPAIRS
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from compiler.explain import (
+    lost_starts,
+    order_statements,
+    outside_jobs,
+    queue_statements,
+    resource_statements,
+    topology_statements,
+)
+from compiler.explain.provenance import Provenance
+from compiler.explain.statements import CodedMessage, Entry, values_of
 from solver.facts import Fact
 from solver.repairs import Repair
 
+_FAMILIES = (resource_statements, topology_statements, queue_statements, order_statements)
+REASONS: Mapping[type[Fact], Entry[Any]] = {
+    entry.kind: entry for family in (*_FAMILIES, lost_starts, outside_jobs) for entry in family.REASONS
+}
+REPAIRS: Mapping[type[Repair], Entry[Any]] = {entry.kind: entry for family in _FAMILIES for entry in family.REPAIRS}
+ENTRIES: Mapping[type[Any], Entry[Any]] = {**REASONS, **REPAIRS}
 
-def fact_sources(provenance: Provenance, j: int, fact: Fact) -> tuple[Source, ...]:
-    """What a fact about gang j comes from: obstacles before what it asks for itself, each once."""
-    return tuple(dict.fromkeys(REASONS[type(fact)].sources(provenance, j, fact)))
+
+class Catalogue:
+    """Messages on the statements of one problem. That on gangs which are alike is made once, unless it names what the
+    gang's own document says."""
+
+    def __init__(self, provenance: Provenance) -> None:
+        self.provenance = provenance
+        self._known: dict[object, CodedMessage] = {}
+
+    def message(self, j: int, statement: Fact | Repair) -> CodedMessage:
+        """What is said of a statement about gang j; of a repair with the changes that must come with it."""
+        parts = (statement, *(statement.also if isinstance(statement, Repair) else ()))
+        gang = self.provenance.problem.gangs[j]
+        own = j if any(ENTRIES[type(part)].of_document for part in parts) else -1
+        key = (own, parts, gang.roles, gang.subgroups)
+        if (message := self._known.get(key)) is None:
+            message = self._known[key] = self._message(j, parts)
+        first, *others = (tuple(dict.fromkeys(ENTRIES[type(part)].sources(self.provenance, j, part))) for part in parts)
+        also = tuple(replace(each, sources=at) for each, at in zip(message.also, others, strict=True))
+        return replace(message, sources=first, also=also)
+
+    def _message(self, j: int, parts: Sequence[Fact | Repair]) -> CodedMessage:
+        messages = [self._part(j, part, parts) for part in parts]
+        sentence = " and ".join(message.message for message in messages)
+        return replace(messages[0], message=sentence, also=tuple(messages[1:]))
+
+    def _part(self, j: int, part: Fact | Repair, together: Sequence[Fact | Repair]) -> CodedMessage:
+        entry = ENTRIES[type(part)]
+        own = entry.values(self.provenance, j, part, together)
+        return entry.message({**values_of(self.provenance, j, part), **own})
 
 
-def repair_sources(provenance: Provenance, j: int, repair: Repair) -> tuple[Source, ...]:
-    """Where a repair for gang j is made or would be written, or what is waited for."""
-    return tuple(dict.fromkeys(REPAIRS[type(repair)].sources(provenance, j, repair)))
+def entries_by_code(entries: Mapping[type[Any], Entry[Any]]) -> dict[str, Entry[Any]]:
+    """The first entry of each code, in the order of the codes."""
+    return dict(sorted({kind.code: entry for kind, entry in reversed(list(entries.items()))}.items()))
+
+
+def remedy(code: str) -> str:
+    """What helps in general against the reason with this code."""
+    return entries_by_code(REASONS)[code].remedy
+
+
+def code_text(code: str) -> str | None:
+    """What `gangplan explain` says of the code of a reason or a repair; None for no such code."""
+    if entry := entries_by_code(REASONS).get(code):
+        texts = (entry.texts[0], *entry.special_texts, *entry.never_texts[:1])
+        named = (f"  {with_names(text, '<{}>')}" for text in texts)
+        return "\n".join((f"{code} {entry.title} (why a job waits)", *named, entry.remedy)) + "\n"
+    if entry := entries_by_code(REPAIRS).get(code):
+        return f"{code} {entry.title} (what would help)\n  {with_names(job_text(entry), '<{}>')}\n"
+    return None
+
+
+def job_text(entry: Entry[Any]) -> str:
+    """The sentence about the whole job, where there is another one about its groups."""
+    return next((text for text in entry.texts if "{subgroup}" not in text), entry.texts[-1])
+
+
+def with_names(text: str, form: str) -> str:
+    """The text with the name of each value in its place, written as `form` says."""
+    parts = string.Formatter().parse(text)
+    return "".join(f"{part}{form.format(name.replace('_', ' ')) if name else ''}" for part, name, _, _ in parts)

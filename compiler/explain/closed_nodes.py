@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from compiler.diagnostics.diagnostic import did_you_mean
+from compiler.explain.names import MAX_LISTED, count_text, short_list
 from compiler.specs.eligibility import (
     NodeMasks,
     NodeRequirement,
@@ -17,9 +18,6 @@ from compiler.specs.eligibility import (
 )
 from compiler.specs.node_spec import NodeSpec
 from compiler.specs.pod_spec import Expression, NodeSelectorTerm, PodSpec, Taint, Toleration
-
-MAX_LISTED = 3
-"""How many values of a label, or sets of taints, a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +58,9 @@ class ClosedNodes:
         if not selected:
             demanded = ", ".join(condition.text for condition in conditions)
             verb = "has it and does" if len(with_it) == 1 else "have it and do"
-            return {"owners": f"{_count_text(len(with_it))} {verb} not match {demanded}"}
+            return {"owners": f"{count_text(len(with_it), 'node')} {verb} not match {demanded}"}
         verb = "has" if len(selected) == 1 else "have"
-        owners = f"{_count_text(len(selected))} {verb} it; {_tainted_text(tainted, len(selected))}"
+        owners = f"{count_text(len(selected), 'node')} {verb} it; {_tainted_text(tainted, len(selected))}"
         return {"owners": f"{owners}, which the role does not tolerate"}
 
     def edits(self, pod: PodSpec, n: int) -> tuple[str, ...]:
@@ -82,9 +80,9 @@ class ClosedNodes:
         found = {"tainted": _tainted_text(tainted, len(selected))} if tainted else {}
         number, usable = len(selected), len(selected) - sum(tainted.values())
         if usable:
-            return found | {"open": _count_text(usable), "hold": "holds" if usable == 1 else "hold"}
-        there = f"there {'is' if number == 1 else 'are'} {_count_text(number)}"
-        matched = f"{_count_text(number)} match{'es' if number == 1 else ''} {demanded}"
+            return found | {"open": count_text(usable, "node"), "hold": "holds" if usable == 1 else "hold"}
+        there = f"there {'is' if number == 1 else 'are'} {count_text(number, 'node')}"
+        matched = f"{count_text(number, 'node')} match{'es' if number == 1 else ''} {demanded}"
         return found | {"matched": matched if demanded else there}
 
     def _first_unmatched(self, conditions: Sequence[Condition]) -> dict[str, str]:
@@ -113,15 +111,15 @@ class ClosedNodes:
         elif row.operator == "In":
             near = [value for wanted in row.values if (value := did_you_mean(wanted, values))]
             for value in near or (values if len(values) == 1 else ()):
-                yield f"{value} ({_count_text(values[value])})"
+                yield f"{value} ({count_text(values[value], 'node')})"
 
     def _there(self, row: Expression) -> str:
         """The most frequent values of the label."""
         values = self._values_of(row.key)
         most = sorted(values, key=lambda value: (-values[value], value))[:MAX_LISTED]
-        listed = [f"{value} ({_count_text(values[value])})" for value in most]
+        listed = [f"{value} ({count_text(values[value], 'node')})" for value in most]
         is_named = row.operator in ("In", "Like", "Unlike")
-        return f"there is {_list_text(listed, len(values))}" if is_named and listed else ""
+        return f"there is {short_list(listed, len(values))}" if is_named and listed else ""
 
     def _values_of(self, label: str) -> Counter[str]:
         """The values of the label, with how many nodes have each."""
@@ -221,11 +219,7 @@ def _tainted_text(nodes_by_taints: Mapping[tuple[Taint, ...], int], selected: in
         if number == selected:
             who = "it has" if number == 1 else "all have"
         listed.append(f"{who} taint{'s' if len(taints) > 1 else ''} {names}")
-    return _list_text(listed, len(order))
-
-
-def _list_text(texts: Sequence[str], number: int) -> str:
-    return ", ".join(texts) + (f" and {number - len(texts)} more" if number > len(texts) else "")
+    return short_list(listed, len(order))
 
 
 def taint_text(taint: Taint) -> str:
@@ -236,7 +230,3 @@ def taint_text(taint: Taint) -> str:
 def _toleration_text(taint: Taint) -> str:
     how = f"operator: Equal, value: {taint.value}" if taint.value else "operator: Exists"
     return f"{{key: {taint.key}, {how}, effect: {taint.effect}}}"
-
-
-def _count_text(number: int) -> str:
-    return f"{number} node{'' if number == 1 else 's'}"

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from compiler.kubernetes import NODE_GROUP_LABEL, REQUIRED
-from compiler.lower.node_groups import UNGROUPED
 from compiler.specs.gang_spec import GangSpec
-from compiler.specs.queue_spec import NodeGroupAffinity
 from compiler.syntax.documents import Document, FieldPath
 from solver.problem import Gang
 from solver.repairs import FewerPods, Repair, SmallerSubgroups
@@ -95,35 +92,6 @@ def _pods_in_all(spec: GangSpec, gang: Gang, repair: FewerPods) -> int:
     total = sum(role.replicas for role in spec.roles) + sum(spec.succeeded_pods.values())
     role = None if repair.role is None else gang.roles[repair.role]
     return total if role is None or role.minimum < role.replicas else total - repair.current_amount + repair.amount
-
-
-def node_group_edits(affinity: NodeGroupAffinity | None, groups: Sequence[str]) -> Mapping[FieldPath, str]:
-    """What a queue with this affinity needs to use these groups as well, of which it may use none now: other lists in
-    its affinity; for the nodes without a group a plugin that is not strict where it names none, else a label of theirs.
-
-    A group that its anti-affinity excludes has to go from there, and to be named in its affinity too: anti-affinity
-    alone opens nothing.
-    """
-    known = affinity or NodeGroupAffinity()
-    if UNGROUPED in groups:
-        usable = [group for group in (*known.required, *known.preferred) if group not in known.anti_required]
-        label = next(iter((*usable, *known.anti_preferred)), "a group that its nodeGroupAffinity names")
-        is_bare = known == NodeGroupAffinity()
-        return {("arguments", "strict"): "false"} if is_bare else {("metadata", "labels", NODE_GROUP_LABEL): label}
-    lacking = [group for group in groups if group not in (*known.required, *known.preferred)]
-    found = dict[FieldPath, str]()
-    if lacking:
-        found["spec", "affinity", "nodeGroupAffinity", REQUIRED] = f"[{', '.join((*known.required, *lacking))}]"
-    if any(group in known.anti_required for group in groups):
-        left = [group for group in known.anti_required if group not in groups]
-        found["spec", "affinity", "nodeGroupAntiAffinity", REQUIRED] = f"[{', '.join(left)}]"
-    return found
-
-
-def node_group_edit_text(path: FieldPath, written: str, whose: str) -> str:
-    """The edit in a sentence. whose: the queue whose affinity it is."""
-    where = {"arguments": "the plugin nodegroup", "metadata": "these nodes"}.get(str(path[0]))
-    return f"{path[-1]}: {written} of {where}" if where else f"required {path[-2]}{whose} {written}"
 
 
 def edit_text(path: FieldPath, amount: Edit) -> str:

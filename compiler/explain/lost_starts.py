@@ -7,11 +7,65 @@ cause, though they may be among those that have the room now.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
-from compiler.explain.reason_entries import LostStart
-from solver.facts import ShareLimit
+from compiler.explain.provenance import Provenance
+from compiler.explain.statements import Entry, Values
+from compiler.fields.timestamp import rfc3339
+from solver.facts import Fact, ShareLimit
 from solver.plan import Decision, Plan
 from solver.problem import Gang, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class LostStart(Fact, code="GW125"):
+    """An earlier plan told the gang a start, and this one does not keep it. gangs: all that are named. Of these, ends:
+    those whose end is awaited; late: others that run longer than they said; first: the one that the plan reserves room
+    for; without these, those that took the room. queue: whose share became too small for it. told, at: the start of the
+    earlier plan and that of this one, in seconds since the epoch."""
+
+    gangs: tuple[int, ...]
+    ends: tuple[int, ...] = ()
+    late: tuple[int, ...] = ()
+    first: tuple[int, ...] = ()
+    queue: int | None = None
+    told: int | None = None
+    at: int | None = None
+
+
+def _times(s: Provenance, j: int, fact: LostStart, _: Any) -> Values:
+    return {key: rfc3339(time) for key, time in (("told", fact.told), ("at", fact.at)) if time is not None}
+
+
+REASONS: tuple[Entry[Any], ...] = (
+    Entry(
+        LostStart,
+        "a promised start is lost",
+        (
+            "it was told a start at {told}; lost to {gangs}",
+            "it was told a start at {told}, for which there is no room any more",
+            "an earlier plan told it a start that this one does not keep",
+        ),
+        lambda s, j, x: s.gang_sources(x.gangs),
+        _times,
+        special_texts=(
+            "it was told a start at {told}; {late} did not end when expected; now it is expected to start at {at}, "
+            "after {ends}",
+            "it was told a start at {told}; now it is expected to start at {at}, after {ends}",
+            "it was told a start at {told}; lost to {gangs}, so that it is expected to start at {at}",
+            "it was told a start at {told}; now it waits for {ends}, of which no end is known",
+            "it was told a start at {told}; now the plan reserves room for {first}, which comes first",
+            "it was told a start at {told}; now the share of queue {queue} is too small for it",
+        ),
+        remedy="A start that was told is kept against jobs that would go later in its queue, and against borrowers of "
+        "other queues. It moves where a job runs longer than was said, where nodes are lost, and for jobs that go "
+        "first whenever they come: of a higher priority, or where the job would borrow and they are within what "
+        "their queue is entitled to. A plan reserves room for one job only: while one that comes first has the "
+        "reservation, no start is told to the others. Where shares follow what queues ask for (proportion, drf), a "
+        "newcomer also makes them smaller.",
+    ),
+)
 
 
 def lost_start(problem: Problem, plan: Plan, decision: Decision) -> LostStart:

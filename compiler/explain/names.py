@@ -7,6 +7,18 @@ from collections.abc import Iterator, Sequence
 
 _NUMBERED = re.compile(r"(.*?)(\d+)\Z", re.DOTALL)
 MIN_RUN_LENGTH = 3
+MAX_LISTED = 3
+"""How many names, or other texts, a sentence lists before it counts the rest."""
+
+
+def short_list(texts: Sequence[str], count: int | None = None) -> str:
+    """The first texts, and how many more there are of `count`; of these by default."""
+    rest = (len(texts) if count is None else count) - MAX_LISTED
+    return ", ".join(texts[:MAX_LISTED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def count_text(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def compact_names(names: Sequence[str], max_pieces: int | None = None) -> str:

@@ -1,18 +1,18 @@
 """The lines of the repository, and the objects of the cluster, behind the indices of a problem.
 
-`compiler.explain.catalogue` says which of them a fact comes from and where a repair is made.
+The entries of statements say which of them a fact comes from and where a repair is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, islice
 from typing import NamedTuple
 
 from compiler.cluster_state.state import STATE_SOURCE
 from compiler.diagnostics.diagnostic import Position
+from compiler.explain.closed_nodes import ClosedNodes
 from compiler.explain.names import compact_names
 from compiler.kubernetes import EXPECTED_DURATION_ANNOTATION
 from compiler.lower.origins import Origins
@@ -21,7 +21,6 @@ from compiler.specs.node_spec import NodeSpec
 from compiler.syntax.documents import Document, FieldPath
 from solver.problem import Problem
 
-SUSPEND_PATHS: tuple[FieldPath, ...] = (("spec", "suspend"), ("spec", "runPolicy", "suspend"))
 MAX_LISTED_NODES = 3
 """How many nodes of the cluster are named before the rest is counted."""
 MAX_SOURCES = 2
@@ -49,13 +48,25 @@ class Source(NamedTuple):
 
 @dataclass
 class Provenance:
-    """Sources of one problem's items. cluster: the document of the Cluster."""
+    """Sources of one problem's items. cluster: the document of the Cluster. stuck: gangs that can never start as
+    written."""
 
     problem: Problem
     origins: Origins
     cluster: Document
+    stuck: Collection[int] = ()
     _eligible_node_sources: dict[tuple[object, ...], tuple[Source, ...]] = field(default_factory=dict)
     _gang_sources: dict[tuple[int, ...], tuple[Source, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def closed_nodes(self) -> ClosedNodes:
+        return ClosedNodes(self.origins.nodes)
+
+    @cached_property
+    def node_resources(self) -> frozenset[str]:
+        """What nodes say that they have."""
+        amounts = (entry for node in self.origins.nodes for entry in node.allocatable.items())
+        return frozenset(name for name, amount in amounts if amount)
 
     # ---- the gang itself
 
@@ -210,28 +221,3 @@ def cluster_objects(kind: str, names: list[str], what: str = "") -> Iterator[Sou
     """Objects that only the cluster knows, as one source."""
     if names:
         yield Source(f"{kind} {compact_names(names, MAX_LISTED_NODES)}", what)
-
-
-def unbound_sources(spec: GangSpec) -> tuple[Source, ...]:
-    """The pod templates of a job that the plan binds to no node."""
-    return tuple(source_at(spec.document, role.name, *role.template_path, "spec") for role in spec.roles)
-
-
-def unbound_selector_sources(spec: GangSpec, role: RoleSpec) -> tuple[Source, ...]:
-    """What excludes nodes for a role of such a job, else the role."""
-    found: list[Source] = []
-    for what, name in (("node selector", "nodeSelector"), ("affinity", "affinity"), ("tolerations", "tolerations")):
-        places = (
-            source_if_written(spec.document, f"{what} of role {role.name}", *path, name) for path in role.selector_paths
-        )
-        found += islice(chain.from_iterable(places), 1)
-    return tuple(found) or (source_at(spec.document, f"role {role.name}", *role.path),)
-
-
-def suspension_sources(spec: GangSpec) -> tuple[Source, ...]:
-    """What the owner of a suspended job, which is in no problem, wrote."""
-    for path in SUSPEND_PATHS:
-        if path in spec.document.positions and spec.document.data["spec"].get(path[1]) not in (None, False):
-            return (source_at(spec.document, "suspend", *path),)
-    path = spec.field_paths.get("scheduler", ("metadata", "name"))
-    return (source_at(spec.document, "scheduler" if "scheduler" in spec.field_paths else "", *path),)

@@ -8,7 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from typing import Any
 
+from compiler.explain.names import short_list
+from compiler.explain.statements import REPAIR_KEYS, CodedMessage, Names
 from solver.facts import StrictOrder
 from solver.plan import Decision
 from solver.problem import Gang, Problem
@@ -159,6 +162,23 @@ def gang_before(problem: Problem, decision: Decision, repair: Repair) -> int | N
     if order is None or any(_changes_order(problem.gangs[order.gang], change) for change in (repair, *repair.also)):
         return None
     return order.gang
+
+
+def with_earlier_gangs(
+    problem: Problem, message: CodedMessage, earlier: EarlierGangs | None, before: int | None
+) -> CodedMessage:
+    """The message of a repair, with the gangs that profit first or may (`earlier`), and the one that still comes before
+    it in its strictly ordered queue (`before`)."""
+    sentence, facts = message.message, dict[str, Any](message.facts)
+    if earlier is not None:
+        others = Names(problem.gangs[j].name for j in earlier.leading)
+        facts.setdefault("gangs", others)
+        waits, comes = ("waits", "comes") if earlier.count == 1 else ("wait", "come")
+        turn = comes if earlier.surely else "may come"
+        sentence += f"; {short_list(others, earlier.count)} {waits} for it too and {turn} first"
+    elif before is not None:
+        sentence += f"; {problem.gangs[before].name} still comes before it in its queue"
+    return replace(message, message=sentence, facts={key: facts[key] for key in REPAIR_KEYS if key in facts})
 
 
 def _changes_order(earlier: Gang, change: Repair) -> bool:

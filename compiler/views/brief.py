@@ -6,9 +6,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from compiler.diagnostics.render.words import printable
+from compiler.explain.names import count_text
 from compiler.outcome import JobDecision, Outcome
 from compiler.views.selection import MAX_DETAILED, LeftOut, Selection, left_out, named_jobs, waits_by_reason
-from compiler.views.style import Style, count_text
+from compiler.views.style import Style
 
 
 def grouped_waits(style: Style, waiting: Sequence[JobDecision]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from compiler.emit.batches import batch_entries, json_number
 from compiler.explain.provenance import Source
-from compiler.explain.reasons import CodedMessage
+from compiler.explain.statements import CodedMessage
 from compiler.fields.amounts import json_amount
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import API_VERSION

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compiler.explain.names import compact_names
-from compiler.explain.page import remedy
+from compiler.explain.catalogue import remedy
+from compiler.explain.names import compact_names, count_text
 from compiler.fields.amounts import rounded_amount
 from compiler.kubernetes import ROOT_QUEUE
 from compiler.outcome import JobAction, JobDecision, Outcome
 from compiler.specs.gang_spec import GangSpec, RoleSpec, TopologySpec
 from compiler.views import data as views_data
-from compiler.views.style import PLAIN, Style, count_text
+from compiler.views.style import PLAIN, Style
 from compiler.views.text import LIMIT_COLUMNS, PlanView, amount_text, wrap_text
 
 ACTION_WORDS: Mapping[JobAction, str] = {

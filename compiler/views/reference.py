@@ -38,7 +38,7 @@ def reference_text(words: str) -> str | None:
 
 
 def _code_text(code: str) -> str:
-    from compiler.explain.page import code_text
+    from compiler.explain.catalogue import code_text
 
     if code.startswith("GP"):
         from compiler.checks.catalogue import all_rules

@@ -9,8 +9,8 @@ from typing import Any
 from compiler.diagnostics.diagnostic import Diagnostic, suggestion
 from compiler.diagnostics.guard import guarded
 from compiler.diagnostics.render.json import diagnostic_entry
+from compiler.explain.catalogue import REASONS, entries_by_code
 from compiler.explain.names import compact_names
-from compiler.explain.reason_entries import REASONS
 from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import ROOT_QUEUE
 from compiler.outcome import JobDecision, Outcome
@@ -79,9 +79,9 @@ def waits_by_reason(waiting: Iterable[JobDecision]) -> Iterator[tuple[str, str, 
     for decision in waiting:
         code = decision.reasons[0].code if decision.reasons else ""
         groups.setdefault((decision.never, code, decision.gang.queue), []).append(decision)
-    titles = {kind.code: entry.title for kind, entry in REASONS.items()}
+    entries = entries_by_code(REASONS)
     for (never, code, queue), jobs in sorted(groups.items(), key=lambda item: (item[0][0], -len(item[1]), item[0])):
-        title = titles.get(code, "no reason was found in time")
+        title = entries[code].title if code in entries else "no reason was found in time"
         yield code, f"{'can never start: ' if never else ''}{title} (queue {queue})", jobs
 
 

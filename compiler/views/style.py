@@ -32,7 +32,3 @@ class Style:
 
 PLAIN = Style()
 """For a file or a test: 100 columns, no colour."""
-
-
-def count_text(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from compiler.explain.names import compact_names
+from compiler.explain.names import compact_names, count_text
 from compiler.explain.provenance import MAX_SOURCES, Source
-from compiler.explain.reasons import CodedMessage
+from compiler.explain.statements import CodedMessage
 from compiler.fields.amounts import rounded_amount
 from compiler.fields.duration import rounded_duration_text
 from compiler.fields.quantity import is_device
@@ -21,7 +21,7 @@ from compiler.views import data as views_data
 from compiler.views import selection
 from compiler.views.brief import grouped_waits, left_out_rows
 from compiler.views.selection import Selection, left_out
-from compiler.views.style import PLAIN, Style, count_text
+from compiler.views.style import PLAIN, Style
 
 BAR_WIDTH = 24
 _PARTS_OF_CARDS = ("memory", "memory-percentage", "cores", "milli")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.explain.reasons import CodedMessage
+from compiler.explain.statements import CodedMessage
 from tests.scenarios.test_reasons_to_act_on import compiled, decided
 from tests.scenarios.test_small_repositories import POD
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from compiler.cluster_state.state import ClusterState
-from compiler.explain.reasons import CodedMessage
+from compiler.explain.statements import CodedMessage
 from compiler.fields.timestamp import rfc3339
 from compiler.lower.lowering import lower
 from compiler.outcome import JobDecision, PodsByNode, job_decisions

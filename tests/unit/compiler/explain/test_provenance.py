@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from compiler.cluster_state.state import ClusterState
-from compiler.explain.catalogue import fact_sources, repair_sources
-from compiler.explain.provenance import Provenance, Source, suspension_sources
-from compiler.explain.reason_entries import REASONS, LostStart
-from compiler.explain.repair_entries import REPAIRS
+from compiler.explain.catalogue import ENTRIES, REASONS, REPAIRS
+from compiler.explain.lost_starts import LostStart
+from compiler.explain.outside_jobs import suspension_sources
+from compiler.explain.provenance import Provenance
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
@@ -44,7 +44,7 @@ from solver.facts import (
     SubgroupShortage,
     Undecided,
 )
-from solver.problem import Placement
+from solver.problem import Placement, Problem
 from solver.repairs import (
     AllowEviction,
     EndOfGangs,
@@ -206,10 +206,13 @@ def outcome() -> Outcome:
     return made
 
 
-def seen(sources: tuple[Source, ...]) -> list[str]:
-    """The object and field, and the text of the line that it points to."""
+def seen(outcome: Outcome, j: int, statement: Fact | Repair, problem: Problem | None = None) -> list[str]:
+    """The object and field of each source of a statement about gang j, and the text of the line that it points to."""
+    assert outcome.problem is not None
+    assert outcome.origins is not None
+    provenance = Provenance(problem or outcome.problem, outcome.origins, outcome.specs.cluster.document)
     found = []
-    for source in sources:
+    for source in dict.fromkeys(ENTRIES[type(statement)].sources(provenance, j, statement)):
         place = source.position
         line = FILES[place.file].splitlines()[place.line - 1].strip() if place else "in the cluster"
         found.append(f"{source.object} {source.field} | {line}")
@@ -326,13 +329,9 @@ def test_every_code_says_where_it_comes_from() -> None:
 @pytest.mark.parametrize("code", CASES)
 def test_a_fact_names_the_objects_that_it_comes_from_and_no_others(outcome: Outcome, code: str) -> None:
     assert outcome.problem is not None
-    assert outcome.origins is not None
     runs = replace(outcome.problem.gangs[0], running=(Placement(0, 1, 1), Placement(0, 2, 1)))
     problem = replace(outcome.problem, gangs=(runs, *outcome.problem.gangs[1:]))
-    sources = Provenance(problem, outcome.origins, outcome.specs.cluster.document)
-    assert [seen(fact_sources(sources, 0, fact)) for fact, _ in CASES[code]] == [
-        expected for _, expected in CASES[code]
-    ]
+    assert [seen(outcome, 0, fact, problem) for fact, _ in CASES[code]] == [expected for _, expected in CASES[code]]
 
 
 ROLE, MADE = f"{ONE} role worker | - name: worker", f"{POOL}  | metadata: {{name: gpu}}"
@@ -382,23 +381,15 @@ def test_every_repair_says_where_it_is_made() -> None:
 
 @pytest.mark.parametrize("code", REPAIR_CASES)
 def test_a_repair_names_the_line_to_change_or_what_is_waited_for(outcome: Outcome, code: str) -> None:
-    assert outcome.problem is not None
-    assert outcome.origins is not None
     repair, expected = REPAIR_CASES[code]
-    assert (
-        seen(repair_sources(Provenance(outcome.problem, outcome.origins, outcome.specs.cluster.document), 0, repair))
-        == expected
-    )
+    assert seen(outcome, 0, repair) == expected
 
 
 def test_a_pod_rule_without_an_owning_gang_is_named_by_its_pod(outcome: Outcome) -> None:
-    assert outcome.problem is not None
     assert outcome.origins is not None
     (guarded,) = (rho for rho, guards in enumerate(outcome.origins.rule_owner_pods) if guards)
-    sources = Provenance(outcome.problem, outcome.origins, outcome.specs.cluster.document)
-    assert seen(fact_sources(sources, 1, PodRuleConflict(role=0, pod_rule=guarded))) == [
-        "Pod ops/guard rule | in the cluster"
-    ]
+    conflict = PodRuleConflict(role=0, pod_rule=guarded)
+    assert seen(outcome, 1, conflict) == ["Pod ops/guard rule | in the cluster"]
 
 
 def test_nodes_that_only_the_cluster_knows_are_named_in_few_words() -> None:
@@ -410,13 +401,7 @@ def test_nodes_that_only_the_cluster_knows_are_named_in_few_words() -> None:
     made = compile_repository(
         Repository({name: content.encode() for name, content in files.items()}), state=ClusterState.from_objects(nodes)
     )
-    assert made.problem is not None
-    assert made.origins is not None
-    sources = Provenance(made.problem, made.origins, made.specs.cluster.document)
-    assert (
-        seen(fact_sources(sources, 0, ResourceShortage(8, 4, resource=1)))[0]
-        == "Node n-0 to 4 capacity | in the cluster"
-    )
+    assert seen(made, 0, ResourceShortage(8, 4, resource=1))[0] == "Node n-0 to 4 capacity | in the cluster"
 
 
 def test_a_suspended_job_points_to_what_its_owner_wrote() -> None:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from compiler.explain.catalogue import ENTRIES, Catalogue
 from compiler.explain.names import compact_names
-from compiler.explain.page import reasons_page
-from compiler.explain.reason_entries import REASONS
-from compiler.explain.reasons import Explainer
-from compiler.explain.repair_entries import REPAIRS
-from compiler.explain.rivals import EarlierGangs
+from compiler.explain.provenance import Provenance
+from compiler.explain.rivals import EarlierGangs, with_earlier_gangs
+from compiler.explain.statements import CodedMessage
 from compiler.fields.amounts import json_amount, named_amount, rounded_amount
 from compiler.lower.origins import Origins
+from compiler.specs.gang_spec import SubgroupSpec, TopologySpec
 from solver.facts import Borrowing, CapabilityLimit, DomainShortage, Fact, PrecedingGangs
 from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, SlotRequest, Subgroup, Topology
 from solver.repairs import (
@@ -25,6 +25,8 @@ from solver.repairs import (
     Repair,
     ShorterDuration,
 )
+from tests.builders import specs
+from tests.unit.compiler.explain.reasons_page import reasons_page
 
 ROOT = Path(__file__).parents[4]
 
@@ -69,17 +71,33 @@ def test_pods_are_counted_in_english() -> None:
 
 PROBLEM = Problem(
     ("cpu", "nvidia.com/gpu"),
-    (),
+    (Node("n-1", 0, 0, (0, 8), (0, 8)),),
     (HyperNode("sn-1", 1),),
     (Queue("ads", None, 1, 0, (None, None), (None, None), (None, 64), (0, 0)),),
     tuple(Gang(f"t/{name}", 0, 0, 0, 1, (Role("worker", 4, 4, (0, 8), frozenset()),)) for name in "abcde"),
     node_groups=("h100",),
+    slot_groups=("numa",),
 )
-WORDS = Explainer(PROBLEM, Origins((), (), (), ()))
+PART = SubgroupSpec("part", ("worker",), 2, 1, TopologySpec("hard", 1), ("spec",))
+ORIGINS = Origins(
+    tuple(specs.gang(name, specs.role("worker", 4, gpu=8), subgroups=(PART,)) for name in "abcde"),
+    (specs.queue("ads"),),
+    (specs.node("n-1"),),
+    (specs.hypernode("sn-1", 1),),
+    rule_texts=("apart from app=a",),
+    rule_owner_pods=((),),
+    affinity_owners=(0,),
+)
+
+
+def said(statement: Fact | Repair, problem: Problem = PROBLEM, now: int | None = None) -> CodedMessage:
+    """What is said of the first gang."""
+    provenance = Provenance(problem, replace(ORIGINS, now=now), specs.document("Cluster", "test"))
+    return Catalogue(provenance).message(0, statement)
 
 
 def test_a_fact_is_said_in_the_users_names_with_its_numbers() -> None:
-    reason = WORDS.fact_message(PROBLEM.gangs[0], CapabilityLimit(asked=32, available=8, queue=0, resource=1, limit=64))
+    reason = said(CapabilityLimit(asked=32, available=8, queue=0, resource=1, limit=64))
     assert reason.message == "queue ads may hold 64 nvidia.com/gpu and has 8 left; the job asks for 32"
     assert dict(reason.facts) == {
         "queue": "ads",
@@ -93,7 +111,7 @@ def test_a_fact_is_said_in_the_users_names_with_its_numbers() -> None:
 
 def test_a_capability_that_is_kept_for_guarantees_is_said_with_whose_they_are() -> None:
     fact = CapabilityLimit(asked=32, available=8, queue=0, resource=1, limit=64, queues=(0,), never=True)
-    reason = WORDS.fact_message(PROBLEM.gangs[0], fact)
+    reason = said(fact)
     assert reason.message == (
         "of the 64 nvidia.com/gpu that queue ads may hold, never more than 8 are left beyond what other queues are "
         "guaranteed (ads); the job asks for 32"
@@ -104,35 +122,31 @@ def test_a_capability_that_is_kept_for_guarantees_is_said_with_whose_they_are() 
 def test_a_start_that_was_told_and_goes_before_a_borrower_is_said() -> None:
     borrowing = Borrowing(asked=8, available=4, queue=0, resource=1, limit=16, held=12, gangs=(1, 2))
     first = "what is free goes first to what queues are entitled to, then to those with lower shares: t/b, t/c"
-    assert WORDS.fact_message(PROBLEM.gangs[0], borrowing).message.endswith(first)
+    assert said(borrowing).message.endswith(first)
     gangs = (*PROBLEM.gangs[:2], replace(PROBLEM.gangs[2], promised=True), *PROBLEM.gangs[3:])
     told = replace(PROBLEM, gangs=gangs)
-    assert (
-        Explainer(told, Origins((), (), (), ()))
-        .fact_message(gangs[0], borrowing)
-        .message.endswith(
-            "what queues are entitled to, then to jobs that were told a start (t/c), then to those with lower shares: "
-            "t/b, t/c"
-        )
+    assert said(borrowing, told).message.endswith(
+        "what queues are entitled to, then to jobs that were told a start (t/c), then to those with lower shares: "
+        "t/b, t/c"
     )
 
 
 def test_what_can_never_be_is_said_otherwise() -> None:
     fact = DomainShortage(asked=16, available=8, tier=1, hypernode=0, never=True)
-    reason = WORDS.fact_message(PROBLEM.gangs[0], fact)
+    reason = said(fact)
     assert reason.message == "it must sit inside one tier-1 domain; even empty, the best, sn-1, holds 8 of 16 pods"
     assert reason.facts["never"] is True
 
 
 def test_many_gangs_are_counted_after_the_third() -> None:
-    reason = WORDS.fact_message(PROBLEM.gangs[0], PrecedingGangs(4, 2, gangs=(1, 2, 3, 4)))
+    reason = said(PrecedingGangs(4, 2, gangs=(1, 2, 3, 4)))
     assert reason.message.endswith("t/b, t/c, t/d and 1 more")
     assert reason.facts["gangs"] == ("t/b", "t/c", "t/d", "t/e")
 
 
 def test_of_many_gangs_that_come_before_a_repair_s_own_some_are_named_and_the_rest_counted() -> None:
-    message = WORDS.repair_message(PROBLEM.gangs[0], MoreCapability(queue=0, resource=1, amount=24))
-    told = WORDS.with_earlier_gangs(message, EarlierGangs(surely=True, count=5000, leading=(1, 2, 3, 4)), None)
+    message = said(MoreCapability(queue=0, resource=1, amount=24))
+    told = with_earlier_gangs(PROBLEM, message, EarlierGangs(surely=True, count=5000, leading=(1, 2, 3, 4)), None)
     assert told.message.endswith("; t/b, t/c, t/d and 4997 more wait for it too and come first")
     assert told.facts["gangs"] == ("t/b", "t/c", "t/d", "t/e")
 
@@ -153,30 +167,29 @@ def sample(kind: type[Fact] | type[Repair], *, full: bool) -> Any:
 
 
 @pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("kind", [*REASONS, *REPAIRS])
+@pytest.mark.parametrize("kind", ENTRIES)
 def test_every_fact_and_repair_has_a_sentence(kind: type[Fact] | type[Repair], full: bool) -> None:
     made = sample(kind, full=full)
-    title = REASONS[kind].title if issubclass(kind, Fact) else REPAIRS[kind].title
     role = Role("worker", 4, 4, (0, 8), frozenset(), slot_requests=(SlotRequest(0, 1, (0, 4)),))
     gang = replace(PROBLEM.gangs[0], roles=(role,), subgroups=(Subgroup("part", (0,), 2, 1, Topology("hard", 1)),))
-    problem = replace(PROBLEM, nodes=(Node("n-1", 0, 0, (0, 8), (0, 8)),), slot_groups=("numa",))
-    words = Explainer(problem, Origins((), (), (), ()))
-    said = words.fact_message(gang, made) if issubclass(kind, Fact) else words.repair_message(gang, made)
-    assert "{" not in said.message
-    assert len(said.message) > 10
-    assert said.message != title
+    message = said(made, replace(PROBLEM, gangs=(gang,))).message
+    assert "{" not in message
+    assert len(message) > 10
+    assert message != ENTRIES[kind].title
 
 
 def test_a_priority_that_evicts_says_so() -> None:
-    said = WORDS.repair_message(PROBLEM.gangs[0], HigherPriority(11, evicts=True)).message
-    assert said == "a priority of 11 or more; running jobs of its queue would be evicted for it"
-    named = WORDS.repair_message(PROBLEM.gangs[0], HigherPriority(11, gangs=(0,), evicts=True))
+    assert (
+        said(HigherPriority(11, evicts=True)).message
+        == "a priority of 11 or more; running jobs of its queue would be evicted for it"
+    )
+    named = said(HigherPriority(11, gangs=(0,), evicts=True))
     assert named.message == f"a priority of 11 or more; {PROBLEM.gangs[0].name} would be evicted for it"
     assert named.facts["gangs"] == (PROBLEM.gangs[0].name,)
 
 
 def test_a_repair_says_how_much_of_what() -> None:
-    repair = WORDS.repair_message(PROBLEM.gangs[0], MoreCapability(queue=0, resource=1, amount=24))
+    repair = said(MoreCapability(queue=0, resource=1, amount=24))
     assert (repair.message, dict(repair.facts)) == (
         "capability 88 nvidia.com/gpu for queue ads, 24 more",
         {"queue": "ads", "resource": "nvidia.com/gpu", "amount": 24, "limit": 88},
@@ -217,13 +230,13 @@ def test_a_repair_says_how_much_of_what() -> None:
 def test_a_repair_that_takes_time_says_until_when(
     now: int | None, repair: Repair, message: str, facts: dict[str, object]
 ) -> None:
-    said = Explainer(PROBLEM, Origins((), (), (), (), now=now)).repair_message(PROBLEM.gangs[0], repair)
-    assert said.message == message
-    assert {key: value for key, value in said.facts.items() if key in ("seconds", "amount")} == facts
-    assert ("at" in said.facts) == (now is not None and isinstance(repair, EndOfGangs) and repair.seconds is not None)
+    found = said(repair, now=now)
+    assert found.message == message
+    assert {key: value for key, value in found.facts.items() if key in ("seconds", "amount")} == facts
+    assert ("at" in found.facts) == (now is not None and isinstance(repair, EndOfGangs) and repair.seconds is not None)
 
 
 def test_the_page_of_reasons_is_current() -> None:
-    """Mend: python -c "from compiler.explain.page import reasons_page; print(reasons_page(), end='')" >
-    docs/reasons.md"""
+    """Fix: python -c "from tests.unit.compiler.explain.reasons_page import reasons_page; print(reasons_page(), end='')"
+    > docs/reasons.md"""
     assert (ROOT / "docs/reasons.md").read_text() == reasons_page()

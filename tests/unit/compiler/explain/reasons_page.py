@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import string
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from compiler.explain.entries import Entry
-from compiler.explain.reason_entries import REASONS
-from compiler.explain.repair_entries import REPAIRS
+from compiler.explain.catalogue import REASONS, REPAIRS, entries_by_code, job_text, with_names
 
 REASONS_INTRODUCTION = """\
 A job gets the smallest set of reasons that suffices: with all of them out of the way it would start, with one of them
@@ -48,55 +42,18 @@ def reasons_page() -> str:
         "else as a count.\n",
         REASONS_INTRODUCTION,
     ]
-    for code, entry in _first_by_code(REASONS).items():
+    for code, entry in entries_by_code(REASONS).items():
         rows.append(f"## {code}: {entry.title}\n")
-        rows.append(f"> {_markdown_text(entry.texts[0])}\n")
-        rows += [f"Or, where that is why:\n\n> {_markdown_text(text)}\n" for text in entry.special_texts]
+        rows.append(f"> {_markdown(entry.texts[0])}\n")
+        rows += [f"Or, where that is why:\n\n> {_markdown(text)}\n" for text in entry.special_texts]
         if entry.never_texts:
-            rows.append(f"Or, when waiting cannot help:\n\n> {_markdown_text(entry.never_texts[0])}\n")
+            rows.append(f"Or, when waiting cannot help:\n\n> {_markdown(entry.never_texts[0])}\n")
         rows.append(f"{entry.remedy}\n")
     rows += ["# What would help\n", REPAIRS_INTRODUCTION]
-    for code, entry in _first_by_code(REPAIRS).items():
-        rows.append(f"* **{code}** {entry.title}: {_markdown_text(_job_text(entry.texts))}")
+    for code, entry in entries_by_code(REPAIRS).items():
+        rows.append(f"* **{code}** {entry.title}: {_markdown(job_text(entry))}")
     return "\n".join(rows) + "\n"
 
 
-def remedy(code: str) -> str:
-    """What helps in general against the reason with this code."""
-    return _first_by_code(REASONS)[code].remedy
-
-
-def code_text(code: str) -> str | None:
-    """What `gangplan explain` says of the code of a reason or a repair; None for no such code."""
-    if entry := _first_by_code(REASONS).get(code):
-        texts = (entry.texts[0], *entry.special_texts, *entry.never_texts[:1])
-        return "\n".join((f"{code} {entry.title} (why a job waits)", *map(_plain_text, texts), entry.remedy)) + "\n"
-    if entry := _first_by_code(REPAIRS).get(code):
-        return f"{code} {entry.title} (what would help)\n{_plain_text(_job_text(entry.texts))}\n"
-    return None
-
-
-def _first_by_code(table: Mapping[type[Any], Entry[Any]]) -> dict[str, Entry[Any]]:
-    entries: dict[str, Entry[Any]] = {}
-    for kind, entry in table.items():
-        entries.setdefault(kind.code, entry)
-    return entries
-
-
-def _job_text(texts: Sequence[str]) -> str:
-    """The sentence about the whole job, where there is another one about its groups."""
-    return next((text for text in texts if "{subgroup}" not in text), texts[-1])
-
-
-def _markdown_text(text: str) -> str:
-    return _text_with_names(text, "*{}*")
-
-
-def _plain_text(text: str) -> str:
-    return f"  {_text_with_names(text, '<{}>')}"
-
-
-def _text_with_names(text: str, form: str) -> str:
-    """The text with the name of each value in its place, written as `form` says."""
-    parts = string.Formatter().parse(text)
-    return "".join(f"{part}{form.format(name.replace('_', ' ')) if name else ''}" for part, name, _, _ in parts)
+def _markdown(text: str) -> str:
+    return with_names(text, "*{}*")

@@ -1,0 +1,247 @@
+"""Turns and times: who goes first, who is evicted, and until when what is awaited lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from compiler.explain.provenance import Provenance, Source, node_sources, source_at
+from compiler.explain.statements import Edits, Entry, Names, Values
+from compiler.fields.duration import duration_text, rounded_duration_text
+from compiler.fields.timestamp import rfc3339
+from compiler.kubernetes import (
+    COOLDOWN_ANNOTATION,
+    EXPECTED_DURATION_ANNOTATION,
+    PREEMPTABLE_ANNOTATION,
+    SYSTEM_PRIORITIES,
+)
+from compiler.specs.gang_spec import GangSpec
+from solver import facts, repairs
+
+
+def _reserved(s: Provenance, j: int, fact: facts.ReservedNodes) -> Iterator[Source]:
+    yield s.gang_source(fact.gang)
+    yield from s.expected_duration(j)
+
+
+def _closing_nodes(s: Provenance, j: int, x: facts.Maintenance | repairs.EndOfMaintenance) -> Iterator[Source]:
+    """The nodes whose maintenance begins before the gang would end."""
+    gang = s.problem.gangs[j]
+    classes = {node_class for role in gang.roles for node_class in role.node_classes}
+    closing = []
+    for spec, node in zip(s.origins.nodes, s.problem.nodes, strict=True):
+        begins = node.maintenance_in if node.node_class in classes else None
+        if begins is not None and (gang.duration is None or begins < gang.duration):
+            closing.append(spec)
+    return node_sources(closing, "maintenance", ("spec", "maintenance"), ("metadata", "name"))
+
+
+def _maintenance(s: Provenance, j: int, fact: facts.Maintenance) -> Iterator[Source]:
+    yield from _closing_nodes(s, j, fact)
+    yield from s.expected_duration(j)
+
+
+def _time_limit(s: Provenance, j: int, fact: facts.Undecided) -> Iterator[Source]:
+    if s.cluster.text:
+        yield source_at(s.cluster, "time limit", "spec", "timeLimit")
+
+
+def _obstacle(s: Provenance, j: int, x: facts.NobodyEvicted | repairs.AllowEviction) -> Iterator[Source]:
+    if x.obstacle == "queue":
+        yield from s.queue_field(x.queue or 0, "reclaimable", "spec", "reclaimable")
+    elif x.obstacle == "policy":
+        yield s.gang_field(j, "priority_class")
+    else:
+        yield from s.gang_sources(x.gangs)
+
+
+_OBSTACLES = {
+    "preempt": ("action", "preempts"),
+    "reclaim": ("action", "reclaims"),
+    "minima": ("protection", "the plugin gang lets no job fall below its minimum"),
+    "shares": ("protection", "the plugin drf keeps jobs whose share is no larger"),
+    "budget": ("protection", "PodDisruptionBudgets keep the pods"),
+    "policy": ("protection", "its priority class has preemptionPolicy Never"),
+}
+
+
+def _obstacle_values(s: Provenance, j: int, fact: facts.NobodyEvicted, _: Any) -> Values:
+    """The name that chooses the sentence."""
+    if fact.queue is not None and fact.obstacle not in ("preempt", "reclaim"):
+        return {"nonreclaimable": f"queue {s.problem.queues[fact.queue].name}"}
+    if fact.obstacle == "protected":
+        return {"protection": _protection([s.origins.gangs[v] for v in fact.gangs])}
+    return dict([_OBSTACLES[fact.obstacle]] if fact.obstacle in _OBSTACLES else [])
+
+
+def _protection(victims: Sequence[GangSpec]) -> str:
+    """By what their pods are protected."""
+    if any(spec.namespace == "kube-system" for spec in victims):
+        return "pods in kube-system are protected"
+    if any(spec.priority_class in SYSTEM_PRIORITIES for spec in victims):
+        return "pods of a system priority class are protected"
+    texts = [(role.annotations, role.labels) for spec in victims for role in spec.roles]
+    if any(COOLDOWN_ANNOTATION in annotations or COOLDOWN_ANNOTATION in labels for annotations, labels in texts):
+        return f"pods that run for less than their {COOLDOWN_ANNOTATION} are protected"
+    return f'pods with {PREEMPTABLE_ANNOTATION}: "false" are protected'
+
+
+REASONS: tuple[Entry[Any], ...] = (
+    Entry(
+        facts.PrecedingGangs,
+        "others are served first",
+        (
+            "there is room for it alone, but jobs before it in order take that room: {gangs}",
+            "there is room for it alone, but jobs before it in order take that room",
+        ),
+        lambda s, j, x: s.gang_sources(x.gangs),
+        remedy="Wait, or raise the job's priority or its queue's share.",
+    ),
+    Entry(
+        facts.NobodyEvicted,
+        "nobody is evicted for it",
+        ("nobody is evicted for it",),
+        _obstacle,
+        _obstacle_values,
+        special_texts=(
+            "nobody is evicted for it, though {gangs} could be: no action of the scheduler {action}",
+            "nobody is evicted for it, though {gangs} could be: {nonreclaimable} is not reclaimable",
+            "nobody is evicted for it, though {gangs} could be: {protection}",
+            "nobody is evicted for it: no job of its queue that runs has a lower priority",
+        ),
+        remedy="The repairs name the edit that lets pods go, where there is one. Nothing is evicted for what a queue "
+        "borrows. Asked for the waiting jobs of the highest priorities.",
+    ),
+    Entry(
+        facts.ReservedNodes,
+        "room is reserved",
+        ("there is room for it, but it would still be there when {gangs} needs what is reserved for it",),
+        _reserved,
+        remedy="Wait, or say with gangplan.dev/expected-duration that it ends before the reserved job starts.",
+    ),
+    Entry(
+        facts.Maintenance,
+        "maintenance comes first",
+        ("the nodes that have room for it close for maintenance before it would end",),
+        _maintenance,
+        remedy="Wait until it is over, or say with gangplan.dev/expected-duration that the job ends before.",
+    ),
+    Entry(
+        facts.Undecided,
+        "no decision was proved in time",
+        ("the solver reached its limit before it could prove whether the job fits",),
+        _time_limit,
+        remedy="Raise the cluster's time limit, or plan again.",
+    ),
+)
+
+
+def _priority_values(s: Provenance, j: int, repair: repairs.HigherPriority, _: Any) -> Values:
+    values = dict[str, object]()
+    if fitting := [(value, name) for name, value in s.origins.priority_classes.items() if value >= repair.amount]:
+        values["class"] = min(fitting)[1]
+    if repair.evicts:
+        running = Names(s.problem.gangs[i].name for i in repair.gangs)
+        values["victims"] = running or "running jobs of its queue"
+    return values
+
+
+def _eviction_values(s: Provenance, j: int, repair: repairs.AllowEviction, _: Any) -> Values:
+    edit = _eviction_edit(s, j, repair)
+    return {"edits": Edits((edit,), edit)}
+
+
+def _eviction_edit(s: Provenance, j: int, repair: repairs.AllowEviction) -> str:
+    """What to write so that the pods may go."""
+    match repair.obstacle:
+        case "preempt" | "reclaim":
+            return f"add {repair.obstacle} to the scheduler's actions"
+        case "queue" if repair.queue is not None:
+            return f"reclaimable: true for queue {s.problem.queues[repair.queue].name}"
+        case "minima":
+            own = {s.problem.gangs[v].queue for v in repair.gangs} == {s.problem.gangs[j].queue}
+            return f"{'enablePreemptable' if own else 'enableReclaimable'}: false for the plugin gang"
+        case "shares":
+            return "enablePreemptable: false for the plugin drf"
+        case "budget":
+            return "a PodDisruptionBudget that lets more pods go"
+        case "policy":
+            return f"preemptionPolicy: PreemptLowerPriority for PriorityClass {s.origins.gangs[j].priority_class}"
+        case _:
+            return f'{PREEMPTABLE_ANNOTATION}: "true" on the pods that run'
+
+
+def _duration(s: Provenance, j: int, repair: repairs.ShorterDuration) -> Iterator[Source]:
+    path = ("metadata", "annotations", EXPECTED_DURATION_ANNOTATION)
+    yield source_at(s.origins.gangs[j].document, "expected duration", *path)
+
+
+def _end_values(
+    s: Provenance, j: int, repair: repairs.EndOfGangs | repairs.StartOfGang | repairs.EndOfMaintenance, _: Any
+) -> Values:
+    """When it is expected to end, where that is known."""
+    if repair.seconds is None:
+        return {}
+    at = {} if s.origins.now is None else {"at": rfc3339(s.origins.now + repair.seconds)}
+    return {"within": rounded_duration_text(repair.seconds), **at}
+
+
+REPAIRS: tuple[Entry[Any], ...] = (
+    Entry(
+        repairs.ShorterDuration,
+        "say that it ends sooner",
+        ("gangplan.dev/expected-duration of at most {written_duration}",),
+        _duration,
+        lambda s, j, x, _: {"written_duration": duration_text(x.seconds)},
+    ),
+    Entry(
+        repairs.HigherPriority,
+        "raise its priority",
+        ("a priority of {amount:n} or more; {gangs} would wait instead", "a priority of {amount:n} or more"),
+        lambda s, j, x: (s.gang_field(j, "priority_class"),),
+        _priority_values,
+        special_texts=(
+            "priorityClassName {class} ({amount:n} or more suffices); {victims} would be evicted for it",
+            "priorityClassName {class} ({amount:n} or more suffices); {gangs} would wait instead",
+            "priorityClassName {class} ({amount:n} or more suffices)",
+            "a priority of {amount:n} or more; {victims} would be evicted for it",
+        ),
+    ),
+    Entry(
+        repairs.AllowEviction,
+        "let pods be evicted",
+        ("{edits}; {gangs} would be evicted for it",),
+        _obstacle,
+        _eviction_values,
+        of_document=True,
+    ),
+    Entry(
+        repairs.EndOfGangs,
+        "wait for others to end",
+        (
+            "wait for the end of {gangs}, expected about {at}",
+            "wait for the end of {gangs}, expected in {within}",
+            "wait for the end of {gangs}",
+        ),
+        lambda s, j, x: s.gang_sources(x.gangs),
+        _end_values,
+    ),
+    Entry(
+        repairs.StartOfGang,
+        "wait for others to start",
+        (
+            "wait for {gangs} to start, expected about {at}",
+            "wait for {gangs} to start, expected in {within}",
+            "wait for {gangs} to start",
+        ),
+        lambda s, j, x: (s.gang_source(x.gang),),
+        _end_values,
+    ),
+    Entry(
+        repairs.EndOfMaintenance,
+        "wait for the end of maintenance",
+        ("wait for the end of maintenance about {at}", "wait {within} for the end of maintenance"),
+        _closing_nodes,
+        _end_values,
+    ),
+)

@@ -1,0 +1,147 @@
+"""Domains of the network, and rules between pods: where the room is in the wrong places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from compiler.explain.edits import partition_edits
+from compiler.explain.provenance import Provenance, Source, cluster_objects, source_at
+from compiler.explain.statements import Edits, Entry, Values
+from compiler.volcano import metax
+from solver import facts, repairs
+
+
+def _domain(s: Provenance, j: int, fact: facts.DomainShortage) -> Iterator[Source]:
+    yield from s.hypernode_source(fact.hypernode)
+    yield s.gang_field(j, "topology")
+
+
+def _pod_rule(s: Provenance, j: int, fact: facts.PodRuleConflict) -> Iterator[Source]:
+    """The owners of the rule: the gang's own role, else other gangs and pods of no gang."""
+    rho = fact.pod_rule
+    if rho in s.origins.subgroup_of_rule:
+        yield s.subgroup_source(*s.origins.subgroup_of_rule[rho])
+        return
+    owners = s.rule_owners.get(rho, ())
+    for i, t in [spot for spot in owners if spot[0] == j] or owners:
+        spec = s.origins.gangs[i]
+        document, base = spec.pod_spec_of(spec.roles[t])
+        path = "topologySpreadConstraints" if s.problem.pod_rules[rho].rule_kind == "spread" else "affinity"
+        yield source_at(document, f"rule of role {spec.roles[t].name}", *base, path)
+    yield from cluster_objects("Pod", list(s.origins.rule_owner_pods[rho]), "rule")
+
+
+def _pod_rule_values(s: Provenance, j: int, fact: facts.PodRuleConflict, _: Any) -> Values:
+    values = {"rule": s.origins.rule_texts[fact.pod_rule]}
+    if fact.pod_rule in s.origins.subgroup_of_rule:
+        i, k = s.origins.subgroup_of_rule[fact.pod_rule]
+        values["subgroup"] = s.origins.gangs[i].subgroups[k].name
+    return values
+
+
+REASONS: tuple[Entry[Any], ...] = (
+    Entry(
+        facts.DomainShortage,
+        "no domain of the allowed tier has room",
+        (
+            "it must sit inside one tier-{tier} domain; the best, {hypernode}, has room for {available:n} of "
+            "{asked:pods}",
+            "it must sit inside one tier-{tier} domain, and none has room for {asked:pods}",
+        ),
+        _domain,
+        never_texts=(
+            "it must sit inside one tier-{tier} domain; even empty, the best, {hypernode}, holds {available:n} of"
+            " {asked:pods}",
+            "it must sit inside one tier-{tier} domain, and even empty none holds {asked:pods}",
+        ),
+        remedy="Allow a higher tier, or wait for a whole domain.",
+    ),
+    Entry(
+        facts.SubgroupShortage,
+        "subgroups cannot be formed whole",
+        (
+            "it needs {asked:groups} of {limit:pods}, each whole inside one tier-{tier} domain; the domains have "
+            "room for {available:n}",
+            "it needs groups of {limit:pods}, each whole inside one tier-{tier} domain, and the domains have not "
+            "enough room",
+        ),
+        lambda s, j, x: (s.subgroup_source(j, x.subgroup),),
+        never_texts=(
+            "it needs {asked:groups} of {limit:pods}, each whole inside one tier-{tier} domain; even empty, the "
+            "domains hold {available:n}",
+            "it needs groups of {limit:pods}, each whole inside one tier-{tier} domain, and even empty the "
+            "domains do not hold enough of them",
+        ),
+        remedy="Make the groups smaller, or allow a higher tier.",
+    ),
+    Entry(
+        facts.PodRuleConflict,
+        "no room beside other pods, or apart from them",
+        (
+            "there is room for it, but not under what role {role} says of other pods: {rule}",
+            "there is room for it, but not under what its pods say of other pods",
+        ),
+        _pod_rule,
+        _pod_rule_values,
+        never_texts=("even empty, the cluster has no room under what role {role} says of other pods: {rule}",),
+        special_texts=(
+            "subgroup {subgroup} must sit {rule}, and none has room for enough of its pods beside the rest of the job",
+        ),
+        remedy="Soften the rule (preferred, ScheduleAnyway, a larger maxSkew), wait for the other pods to come or to"
+        " go, or add nodes.",
+    ),
+)
+
+
+def _topology(
+    s: Provenance, j: int, repair: repairs.HigherTier | repairs.SmallerSubgroups | repairs.SoftTopology
+) -> Iterator[Source]:
+    yield s.gang_field(j, "topology") if repair.subgroup is None else s.subgroup_source(j, repair.subgroup)
+
+
+def _size_values(s: Provenance, j: int, repair: repairs.SmallerSubgroups, together: Sequence[repairs.Repair]) -> Values:
+    """What to write; how many partitions there are is told with the pods, where these are fewer."""
+    spec, with_counts = s.origins.gangs[j], not any(isinstance(part, repairs.FewerPods) for part in together)
+    annotation = metax.annotation_repair(spec, repair.subgroup, repair.code, repair.amount)
+    return {**annotation, **Edits.of_fields(partition_edits(spec, repair, with_counts))}
+
+
+def _wish_values(s: Provenance, j: int, repair: repairs.SoftTopology, _: Any) -> Values:
+    if repair.subgroup is None:
+        return {}
+    return metax.annotation_repair(s.origins.gangs[j], repair.subgroup, repair.code, None)
+
+
+REPAIRS: tuple[Entry[Any], ...] = (
+    Entry(
+        repairs.HigherTier,
+        "allow a higher tier",
+        ("highestTierAllowed: {tier} for its groups ({subgroup})", "highestTierAllowed: {tier}"),
+        _topology,
+    ),
+    Entry(
+        repairs.SmallerSubgroups,
+        "make the subgroups smaller",
+        ("groups of {amount:pods} instead of {now:n} ({subgroup})",),
+        _topology,
+        _size_values,
+        of_document=True,
+        special_texts=(
+            "{annotation}: {written}, groups of {amount:pods} instead of {now:n}",
+            "groups of {amount:pods} instead of {now:n} ({subgroup}), with {edits}",
+        ),
+    ),
+    Entry(
+        repairs.SoftTopology,
+        "make the topology a wish",
+        (
+            "a soft topology instead of a hard one for its groups ({subgroup})",
+            "a soft topology instead of a hard one",
+        ),
+        _topology,
+        _wish_values,
+        of_document=True,
+        special_texts=("{annotation}: {written}, so that a whole group in one supernode is a wish",),
+    ),
+)

@@ -32,6 +32,11 @@ UNCOUNTED_RESOURCES = re.compile(
 """Names that are no resource to Volcano, which leaves them out (NewResource of pkg/scheduler/api/resource_info.go)."""
 
 
+def _cluster_queues(check_input: CheckInput) -> list[QueueSpec]:
+    """Without NamespaceQueues, of whose parents and sums `compiler.checks.releases` judges."""
+    return [queue for queue in check_input.specs.queues if not queue.namespace]
+
+
 def _queues_by_name(check_input: CheckInput) -> dict[str, QueueSpec]:
     return {queue.name: queue for queue in reversed(check_input.specs.queues)}
 
@@ -63,7 +68,7 @@ def _children_by_queue(check_input: CheckInput) -> dict[str, list[QueueSpec]]:
 def unknown_parent(check_input: CheckInput) -> Iterator[Finding]:
     """A queue's parent is a queue of the same cluster, or root. Mend: correct the name, or add the parent."""
     by_name = _queues_by_name(check_input)
-    for queue in check_input.specs.queues:
+    for queue in _cluster_queues(check_input):
         if (
             queue.parent
             and queue.parent not in by_name
@@ -83,7 +88,7 @@ def queue_loops(check_input: CheckInput) -> Iterator[Finding]:
     """Following parents from a queue must end at the root. Mend: give one queue of the loop another parent."""
     by_name = _queues_by_name(check_input)
     done: set[str] = set()
-    for queue in check_input.specs.queues:
+    for queue in _cluster_queues(check_input):
         path_up: dict[str, None] = {}
         name: str | None = queue.name
         while name in by_name and name not in done and name not in path_up:
@@ -107,7 +112,7 @@ def queue_loops(check_input: CheckInput) -> Iterator[Finding]:
 def queue_too_deep(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano allows 5 levels below the root (--max-queue-depth). Mend: move the queue up."""
     by_name = _queues_by_name(check_input)
-    for queue in check_input.specs.queues:
+    for queue in _cluster_queues(check_input):
         level = 1 + sum(1 for above in _ancestors(queue, by_name) if above.name != ROOT_QUEUE)
         if level > MAX_DEPTH and queue.name != ROOT_QUEUE:
             yield Finding(
@@ -203,9 +208,9 @@ def _exceeded_sums(check_input: CheckInput, field: str) -> Iterator[Finding]:
     """The children's sum of `field` against their parent's; a resource that the parent does not name counts as 0 (r.12
     of Volcano's admission)."""
     children = _children_by_queue(check_input)
-    for queue in check_input.specs.queues:
+    for queue in _cluster_queues(check_input):
         limits: Amounts = getattr(queue, field)
-        below = children.get(queue.name, [])
+        below = [child for child in children.get(queue.name, ()) if not child.namespace]
         if queue.name == ROOT_QUEUE or not below:
             continue
         for name in sorted({name for child in below for name in getattr(child, field)}):
@@ -260,7 +265,7 @@ def capability_above_ancestor(check_input: CheckInput) -> Iterator[Finding]:
     """capability[r] of a queue is at most that of the nearest queue above it that names r. Volcano's admission refuses
     the queue. Mend: lower it, or raise the ancestor's."""
     by_name = _queues_by_name(check_input)
-    for queue in check_input.specs.queues:
+    for queue in _cluster_queues(check_input):
         for name, amount in queue.capability.items():
             above = next((found for found in _ancestors(queue, by_name) if name in found.capability), None)
             if above is not None and amount > above.capability[name]:

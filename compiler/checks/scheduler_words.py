@@ -224,7 +224,7 @@ def unknown_arguments(check_input: CheckInput) -> Iterator[Finding]:
             severity: Severity | None = "info" if flaw.category == "unread" else None
             yield Finding(given.spec.document, path, flaw.message, flaw.help, severity=severity)
         if given.known is not None and not given.known.is_read:
-            message = f"Volcano 1.15 does not read {given.name}: {given.known.meaning}"
+            message = f"Volcano does not read {given.name}: {given.known.meaning}"
             yield Finding(given.spec.document, given.path, message, "remove it", severity="info")
         elif given.type_name is None:
             fallback = f"the arguments are {', '.join(given.names)}" if given.names else "remove it"

@@ -32,6 +32,7 @@ from compiler.reading.clusters import NO_CLUSTER_CODES
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import JobKey
 from compiler.views.data import queue_entries
+from compiler.volcano.releases import release_changes
 
 DECLARED_AMOUNTS = ("guarantee", "deserved", "capability")
 LIMIT = "capability"
@@ -122,7 +123,10 @@ def compare(base: Revision, head: Revision, state: ClusterState | None) -> Compa
         tuple(sorted(jobs, key=lambda job: (JOB_EFFECTS.index(job.effect), job.name))),
         tuple(lost_restarts(after, empty, jobs)),
         queues=tuple(_queue_changes(before, after, jobs)),
-        scheduler=tuple(behaviour_changes(before.specs.scheduler, after.specs.scheduler)),
+        scheduler=(
+            *release_changes(before.specs.cluster.volcano, after.specs.cluster.volcano, after.specs),
+            *behaviour_changes(before.specs.scheduler, after.specs.scheduler),
+        ),
         resources=tuple(cluster_changes(before.specs, after.specs)) if before.ok else (),
         objects=tuple(object_changes(before.specs, after.specs)) if before.ok else (),
         findings=finding_changes(_known(before.diagnostics), after.diagnostics),

@@ -25,7 +25,13 @@ from compiler.syntax.runs import run_digest
 FOUNDATION_KINDS = (("Namespace", ""), ("PriorityClass", "scheduling.k8s.io"))
 """Kind and API group, in the order of application."""
 KINDS_OF_OTHER_WAVES = frozenset(
-    (*FOUNDATION_KINDS, ("Node", ""), ("Queue", "scheduling.volcano.sh"), ("HyperNode", "topology.volcano.sh"))
+    (
+        *FOUNDATION_KINDS,
+        ("Node", ""),
+        ("Queue", "scheduling.volcano.sh"),
+        ("NamespaceQueue", "scheduling.volcano.sh"),
+        ("HyperNode", "topology.volcano.sh"),
+    )
 )
 """Not emitted with the other objects: their own wave emits them, or (Node) none does."""
 
@@ -74,7 +80,7 @@ def _foundation(outcome: Outcome) -> EmittedObjects:
 
 def _queues(outcome: Outcome) -> EmittedObjects:
     for spec in _queues_parents_first(outcome.specs.queues):
-        yield spec.document, _queue_object
+        yield spec.document, _as_written if spec.namespace else _queue_object
 
 
 def _as_written(document: Document) -> dict[str, Any]:

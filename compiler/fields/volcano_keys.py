@@ -14,8 +14,8 @@ _NAMES = """
     predicate-time preemptable qos-level queue-name quota-burst-time resource-group resource-strategy-scoring-type
     resource-strategy-weight revocable-zone scheduling-priority silo-resource sla-waiting-time task-index
     task-instance task-priority task-spec task-topology task-topology-affinity task-topology-anti-affinity
-    task-topology-task-order template-uid topology-decision vgpu-ids-new vgpu-mode vgpu-node vgpu-podgroup-policy
-    vgpu-time
+    task-topology-task-order template-uid topology-decision vgpu-ids-new vgpu-mode vgpu-node vgpu-nouse-gpuuuid
+    vgpu-podgroup-policy vgpu-time vgpu-use-gpuuuid
 """
 _OTHERS = """
     scheduling.k8s.io/group-name scheduling.volcano.sh/group-min-member scheduling.volcano.sh/group-min-resources

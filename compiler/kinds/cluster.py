@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal
 
@@ -16,7 +17,7 @@ from compiler.kinds.common.jobs import Natural, ObjectModel
 from compiler.kinds.kind import Kind
 from compiler.kinds.scheduler_configuration import CustomPlugin
 from compiler.repository.paths import path_patterns
-from compiler.specs.cluster_spec import ClusterSpec, QuotaOrder, ServiceBinding
+from compiler.specs.cluster_spec import ClusterSpec, QuotaOrder, ServiceBinding, VolcanoVersion
 from compiler.syntax.documents import Document
 
 
@@ -29,7 +30,19 @@ def _checked_pattern(pattern: str) -> str:
     return pattern
 
 
+def _checked_release(text: str) -> str:
+    if not _RELEASE.fullmatch(text):
+        texts = {
+            "message": f"{text!r} is not a release of Volcano that is known",
+            "help": 'write "1.15", "1.16" or "1.15.2"',
+        }
+        raise PydanticCustomError(NOT_ALLOWED.code, "{message}", texts)
+    return text
+
+
+_RELEASE = re.compile(r"1\.(15|16)(?:\.(\d{1,3}))?", re.ASCII)
 PathPattern = Annotated[str, AfterValidator(_checked_pattern)]
+Release = Annotated[str, AfterValidator(_checked_release)]
 
 
 class Spec(StrictModel):
@@ -87,6 +100,12 @@ class Spec(StrictModel):
     scheduler_plugins: list[CustomPlugin] | None = Field(
         None, description="Plugins of a vendor's build of Volcano's scheduler, with the types of their arguments."
     )
+    volcano: Release = Field(
+        "1.15", description="Release of Volcano that the cluster runs: 1.15 or 1.16, or with its patch, like 1.15.2."
+    )
+    namespace_queues: Bool = Field(
+        False, description="Whether Volcano runs with the feature gate NamespaceQueue (1.16)."
+    )
     jobs: list[PathPattern] | None = Field(
         None,
         description=(
@@ -121,8 +140,15 @@ def specs(document: Document, cluster: Cluster) -> Iterable[object]:
         spec.services,
         allow_privileged=spec.allow_privileged,
         scheduler_plugins=plugins,
+        volcano=_release(spec.volcano),
+        namespace_queues=spec.namespace_queues,
     )
     yield from map(job_table, spec.job_kinds)
+
+
+def _release(text: str) -> VolcanoVersion:
+    _, minor, *patch = map(int, text.split("."))
+    return VolcanoVersion(minor, *patch)
 
 
 def text_diagnostics(document: Document) -> Iterator[Diagnostic]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from pydantic import Field
 
@@ -41,6 +42,7 @@ class Spec(StrictModel):
     priority_class_name: Name | None = None
     network_topology: NetworkTopology | None = None
     sub_group_policy: list[SubGroupPolicy] | None = None
+    topology_affinity: dict[str, Any] | None = None
 
 
 class PodGroup(ObjectModel):

@@ -82,6 +82,7 @@ class Spec(StrictModel):
     priority: Natural | None = None
     dequeue_strategy: Literal["fifo", "traverse"] | None = None
     affinity: QueueAffinity | None = None
+    allowed_namespaces: list[str] | None = None
     extend_clusters: list[Any] | None = None
     type: str | None = None
 
@@ -121,6 +122,7 @@ def specs(document: Document, queue: Queue) -> Iterable[QueueSpec]:
         strict_order=annotation_value(document, ORDER_ANNOTATION) == STRICT_ORDER,
         dedicated_domains=dedicated_domains(document),
         affinity=_node_group_affinity(spec.affinity) if spec.affinity else None,
+        allowed_namespaces=tuple(spec.allowed_namespaces or ()),
     )
 
 

@@ -26,6 +26,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     ),
     "leader_worker_set": ("LeaderWorkerSet.leaderworkerset.x-k8s.io",),
     "model_serving": ("ModelServing.workload.serving.volcano.sh",),
+    "namespace_queue": ("NamespaceQueue.scheduling.volcano.sh",),
     "node": ("Node.",),
     "node_pool": ("NodePool.gangplan.dev",),
     "numatopology": ("Numatopology.nodeinfo.volcano.sh",),

@@ -8,6 +8,7 @@ from compiler.cluster_state.observed import ObservedState
 from compiler.kubernetes import DEFAULT_QUEUE, ROOT_QUEUE
 from compiler.lower.resources import limits, vector
 from compiler.specs.cluster_spec import Specs
+from compiler.specs.namespace_queues import queues_not_ready
 from compiler.specs.queue_spec import QueueSpec
 from solver.problem import Queue, Vector
 
@@ -18,7 +19,8 @@ def lower_queues(
     """The declared queues in order, then `root` and the default queue if undeclared, each with its spec.
 
     Volcano creates both at its start; a queue without a parent hangs under the root. Queues that the cluster has closed
-    are closed whatever their documents say. Weights of a hierarchy are counted in thousandths.
+    are closed whatever their documents say, and so are NamespaceQueues that do not become ready. Weights of a hierarchy
+    are counted in thousandths.
     """
     declared = [spec.name for spec in specs.queues]
     created = dict.fromkeys((ROOT_QUEUE, DEFAULT_QUEUE, specs.cluster.default_queue))
@@ -29,6 +31,7 @@ def lower_queues(
         # What lighter pods leave of their role's requests may be more than others use: a queue uses no less than 0.
         return tuple(max(0, amount) for amount in vector(observed.queue_used.get(name, {}), names))
 
+    not_ready = queues_not_ready(specs.queues)
     queues = [
         Queue(
             spec.name,
@@ -39,7 +42,7 @@ def lower_queues(
             limits(spec.deserved, names),
             limits(spec.capability, names),
             used(spec.name),
-            spec.open and spec.name not in observed.closed_queues,
+            spec.open and spec.name not in not_ready and spec.name not in observed.closed_queues,
             _hierarchy_path(spec, specs.queues),
             spec.reclaimable,
             spec.strict_order,

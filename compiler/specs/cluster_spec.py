@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.specs.gang_spec import GangSpec, UnplannedPods
@@ -16,6 +16,20 @@ from compiler.syntax.documents import Document
 QuotaOrder = Literal["queues-first", "priorities-first"]
 ServiceBinding = Literal["on-request", "devices", "all"]
 """Services that are bound: those that name Volcano, a queue or a gang; also those that ask for devices; all."""
+
+
+class VolcanoVersion(NamedTuple):
+    """A release of Volcano 1.x. patch: None where the Cluster does not say."""
+
+    minor: int
+    patch: int | None = None
+
+    def __str__(self) -> str:
+        return f"1.{self.minor}" if self.patch is None else f"1.{self.minor}.{self.patch}"
+
+
+FIRST_RELEASE = VolcanoVersion(15)
+"""The first release that gangplan knows, and what a Cluster runs that does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +85,8 @@ class ClusterSpec:
     queues are entitled to or jobs' priorities come first. unplanned: whether declared pods that no plan places take
     room in the plan. services: which services are bound to the plan's nodes. allow_privileged: whether the API server
     takes privileged containers; None: the Cluster does not say, which is taken for yes. scheduler_plugins: plugin of a
-    vendor's build -> argument -> type.
+    vendor's build -> argument -> type. volcano: the release that the cluster runs. namespace_queues: whether its
+    feature gate NamespaceQueue is on.
     """
 
     document: Document
@@ -87,6 +102,8 @@ class ClusterSpec:
     services: ServiceBinding = "devices"
     allow_privileged: bool | None = None
     scheduler_plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    volcano: VolcanoVersion = FIRST_RELEASE
+    namespace_queues: bool = False
 
 
 @dataclass(frozen=True, slots=True)

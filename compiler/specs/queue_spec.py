@@ -24,7 +24,8 @@ class QueueSpec:
 
     open: whether jobs may start, unless the cluster says otherwise. hierarchy: Volcano's annotations as (name, weight)
     pairs without the root. strict_order: jobs start in their order only. dedicated_domains: (number, tier by number or
-    name) of the hypernodes kept for the queue.
+    name) of the hypernodes kept for the queue. namespace: of a NamespaceQueue, whose name is NAMESPACE/NAME; empty for
+    a Queue of the cluster. allowed_namespaces: those whose NamespaceQueues may have it as parent; * is all.
     """
 
     document: Document
@@ -41,6 +42,8 @@ class QueueSpec:
     strict_order: bool = False
     dedicated_domains: tuple[int, str] | None = None
     affinity: NodeGroupAffinity | None = None
+    namespace: str = ""
+    allowed_namespaces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Every argument of Volcano 1.15.1's actions and plugins: type, default, range, meaning, and where it is read.
+"""Every argument of Volcano's actions and plugins: type, default, range, meaning, where it is read and since when.
 
 docs/scheduler-arguments.md is made of this table, `gangplan explain plugin.argument` answers from it, and the checks
 GP4xx judge by it.
@@ -6,13 +6,16 @@ GP4xx judge by it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from compiler.diagnostics.diagnostic import did_you_mean
 from compiler.volcano.nested_arguments import MISTYPES as NESTED_MISTYPES
 from compiler.volcano.nested_arguments import ROWS
+
+FIRST_VERSION = 15
+"""The first minor version of Volcano 1.x that gangplan knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class Argument:
     is_enforced: bool
     mistype: str
     meaning: str
+    since: int = FIRST_VERSION
 
     @property
     def is_read(self) -> bool:
@@ -53,15 +57,18 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentOwner:
-    """An action or a plugin with its arguments. source: the function of Volcano 1.15.1 that reads them, under
-    pkg/scheduler."""
+    """An action or a plugin with its arguments. source: the function of Volcano that reads them, under pkg/scheduler.
+    since: the minor version of Volcano 1.x that has it first."""
 
     name: str
     is_action: bool
     source: str
-    arguments: tuple[Argument, ...]
+    since: int
+    arguments: tuple[Argument, ...] = ()
 
 
+# Columns: name, type, default, range (! where the default counts outside of it), what another type does, meaning, and
+# the version where that is not the first known one.
 _TABLE = """
 action allocate | actions/allocate/allocate.go parseArguments
 predicateErrorCacheEnable | bool | true | | default | remember why a node refused one pod of a role, and refuse it to its siblings without asking again
@@ -180,12 +187,26 @@ usage.weight | int | 5 | | default | weight of the whole score
 cpu.weight | int | 1 | | default | weight of cpu in it
 memory.weight | int | 1 | | default | weight of memory in it
 thresholds | map | cpu 80, mem 80 | | ignored | {cpu, mem}: percent of load above which a node takes no pod; whole numbers
-estimator | map | | | unread | Volcano reads it after 1.15
+estimator | map | as inside | | ignored | estimates the load of pods that no metric shows yet | 1.16
 
 plugin rescheduling | plugins/rescheduling/rescheduling.go parseArguments
 interval | duration | 5m | | stops | time between two rounds
 metricsPeriod | string | 5m | | stops | the period of the load
 strategies | list | lowNodeUtilization | | ignored | {name, params: {thresholds, targetThresholds}}
+
+plugin fairshare | plugins/fairshare/fairshare.go New | 1.16
+fairshare.targetQueues | string | all queues | | ignored | queues whose namespaces are served in turn, with commas between them
+fairshare.resourceKey | string | nvidia.com/gpu | | ignored | the resource whose use counts
+fairshare.resourceKey.<queue> | string | fairshare.resourceKey | | ignored | another resource for one of the target queues
+fairshare.halfLifeMinutes | string | 240 | | ignored | minutes after which use counts half
+fairshare.enableEnqueueGate | string | false | | ignored | "true": a namespace above its share gets no further jobs admitted
+fairshare.persistState | string | false | | ignored | "true": use is kept in a ConfigMap over a restart
+fairshare.stateNamespace | string | volcano-system | | ignored | namespace of that ConfigMap
+fairshare.stateConfigMap | string | fairshare-usage-state | | ignored | its name
+fairshare.flushIntervalSeconds | string | 30 | | ignored | seconds between two writes of it
+
+plugin group-topology-affinity | plugins/group-topology-affinity/group_topology_affinity.go New | 1.16
+weight | int | 1 | 0..! | ignored | weight of preferred anti-affinity between PodGroups
 
 plugin deviceshare | plugins/deviceshare/deviceshare.go enablePredicate
 deviceshare.GPUSharingEnable | bool | false | | default | share of a GPU's memory (volcano.sh/gpu-memory)
@@ -211,7 +232,7 @@ extender.preemptableVerb | string | off | | ignored | path that is asked about v
 extender.reclaimableVerb | string | off | | ignored | path that is asked about victims of reclaim
 extender.queueOverusedVerb | string | off | | ignored | path that is asked whether a queue has too much
 extender.jobEnqueueableVerb | string | off | | ignored | path that is asked whether a job gets pods
-extender.jobEnqueuedVerb | string | | | unread | no function of the plugin calls it
+extender.jobEnqueuedVerb | string | off | | ignored | path that is told of a job that gets pods | 1.16
 extender.jobReadyVerb | string | off | | ignored | path that is asked whether a job is ready
 extender.allocateFuncVerb | string | off | | ignored | path that is told of an allocation
 extender.deallocateFuncVerb | string | off | | ignored | path that is told of its end
@@ -226,19 +247,24 @@ def _read_table(table: str) -> dict[str, ArgumentOwner]:
         cells = [cell.strip() for cell in block.split("|")]
         word, _, name = cells[0].partition(" ")
         if word in ("action", "plugin") and name:
-            found[name] = ArgumentOwner(name, word == "action", cells[1], ())
+            found[name] = ArgumentOwner(name, word == "action", cells[1], since_version(cells[2:]))
         elif len(cells) > 1:
             owner = found.popitem()[1]
-            row = _argument(cells)
-            found[owner.name] = ArgumentOwner(owner.name, owner.is_action, owner.source, (*owner.arguments, row))
+            found[owner.name] = replace(owner, arguments=(*owner.arguments, _argument(cells, owner.since)))
     return found
 
 
-def _argument(cells: list[str]) -> Argument:
-    name, type_name, default, bounds, mistype, meaning = cells
+def since_version(cells: Sequence[str], otherwise: int = FIRST_VERSION) -> int:
+    """The minor version that the last cell of a row names, if it has one."""
+    return int(cells[0].removeprefix("1.")) if cells else otherwise
+
+
+def _argument(cells: list[str], of_owner: int) -> Argument:
+    name, type_name, default, bounds, mistype, meaning, *since = cells
     low, _, high = bounds.rstrip("!").partition("..")
     lowest, highest = (float(text) if text else None for text in (low, high))
-    return Argument(name, type_name, default, lowest, highest, bounds.endswith("!"), mistype, meaning)
+    version = since_version(since, of_owner)
+    return Argument(name, type_name, default, lowest, highest, bounds.endswith("!"), mistype, meaning, version)
 
 
 OWNERS: Mapping[str, ArgumentOwner] = _read_table(_TABLE)
@@ -314,7 +340,7 @@ MISTYPES = {
     "default": "a value of another type is ignored with a line in the scheduler's log",
     "stops": "a value of another type ends the scheduler, again after each restart",
     "ignored": "a value of another type is ignored silently",
-    "unread": "Volcano 1.15 does not read it",
+    "unread": "Volcano does not read it",
 }
 
 
@@ -331,7 +357,7 @@ def _argument_text(owner: ArgumentOwner, argument: Argument) -> str:
     )
     lines.append(f"  where    {place}")
     lines.append(f"  mistakes {MISTYPES[argument.mistype]}")
-    lines.append(f"  source   pkg/scheduler/{owner.source} (Volcano 1.15.1)")
+    lines.append(f"  source   pkg/scheduler/{owner.source} (Volcano {_first_release(argument.since)})")
     return "\n".join(lines) + "\n"
 
 
@@ -342,7 +368,12 @@ def _owner_text(owner: ArgumentOwner) -> str:
     for argument in owner.arguments:
         default = f" (default {argument.default})" if argument.default else ""
         rows.append(f"  {argument.name:<{width}}  {argument.meaning}{default}")
-    return "\n".join([*rows, f"  source: pkg/scheduler/{owner.source} (Volcano 1.15.1)"]) + "\n"
+    return "\n".join([*rows, f"  source: pkg/scheduler/{owner.source} (Volcano {_first_release(owner.since)})"]) + "\n"
+
+
+def _first_release(since: int) -> str:
+    """The release whose source was read; of 1.16 files of its branch, see docs/scheduler-arguments.md."""
+    return "1.15.1" if since == FIRST_VERSION else f"1.{since}"
 
 
 def arguments_page() -> str:
@@ -351,20 +382,28 @@ def arguments_page() -> str:
         "# Arguments of Volcano's scheduler",
         "",
         "Made by `python -m compiler.volcano.arguments > docs/scheduler-arguments.md`; a test keeps it current.",
-        "All actions and plugins of Volcano 1.15.1. `gangplan explain binpack.weight` says the same of one argument. "
-        "Sources are below pkg/scheduler.",
+        "All actions and plugins of Volcano 1.15 and 1.16; what only 1.16 has is marked. "
+        "`gangplan explain binpack.weight` shows one argument. "
+        "Sources are below pkg/scheduler; those of 1.15.1 were run, those of 1.16 were only read.",
     ]
     for owner in OWNERS.values():
-        rows += ["", f"## {'Action' if owner.is_action else 'Plugin'} {owner.name}", "", f"Source: {owner.source}."]
+        heading = f"## {'Action' if owner.is_action else 'Plugin'} {owner.name}{since_text(owner.since)}"
+        rows += ["", heading, "", f"Source: {owner.source}."]
         if owner.arguments:
             rows += ["", "| argument | type | default | range | meaning | mistyped |", "|---|---|---|---|---|---|"]
         for one in owner.arguments:
-            cells = (f"`{one.name}`", one.type_name, one.default, one.allowed, one.meaning, one.mistype)
+            meaning = one.meaning + ("" if owner.since == one.since else since_text(one.since))
+            cells = (f"`{one.name}`", one.type_name, one.default, one.allowed, meaning, one.mistype)
             rows.append(f"| {' | '.join(cells)} |")
         rows += _nested_rows(owner.name)
     rows += ["", "## metrics", "", "Source: cache/cache.go, metrics/source.", *_nested_rows("metrics")]
     mistypes = "; ".join(f"*{word}*: {text}" for word, text in (MISTYPES | NESTED_MISTYPES).items())
     return "\n".join([*rows, "", f"Mistyped: {mistypes}."]) + "\n"
+
+
+def since_text(since: int) -> str:
+    """ " (1.16)" of what the first known version does not have."""
+    return "" if since == FIRST_VERSION else f" (1.{since})"
 
 
 def _nested_rows(owner: str) -> list[str]:

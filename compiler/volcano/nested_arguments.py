@@ -1,4 +1,4 @@
-"""What Volcano 1.15.1 reads inside arguments that are lists or mappings, down to the leaves.
+"""What Volcano reads inside arguments that are lists or mappings, down to the leaves.
 
 The table is data like that of `compiler.volcano.arguments`, which docs/scheduler-arguments.md shows beside it.
 """
@@ -39,6 +39,14 @@ resourceProportion{} | float | 1 | 0..! | stops | cores, or MB of memory
 usage thresholds
 cpu | int | 80 | 0..100 | zero | percent of load above which a node takes no pod
 mem | int | 80 | 0..100 | zero | percent of memory in use above which a node takes no pod
+
+usage estimator
+request_ratio | float | 0.7 | | ignored | share of its requests that a pod is expected to use
+burst_ratio | float | 0 | | ignored | share of what is between requests and limits
+risk_threshold | float | 0.6 | | ignored | load from which estimates are raised
+risk_factor | float | 1.2 | | ignored | by how much
+be_cpu | string | 250m | | ignored | CPU of a pod without requests
+be_mem | string | 200Mi | | ignored | memory of a pod without requests
 
 rescheduling strategies
 [] | map | | | ignored | a strategy
@@ -184,7 +192,7 @@ def _inside(value: Any, shape: Shape, path: FieldPath) -> Iterator[NestedFlaw]:
         if inner is None:
             yield _unknown(at, shape)
         elif inner.mistype == "unread":
-            yield NestedFlaw(at[1:], "unread", f"Volcano 1.15 does not read {key}: {inner.meaning}", "remove it")
+            yield NestedFlaw(at[1:], "unread", f"Volcano does not read {key}: {inner.meaning}", "remove it")
         elif child is None:
             continue
         elif (flaw := _leaf_flaw(child, inner, at)) is not None:

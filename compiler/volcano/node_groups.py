@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from compiler.kubernetes import ROOT_QUEUE
+from compiler.fields.quantity import parse_quantity
+from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION, ROOT_QUEUE
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
 from compiler.specs.queue_spec import NodeGroupAffinity, QueueSpec
+
+
+def has_readable_limits(queue: QueueSpec) -> bool:
+    """Whether the queue's limits of node groups, if it has any, are group -> resource -> amount."""
+    text = (queue.document.metadata.get("annotations") or {}).get(NODE_GROUP_LIMITS_ANNOTATION)
+    try:
+        limits = {} if text is None else json.loads(text)
+        amounts = [amount for resources in limits.values() for amount in resources.values()]
+        return all(isinstance(amount, str | int) and parse_quantity(amount) >= 0 for amount in amounts)
+    except (AttributeError, TypeError, ValueError):
+        return False
 
 
 def node_group_plugin(scheduler: SchedulerSpec | None) -> PluginSpec | None:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from compiler.diagnostics.diagnostic import Severity
-from compiler.kubernetes import WAITING_TIME_ANNOTATIONS
+from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION, WAITING_TIME_ANNOTATIONS
 from compiler.specs.cluster_spec import PluginSpec, Specs
 from compiler.specs.queue_spec import NodeGroupAffinity
+from compiler.syntax.documents import Document
 from compiler.volcano.node_groups import affinity_owner, node_group_plugin, preference_ranks
 
 Condition = Callable[[Specs, PluginSpec], bool]
@@ -92,6 +93,16 @@ def _limits_nothing(specs: Specs, plugin: PluginSpec) -> bool:
 
 def _has_unplanned_needs(specs: Specs, plugin: PluginSpec) -> bool:
     return any(role.pod.has_unplanned_needs for gang in specs.gangs for role in gang.roles)
+
+
+def _keeps_apart(document: Document) -> bool:
+    spec = document.data.get("spec")
+    return document.kind == "PodGroup" and isinstance(spec, Mapping) and bool(spec.get("topologyAffinity"))
+
+
+def _limits_node_groups(specs: Specs, plugin: PluginSpec) -> bool:
+    written = ((queue.document.metadata.get("annotations") or {}) for queue in specs.queues)
+    return any(NODE_GROUP_LIMITS_ANNOTATION in annotations for annotations in written)
 
 
 # ---- the table
@@ -187,6 +198,12 @@ PLUGIN_PLANS: Mapping[str, PluginPlan] = {
                 _prefers_groups,
                 "info",
             ),
+            Difference(
+                "limits of node groups (volcano.sh/nodegroup-resource-limits) are not planned: Volcano may refuse the "
+                "planned node",
+                "a queue that has some, from 1.16",
+                _limits_node_groups,
+            ),
         ),
     ),
     "numa-aware": PluginPlan("NUMA nodes by topologyPolicy (GP522 says where they are not planned)"),
@@ -249,6 +266,27 @@ PLUGIN_PLANS: Mapping[str, PluginPlan] = {
         ),
     ),
     "cdp": PluginPlan("cooldowns (volcano.sh/cooldown-time) protect young pods, each its own (GP429 without it)"),
+    "fairshare": PluginPlan(
+        "nothing",
+        (
+            Difference(
+                "turns of namespaces inside a queue are not planned: Volcano may start the jobs of a queue in another "
+                "order",
+                "always (1.16)",
+                _always,
+            ),
+        ),
+    ),
+    "group-topology-affinity": PluginPlan(
+        "nothing",
+        (
+            Difference(
+                "anti-affinity of PodGroups is not planned: Volcano may refuse the planned nodes",
+                "a PodGroup with spec.topologyAffinity (1.16)",
+                lambda specs, plugin: any(_keeps_apart(document) for document in specs.documents),
+            ),
+        ),
+    ),
     "pdb": PluginPlan(
         "disruption budgets of the state protect pods, with and without the plugin",
         (
@@ -272,7 +310,7 @@ PLUGIN_PLANS: Mapping[str, PluginPlan] = {
         ),
     ),
 }
-"""Plugin -> what the plan makes of it, for all plugins of Volcano 1.15."""
+"""Plugin -> what the plan makes of it, for all plugins of Volcano 1.15 and 1.16."""
 
 
 ACTION_PLANS: Mapping[str, str] = {
@@ -306,8 +344,8 @@ def plugins_page() -> str:
         "# What Volcano's plugins mean for a plan",
         "",
         "Made by `python -m compiler.volcano.plugin_plans > docs/plugins.md`; a test keeps it current.",
-        "All 24 plugins of Volcano 1.15. Where Volcano may decide otherwise than the plan, `check` warns of it (GP430) "
-        "at the plugin's line, once.",
+        "All plugins of Volcano 1.15 and 1.16. "
+        "Where Volcano may decide otherwise than the plan, `check` warns of it (GP430) at the plugin's line, once.",
         "",
         "| plugin | in the plan | GP430 warns that | where |",
         "|---|---|---|---|",

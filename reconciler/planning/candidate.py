@@ -20,7 +20,7 @@ from reconciler.planning.dry_run import DryRun, Question, Refusal
 from reconciler.planning.fingerprint import Fingerprint
 from reconciler.planning.snapshot import Snapshot
 
-_NEEDED_KINDS = frozenset({"Queue", "Namespace", "PriorityClass", "ResourceQuota"})
+_NEEDED_KINDS = frozenset({"Queue", "NamespaceQueue", "Namespace", "PriorityClass", "ResourceQuota"})
 """What admission may look up by name when it judges another object; a Queue by other queues only."""
 
 

@@ -1,7 +1,8 @@
 """python -m tests.controlplane.vendor_schemas KUBECONFIG SOURCE=FOLDER...: writes compiler/openapi/data anew.
 
 Kubernetes' schemas come from /openapi/v3 of the running test bed, those of CRDs from the *.yaml files of the folders, a
-file for each source (volcano-1.15.1=FOLDER). Equal parts are kept once, descriptions and status are left out. The names
+file for each source. volcano-1.16=FOLDER takes Volcano's CRDs of 1.15.1 and adds what volcano-1.16.yaml says; check
+GP436 keeps each release to what it has. Equal parts are kept once, descriptions and status are left out. The names
 of time zones come from Go's zoneinfo.zip (time-zones=FOLDER): Kubernetes brings them along.
 """
 
@@ -11,7 +12,7 @@ import gzip
 import json
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ from tests.controlplane.rest import from_kubeconfig
 
 DATA: Final = Path(__file__).parents[2] / "compiler" / "openapi" / "data"
 KUBERNETES: Final = "kubernetes-1.35"
+VOLCANO: Final = "volcano-1.16"
+ADDITIONS: Final = Path(__file__).with_name("volcano-1.16.yaml")
 _CORE_KINDS: Final = {
     "api/v1": """ConfigMap LimitRange Namespace Node PersistentVolume PersistentVolumeClaim Pod PodTemplate
         ReplicationController ResourceQuota Secret Service ServiceAccount""",
@@ -133,20 +136,39 @@ def _core_kinds(documents: Mapping[str, Any], pool: Pool) -> dict[str, Any]:
     return found
 
 
-def _custom_kinds(folder: Path, pool: Pool) -> Iterator[tuple[str, dict[str, int]]]:
+def _custom_kinds(crds: Iterable[Mapping[str, Any]], pool: Pool) -> Iterator[tuple[str, dict[str, int]]]:
+    for crd in crds:
+        versions = [version for version in crd["spec"]["versions"] if version["served"]]
+        roots = {version["name"]: pool.add_object(version["schema"]["openAPIV3Schema"]) for version in versions}
+        yield _kind_key(crd), roots
+
+
+def _crds(folder: Path) -> Iterator[dict[str, Any]]:
     for file in sorted(folder.glob("**/*.yaml")):
         for crd in yaml.load_all(file.read_text(), yaml.CSafeLoader):
-            if not isinstance(crd, dict) or crd.get("kind") != "CustomResourceDefinition":
-                continue
-            spec = crd["spec"]
-            yield (
-                f"{spec['names']['kind']}.{spec['group']}",
-                {
-                    version["name"]: pool.add_object(version["schema"]["openAPIV3Schema"])
-                    for version in spec["versions"]
-                    if version["served"]
-                },
-            )
+            if isinstance(crd, dict) and crd.get("kind") == "CustomResourceDefinition":
+                yield crd
+
+
+def _with_additions(crds: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Volcano's CRDs with what volcano-1.16.yaml adds to them, and those that are new in it."""
+    added: dict[str, dict[str, Any]] = yaml.load(ADDITIONS.read_text(), yaml.CSafeLoader)
+    for crd in crds:
+        for path, schema in added.pop(_kind_key(crd), {}).items():
+            *around, name = path.split(".")
+            node = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+            for step in around:
+                node = node["properties"][step]
+            node["properties"][name] = schema
+        yield crd
+    for key, schema in added.items():
+        kind, _, group = key.partition(".")
+        version = {"name": "v1beta1", "served": True, "schema": {"openAPIV3Schema": schema}}
+        yield {"spec": {"group": group, "names": {"kind": kind}, "versions": [version]}}
+
+
+def _kind_key(crd: Mapping[str, Any]) -> str:
+    return f"{crd['spec']['names']['kind']}.{crd['spec']['group']}"
 
 
 def _write(name: str, pool: Pool, kinds: Mapping[str, Any], *, structural: bool) -> None:
@@ -184,7 +206,8 @@ def main() -> None:
             _write_time_zones(Path(folder))
             continue
         pool = Pool(definitions)
-        kinds = dict(_custom_kinds(Path(folder), pool))
+        crds = _crds(Path(folder))
+        kinds = dict(_custom_kinds(_with_additions(crds) if name == VOLCANO else crds, pool))
         _write(name, pool, kinds, structural=not name.startswith("argo-workflows"))  # Argo decodes them itself
         for kind, versions in kinds.items():
             taken = kind in index  # by another operator, with other versions

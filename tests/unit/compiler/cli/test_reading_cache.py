@@ -90,7 +90,7 @@ def test_a_broken_pack_and_one_of_other_code_are_not_read(parsed_files: list[str
     assert cache.known.keys()
     assert cache.path is not None
     content = cache.path.read_bytes()
-    for broken in (b"", content[:40], content[:-1] + b"x", b"\0" * 200):
+    for broken in (b"", content[:40], content[:-1] + bytes([content[-1] ^ 1]), b"\0" * 200):
         cache.path.write_bytes(broken)
         assert ReadingCache(root).known == {}
     cache.path.write_bytes(content)

@@ -24,7 +24,8 @@ def test_the_page_of_arguments_is_current() -> None:
 
 
 def test_every_row_of_the_table_is_whole() -> None:
-    assert len(PLUGIN_NAMES) == 24
+    assert {owner.name for owner in OWNERS.values() if owner.since > 15} == {"fairshare", "group-topology-affinity"}
+    assert len(PLUGIN_NAMES) == 26
     for owner in OWNERS.values():
         assert not owner.is_action or owner.name in (*SCHEDULER_ACTIONS, "init-params")
         assert ".go" in owner.source
@@ -45,6 +46,8 @@ def test_every_row_of_the_table_is_whole() -> None:
         ("binpack.resources.nvidia.com/gpu", "binpack.resources.<resource>"),
         ("tdm", "tdm.evict.period"),
         ("gang", "has no arguments"),
+        ("fairshare", "(Volcano 1.16)"),
+        ("extender.jobEnqueuedVerb", "(Volcano 1.16)"),
         ("GP401", "GP401 unknown action"),
     ],
 )

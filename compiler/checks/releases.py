@@ -1,0 +1,305 @@
+"""Checks of what the cluster's release of Volcano has, and of what is known to be unsafe in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from compiler.checks.check import CheckInput, Finding, check
+from compiler.checks.scheduler import plugins_of
+from compiler.diagnostics.diagnostic import suggestion
+from compiler.kinds.common.jobs import annotation_value
+from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION
+from compiler.specs.gang_spec import GangSpec
+from compiler.specs.namespace_queues import NotReady, queues_not_ready
+from compiler.specs.queue_spec import QueueSpec
+from compiler.syntax.documents import Document, FieldPath
+from compiler.validation.judge import items, mapping
+from compiler.volcano.node_groups import has_readable_limits
+from compiler.volcano.releases import (
+    NEW_ANNOTATIONS,
+    NEW_FIELDS,
+    NEW_KINDS,
+    QUEUE_OF_NAMESPACE,
+    newer_argument,
+    newer_plugin,
+)
+
+ADVISORY = "GHSA-j38h-7pfq-cxmw"
+VULNERABLE_PATCHES = (0, 1)
+"""Patches of Volcano 1.15 that the advisory concerns."""
+MOST_DEVICES = 1_000_000
+"""Claimed devices, or pods of a minimum, above which the vulnerable scheduler is busy for long."""
+_CLAIM_SPECS: Mapping[str, tuple[str, ...]] = {
+    "ResourceClaim.resource.k8s.io": ("spec",),
+    "ResourceClaimTemplate.resource.k8s.io": ("spec", "spec"),
+}
+
+
+@check("GP436", "not in the cluster's release of Volcano", on_partial=True)
+def newer_than_the_cluster(check_input: CheckInput) -> Iterator[Finding]:
+    """The kind, field, annotation, plugin or argument came with a later release than `volcano` of the Cluster says. The
+    API server refuses a kind and drops a field; the scheduler ignores the others silently. A NamespaceQueue also needs
+    Volcano's feature gate, `namespaceQueues: true` of the Cluster. Fix: remove it, or upgrade Volcano and write the
+    release into the Cluster."""
+    for document, path, what, since in (*_newer_objects(check_input), *_newer_arguments(check_input)):
+        version = check_input.specs.cluster.volcano
+        if since > version.minor:
+            message = f"{what} came with Volcano 1.{since}, and cluster {check_input.specs.cluster.name} runs {version}"
+            is_rejecting = path[:1] != ("metadata",) and "tiers" not in path and "configurations" not in path
+            help = f'remove it, or write volcano: "1.{since}" in the Cluster once it is upgraded'
+            yield Finding(document, path, message, help, is_rejecting=is_rejecting)
+        elif (
+            since == QUEUE_OF_NAMESPACE
+            and not check_input.specs.cluster.namespace_queues
+            and _needs_gate(path, document)
+        ):
+            message = f"{what} needs Volcano's feature gate NamespaceQueue, which is off by default"
+            yield Finding(document, path, message, "write namespaceQueues: true in the Cluster where it is on")
+
+
+Newer = tuple[Document, FieldPath, str, int]
+"""Document, path, what stands there, and the minor version that has it first."""
+
+
+def _needs_gate(path: FieldPath, document: Document) -> bool:
+    return path[-1] in ("kind", "queue", "allowedNamespaces") or document.kind == "NamespaceQueue"
+
+
+def _newer_objects(check_input: CheckInput) -> Iterator[Newer]:
+    for document in check_input.specs.documents:
+        if document.group != "scheduling.volcano.sh":
+            continue
+        key = f"{document.kind}.{document.group}"
+        if key in NEW_KINDS:
+            yield document, ("kind",), f"the kind {document.kind}", NEW_KINDS[key]
+        spec = mapping(document.data, "spec")
+        for path, since in NEW_FIELDS.get(key, {}).items():
+            if path[-1] in spec:
+                yield document, path, ".".join(path), since
+        for name, since in NEW_ANNOTATIONS.items():
+            if annotation_value(document, name) is not None:
+                yield document, ("metadata", "annotations", name), name, since
+    for gang in check_input.jobs_and_services:
+        if "/" in gang.queue:
+            yield gang.document, gang.field_paths["queue"], f"a queue of a namespace ({gang.queue})", QUEUE_OF_NAMESPACE
+
+
+def _newer_arguments(check_input: CheckInput) -> Iterator[Newer]:
+    version = check_input.specs.cluster.volcano
+    for spec in check_input.schedulers:
+        for path, plugin in plugins_of(spec):
+            if (since := newer_plugin(plugin.name, version)) is not None:
+                yield spec.document, (*path, "name"), f"the plugin {plugin.name}", since
+                continue
+            for name in plugin.arguments:
+                if (since := newer_argument(plugin.name, name, version)) is not None:
+                    yield spec.document, (*path, "arguments", name), f"the argument {name}", since
+
+
+@check("GP437", "release of Volcano with a known vulnerability", "warning")
+def vulnerable_release(check_input: CheckInput) -> Iterator[Finding]:
+    """In Volcano 1.15.0 and 1.15.1 a claim for a huge number of devices, or a huge minAvailable of pods with claims,
+    stops all scheduling (GHSA-j38h-7pfq-cxmw; 1.15.2 has the fix). Such an object is an error with these releases and a
+    warning with others. Sums of device counts above 2^63 get past a queue's quota in all of 1.15. Fix: upgrade Volcano,
+    and lower the number."""
+    version = check_input.specs.cluster.volcano
+    is_vulnerable = version.minor == 15 and version.patch in VULNERABLE_PATCHES
+    for document, path, number in _huge_numbers(check_input):
+        message = f"{number} is above {MOST_DEVICES}: Volcano 1.15.0 and 1.15.1 stop scheduling ({ADVISORY})"
+        yield Finding(document, path, message, "lower it", severity="error" if is_vulnerable else None)
+    if is_vulnerable and (cluster := check_input.specs.cluster).document in check_input.specs.documents:
+        message = f"any user who may create claims can stop the scheduler of Volcano {version} ({ADVISORY})"
+        yield Finding(cluster.document, ("spec", "volcano"), message, "upgrade Volcano to 1.15.2 or later")
+
+
+def _huge_numbers(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath, int]]:
+    for document in check_input.specs.documents:
+        if (path := _CLAIM_SPECS.get(f"{document.kind}.{document.group}")) is None:
+            continue
+        for at, request in items(mapping(document.data, *path, "devices"), "requests"):
+            count = mapping(request, "exactly").get("count")
+            if isinstance(count, int) and count > MOST_DEVICES:
+                yield document, (*path, "devices", "requests", at, "exactly", "count"), count
+    for gang in check_input.specs.gangs:
+        for role in gang.roles if gang.document.kind == "Job" and gang.document.group == "batch.volcano.sh" else ():
+            place = (*role.path, "minAvailable")
+            if role.minimum > MOST_DEVICES and _claims_devices(gang) and place in gang.document.positions:
+                yield gang.document, place, role.minimum
+
+
+def _claims_devices(gang: GangSpec) -> bool:
+    return any(role.pod.has_unplanned_needs for role in gang.roles)
+
+
+@check("GP438", "NamespaceQueue that Volcano refuses", on_partial=True)
+def refused_namespace_queues(check_input: CheckInput) -> Iterator[Finding]:
+    """The parent of a NamespaceQueue is NAME, a NamespaceQueue of the same namespace, or cluster/NAME, a Queue that
+    lists the namespace in spec.allowedNamespaces; root is none. Parents form no loop and go down at most five levels. A
+    job names its queue as NAMESPACE/NAME with its own namespace. Source: Volcano 1.16's webhooks. Fix: as the message
+    says."""
+    for queue, why in _not_ready(check_input):
+        if why.refused:
+            yield Finding(queue.document, ("spec", "parent"), f"{queue.name}: {why.text}", _help(why.reason))
+    for queue in _known_namespace_queues(check_input):
+        if queue.parent == "root":
+            message = "cluster/root cannot be the parent of a NamespaceQueue"
+            yield Finding(queue.document, ("spec", "parent"), message, "name a queue below it")
+    for gang in check_input.jobs_and_services:
+        namespace = gang.queue.partition("/")[0]
+        if "/" in gang.queue and namespace != gang.namespace:
+            message = f"a job of namespace {gang.namespace} cannot be in {gang.queue}"
+            help = f"name a queue of its own namespace, like {gang.namespace}/{gang.queue.partition('/')[2]}"
+            yield Finding(gang.document, gang.field_paths["queue"], message, help)
+
+
+def _known_namespace_queues(check_input: CheckInput) -> list[QueueSpec]:
+    """The NamespaceQueues, where the cluster's Volcano has the kind; else GP436 reports them."""
+    cluster = check_input.specs.cluster
+    is_known = cluster.namespace_queues and cluster.volcano.minor >= QUEUE_OF_NAMESPACE
+    return [queue for queue in check_input.specs.queues if queue.namespace] if is_known else []
+
+
+def _not_ready(check_input: CheckInput) -> Iterator[tuple[QueueSpec, NotReady]]:
+    found = queues_not_ready(check_input.specs.queues)
+    for queue in _known_namespace_queues(check_input):
+        if queue.name in found:
+            yield queue, found[queue.name]
+
+
+_HELP = {
+    "NamespaceNotAllowed": "add the namespace to spec.allowedNamespaces of that Queue",
+    "ParentNotFound": "correct the name, or add the parent",
+    "HierarchyCycle": "give one of them another parent",
+    "HierarchyDepthExceeded": "move it up",
+}
+
+
+def _help(reason: str) -> str:
+    return _HELP.get(reason, "see the parent")
+
+
+@check("GP439", "NamespaceQueue that never becomes ready", "warning")
+def unready_namespace_queues(check_input: CheckInput) -> Iterator[Finding]:
+    """Volcano accepts the object and sets its condition Ready to False with the reason that the message names: waiting
+    jobs do not start, running ones go on. One sum of siblings above their parent makes all of them unready. Source: the
+    NamespaceQueue controller of Volcano 1.16. Fix: correct the parent, or lower the amounts."""
+    for queue, why in _not_ready(check_input):
+        if not why.refused:
+            at: FieldPath = (
+                ("spec", "parent") if ("spec", "parent") in queue.document.positions else ("metadata", "name")
+            )
+            yield Finding(
+                queue.document, at, f"{queue.name} never becomes ready ({why.reason}): {why.text}", _help(why.reason)
+            )
+
+
+@check("GP440", "NamespaceQueues without the hierarchy of capacity", "warning")
+def namespace_queues_without_hierarchy(check_input: CheckInput) -> Iterator[Finding]:
+    """Only the plugin capacity with enableHierarchy: true keeps the limits of NamespaceQueues, and proportion must not
+    be enabled as well: it counts each with weight 1. The plan keeps them as capacity does. Source: the design and user
+    guide of Volcano 1.16. Fix: enable capacity with enableHierarchy: true."""
+    if not _known_namespace_queues(check_input):
+        return
+    for spec in check_input.schedulers:
+        capacity = spec.plugin("capacity")
+        if spec.is_partial or (capacity is not None and capacity.flags.get("enableHierarchy")):
+            continue
+        message = "the limits of NamespaceQueues need the plugin capacity with enableHierarchy: true"
+        yield Finding(spec.document, (*spec.base_path, "tiers"), message, "enable it")
+
+
+@check("GP441", "fairshare that does nothing or forgets", "warning")
+def idle_fairshare(check_input: CheckInput) -> Iterator[Finding]:
+    """fairshare orders the jobs of a queue by what their namespaces used. The first plugin with an answer decides, so
+    that drf before it leaves it nothing; its gate needs the action enqueue; without persistState a restart of the
+    scheduler forgets all use; its numbers are texts above 0. Source: fairshare.go of Volcano 1.16's branch. Fix: as the
+    message says."""
+    queues = {queue.name for queue in check_input.specs.queues} | {"default"}
+    for spec in check_input.schedulers:
+        names = [plugin.name for plugin in spec.plugins]
+        for path, plugin in plugins_of(spec):
+            if plugin.name != "fairshare":
+                continue
+            if "drf" in names[: names.index("fairshare")]:
+                message = "drf comes before fairshare, and its answer decides"
+                yield Finding(spec.document, (*path, "name"), message, "move fairshare before drf")
+            for name, message, help in _fairshare_flaws(plugin.arguments, spec.actions, queues):
+                at = (*path, "arguments", name) if name in plugin.arguments else (*path, "name")
+                yield Finding(spec.document, at, message, help)
+
+
+def _fairshare_flaws(
+    arguments: Mapping[str, Any], actions: tuple[str, ...], queues: set[str]
+) -> Iterator[tuple[str, str, str]]:
+    """(argument, message, help)"""
+    targets = [name.strip() for name in str(arguments.get("fairshare.targetQueues") or "").split(",") if name.strip()]
+    for target in targets:
+        if target not in queues:
+            help = suggestion(target, queues, "correct the name")
+            yield "fairshare.targetQueues", f"there is no queue {target!r}", help
+    for name in arguments:
+        queue = name.removeprefix("fairshare.resourceKey.")
+        if queue != name and queue not in targets:
+            yield name, f"{name} is not read: fairshare.targetQueues does not list {queue}", f"add {queue} to it"
+    for name in ("fairshare.halfLifeMinutes", "fairshare.flushIntervalSeconds"):
+        text = arguments.get(name)
+        if isinstance(text, str) and not (text.isdecimal() and int(text) > 0):
+            yield name, f"{name} is {text!r}, and the default counts", "write a whole number above 0, in quotes"
+    if str(arguments.get("fairshare.enableEnqueueGate")).lower() == "true" and actions and "enqueue" not in actions:
+        yield "fairshare.enableEnqueueGate", "the gate does nothing without the action enqueue", "add enqueue"
+    if str(arguments.get("fairshare.persistState")).lower() != "true":
+        message = "without persistState a restart of the scheduler forgets what namespaces used"
+        yield "fairshare.persistState", message, 'write fairshare.persistState: "true"'
+
+
+@check("GP442", "topology anti-affinity of a PodGroup that cannot be read")
+def bad_topology_affinity(check_input: CheckInput) -> Iterator[Finding]:
+    """A term of spec.topologyAffinity.podGroupAntiAffinity names one of topologyTier and topologyTierName; a preferred
+    one has a weight of 1 to 100, a required one has none. The field is read by the plugin group-topology-affinity only,
+    and it is not planned. Source: the design and webhook of Volcano 1.16's branch. Fix: as the message says."""
+    for document in check_input.specs.documents:
+        if (document.kind, document.group) != ("PodGroup", "scheduling.volcano.sh"):
+            continue
+        place = ("spec", "topologyAffinity", "podGroupAntiAffinity")
+        terms = mapping(document.data, *place)
+        for sort in ("required", "preferred"):
+            for at, term in items(terms, sort):
+                if message := _term_flaw(term, is_preferred=sort == "preferred"):
+                    yield Finding(document, (*place, sort, at), message, "correct the term")
+        if terms and check_input.specs.cluster.volcano.minor >= QUEUE_OF_NAMESPACE:
+            yield from _unplanned_affinity(check_input, document, place)
+
+
+def _term_flaw(term: Mapping[str, Any], *, is_preferred: bool) -> str:
+    if ("topologyTier" in term) == ("topologyTierName" in term):
+        return "a term names one of topologyTier and topologyTierName"
+    if is_preferred != ("weight" in term):
+        return "a preferred term has a weight" if is_preferred else "a required term has no weight"
+    return ""
+
+
+def _unplanned_affinity(check_input: CheckInput, document: Document, place: FieldPath) -> Iterator[Finding]:
+    for spec in check_input.schedulers:
+        if spec.plugin("group-topology-affinity") is None and not spec.is_partial:
+            message = "the scheduler configuration lacks the plugin group-topology-affinity, so that nothing reads it"
+            yield Finding(document, place, message, "add the plugin", severity="warning", is_rejecting=False)
+            return
+    message = "anti-affinity of PodGroups is not planned: Volcano may refuse the planned nodes"
+    yield Finding(
+        document, place, message, "keep them apart by topology or queues", severity="warning", is_rejecting=False
+    )
+
+
+@check("GP443", "limits of node groups that cannot be read")
+def bad_node_group_limits(check_input: CheckInput) -> Iterator[Finding]:
+    """The annotation volcano.sh/nodegroup-resource-limits of a Queue is a JSON object: node group -> resource ->
+    amount. Where it is invalid, Volcano 1.16 closes every node to the queue. Valid limits are not planned (GP430).
+    Source: nodegroup.go of Volcano's master. Fix: write it like {"a100": {"nvidia.com/gpu": "8"}}."""
+    for queue in check_input.specs.queues:
+        if has_readable_limits(queue):
+            continue
+        text = annotation_value(queue.document, NODE_GROUP_LIMITS_ANNOTATION)
+        path = ("metadata", "annotations", NODE_GROUP_LIMITS_ANNOTATION)
+        message = f"{NODE_GROUP_LIMITS_ANNOTATION} is {text!r}, and Volcano closes every node to queue {queue.name}"
+        yield Finding(queue.document, path, message, 'write it like {"a100": {"nvidia.com/gpu": "8"}}')

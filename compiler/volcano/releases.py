@@ -1,0 +1,95 @@
+"""What Volcano 1.16 has beyond 1.15, and what it does differently, as data.
+
+Sources: files of Volcano's master and of branches before the release of 1.16, which could not be run here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION
+from compiler.specs.cluster_spec import SchedulerSpec, Specs, VolcanoVersion
+from compiler.volcano.arguments import OWNERS, find_argument
+
+NEW_KINDS = {"NamespaceQueue.scheduling.volcano.sh": 16}
+"""Kind -> the first minor version of Volcano 1.x that has it."""
+NEW_FIELDS = {
+    "Queue.scheduling.volcano.sh": {("spec", "allowedNamespaces"): 16},
+    "PodGroup.scheduling.volcano.sh": {("spec", "topologyAffinity"): 16},
+}
+NEW_ANNOTATIONS = {NODE_GROUP_LIMITS_ANNOTATION: 16}
+QUEUE_OF_NAMESPACE = 16
+"""The first minor version in which NAMESPACE/NAME names a NamespaceQueue."""
+
+
+@dataclass(frozen=True, slots=True)
+class BehaviourChange:
+    """What a release does differently. since: its minor version. actions, plugins, kinds: it concerns repositories that
+    have one of them; all empty: every one."""
+
+    since: int
+    text: str
+    actions: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+    def concerns(self, specs: Specs) -> bool:
+        scheduler = specs.scheduler
+        if not (self.actions or self.plugins or self.kinds):
+            return True
+        if any(document.kind in self.kinds for document in specs.documents):
+            return True
+        return scheduler is not None and _has_one(scheduler, self.actions, self.plugins)
+
+
+def _has_one(scheduler: SchedulerSpec, actions: tuple[str, ...], plugins: tuple[str, ...]) -> bool:
+    return not set(actions).isdisjoint(scheduler.actions) or any(map(scheduler.plugin, plugins))
+
+
+CHANGES = (
+    BehaviourChange(
+        16,
+        "enqueue books a job's room after all plugins admit it: a rejected job no longer holds room of others",
+        actions=("enqueue",),
+    ),
+    BehaviourChange(
+        16,
+        "preempt asks predicates again after its tentative evictions: it may evict more where devices are fragmented",
+        actions=("preempt",),
+    ),
+    BehaviourChange(
+        16,
+        "usage estimates the load of pods that no metric shows yet: fewer nodes pass its thresholds",
+        plugins=("usage",),
+    ),
+    BehaviourChange(16, "a JobFlow counts a Terminated job as failed", kinds=("JobFlow",)),
+    BehaviourChange(16, "restarts of single pods or tasks keep the PodGroup", kinds=("Job",)),
+    BehaviourChange(
+        16, "predicates scores nodes by their DRA devices; planned pods keep their nodes", plugins=("predicates",)
+    ),
+    BehaviourChange(16, "pod templates have schedulingGroup.podGroupName in place of workloadRef (Kubernetes 1.36)"),
+)
+
+
+def release_changes(before: VolcanoVersion, after: VolcanoVersion, specs: Specs) -> Iterator[str]:
+    """One sentence for each difference between two releases that concerns the repository."""
+    if before.minor == after.minor:
+        return
+    old, new = sorted((before.minor, after.minor))
+    word = "from" if after.minor > before.minor else "until"
+    for change in CHANGES:
+        if old < change.since <= new and change.concerns(specs):
+            yield f"{word} Volcano 1.{change.since}: {change.text}"
+
+
+def newer_argument(owner: str, name: str, version: VolcanoVersion) -> int | None:
+    """The minor version that reads the argument first, where that is newer than `version`; None else."""
+    found = find_argument(owner, name)
+    return found.since if found is not None and found.since > version.minor else None
+
+
+def newer_plugin(name: str, version: VolcanoVersion) -> int | None:
+    """The minor version that has the plugin first, where that is newer than `version`; None else."""
+    owner = OWNERS.get(name)
+    return owner.since if owner is not None and owner.since > version.minor else None

@@ -1,0 +1,103 @@
+"""A cluster that runs Volcano 1.16: queues of namespaces planned as queues of the tree, and what an upgrade changes."""
+
+from __future__ import annotations
+
+from compiler.comparison.compare import Revision, compare
+from compiler.emit.objects import manifests
+from compiler.outcome import Outcome
+from compiler.pipeline import compile_repository
+from compiler.repository.tree import Repository
+
+CLUSTER = """\
+apiVersion: gangplan.dev/v1alpha1
+kind: Cluster
+metadata: {name: test}
+spec: {volcano: "1.16", namespaceQueues: true}
+---
+apiVersion: gangplan.dev/v1alpha1
+kind: NodePool
+metadata: {name: gpu}
+spec: {count: 2, capacity: {cpu: 64, nvidia.com/gpu: 8}}
+---
+apiVersion: gangplan.dev/v1alpha1
+kind: SchedulerConfiguration
+metadata: {name: volcano-scheduler-configmap, namespace: volcano-system}
+spec:
+  actions: [enqueue, allocate, preempt]
+  tiers:
+  - plugins: [{name: priority}, {name: gang}, {name: predicates}, {name: capacity, enableHierarchy: true}]
+"""
+QUEUES = """\
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: NamespaceQueue
+metadata: {name: train, namespace: ml}
+spec: {parent: cluster/science, capability: {nvidia.com/gpu: 8}}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: science}
+spec: {allowedNamespaces: [ml], capability: {nvidia.com/gpu: 16}}
+"""
+
+
+def job(name: str, gpus: int) -> str:
+    return f"""\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {{name: {name}, namespace: ml}}
+spec:
+  queue: ml/train
+  minAvailable: 1
+  tasks:
+  - {{name: w, replicas: 1, template: {{spec: {{restartPolicy: Never, containers: [
+      {{name: m, image: a, resources: {{limits: {{cpu: 1, nvidia.com/gpu: {gpus}}}}}}}]}}}}}}
+"""
+
+
+def repository(*, queues: str = QUEUES, cluster: str = CLUSTER, **jobs: int) -> Repository:
+    files = {"cluster-specs/test/cluster.yaml": cluster, "cluster-specs/test/queues.yaml": queues}
+    files |= {f"jobs/{name}.yaml": job(name, gpus) for name, gpus in jobs.items()}
+    return Repository({path: text.encode() for path, text in files.items()})
+
+
+def actions(outcome: Outcome) -> dict[str, str]:
+    return {decision.name: decision.action for decision in outcome.decisions}
+
+
+def test_a_queue_of_a_namespace_keeps_its_limits() -> None:
+    outcome = compile_repository(repository(a=4, b=8))
+    assert [each.message for each in outcome.diagnostics if each.severity == "error"] == []
+    assert sorted(actions(outcome).values()) == ["start", "wait"]
+    (waiting,) = (decision for decision in outcome.decisions if decision.action == "wait")
+    assert "ml/train" in waiting.reasons[0].message
+
+
+def test_parents_are_applied_before_their_children() -> None:
+    kinds = [(each.object["kind"], each.wave) for each in manifests(compile_repository(repository(a=4)))]
+    queues = [kind for kind, _ in kinds if kind.endswith("Queue")]
+    assert queues == ["Queue", "NamespaceQueue"]
+
+
+def test_jobs_wait_in_a_queue_that_never_becomes_ready() -> None:
+    outcome = compile_repository(
+        repository(queues=QUEUES.replace("capability: {nvidia.com/gpu: 8}", "capability: {nvidia.com/gpu: 32}"), a=4)
+    )
+    assert {each.code for each in outcome.diagnostics if each.severity == "warning"} >= {"GP439"}
+    assert actions(outcome) == {"ml/a": "wait"}
+
+
+def test_an_upgrade_says_what_it_changes_for_this_repository() -> None:
+    plain = CLUSTER.replace('spec: {volcano: "1.16", namespaceQueues: true}', "spec: {volcano: VERSION}")
+
+    def revision(version: str) -> Revision:
+        tree = repository(queues="", cluster=plain.replace("VERSION", f'"{version}"'))
+        outcome = compile_repository(tree)
+        return Revision(outcome.specs, lambda state: compile_repository(tree, state=state))
+
+    found = compare(revision("1.15"), revision("1.16"), None)
+    said = "\n".join(found.scheduler)
+    assert "from Volcano 1.16: enqueue books" in said
+    assert "preempt asks predicates again" in said
+    assert "usage" not in said
+    assert "JobFlow" not in said
+    assert compare(revision("1.16"), revision("1.16"), None).scheduler == ()

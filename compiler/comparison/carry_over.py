@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +12,19 @@ from compiler.cluster_state.pod_records import PodRecord
 from compiler.cluster_state.state import ClusterState
 from compiler.emit.templates import pod_templates
 from compiler.fields.natural_order import natural_sort_key
-from compiler.kubernetes import DIGEST_ANNOTATION, TASK_LABEL, Object, annotations_of, name_of, namespace_of
+from compiler.fields.quantity import exact_amount
+from compiler.kubernetes import (
+    DIGEST_ANNOTATION,
+    QUEUE_NAME_ANNOTATION,
+    TASK_LABEL,
+    Object,
+    annotations_of,
+    name_of,
+    namespace_of,
+)
 from compiler.outcome import JobDecision, Outcome, PodsByNode
 from compiler.specs.cluster_spec import Specs
-from compiler.specs.gang_spec import GangSpec, JobKey
+from compiler.specs.gang_spec import GangSpec, JobKey, RoleSpec
 from compiler.syntax.runs import run_digest
 
 Place = tuple[str, str]
@@ -149,21 +159,33 @@ def _is_at(record: PodRecord, place: Place) -> bool:
 def _new_pods(decision: JobDecision, places: Counter[Place], taken: Collection[tuple[str, str]]) -> Iterator[Object]:
     """Running pods of the job, as many as the places say. taken: (namespace, name) of pods that are there."""
     gang = decision.gang
-    templates: dict[str, Any] = {role.name: template for role, template in pod_templates(gang.document.data, gang)}
+    is_made = any(role.new_template is not None for role in gang.roles)
+    data = deepcopy(gang.document.data) if is_made else gang.document.data  # a template is made in it
+    templates: dict[str, Any] = {role.name: template for role, template in pod_templates(data, gang)}
     for role in gang.roles:
         bare = [pod for pod in role.pod_documents if (gang.namespace, pod.name) not in taken]
         at = 0
         for node in decision.pods.get(role.name, {}):
             for _ in range(places[role.name, node]):
                 template = bare[at].data if at < len(bare) else templates.get(role.name, {})
+                if not (template.get("spec") or {}).get("containers"):
+                    template = _template_of(role)
                 name = bare[at].name if at < len(bare) else f"{gang.document.name}-{role.name}-planned-{at}"
                 yield _running_pod(gang, role.name, name, node, template)
                 at += 1
 
 
+def _template_of(role: RoleSpec) -> Object:
+    """A template for pods of a role whose object holds none: those of a service, a runtime or an application."""
+    amounts = {name: exact_amount(name, amount) for name, amount in role.pod.requests.items() if name != "pods"}
+    containers = [{"name": role.name, "resources": {"requests": amounts}}]
+    return {"metadata": {"labels": dict(role.labels)}, "spec": {"containers": containers}}
+
+
 def _running_pod(gang: GangSpec, role: str, name: str, node: str, template: Mapping[str, Any]) -> Object:
     document, metadata = gang.document, template.get("metadata") or {}
     owner = {"apiVersion": document.api_version, "kind": document.kind, "name": document.name, "uid": "planned"}
+    queue = {QUEUE_NAME_ANNOTATION: gang.queue} if gang.queue else {}  # for pods of jobs that the other side suspends
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -171,9 +193,9 @@ def _running_pod(gang: GangSpec, role: str, name: str, node: str, template: Mapp
             "name": name,
             "namespace": gang.namespace,
             "labels": {**(metadata.get("labels") or {}), TASK_LABEL: role},
-            "annotations": metadata.get("annotations") or {},
+            "annotations": {**(metadata.get("annotations") or {}), **queue},
             "ownerReferences": [owner],
         },
-        "spec": {**(template.get("spec") or {"containers": []}), "nodeName": node},
+        "spec": {**template["spec"], "nodeName": node},
         "status": {"phase": "Running"},
     }

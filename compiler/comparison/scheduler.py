@@ -11,7 +11,7 @@ from compiler.volcano.plugin_plans import PLUGIN_PLANS
 _TierPlugin = tuple[int, PluginSpec]
 """Tier, from 1, and the plugin."""
 ACTION_MEANINGS = {
-    "enqueue": "lets jobs in only while the cluster or their queue has room for their minimum",
+    "enqueue": "admits jobs only while the cluster and their queue have room for their minimum",
     "allocate": "gives pods their nodes",
     "backfill": "places pods that ask for nothing",
     "preempt": "evicts pods of lower priority inside a queue",
@@ -39,10 +39,10 @@ def behaviour_changes(before: SchedulerSpec | None, after: SchedulerSpec | None)
 def _action_changes(before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[str]:
     for name in after:
         if name not in before:
-            yield f"action {name} is new: it {ACTION_MEANINGS.get(name, 'does what its vendor means')}"
+            yield f"action {name} added: it {ACTION_MEANINGS.get(name, 'does what its vendor means')}"
     for name in before:
         if name not in after:
-            yield f"action {name} is gone: it no longer {ACTION_MEANINGS.get(name, 'does what its vendor meant')}"
+            yield f"action {name} removed (it {ACTION_MEANINGS.get(name, 'does what its vendor means')})"
     common = [name for name in before if name in after]
     if common != [name for name in after if name in before]:
         yield f"actions run in another order: {', '.join(after)}"

@@ -208,7 +208,7 @@ def test_a_queue_that_shrinks_and_a_scheduler_that_reclaims_are_said() -> None:
     kinds = found_jobs(comparison)
     assert kinds.pop("ns/b") == "starts"
     assert "evicted" in kinds.values()
-    assert comparison.scheduler[0] == "action reclaim is new: it takes back what other queues borrowed"
+    assert comparison.scheduler[0] == "action reclaim added: it takes back what other queues borrowed"
     assert comparison.scheduler[-1] == "plugin gang: enableReclaimable not set -> false"
     assert {each.name for each in comparison.queues} == {"a", "b"}
 
@@ -349,8 +349,10 @@ def test_a_job_that_is_kept_or_suspended_runs_on() -> None:
     assert (left.effect, left.before == left.after) == ("edited", True)
     assert left.why.startswith("it leaves the repository and stays in the cluster")
     suspended = job("two", 2).replace('"annotations": {', '"annotations": {"gangplan.dev/suspend": "true", ')
-    (held,) = (each for each in changes(BASE, {**BASE, "jobs/two.yaml": suspended}).jobs if each.name == "ns/two")
+    comparison = changes(BASE, {**BASE, "jobs/two.yaml": suspended})
+    (held,) = (each for each in comparison.jobs if each.name == "ns/two")
     assert (held.effect, held.before == held.after) == ("edited", True)
+    assert comparison.queues == (), "what its pods hold stays the queue's"
 
 
 def test_objects_that_are_in_no_plan_are_compared() -> None:

@@ -123,6 +123,7 @@ def _policy_changes(before: ClusterSpec, after: ClusterSpec) -> Iterator[str]:
 def _value_changes(name: str, before: _Named, after: _Named) -> Iterator[str]:
     """One sentence for each field that differs."""
     for field, (old, new) in _changed_fields(before, after).items():
+        old, new = (str(value).lower() if isinstance(value, bool) else value for value in (old, new))
         values = "" if isinstance(new, Mapping) or is_dataclass(new) else f" {old} -> {new}"
         yield f"{name}: {_field_text(field)}{values or ' changed'}"
 

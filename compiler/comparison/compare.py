@@ -235,9 +235,10 @@ def _above(before: QueueAmounts | None, after: QueueAmounts | None) -> tuple[str
     """Resources of which the queue holds more than its capability, where it did not before or that was another."""
     if after is None:
         return ()
-    limits, was = after[LIMIT], {} if before is None else before[LIMIT]
-    changed = [resource for resource in limits if was.get(resource) != limits[resource]]
-    return tuple(resource for resource in changed if after[HELD].get(resource, 0) > limits[resource])
+    limits, held = after[LIMIT], after[HELD]
+    was, had = ({}, {}) if before is None else (before[LIMIT], before[HELD])
+    over = [resource for resource in limits if held.get(resource, 0) > limits[resource]]
+    return tuple(r for r in over if was.get(r) != limits[r] or had.get(r, 0) <= limits[r])
 
 
 def _live_runs(base: Outcome, head: Outcome, jobs: tuple[JobChange, ...]) -> Mapping[str, Counter[str]]:

@@ -242,7 +242,8 @@ class _JobComparison:
             return "restarts", f"{self._text}; its live run ends for the new one ({REPLACE_ANNOTATION})"
         in_place = f"{self._text}; changed in place" if self.edit else ""
         if former.pods == decision.pods:
-            return ("edited", in_place) if self.edit else None
+            moved = f"it was in queue {former.gang.queue}" if former.gang.queue != decision.gang.queue else ""
+            return ("edited", in_place or moved) if self.edit or moved else None
         if decision.evicted_pods:
             return "shrinks", f"it gives pods to {', '.join(decision.evicted_for)}"
         if _places(former.pods) <= _places(decision.pods):

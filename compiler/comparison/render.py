@@ -226,7 +226,7 @@ def _all_sections(comparison: Comparison) -> Iterator[_Section]:
         note = f"{errors}: the base was rejected, so an earlier commit runs; what has errors counts as absent"
         yield _Section("Errors in the base", [note], is_open=True)
     yield from _job_sections(comparison.jobs, ("never",))
-    lost = [f"{job.name} in queue {job.queue}: {'never: ' * job.never}{_why(job)}" for job in comparison.lost_restarts]
+    lost = [f"{_named(job)}: {'never: ' * job.never}{_why(job)}" for job in comparison.lost_restarts]
     yield _Section("Keeps running, but could not start again (planned for the empty cluster)", lost, is_open=True)
     yield from _job_sections(comparison.jobs, JOB_EFFECTS[1:])
     yield _Section("Nodes and policy", comparison.resources)
@@ -250,8 +250,11 @@ def _job_row(job: JobChange) -> str:
     is_edited = job.treatment is not None and job.effect not in ("edited", "new run")  # its title says so
     words = [word for word, holds in (("new", job.is_new), ("edited", is_edited)) if holds]
     marked = f" ({', '.join(words)})" if words else ""
-    queue = f" in queue {job.queue}" if job.queue else ""
-    return f"{job.name}{marked}{queue}: {_why(job)}"
+    return f"{_named(job, marked)}: {_why(job)}"
+
+
+def _named(job: JobChange, marked: str = "") -> str:
+    return f"{job.name}{marked}{f' in queue {job.queue}' if job.queue else ''}"
 
 
 def _why(job: JobChange) -> str:
@@ -301,7 +304,8 @@ def _queue_row(queue: QueueChange, resources: Collection[str]) -> str:
                 changes.append(f"{name} {values[0]} -> {values[1]} {unit_heading(resource, resources)}")
     for resource in queue.above:
         now, limit = (_amount(resource, queue.after[what][resource]) for what in (HELD, LIMIT))
-        changes.append(f"holds {now} {unit_heading(resource, resources)}, above its new capability {limit}")
+        new = "new " * (queue.before[LIMIT].get(resource) != queue.after[LIMIT][resource])
+        changes.append(f"holds {now} {unit_heading(resource, resources)}, above its {new}capability {limit}")
     return f"{queue.name}: {', '.join(changes)}"
 
 

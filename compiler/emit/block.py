@@ -44,15 +44,15 @@ def _add_lines(lines: list[str], data: Mapping[str, Any] | list[Any], first: str
 
 
 def _add_entry(lines: list[str], head: str, value: Any, indent: str, nested_lists: str) -> None:
-    if isinstance(value, Mapping | list) and value:
+    if isinstance(value, str) and _fits_literal_block(value):
+        lines.append(f"{head} |{'' if value.endswith(chr(10)) else '-'}")
+        lines += (f"{indent}  {line}" if line else line for line in value.removesuffix("\n").split("\n"))
+    elif isinstance(value, str | int) or not isinstance(value, Mapping | list) or not value:
+        lines.append(f"{head} {scalar_text(value)}")
+    else:
         lines.append(head)
         inner = indent + (nested_lists if isinstance(value, list) else "  ")
         _add_lines(lines, value, inner, inner)
-    elif isinstance(value, str) and _fits_literal_block(value):
-        lines.append(f"{head} |{'' if value.endswith(chr(10)) else '-'}")
-        lines += (f"{indent}  {line}" if line else line for line in value.removesuffix("\n").split("\n"))
-    else:
-        lines.append(f"{head} {scalar_text(value)}")
 
 
 def scalar_text(value: Any) -> str:
@@ -63,6 +63,8 @@ def scalar_text(value: Any) -> str:
         if "'" not in value and value.isprintable():
             return f"'{value}'"
         return f'"{"".join(map(_escaped_character, value))}"'
+    if type(value) is int:
+        return str(value)
     if isinstance(value, Mapping):
         return "{}"
     if isinstance(value, list):

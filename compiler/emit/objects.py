@@ -185,6 +185,8 @@ def _documents_of_other_waves(specs: Specs) -> Iterator[Document]:
 def _valid_documents(specs: Specs) -> tuple[Document, ...]:
     """The documents without errors: nothing else is ever emitted."""
     broken = {d.object for d in specs.diagnostics if d.severity == "error"}
+    if not broken:
+        return specs.documents
     return tuple(document for document in specs.documents if document.display_name not in broken)
 
 
@@ -246,7 +248,10 @@ def _with_namespace(document: Document) -> dict[str, Any]:
 
 def _copy(data: dict[str, Any]) -> dict[str, Any]:
     """A deep copy of a document's data; what an alias stands for is copied in each place."""
-    return {key: _copy_of_value(value) for key, value in data.items()}
+    return {key: _copy_of_value(value) if isinstance(value, _COLLECTIONS) else value for key, value in data.items()}
+
+
+_COLLECTIONS = (dict, list)
 
 
 def _copy_of_value(value: Any) -> Any:

@@ -71,9 +71,10 @@ def edits_between(old: Any, new: Any, path: FieldPath = ()) -> list[Edit]:
     if isinstance(old, dict) and isinstance(new, Mapping) and old:
         found: list[Edit] = []
         for key, value in new.items():
-            found += (
-                edits_between(old[key], value, (*path, key)) if key in old else [Edit((*path, key), value, is_new=True)]
-            )
+            if key not in old:
+                found.append(Edit((*path, key), value, is_new=True))
+            elif old[key] is not value:
+                found += edits_between(old[key], value, (*path, key))
         return found
     if isinstance(old, list) and isinstance(new, list) and old and len(old) <= len(new):
         found = [edit for i, value in enumerate(old) for edit in edits_between(value, new[i], (*path, i))]

@@ -97,8 +97,15 @@ def _without_key(data: Any, path: FieldPath) -> Any:
 def without_nulls(data: Any) -> Any:
     """The data without fields that are null: to the API server such a field is not there."""
     if isinstance(data, dict):
-        return {key: without_nulls(value) for key, value in data.items() if value is not None}
+        return {
+            key: without_nulls(value) if isinstance(value, _COLLECTIONS) else value
+            for key, value in data.items()
+            if value is not None
+        }
     return [without_nulls(item) for item in data] if isinstance(data, list) else data
+
+
+_COLLECTIONS = (dict, list)
 
 
 def _annotation_help(key: str) -> str:

@@ -10,7 +10,7 @@ import gzip
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -21,9 +21,9 @@ _TEXT_RULES = frozenset(("enum", "pattern", "minLength", "maxLength"))
 """What a schema may ask of a text."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Schema:
-    """The schema of one version of a kind.
+    """The schema of one version of a kind, of which there is one object.
 
     structural: of a CRD, which the API server validates as it stands; Kubernetes' own kinds are decoded (a fraction is
     a quantity, a list may hold null) and judged by code, see `compiler.validation`. pod_nodes: indices of the nodes
@@ -37,6 +37,7 @@ class Schema:
     free_texts: frozenset[int]
 
 
+@lru_cache(maxsize=1024)
 def find_schema(kind_key: str, version: str) -> Schema | None:
     """The schema of a kind ("Kind.group", the core group empty) in this version; None where there is none."""
     index = _index()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import marshal
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from compiler.diagnostics.diagnostic import Rule, did_you_mean, key_suggestion
@@ -26,6 +27,8 @@ from compiler.syntax.documents import FieldPath
 
 _RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 _MAX_SHOWN_NAMES = 24
+PLAIN = 2
+"""The version of marshal that writes equal data alike, whichever objects they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class _Walk:
 
     def __init__(self, schema: Schema, structural: bool) -> None:
         self.flaws: list[Flaw] = []
+        self._schema = schema
         self._nodes, self._structural, self._free_texts = schema.nodes, structural, schema.free_texts
         self._readers: dict[str, Callable[[Any, Node, FieldPath], None]] = {
             "object": self._object,
@@ -111,6 +115,8 @@ class _Walk:
             structural, self._structural = self._structural, False
             self.value(data, self._nodes[index], path)
             self._structural = structural
+        elif self._nodes[index].get("is") == "pod":
+            self.flaws += _pod_flaws(marshal.dumps(data, PLAIN), self._schema, index, path, self._structural)
         else:
             self.value(data, self._nodes[index], path)
 
@@ -211,6 +217,14 @@ class _Walk:
         if not least <= data <= most:
             help = f"the least is {least}" if data < least else f"the most is {most}"
             self.flaws.append(Flaw(path, OUT_OF_RANGE, f"{dotted_path(path)} is {short_repr(data)}", help))
+
+
+@lru_cache(maxsize=512)
+def _pod_flaws(content: bytes, schema: Schema, index: int, path: FieldPath, structural: bool) -> tuple[Flaw, ...]:
+    """The flaws of a pod spec, by what it says: many jobs have the same pods."""
+    walk = _Walk(schema, structural)
+    walk.value(marshal.loads(content), schema.nodes[index], path)  # noqa: S302  # of this process
+    return tuple(walk.flaws)
 
 
 @cache

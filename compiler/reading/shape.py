@@ -17,7 +17,7 @@ from compiler.openapi.shape import Flaw, shape_flaws
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import Judge
 from compiler.validation.objects import metadata, objects, pod_names
-from compiler.validation.pods import pod_spec
+from compiler.validation.pods import pod_flaws
 from compiler.validation.templates import pod_spec_paths
 
 WRONG_VERSION = declare_rule(
@@ -266,7 +266,8 @@ def _value_flaws(document: Document) -> list[Flaw]:
     for path in pod_spec_paths(document, without_schema=kind_key in kinds()):
         if path != ("spec",):
             metadata(judge, _value(document.data, (*path[:-1], "metadata")), (*path[:-1], "metadata"))
-        pod_spec(judge, _value(document.data, path), path, document.group, _added_volumes(document, path))
+        pod, added = _value(document.data, path), _added_volumes(document, path)
+        judge.take(pod_flaws(pod, path, document.group, added))
     return judge.flaws
 
 

@@ -26,11 +26,11 @@ from yaml.events import (
 
 from compiler.syntax.documents import FieldPath
 from compiler.syntax.scalars import SPECIAL_FIRST_CHARACTERS, plain_scalar
+from compiler.syntax.shapes import Positions, shape_of
 
 MAX_DEPTH = 64
 MAX_VALUES = 200_000
 _MAY_BE_NO_TEXT = SPECIAL_FIRST_CHARACTERS | {"<"}
-Positions = dict[FieldPath, tuple[int, int]]
 NextEvent = Callable[[], Any]
 
 
@@ -42,6 +42,9 @@ def read_in_one_pass(text: str, line: int, column: int) -> tuple[Any, Positions]
     """The mapping or list that the text is, and its positions; None where there is more to it. line, column: position
     of the first character of `text` in the file."""
     try:
+        shape, values = shape_of(text)
+        if shape is not None and shape.is_known(lambda skeleton: _read(skeleton, 1, 1)):
+            return shape.data(values, _unquoted_value), shape.positions(line, column)
         return _read(text, line, column)
     except (YAMLError, _UnusualError):
         return None
@@ -58,9 +61,7 @@ def _read(text: str, line: int, column: int) -> tuple[Any, Positions]:
     while here is not None:
         event_type = type(event := next_event())
         if event_type is ScalarEvent:
-            value = event.value
-            if event.implicit[0] and (not value or value[0] in _MAY_BE_NO_TEXT):
-                value = _plain_value(value)
+            value = _unquoted_value(event.value) if event.implicit[0] else event.value
         elif event_type is MappingEndEvent or event_type is SequenceEndEvent:
             here, path = around.pop()
             continue
@@ -116,7 +117,9 @@ def _ends(next_event: NextEvent) -> bool:
     return type(next_event()) is DocumentEndEvent and type(next_event()) is StreamEndEvent
 
 
-def _plain_value(text: str) -> Any:
+def _unquoted_value(text: str) -> Any:
+    if text and text[0] not in _MAY_BE_NO_TEXT:
+        return text
     value, problem = plain_scalar(text)
     if problem is not None or text == "<<":
         raise _UnusualError

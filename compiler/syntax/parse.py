@@ -172,10 +172,11 @@ def _add_objects(data: Any, reader: YamlReader, out: ParsedFile, adopt: Adopt) -
     if not _is_list(data):
         document = Document(reader.file, reader.line, reader.text, data, reader.positions)
         failed = bool(reader.error_positions)
-        if isinstance(data, dict) and _missing_field(data) is not None and (inside := adopt(document)):
+        missing = _missing_field(data)
+        if isinstance(data, dict) and missing is not None and (inside := adopt(document)):
             out.add((found, failed) for found in inside)
         else:
-            _add_object(document, failed, reader, out)
+            _add_object(document, failed, missing, reader, out)
         return
     positions_of: dict[FieldPath, dict[FieldPath, tuple[int, int]]] = {}
     for path, at in reader.positions.items():
@@ -188,7 +189,7 @@ def _add_objects(data: Any, reader: YamlReader, out: ParsedFile, adopt: Adopt) -
         path = ("items", index)
         document = Document(reader.file, reader.line, reader.text, item, positions_of.get(path, {}), path)
         with guarded(Place(document.position()), out.report):
-            _add_object(document, failed, reader, out)
+            _add_object(document, failed, _missing_field(item), reader, out)
 
 
 def _is_list(data: Any) -> bool:
@@ -197,9 +198,13 @@ def _is_list(data: Any) -> bool:
     return is_v1_list and isinstance(data.get("items"), list)
 
 
-def _add_object(document: Document, failed: bool, reader: YamlReader, out: ParsedFile) -> None:
-    """Add the document, or what it lacks to be a Kubernetes object."""
-    if (missing := _missing_field(document.data)) is None:
+_Missing = tuple[FieldPath, str] | None
+"""What a document lacks to be a Kubernetes object: its path, and a message."""
+
+
+def _add_object(document: Document, failed: bool, missing: _Missing, reader: YamlReader, out: ParsedFile) -> None:
+    """Add the document, or what it lacks."""
+    if missing is None:
         errors = list[Diagnostic]()
         with guarded(document, errors.append):
             document = with_name(document)
@@ -213,7 +218,7 @@ def _add_object(document: Document, failed: bool, reader: YamlReader, out: Parse
     reader.add_diagnostic(NOT_AN_OBJECT, at.line, at.column, message, "write apiVersion, kind and metadata.name")
 
 
-def _missing_field(data: Any) -> tuple[FieldPath, str] | None:
+def _missing_field(data: Any) -> _Missing:
     if not isinstance(data, dict):
         return (), "the document is no mapping"
     for key in ("apiVersion", "kind"):

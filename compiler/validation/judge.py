@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from compiler.diagnostics.diagnostic import Rule, declare_rule, did_you_mean
@@ -47,6 +47,10 @@ class Judge:
 
     def __init__(self) -> None:
         self.flaws: list[Flaw] = []
+
+    def take(self, flaws: Iterable[Flaw]) -> None:
+        """Add flaws that were found before."""
+        self.flaws += flaws
 
     def add(self, rule: Rule, path: FieldPath, message: str, help: str) -> None:
         self.flaws.append(Flaw(path, rule, f"{dotted_path(path)}: {message}", help))

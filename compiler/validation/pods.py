@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import marshal
 import re
+from functools import lru_cache
 from typing import Any
 
 from compiler.kubernetes import REQUIRED
+from compiler.openapi.shape import PLAIN, Flaw
 from compiler.syntax.documents import FieldPath
 from compiler.validation import names
 from compiler.validation.containers import Surroundings, containers, profiles, resources
@@ -26,6 +29,19 @@ _LEADING_ZEROS = re.compile(r"(?<![0-9])0+(?=[0-9])")
 _GRACE_SECONDS = 30
 """terminationGracePeriodSeconds where a pod gives none."""
 _DNS_POLICIES = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+
+
+def pod_flaws(pod: Any, path: FieldPath, group: str, added: frozenset[str] = frozenset()) -> tuple[Flaw, ...]:
+    """The flaws of a pod spec; arguments as of `pod_spec`."""
+    return _flaws_of_content(marshal.dumps(pod, PLAIN), path, group, added)
+
+
+@lru_cache(maxsize=512)
+def _flaws_of_content(content: bytes, path: FieldPath, group: str, added: frozenset[str]) -> tuple[Flaw, ...]:
+    """By what the pod says: many jobs have the same pods."""
+    judge = Judge()
+    pod_spec(judge, marshal.loads(content), path, group, added)  # noqa: S302  # of this process
+    return tuple(judge.flaws)
 
 
 def pod_spec(

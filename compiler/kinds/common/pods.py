@@ -212,7 +212,8 @@ def pod_requests(pod: PodSpecModel) -> dict[str, int]:
         for name, value in step.items():
             peak[name] = max(peak.get(name, Fraction(0)), value)
     _add_amounts(total, sidecars)
-    total = {name: max(total.get(name, Fraction(0)), peak.get(name, Fraction(0))) for name in {*total, *peak}}
+    for name, value in peak.items():
+        total[name] = max(total.get(name, Fraction(0)), value)
     if pod.resources:
         total.update(pod.resources.effective_requests)
     _add_amounts(total, pod.overhead or {})
@@ -222,7 +223,7 @@ def pod_requests(pod: PodSpecModel) -> dict[str, int]:
 
 def _add_amounts(total: dict[str, Fraction], amounts: Mapping[str, Fraction]) -> None:
     for name, value in amounts.items():
-        total[name] = total.get(name, Fraction(0)) + value
+        total[name] = total[name] + value if name in total else value
 
 
 def pod_spec(pod: PodSpecModel) -> PodSpec:

@@ -20,3 +20,4 @@ def pytest_collection_finish() -> None:
     """Modules and tests live to the end: the collector need not walk them again and again, a tenth of the time."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 50)  # as in the processes of the product

@@ -10,12 +10,15 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from operator import itemgetter
 from typing import Any
 
 from compiler.kubernetes import is_gated, is_terminating, name_of
 from reconciler.changes.planned import PlannedRuns
 from reconciler.cluster.objects import Object, Ref, ref_of, version_number
 from reconciler.cluster.write_threads import NO_ANSWER, Task, WriteThreads
+from reconciler.observation.memory import ObservationMemory
 from reconciler.observation.nodes import NodeIndex
 from reconciler.observation.observe import Observation, Seen
 from reconciler.planning.branch import Target
@@ -31,6 +34,15 @@ STEPS = 14
 QUIET_STEPS = 14
 HANGS, LOSES, LANDS_LATE = 0.12, 0.08, 0.08
 """Shares of patches that hang, whose answer is lost, and that land after their answer was given up."""
+
+
+@cache
+def _node(name: str, is_ready: bool) -> Object:
+    """The same object each time, as a cache of a watch holds it."""
+    return node(name, is_ready=is_ready)
+
+
+_job = cache(live_job)
 
 
 class OverbookedError(AssertionError):
@@ -81,14 +93,16 @@ class Compile:
 
 
 class Schedule:
-    """One cluster and its history. shown: how much of the history of pods the watch has shown."""
+    """One cluster and its history. shown: how much of the history of pods the watch has shown. watched: path ->
+    Ref.key and object, of the pods that it shows. reached: the newest version that it has shown."""
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)  # noqa: S311  - not a secret
         self.cluster, self.late = FakeCluster(), list[tuple[str, Any]]()
         self.lag, self.faults = self.dice.choice((0, 2, 6, 30)), 1.0
         self.history: list[tuple[int, str, Object | None]] = []
-        self.shown = 0
+        self.shown, self.reached = 0, 0
+        self.watched: dict[str, tuple[str, Object]] = {}
         self.step_number = 0
         self.nodes = [f"n{at}" for at in range(1, self.dice.randint(2, 4) + 1)]
         self.unready: set[str] = set()
@@ -186,28 +200,28 @@ class Schedule:
 
     def move_watch(self) -> None:
         behind = len(self.history) - self.shown
-        self.shown += behind if not self.lag else max(0, min(behind, self.dice.randint(0, self.lag)))
+        more = behind if not self.lag else max(0, min(behind, self.dice.randint(0, self.lag)))
+        for version, path, item in self.history[self.shown : self.shown + more]:
+            self.reached = max(self.reached, version)
+            self.watched.pop(path, None)
+            if item is not None:
+                self.watched[path] = ref_of(item).key, item
+        self.shown += more
 
     def shown_pods(self) -> dict[str, Object]:
         """Ref.key -> pod, as far as the watch has come."""
-        pods: dict[str, Object] = {}
-        for _, path, item in self.history[: self.shown]:
-            pods.pop(path, None)
-            if item is not None:
-                pods[path] = item
-        return dict(sorted((ref_of(item).key, item) for item in pods.values()))
+        return dict(sorted(self.watched.values(), key=itemgetter(0)))
 
     def observation(self, world: PodsWorld) -> Observation:
         """What the watch shows, with the leader's own writes laid over it."""
-        reached = max((version for version, _, _ in self.history[: self.shown]), default=0)
-        nodes = [node(name, is_ready=name not in self.unready) for name in self.nodes]
+        nodes = [_node(name, name not in self.unready) for name in self.nodes]
         by_kind = {
             "Node": {ref_of(item).key: item for item in nodes},
-            "Pod": world.own.laid_over("Pod", self.shown_pods(), reached),
-            "Job.batch.volcano.sh": {key_of(name): live_job(name) for name in sorted(self.created)},
+            "Pod": world.own.laid_over("Pod", self.shown_pods(), self.reached),
+            "Job.batch.volcano.sh": {key_of(name): _job(name) for name in sorted(self.created)},
         }
         everything = {key: item for kind in by_kind.values() for key, item in kind.items()}
-        return Observation(everything, KINDS, by_kind=by_kind)
+        return Observation(everything, KINDS, by_kind=by_kind, memory=self.memory)
 
     # ---- the planner
 
@@ -245,7 +259,7 @@ class Schedule:
 
     def _new_leader(self) -> PodsWorld:
         """A process that begins to lead: it reads all pods before it gives."""
-        self.writes = SimulatedWrites(self.dice)
+        self.writes, self.memory = SimulatedWrites(self.dice), ObservationMemory()
         world = PodsWorld(self.cluster, self.writes)
         pods = [item for path, item in sorted(self.cluster.objects.items()) if path.startswith(PODS_PATH)]
         world.own.record_reads("Pod", pods, self.shown_pods())

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.differential.bed import Bed
 
-FOLDER = Path(__file__).parent
+FOLDER = "tests/differential/"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if FOLDER in item.path.parents:
+        if item.nodeid.startswith(FOLDER):
             item.add_marker(pytest.mark.xdist_group("differential"))
             item.add_marker(pytest.mark.e2e)
 

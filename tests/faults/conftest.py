@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from tests.e2e import fixtures
 from tests.faults.bed import add_nodes, clear
 from tests.faults.shared import SharedWorld
 
-FOLDER = Path(__file__).parent
+FOLDER = "tests/faults/"
 installed, running_control_plane = fixtures.installed, fixtures.running_control_plane
 """pytest finds fixtures in a conftest by their names."""
 
@@ -20,7 +19,7 @@ installed, running_control_plane = fixtures.installed, fixtures.running_control_
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if FOLDER in item.path.parents and item.get_closest_marker("e2e"):
+        if item.nodeid.startswith(FOLDER) and item.get_closest_marker("e2e"):
             item.add_marker(pytest.mark.xdist_group("faults"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from typing import TypeGuard
 
 import pytest
@@ -15,7 +16,11 @@ DOCUMENTS = frozenset({"Inventory", "Metrics", "PlannedGang"})
 """Classes that are as wide as what they stand for: what is stored, what /metrics shows, an entry of a plan."""
 ABOVE_THE_PARTS = frozenset({"assembly.py", "cli/commands.py", "loop.py", "run.py"})
 """Who may know all parts."""
-TREES = {str(file.relative_to(ROOT / "reconciler")): ast.parse(file.read_bytes()) for file in sources("reconciler")}
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    return {str(file.relative_to(ROOT / "reconciler")): ast.parse(file.read_bytes()) for file in sources("reconciler")}
 
 
 def is_exempt(file: str, name: str) -> bool:
@@ -62,28 +67,28 @@ def setters(made: ast.ClassDef) -> Iterator[str]:
 
 
 def test_there_is_no_record_that_all_steps_of_a_pass_share() -> None:
-    assert "context.py" not in TREES
-    names = {made.name for tree in TREES.values() for made in classes(tree)}
+    assert "context.py" not in trees()
+    names = {made.name for tree in trees().values() for made in classes(tree)}
     assert names.isdisjoint({"Pass", "Reconciler"})
 
 
 def test_a_pass_makes_one_observation() -> None:
     """Two that were mixed in one pass gave a node to two gangs."""
-    calls = [(file, node) for file, tree in TREES.items() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [(file, node) for file, tree in trees().items() for node in ast.walk(tree) if isinstance(node, ast.Call)]
     assert [file for file, node in calls if ast.unparse(node.func).endswith("watches.observe")] == ["loop.py"]
 
 
 def test_no_function_takes_more_than_two_parts() -> None:
-    parts = frozenset(made.name for tree in TREES.values() for made in classes(tree) if is_part(made))
+    parts = frozenset(made.name for tree in trees().values() for made in classes(tree) if is_part(made))
     assert len(parts) == 7
-    trees = {file: tree for file, tree in TREES.items() if file not in ABOVE_THE_PARTS}
-    functions = [(file, node) for file, tree in trees.items() for node in ast.walk(tree)]
+    below = {file: tree for file, tree in trees().items() if file not in ABOVE_THE_PARTS}
+    functions = [(file, node) for file, tree in below.items() for node in ast.walk(tree)]
     assert [f"{file}:{node.name}" for file, node in functions if is_crowded(node, parts)] == []
 
 
 def test_no_class_is_so_wide_that_nobody_knows_what_it_is() -> None:
     found = []
-    for file, tree in TREES.items():
+    for file, tree in trees().items():
         for made in classes(tree):
             public = [name for name in fields_of(made) if not name.startswith("_")]
             if len(public) > MOST_FIELDS and not is_exempt(file, made.name):
@@ -92,7 +97,7 @@ def test_no_class_is_so_wide_that_nobody_knows_what_it_is() -> None:
 
 
 def test_no_method_only_sets_a_field() -> None:
-    made = [each for tree in TREES.values() for each in classes(tree) if each.name not in DOCUMENTS]
+    made = [each for tree in trees().values() for each in classes(tree) if each.name not in DOCUMENTS]
     assert [name for each in made for name in setters(each)] == []
 
 

@@ -187,11 +187,15 @@ def test_every_value_of_every_kind_replaced_by_every_wrong_one() -> None:
     for part in (part for seed in SEEDS for part in documents(seed)):
         parsed = parse_file("a.yaml", part.partition(b"\n")[2].partition(b"\n===")[0])
         for document, _ in parsed.documents[:1]:
-            paths = _paths(document.data)[1:]
+            paths, files = _paths(document.data)[1:], dict[str, bytes]()
             for number, path in enumerate(paths[:: max(1, len(paths) // 12)]):
                 changed = copy.deepcopy(document.data)
                 place: Any = changed
                 for key in path[:-1]:
                     place = place[key]
                 place[path[-1]] = WRONG[(number + len(paths)) % len(WRONG)]
-                read_everything({"cluster-specs/demo/a.yaml": json.dumps(changed).encode()})
+                metadata = changed.get("metadata")
+                if isinstance(metadata, dict) and isinstance(name := metadata.get("name"), str) and name:
+                    metadata["name"] = f"{name}-{number}"  # for a repository with several of them
+                files[f"cluster-specs/demo/{number}.yaml"] = json.dumps(changed).encode()
+            read_everything(files)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Literal
 
+from compiler.decided import JobAction
 from compiler.diagnostics.diagnostic import Diagnostic, sorted_diagnostics
 from compiler.diagnostics.guard import guarded
 from compiler.explain.catalogue import Catalogue
@@ -33,11 +34,8 @@ from solver.problem import Gang, Placement, Problem
 START_SLACK = 60
 """Seconds by which a start may slip without a word: a job behind one that starts now counts from when that is planned,
 and pods take a moment to run."""
-HELD_SENTENCE = "it is not created meanwhile, so that the share that it cannot use goes on to other queues"
-"""What is said of a job that is held."""
 FailLevel = Literal["no-plan", "error", "never-starts", "longer-waits"]
 """What makes a command fail; each includes the ones before it. longer-waits: beyond the start that was announced."""
-JobAction = Literal["start", "keep", "wait", "evict", "done", "empty"]
 PodsByNode = Mapping[str, Mapping[str, int]]
 """Role -> node -> number of pods, roles in the job's order, nodes in the cluster's."""
 DocumentErrors = dict[DocumentIdentity, tuple[Document, Diagnostic]]

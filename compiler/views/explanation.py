@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from compiler.decided import JobAction
 from compiler.explain.catalogue import remedy
 from compiler.explain.names import compact_names, count_text
 from compiler.fields.amounts import rounded_amount
 from compiler.kubernetes import ROOT_QUEUE
-from compiler.outcome import JobAction, JobDecision, Outcome
+from compiler.outcome import JobDecision, Outcome
 from compiler.specs.gang_spec import GangSpec, RoleSpec, TopologySpec
 from compiler.views import data as views_data
 from compiler.views.style import PLAIN, Style

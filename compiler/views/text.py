@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from compiler.decided import HELD_SENTENCE
 from compiler.explain.names import compact_names, count_text
 from compiler.explain.provenance import MAX_SOURCES, Source
 from compiler.explain.statements import CodedMessage
@@ -16,7 +17,7 @@ from compiler.fields.duration import rounded_duration_text
 from compiler.fields.quantity import is_device
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import ROOT_QUEUE
-from compiler.outcome import HELD_SENTENCE, JobDecision, Outcome
+from compiler.outcome import JobDecision, Outcome
 from compiler.views import data as views_data
 from compiler.views import selection
 from compiler.views.brief import grouped_waits, left_out_rows

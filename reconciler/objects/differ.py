@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from compiler.decided import HELD_SENTENCE
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import ADOPT_ANNOTATION, annotations_of, is_gated, status_of, uid_of
-from compiler.outcome import HELD_SENTENCE
 from compiler.run_kinds import PLANNED_RUN_KINDS
 from reconciler.changes.desired import DesiredManifests
 from reconciler.changes.diff import Change, classify_change

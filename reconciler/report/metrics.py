@@ -10,7 +10,7 @@ from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from compiler.outcome import JobAction
+from compiler.decided import JobAction
 from reconciler.changes.results import ChangeResult
 from reconciler.report.status import Report
 

@@ -237,8 +237,9 @@ def _above(before: QueueAmounts | None, after: QueueAmounts | None) -> tuple[str
         return ()
     limits, held = after[LIMIT], after[HELD]
     was, had = ({}, {}) if before is None else (before[LIMIT], before[HELD])
-    over = [resource for resource in limits if held.get(resource, 0) > limits[resource]]
-    return tuple(r for r in over if was.get(r) != limits[r] or had.get(r, 0) <= limits[r])
+    over = {resource for resource, limit in limits.items() if held.get(resource, 0) > limit}
+    was_over = {resource for resource, limit in was.items() if had.get(resource, 0) > limit == limits.get(resource)}
+    return tuple(resource for resource in limits if resource in over - was_over)
 
 
 def _live_runs(base: Outcome, head: Outcome, jobs: tuple[JobChange, ...]) -> Mapping[str, Counter[str]]:

@@ -75,10 +75,10 @@ def _treatment(base: Outcome, head: Specs, former: JobDecision, decision: JobDec
 
 def _is_of_template(gang: GangSpec, fields: Sequence[FieldDifference]) -> bool:
     """Whether one of the fields is of a pod template; where the object holds none, whether one is more than a count."""
-    templates = [tuple(role.template_path) for role in gang.roles if role.template_path and not role.pod_documents]
+    templates = [path for role in gang.roles if (path := tuple(role.template_path))]
     if gang.document.kind == "LeaderWorkerSet":
         templates.append(("spec", "leaderWorkerTemplate"))  # groups are made again for a change of anything in it
-    if not templates:
+    if not templates and not any(role.pod_documents for role in gang.roles):
         return any(field.steps[-1] not in _COUNTS for field in fields)
     return any(field.steps[: len(path)] == path for field in fields for path in templates)
 

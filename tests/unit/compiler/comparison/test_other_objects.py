@@ -1,0 +1,90 @@
+"""What a change does to jobs whose objects hold no pod template, and to jobs that change with another object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from compiler.comparison.render import comparison_text
+from tests.unit.compiler.comparison.test_comparison import BASE, changes, found_jobs, job, queue, without
+
+SMALL = without(without(BASE, "jobs/one.yaml"), "jobs/two.yaml")
+SPARK = {"type": "Scala", "mode": "cluster", "sparkVersion": "3.5.0", "mainApplicationFile": "local:///a.jar"}
+TRAINS = {"metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}}
+OF_NODE = {"spec": {"containers": [{"name": "node", "image": "a", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
+NODE_JOB = {"name": "node", "template": {**TRAINS, "spec": {"template": OF_NODE}}}
+WITHOUT_TEMPLATES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "a service": (
+        "serving.kserve.io/v1beta1",
+        "InferenceService",
+        {"predictor": {"minReplicas": 1, "sklearn": {"resources": {"limits": {"nvidia.com/gpu": 1}}}}},
+    ),
+    "an application": (
+        "sparkoperator.k8s.io/v1beta2",
+        "SparkApplication",
+        {**SPARK, "driver": {"cores": 1}, "executor": {"cores": 1, "instances": 1}},
+    ),
+    "a runtime": (
+        "trainer.kubeflow.org/v1alpha1",
+        "ClusterTrainingRuntime",
+        {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [NODE_JOB]}}},
+    ),
+}
+
+
+def other(api_version: str, kind: str, spec: Mapping[str, Any], **metadata: Any) -> str:
+    return json.dumps(
+        {"apiVersion": api_version, "kind": kind, "metadata": {"name": "other", **metadata}, "spec": spec}
+    )
+
+
+@pytest.mark.parametrize("kind", WITHOUT_TEMPLATES)
+def test_pods_of_which_the_object_holds_no_template_run_on(kind: str) -> None:
+    train_job = other("trainer.kubeflow.org/v1alpha1", "TrainJob", {"runtimeRef": {"name": "other"}}, namespace="ns")
+    base = {**SMALL, "jobs/other.yaml": other(*WITHOUT_TEMPLATES[kind]), "jobs/t.yaml": train_job}
+    before = base if kind == "a runtime" else without(base, "jobs/t.yaml")
+    comparison = changes(before, {**before, "jobs/three.yaml": job("three", 1, image="y")})
+    assert (comparison.errors, found_jobs(comparison)) == ((), {"ns/three": "new run"})
+
+
+def test_more_replicas_are_a_change_in_place_and_other_fields_of_a_service_are_not() -> None:
+    api_version, kind, spec = WITHOUT_TEMPLATES["a service"]
+    predictor = spec["predictor"]
+    base = {**BASE, "jobs/other.yaml": other(api_version, kind, spec)}
+    more, others = ({"predictor": {**predictor, **edit}} for edit in ({"minReplicas": 2}, {"serviceAccountName": "a"}))
+    (grown,) = changes(base, {**base, "jobs/other.yaml": other(api_version, kind, more)}).jobs
+    (rolled,) = changes(base, {**base, "jobs/other.yaml": other(api_version, kind, others)}).jobs
+    assert (grown.effect, grown.why) == ("grows", "spec.predictor.minReplicas 1 -> 2; changed in place")
+    assert rolled.why.endswith("its controller replaces pods of another template")
+
+
+def test_another_size_of_a_group_makes_all_its_pods_again() -> None:
+    template = {"size": 1, "workerTemplate": {"spec": {"schedulerName": "volcano", **OF_NODE["spec"]}}}
+    name = "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"
+    base = {**SMALL, "jobs/g.yaml": other(*name, {"replicas": 1, "leaderWorkerTemplate": template})}
+    larger = {"replicas": 1, "leaderWorkerTemplate": {**template, "size": 2}}
+    (change,) = changes(base, {**base, "jobs/g.yaml": other(*name, larger)}).jobs
+    assert change.why.endswith("its controller replaces pods of another template")
+
+
+def test_a_queue_that_a_namespace_names_is_a_change_of_its_jobs_and_may_be_too_small() -> None:
+    pod = {"schedulerName": "volcano", "containers": [{"name": "m", "image": "x", "resources": {"limits": {}}}]}
+    pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 8  # type: ignore[index]
+    service = {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod}
+    queues = queue("a", capability=8, deserved=8) + "---\n" + queue("default", capability=32, deserved=24)
+    base = {
+        **SMALL,
+        "cluster-specs/demo/queues.yaml": queues,
+        "jobs/s.yaml": other("apps/v1", "Deployment", {**service, "template": template}, namespace="ns"),
+    }
+    named = {"scheduling.volcano.sh/queue-name": "a"}
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns", "annotations": named}}
+    comparison = changes(base, {**base, "jobs/ns.yaml": json.dumps(space)})
+    assert [(each.name, each.queue, each.why) for each in comparison.jobs if each.name == "ns/other"] == [
+        ("ns/other", "a", "it was in queue default")
+    ]
+    assert "holds 24 GPUs, above its capability 8" in comparison_text([comparison], "x", "y")

@@ -43,6 +43,7 @@ _FIELD_OF_KIND: Mapping[str, str] = {
     "ResourceQuota.": "resource_quotas",
     "Numatopology.nodeinfo.volcano.sh": "numatopologies",
     "PodDisruptionBudget.policy": "disruption_budgets",
+    "ConfigMap.": "config_maps",
 }
 """Kind.group -> where the object goes; everything else is a job."""
 
@@ -72,6 +73,7 @@ class ClusterState:
     resource_quotas: tuple[Object, ...] = ()
     numatopologies: tuple[Object, ...] = ()
     disruption_budgets: tuple[Object, ...] = ()
+    config_maps: tuple[Object, ...] = ()
     finished: frozenset[tuple[str, str, str]] = frozenset()
     clock: int | None = None
     held: Mapping[JobKey, str] = field(default_factory=dict)

@@ -66,6 +66,32 @@ LIVE_REQUESTS = declare_rule(
     wait. Fix: nothing, if that is meant; else what adds to them, or the template.""",
 )
 
+TURNS = declare_rule(
+    "GP529",
+    "info",
+    "namespaces of a queue go in turn",
+    """Volcano's plugin fairshare serves the namespace first that used less of the resource that it counts.
+    Jobs of one queue and priority are planned in that order, then by age. What namespaces used is in the ConfigMap of
+    the plugin; a plan without it counts what runs. Fix: nothing; priorities come before turns.""",
+)
+_MOST_TURNS = 5
+
+
+def turn_diagnostics(problem: Problem, origins: Origins, plan: Plan) -> Iterator[Diagnostic]:
+    """One for each queue with jobs that wait, where its namespaces have different turns."""
+    waiting = [decision.gang for decision in plan.decisions if decision.action == "wait"]
+    for q in sorted({problem.gangs[j].queue for j in waiting}):
+        name, spec = problem.queues[q].name, origins.queues[q]
+        turns = sorted((turn, namespace) for (queue, namespace), turn in origins.turns.items() if queue == name)
+        if len({turn.place for turn, _ in turns}) < 2:
+            continue
+        shown = ", ".join(f"{namespace} ({turn.used / 3_600_000:.1f})" for turn, namespace in turns[:_MOST_TURNS])
+        more = f" and {len(turns) - _MOST_TURNS} more" if len(turns) > _MOST_TURNS else ""
+        message = f"namespaces of queue {name} go in turn, by hours of use: {shown}{more}"
+        first = next(j for j in waiting if problem.gangs[j].queue == q)
+        document = spec.document if spec is not None else origins.gangs[first].document
+        yield TURNS.diagnostic(document.position(), message, "nothing to do", object=document.display_name)
+
 
 def live_request_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
     """One for each role that is planned with what its pods ask for and not with what its template says."""

@@ -8,6 +8,7 @@ from compiler.cluster_state.observed import ObservedState
 from compiler.kubernetes import SYSTEM_PRIORITIES
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.queue_spec import PriorityClassSpec
+from compiler.volcano.fairshare import Turn
 
 
 def class_priorities(classes: Sequence[PriorityClassSpec]) -> tuple[Mapping[str, int], int]:
@@ -28,11 +29,23 @@ def submission_times(gangs: Sequence[GangSpec], observed: ObservedState, dates: 
     return known
 
 
-def age_ranks(gangs: Sequence[GangSpec], times: Mapping[int, int]) -> Mapping[int, int]:
-    """Ranks from 0, the oldest first; gangs of unknown age come last, and equal ones by name."""
+def age_ranks(
+    gangs: Sequence[GangSpec], times: Mapping[int, int], turns: Mapping[tuple[str, str], Turn]
+) -> Mapping[int, int]:
+    """Ranks from 0, the oldest first; gangs of unknown age come last, and equal ones by name.
+
+    turns: (queue, namespace) -> its turn in the queue by the plugin fairshare: the gangs of such a queue share their
+    ranks by turn, then age.
+    """
 
     def order(j: int) -> tuple[bool, int, str, str, str]:
         spec = gangs[j]
         return j not in times, times.get(j, 0), spec.namespace, spec.document.name, spec.document.kind
 
-    return {j: rank for rank, j in enumerate(sorted(range(len(gangs)), key=order))}
+    by_age = sorted(range(len(gangs)), key=order)
+    ranks = {j: rank for rank, j in enumerate(by_age)}
+    for queue in {queue for queue, _ in turns}:
+        members = [j for j in by_age if gangs[j].queue == queue]
+        in_turn = sorted(members, key=lambda j: turns[queue, gangs[j].namespace].place)
+        ranks |= dict(zip(in_turn, [ranks[j] for j in members], strict=True))
+    return ranks

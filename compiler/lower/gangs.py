@@ -50,7 +50,7 @@ class GangLowering:
 
     @cached_property
     def _ages(self) -> Mapping[int, int]:
-        return age_ranks(self.inputs.specs.gangs, self.inputs.submission_times)
+        return age_ranks(self.inputs.specs.gangs, self.inputs.submission_times, self.inputs.turns)
 
     @cached_property
     def _share_may_bind(self) -> bool:

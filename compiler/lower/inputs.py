@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from compiler.cluster_state.observed import ObservedState, observe_state
@@ -15,13 +16,14 @@ from compiler.lower.timed_events import timed_events
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.pod_spec import PodSpec
+from compiler.volcano.fairshare import Turn, fair_share, namespace_turns
 
 
 @dataclass(frozen=True)
 class LoweringInputs:
     """gang_indices: the gangs of the problem, as indices into `specs.gangs`. submission_times: index into `specs.gangs`
     -> seconds since the epoch. events: all times at which something changes by itself. reserved_rooms: what is kept for
-    declared pods that no plan places, counted in `observed` as held.
+    declared pods that no plan places, counted in `observed` as held. turns: as of `age_ranks`.
     """
 
     specs: Specs
@@ -30,6 +32,7 @@ class LoweringInputs:
     submission_times: Mapping[int, int]
     events: tuple[TimedEvent, ...]
     reserved_rooms: tuple[ReservedRoom, ...] = ()
+    turns: Mapping[tuple[str, str], Turn] = field(default_factory=dict)
 
     @cached_property
     def gangs(self) -> tuple[GangSpec, ...]:
@@ -52,7 +55,20 @@ def lowering_inputs(specs: Specs, state: ClusterState | None, dates: Mapping[str
     chosen = tuple(j for j in plannable if j not in left_out)
     submitted = submission_times(specs.gangs, observed, dates)
     events = timed_events(specs, observed, chosen, submitted)
-    return LoweringInputs(specs, observed, chosen, submitted, events, rooms)
+    return LoweringInputs(specs, observed, chosen, submitted, events, rooms, _turns(specs, state, observed))
+
+
+def _turns(specs: Specs, state: ClusterState, observed: ObservedState) -> Mapping[tuple[str, str], Turn]:
+    """The order of namespaces inside queues, where the plugin fairshare decides it."""
+    if (plugin := fair_share(specs.cluster, specs.scheduler)) is None:
+        return {}
+    running = {(gang.queue, gang.namespace): Counter[str]() for gang in specs.gangs}
+    for j, places in observed.running_pods.items():
+        gang = specs.gangs[j]
+        for (t, _), pods in places.items():
+            requests = gang.roles[t].pod.requests
+            running[gang.queue, gang.namespace].update({name: pods * amount for name, amount in requests.items()})
+    return namespace_turns(plugin, state.config_maps, running, observed.now)
 
 
 def is_plannable(gang: GangSpec) -> bool:

@@ -118,6 +118,7 @@ def _origins(
         subgroup_of_rule=rules.subgroup_of_rule,
         priority_classes={spec.name: spec.value for spec in specs.priority_classes},
         reserved_rooms=inputs.reserved_rooms,
+        turns=inputs.turns,
     )
 
 

@@ -12,6 +12,7 @@ from compiler.lower.reserved_room import ReservedRoom
 from compiler.specs.gang_spec import GangSpec, JobKey
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.specs.queue_spec import QueueSpec
+from compiler.volcano.fairshare import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Origins:
     older than the pods there. subgroup_of_rule: pod rule -> (gang, subgroup) that it keeps in one domain.
     affinity_owners: queue -> the queue whose spec.affinity it has, by index.
     priority_classes: name -> value. reserved_rooms: what is kept for declared pods that the plan binds to
-    no node.
+    no node. turns: as of `compiler.lower.gang_order.age_ranks`.
     """
 
     gangs: tuple[GangSpec, ...]
@@ -65,6 +66,7 @@ class Origins:
     affinity_owners: tuple[int, ...] = ()
     priority_classes: Mapping[str, int] = field(default_factory=dict)
     reserved_rooms: tuple[ReservedRoom, ...] = ()
+    turns: Mapping[tuple[str, str], Turn] = field(default_factory=dict)
 
     def position(self, where: tuple[str | int, ...]) -> Position | None:
         """The line for a path of indices such as ("gangs", 3, "roles", 0, "request"); None without a declaration."""

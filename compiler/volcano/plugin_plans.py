@@ -267,13 +267,13 @@ PLUGIN_PLANS: Mapping[str, PluginPlan] = {
     ),
     "cdp": PluginPlan("cooldowns (volcano.sh/cooldown-time) protect young pods, each its own (GP429 without it)"),
     "fairshare": PluginPlan(
-        "nothing",
+        "jobs of a queue and a priority go by what their namespaces used, which a state with its ConfigMap says; then "
+        "by age (1.16)",
         (
             Difference(
-                "turns of namespaces inside a queue are not planned: Volcano may start the jobs of a queue in another "
-                "order",
-                "always (1.16)",
-                _always,
+                "the gate of enqueue is not planned: Volcano may keep back a job of a namespace above its share",
+                'fairshare.enableEnqueueGate: "true"',
+                lambda specs, plugin: str(plugin.arguments.get("fairshare.enableEnqueueGate")).lower() == "true",
             ),
         ),
     ),

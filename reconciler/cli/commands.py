@@ -22,6 +22,7 @@ import click
 from compiler.cli.inputs import executor_option
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, name_of
+from compiler.volcano.fairshare import STATE_CONFIG_MAP
 from reconciler.assembly import build_parts
 from reconciler.cli import Command, add_kubeconfig_options, namespace_option, state_folder
 from reconciler.cli.config import load_config
@@ -311,6 +312,17 @@ def state_items(client: Client) -> Iterator[Object]:
             click.echo(f"a plan of this snapshot cannot warn of full quotas: {error}", err=True)
             continue
         yield from map(without_server_fields, found)
+    yield from map(without_server_fields, _fairshare_state(client))
+
+
+def _fairshare_state(client: Client) -> list[Object]:
+    """What namespaces used, as Volcano's plugin fairshare keeps it; empty where it is missing or forbidden."""
+    namespace, name = STATE_CONFIG_MAP
+    try:
+        found = client.find(Ref("v1", "ConfigMap", namespace, name))
+    except Forbidden:
+        return []
+    return [] if found is None else [found]
 
 
 @click.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from compiler.cluster_state.state import ClusterState
 from compiler.comparison.compare import Revision, compare
 from compiler.emit.objects import manifests
 from compiler.outcome import Outcome
@@ -101,3 +102,25 @@ def test_an_upgrade_says_what_it_changes_for_this_repository() -> None:
     assert "usage" not in said
     assert "JobFlow" not in said
     assert compare(revision("1.16"), revision("1.16"), None).scheduler == ()
+
+
+def test_the_namespace_that_used_less_goes_first_and_the_plan_says_so() -> None:
+    fair = CLUSTER.replace("{name: priority}", "{name: priority}, {name: fairshare}")
+    shared = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: shared}\nspec: {}\n"
+    texts = {name: job(name, 8).replace("ml/train", "shared") for name in ("a1", "a2", "b1", "b2")}
+    texts |= {name: text.replace("namespace: ml", f"namespace: {name[0]}") for name, text in texts.items()}
+    files = {"cluster-specs/test/cluster.yaml": fair, "cluster-specs/test/queues.yaml": shared}
+    files |= {f"jobs/{name}.yaml": text for name, text in texts.items()}
+    tree = Repository({path: text.encode() for path, text in files.items()})
+    said = '{"lastCycle": "2026-11-26T12:00:00Z", "queues": {"shared": {"a": 720000000, "b": 36000000}}}'
+    use = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "fairshare-usage-state", "namespace": "volcano-system"},
+        "data": {"state.json": said},
+    }
+    assert {name for name, action in actions(compile_repository(tree)).items() if action == "start"} == {"a/a1", "a/a2"}
+    outcome = compile_repository(tree, state=ClusterState.from_objects([use], clock=1795694400))
+    assert {name for name, action in actions(outcome).items() if action == "start"} == {"b/b1", "b/b2"}
+    (told,) = (each for each in outcome.diagnostics if each.code == "GP529")
+    assert told.message == "namespaces of queue shared go in turn, by hours of use: b (10.0), a (200.0)"

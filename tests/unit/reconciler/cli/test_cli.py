@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from compiler.volcano.fairshare import STATE_CONFIG_MAP
 from reconciler.changes.results import Condition
 from reconciler.cli.commands import is_success, state_items
 from reconciler.cluster.client import Forbidden
@@ -54,3 +55,13 @@ def test_a_snapshot_holds_quotas_where_they_may_be_listed() -> None:
     assert kinds("resourcequotas") == ["Pod"]
     with pytest.raises(Forbidden):
         kinds("pods")
+
+
+def test_a_snapshot_holds_what_namespaces_used_where_it_may_be_read() -> None:
+    cluster, (namespace, name) = FakeCluster(), STATE_CONFIG_MAP
+    assert [*state_items(cluster.client())] == []
+    item = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}}
+    cluster.put(f"/api/v1/namespaces/{namespace}/configmaps/{name}", item)
+    assert [found["kind"] for found in state_items(cluster.client())] == ["ConfigMap"]
+    cluster.before = lambda method, path, body: error_answer(403) if "configmaps" in path else None
+    assert [*state_items(cluster.client())] == []

@@ -1,0 +1,125 @@
+"""The plugin fairshare of Volcano 1.16: which namespace of a queue goes first, by what it used before.
+
+Source: fairshare.go and persist.go of Volcano 1.16's branch. Volcano decides anew in each session; a plan decides once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from compiler.fields.quantity import MILLI_RESOURCES
+from compiler.fields.timestamp import epoch_seconds
+from compiler.kubernetes import Object, name_of, namespace_of
+from compiler.specs.cluster_spec import ClusterSpec, SchedulerSpec
+
+SINCE = 16
+DEFAULT_RESOURCE = "nvidia.com/gpu"
+DEFAULT_HALF_LIFE = 240
+"""Minutes."""
+STATE_CONFIG_MAP = "volcano-system", "fairshare-usage-state"
+STATE_KEY = "state.json"
+EQUAL_USE = 1.0
+"""Difference of use up to which two namespaces are equal, in thousandths of the resource times seconds."""
+LEAST_USE = 0.01
+"""Smaller use is forgotten."""
+
+NamespaceAmounts = Mapping[tuple[str, str], Mapping[str, int]]
+"""(queue, namespace) -> resource -> what its running pods request, as in `compiler.specs.pod_spec.Amounts`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FairShare:
+    """The plugin as it is configured. targets: the queues that it orders; empty: all. half_life: minutes."""
+
+    targets: tuple[str, ...]
+    resources: Mapping[str, str]
+    default_resource: str
+    half_life: int
+    state: tuple[str, str]
+
+    def orders(self, queue: str) -> bool:
+        return not self.targets or queue in self.targets
+
+    def resource_of(self, queue: str) -> str:
+        return self.resources.get(queue, self.default_resource)
+
+
+class Turn(NamedTuple):
+    """A namespace's place in a queue, 0 first, and what it used: thousandths of the resource times seconds, decayed."""
+
+    place: int
+    used: float
+
+
+def fair_share(cluster: ClusterSpec, scheduler: SchedulerSpec | None) -> FairShare | None:
+    """The plugin where it decides the order of jobs; None where the release has none, it is off, or drf comes first."""
+    plugin = None if scheduler is None or cluster.volcano.minor < SINCE else scheduler.plugin("fairshare")
+    if scheduler is None or plugin is None or not plugin.flags.get("enableJobOrder", True):
+        return None
+    deciding = [each for each in scheduler.plugins if each.flags.get("enableJobOrder", True)]
+    if next(each.name for each in deciding if each.name in ("drf", "fairshare")) == "drf":
+        return None
+    texts = {name: value for name, value in plugin.arguments.items() if isinstance(value, str)}
+    targets = tuple(filter(None, (name.strip() for name in texts.get("fairshare.targetQueues", "").split(","))))
+    prefix = "fairshare.resourceKey."
+    half_life = texts.get("fairshare.halfLifeMinutes", "")
+    return FairShare(
+        targets,
+        {name: texts[prefix + name] for name in targets if prefix + name in texts},
+        texts.get("fairshare.resourceKey") or DEFAULT_RESOURCE,
+        int(half_life) if half_life.isdecimal() and int(half_life) else DEFAULT_HALF_LIFE,
+        (
+            texts.get("fairshare.stateNamespace") or STATE_CONFIG_MAP[0],
+            texts.get("fairshare.stateConfigMap") or STATE_CONFIG_MAP[1],
+        ),
+    )
+
+
+def namespace_turns(
+    plugin: FairShare, config_maps: Iterable[Object], running: NamespaceAmounts, now: int | None
+) -> dict[tuple[str, str], Turn]:
+    """(queue, namespace) -> its turn; equal ones share a place, and age decides between them.
+
+    Less use goes first, and of equal use fewer resources running. A namespace without a number has used nothing.
+    """
+    used = _decayed_use(plugin, config_maps, running, now)
+    found: dict[tuple[str, str], Turn] = {}
+    keys = sorted({key for key in (*used, *running) if plugin.orders(key[0])})
+    for queue, members in groupby(keys, key=lambda key: key[0]):
+        resource, place, start = plugin.resource_of(queue), -1, float("-inf")
+        by_use = sorted(members, key=lambda key: (used.get(key, 0.0), key))
+        level: dict[tuple[str, str], int] = {}
+        for key in by_use:
+            if used.get(key, 0.0) - start > EQUAL_USE:
+                place, start = place + 1, used.get(key, 0.0)
+            level[key] = place
+        order = {key: (level[key], running.get(key, {}).get(resource, 0)) for key in by_use}
+        places = {each: at for at, each in enumerate(sorted(set(order.values())))}
+        found |= {key: Turn(places[order[key]], used.get(key, 0.0)) for key in by_use}
+    return found
+
+
+def _decayed_use(
+    plugin: FairShare, config_maps: Iterable[Object], running: NamespaceAmounts, now: int | None
+) -> dict[tuple[str, str], float]:
+    """Use x 2^(-elapsed / half-life), and what runs now charged for the time since the scheduler's last session."""
+    state = next((each for each in config_maps if (namespace_of(each), name_of(each)) == plugin.state), None)
+    try:
+        said = json.loads((state or {})["data"][STATE_KEY])
+        queues, last = dict(said["queues"]), epoch_seconds(said["lastCycle"])
+        use = {(queue, name): float(amount) for queue, by_name in queues.items() for name, amount in by_name.items()}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return {}  # Volcano ignores a bad state too
+    elapsed = 0 if now is None or last is None else max(0, now - last)
+    factor = 2.0 ** (-elapsed / (60 * plugin.half_life))
+    found = {key: amount * factor for key, amount in use.items() if amount * factor >= LEAST_USE}
+    for key, amounts in running.items():
+        resource = plugin.resource_of(key[0])
+        thousandths = amounts.get(resource, 0) * (1 if resource in MILLI_RESOURCES else 1000)
+        if thousandths and elapsed:
+            found[key] = found.get(key, 0.0) + thousandths * elapsed
+    return found

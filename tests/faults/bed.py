@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from compiler.kubernetes import MANAGED_BY_LABEL
 from tests.controlplane import ControlPlane
-from tests.e2e.stories.story import QUEUES_PATH, VOLCANO_JOBS_PATH, clean_cluster
+from tests.e2e.stories.story import VOLCANO_JOBS_PATH, clean_cluster, delete_queues
 from tests.faults.nodes import BUDGETS_PATH, NAMES
 from tests.faults.witness import PODS_PATH
 from tests.faults.world import CONFIGMAPS_PATH, LEASES_PATH, OWN_PATH
@@ -31,5 +31,4 @@ def clear(plane: ControlPlane, *, nodes: bool = False) -> None:
         lambda seen: not seen,
         what="all pods and jobs to go",
     )
-    for name in {each["metadata"]["name"] for each in plane.api("GET", QUEUES_PATH)["items"]} - {"root", "default"}:
-        plane.wait_until(lambda name=name: plane.api("DELETE", f"{QUEUES_PATH}/{name}"), what=f"queue {name} to go")  # type: ignore[misc]
+    plane.wait_until(lambda: delete_queues(plane), lambda left: not left, what="all queues to go")

@@ -3,13 +3,13 @@ that can be killed."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -234,7 +234,7 @@ ADMISSION_PATH = "/apis/admissionregistration.k8s.io/v1"
 POLICY_KINDS = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
 
 
-@contextmanager
+@contextlib.contextmanager
 def only_where(
     plane: ControlPlane,
     expression: str,
@@ -328,9 +328,17 @@ def clean_cluster(plane: ControlPlane) -> None:
         f"/apis/scheduling.k8s.io/v1/priorityclasses?labelSelector={MANAGED_BY_LABEL}%3Dgangplan",
     ):
         plane.api("DELETE", path)
-    names = {each["metadata"]["name"] for each in plane.api("GET", QUEUES_PATH)["items"]}
-    for name in names - {"root", "default"}:
-        plane.wait_until(lambda name=name: plane.api("DELETE", f"{QUEUES_PATH}/{name}"), what=f"queue {name} to go")  # type: ignore[misc]
+    plane.wait_until(lambda: delete_queues(plane), lambda left: not left, what="all queues to go")
+
+
+def delete_queues(plane: ControlPlane) -> set[str]:
+    """Ask for the end of all queues but Volcano's own; those that were there. One below which others are, or in which
+    jobs are, goes when these are gone."""
+    names = {each["metadata"]["name"] for each in plane.api("GET", QUEUES_PATH)["items"]} - {"root", "default"}
+    for name in names:
+        with contextlib.suppress(ApiError):
+            plane.api("DELETE", f"{QUEUES_PATH}/{name}")
+    return names
 
 
 def add_gpu_nodes(plane: ControlPlane, count: int, gpus: int) -> list[str]:

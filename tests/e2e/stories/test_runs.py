@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,6 @@ from tests.e2e.stories.story import (
     Object,
     ReconcilerProcess,
     add_gpu_nodes,
-    install_rights,
     job_phase,
     job_pods,
     node_pool,
@@ -31,6 +32,7 @@ from tests.e2e.stories.story import (
 pytestmark = pytest.mark.e2e
 
 
+NAMESPACES = "/api/v1/namespaces"
 OWN_CONFIGMAPS = "/api/v1/namespaces/gangplan-system/configmaps"
 
 
@@ -191,8 +193,24 @@ def test_snapshot_and_status_say_what_the_cluster_holds(plane: ControlPlane, tmp
     assert decisions == {"runs": "keep", "waits": "wait"}, "the decision can be replayed without the cluster"
 
 
-def test_every_manifest_of_the_repositorys_own_example_is_accepted(control_plane: ControlPlane, tmp_path: Path) -> None:
-    install_rights(control_plane)
+@contextmanager
+def new_namespaces(plane: ControlPlane, names: set[str]) -> Iterator[None]:
+    """Namespaces that go at the end, with all that is in them."""
+    for name in sorted(names):
+        plane.api("POST", NAMESPACES, {"metadata": {"name": name}})
+    try:
+        yield
+    finally:
+        for name in sorted(names):
+            plane.api("DELETE", f"{NAMESPACES}/{name}")
+    plane.wait_until(
+        lambda: {each["metadata"]["name"] for each in plane.api("GET", NAMESPACES)["items"]},
+        names.isdisjoint,
+        what="the namespaces to go",
+    )
+
+
+def test_every_manifest_of_the_repositorys_own_example_is_accepted(plane: ControlPlane, tmp_path: Path) -> None:
     repository = GitRepository(tmp_path / "repo")
     for file in sorted((ROOT / "cluster-specs" / "demo").rglob("*.yaml")) + sorted((ROOT / "jobs").rglob("*.yaml")):
         repository.write_file(str(file.relative_to(ROOT)), file.read_text())
@@ -201,16 +219,15 @@ def test_every_manifest_of_the_repositorys_own_example_is_accepted(control_plane
         gang["namespace"]
         for gang in json.loads(run_gangplan("plan", "--repo", str(repository.folder), "-o", "json"))["gangs"]
     }
-    for space in spaces - {"default"}:
-        control_plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": space}})
-    with ReconcilerProcess(control_plane, repository, tmp_path / "one", "--once", cluster="demo") as reconciler:
-        assert reconciler.process is not None
-        assert reconciler.process.wait(300) == 0
-    found = control_plane.api("GET", "/api/v1/namespaces/gangplan-system/configmaps/gangplan-demo-status")
-    assert json.loads(found["data"]["status.json"])["held"] == []
-    jobs = control_plane.api("GET", "/apis/batch.volcano.sh/v1alpha1/jobs")["items"]
-    assert len(jobs) >= 10
-    assert len(control_plane.api("GET", "/apis/topology.volcano.sh/v1alpha1/hypernodes")["items"]) == 40
+    with new_namespaces(plane, spaces - {"default"}):
+        with ReconcilerProcess(plane, repository, tmp_path / "one", "--once", cluster="demo") as reconciler:
+            assert reconciler.process is not None
+            assert reconciler.process.wait(300) == 0
+        found = plane.api("GET", "/api/v1/namespaces/gangplan-system/configmaps/gangplan-demo-status")
+        assert json.loads(found["data"]["status.json"])["held"] == []
+        jobs = plane.api("GET", "/apis/batch.volcano.sh/v1alpha1/jobs")["items"]
+        assert len(jobs) >= 10
+        assert len(plane.api("GET", "/apis/topology.volcano.sh/v1alpha1/hypernodes")["items"]) == 40
 
 
 def test_jobs_that_only_wait_are_withheld_beyond_the_clusters_limit(plane: ControlPlane, tmp_path: Path) -> None:

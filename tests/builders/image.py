@@ -1,11 +1,13 @@
 """An image without a container engine: the instructions of a Dockerfile, carried out in root folders of their own.
 
-What the base image and Debian's packages hold is the machine's own, mounted read-only; the rest is a folder. Needs root
-and mount namespaces (`tests.builders.mounts`).
+What the base image and Debian's packages hold is the machine's own, mounted read-only; the rest is a folder. Python
+packages come from a folder of wheels, loaded once on a machine. Needs root and mount namespaces
+(`tests.builders.mounts`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -13,12 +15,36 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+
+from tests.controlplane.build import cache_root, create_atomically
 
 LINKS = ("bin", "lib", "lib64", "sbin")
 MOUNTED = tuple(path for path in ("/usr", "/opt", sys.base_prefix) if Path(path).is_dir())
-POINTS = (*MOUNTED, "/dev", "/proc", "/tmp")
+WHEELS = "/wheels"
+POINTS = (*MOUNTED, WHEELS, "/dev", "/proc", "/tmp")
+
+
+def pinned_wheels(root: Path) -> Path:
+    """The folder of the wheels that an installation of this checkout needs, in the versions of its constraints.txt."""
+    constraints, text = root / "constraints.txt", (root / "pyproject.toml").read_text()
+    told = tomllib.loads(text)
+    project = told["project"]
+    wanted = [*told["build-system"]["requires"], *project["dependencies"], *project["optional-dependencies"]["traces"]]
+    digest = hashlib.sha256(repr((sys.version, wanted, constraints.read_text())).encode()).hexdigest()
+    folder = cache_root().with_name("wheels") / digest[:16]
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        create_atomically(folder, partial(_load_wheels, wanted, constraints))
+    return folder
+
+
+def _load_wheels(wanted: Sequence[str], constraints: Path, folder: Path) -> None:
+    pip = (sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check")
+    subprocess.run([*pip, "-c", constraints, "-d", folder, *wanted], check=True)
 
 
 def instructions(dockerfile: str) -> Iterator[tuple[str, str]]:
@@ -39,6 +65,7 @@ class Image:
         self._place = "/"
         self.environment = {"BASE": base}
         self.user, self.entrypoint = "0:0", list[str]()
+        self._wheels = pinned_wheels(context)
 
     def build(self, dockerfile: str) -> None:
         for name, rest in instructions(dockerfile):
@@ -110,7 +137,9 @@ class Image:
             return
         outside = {name: value for name, value in os.environ.items() if re.match(r"PIP_|.*CERT|.*PROXY", name, re.I)}
         outside["PIP_COMPILE"] = "0"  # most of the time, and the commands that tests run are few
-        done = self._start(["sh", "-c", f"cd {self._place} && {command}"], {**outside, **self.environment})
+        outside |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": WHEELS}
+        mounts = [_bind(str(self._wheels), self._inside(WHEELS))]
+        done = self._start(["sh", "-c", f"cd {self._place} && {command}"], {**outside, **self.environment}, mounts)
         if done.returncode:
             raise RuntimeError(f"RUN {command}: {done.stdout}{done.stderr}")
 

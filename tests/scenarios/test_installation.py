@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders.git_source import Source
+from tests.controlplane.build import cache_root
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGED = ("compiler", "reconciler", "solver")
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("installation")]
 def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs' folder of an environment outside of the checkout, so that only the first run on a machine is
     slow."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gangplan" / "installations"
+    cache = cache_root().with_name("installations")
     programs = cache / f"{request.param}-{sys.version_info.major}.{sys.version_info.minor}" / "bin"
     source = tmp_path_factory.mktemp("source")
     for name in PACKAGED:

@@ -131,7 +131,7 @@ def make_planning(hands: Hands, voices: Voices, desired: DesiredManifests) -> Pl
             voices.publisher.ref.name,
         ),
         CompileProcess(settings.data / "compile", wake.hurry, timings.compile),
-        Candidacy(DryRun(side_client(hands), wake.hurry, timings=timings.dry_run), desired),
+        Candidacy(partial(DryRun, side_client(hands), wake.hurry, timings=timings.dry_run), desired),
         PlanCopy(side_client(hands), settings.namespace, settings.cluster, timings.plan_copy),
         worker_state=WorkerState(timings.compile),
     )

@@ -3,7 +3,7 @@ change. One that it refuses holds the commit back as a whole, and the plan in fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,44 +35,46 @@ class Candidate:
 
 @dataclass(slots=True)
 class Candidacy:
-    """The plan that waits for the API server's answer, None for none."""
+    """The plan that waits for the API server's answer, None for none; and the dry run about it, once that is begun."""
 
-    dry_run: DryRun
+    make_dry_run: Callable[[Sequence[Question]], DryRun]
     desired: DesiredManifests
     candidate: Candidate | None = None
-    _is_asked: bool = False
+    dry_run: DryRun | None = None
 
     def offer(self, candidate: Candidate) -> None:
         """Let this plan wait, in the place of another one."""
-        self.candidate, self._is_asked = candidate, False
+        self.drop()
+        self.candidate = candidate
 
     def drop(self) -> None:
         """Ask no more: the plan is in force, refused or out of date."""
-        self.candidate = None
-        self.dry_run.give_up()
+        if self.dry_run is not None:
+            self.dry_run.give_up()
+        self.candidate = self.dry_run = None
 
     def ask(self, seen: Seen, in_force: Snapshot | None) -> tuple[Refusal, ...] | None:
-        """What the API server refuses of the candidate, once; None while it is asked, or gives no answer."""
+        """What the API server refuses of the candidate; None while it is asked, or gives no answer."""
         if self.candidate is None:
             return None
-        if not self._is_asked:
-            self._is_asked = True
-            self.dry_run.start(tuple(self._questions(seen, self.candidate.snapshot, in_force)))
+        if self.dry_run is None:
+            dry_run = self.make_dry_run(tuple(self._questions(seen, self.candidate.snapshot, in_force)))
+            dry_run.start()
+            self.dry_run = dry_run
         if self.dry_run.is_busy or not are_kinds_seen(self.candidate.snapshot, seen.observation):
             return None
-        refusals = self.dry_run.take_result()
-        self._is_asked = refusals is not None
+        if (refusals := self.dry_run.result) is None:
+            self.dry_run = None  # the lease was lost
         return refusals
 
     def unanswered_message(self) -> str:
         """Why the plan of a new commit is not in force yet; empty while the API server has not been silent for long."""
-        candidate, delay = self.candidate, self.dry_run.delay()
-        if candidate is None or not delay:
+        if self.candidate is None or self.dry_run is None or not (delay := self.dry_run.delay()):
             return ""
         return (
-            f"commit {candidate.snapshot.commit} is not in force yet: the API server was asked whether it takes its "
-            f"objects, and does not answer. After {self.dry_run.timings.patience:g} s it is in force all the same, and "
-            f"what has no answer holds up only itself: {delay}"
+            f"commit {self.candidate.snapshot.commit} is not in force yet: the API server was asked whether it takes "
+            f"its objects, and does not answer. After {self.dry_run.timings.patience:g} s it is in force all the same, "
+            f"and what has no answer holds up only itself: {delay}"
         )
 
     def _questions(self, seen: Seen, snapshot: Snapshot, in_force: Snapshot | None) -> Iterator[Question]:

@@ -90,12 +90,13 @@ class PlanningPart(Part):
     def stop(self) -> None:
         self.branch.poller.stop()
         self.compiler.stop()
-        self.candidacy.dry_run.give_up()
+        self.candidacy.drop()
 
     def heartbeats(self) -> tuple[Heartbeat, ...]:
         compiler, dry_run = self.compiler, self.candidacy.dry_run
-        beats = self.branch.poller.heartbeat, compiler.heartbeat, compiler.telling_heartbeat, dry_run.heartbeat
-        return *beats, self.copy.heartbeat
+        asking = () if dry_run is None else (dry_run.heartbeat,)
+        beats = self.branch.poller.heartbeat, compiler.heartbeat, compiler.telling_heartbeat, self.copy.heartbeat
+        return *beats, *asking
 
     # --- what others ask
 
@@ -139,7 +140,8 @@ class PlanningPart(Part):
     def deadlines(self, now: float) -> Iterator[float]:
         worker, retries = self.worker_state, (found.retry_at for found in self.rejections.values())
         yield from filter(isfinite, (worker.tell_at(), worker.rested_at, *retries))
-        if (untold := self.candidacy.dry_run.seconds_to_tell()) is not None:
+        dry_run = self.candidacy.dry_run
+        if dry_run is not None and (untold := dry_run.seconds_to_tell()) is not None:
             yield now + untold
         wall_now = self.given.wall_clock()
         yield from (now + at - wall_now for at in (self.snapshot.moments if self.snapshot else ()))

@@ -28,8 +28,6 @@ from reconciler.timings import TIMINGS, DryRunTimings
 
 log = logging.getLogger(__name__)
 
-Clock = Callable[[], float]
-
 _QUEUE_LIMITS = ("parent", "capability", "deserved", "guarantee")
 """Fields of a Queue that admission compares with other queues."""
 _NO_DRY_RUN = "does not support dry run"
@@ -64,34 +62,48 @@ class Refusal:
     message: str
 
 
-class _Round:
-    """The questions about one commit.
+class DryRun:
+    """The questions about one commit, asked in threads of its own; `wake` is called when all are answered.
 
     asked_at: of the questions under way -> since when. troubles: of those without an answer so far -> what came
-    instead. result: set before `ended`; None when the lease was lost. is_awaited: somebody waits for the end, who need
-    not be woken.
+    instead. result: the refusals in the order of the questions; None while they are asked, and when the lease was lost.
+    is_awaited: somebody waits for the end, who need not be woken.
     """
 
-    def __init__(self, client: Client, questions: Sequence[Question], clock: Clock, timings: DryRunTimings) -> None:
-        self.client, self.questions, self.clock, self.timings = client, questions, clock, timings
+    def __init__(
+        self,
+        client: Client,
+        wake: Callable[[], None],
+        questions: Sequence[Question],
+        clock: Callable[[], float] = time.monotonic,
+        timings: DryRunTimings = TIMINGS.dry_run,
+    ) -> None:
+        self.client, self.wake, self.questions, self.timings = client, wake, questions, timings
         self.began_at, self.is_awaited = clock(), len(questions) <= timings.askers
         self.asked_at: dict[Ref, float] = {}
         self.troubles: dict[Ref, str] = {}
         self.result: tuple[Refusal, ...] | None = None
         self.ended, self.is_given_up = threading.Event(), False
-        self.heartbeat = Heartbeat("dry-run", timings.heartbeat_limit)
+        self.heartbeat = Heartbeat("dry-run", timings.heartbeat_limit, clock)
 
-    def wait(self, seconds: float) -> None:
-        """Wait for the end. One that comes right after that is seen by `ended`, or is told by a wake."""
-        self.ended.wait(seconds)
-        self.is_awaited = False
+    @property
+    def is_busy(self) -> bool:
+        return not self.ended.is_set()
+
+    def start(self) -> None:
+        """Begin to ask; where there are few questions, wait a moment for the answers."""
+        threading.Thread(target=self._ask_all, name="dry-run", daemon=True).start()
+        if self.is_awaited:
+            self.ended.wait(self.timings.moment)
+            self.is_awaited = False  # an end right after that is seen by `ended`, or is told by a wake
 
     def give_up(self) -> None:
+        """Want no answer any more. Requests under way end by themselves."""
         self.is_given_up = True
 
     def delay(self) -> str:
         """Which questions wait for an answer, and what came instead; empty while none waits for long."""
-        latest = self.clock() - self.timings.tell_after
+        latest = self.heartbeat.clock() - self.timings.tell_after
         waiting = sorted(ref for ref, since in list(self.asked_at.items()) if since <= latest)
         if not waiting:
             return ""
@@ -99,17 +111,18 @@ class _Round:
         more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
         return f"{first}{more}: {self.troubles.get(first, 'nothing has come yet')}"
 
-    def seconds_to_tell(self) -> float:
-        """Seconds until the first of the questions under way has waited for long."""
-        now = self.clock()
-        return min(list(self.asked_at.values()), default=now) + self.timings.tell_after - now
+    def seconds_to_tell(self) -> float | None:
+        """Seconds until the first of the questions under way has waited for long; None where none will, or one has."""
+        now = self.heartbeat.clock()
+        seconds = min(list(self.asked_at.values()), default=now) + self.timings.tell_after - now
+        return seconds if self.is_busy and seconds > 0 else None
 
-    def ask_all(self, wake: Callable[[], None]) -> None:
+    def _ask_all(self) -> None:
         self.heartbeat.beat()
         try:
             self.result = self._refusals()
             counts = {"objects": len(self.questions), "refused": len(self.result), "unanswered": len(self.troubles)}
-            log.info("dry run", extra={**counts, "seconds": round(self.clock() - self.began_at, 3)})
+            log.info("dry run", extra={**counts, "seconds": round(self.heartbeat.clock() - self.began_at, 3)})
         except LostLease:
             log.info("the dry run was given up with the lease")
         except Exception as error:  # a plan must not wait for ever: what is refused then holds up only itself
@@ -119,7 +132,7 @@ class _Round:
         self.heartbeat.rest()
         self.ended.set()
         if not self.is_awaited:
-            wake()
+            self.wake()
 
     def _refusals(self) -> tuple[Refusal, ...]:
         with ThreadPoolExecutor(self.timings.askers, "dry-run") as threads:
@@ -129,7 +142,7 @@ class _Round:
 
     def _refusal(self, question: Question) -> str:
         """Why the object is not taken, empty when it is or when that cannot be said."""
-        self.asked_at[question.ref] = self.clock()
+        self.asked_at[question.ref] = self.heartbeat.clock()
         try:
             return self._answer_to(question)
         finally:
@@ -174,12 +187,12 @@ class _Round:
 
     def _may_be_outage(self) -> bool:
         """Whether it is too early to go without an answer."""
-        return self.clock() - self.began_at < self.timings.outage
+        return self.heartbeat.clock() - self.began_at < self.timings.outage
 
     def _is_vain(self, ref: Ref) -> bool:
         """Whether this is asked no more: nobody wants to know, or the round has lasted long enough and its kind gave no
         answer."""
-        is_long = self.clock() - self.began_at >= self.timings.patience
+        is_long = self.heartbeat.clock() - self.began_at >= self.timings.patience
         return self.is_given_up or (is_long and any(each.group_kind == ref.group_kind for each in list(self.troubles)))
 
     def _try(self, item: Object, uid: str) -> None:
@@ -192,60 +205,6 @@ class _Round:
                 uid = uid_of(self.client.get(ref_of(item)))
         if uid:
             self.client.apply(item, uid, dry_run=True)
-
-
-class DryRun:
-    """Asks questions in threads of its own; `wake` is called when all are answered."""
-
-    def __init__(
-        self,
-        client: Client,
-        wake: Callable[[], None],
-        clock: Clock = time.monotonic,
-        timings: DryRunTimings = TIMINGS.dry_run,
-    ) -> None:
-        self.client, self.wake, self.clock, self.timings = client, wake, clock, timings
-        self._round: _Round | None = None
-        self._resting = Heartbeat("dry-run", timings.heartbeat_limit)
-
-    @property
-    def is_busy(self) -> bool:
-        return self._round is not None and not self._round.ended.is_set()
-
-    @property
-    def heartbeat(self) -> Heartbeat:
-        """Of the round under way; nobody waits for one that was given up."""
-        return self._round.heartbeat if self._round else self._resting
-
-    def start(self, questions: Sequence[Question]) -> None:
-        """Begin to ask; where there are few questions, wait a moment for the answers."""
-        self.give_up()
-        asked = _Round(self.client, questions, self.clock, self.timings)
-        threading.Thread(target=asked.ask_all, args=(self.wake,), name="dry-run", daemon=True).start()
-        self._round = asked
-        if asked.is_awaited:
-            asked.wait(self.timings.moment)
-
-    def take_result(self) -> tuple[Refusal, ...] | None:
-        """The refusals, in the order of the questions, once; None while they are asked, or when the lease was lost."""
-        if self._round is None or self.is_busy:
-            return None
-        result, self._round = self._round.result, None
-        return result
-
-    def give_up(self) -> None:
-        """Want no answer any more. Requests under way end by themselves."""
-        if self._round is not None:
-            self._round.give_up()
-            self._round = None
-
-    def delay(self) -> str:
-        """Which objects the API server says nothing about, and what came instead; empty where none waits for long."""
-        return self._round.delay() if self._round else ""
-
-    def seconds_to_tell(self) -> float | None:
-        """Seconds until a delay may be told; None where nothing is asked, or one is told already."""
-        return self._round.seconds_to_tell() if self._round and self.is_busy and not self.delay() else None
 
 
 def _without_references(item: Object, others: Collection[str], *, is_new: bool) -> Object:

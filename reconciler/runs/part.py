@@ -35,34 +35,6 @@ _OF_LAST_RUN = frozenset({"former", "failures", "events"})
 
 
 @dataclass(slots=True)
-class UnsavedDeletions:
-    """Deletions are seen once, and are told again to an inventory that is read again: without them a job that somebody
-    deleted would be taken for one that has finished unseen."""
-
-    _seen: list[tuple[Object, bool]] = field(default_factory=list)
-    _told: Inventory | None = None
-    _unsaved_pods: list[Object] = field(default_factory=list)
-    _told_pods: Inventory | None = None
-
-    def take(self, inventory: Inventory, new: Iterable[tuple[Object, bool]]) -> list[tuple[Object, bool]]:
-        """What this inventory is to be told: the last state of each object, and whether its deletion was seen."""
-        if inventory is not self._told or inventory.is_stored:
-            self._seen = [each for each in self._seen if _is_entered(inventory, each[0])]
-        self._seen += new
-        self._told = inventory
-        return list(self._seen)
-
-    def take_pods(self, inventory: Inventory, new: Sequence[Object]) -> list[Object]:
-        """The pods that went and that this inventory, which counts each of them once, is to be told."""
-        if self._told_pods is not None and self._told_pods.is_stored:
-            self._unsaved_pods = []
-        told = list(new) if inventory is self._told_pods else [*self._unsaved_pods, *new]
-        self._unsaved_pods += new
-        self._told_pods = inventory
-        return told
-
-
-@dataclass(slots=True)
 class RunsPart(Part):
     """find: asks the server for an object by name. wake: lets a pass come. running: Ref.key of a job -> the object,
     where that had not ended."""
@@ -74,8 +46,9 @@ class RunsPart(Part):
     look_up_timings: LookUpTimings = TIMINGS.look_ups
     lost_jobs: LostJobs = field(init=False)
     departed_jobs: DepartedJobs = field(init=False)
-    deletions: UnsavedDeletions = field(default_factory=UnsavedDeletions)
     running: dict[str, Object] = field(default_factory=dict)
+    _told: Inventory | None = None
+    _unsaved: list[tuple[Object, bool]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.lost_jobs, self.departed_jobs = LostJobs(self.timings), DepartedJobs(self.timings)
@@ -84,23 +57,35 @@ class RunsPart(Part):
         """Take up what the watches saw go: a finished job has had its run, another of ours may be created again. gone:
         the last state of each object, and whether the deletion itself was seen."""
         inventory = seen.inventory
-        self._record_gone_pods(seen, runs, [item for item, _ in gone])
         for item, _ in gone:
             if _is_run(runs, item):
                 self.departed_jobs.record_departure(ref_of(item).key, seen.now)
-        for item, witnessed in self.deletions.take(inventory, gone):
+        of_any_replica = [each for each in gone if each[0]["kind"] != "Pod"]
+        told = self._untold(inventory, list(gone) if seen.is_leading else of_any_replica)
+        self._record_gone_pods(seen, runs, [item for item, _ in told])
+        for item, witnessed in told:
             if _is_run(runs, item) and _is_entered(inventory, item):
                 if (phase := end_of_run(item)) and not _has_never_begun(seen, item):
                     _record_run(seen, runs, item, phase)
                 elif witnessed:
                     inventory.enter(InventoryEntry(ref_of(item)))
 
+    def _untold(self, inventory: Inventory, new: list[tuple[Object, bool]]) -> list[tuple[Object, bool]]:
+        """What this inventory is to be told. A deletion is seen once, and told again to an inventory that is read again
+        before it is stored: a job that somebody deleted would be taken for one that has finished unseen."""
+        again: list[tuple[Object, bool]] = []
+        if self._told is not None and self._told.is_stored:
+            self._unsaved = []
+        elif inventory is not self._told:
+            again = [(item, was_seen) for item, was_seen in self._unsaved if _is_pod_or_entered(inventory, item)]
+            self._unsaved = again
+        self._unsaved, self._told = self._unsaved + new, inventory
+        return again + new
+
     def _record_gone_pods(self, seen: Seen, runs: PlannedRuns, gone: Sequence[Object]) -> None:
         """Add the pods among these objects to the records of the jobs that have not ended. The replica that leads does
         so: what another had seen go is in the inventory already."""
-        if not seen.is_leading:
-            return
-        pods = self.deletions.take_pods(seen.inventory, [item for item in gone if item["kind"] == "Pod"])
+        pods = [item for item in gone if item["kind"] == "Pod"]
         gone_jobs = {ref_of(item).key: item for item in gone if _is_run(runs, item)}
         jobs = {**seen.observation.jobs, **gone_jobs} if pods else {}
         now = rfc3339(int(seen.wall_now))
@@ -178,6 +163,10 @@ def _is_entered(inventory: Inventory, item: Object) -> bool:
     """Whether the inventory has this very object."""
     entry = inventory.entries.get(ref_of(item).key)
     return entry is not None and entry.uid == uid_of(item)
+
+
+def _is_pod_or_entered(inventory: Inventory, item: Object) -> bool:
+    return item["kind"] == "Pod" or _is_entered(inventory, item)
 
 
 def _is_run(runs: PlannedRuns, item: Object) -> bool:

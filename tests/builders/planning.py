@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -68,14 +67,21 @@ class Clocked:
 
 @dataclass
 class Asked:
-    """Stands in for the thread that asks: keeps the questions, and answers when told."""
+    """Stands in for dry runs: keeps the questions of the last one, and answers when told."""
 
     questions: tuple[Question, ...] = ()
-    answer: tuple[Refusal, ...] | None = None
+    result: tuple[Refusal, ...] | None = None
     is_busy: bool = False
     times: int = 0
     waits_for: str = ""
     timings: DryRunTimings = TIMINGS.dry_run
+
+    def about(self, questions: Iterable[Question]) -> Asked:
+        self.questions, self.result = tuple(questions), None
+        return self
+
+    def start(self) -> None:
+        self.is_busy, self.times = True, self.times + 1
 
     def give_up(self) -> None:
         self.is_busy = False
@@ -85,14 +91,6 @@ class Asked:
 
     def seconds_to_tell(self) -> float | None:
         return 5.0 if self.is_busy and not self.waits_for else None
-
-    def start(self, questions: Iterable[Question]) -> None:
-        self.questions, self.is_busy = tuple(questions), True
-        self.times += 1
-
-    def take_result(self) -> tuple[Refusal, ...] | None:
-        answer, self.answer = self.answer, None
-        return answer
 
 
 class PlanningWorld:
@@ -123,7 +121,7 @@ class PlanningWorld:
             ),
             Branch(cast("Any", self.clone), cast("Any", self.clone), lambda: self.annotations, "gangplan-test-status"),
             cast("Any", self.compiler),
-            Candidacy(cast("Any", self.asked), DesiredManifests(client, "test")),
+            Candidacy(cast("Any", self.asked.about), DesiredManifests(client, "test")),
             PlanCopy(client, "gangplan-system", "test"),
             snapshot=in_force,
             tree=tree,
@@ -148,7 +146,7 @@ class PlanningWorld:
     def answers(self, *refused: str) -> Target:
         """The API server takes all but these."""
         questions = {question.ref.name: question for question in self.asked.questions}
-        self.asked.answer = tuple(Refusal(questions[name], "denied: no") for name in refused)
+        self.asked.result = tuple(Refusal(questions[name], "denied: no") for name in refused)
         self.asked.is_busy = False
         return self.look()
 
@@ -171,12 +169,11 @@ class PlanningWorld:
         return min((left for left in seconds if left > 0), default=None)
 
 
-def refusals_of(dry_run: DryRun, questions: Sequence[Question]) -> tuple[Refusal, ...]:
+def refusals_of(dry_run: DryRun) -> tuple[Refusal, ...] | None:
     """Ask, and wait for the answers."""
-    dry_run.start(questions)
-    while (found := dry_run.take_result()) is None:
-        time.sleep(0.001)
-    return found
+    dry_run.start()
+    assert dry_run.ended.wait(60)
+    return dry_run.result
 
 
 def _head(head: str | BranchHead) -> BranchHead:

@@ -1,7 +1,9 @@
-"""The steps of a pass: which of them act, and on what."""
+"""The steps of a pass, which of them act, and on what; the numbers that fault schedules make small are there."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,9 @@ from reconciler.planning.snapshot import Snapshot
 from reconciler.pods.part import PodsPart
 from reconciler.requests.part import Requests, RequestsPart
 from reconciler.settings import Settings
+from reconciler.timings import TIMINGS
 from tests.builders.fake_cluster import FakeCluster
+from tests.faults.schedule import SHORT_TIMES
 
 GATED = Snapshot("c0ffee", True, plan={"gangs": [], "gated": True})
 STEPS = ["begin", "apply"]
@@ -64,3 +68,9 @@ def test_gates_are_lifted_and_pods_evicted_only_by_a_leader_who_knows_what_there
     target = Target("c0ffee", snapshot=GATED, fingerprint=Fingerprint(), base=Fingerprint())
     act(parts, seen, target, Allowed(standstill=standstill), Effects())
     assert taken == steps
+
+
+@pytest.mark.parametrize(("place", "numbers"), SHORT_TIMES.items())
+def test_each_number_that_a_schedule_makes_small_is_there(place: str, numbers: Mapping[str, object]) -> None:
+    owner = import_module(place) if "." in place else getattr(TIMINGS, place)
+    assert [name for name in numbers if not hasattr(owner, name)] == []

@@ -1,4 +1,5 @@
-"""Only our own fields count, amounts by value; a job's change is classified before anything is done."""
+"""Only our own fields count, amounts by value, spelled as the API server does; a job's change is classified before
+anything is done."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from compiler.emit.manifest import Manifest
 from compiler.kubernetes import DIGEST_ANNOTATION, REPLACE_ANNOTATION
 from compiler.syntax.runs import run_digest
 from reconciler.changes.diff import Change, classify_change, field_differences, without_fields
+from reconciler.changes.managed_fields import own_fields
 from reconciler.cluster.objects import Object
 from tests.builders.writing import thing, volcano_job
 
@@ -198,3 +200,34 @@ def test_a_run_is_named_by_what_the_user_specified_and_nothing_else() -> None:
     same = {**base, "status": {"state": {}}, "metadata": {"name": "train", "labels": {"a": "b"}}}
     assert run_digest(base) == run_digest(same)
     assert run_digest(base) not in (run_digest(job(replicas=5)), run_digest(job(**AGAIN)))
+
+
+def entry(manager: str, fields: dict[str, Any], operation: str = "Apply") -> dict[str, Any]:
+    return {"manager": manager, "operation": operation, "fieldsV1": fields}
+
+
+def test_a_field_is_ours_alone_where_no_other_manager_holds_it() -> None:
+    labels: dict[str, Any] = {"f:labels": {"f:x/y": {}}}
+    ours = entry("gangplan", {"f:data": {".": {}, "f:a": {}, "f:b.c": {}}, "f:metadata": labels})
+    theirs = entry("kubectl", {"f:data": {"f:a": {}, "f:d": {}}}, "Update")
+    assert own_fields({"metadata": {"managedFields": [ours]}}) == {
+        ".data",
+        ".data.a",
+        ".data.b.c",
+        ".metadata.labels.x/y",
+    }
+    assert own_fields({"metadata": {"managedFields": [theirs, ours]}}) == {".data", ".data.b.c", ".metadata.labels.x/y"}
+    status = {**entry("gangplan", {"f:status": {"f:a": {}}}), "subresource": "status"}
+    assert own_fields({"metadata": {"managedFields": [entry("gangplan", {"f:a": {}}, "Update"), status]}}) == set()
+    assert own_fields({"metadata": {}}) == set()
+
+
+def test_items_of_lists_are_named_by_their_keys_and_values() -> None:
+    ports: dict[str, Any] = {'k:{"containerPort":80,"protocol":"TCP"}': {".": {}, "f:name": {}}}
+    ours = entry("gangplan", {"f:spec": {'k:{"name":"main"}': {"f:ports": ports}, 'v:"text"': {}, "i:0": {}}})
+    assert own_fields({"metadata": {"managedFields": [ours]}}) == {
+        '.spec[name="main"].ports[containerPort=80,protocol="TCP"]',
+        '.spec[name="main"].ports[containerPort=80,protocol="TCP"].name',
+        '.spec[="text"]',
+        ".spec[0]",
+    }

@@ -9,19 +9,20 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from reconciler.changes.diff import Change
-from reconciler.changes.pods import Eviction, GateLift
-from reconciler.changes.results import ChangeResult, EvictionResult, GateResult
+from reconciler.changes.results import ChangeResult
 from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Ref, ref_of
 from reconciler.cluster.write_threads import NO_ANSWER, Task, WriteThreads
+from reconciler.inventory.store import Inventory
 from reconciler.timings import TIMINGS, WriteTimings
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.builders.threads import HASTY_WRITES, wait_for_answers
-from tests.builders.writing import CONFIGMAPS, JOBS, Writing, config_map, gated_pod, manifest_of, volcano_job
+from tests.builders.writing import CONFIGMAPS, JOBS, Writing, config_map, manifest_of, volcano_job
 
 INVENTORY = "/api/v1/namespaces/gangplan-system/configmaps/gangplan-test-inventory"
 Answer = ScriptedAnswer | None
@@ -250,40 +251,25 @@ def test_what_ended_well_beside_one_that_ends_the_pass_is_noted(server: HangingS
     assert [bool(server.inventory.entries[change.ref.key].uid) for change in (bad, good)] == [False, True]
 
 
-def test_what_one_that_was_left_raises_ends_no_pass(server: HangingServer) -> None:
-    """Nobody waits for it; what others came to beside it was lost."""
+@pytest.mark.parametrize("is_note", [False, True])
+def test_what_one_that_was_left_raises_ends_no_pass(
+    server: HangingServer, monkeypatch: pytest.MonkeyPatch, is_note: bool
+) -> None:
+    """Nobody waits for it; what others came to beside it was lost. is_note: it raises when its answer is noted."""
 
     def break_down(method: str, path: str, body: Any) -> None:
         if path.startswith(CONFIGMAPS):
             server.gate.wait()
-        if path.startswith(f"{CONFIGMAPS}/bad"):
+        if path.startswith(f"{CONFIGMAPS}/bad") and not is_note:
             raise LostLease("another replica led")
 
     server.cluster.before = break_down
     server.apply(creation("bad"), creation("good"))
+    if is_note:
+        monkeypatch.setattr(Inventory, "enter", Mock(side_effect=[LostLease("another replica led"), None]))
     server.let_go()
     told = [(each.outcome, each.message) for each in server.writer.settle()]
     assert told == [("retry", "LostLease: another replica led"), ("done", "")]
-
-
-def test_a_gate_and_an_eviction_without_an_answer_are_left_as_well(server: HangingServer) -> None:
-    pods = [server.put(gated_pod(name)) for name in ("a", "bad")]
-    server.hangs = lambda method, path: "/pods/bad" in path
-    lifts = [GateLift(pod, "n", "n") for pod in pods]
-    writes = server.pod_writes()
-    results = writes.lift_gates({"g": lifts})
-    assert results == [GateResult("g", lifts[0], "done"), GateResult("g", lifts[1], "left", NO_ANSWER)]
-    server.let_go()
-    assert server.writer.settle() == [GateResult("g", lifts[1], "done")]
-    assert server.writer.own.newest(ref_of(pods[1]).key, pods[1]) != pods[1]
-    server.gate.clear()
-    eviction = Eviction(pods[1], "NodeLost", "its node is lost")
-    assert writes.evict(eviction) == EvictionResult(eviction, "left", NO_ANSWER)
-    assert server.writer.threads.is_open(ref_of(pods[1]).key)
-    server.let_go(error_answer(429, "its budget"))
-    (settled,) = server.writer.settle()
-    assert (settled.outcome, "its budget" in settled.message) == ("refused", True)
-    assert not server.writer.settle(), "each is taken up once"
 
 
 def test_an_inventory_whose_write_hangs_is_not_waited_for_again_at_once(server: HangingServer) -> None:

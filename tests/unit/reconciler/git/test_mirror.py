@@ -21,11 +21,6 @@ from tests.builders.processes import ends
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Source:
-    return Source(tmp_path / "source")
-
-
-@pytest.fixture
 def mirror(source: Source, tmp_path: Path) -> Mirror:
     return Mirror(str(source.folder), "main", tmp_path / "mirror.git")
 

@@ -14,14 +14,8 @@ from tests.builders.git_source import Source
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Source:
-    made = Source(tmp_path / "source")
-    made.commit(a="1\n")
-    return made
-
-
-@pytest.fixture
 def poller(source: Source, tmp_path: Path) -> GitPoller:
+    source.commit(a="1\n")
     return GitPoller(Mirror(str(source.folder), "main", tmp_path / "mirror.git"), 10.0, lambda: None)
 
 

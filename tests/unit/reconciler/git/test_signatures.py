@@ -15,11 +15,6 @@ from tests.builders.git_source import Source
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Source:
-    return Source(tmp_path / "source")
-
-
-@pytest.fixture
 def keys(tmp_path: Path) -> Path:
     folder = tmp_path / "keys"
     folder.mkdir()

@@ -180,7 +180,7 @@ def test_a_commit_with_such_a_change_is_not_held_where_the_object_may_be_made_an
     cluster.before = refuse
     item = config_map("a", annotations=annotations)
     question = Question(item, "x.yaml:1", live["metadata"]["uid"], is_job=is_job)
-    refusals = refusals_of(DryRun(cluster.client(), lambda: None), [question])
+    refusals = refusals_of(DryRun(cluster.client(), lambda: None, [question])) or ()
     assert ["gangplan.dev/replace" in refusal.message for refusal in refusals] == ([] if told is None else [told])
     assert cluster.objects.keys() == {f"{CONFIGMAPS}/a"}
 

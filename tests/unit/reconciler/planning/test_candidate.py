@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from compiler.emit.manifest import Manifest
+from reconciler.planning.dry_run import DryRun
 from reconciler.planning.snapshot import Snapshot
+from tests.builders.fake_cluster import FakeCluster
 from tests.builders.live import with_metadata
 from tests.builders.planning import EMPTY, READABLE, PlanningWorld
+from tests.builders.threads import no_new_thread
 from tests.builders.writing import LABELS, thing, volcano_job
 
 PLAN = {"digest": "sha256:1", "gangs": []}
@@ -59,7 +63,7 @@ def test_a_plan_with_a_new_kind_is_in_force_once_the_pass_has_looked_at_that(wor
     world.compiled(snapshot)
     assert ("v1", "Namespace") in world.part.kinds, "so that the next pass looks at it"
     assert world.wakes == 1
-    world.asked.answer, world.asked.is_busy = (), False
+    world.asked.result, world.asked.is_busy = (), False
     assert world.look().snapshot is OLD
     assert world.look(readable=READABLE | {"Namespace"}).snapshot == snapshot
     assert world.asked.times == 1, "the answer is kept meanwhile"
@@ -187,3 +191,11 @@ def test_a_commit_that_waits_for_answers_says_so_and_what_is_in_force_is_planned
     assert world.asked.is_busy, "the new commit goes on waiting"
     assert world.answers().snapshot == NEW
     assert world.condition("Accepted").status
+
+
+def test_a_thread_that_cannot_be_started_keeps_no_commit_waiting(world: PlanningWorld) -> None:
+    """The round without a thread never ended: its commit was never in force."""
+    world.part.candidacy.make_dry_run = partial(DryRun, FakeCluster().client(), lambda: None)
+    with no_new_thread(), pytest.raises(RuntimeError):
+        world.compiled(NEW)
+    assert world.look().snapshot == NEW

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from typing import Any
@@ -26,11 +27,6 @@ TREE = Repository({"jobs/a.yaml": b"kind: Job\n", "cluster-specs/test/c.yaml": b
 GOOD = Snapshot(COMMIT, True, plan={"digest": "sha256:1", "gangs": []}, moments=(100,))
 
 KEPT = KeptPlan(GOOD, TREE)
-
-
-@pytest.fixture
-def cluster() -> FakeCluster:
-    return FakeCluster()
 
 
 def copy_in(cluster: FakeCluster) -> PlanCopy:
@@ -169,3 +165,25 @@ def test_a_copy_that_broke_down_is_made_later_and_counted(cluster: FakeCluster, 
         assert not is_written(cluster, each, FAILURE_PAUSE - 1)
         assert is_written(cluster, each, FAILURE_PAUSE)
         assert each.read() == KEPT
+
+
+def test_manifests_that_stay_are_the_former_ones_themselves() -> None:
+    """Also where Python takes true for 1, what is written counts."""
+
+    def item(name: str, value: object) -> Manifest:
+        meta = {"name": name}
+        return Manifest(1, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "x": value}, "f.yaml:1")
+
+    former = Snapshot("one", True, manifests=(item("stays", 1), item("goes", 1), item("turns", 1)))
+    later = Snapshot("two", True, manifests=(item("stays", 1), item("turns", True), item("new", 1)))
+    kept = later.with_manifests_of(former)
+    assert kept.as_json() == later.as_json()
+    assert kept.manifests[0] is former.manifests[0]
+    assert kept.manifests[1] is later.manifests[1]
+
+
+def test_a_plan_is_read_as_it_was_written() -> None:
+    snapshot = Snapshot("one", True, moments=(100, 200))
+    assert Snapshot.from_json(snapshot.as_json()) == snapshot
+    with pytest.raises(ValueError, match="this gangplan knows"):
+        Snapshot.from_json(json.dumps({**json.loads(snapshot.as_json()), "version": 1}))

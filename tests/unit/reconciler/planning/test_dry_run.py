@@ -17,7 +17,7 @@ from tests.builders.fake_cluster import FakeCluster
 from tests.builders.live import VOLCANO
 from tests.builders.planning import refusals_of
 from tests.builders.scripted_server import ScriptedAnswer, error_answer, manager_conflict
-from tests.builders.threads import lose_lease, no_new_thread
+from tests.builders.threads import lose_lease
 
 TIMES = TIMINGS.dry_run
 JOBS = f"/apis/{VOLCANO}/namespaces/default/jobs"
@@ -37,14 +37,9 @@ def ask(item: Object, **more: Any) -> Question:
     return Question(item, f"{name_of(item)}.yaml:1", **more)
 
 
-@pytest.fixture
-def cluster() -> FakeCluster:
-    return FakeCluster()
-
-
 def messages(cluster: FakeCluster, *questions: Question, outage: float = TIMES.outage) -> list[str]:
-    dry_run = DryRun(cluster.client(), lambda: None, timings=DryRunTimings(outage=outage))
-    return [refusal.message for refusal in refusals_of(dry_run, questions)]
+    dry_run = DryRun(cluster.client(), lambda: None, questions, timings=DryRunTimings(outage=outage))
+    return [refusal.message for refusal in refusals_of(dry_run) or ()]
 
 
 def denied(message: str) -> ScriptedAnswer:
@@ -71,7 +66,7 @@ def hang(cluster: FakeCluster, kind: str = "Queue") -> tuple[threading.Event, th
 
 def test_all_objects_are_asked_about_and_none_is_written(cluster: FakeCluster) -> None:
     refuse(cluster, "too greedy", lambda item: name_of(item) in ("job-3", "job-30"))
-    refusals = refusals_of(DryRun(cluster.client(), lambda: None), [ask(job(f"job-{at}")) for at in range(40)])
+    refusals = refusals_of(DryRun(cluster.client(), lambda: None, [ask(job(f"job-{at}")) for at in range(40)])) or ()
     assert [refusal.question.position for refusal in refusals] == ["job-3.yaml:1", "job-30.yaml:1"]
     assert refusals[0].message == 'admission webhook "validate" denied the request: too greedy'
     assert len(cluster.requests) == 40
@@ -177,29 +172,24 @@ def test_what_exists_is_asked_about_as_a_change_and_a_new_run_under_another_name
 
 def test_a_lost_lease_ends_the_questions_without_an_answer(cluster: FakeCluster) -> None:
     client, woken = cluster.client(), threading.Event()
-    dry_run = DryRun(client, woken.set)
-    for fence, result in ((lose_lease, None), (lambda: None, ())):
-        client.fence = fence
-        woken.clear()
-        dry_run.start([ask(job(f"job-{at}")) for at in range(TIMES.askers + 1)])
-        assert woken.wait(30)
-        assert dry_run.take_result() == result
-        assert not dry_run.is_busy
+    client.fence = lose_lease
+    assert refusals_of(DryRun(client, woken.set, [ask(job(f"job-{at}")) for at in range(TIMES.askers + 1)])) is None
+    assert woken.wait(30)
 
 
 def test_the_answers_to_few_questions_are_there_at_once_and_late_ones_are_told(cluster: FakeCluster) -> None:
     woken = threading.Event()
-    dry_run = DryRun(cluster.client(), woken.set, timings=DryRunTimings(moment=30.0))
-    dry_run.start([ask(job("a"))])
-    assert (dry_run.is_busy, dry_run.take_result()) == (False, ())
+    dry_run = DryRun(cluster.client(), woken.set, [ask(job("a"))], timings=DryRunTimings(moment=30.0))
+    dry_run.start()
+    assert (dry_run.is_busy, dry_run.result) == (False, ())
     assert not woken.is_set(), "nobody waits for it any more"
     _, gate = hang(cluster, "Job")
-    dry_run = DryRun(cluster.client(), woken.set, timings=DryRunTimings(moment=0.01))
-    dry_run.start([ask(job("b"))])
+    dry_run = DryRun(cluster.client(), woken.set, [ask(job("b"))], timings=DryRunTimings(moment=0.01))
+    dry_run.start()
     assert dry_run.is_busy
     gate.set()
     assert woken.wait(30)
-    assert dry_run.take_result() == ()
+    assert dry_run.result == ()
 
 
 def test_a_kind_that_gets_no_answer_is_not_asked_about_for_long_and_others_are(cluster: FakeCluster) -> None:
@@ -214,7 +204,7 @@ def test_a_kind_that_gets_no_answer_is_not_asked_about_for_long_and_others_are(c
 
     cluster.before = time_out
     questions = [ask(queue(f"q-{at}")) for at in range(200)] + [ask(job(f"job-{at}")) for at in range(20)]
-    assert not refusals_of(DryRun(cluster.client(), lambda: None, lambda: times[-1]), questions)
+    assert not refusals_of(DryRun(cluster.client(), lambda: None, questions, lambda: times[-1]))
     asked = [body["kind"] for _, _, body in cluster.requests]
     assert asked.count("Job") == 20
     assert TIMES.patience <= asked.count("Queue") < TIMES.patience + 2 * TIMES.askers, "those under way end"
@@ -222,39 +212,27 @@ def test_a_kind_that_gets_no_answer_is_not_asked_about_for_long_and_others_are(c
 
 
 def test_a_long_wait_is_told_and_a_round_that_is_given_up_keeps_no_other_waiting(cluster: FakeCluster) -> None:
-    now, woken = [0.0], threading.Event()
+    now = [0.0]
     come, gate = hang(cluster)
-    dry_run = DryRun(cluster.client(), woken.set, lambda: now[0])
-    assert (dry_run.delay(), dry_run.seconds_to_tell()) == ("", None)
-    dry_run.start([ask(queue("slow"))])
+    times = DryRunTimings(moment=0.0)
+    dry_run = DryRun(cluster.client(), lambda: None, [ask(queue("slow"))], lambda: now[0], times)
+    dry_run.start()
     assert come.wait(30)
     assert (dry_run.delay(), dry_run.seconds_to_tell()) == ("", TIMES.tell_after)
     now[0] = TIMES.tell_after
     assert (dry_run.delay(), dry_run.seconds_to_tell()) == ("Queue slow: nothing has come yet", None)
     dry_run.give_up()
-    assert (dry_run.is_busy, dry_run.delay()) == (False, "")
-    assert refusals_of(dry_run, [ask(job("good"))]) == ()
+    assert refusals_of(DryRun(cluster.client(), lambda: None, [ask(job("good"))])) == ()
     gate.set()
 
 
-def test_a_thread_that_cannot_be_started_keeps_no_commit_waiting(cluster: FakeCluster) -> None:
-    """The round without a thread never ended: its commit was never in force."""
-    asked = DryRun(cluster.client(), lambda: None)
-    with no_new_thread(), pytest.raises(RuntimeError):
-        asked.start([ask(queue("a"))])
-    assert not asked.is_busy
-    assert refusals_of(asked, [ask(queue("a"))]) == ()
-
-
-def test_a_round_shows_that_it_goes_on_and_one_that_was_given_up_shows_nothing(cluster: FakeCluster) -> None:
+def test_a_dry_run_shows_that_it_goes_on(cluster: FakeCluster) -> None:
     _, gate = hang(cluster)
-    asked = DryRun(cluster.client(), lambda: None)
-    asked.start([ask(queue("hangs")), *(ask(job(f"job-{at}")) for at in range(20))])
+    asked = DryRun(cluster.client(), lambda: None, [ask(queue("hangs")), *(ask(job(f"job-{at}")) for at in range(20))])
+    asked.start()
     while len(cluster.requests) < 21:
         time.sleep(0.001)
-    under_way = asked.heartbeat
-    assert under_way.last_beat is not None
-    under_way.last_beat = 0.0
-    asked.give_up()
-    assert asked.heartbeat.seconds_late() == 0.0
+    assert asked.heartbeat.last_beat is not None
     gate.set()
+    assert asked.ended.wait(30)
+    assert asked.heartbeat.last_beat is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,8 +9,8 @@ import pytest
 
 from reconciler.changes.pods import Eviction, GateLift
 from reconciler.cluster.client import LostLease
-from reconciler.cluster.objects import Object, Ref, ref_of
-from reconciler.cluster.write_threads import NO_ANSWER, Task, WriteThreads
+from reconciler.cluster.objects import Object, ref_of
+from reconciler.cluster.write_threads import NO_ANSWER
 from reconciler.observation.informers import InformerSet
 from reconciler.observation.own_writes import OwnWrites
 from reconciler.pods.lifts import Orders
@@ -19,7 +18,7 @@ from tests.builders.fake_cluster import FakeCluster
 from tests.builders.live import live
 from tests.builders.pods import FULL, GPU, LOST, NODES, PODS, PORTS, PodsWorld, key_of, live_job, node, planned, pod
 from tests.builders.scripted_server import error_answer
-from tests.builders.threads import HASTY_WRITES, lose_lease, wait_for_answers
+from tests.builders.threads import lose_lease
 
 
 def lose_lift(world: PodsWorld) -> list[Object]:
@@ -178,22 +177,3 @@ def test_a_refusal_asks_for_the_next_pass_once(world: PodsWorld) -> None:
     for _ in range(2):
         world.act(live_job("g1"), pod("g1", 0, asks=FULL), pod("stranger", 0, "n2", asks={GPU: "1"}))
     assert world.wakes == 1
-
-
-def test_a_note_that_raises_loses_no_other_result() -> None:
-    threads, gate = WriteThreads(HASTY_WRITES), threading.Event()
-
-    def fail() -> str:
-        raise ValueError("a note")
-
-    def task(name: str, note: Any) -> Task:
-        def send(proceed: Any) -> Any:
-            gate.wait(10)
-            return note
-
-        return Task(Ref("v1", "Pod", "d", name), send, lambda told, _: told)
-
-    assert threads.run([task("a", fail), task("b", lambda: "done")]) == ["left", "left"]
-    gate.set()
-    wait_for_answers(threads)
-    assert threads.take_ended() == ["retry", "done"]

@@ -1,9 +1,10 @@
 """A configuration that the scheduler does not take gives its place to the one before, and that is told; so are
-components of Volcano that have stalled, at the jobs that wait for them."""
+components of Volcano that have stalled. What the scheduler goes through is read from its metrics."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,10 @@ from reconciler.observation.observe import Observation, Seen
 from reconciler.observation.pods import scheduler_text
 from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import Snapshot
-from reconciler.scheduler.configuration import SchedulerProbe, parts_of
+from reconciler.scheduler.configuration import CHART_ADDRESS, SchedulerProbe, default_address, parts_of, read_counts
 from reconciler.scheduler.part import SchedulerPart
-from reconciler.timings import SchedulerTimings
+from reconciler.scheduler.stalls import is_unseen_pod, signs_of_controllers, signs_of_scheduler
+from reconciler.timings import TIMINGS, SchedulerTimings
 from tests.builders.live import VOLCANO, live, live_pod
 from tests.builders.pods import entry
 from tests.builders.writing import config_map
@@ -214,7 +216,8 @@ def told_after(world: World, *objects: Object, then: tuple[Object, ...] = (), de
 )
 def test_what_a_gang_waits_for_tells_who_has_stalled(world: World, seen: tuple[Object, ...], who: str) -> None:
     (said,) = told_after(world, *seen)
-    assert said.startswith(f"Job default/g: {who}")
+    assert said.startswith(f"Job default/g: {who} for more than 90 s, and a job waits for that: look at deployment ")
+    assert said.endswith(" in volcano-system (whether it runs, leads and logs), then at the job's Events")
 
 
 LET_IN = (job("g", "Pending"), group("g", "Inqueue"), given("g"))
@@ -243,6 +246,13 @@ def test_a_job_that_is_made_again_is_still_told_and_nothing_while_the_cluster_ca
     assert told(world, again=frozenset({JOB.key}))
     assert told(world, job("g"))
     assert not told(world, job("g"), kinds=KINDS - {"Pod"})
+    for world.now, is_told in ((STALLED + 89.0, False), (STALLED + 200.0, True)):
+        assert bool(told(world, job("g"))) == is_told, "what was seen while it could not be read is no sign"
+
+
+def test_what_goes_is_no_sign(world: World) -> None:
+    assert told_after(world, job("g"), job("other", "Pending"), then=(job("g"),))
+    assert TIMINGS.client.watch_silence < STALLED, "a watch that shows nothing is found out before"
 
 
 def test_passes_look_once_in_a_while_and_one_comes_when_it_is_time_to_tell_or_to_stop_telling(world: World) -> None:
@@ -256,3 +266,93 @@ def test_passes_look_once_in_a_while_and_one_comes_when_it_is_time_to_tell_or_to
     assert told(world, job("g", "Pending")), "not looked at again"
     world.now += 2.5
     assert not told(world, job("g", "Pending"))
+
+
+def word_of(node: str = "", scheduler: str = "volcano", **condition: str) -> Object:
+    spec: dict[str, Any] = {"schedulerName": scheduler, **({"nodeName": node} if node else {})}
+    rows = [{"type": "PodScheduled", "status": "False", **condition}] if condition else []
+    return {"metadata": {"uid": "pod"}, "spec": spec, "status": {"conditions": rows}}
+
+
+@pytest.mark.parametrize(
+    ("found", "is_unseen"),
+    [
+        (word_of(), True),
+        (word_of(reason="SchedulingGated"), True),
+        (word_of(reason="Unschedulable", message="no room"), False),
+        (word_of(reason="Undetermined", message="waits for its gang"), False),
+        (word_of("n1"), False),
+    ],
+)
+def test_a_pod_with_a_word_of_the_scheduler_was_looked_at(found: Object, is_unseen: bool) -> None:
+    assert is_unseen_pod(found) == is_unseen
+    assert bool(signs_of_scheduler((), [found])) != is_unseen
+
+
+def test_only_what_the_component_itself_writes_is_a_sign() -> None:
+    def having(phase: str) -> Object:
+        return {"metadata": {"uid": "u"}, "status": {"phase": phase, "state": {"phase": phase}}}
+
+    assert not signs_of_scheduler([having(""), having("Pending")], [word_of("n1", "default-scheduler")])
+    assert signs_of_scheduler([having("Inqueue")], ())
+    assert signs_of_controllers([having("Pending")])
+    assert not signs_of_controllers([having(""), {"metadata": {"uid": "u"}}])
+
+
+LINES = """\
+# HELP volcano_e2e_scheduling_latency_milliseconds Duration of a single scheduling session execution
+volcano_e2e_scheduling_latency_milliseconds_count {cycles}
+volcano_action_scheduling_latency_milliseconds_sum{{action="allocate"}} 77
+volcano_action_scheduling_latency_milliseconds_count{{action="allocate"}} {allocate}
+volcano_action_scheduling_latency_milliseconds_count{{action="preempt"}} {preempt}
+volcano_plugin_scheduling_latency_milliseconds_count{{OnSession="OnSessionClose",plugin="gang"}} {gang}
+volcano_plugin_scheduling_latency_milliseconds_count{{OnSession="OnSessionOpen",plugin="gang"}} 1e+02
+"""
+
+
+def page(cycles: int, allocate: int = 0, preempt: int = 0, gang: int = 0) -> str:
+    return LINES.format(cycles=cycles, allocate=allocate, preempt=preempt, gang=gang)
+
+
+def test_cycles_actions_and_plugins_are_counted() -> None:
+    counts = {"action allocate": 4, "action preempt": 2, "plugin gang": 103}
+    assert read_counts(page(5, 4, 2, 3)) == (5, counts)
+    with pytest.raises(ValueError, match="no metrics of Volcano"):
+        read_counts("<html>")
+
+
+def test_what_grows_over_whole_cycles_is_gone_through() -> None:
+    pages: list[str | OSError] = []
+    woken: list[None] = []
+
+    def read(url: str) -> str:
+        answer = pages.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    probe = SchedulerProbe("http://there", lambda: woken.append(None), read)
+
+    def seen(answer: str | OSError) -> frozenset[str] | None:
+        pages.append(answer)
+        probe.look()
+        return probe.active
+
+    assert seen(page(10, 10, 10)) is None
+    assert seen(page(11, 11, 10)) is None, "within a cycle some parts have not had their turn"
+    assert seen(page(12, 12, 10, 1)) == frozenset({"action allocate", "plugin gang"})
+    assert seen(page(13, 13, 11, 1)) == frozenset({"action allocate", "plugin gang"})
+    assert seen(page(14, 14, 12, 1)) == frozenset({"action allocate", "action preempt"})
+    assert seen(page(1, 1, 1)) is None, "another process"
+    assert seen(page(3, 3, 1)) == frozenset({"action allocate"})
+    assert seen(OSError("refused")) is None
+    assert "cannot be read" in probe.problem
+    assert seen(page(9, 9, 9)) is None, "what was before is not compared"
+    assert probe.problem == ""
+    assert len(woken) == 6
+
+
+def test_in_a_pod_they_are_looked_for_where_volcanos_chart_has_them() -> None:
+    """Without the option nothing was known of the scheduler, and nothing returned."""
+    assert default_address({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}) == CHART_ADDRESS
+    assert default_address({}) == ""

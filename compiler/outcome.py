@@ -196,6 +196,10 @@ class Outcome:
         return tuple(sorted({event.time for event in self.origins.upcoming_events if matters(event)}))
 
     @cached_property
+    def by_key(self) -> Mapping[JobKey, JobDecision]:
+        return {decision.key: decision for decision in self.decisions}
+
+    @cached_property
     def placements(self) -> Mapping[JobKey, PodsByNode]:
         """Job -> role -> node -> pods, of every job that runs or starts."""
         return {decided.key: decided.pods for decided in self.decisions if decided.pods}
@@ -216,8 +220,8 @@ def job_decisions(
         id(spec): partial(translator.job_decision, decision=decision)
         for spec, decision in zip(origins.gangs, plan.decisions, strict=True)
     }
-    makers |= dict.fromkeys(map(id, origins.finished_gangs), translator.finished_decision)
-    makers |= dict.fromkeys(map(id, origins.empty_gangs), translator.empty_decision)
+    makers |= dict.fromkeys(map(id, origins.finished_gangs), partial(translator.plain_decision, action="done"))
+    makers |= dict.fromkeys(map(id, origins.empty_gangs), partial(translator.plain_decision, action="empty"))
     makers |= dict.fromkeys(map(id, origins.unbound_gangs), translator.unbound_decision)
     makers |= dict.fromkeys(map(id, origins.inactive_gangs), translator.inactive_decision)
     found, errors = list[JobDecision](), DocumentErrors()
@@ -245,11 +249,8 @@ class _DecisionTranslator:
     def priority_of(self, spec: GangSpec) -> int:
         return self.priorities.get(spec.priority_class or "", self.default_priority)
 
-    def finished_decision(self, spec: GangSpec) -> JobDecision:
-        return JobDecision(spec, "done", self.priority_of(spec))
-
-    def empty_decision(self, spec: GangSpec) -> JobDecision:
-        return JobDecision(spec, "empty", self.priority_of(spec))
+    def plain_decision(self, spec: GangSpec, action: JobAction) -> JobDecision:
+        return JobDecision(spec, action, self.priority_of(spec))
 
     def inactive_decision(self, spec: GangSpec) -> JobDecision:
         """The decision on a job that is held, suspended by its owner, or placed by another scheduler."""

@@ -57,6 +57,8 @@ def check(
     ctx = click.get_current_context()
     pause_garbage_collection()
     from compiler.diagnostics.folding import fold_diagnostics
+    from compiler.diagnostics.render.words import severity_counts
+    from compiler.explain.names import count_text
     from compiler.repository.tree import Repository
 
     if output and form and output != form:
@@ -74,7 +76,8 @@ def check(
     fatal = ("error", "warning") if strict else ("error",)
     failed = any(diagnostic.severity in fatal for diagnostic in found)
     if chosen in ("text", "github"):
-        _print_summary(shown, sum(_is_selected(file, wanted) for file in tree.manifests()))
+        files = count_text(sum(_is_selected(file, wanted) for file in tree.manifests()), "file")
+        click.echo(f"{severity_counts(shown) or 'no problem found'} in {files}", err=True)
     ctx.exit(1 if failed else 0)
 
 
@@ -105,12 +108,9 @@ def _read_diagnostics(tree: Repository, cluster: str | None, cache: ReadingCache
     if len(chosen) < 2:
         return tuple(found)
     return sorted_diagnostics(
-        replace(each, message=f"{each.message} [{_clusters_text(names)}]") for each, names in found.items()
+        replace(each, message=f"{each.message} [cluster{'s' if len(names) > 1 else ''} {', '.join(names)}]")
+        for each, names in found.items()
     )
-
-
-def _clusters_text(names: Sequence[str]) -> str:
-    return f"cluster {names[0]}" if len(names) == 1 else f"clusters {', '.join(names)}"
 
 
 def _root(ctx: click.Context, repo: Path | None, paths: Sequence[Path]) -> Path:
@@ -212,10 +212,3 @@ def _from_git_root(diagnostics: Sequence[Diagnostic], root: Path) -> list[Diagno
         replace(each, position=in_folder(each.position), see=None if each.see is None else in_folder(each.see))
         for each in diagnostics
     ]
-
-
-def _print_summary(diagnostics: Sequence[Diagnostic], file_count: int) -> None:
-    from compiler.diagnostics.render.words import severity_counts
-
-    files = "1 file" if file_count == 1 else f"{file_count} files"
-    click.echo(f"{severity_counts(diagnostics) or 'no problem found'} in {files}", err=True)

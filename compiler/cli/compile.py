@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from compiler.cli.inputs import CompileInputs, compile_and_report, compile_options, echo, print_diagnostics
+from compiler.cli.inputs import CompileInputs, compile_and_report, compile_options, echo, print_diagnostics, reported
 from compiler.diagnostics.diagnostic import Diagnostic
 
 
@@ -56,11 +56,9 @@ def compile(  # noqa: A001 - the command's name
         raise click.ClickException(
             f"{foreign} is not gangplan's: no gangplan.lock lists it. Name another folder, or remove the file"
         )
-    try:
+    with reported():
         # The lock first: whatever is written afterwards is listed, also when the writing is cut off.
         write_files(folder, {LOCK_FILE: lock_text(outcome, made), **made}, former)
-    except OSError as error:
-        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
     click.echo(f"{len(texts)} objects in {len(made) + 1} files under {folder}", err=True)
     ctx.exit(outcome.exit_code())
 

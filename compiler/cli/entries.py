@@ -20,21 +20,18 @@ from compiler.syntax.parse import ParsedFile
 
 Entry = tuple[bytes, bytes | None]
 
-_documents: list[Document] = []
-"""Of the file whose entry is being read."""
-
 
 def file_entry(parsed: ParsedFile) -> Entry | None:
     """The entry of a file, without its documents; None where something in it is known to this process only, or where
     reading it failed, which is not remembered."""
     if has_internal_error(parsed.all_diagnostics()):
         return None
+    documents = [document for document, _ in parsed.documents]
     heads = [(_head(document), failed) for document, failed in parsed.documents]
     out = io.BytesIO()
     try:
-        indices = {id(document): at for at, (document, _) in enumerate(parsed.documents)}
-        _Pickler(out, {}).dump(heads)
-        _Pickler(out, indices).dump((parsed.diagnostics, parsed.readings, parsed.claim))
+        pickle.dump(heads, out, pickle.HIGHEST_PROTOCOL)
+        _Pickler(out, documents).dump((parsed.diagnostics, parsed.readings, parsed.claim))
     except (pickle.PicklingError, AttributeError, TypeError, RecursionError):
         return None
     return out.getvalue(), None
@@ -79,10 +76,10 @@ def parsed_file(entry: Entry, file: str, fetch: Callable[[int], Document]) -> Pa
 def _file_of(stream: io.BytesIO, make_document: Callable[[int, Any], Document]) -> ParsedFile:
     """The file of the first part of an entry. make_document: index and head of a document -> the document."""
     heads = pickle.load(stream)  # noqa: S301  # of this user and this code (reading_cache)
-    _documents[:] = [make_document(at, head) for at, (head, _) in enumerate(heads)]
-    diagnostics, readings, claim = pickle.load(stream)  # noqa: S301
-    documents = [(document, failed) for document, (_, failed) in zip(_documents, heads, strict=True)]
-    return ParsedFile(documents, diagnostics, readings, claim)
+    documents = [make_document(at, head) for at, (head, _) in enumerate(heads)]
+    diagnostics, readings, claim = _Unpickler(stream, documents).load()
+    failed = (failure for _, failure in heads)
+    return ParsedFile(list(zip(documents, failed, strict=True)), diagnostics, readings, claim)
 
 
 def _head(document: Document) -> tuple[Any, ...]:
@@ -94,23 +91,29 @@ def _head(document: Document) -> tuple[Any, ...]:
     )
 
 
-def _document_of_file(at: int) -> Document:
-    return _documents[at]
-
-
 class _Pickler(pickle.Pickler):
     """Writes dataclasses as calls of their class, which are read faster than states, and a document of the file as its
     index."""
 
-    def __init__(self, out: io.BytesIO, indices: dict[int, int]) -> None:
+    def __init__(self, out: io.BytesIO, documents: Sequence[Document]) -> None:
         super().__init__(out, pickle.HIGHEST_PROTOCOL)
-        self._indices = indices
+        self._indices = {id(document): at for at, document in enumerate(documents)}
+
+    def persistent_id(self, value: Any) -> int | None:
+        return self._indices.get(id(value)) if isinstance(value, Document) else None
 
     def reducer_override(self, value: Any) -> Any:
-        if id(value) in self._indices:
-            return _document_of_file, (self._indices[id(value)],)
         names = _field_names(type(value))
         return NotImplemented if names is None else (type(value), tuple(getattr(value, name) for name in names))
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, stream: io.BytesIO, documents: Sequence[Document]) -> None:
+        super().__init__(stream)
+        self._documents = documents
+
+    def persistent_load(self, at: int) -> Document:
+        return self._documents[at]
 
 
 def _field_names(owner: type) -> tuple[str, ...] | None:

@@ -17,6 +17,7 @@ from compiler.cli.inputs import (
     print_diagnostics,
     terminal_style,
 )
+from compiler.explain.names import count_text
 
 if TYPE_CHECKING:
     from compiler.diagnostics.diagnostic import Diagnostic
@@ -115,8 +116,8 @@ def _print_findings(outcome: Outcome, documents: Sequence[Document]) -> None:
     shown = [diagnostic for diagnostic in outcome.diagnostics if is_shown(diagnostic)]
     print_diagnostics(shown)
     if rest := len(outcome.diagnostics) - len(shown):
-        noun = "finding" if rest == 1 else "findings"
-        click.echo(f"{rest} {'other ' if shown else ''}{noun} in the repository: see gangplan check", err=True)
+        noun = "other finding" if shown else "finding"
+        click.echo(f"{count_text(rest, noun)} in the repository: see gangplan check", err=True)
 
 
 def _unknown_job(ctx: click.Context, outcome: Outcome, job: str) -> click.ClickException:

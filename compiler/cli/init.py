@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from compiler.cli.inputs import reported
+
 WORKFLOW_FILE = ".github/workflows/gangplan.yml"
 EXAMPLE_FILES = {
     "cluster-specs/example/cluster.yaml": "cluster.yaml",
@@ -25,14 +27,12 @@ def init(ctx: click.Context, directory: Path) -> None:
     taken = [name for name in ("cluster-specs", "jobs", *EXAMPLE_FILES) if os.path.lexists(directory / name)]
     if taken:
         raise click.ClickException(f"{directory / taken[0]} exists already; nothing was written")
-    try:
+    with reported():
         for name, source in EXAMPLE_FILES.items():
             (directory / name).parent.mkdir(parents=True, exist_ok=True)
             with (directory / name).open("xb") as file:
                 file.write((Path(__file__).parent / "example" / source).read_bytes())
             click.echo(f"wrote {directory / name}")
-    except OSError as problem:
-        raise click.ClickException(f"{problem.filename}: {problem.strerror}") from problem
     where = "" if directory == Path() else f" --repo {directory}"
     click.echo(f"In {directory / WORKFLOW_FILE} write where gangplan is in place of OWNER and REVISION")
     click.echo(f"Next: gangplan check{where}, then gangplan plan{where}")

@@ -6,7 +6,8 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -185,21 +186,19 @@ def compile_inputs(ctx: click.Context, inputs: CompileInputs, *, writes_objects:
     from compiler.cluster_state.state import StateError
     from compiler.pipeline import CommandLimit, compile_specs
 
-    try:
-        tree = load_tree(ctx, inputs.repo)
-        has_time = inputs.time_limit is None or inputs.time_limit >= LEAST_SECONDS
-        with open_executor(inputs.executor, forks=has_time and len(tree.files) >= LEAST_FILES) as mapper:
-            state = load_state_file(inputs.state_file)
-            limit = CommandLimit(inputs.time_limit, inputs.started_at)
-            specs = _read_all(tree, inputs) if writes_objects else _read_or_remember(ctx, tree, inputs)
-            state = _with_lock(inputs.lock_file, specs, state)
-            resume_garbage_collection()
-            seconds = specs.cluster.time_limit if inputs.time_limit is None else inputs.time_limit
-            ctx.call_on_close(partial(_tell_missed_limit, seconds, inputs.started_at))
-            with progress(f"planning {len(specs.gangs)} jobs on {len(specs.nodes)} nodes"):
-                return compile_specs(tree, specs, state, mapper=mapper, limit=limit)
-    except StateError as error:
-        raise click.ClickException(f"{inputs.state_file}: {error}") from error
+    tree = load_tree(ctx, inputs.repo)
+    has_time = inputs.time_limit is None or inputs.time_limit >= LEAST_SECONDS
+    with open_executor(inputs.executor, forks=has_time and len(tree.files) >= LEAST_FILES) as mapper:
+        state = load_state_file(inputs.state_file)
+        limit = CommandLimit(inputs.time_limit, inputs.started_at)
+        specs = _read_all(tree, inputs) if writes_objects else _read_or_remember(ctx, tree, inputs)
+        state = _with_lock(inputs.lock_file, specs, state)
+        resume_garbage_collection()
+        seconds = specs.cluster.time_limit if inputs.time_limit is None else inputs.time_limit
+        ctx.call_on_close(partial(_tell_missed_limit, seconds, inputs.started_at))
+        planning = progress(f"planning {len(specs.gangs)} jobs on {len(specs.nodes)} nodes")
+        with reported(inputs.state_file, StateError), planning:
+            return compile_specs(tree, specs, state, mapper=mapper, limit=limit)
 
 
 def _tell_missed_limit(seconds: float, started_at: float) -> None:
@@ -240,17 +239,27 @@ def load_tree(ctx: click.Context, repo: Path) -> Repository:
     return Repository.from_directory(repo)
 
 
+@contextmanager
+def reported(path: Path | None = None, *errors: type[ValueError]) -> Iterator[None]:
+    """End the command in one line where a file cannot be read or written, or (`errors`) the text at the path is not
+    what it has to be."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+    except errors as error:
+        raise click.ClickException(f"{path}: {error}") from error
+
+
 def load_state_file(path: Path | None) -> ClusterState | None:
     if path is None:
         return None
     from compiler.cluster_state.state import StateError, load_state
 
-    try:
+    with reported(path, StateError):
         return load_state(path.read_bytes())
-    except OSError as error:
-        raise click.ClickException(f"{path}: {error.strerror}") from error
-    except StateError as error:
-        raise click.ClickException(f"{path}: {error}") from error
 
 
 def _with_lock(path: Path | None, specs: Specs, state: ClusterState | None) -> ClusterState | None:
@@ -260,12 +269,8 @@ def _with_lock(path: Path | None, specs: Specs, state: ClusterState | None) -> C
     from compiler.comparison.carry_over import state_with_pods
     from compiler.emit.lock import LockError, planned_pods, read_lock
 
-    try:
+    with reported(path, LockError):
         return state_with_pods(specs, planned_pods(read_lock(path.read_bytes())), state)
-    except OSError as error:
-        raise click.ClickException(f"{path}: {error.strerror}") from error
-    except LockError as error:
-        raise click.ClickException(f"{path}: {error}") from error
 
 
 def print_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:

@@ -74,8 +74,8 @@ class ReadingCache:
         if root is not None and folder is not None:
             name = hashlib.sha256(os.fsencode(os.path.abspath(root))).hexdigest()[:32]
             self.path, self.code = folder / f"{name}.pack", _code_digest()
-        self.known, self._last_run, rules = self._load()
-        self._kept = dict(self.known)
+        self._kept, self._last_run, rules = self._load()
+        self.known = dict(self._kept)
         self._keys: dict[str, tuple[bytes, bytes]] = {}
         for fields in rules:  # what declares them may not be imported in this run
             RULES.setdefault(fields[0], Rule(*fields))

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
+from compiler.version import VERSION
+
 click.UsageError.exit_code = 1  # 2 belongs to --detailed-exitcode
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # none is used, and to look for them takes 20 ms
 
@@ -83,23 +85,8 @@ class LazyGroup(click.Group):
             formatter.write_dl(rows)
 
 
-def _print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
-    if wanted:
-        from compiler.version import VERSION
-
-        click.echo(f"gangplan {VERSION}")
-        ctx.exit(0)
-
-
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_version,
-    help="Show the version and exit.",
-)
+@click.version_option(VERSION, message="gangplan %(version)s")
 def cli() -> None:
     """Compile queues, topology and jobs from a git repository into a proven gang placement for Kubernetes and
     Volcano.

@@ -46,8 +46,7 @@ def state_after(
     removed or start again. limits: of jobs that have fewer pods from now on. edited: jobs whose objects are to say from
     which text they were made."""
     before = state or ClusterState()
-    decisions = {decision.key: decision for decision in outcome.decisions}
-    running, gone = _running_places(outcome), set[tuple[str, str]]()
+    decisions, running, gone = outcome.by_key, _running_places(outcome), set[tuple[str, str]]()
     surplus = {key: running[key] - _places(decision.pods) for key, decision in decisions.items() if key in running}
     for record in before.pod_records:
         key = _planned_job(record, decisions)

@@ -4,10 +4,11 @@ beside their amounts, policy."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
+from compiler.comparison.pairs import paired
 from compiler.explain.closed_nodes import taint_text
 from compiler.explain.names import compact_names, count_text
 from compiler.fields.amounts import rounded_amount, unit_heading
@@ -18,26 +19,41 @@ from compiler.specs.queue_spec import PriorityClassSpec, QueueSpec
 MAX_NAMES = 4
 _IDENTITY = {"document", "name"}
 _Named = ClusterSpec | HyperNodeSpec | NodeSpec | PriorityClassSpec | QueueSpec
+N = TypeVar("N", HyperNodeSpec, NodeSpec, PriorityClassSpec, QueueSpec)
 
 
 def cluster_changes(before: Specs, after: Specs) -> Iterator[str]:
     """One sentence for each difference."""
     yield from _node_changes(before.nodes, after.nodes)
-    yield from _domain_changes(before.hypernodes, after.hypernodes)
+    new, gone, common = paired(_by_name(before.hypernodes), _by_name(after.hypernodes))
+    changed = [name for name, pair in common.items() if _changed_fields(*pair)]
+    for word, names in (("new", new), ("gone", gone), ("changed", changed)):
+        yield from _listing(f"network domain {word}", list(names))
     yield from _priority_changes(before.priority_classes, after.priority_classes)
-    yield from _queue_changes(before.queues, after.queues)
-    yield from _policy_changes(before.cluster, after.cluster)
+    for name, (old, queue) in paired(_by_name(before.queues), _by_name(after.queues))[2].items():
+        alike = replace(old, guarantee=queue.guarantee, deserved=queue.deserved, capability=queue.capability)
+        yield from _value_changes(f"Queue {name}", alike, queue)
+    yield from _value_changes("Cluster", before.cluster, after.cluster)
+
+
+def _by_name(items: Iterable[N]) -> dict[str, N]:
+    return {item.name: item for item in items}
+
+
+def _listing(what: str, names: Sequence[str]) -> Iterator[str]:
+    """ "2 nodes gone: gpu-0, gpu-1". what: in the singular, and what became of it."""
+    if names:
+        noun, _, word = what.rpartition(" ")
+        yield f"{count_text(len(names), noun)} {word}: {compact_names(names, MAX_NAMES)}"
 
 
 def _node_changes(before: Sequence[NodeSpec], after: Sequence[NodeSpec]) -> Iterator[str]:
-    old, new = {node.name: node for node in before}, {node.name: node for node in after}
-    for word, names in (("new", new.keys() - old.keys()), ("gone", old.keys() - new.keys())):
-        listed = [name for name in (*old, *new) if name in names]
-        if listed:
-            yield f"{count_text(len(listed), 'node')} {word}: {compact_names(listed, MAX_NAMES)}"
+    new, gone, common = paired(_by_name(before), _by_name(after))
+    yield from _listing("node new", list(new))
+    yield from _listing("node gone", list(gone))
     changed: dict[tuple[str, ...], list[str]] = {}
-    for name, node in new.items():
-        if name in old and (texts := tuple(_change_texts(_changed_fields(old[name], node)))):
+    for name, pair in common.items():
+        if texts := tuple(_change_texts(_changed_fields(*pair))):
             changed.setdefault(texts, []).append(name)
     for texts, listed in changed.items():
         yield f"{count_text(len(listed), 'node')}: {', '.join(texts)}: {compact_names(listed, MAX_NAMES)}"
@@ -83,41 +99,12 @@ def _totals(nodes: Sequence[NodeSpec]) -> Counter[str]:
     return total
 
 
-def _domain_changes(before: Sequence[HyperNodeSpec], after: Sequence[HyperNodeSpec]) -> Iterator[str]:
-    old, new = {domain.name: domain for domain in before}, {domain.name: domain for domain in after}
-    common = [name for name in new if name in old]
-    found = {
-        "new": [name for name in new if name not in old],
-        "gone": [name for name in old if name not in new],
-        "changed": [name for name in common if _changed_fields(old[name], new[name])],
-    }
-    for word, names in found.items():
-        if names:
-            yield f"{count_text(len(names), 'network domain')} {word}: {compact_names(names, MAX_NAMES)}"
-
-
 def _priority_changes(before: Sequence[PriorityClassSpec], after: Sequence[PriorityClassSpec]) -> Iterator[str]:
-    old = {found.name: found for found in before}
-    names = {found.name for found in after}
-    for word, listed in (("new", after), ("gone", before)):
-        for found in listed:
-            if (found.name in old) != (found.name in names):
-                yield f"PriorityClass {found.name} is {word}: value {found.value}"
-    for found in after:
-        if found.name in old:
-            yield from _value_changes(f"PriorityClass {found.name}", old[found.name], found)
-
-
-def _queue_changes(before: Sequence[QueueSpec], after: Sequence[QueueSpec]) -> Iterator[str]:
-    old = {queue.name: queue for queue in before}
-    for queue in after:
-        if (former := old.get(queue.name)) is not None:
-            alike = replace(former, guarantee=queue.guarantee, deserved=queue.deserved, capability=queue.capability)
-            yield from _value_changes(f"Queue {queue.name}", alike, queue)
-
-
-def _policy_changes(before: ClusterSpec, after: ClusterSpec) -> Iterator[str]:
-    yield from _value_changes("Cluster", before, after)
+    new, gone, common = paired(_by_name(before), _by_name(after))
+    for word, listed in (("new", new), ("gone", gone)):
+        yield from (f"PriorityClass {name} is {word}: value {found.value}" for name, found in listed.items())
+    for name, pair in common.items():
+        yield from _value_changes(f"PriorityClass {name}", *pair)
 
 
 def _value_changes(name: str, before: _Named, after: _Named) -> Iterator[str]:

@@ -223,10 +223,10 @@ def _queue_changes(base: Outcome, head: Outcome, jobs: tuple[JobChange, ...]) ->
 
 def _jobs_that_stay(base: Outcome, jobs: tuple[JobChange, ...]) -> dict[str, list[str]]:
     """Queue of the base -> its jobs that run on, whatever queue the head names for them."""
-    over = {(job.name, job.job_kind) for job in jobs if job.ends}
+    over = {job.key for job in jobs if job.ends}
     found: dict[str, list[str]] = {}
     for decision in base.decisions:
-        if decision.pods and (decision.name, decision.gang.document.kind) not in over:
+        if decision.pods and decision.key not in over:
             found.setdefault(decision.gang.queue, []).append(decision.name)
     return found
 
@@ -245,7 +245,7 @@ def _above(before: QueueAmounts | None, after: QueueAmounts | None) -> tuple[str
 def _live_runs(base: Outcome, head: Outcome, jobs: tuple[JobChange, ...]) -> Mapping[str, Counter[str]]:
     """Queue -> resource -> what its jobs hold beyond the head's plan: a live run that goes on does not grow, and stays
     in the queue of the base."""
-    stay = {(job.name, job.job_kind) for job in jobs if job.effect == "new run"}
+    stay = [job.key for job in jobs if job.effect == "new run"]
     parents = {entry["name"]: entry["parent"] for entry in queue_entries(head)}
     found: dict[str, Counter[str]] = {name: Counter() for name in parents}
 
@@ -254,13 +254,11 @@ def _live_runs(base: Outcome, head: Outcome, jobs: tuple[JobChange, ...]) -> Map
             found[queue].update({name: sign * amount for name, amount in amounts.items()})
             queue = parents[queue]
 
-    former = {decision.key: decision for decision in base.decisions}
-    for decision in head.decisions:
-        if (decision.name, decision.gang.document.kind) in stay:
-            live = former[decision.key]
-            add(decision.gang.queue, _amounts_of(decision, live), -1)
-            add(decision.gang.queue, _amounts_of(live), -1)
-            add(live.gang.queue, _amounts_of(live), 1)
+    for key in stay:
+        decision, live = head.by_key[key], base.by_key[key]
+        add(decision.gang.queue, _amounts_of(decision, live), -1)
+        add(decision.gang.queue, _amounts_of(live), -1)
+        add(live.gang.queue, _amounts_of(live), 1)
     return found
 
 

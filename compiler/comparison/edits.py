@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from compiler.comparison.pairs import paired
 from compiler.emit.live_changes import differing_places
 from compiler.explain.names import compact_names
 from compiler.fields.validation import dotted_path
@@ -33,9 +34,8 @@ class Edit:
 
 def edited_jobs(base: Specs, head: Specs) -> dict[JobKey, Edit]:
     """The jobs of which the specification, a label or an annotation differs, their bare pods included."""
-    before = {gang.key: gang for gang in base.gangs}
-    after = {gang.key: gang for gang in head.gangs if gang.key in before}
-    found = {key: _edit_of(before[key], gang) for key, gang in after.items()}
+    _, _, common = paired({gang.key: gang for gang in base.gangs}, {gang.key: gang for gang in head.gangs})
+    found = {key: _edit_of(*pair) for key, pair in common.items()}
     return {key: edit for key, edit in found.items() if edit is not None}
 
 

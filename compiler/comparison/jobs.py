@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from compiler.comparison.edits import Edit
 from compiler.comparison.live import Treatment
-from compiler.diagnostics.diagnostic import Position
+from compiler.comparison.pairs import paired
 from compiler.explain.provenance import Source, source_at
 from compiler.kubernetes import PRUNE_ANNOTATION, REPLACE_ANNOTATION, SUSPEND_ANNOTATION, is_never_pruned, is_suspended
 from compiler.outcome import JobDecision, Outcome, PodsByNode
@@ -41,19 +41,16 @@ _ENDING: frozenset[JobEffect] = frozenset(("evicted", "removed", "restarts"))
 
 @dataclass(frozen=True, slots=True)
 class JobChange:
-    """What becomes of one job. why: in a sentence. queue: in the newer revision that has the job. is_new: the job is
-    not in the base. treatment: how an edit takes effect. sources: where the cause stands in the new revision, if that
-    is a field of it. code: of the reason. position: of the job in the newer revision that has it. never: it can never
-    start as written, and could before."""
+    """What becomes of one job. why: in a sentence. decision: in the newer revision that has the job. before, after: its
+    pods. is_new: the job is not in the base. treatment: how an edit takes effect. sources: where the cause stands in
+    the new revision, if that is a field of it. code: of the reason. never: it can never start as written, and could
+    before."""
 
     effect: JobEffect
-    name: str
-    job_kind: str
-    queue: str
     why: str
+    decision: JobDecision
     before: PodsByNode
     after: PodsByNode
-    position: Position
     is_new: bool = False
     treatment: Treatment | None = None
     sources: tuple[Source, ...] = ()
@@ -61,9 +58,29 @@ class JobChange:
     never: bool = False
 
     @property
+    def key(self) -> JobKey:
+        return self.decision.key
+
+    @property
+    def name(self) -> str:
+        return self.decision.name
+
+    @property
+    def queue(self) -> str:
+        return self.decision.gang.queue
+
+    @property
+    def job_kind(self) -> str:
+        return self.decision.gang.document.kind
+
+    @property
     def waits_longer(self) -> bool:
         """Whether the job of the base starts later than there, or is stopped."""
         return self.effect in ("evicted", "later") or (self.effect in ("waits", "never") and bool(self.before))
+
+    @property
+    def is_halted(self) -> bool:
+        return self.effect == "never" or self.waits_longer
 
     @property
     def ends(self) -> bool:
@@ -90,8 +107,7 @@ def job_changes(
     removed: frozenset[JobKey],
 ) -> Iterator[JobChange]:
     """One for each job that is not as before. What can never start is known for certain of the empty cluster."""
-    before = {decision.key: decision for decision in base.decisions}
-    after = {decision.key: decision for decision in head.decisions}
+    before, after = base.by_key, head.by_key
     by_name = {decision.name: decision for decision in head.decisions}
     nodes = {node.name for node in head.specs.nodes}
     could_never, can_never = ({each.key: each for each in found.decisions if each.never} for found in empty)
@@ -120,11 +136,10 @@ def _removal(former: JobDecision, is_deleted: bool, new_name: str) -> JobChange:
 
 def _renamed_jobs(base: Specs, head: Specs) -> dict[JobKey, str]:
     """Job that is gone -> name of a new one that differs from it in its name only."""
-    old, new = {gang.key: gang for gang in base.gangs}, {gang.key: gang for gang in head.gangs}
-    came = {run_digest(gang.document.data): gang for key, gang in new.items() if key not in old}
-    gone = {key: run_digest(gang.document.data) for key, gang in old.items() if key not in new}
-    same = {key: came[digest] for key, digest in gone.items() if digest in came}
-    return {key: f"{gang.namespace}/{gang.document.name}" for key, gang in same.items()}
+    new, gone, _ = paired({gang.key: gang for gang in base.gangs}, {gang.key: gang for gang in head.gangs})
+    came = {run_digest(gang.document.data): f"{gang.namespace}/{gang.document.name}" for gang in new.values()}
+    digests = {key: run_digest(gang.document.data) for key, gang in gone.items()}
+    return {key: came[digest] for key, digest in digests.items() if digest in came}
 
 
 def _sources(
@@ -143,18 +158,8 @@ def _sources(
 def _job_change(effect: JobEffect, why: str, former: JobDecision | None, decision: JobDecision | None) -> JobChange:
     shown = decision or former
     assert shown is not None  # noqa: S101  - a job is in one of the two
-    return JobChange(
-        effect,
-        shown.name,
-        shown.gang.document.kind,
-        shown.gang.queue,
-        why,
-        former.pods if former else {},
-        decision.pods if decision else {},
-        shown.gang.document.position("metadata", "name"),
-        is_new=former is None,
-        never=effect == "never",
-    )
+    before, after = ({} if each is None else each.pods for each in (former, decision))
+    return JobChange(effect, why, shown, before, after, is_new=former is None, never=effect == "never")
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,24 +279,20 @@ class _JobComparison:
 def lost_restarts(head: Outcome, empty: EmptyPlans, changes: Sequence[JobChange]) -> Iterator[JobChange]:
     """Jobs that run on and would not start again, as planned for the empty cluster, where the base would start them;
     those that could never start first."""
-    before, after = ({decision.key: decision for decision in found.decisions} for found in empty)
-    stays = {(change.name, change.job_kind): change.after for change in changes if not change.is_new}
-    told = {(change.name, change.job_kind) for change in changes if change.effect in ("never", "waits")}
+    before, after = (found.by_key for found in empty)
+    stays = {change.key: change.after for change in changes if not change.is_new}
+    told = {change.key for change in changes if change.effect in ("never", "waits")}
     found = []
-    for decision in head.decisions:
-        then, now = before.get(decision.key), after.get(decision.key)
-        name = decision.name, decision.gang.document.kind
-        pods = stays.get(name, decision.pods)
-        if then is None or now is None or now.action != "wait" or not pods or name in told:
+    for key, decision in head.by_key.items():
+        then, now, pods = before.get(key), after.get(key), stays.get(key, decision.pods)
+        if then is None or now is None or now.action != "wait" or not pods or key in told:
             continue
         if is_suspended(decision.gang.document.data):
             continue
         never = now.never and not then.never
         if then.pods or never:
-            change = _job_change("waits", first_reason(now), None, now)
-            source = now.reasons[0].sources if now.reasons else ()
-            code = now.reasons[0].code if now.reasons else ""
-            change = replace(change, before=pods, after=pods, is_new=False, never=never, sources=source, code=code)
+            code, sources = (now.reasons[0].code, now.reasons[0].sources) if now.reasons else ("", ())
+            change = JobChange("waits", first_reason(now), now, pods, pods, sources=sources, code=code, never=never)
             found.append(change)
     yield from sorted(found, key=lambda change: (not change.never, change.name))
 

@@ -35,8 +35,7 @@ _TREATMENTS: Mapping[RunAction, Treatment] = {"in-place": "in place", "replace":
 
 def treatments(base: Outcome, head: Specs, edits: Mapping[JobKey, Edit]) -> dict[JobKey, Treatment]:
     """What becomes of each edited job that the base runs; of others, at once."""
-    former = {decision.key: decision for decision in base.decisions}
-    gangs = {gang.key: gang for gang in head.gangs}
+    former, gangs = base.by_key, {gang.key: gang for gang in head.gangs}
     return {
         key: _treatment(base, head, former[key], replace(former[key], gang=gangs[key]), edit)
         for key, edit in edits.items()
@@ -50,9 +49,8 @@ def bound_treatments(
     job lets be changed."""
     if head.specs.cluster.binding != "static":
         return dict(treated)
-    former = {decision.key: decision for decision in base.decisions}
-    planned = {decision.key: decision for decision in head.decisions if treated.get(decision.key) == "in place"}
-    bound = {key: _treatment(base, head.specs, former[key], each, edits[key]) for key, each in planned.items()}
+    planned = {key: decision for key, decision in head.by_key.items() if treated.get(key) == "in place"}
+    bound = {key: _treatment(base, head.specs, base.by_key[key], planned[key], edits[key]) for key in planned}
     return {**treated, **bound}
 
 

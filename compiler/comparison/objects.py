@@ -33,20 +33,12 @@ def object_changes(before: Specs, after: Specs) -> Iterator[str]:
 
 
 def _passed_through(specs: Specs) -> dict[_Name, Document]:
-    planned = {document.identity for document in _planned_documents(specs)}
-    others = [document for document in specs.documents if document.identity not in planned]
-    return {
-        (document.kind, document.group, document.namespace, document.name): document
-        for document in others
-        if _is_passed_through(document)
-    }
+    planned = {document.identity for gang in specs.gangs for document in (gang.document, *gang.pod_documents)}
+    planned |= set() if specs.scheduler is None else {specs.scheduler.document.identity}
+    others = (document for document in specs.documents if document.identity not in planned)
+    return {(each.kind, each.group, each.namespace, each.name): each for each in filter(_is_passed_through, others)}
 
 
 def _is_passed_through(document: Document) -> bool:
     is_of_other_wave = (document.kind, document.group) in KINDS_OF_OTHER_WAVES and document.kind != "Namespace"
     return document.group != API_GROUP and not is_of_other_wave
-
-
-def _planned_documents(specs: Specs) -> list[Document]:
-    found = [document for gang in specs.gangs for document in (gang.document, *gang.pod_documents)]
-    return found if specs.scheduler is None else [*found, specs.scheduler.document]

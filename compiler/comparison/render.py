@@ -81,7 +81,13 @@ def _cluster_entry(comparison: Comparison) -> dict[str, Any]:
 
 
 def _job_entry(job: JobChange) -> dict[str, Any]:
-    entry = {"change": job.effect, "kind": job.job_kind, "name": job.name, "queue": job.queue, "why": job.why}
+    entry = {
+        "change": job.effect,
+        "kind": job.job_kind,
+        "name": job.name,
+        "queue": job.queue,
+        "why": job.why,
+    }
     flags = {"new": job.is_new, "edited": job.treatment is not None, "never": job.never}
     known = {"takesEffect": job.treatment, "code": job.code}
     comes = {"from": [source_entry(source) for source in job.sources]} if job.sources else {}
@@ -99,26 +105,20 @@ def comparison_sarif(comparisons: Sequence[Comparison], base: str, head: str) ->
     for comparison in comparisons:
         findings = comparison.findings
         found += [(each, "new") for each in comparison.errors]
-        found += [(_job_diagnostic(job), "new") for job in (*_halted(comparison.jobs), *comparison.lost_restarts)]
+        halted = (job for job in comparison.jobs if job.is_halted)
+        found += [(_job_diagnostic(job), "new") for job in (*halted, *comparison.lost_restarts)]
         found += [(each, "new") for each in findings.new]
         found += [(each, "updated") for _, each in findings.changed]
         found += [(each, "absent") for each in findings.mended]
     return sarif.render([each for each, _ in found], [state for _, state in found])
 
 
-def _halted(jobs: Sequence[JobChange]) -> list[JobChange]:
-    return [job for job in jobs if _is_halted(job)]
-
-
-def _is_halted(job: JobChange) -> bool:
-    return job.effect == "never" or job.waits_longer
-
-
 def _job_diagnostic(job: JobChange) -> Diagnostic:
     runs_on = job.effect == "waits" and bool(job.after)
     again = f"keeps running, but could {'never' if job.never else 'not'} start again"
     text = f"{job.name} {again if runs_on else VERBS[job.effect][0]}: {job.why}"
-    return Diagnostic(job.code or DIFF_RULE, "warning", job.position, text, "", f"{job.job_kind} {job.name}")
+    position = job.decision.gang.document.position("metadata", "name")
+    return Diagnostic(job.code or DIFF_RULE, "warning", position, text, "", f"{job.job_kind} {job.name}")
 
 
 def comparison_text(comparisons: Sequence[Comparison], base: str, head: str) -> str:
@@ -184,16 +184,19 @@ def summary(comparison: Comparison) -> str:
         word = "never" if never == len(lost) else "not"
         text = f"{count_text(len(lost), 'running job')} could {word} start again{number}"
         pieces.insert(bool(counts["never"]), text)
-    if comparison.resources:
-        pieces.append("nodes or policy changed")
-    if comparison.queues:
-        pieces.append(f"{count_text(len(comparison.queues), 'queue')} changed")
-    if comparison.scheduler:
-        pieces.append("scheduler configuration changed")
-    if comparison.objects:
-        pieces.append(f"{count_text(len(comparison.objects), 'other object')} changed")
+    parts: dict[str, Sequence[object]] = {
+        "nodes or policy": comparison.resources,
+        count_text(len(comparison.queues), "queue"): comparison.queues,
+        "scheduler configuration": comparison.scheduler,
+        count_text(len(comparison.objects), "other object"): comparison.objects,
+    }
+    pieces += [f"{what} changed" for what, changes in parts.items() if changes]
     findings = comparison.findings
-    for word, found in (("new", findings.new), ("changed", _after(findings.changed)), ("fixed", findings.mended)):
+    for word, found in (
+        ("new", findings.new),
+        ("changed", [after for _, after in findings.changed]),
+        ("fixed", findings.mended),
+    ):
         if found:
             shown = fold_diagnostics(found)
             errors = severity_counts(each for each in shown if each.severity == "error")
@@ -211,11 +214,9 @@ class _Section:
     is_open: bool = False
 
 
-def _sections(comparison: Comparison) -> Iterator[_Section]:
-    """Each part that has any rows."""
-    for section in _all_sections(comparison):
-        if section.rows:
-            yield section
+def _sections(comparison: Comparison) -> list[_Section]:
+    """The parts that have any rows."""
+    return [section for section in _all_sections(comparison) if section.rows]
 
 
 def _all_sections(comparison: Comparison) -> Iterator[_Section]:
@@ -288,7 +289,11 @@ def _queue_row(queue: QueueChange, resources: Collection[str]) -> str:
     """resources: those of all queues, of which two may be GPUs."""
     if queue.before is None or queue.after is None:
         held = queue.after or queue.before or {}
-        words = [f"{name} {_amounts_text(held[name], resources)}" for name in held if held[name]]
+        words = []
+        for name, amounts in held.items():
+            named = sorted(amounts.keys() - {"pods"})
+            texts = (f"{_amount(each, amounts[each])} {unit_heading(each, resources)}" for each in named)
+            words += [f"{name} {' and '.join(texts)}"] if amounts else []
         text = f"{queue.name} is {'new' if queue.before is None else 'gone'}: {', '.join(words) or 'it says nothing'}"
         if queue.stay:
             names = ", ".join(queue.stay[:MAX_JOBS]) + (", ..." if len(queue.stay) > MAX_JOBS else "")
@@ -309,12 +314,6 @@ def _queue_row(queue: QueueChange, resources: Collection[str]) -> str:
     return f"{queue.name}: {', '.join(changes)}"
 
 
-def _amounts_text(amounts: Mapping[str, Any], resources: Collection[str]) -> str:
-    named = sorted(amounts.keys() - {"pods"})
-    texts = (f"{_amount(name, amounts[name])} {unit_heading(name, resources)}" for name in named)
-    return " and ".join(texts)
-
-
 def _amount(resource: str, value: float) -> str:
     """An amount of the plan's data (`json_amount`) as short text."""
     return f"{value:g}" if resource == "cpu" else rounded_amount(resource, int(value))
@@ -330,14 +329,10 @@ def _finding_row(finding: Diagnostic) -> str:
     return f"{at.file}:{at.line}:{at.column} {finding.severity} {finding.code}{subject} {sentence(finding)}"
 
 
-def _after(pairs: Sequence[tuple[Diagnostic, Diagnostic]]) -> tuple[Diagnostic, ...]:
-    return tuple(after for _, after in pairs)
-
-
 def _folded_pairs(pairs: Sequence[tuple[Diagnostic, Diagnostic]]) -> Iterator[tuple[Diagnostic, Diagnostic]]:
     """The pairs, of those with equal words the first, with the number of the others."""
     former = {(after.code, after.object, after.position): before for before, after in pairs}
-    for folded in fold_diagnostics(_after(pairs)):
+    for folded in fold_diagnostics(after for _, after in pairs):
         yield former[folded.code, folded.object, folded.position], folded
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from compiler.comparison.pairs import paired
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
 from compiler.volcano.plugin_plans import PLUGIN_PLANS
 
@@ -51,20 +52,23 @@ def _action_changes(before: tuple[str, ...], after: tuple[str, ...]) -> Iterator
 def _plugin_changes(before: SchedulerSpec, after: SchedulerSpec) -> Iterator[str]:
     old, new = _plugins_by_name(before), _plugins_by_name(after)
     yield from _order_changes(old, new)
-    for name, (tier, _) in new.items():
-        if name not in old:
-            plan = PLUGIN_PLANS.get(name)
-            yield f"plugin {name} added in tier {tier}" + (f" (its effect on the plan: {plan.planned})" if plan else "")
-    for name, (tier, plugin) in old.items():
-        if name not in new:
-            plan = PLUGIN_PLANS.get(name)
-            yield f"plugin {name} removed" + (f" (its effect on the plan: {plan.planned})" if plan else "")
+    added, removed, common = paired(old, new)
+    for name, (tier, _) in added.items():
+        yield f"plugin {name} added in tier {tier}{_effect_text(name)}"
+    for name in old:
+        if name in removed:
+            yield f"plugin {name} removed{_effect_text(name)}"
             continue
-        new_tier, changed = new[name]
+        (tier, plugin), (new_tier, changed) = common[name]
         if new_tier != tier:
             yield f"plugin {name} moves from tier {tier} to tier {new_tier}: the first tier with an answer decides"
         yield from _value_changes(f"plugin {name}", plugin.flags, changed.flags)
         yield from _value_changes(f"plugin {name}", plugin.arguments, changed.arguments)
+
+
+def _effect_text(plugin: str) -> str:
+    plan = PLUGIN_PLANS.get(plugin)
+    return f" (its effect on the plan: {plan.planned})" if plan else ""
 
 
 def _order_changes(old: Mapping[str, _TierPlugin], new: Mapping[str, _TierPlugin]) -> Iterator[str]:

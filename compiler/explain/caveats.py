@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, Position, declare_rule
+from compiler.explain.names import count_text, short_list
 from compiler.fields.amounts import named_amount, rounded_amount
 from compiler.lower.origins import Origins
 from compiler.lower.reserved_room import unfit_pods
 from compiler.specs.cluster_spec import Specs
+from compiler.specs.gang_spec import GangSpec, RoleSpec
 from solver.plan import Plan
 from solver.problem import Problem
 
@@ -93,13 +95,18 @@ def turn_diagnostics(problem: Problem, origins: Origins, plan: Plan) -> Iterator
         yield TURNS.diagnostic(document.position(), message, "nothing to do", object=document.display_name)
 
 
+def _position(gang: GangSpec, role: RoleSpec) -> Position:
+    """Of a role, or of the first of its bare pods."""
+    document, path = (role.pod_documents[0], ("spec",)) if role.pod_documents else (gang.document, role.path)
+    return document.position(*path)
+
+
 def live_request_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
     """One for each role that is planned with what its pods ask for and not with what its template says."""
     for gang in origins.gangs:
         for role in gang.roles:
             if role.live is None:
                 continue
-            document, path = (role.pod_documents[0], ("spec",)) if role.pod_documents else (gang.document, role.path)
             asks, template = role.pod.requests, role.live.template
             changes = [
                 f"{named_amount(name, asks.get(name, 0))} instead of {rounded_amount(name, template.get(name, 0))}"
@@ -110,7 +117,7 @@ def live_request_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
             message = f"{role.live.pods} {verb} for other than the template of role {role.name}"
             message += f": the plan counts {', '.join(changes)} for each" if changes else ""
             help = "nothing to mend if a webhook or a LimitRange is to add to them"
-            yield LIVE_REQUESTS.diagnostic(document.position(*path), message, help, object=gang.document.display_name)
+            yield LIVE_REQUESTS.diagnostic(_position(gang, role), message, help, object=gang.document.display_name)
 
 
 def unfit_run_diagnostics(specs: Specs, origins: Origins) -> Iterator[Diagnostic]:
@@ -135,16 +142,10 @@ def reserved_room_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
             help = "room is kept for the others; see their requests, selectors and tolerations"
             yield NO_ROOM_KEPT.diagnostic(at, message, help, object=named)
         elif kept:
-            nodes = _node_list([origins.nodes[n].name for n in sorted(room.by_node)])
+            nodes = short_list([origins.nodes[n].name for n in sorted(room.by_node)])
             running = f", {room.running} run already" if room.running else ""
             message = f"{named} is not planned; room is kept for {kept} of its pods on {nodes}{running}"
             yield ROOM_KEPT.diagnostic(at, message, "nothing to mend", object=named)
-
-
-def _node_list(names: list[str]) -> str:
-    """The first three, and how many more."""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
 
 
 def unnamed_device_diagnostics(problem: Problem, origins: Origins, plan: Plan) -> Iterator[Diagnostic]:
@@ -171,9 +172,7 @@ def unplanned_numa_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
     for (j, t), plan in sorted(origins.unplanned_numa.items()):
         gang = origins.gangs[j]
         role = gang.roles[t]
-        document, path = (role.pod_documents[0], ("spec",)) if role.pod_documents else (gang.document, role.path)
-        count = len(plan.unplanned_nodes)
-        nodes = f"{count} {'node' if count == 1 else 'nodes'} like {plan.unplanned_nodes[0]}"
+        nodes = f"{count_text(len(plan.unplanned_nodes), 'node')} like {plan.unplanned_nodes[0]}"
         if plan.request is None:
             message = (
                 f"role {role.name} asks for parts of several NUMA cells on {nodes}; "
@@ -185,4 +184,4 @@ def unplanned_numa_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
                 "divided into other NUMA cells than the nodes that it is planned on"
             )
         help = "ask for what one cell holds or for whole cells, or choose nodes that are divided alike"
-        yield UNPLANNED_NUMA.diagnostic(document.position(*path), message, help, object=gang.document.display_name)
+        yield UNPLANNED_NUMA.diagnostic(_position(gang, role), message, help, object=gang.document.display_name)

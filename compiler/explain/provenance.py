@@ -97,27 +97,24 @@ class Provenance:
                 yield _request_source(spec, spec.roles[t], name)
 
     def expected_duration(self, j: int) -> Iterator[Source]:
-        yield from source_if_written(
-            self.origins.gangs[j].document, "expected duration", "metadata", "annotations", EXPECTED_DURATION_ANNOTATION
-        )
+        path = ("metadata", "annotations", EXPECTED_DURATION_ANNOTATION)
+        return source_if_written(self.origins.gangs[j].document, "expected duration", *path)
 
     def role_selectors(self, j: int, t: int) -> Iterator[Source]:
         """What excludes nodes for role t."""
         spec = self.origins.gangs[j]
         role = spec.roles[t]
         document, base = spec.pod_spec_of(role)
-        fields = (
-            ("node selector", ("nodeSelector",)),
-            ("node affinity", ("affinity", "nodeAffinity")),
-            ("tolerations", ("tolerations",)),
-        )
-        found: list[Source] = []
-        for what, path in fields:
-            found += source_if_written(document, f"{what} of role {role.name}", *base, *path)
+        fields: dict[str, tuple[Document, FieldPath]] = {
+            "node selector": (document, (*base, "nodeSelector")),
+            "node affinity": (document, (*base, "affinity", "nodeAffinity")),
+            "tolerations": (document, (*base, "tolerations")),
+        }
         if (j, t) in self.origins.excluding_numa_policies:
-            found += source_if_written(
-                spec.document, f"topologyPolicy of role {role.name}", *role.path, "topologyPolicy"
-            )
+            fields["topologyPolicy"] = spec.document, (*role.path, "topologyPolicy")
+        found = list[Source]()
+        for what, (owner, path) in fields.items():
+            found += source_if_written(owner, f"{what} of role {role.name}", *path)
         yield from found or (source_at(document, f"pods of role {role.name}", *base),)
 
     # ---- the queues, and the cluster
@@ -190,17 +187,11 @@ def _request_source(spec: GangSpec, role: RoleSpec, resource: str | None) -> Sou
     written, asked = role.live.template if role.live else role.pod.requests, role.pod.requests
     if resource is not None and written.get(resource, 0) != asked.get(resource, 0):
         return Source(f"pods of {spec.document.display_name}", what)
-    for path in document.positions if resource is not None else ():
-        if path[: len(base)] == base and path[-3:] in (
-            ("resources", "requests", resource),
-            ("resources", "limits", resource),
-        ):
+    wanted = [("resources", kind, resource) for kind in ("requests", "limits")] if resource is not None else []
+    for path in document.positions if wanted else ():
+        if path[: len(base)] == base and path[-3:] in wanted:
             return source_at(document, what, *path)
-    return (
-        source_at(document, f"role {role.name}", *role.path)
-        if not role.pod_documents
-        else source_at(document, f"role {role.name}", "metadata", "name")
-    )
+    return source_at(document, f"role {role.name}", *(("metadata", "name") if role.pod_documents else role.path))
 
 
 def node_sources(nodes: Iterable[NodeSpec], what: str, pool: FieldPath, node: FieldPath) -> Iterator[Source]:

@@ -12,6 +12,7 @@ from compiler.cluster_state.owners import gang_identity
 from compiler.cluster_state.pod_records import pods_of_roles, read_succeeded_pods
 from compiler.cluster_state.state import ClusterState
 from compiler.diagnostics.diagnostic import Diagnostic, Severity, declare_rule
+from compiler.explain.names import short_list
 from compiler.fields.quantity import exact_amount
 from compiler.kubernetes import name_of, namespace_of, status_of
 from compiler.lower.origins import Origins
@@ -30,7 +31,6 @@ FULL_QUOTA = declare_rule(
     info. Quotas whose scopes do not select the pods say nothing. Mend: raise the quota, or wait until other pods of
     the namespace end.""",
 )
-MOST_NAMED = 3
 _RANKS = {"keep": 0, "start": 1, "wait": 2}
 
 
@@ -92,8 +92,7 @@ def _limit_diagnostics(limit: _Limit, jobs: Sequence[int], pods: _PodsToCome) ->
         f"{exact_amount(resource, asked)}"
     )
     if others := [pods.origins.gangs[j].document.name for j, _ in over[1:] if pods.waits(j) == waits]:
-        more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
-        message += f"; no room either for {', '.join(others[:MOST_NAMED])}{more}"
+        message += f"; no room either for {short_list(others)}"
     at = document.position("metadata", "name")
     help = "raise the quota, or wait until other pods of the namespace end"
     severity: Severity | None = "info" if waits else None

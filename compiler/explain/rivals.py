@@ -4,10 +4,11 @@ come first or may; and the one for which a gang of a strictly ordered queue wait
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from compiler.explain.names import short_list
@@ -31,8 +32,14 @@ from solver.repairs import (
     StartOfGang,
 )
 
-_QueueRepair = MoreCapability | MoreDeserved | MoreWeight | SmallerGuarantee
-_SharedRepair = _QueueRepair | OpenQueue | NoStrictOrder | MoreNodes | EndOfGangs | AllowEviction
+_SHARED: Mapping[type[Repair], Callable[[Any], object]] = {
+    **dict.fromkeys((MoreCapability, MoreDeserved, SmallerGuarantee), attrgetter("queue", "resource")),
+    **dict.fromkeys((MoreWeight, OpenQueue, NoStrictOrder), attrgetter("queue")),
+    MoreNodes: attrgetter("node", "hypernode"),
+    AllowEviction: attrgetter("obstacle", "queue"),
+    EndOfGangs: lambda repair: (),
+}
+"""Repairs that concern other gangs too: what they change. Of the same, a larger amount does what a smaller one does."""
 MAX_NAMED_GANGS = 20
 """How many gangs a repair names that precede its own: with all of them a plan would grow with the square of the gangs
 that wait."""
@@ -149,7 +156,7 @@ def _changes(repair: Repair) -> tuple[Repair, ...]:
 
 def _shared(changes: Iterable[Repair]) -> tuple[Repair, ...]:
     """Those that concern other gangs too."""
-    return tuple(change for change in changes if isinstance(change, _SharedRepair))
+    return tuple(change for change in changes if type(change) in _SHARED)
 
 
 def _is_alike(gang: Gang, other: Gang) -> bool:
@@ -193,24 +200,11 @@ def _order(problem: Problem, j: int) -> tuple[int, int, int]:
 
 
 def _covers(change: Repair, part: Repair) -> bool:
-    """Whether the change does what the part of another repair does: it ends the same gangs, opens the same queue or
-    lifts its order, lets the same pods go, adds nodes of the same kind or changes the same queue and resource, no
+    """Whether the change does what the part of another repair does: it ends the same gangs, or changes the same, by no
     less."""
-    match change, part:
-        case EndOfGangs(gangs=gangs), EndOfGangs(gangs=others):
-            return set(gangs).issuperset(others)
-        case (OpenQueue(queue=q), OpenQueue(queue=other)) | (NoStrictOrder(queue=q), NoStrictOrder(queue=other)):
-            return q == other
-        case AllowEviction(), AllowEviction():
-            return (change.obstacle, change.queue) == (part.obstacle, part.queue)
-        case MoreNodes(), MoreNodes():
-            return (change.node, change.hypernode) == (part.node, part.hypernode) and part.amount <= change.amount
-        case _:
-            return _covers_queue_change(change, part)
-
-
-def _covers_queue_change(change: Repair, part: Repair) -> bool:
-    if not isinstance(change, _QueueRepair) or not isinstance(part, _QueueRepair) or type(change) is not type(part):
+    if type(change) is not type(part):
         return False
-    is_same = (change.queue, getattr(change, "resource", None)) == (part.queue, getattr(part, "resource", None))
-    return is_same and part.amount <= change.amount
+    if isinstance(change, EndOfGangs) and isinstance(part, EndOfGangs):
+        return set(change.gangs).issuperset(part.gangs)
+    changed = _SHARED[type(change)]
+    return changed(change) == changed(part) and getattr(part, "amount", 0) <= getattr(change, "amount", 0)

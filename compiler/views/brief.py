@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 from compiler.diagnostics.render.words import printable
 from compiler.explain.names import count_text
 from compiler.outcome import JobDecision, Outcome
 from compiler.views.selection import MAX_DETAILED, LeftOut, Selection, left_out, named_jobs, waits_by_reason
-from compiler.views.style import Style
+from compiler.views.style import Style, hanging_text
 
 
 def grouped_waits(style: Style, waiting: Sequence[JobDecision]) -> Iterator[str]:
@@ -19,9 +18,7 @@ def grouped_waits(style: Style, waiting: Sequence[JobDecision]) -> Iterator[str]
         role = "never" if jobs[0].never else "wait"
         mark = style.paint("!" if jobs[0].never else "-", role)
         said = f"{count_text(len(jobs), 'job')}: {meaning}: {named_jobs(jobs)}"
-        first, *rest = textwrap.wrap(said, style.width - 11, break_on_hyphens=False)
-        yield f"  {mark} {style.paint(f'{code:<5}', role)}  {first}"
-        yield from (f"{' ' * 11}{line}" for line in rest)
+        yield from hanging_text(f"  {mark} {style.paint(f'{code:<5}', role)}  ", said, style.width - 11, " " * 11)
     yield "  gangplan plan --decision wait tells them one by one, gangplan explain JOB all of one"
 
 

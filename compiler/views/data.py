@@ -5,7 +5,7 @@ Amounts are numbers: cpu in cores, memory in bytes, everything else as a count.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -81,25 +81,24 @@ def queue_entries(outcome: Outcome) -> list[dict[str, Any]]:
     if outcome.plan is None or outcome.problem is None:
         return []
     problem = outcome.problem
+
+    def amounts(vector: Sequence[int | None]) -> dict[str, int | float]:
+        pairs = zip(problem.resources, vector, strict=True)
+        return {name: json_amount(name, amount) for name, amount in pairs if amount is not None}
+
     return [
         {
             "name": queue.name,
             "parent": None if queue.parent is None else problem.queues[queue.parent].name,
-            "allocated": amounts_by_resource(problem.resources, use.allocated),
-            "admitted": amounts_by_resource(problem.resources, use.admitted),
-            "guarantee": amounts_by_resource(problem.resources, queue.guarantee),
-            "deserved": amounts_by_resource(problem.resources, use.deserved),
-            "capability": amounts_by_resource(problem.resources, queue.capability),
+            "allocated": amounts(use.allocated),
+            "admitted": amounts(use.admitted),
+            "guarantee": amounts(queue.guarantee),
+            "deserved": amounts(use.deserved),
+            "capability": amounts(queue.capability),
             "share": json_number(use.share),
         }
         for use, queue in zip(outcome.plan.queues, problem.queues, strict=True)
     ]
-
-
-def amounts_by_resource(resources: Sequence[str], vector: Sequence[int | None]) -> dict[str, int | float]:
-    return {
-        name: json_amount(name, amount) for name, amount in zip(resources, vector, strict=True) if amount is not None
-    }
 
 
 def resource_totals(outcome: Outcome) -> dict[str, dict[str, int | float]]:
@@ -124,8 +123,3 @@ def resource_totals(outcome: Outcome) -> dict[str, dict[str, int | float]]:
         }
         for r, name in enumerate(problem.resources)
     }
-
-
-def queues_by_name(data: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The plan document's queues by name."""
-    return {item["name"]: item for item in data["queues"]}

@@ -12,9 +12,8 @@ from compiler.fields.amounts import rounded_amount
 from compiler.kubernetes import ROOT_QUEUE
 from compiler.outcome import JobDecision, Outcome
 from compiler.specs.gang_spec import GangSpec, RoleSpec, TopologySpec
-from compiler.views import data as views_data
-from compiler.views.style import PLAIN, Style
-from compiler.views.text import LIMIT_COLUMNS, PlanView, amount_text, wrap_text
+from compiler.views.style import PLAIN, Style, wrap_text
+from compiler.views.text import LIMIT_COLUMNS, PlanView, amount_text
 
 ACTION_WORDS: Mapping[JobAction, str] = {
     "start": "starts",
@@ -102,18 +101,14 @@ def _requests_text(requests: Mapping[str, int], pods: int) -> str:
 
 
 def _requests_texts(requests: Mapping[str, int]) -> list[str]:
-    return [f"{rounded_amount(name, requests[name])} {name}" for name in _requested_names(requests)]
-
-
-def _requested_names(requests: Mapping[str, int]) -> list[str]:
-    """The resources of which anything is requested, the number of pods apart."""
-    requested = (name for name, amount in requests.items() if amount)
-    return [name for name in requested if name != "pods"]
+    """All but the number of pods."""
+    asked = ((name, amount) for name, amount in requests.items() if name != "pods")
+    return [f"{rounded_amount(name, amount)} {name}" for name, amount in asked if amount]
 
 
 def _queue_lines(view: PlanView, decision: JobDecision) -> Iterator[str]:
     """The job's queue and its ancestors, with the resources that the job names."""
-    by_name = views_data.queues_by_name(view.data)
+    by_name = {queue["name"]: queue for queue in view.data["queues"]}
     named = {name for role in decision.gang.roles for name in role.pod.requests} - {"pods"}
     queue = by_name.get(decision.gang.queue)
     while queue is not None and queue["name"] != ROOT_QUEUE:

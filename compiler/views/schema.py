@@ -47,9 +47,10 @@ def kinds_by_name() -> Mapping[str, Kind]:
     return dict(sorted(found.items()))
 
 
-def json_schema(kind: Kind) -> dict[str, Any]:
-    """The schema of a whole document of `kind`, apiVersion and kind fixed."""
-    made = kind.model.model_json_schema(by_alias=True, mode="validation")
+def json_schema(kind: Kind, prefix: str = "") -> dict[str, Any]:
+    """The schema of a whole document of `kind`, apiVersion and kind fixed. prefix: of definitions where they are named,
+    so that those of many kinds fit into one schema."""
+    made = kind.model.model_json_schema(by_alias=True, ref_template=f"#/$defs/{prefix}{{model}}", mode="validation")
     metadata = made.get("$defs", {}).get("Metadata", {}).get("properties", {})
     if "annotations" in metadata:
         metadata["annotations"] = _annotations_schema(kind)
@@ -84,7 +85,7 @@ def schema_of_all_kinds(names: Collection[str] | None = None) -> dict[str, Any]:
     for name, kind in kinds_by_name().items():
         if name != (kind.key if kind.group else f"{kind.name}.v1") or not (names is None or name in names):
             continue
-        made = _with_own_references(json_schema(kind), name)
+        made = json_schema(kind, f"{name}.")
         definitions |= {f"{name}.{key}": value for key, value in made.pop("$defs", {}).items()}
         made.pop("$schema")
         is_meant = {key: made["properties"][key] for key in ("apiVersion", "kind")}
@@ -96,15 +97,3 @@ def schema_of_all_kinds(names: Collection[str] | None = None) -> dict[str, Any]:
         "allOf": branches,
         "$defs": definitions,
     }
-
-
-def _with_own_references(value: Any, name: str) -> Any:
-    """The schema with its definitions named after its kind, so that many fit into one."""
-    if isinstance(value, dict):
-        return {key: _own_reference(key, _with_own_references(found, name), name) for key, found in value.items()}
-    return [_with_own_references(found, name) for found in value] if isinstance(value, list) else value
-
-
-def _own_reference(key: str, value: Any, name: str) -> Any:
-    is_reference = key == "$ref" and isinstance(value, str)
-    return value.replace("#/$defs/", f"#/$defs/{name}.") if is_reference else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -139,15 +139,12 @@ def _is_job(document: Document) -> bool:
 
 def left_out_entries(outcome: Outcome) -> list[dict[str, Any]]:
     """The jobs left out because of errors, as plain data."""
-    return [{**_object_entry(one.document), "file": one.file, **_error_entries(one)} for one in left_out(outcome)]
+    return [_left_out_entry(one.document, one) for one in left_out(outcome)]
 
 
-def _object_entry(document: Document | None) -> Mapping[str, str]:
+def _left_out_entry(document: Document | None, one: LeftOut) -> dict[str, Any]:
+    told = {"file": one.file, "diagnostics": [diagnostic_entry(error) for error in one.errors]}
     if document is None:
-        return {}
+        return told
     names = {"namespace": document.namespace or "default", "name": document.name}
-    return {"apiVersion": document.api_version, "kind": document.kind, **names}
-
-
-def _error_entries(one: LeftOut) -> Mapping[str, Any]:
-    return {"diagnostics": [diagnostic_entry(error) for error in one.errors]}
+    return {"apiVersion": document.api_version, "kind": document.kind, **names, **told}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 COLOURS: Mapping[str, str] = {
@@ -32,3 +33,16 @@ class Style:
 
 PLAIN = Style()
 """For a file or a test: 100 columns, no colour."""
+
+
+def hanging_text(head: str, text: str, width: int, indent: str) -> Iterator[str]:
+    """The text in lines of this width, the first behind `head`, the others behind `indent`."""
+    first, *rest = textwrap.wrap(text, width, break_on_hyphens=False) or [""]
+    yield f"{head}{first}"
+    yield from (f"{indent}{line}" for line in rest)
+
+
+def wrap_text(text: str, prefix: str, width: int) -> Iterable[str]:
+    return textwrap.wrap(
+        text, width, initial_indent=prefix, subsequent_indent=" " * min(len(prefix), 8), break_on_hyphens=False
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +22,7 @@ from compiler.views import data as views_data
 from compiler.views import selection
 from compiler.views.brief import grouped_waits, left_out_rows
 from compiler.views.selection import Selection, left_out
-from compiler.views.style import PLAIN, Style
+from compiler.views.style import PLAIN, Style, hanging_text, wrap_text
 
 BAR_WIDTH = 24
 _PARTS_OF_CARDS = ("memory", "memory-percentage", "cores", "milli")
@@ -136,9 +136,9 @@ class PlanView:
         mark = {"start": "+", "keep": "="}[action]
         name, pods, asks, where = row
         left = f"{name:<{widths[0]}}  {pods:<{widths[1]}}  {asks:>{widths[2]}}  "
-        first, *rest = textwrap.wrap(where, max(20, self.style.width - 4 - len(left)), break_on_hyphens=False) or [""]
-        yield f"  {self.style.paint(mark, action)} {left}{first}".rstrip().replace(NO_BREAK, " ")
-        yield from (" " * (4 + len(left)) + line.replace(NO_BREAK, " ") for line in rest)
+        head, room = f"  {self.style.paint(mark, action)} {left}", max(20, self.style.width - 4 - len(left))
+        lines = hanging_text(head, where, room, " " * (4 + len(left)))
+        yield from (line.rstrip().replace(NO_BREAK, " ") for line in lines)
 
     def top_domains(self, decision: JobDecision) -> tuple[int, ...]:
         """The topmost domains that hold the job's nodes; -1 stands for nodes outside the topology."""
@@ -235,9 +235,8 @@ class PlanView:
         pods = sum(decided.evicted_count for decided in victims)
         yield f"{self.style.paint('Evicts', 'head')}: {count_text(pods, 'pod')} of {count_text(len(victims), 'job')}"
         for decided in sorted(victims, key=lambda decided: (decided.evicted_for, decided.name)):
-            first, *rest = textwrap.wrap(self.eviction_text(decided), self.style.width - 4, break_on_hyphens=False)
-            yield f"  {self.style.paint('x', 'evict')} {first}"
-            yield from (f"      {line}" for line in rest)
+            head, width = f"  {self.style.paint('x', 'evict')} ", self.style.width - 4
+            yield from hanging_text(head, self.eviction_text(decided), width, " " * 6)
 
     @staticmethod
     def eviction_text(decision: JobDecision) -> str:
@@ -282,11 +281,8 @@ class PlanView:
         return f"room is reserved for it: {when} after {compact_names(list(decision.awaited_jobs), 4)}"
 
     def message_lines(self, message: CodedMessage, colour_key: str, indent: str, prefix: str = "") -> Iterator[str]:
-        code = self.style.paint(message.code, colour_key)
-        below = f"{indent}       "
-        first, *rest = textwrap.wrap(prefix + message.message, self.style.width - len(below), break_on_hyphens=False)
-        yield f"{indent}{code}  {first}"
-        yield from (f"{below}{line}" for line in rest)
+        head, below = f"{indent}{self.style.paint(message.code, colour_key)}  ", f"{indent}       "
+        yield from hanging_text(head, prefix + message.message, self.style.width - len(below), below)
         sources = [*message.sources, *(source for other in message.also for source in other.sources)]
         if not prefix or self.show_all_sources:  # in short only what is in the way
             yield from (
@@ -448,9 +444,3 @@ def _short_device_name(device: str) -> str:
 
 def amount_text(name: str, value: float) -> str:
     return rounded_amount(name, round(value * 1000) if name == "cpu" else int(value))
-
-
-def wrap_text(text: str, prefix: str, width: int) -> Iterable[str]:
-    return textwrap.wrap(
-        text, width, initial_indent=prefix, subsequent_indent=" " * min(len(prefix), 8), break_on_hyphens=False
-    )

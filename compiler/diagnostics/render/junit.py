@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from compiler.diagnostics.diagnostic import Diagnostic
-from compiler.diagnostics.render.words import printable, sentence
+from compiler.diagnostics.render.words import place_text, printable, sentence
 
 _HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _NO_PROBLEM = f"""{_HEAD}<testsuites name="gangplan check" tests="1" failures="0">
@@ -21,9 +21,10 @@ def render(diagnostics: Sequence[Diagnostic]) -> str:
     if not diagnostics:
         return _NO_PROBLEM
     ordered = sorted(diagnostics, key=lambda diagnostic: (diagnostic.position, diagnostic.code, diagnostic.message))
-    suites = "".join(
-        _suite(file, list(group)) for file, group in groupby(ordered, key=lambda diagnostic: diagnostic.position.file)
-    )
+    suites = ""
+    for file, group in groupby(ordered, key=lambda diagnostic: diagnostic.position.file):
+        found = list(group)
+        suites += f"  <testsuite {_suite_attributes(file, found)}>\n{''.join(map(_case, found))}  </testsuite>\n"
     return f"{_HEAD}<testsuites {_suite_attributes('gangplan check', ordered)}>\n{suites}</testsuites>\n"
 
 
@@ -32,17 +33,10 @@ def _suite_attributes(name: str, diagnostics: Sequence[Diagnostic]) -> str:
     return f'name={_quoted_attribute(name)} tests="{len(diagnostics)}" failures="{failures}"'
 
 
-def _suite(file: str, diagnostics: Sequence[Diagnostic]) -> str:
-    cases = "".join(map(_case, diagnostics))
-    return f"  <testsuite {_suite_attributes(file, diagnostics)}>\n{cases}  </testsuite>\n"
-
-
 def _case(diagnostic: Diagnostic) -> str:
     at = diagnostic.position
     name = f"{diagnostic.code} {at.line}:{at.column}"
-    text = (
-        f"{printable(at.file)}:{at.line}:{at.column}: {diagnostic.severity} {diagnostic.code}: {sentence(diagnostic)}"
-    )
+    text = f"{place_text(at)}: {diagnostic.severity} {diagnostic.code}: {sentence(diagnostic)}"
     inner = f"<system-out>{_escaped_text(text)}</system-out>"
     if diagnostic.severity == "error":
         attributes = f"type={_quoted_attribute(diagnostic.code)} message={_quoted_attribute(sentence(diagnostic))}"

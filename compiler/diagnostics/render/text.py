@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from compiler.diagnostics.diagnostic import Diagnostic, Position
-from compiler.diagnostics.render.words import printable, sentence
+from compiler.diagnostics.render.words import place_text, printable, sentence
 
 _COLOURS = {"error": "31", "warning": "33", "info": "36"}
 _MAX_COLUMNS = 120
@@ -19,15 +19,10 @@ def render(
     out: list[str] = []
     for diagnostic in diagnostics:
         at = diagnostic.position
-        place = f"{printable(at.file)}:{at.line}:{at.column}:"
-        head = f"{diagnostic.severity} {diagnostic.code}:"
+        place, head = f"{place_text(at)}:", f"{diagnostic.severity} {diagnostic.code}:"
         if colour:
             place, head = f"\x1b[1m{place}\x1b[0m", f"\x1b[{_COLOURS[diagnostic.severity]}m{head}\x1b[0m"
-        see = (
-            f" (see {printable(diagnostic.see.file)}:{diagnostic.see.line}:{diagnostic.see.column})"
-            if diagnostic.see
-            else ""
-        )
+        see = f" (see {place_text(diagnostic.see)})" if diagnostic.see else ""
         out.append(f"{place} {head} {sentence(diagnostic)}{see}\n")
         if sources is not None and at.file in sources:
             if at.file not in lines:

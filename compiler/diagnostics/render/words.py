@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from compiler.diagnostics.diagnostic import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic, Position
 
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]|[\t\n]")
 
@@ -14,6 +14,10 @@ def printable(text: str) -> str:
     """`text` on one line, with control and bidirectional characters escaped, so that a file cannot manipulate the
     terminal."""
     return _UNSAFE.sub(lambda found: found.group().encode("unicode_escape", "surrogatepass").decode("ascii"), text)
+
+
+def place_text(at: Position) -> str:
+    return f"{printable(at.file)}:{at.line}:{at.column}"
 
 
 def sentence(diagnostic: Diagnostic) -> str:

@@ -1,19 +1,22 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from compiler.explain.catalogue import ENTRIES, Catalogue
+from compiler.explain.catalogue import ENTRIES, REASONS, REPAIRS, Catalogue
 from compiler.explain.names import compact_names
 from compiler.explain.provenance import Provenance
 from compiler.explain.rivals import EarlierGangs, with_earlier_gangs
-from compiler.explain.statements import CodedMessage
+from compiler.explain.statements import CodedMessage, Entry
 from compiler.fields.amounts import json_amount, named_amount, rounded_amount
 from compiler.lower.origins import Origins
 from compiler.specs.gang_spec import SubgroupSpec, TopologySpec
+from solver import facts, repairs
 from solver.facts import Borrowing, CapabilityLimit, DomainShortage, Fact, PrecedingGangs
 from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, SlotRequest, Subgroup, Topology
 from solver.repairs import (
@@ -164,6 +167,15 @@ def sample(kind: type[Fact] | type[Repair], *, full: bool) -> Any:
     """One of its kind, with its optional fields or without."""
     wanted = [field.name for field in fields(kind) if full or field.default is MISSING]
     return kind(**{name: INDICES_AND_AMOUNTS[name] for name in wanted if name in INDICES_AND_AMOUNTS})
+
+
+@pytest.mark.parametrize(("module", "entries"), [(facts, REASONS), (repairs, REPAIRS)])
+def test_every_type_of_the_solver_has_an_entry(module: ModuleType, entries: Mapping[type[Any], Entry[Any]]) -> None:
+    said = {
+        each for each in vars(module).values() if isinstance(each, type) and isinstance(vars(each).get("code"), str)
+    }
+    assert len(said) > 20
+    assert said <= entries.keys()
 
 
 @pytest.mark.parametrize("full", [False, True])

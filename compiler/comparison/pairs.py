@@ -1,0 +1,16 @@
+"""Things of two revisions, matched by their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def paired(before: Mapping[K, V], after: Mapping[K, V]) -> tuple[dict[K, V], dict[K, V], dict[K, tuple[V, V]]]:
+    """Those that are new, those that are gone, and both versions of those that both revisions have."""
+    new = {key: value for key, value in after.items() if key not in before}
+    gone = {key: value for key, value in before.items() if key not in after}
+    return new, gone, {key: (before[key], value) for key, value in after.items() if key in before}

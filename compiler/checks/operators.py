@@ -209,6 +209,10 @@ def _leader_worker_set(document: Document) -> Iterator[Finding]:
 def _ray_job(document: Document) -> Iterator[Finding]:
     yield from _ray_topology(document)
     spec = mapping(document.data, "spec")
+    for key in ("submitterPodTemplate", "submitterConfig") if spec.get("submissionMode") == "SidecarMode" else ():
+        if spec.get(key):
+            message = f"{key} is for a pod of its own: KubeRay refuses it with SidecarMode"
+            yield Finding(document, ("spec", key), message, "remove it, or write submissionMode: K8sJobMode")
     for key in ("suspend", "ttlSecondsAfterFinished") if not spec.get("shutdownAfterJobFinishes") else ():
         if spec.get(key):
             message = f"{key} is for a RayJob that shuts its cluster down: KubeRay refuses it without"
@@ -258,9 +262,15 @@ def _stateful_set(document: Document) -> Iterator[Finding]:
 
 def _model_serving(document: Document) -> Iterator[Finding]:
     template = mapping(document.data, "spec", "template")
-    names = [str(role.get("name")) for _, role in items(template, "roles")]
+    replicas = {str(role.get("name")): role.get("replicas", 1) for _, role in items(template, "roles")}
     at = ("spec", "template", "gangPolicy", "minRoleReplicas")
-    yield from _unknown(document, [((*at, name), name) for name in mapping(document.data, *at)], names, "role")
+    minima = mapping(document.data, *at)
+    yield from _unknown(document, [((*at, name), name) for name in minima], list(replicas), "role")
+    for name, least in minima.items():
+        most = replicas.get(name)
+        if isinstance(least, int) and isinstance(most, int) and least > most:
+            message = f"{least} is above the {most} replicas of role {name}"
+            yield Finding(document, (*at, name), message, "lower it, or raise the replicas of the role")
 
 
 def _clique_set(document: Document) -> Iterator[Finding]:

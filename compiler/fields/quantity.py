@@ -127,7 +127,7 @@ def lost_unit(name: str, value: object) -> tuple[str, str] | None:
     return message, (f"write {number}Mi or {number}Gi" if is_plausible else "write it with the unit M, Mi, G or Gi")
 
 
-_BYTES = ("memory", "ephemeral-storage")
+_BYTES = ("memory", "ephemeral-storage", "sizeLimit")
 _LARGEST_IN_MI = 2**20
 """Up to 1 Ti the number may have been meant in Mi."""
 

@@ -177,6 +177,26 @@ def _failure_policy(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None
             judge.contradiction(where, "0 is no failure", "remove it")
 
 
+_MOST_OF_NAMES = {"RayCluster.ray.io": 53, "RayJob.ray.io": 47, "RayService.ray.io": 47}
+"""Kind -> the longest name of which KubeRay makes those of services and clusters."""
+
+
+def _job_set_names(judge: Judge, data: dict[str, Any]) -> None:
+    """The names of the Jobs of a JobSet, and of the pods of one whose completions are written."""
+    name = str(mapping(data, "metadata").get("name"))
+    for number, role in items(mapping(data, "spec"), "replicatedJobs"):
+        replicas, job = role.get("replicas", 1), mapping(role, "template", "spec")
+        made = f"{name}-{role.get('name')}-{max(replicas - 1, 0) if isinstance(replicas, int) else 0}"
+        completions, what = job.get("completions"), "Job"
+        if job.get("completionMode", "Indexed") == "Indexed" and isinstance(completions, int) and completions > 0:
+            made, what = f"{made}-{completions - 1}-xxxxx", "pod"
+        if len(made) > _MAX_LABEL:
+            is_short = len(name) < len(str(role.get("name")))
+            at = ("spec", "replicatedJobs", number, "name") if is_short else ("metadata", "name")
+            message, help = f"{what} {made} has {len(made)} characters", f"shorten a name: the most is {_MAX_LABEL}"
+            judge.contradiction(at, message, help)
+
+
 def _indexed_name(judge: Judge, data: dict[str, Any]) -> None:
     """The pods of an indexed job have host names made of the job's."""
     spec, name = mapping(data, "spec"), mapping(data, "metadata").get("name")
@@ -332,6 +352,10 @@ def pod_names(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
     """Names of pods made of the object's: host names, at most 63 characters."""
     if kind_key == "Job.batch":
         _indexed_name(judge, data)
+    if kind_key == "JobSet.jobset.x-k8s.io":
+        _job_set_names(judge, data)
+    if len(name := str(mapping(data, "metadata").get("name"))) > (most := _MOST_OF_NAMES.get(kind_key, len(name))):
+        judge.contradiction(("metadata", "name"), f"the name has {len(name)} characters", f"use {most} at most")
     if kind_key != "Job.batch.volcano.sh":
         return
     name = str(mapping(data, "metadata").get("name"))

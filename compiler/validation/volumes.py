@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from compiler.fields.models import LOST_UNIT
+from compiler.fields.quantity import lost_unit
 from compiler.syntax.documents import FieldPath
 from compiler.validation import names
 from compiler.validation.containers import no_way_up, relative_path
@@ -65,9 +67,7 @@ def _source(judge: Judge, data: Any, kind: str, path: FieldPath) -> None:
         no_way_up(judge, data.get("path"), (*path, "path"))
         judge.choice((*path, "type"), data.get("type"), _HOST_PATH_TYPES)
     elif kind == "emptyDir":
-        medium = data.get("medium")
-        if isinstance(medium, str) and not medium.startswith("HugePages"):
-            judge.choice((*path, "medium"), medium, ("Memory",))
+        _empty_dir(judge, data, path)
     elif kind == "nfs" and isinstance(data.get("path"), str) and data["path"] and not data["path"].startswith("/"):
         judge.contradiction((*path, "path"), "the path is relative", "write an absolute path")
     elif kind == "csi":
@@ -76,6 +76,14 @@ def _source(judge: Judge, data: Any, kind: str, path: FieldPath) -> None:
         claim(judge, mapping(data, "volumeClaimTemplate", "spec"), (*path, "volumeClaimTemplate", "spec"))
     elif kind == "gcePersistentDisk":
         judge.within((*path, "partition"), data.get("partition"), 0, 255)
+
+
+def _empty_dir(judge: Judge, data: dict[str, Any], path: FieldPath) -> None:
+    medium = data.get("medium")
+    if isinstance(medium, str) and not medium.startswith("HugePages"):
+        judge.choice((*path, "medium"), medium, ("Memory",))
+    if (found := lost_unit("sizeLimit", data.get("sizeLimit"))) is not None:
+        judge.add(LOST_UNIT, (*path, "sizeLimit"), *found)
 
 
 def _projected_source(judge: Judge, part: dict[str, Any], path: FieldPath) -> None:

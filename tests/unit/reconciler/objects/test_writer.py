@@ -1,4 +1,4 @@
-"""Writes: fenced one by one, each meant for one object, and none of them held up by another."""
+"""Writes: fenced one by one, each meant for one object, none held up by another; and what the writer remembers ends."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ import pytest
 
 from reconciler.changes.diff import Change
 from reconciler.changes.pods import Eviction, GateLift
+from reconciler.changes.results import ChangeOutcome, ChangeResult
 from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.inventory.store import InventoryStore
+from reconciler.objects.memory import FightDetector, WriterMemory
 from reconciler.objects.writer import PUT_OFF, _differences_digest
+from reconciler.observation.own_writes import OwnWrites
 from reconciler.timings import TIMINGS
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.builders.writing import (
@@ -264,3 +267,51 @@ def test_an_object_whose_webhook_hangs_is_left_alone_for_longer_than_it_held_up_
     assert not world.writer.is_due(change)
     world.time += 0.2
     assert world.writer.is_due(change)
+
+
+def test_nothing_that_one_process_remembers_outlives_its_object() -> None:
+    """S22: names with a date in them grew without end."""
+    memory, own = WriterMemory(), OwnWrites()
+    for name in ("kept", *(f"job-{day}" for day in range(1000))):
+        change = Change("in-place", Ref("v1", "ConfigMap", "default", name))
+        key = change.ref.key
+        memory.record_apply(key, "x", "differences", 0.0)
+        memory.record_result(ChangeResult(change, "refused"), 0.0)
+        memory.refused_updates[key] = "x"
+        memory.record_lost_answer(key, 0.0)
+        memory.fights.record_correction(key, "them", 0.0)
+        own.record_deletion(key, "uid")
+    kept = {"ConfigMap/default/kept"}
+    memory.trim(kept, 600.0)
+    own.forget_except(kept)
+    tables = memory.unfixable_differences, memory.applied_digests, memory.failures, memory.lost_answers
+    for table in (*tables, memory.refused_updates, memory.paused_changes, own.entries["ConfigMap"]):
+        assert table.keys() == kept
+    assert not memory.fights.heat
+
+
+def test_what_is_refused_again_and_again_is_given_up() -> None:
+    """`--once` waited its whole time limit, ten minutes, for an object of a namespace that is not there."""
+    memory, change = WriterMemory(), Change("create", Ref("v1", "ConfigMap", "none", "refused"))
+
+    def is_given_up_after(outcome: ChangeOutcome, times: int) -> bool:
+        for _ in range(times):
+            memory.record_result(ChangeResult(change, outcome, "no such namespace"), 0.0)
+        return memory.is_given_up(change)
+
+    assert not is_given_up_after("refused", TIMINGS.objects.given_up_after - 1)
+    assert is_given_up_after("refused", 1)
+    assert not is_given_up_after("retry", 1), "a server that is too busy will answer"
+    assert is_given_up_after("conflict", TIMINGS.objects.given_up_after)
+    assert is_given_up_after("fight", 1)
+    assert not memory.is_given_up(Change("create", Ref("v1", "ConfigMap", "none", "new")))
+
+
+def test_corrections_in_quick_succession_are_a_fight_and_slow_ones_are_not() -> None:
+    fights, most = FightDetector(), int(TIMINGS.objects.fight_threshold)
+    assert not any(fights.record_correction("slow", "them", now=60.0 * at) for at in range(20))
+    turns = [fights.record_correction("quick", "them", now=1200.0 + at) for at in range(most + 1)]
+    assert turns == [*[False] * most, True]
+    end = 1200.0 + most + TIMINGS.objects.fight_pause
+    assert [fights.opponent("quick", at) for at in (1210.0, end - 1, end)] == ["them", "them", ""]
+    assert not fights.opponent("slow", 1210.0)

@@ -1,4 +1,5 @@
-"""What the worker remembers and works out for the next compile, and when it is told of the cluster."""
+"""What goes to the worker (what differs from what it holds), what it remembers and works out for the next compile, and
+when it is told of the cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +19,15 @@ from compiler.lower import nodes as lowered_nodes
 from compiler.reading.files import configurations_inside
 from compiler.specs.eligibility import returned_node
 from reconciler.planning.compile import worker as compile_worker
-from reconciler.planning.compile.process import CompileRequest, WorkerState, compile_request, prepare_next
+from reconciler.planning.compile.process import (
+    CompileRequest,
+    HeldInputs,
+    WorkerState,
+    compile_request,
+    decode_request,
+    encode_request,
+    prepare_next,
+)
 from reconciler.planning.compile.worker import FileMemory
 from reconciler.timings import TIMINGS
 from solver.problem import Node
@@ -126,3 +135,62 @@ def test_a_cluster_that_never_rests_is_told_of_now_and_then() -> None:
     for now in range(1, 200):
         state.note_seen(([now],), float(now))
     assert state.tell_at() == LONGEST
+
+
+FILES = {"a.yaml": b"kind: A", "b.yaml": b"kind: B\xff"}
+
+
+def state_node(name: str, version: int = 1) -> dict[str, Any]:
+    labels = {"text": f"{name} has much to say of itself"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "version": version, "labels": labels}}
+
+
+STATE = [state_node(name) for name in "abcdef"]
+HELD = HeldInputs(FILES, STATE)
+
+
+def request_of(state: list[dict[str, Any]], files: dict[str, bytes] = FILES) -> CompileRequest:
+    return CompileRequest(
+        "c0ffee",
+        "test",
+        files,
+        {"a.yaml": 7},
+        problems=[],
+        state=state,
+        finished_jobs=[("default", "train", "Job")],
+        held_jobs=[(("default", "train", "Job"), "it waits")],
+        closed_nodes=[(("default", "train", "Job"), ["a"])],
+        former_places=[(("default", "train", "Job"), {"worker": {"a": 2, "b": 1}})],
+    )
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        [],
+        STATE,
+        STATE[1:],
+        [*STATE[:2], *STATE[3:]],
+        [STATE[0], state_node("b", 2), *STATE[2:]],
+        [state_node("0"), *STATE],
+        [*STATE, state_node("g")],
+        [state_node("0"), STATE[0], state_node("a1"), *STATE[1:4]],
+        list(reversed(STATE)),
+        [STATE[0], STATE[0], STATE[1]],
+        [{**STATE[0], "kind": "Pod"}, {**STATE[0], "metadata": {**STATE[0]["metadata"], "namespace": "team"}}],
+    ],
+)
+@pytest.mark.parametrize("held", [HeldInputs(), HELD])
+def test_what_is_read_is_what_was_asked(held: HeldInputs, state: list[dict[str, Any]]) -> None:
+    for files in (FILES, {"a.yaml": b"kind: C", "c.yaml": b""}):
+        asked = request_of(state, files)
+        assert decode_request(encode_request(asked, held), held) == asked
+
+
+def test_only_what_is_new_is_written_and_the_rest_stays_the_same_object() -> None:
+    asked = request_of([*STATE[:3], state_node("d", 2), *STATE[4:]], {**FILES, "c.yaml": b"kind: C"})
+    text = encode_request(asked, HELD)
+    assert text.count(b"much to say") == 1
+    assert b'"a.yaml": null' in text
+    read = decode_request(text, HELD)
+    assert [one is other for one, other in zip(read.state, STATE, strict=True)] == [True] * 3 + [False] + [True] * 2

@@ -13,6 +13,9 @@ from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
+UNKNOWN: Any = object()
+"""In place of an answer that is not remembered."""
+
 Vector = tuple[int, ...]
 """An amount of every resource, in the order of `Problem.resources`."""
 
@@ -383,9 +386,9 @@ class Problem:
     def memoize(self, question: Hashable, make: Callable[[], T]) -> T:
         """The answer of `make`, computed once for each question. It follows from gangs, resources and what the question
         names, and is not changed afterwards."""
-        if question not in self.gang_answers:
-            self.gang_answers[question] = make()
-        found: T = self.gang_answers[question]
+        found: T = self.gang_answers.get(question, UNKNOWN)
+        if found is UNKNOWN:
+            found = self.gang_answers[question] = make()
         return found
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 
 from solver.greedy.best_fit import GreedyPlacer
 from solver.models.sets import Sets
@@ -62,12 +63,17 @@ def without_overtaking(s: Sets, placements: Placements, gangs: Sequence[int], bu
     problem, found, refused = s.problem, dict(placements), set[object]()
     waiting = [j for j in gangs if j not in placements] if s.puts_queues_first else []
     placer = GreedyPlacer(s.state_after(placements) if waiting else s.state, budget=budget)
-    for j in sorted(waiting, key=lambda j: serving_order_key(problem, j)):
+    levels: dict[int, set[int]] = {}
+    for i in placements:
+        levels.setdefault(problem.gangs[i].queue, set()).add(precedence(problem.gangs[i]))
+    lowest = {q: min(of_queue) for q, of_queue in levels.items() if not problem.queues[q].strict_order}
+    overtaken = [j for j in waiting if lowest.get(problem.gangs[j].queue, inf) < precedence(problem.gangs[j])]
+    for j in sorted(overtaken, key=lambda j: serving_order_key(problem, j)):
         gang = problem.gangs[j]
         kind = gang.queue, precedence(gang), waiting_class(j, gang)
         own = (i for i in found if problem.gangs[i].queue == gang.queue)
         lower = [i for i in own if precedence(problem.gangs[i]) < precedence(gang)]
-        if not lower or kind in refused or problem.queues[gang.queue].strict_order:
+        if not lower or kind in refused:
             continue
         mark = placer.state.mark()
         for i in lower:

@@ -28,7 +28,7 @@ class GangDiagnosis:
     _answers: dict[Scenario, bool | None] = field(default_factory=dict)
     _demands: dict[Scenario, Vector] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def gang(self) -> Gang:
         return self.state.problem.gangs[self.index]
 

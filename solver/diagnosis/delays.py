@@ -77,7 +77,7 @@ class DelayDiagnosis:
     def delay_facts(self, j: int) -> tuple[Fact, ...]:
         """The facts of order and time about gang j; none where it lacks resources, or where only other gangs precede
         it."""
-        has_room = self.fits_beside_running(j) or (self._plan_frees_capacity and self.fits_beside_plan(j))
+        has_room = self.fits_beside_running(j) or (self.state.plan_frees_capacity and self.fits_beside_plan(j))
         if j in self.exclusions and not has_room and self._fits(self.unrestricted_world, j, "now"):
             return self._exclusion_facts(j, "now")
         if has_room and (order := self.order_facts(j)):
@@ -140,11 +140,6 @@ class DelayDiagnosis:
         """Whether the plan starts anything on nodes that it reserves."""
         reserved = set(self.state.reserved_nodes)
         return any(p.node in reserved for pods in self.state.started_placements.values() for p in pods)
-
-    @cached_property
-    def _plan_frees_capacity(self) -> bool:
-        """Whether the plan, by evictions, leaves some node more than it has beside what runs."""
-        return bool((self.state.after.free.amounts > self.state.before.free.amounts).any())
 
     # ---- does it fit?
 

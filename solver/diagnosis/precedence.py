@@ -3,6 +3,7 @@ larger entitlement of its queue."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,11 +21,10 @@ from solver.facts import Borrowing, ShareLimit
 from solver.problem import Gang, Problem, Vector
 from solver.repairs import HigherPriority, MoreDeserved, MoreWeight, Repair
 from solver.semantics.eviction_rights import is_reclaimable_whole, may_go_whole
-from solver.semantics.gang_classes import meets_minima, waiting_class
+from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placements import add_vectors
 from solver.semantics.priorities import precedence
 from solver.semantics.share_measures import puts_queues_first, queue_priority
-from solver.state.queue_books import QueueBooks
 
 
 def borrowing(case: GangDiagnosis, s: Scenario) -> Borrowing | None:
@@ -47,12 +47,12 @@ def borrowing(case: GangDiagnosis, s: Scenario) -> Borrowing | None:
 
 
 def is_decided_by_entitlement(problem: Problem) -> bool:
-    return puts_queues_first(problem, {gang.queue for gang in problem.gangs})
+    return puts_queues_first(problem, problem.memoize("used queues", lambda: {gang.queue for gang in problem.gangs}))
 
 
 def least_free_priority(problem: Problem, above: int) -> int:
     """The least priority above another that no gang has."""
-    taken, found = {gang.priority for gang in problem.gangs}, above + 1
+    taken, found = problem.memoize("priorities", lambda: {gang.priority for gang in problem.gangs}), above + 1
     while found in taken:
         found += 1
     return found
@@ -62,12 +62,14 @@ def priority_steps(runner: TrialRunner) -> list[Step]:
     """Higher priorities, each above some of the gangs that the plan starts, or equal to that of younger gangs like it
     in its queue, where age decides. None for a gang that may borrow a dedicated domain, which is lent last of all."""
     problem, gang, started = runner.case.state.problem, runner.case.gang, runner.case.state.started_placements
+    gangs = problem.gangs
     if any(queue.dedicated_domains for queue in problem.queues) and is_reclaimable_whole(problem, gang):
         return []
-    above = {problem.gangs[i].priority for i in started}
-    values = {least_free_priority(problem, p) for p in above if p >= gang.priority}
-    values |= {problem.gangs[i].priority for i in started if _is_younger_twin(runner.case, i)} - {gang.priority}
-    return [partial(_raise_priority, runner, value) for value in sorted(values) if value > gang.priority]
+    above = {gangs[i].priority for i in started if gangs[i].priority >= gang.priority}
+    values = {least_free_priority(problem, p) for p in above}
+    higher = (i for i in started if gangs[i].priority > gang.priority)
+    values |= {gangs[i].priority for i in higher if _is_younger_twin(runner.case, i)}
+    return [partial(_raise_priority, runner, value) for value in sorted(values)]
 
 
 def _takes_place(case: GangDiagnosis, raised: Gang, i: int) -> bool:
@@ -98,7 +100,7 @@ def _before_others(
     changed = replace(t.with_change(repair), limits_problem=problem)
     if len(later) == len(state.started_placements):
         return replace(changed, scenario=replace(t.scenario, with_started=False))
-    if not later or (state.after.free.amounts > state.before.free.amounts).any():
+    if not later or state.plan_frees_capacity:
         return t
     return replace(changed, ended_gangs=tuple(sorted(later)))
 
@@ -209,15 +211,17 @@ def _earlier_claims(case: GangDiagnosis) -> dict[int, Vector]:
     problem, books, mine = case.state.problem, case.state.before.queue_books, precedence(case.gang)
     paths = books.queue_rules.comparison_paths
     claims: dict[int, Vector] = dict.fromkeys(paths[case.gang.queue], (0,) * len(problem.resources))
-    for j, gang in enumerate(problem.gangs):
-        shared = claims.keys() & paths[gang.queue]
-        if j == case.index or not shared or precedence(gang) < mine or meets_minima(gang):
+    own = case.gang.queue, mine, books.min_demand(case.index)
+    for (queue, turn, demand), ages in case.state.claimants.items():
+        shared = claims.keys() & paths[queue]
+        if not shared or turn < mine:
             continue
-        demand, is_younger = books.min_demand(j), (gang.age, j) > (case.gang.age, case.index)
-        if precedence(gang) == mine and is_younger and demand == case.remaining_demand:
-            continue
+        if turn == mine and demand == case.remaining_demand:
+            number = bisect_left(ages, (case.gang.age, case.index))
+        else:
+            number = len(ages) - ((queue, turn, demand) == own)
         for q in shared:
-            claims[q] = add_vectors(claims[q], demand)
+            claims[q] = add_vectors(claims[q], demand, number)
     return claims
 
 
@@ -259,7 +263,8 @@ def larger_entitlement(runner: TrialRunner, t: Trial, fact: Borrowing | ShareLim
         repair, changed = change(number)
         return _before_others(runner, t, repair, priority, changed)
 
-    def covers_claims(books: QueueBooks) -> bool:
+    def covers_claims(number: int) -> bool:
+        books = state.books_under(change(number)[1], with_plan=False)
         return all(
             limit is None or not own or held + claimed + own <= limit
             for above, amounts in claims.items()
@@ -272,12 +277,12 @@ def larger_entitlement(runner: TrialRunner, t: Trial, fact: Borrowing | ShareLim
             )
         )
 
-    def suffices(number: int) -> bool:
-        if not covers_claims(state.books_under(change(number)[1], with_plan=False)):
-            return False
+    def starts(number: int) -> bool:
         trial = make(number)
         return bool(trial.changes) and runner.lets_start(trial)
 
-    least = first_sufficient(numbers, suffices)
+    least = first_sufficient(numbers, covers_claims)
+    if least is not None and not starts(least):
+        least = first_sufficient(range(least + 1, numbers.stop), starts)
     if least is not None:
         yield with_later_gangs(runner, make(least))

@@ -15,6 +15,7 @@ from solver.diagnosis.trial import Step, Trial, TrialRunner
 from solver.facts import CapabilityLimit, ShareLimit
 from solver.problem import Problem, Vector
 from solver.repairs import MoreCapability, MoreWeight, OpenNodeGroups, OpenQueue, Repair, SmallerGuarantee
+from solver.semantics.placements import add_vectors
 from solver.semantics.queues import queue_path
 from solver.state.queue_books import QueueBooks
 
@@ -43,14 +44,16 @@ def with_smaller_shares(runner: TrialRunner, t: Trial) -> Trial:
     if not any(isinstance(change, MoreWeight) for change in t.changes):
         return t
     state, ledger, now = runner.case.state, runner.ledger(t), runner.case.state.after.queue_books
-    taken = state.held_amounts(with_plan=True) - state.held_amounts(with_plan=False)
     ledger.charge_queue(runner.case.gang.queue, runner.min_demand(t))
-    gone = set[int]()
-    for i in state.started_by_priority:
+    every, gone = range(len(state.problem.queues)), set[int]()
+    over = {q for q in every if _exceeds_share(ledger, q) and not _exceeds_share(now, q)}
+    for i in state.started_by_priority if over else ():
         q = state.problem.gangs[i].queue
-        if i not in t.ended_gangs and _exceeds_share(ledger, q) and not _exceeds_share(now, q):
-            ledger.charge_queue(q, tuple((-taken[i]).tolist()))
+        if q in over and i not in t.ended_gangs:
+            ran, has = (state.held_by_gangs([i], with_plan) for with_plan in (False, True))
+            ledger.charge_queue(q, add_vectors(ran, has, -1))
             gone.add(i)
+            over -= set() if _exceeds_share(ledger, q) else {q}
 
     def with_names(change: Repair) -> Repair:
         return (
@@ -61,8 +64,8 @@ def with_smaller_shares(runner: TrialRunner, t: Trial) -> Trial:
 
 
 def _exceeds_share(ledger: QueueBooks, queue: int) -> bool:
-    """Whether the queue, or one above it, holds more than it deserves by weight."""
-    shares = (ceiling for ceiling in ledger.queue_rules.binding_ceilings[queue] if ceiling.code == ShareLimit.code)
+    """Whether the queue by itself holds more than it deserves by weight."""
+    shares = (ceiling for ceiling in ledger.queue_rules.ceilings_by_queue[queue] if ceiling.code == ShareLimit.code)
     amounts = (pair for share in shares for pair in zip(ledger.amount_counted(share), share.limits, strict=True))
     return any(most is not None and have > most for have, most in amounts)
 
@@ -118,13 +121,8 @@ def _weight_change(
         limits = [ceiling.limits[r] for ceiling in ceilings]
         return all(limit is None or ledger.direct[q][r] + asked <= limit for limit in limits)
 
-    low, high = now + 1, now * state.options.budget.weight_factor
-    if not suffices(high):
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if suffices(middle) else (middle + 1, high)
-    return MoreWeight(q, low, now), state.with_queue(ledger.problem, q, weight=low)
+    least = first_sufficient(range(now + 1, now * state.options.budget.weight_factor + 1), suffices)
+    return None if least is None else (MoreWeight(q, least, now), state.with_queue(ledger.problem, q, weight=least))
 
 
 def _guarantee_change(

@@ -12,7 +12,7 @@ import numpy as np
 from solver.admission.batches import EntitlementTurn, entitled_in_turn, entitlement_turn
 from solver.diagnosis.question import FitQuestion
 from solver.options import Options
-from solver.problem import Gang, Node, Placement, Problem
+from solver.problem import UNKNOWN, Gang, Node, Placement, Problem, Vector
 from solver.semantics.device_slots import (
     FreeVectors,
     IntArray,
@@ -21,8 +21,9 @@ from solver.semantics.device_slots import (
     slot_positions,
     vectors_without_foreign,
 )
+from solver.semantics.gang_classes import meets_minima
 from solver.semantics.placements import Placements, new_placements
-from solver.semantics.priorities import expected_end, precedence_level
+from solver.semantics.priorities import expected_end, precedence, precedence_level
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import free_and_overcommitted
 from solver.state.pod_rules import BoolArray, ExistingPods, PodRuleCounts
@@ -38,7 +39,7 @@ AddedNodes = tuple[int, int | None, int]
 """(a node, a leaf, how many like that node are added there)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scenario:
     """A gang, as written or relaxed, and what is in its way: gangs that the plan starts, all running pods, pod rules.
 
@@ -54,6 +55,15 @@ class Scenario:
     returned_nodes: tuple[int, ...] = ()
     with_pod_rules: bool = True
     split_kinds: tuple[NodeKind, ...] = ()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Worked out once: many answers are remembered by scenario."""
+        away = self.own_running, self.with_started, self.with_running, self.returned_nodes
+        return hash((self.gang, *away, self.with_pod_rules, self.split_kinds))
 
 
 @dataclass
@@ -89,12 +99,12 @@ class DiagnosisState:
 
     def memoize(self, key: Hashable, make: Callable[[], T]) -> T:
         """The answer of `make`, computed once for each key."""
-        if key not in self._cache:
-            self._cache[key] = make()
-        value: T = self._cache[key]
-        return value
+        found: T = self._cache.get(key, UNKNOWN)
+        if found is UNKNOWN:
+            found = self._cache[key] = make()
+        return found
 
-    @property
+    @cached_property
     def problem(self) -> Problem:
         return self.before.problem
 
@@ -239,6 +249,11 @@ class DiagnosisState:
         return capacity_vectors(self.problem)
 
     @cached_property
+    def plan_frees_capacity(self) -> bool:
+        """Whether the plan, by evictions, leaves some node more than it has beside what runs."""
+        return bool((self.after.free.amounts > self.before.free.amounts).any())
+
+    @cached_property
     def planned_amounts(self) -> FreeVectors:
         """What the plan gives to the gangs that it starts, beyond what they run."""
         total = FreeVectors(np.zeros_like(self.capacity.amounts), np.zeros_like(self.capacity.slots))
@@ -286,22 +301,26 @@ class DiagnosisState:
         """Gang -> its queue."""
         return np.array([gang.queue for gang in self.problem.gangs], dtype=np.int64)
 
-    def held_amounts(self, with_plan: bool) -> IntArray:
-        """Gang x resource: what its `pods_of` request, of the gangs that have any."""
+    @cached_property
+    def placed_gangs(self) -> tuple[Sequence[int], ...]:
+        """Queue -> its gangs that run or start."""
+        found: list[list[int]] = [[] for _ in self.problem.queues]
+        for i in (*self.kept_placements, *self.started_placements):
+            found[self.problem.gangs[i].queue].append(i)
+        return tuple(found)
 
-        def make() -> IntArray:
-            total = np.zeros((len(self.problem.gangs), len(self.problem.resources)), dtype=np.int64)
-            for i in (*self.kept_placements, *self.started_placements):
-                total[i] = self.held_rows(i, with_plan)[1].sum(axis=0)
-            return total
+    def held_by_gangs(self, gangs: Iterable[int], with_plan: bool) -> Vector:
+        """What the `pods_of` these gangs request."""
+        amounts = self._held_amounts[with_plan]
+        return tuple(map(sum, zip(*(amounts[i] for i in gangs), strict=True)))
 
-        return self.memoize(("held", with_plan), make)
-
-    def amounts_per_queue(self, gangs: Sequence[int], with_plan: bool) -> IntArray:
-        """Queue x resource: what these gangs' `pods_of` request."""
-        total, chosen = np.zeros((len(self.problem.queues), len(self.problem.resources)), dtype=np.int64), list(gangs)
-        _add_rows(total, [(self.queue_of[chosen], self.held_amounts(with_plan)[chosen])])
-        return total
+    @cached_property
+    def _held_amounts(self) -> tuple[dict[int, Vector], dict[int, Vector]]:
+        """Without and with the plan: gang that runs or starts -> what its `pods_of` request."""
+        without, with_plan = (
+            {i: tuple(amounts.sum(axis=0).tolist()) for i, (_, amounts) in rows.items()} for rows in self._rows
+        )
+        return without, with_plan
 
     @cached_property
     def _slot_positions(self) -> list[list[tuple[int, int]]]:
@@ -331,6 +350,17 @@ class DiagnosisState:
     def entitlement_turns(self) -> tuple[EntitlementTurn, ...]:
         """Of the gangs that the plan starts, in order."""
         return tuple(sorted(entitlement_turn(i, self.problem.gangs[i]) for i in self.started_placements))
+
+    @cached_property
+    def claimants(self) -> Mapping[tuple[int, int, Vector], Sequence[tuple[int, int]]]:
+        """(queue, precedence, least demand) -> (age, gang) of the gangs without their minima that ask for it, the
+        oldest first."""
+        found: dict[tuple[int, int, Vector], list[tuple[int, int]]] = {}
+        for j, gang in enumerate(self.problem.gangs):
+            if not meets_minima(gang):
+                key = gang.queue, precedence(gang), self.before.queue_books.min_demand(j)
+                found.setdefault(key, []).append((gang.age, j))
+        return {key: sorted(gangs) for key, gangs in found.items()}
 
     # ---- pod rules
 

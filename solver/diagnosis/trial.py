@@ -80,19 +80,22 @@ class TrialRunner:
 
     def fits_queues(self, t: Trial) -> bool:
         """Whether the queues let the gang start."""
-        return self.ledger(t).allows_amount(self.case.gang.queue, self.min_demand(t))
+        queue = self.case.gang.queue
+        return self.ledger(t, for_queue=queue).allows_amount(queue, self.min_demand(t))
 
     def min_demand(self, t: Trial) -> Vector:
         return self.case.demand(t.scenario)
 
-    def ledger(self, t: Trial) -> QueueBooks:
-        """What the queues hold then, under the limits of then."""
+    def ledger(self, t: Trial, for_queue: int | None = None) -> QueueBooks:
+        """What the queues hold then, under the limits of then. for_queue: where only that matters on which it depends
+        what this queue may take."""
         state, gang, s = self.case.state, self.case.gang, t.scenario
-        ledger = state.books_under(t.limits_problem, s.with_started).copy()
-        if t.ended_gangs:
-            now, before = (state.amounts_per_queue(t.ended_gangs, plan) for plan in (s.with_started, False))
-            for q in np.flatnonzero(now.any(axis=1) | before.any(axis=1)).tolist():
-                ledger.release_amount(q, tuple(now[q].tolist()), tuple(before[q].tolist()))
+        ledger, ended = state.books_under(t.limits_problem, s.with_started).copy(), set(t.ended_gangs)
+        for q in ledger.related_queues(for_queue) if for_queue is not None else range(len(state.problem.queues)):
+            gangs = [i for i in state.placed_gangs[q] if i in ended] if ended else []
+            if gangs:
+                now, before = (state.held_by_gangs(gangs, with_plan) for with_plan in (s.with_started, False))
+                ledger.release_amount(q, now, before)
         if s.own_running and not s.gang.running:
             pods = placed_demand(gang, s.own_running, len(state.problem.resources))
             ledger.release_amount(gang.queue, pods, pods)

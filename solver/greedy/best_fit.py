@@ -74,23 +74,36 @@ class GreedyPlacer:
         """Takes out of the stacks, the next gang of each queue on top, what the entitlements cover."""
         books, width = self.state.queue_books, len(self.problem.resources)
         covered = {q: list(stack) for q, stack in waiting.items()}
-        while covered:
-            q = min(covered, key=lambda q: self._turn_of(q, covered[q][-1], by_precedence=True))
+        for q in self._turns(covered, by_precedence=True):
             j = covered[q].pop()
             if books.is_entitled(q, waiting_class(j, self.problem.gangs[j]).min_demand(width)):
                 waiting[q].pop()
                 yield j
             else:
-                covered[q] = []
-            if not covered[q]:
-                del covered[q]
+                covered[q].clear()
 
     def _serve_lowest(self, waiting: dict[int, list[int]], by_precedence: bool) -> Iterator[int]:
         """Empties the stacks, the queue with the lowest share first, but before it one whose next gang was told a
         start."""
-        while any(waiting.values()):
-            stacks = {q: stack for q, stack in waiting.items() if stack}
-            yield stacks[min(stacks, key=lambda q: self._turn_of(q, stacks[q][-1], by_precedence))].pop()
+        for q in self._turns(waiting, by_precedence):
+            yield waiting[q].pop()
+
+    def _turns(self, stacks: dict[int, list[int]], by_precedence: bool) -> Iterator[int]:
+        """The queues in turn, as long as they have gangs. Between two of them the first one and those above it may hold
+        more, and the turns change of all that are compared by what these hold."""
+        books, paths = self.state.queue_books, self.state.queue_books.queue_rules.comparison_paths
+        related = {q: [of for of in stacks if not set(paths[of]).isdisjoint(books.path(q))] for q in stacks}
+        turns, changed = dict[int, tuple[object, ...]](), list(stacks)
+        while True:
+            for q in changed:
+                turns.pop(q, None)
+                if stacks[q]:
+                    turns[q] = self._turn_of(q, stacks[q][-1], by_precedence)
+            if not turns:
+                return
+            q = min(turns, key=turns.__getitem__)
+            yield q
+            changed = related[q]
 
     def _turn_of(self, q: int, head: int, by_precedence: bool) -> tuple[object, ...]:
         """The smaller, the sooner the queue with this gang at its head is served."""

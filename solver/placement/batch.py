@@ -66,9 +66,15 @@ def decide_batch(
 
 def placement_alone(state: State, j: int, options: Options, mapper: Mapper) -> Pods | None:
     """All pods of gang j where it fits alone, by nodes and queues. Takes nothing."""
-    if shortage(state, waiting_class(j, state.problem.gangs[j])) is not None:
-        return None
-    return decide_batch(state, [j], options, mapper)[0].get(j)
+    return None if cannot_start(state, j) else decide_batch(state, [j], options, mapper)[0].get(j)
+
+
+def cannot_start(state: State, j: int) -> bool:
+    """Whether counting proves that gang j does not start even alone: by its queue or by the nodes."""
+    gang = state.problem.gangs[j]
+    gang_class = waiting_class(j, gang)
+    least = gang_class.min_demand_by_resource(len(state.problem.resources))
+    return not state.queue_books.allows_amount(gang.queue, least) or shortage(state, gang_class) is not None
 
 
 def floor_result(

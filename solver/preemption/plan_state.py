@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from solver.mip.executors import Mapper
 from solver.options import Options
-from solver.placement.batch import decide_batch
-from solver.placement.fit import shortage
+from solver.placement.batch import cannot_start, decide_batch
 from solver.plan import Objective, Reservation
 from solver.preemption.evictions import EvictionState
 from solver.problem import Placement, Problem
 from solver.semantics.exclusions import NodeSet
-from solver.semantics.gang_classes import meets_minima, waiting_class
+from solver.semantics.gang_classes import meets_minima
 from solver.semantics.gang_sizes import Minima, with_minima
 from solver.semantics.placement_cost import COST_NAMES
 from solver.semantics.placements import Placements, negative_of, new_placements, placed_demand
@@ -163,7 +162,8 @@ class PlanState:
         """The gangs among these that may start."""
         unblocked = (j for j in gangs if j not in self.blocked_gangs)
         candidates = [j for j in unblocked if j not in self.evictions.evicted_pods]
-        return eligible_in_order(self.problem, self.waiting_gangs(), candidates)
+        has_order = any(self.problem.queues[self.problem.gangs[j].queue].strict_order for j in candidates)
+        return eligible_in_order(self.problem, self.waiting_gangs(), candidates) if has_order else candidates
 
     def gangs_after(self, gangs: Collection[int]) -> list[int]:
         """The waiting gangs with former places that are decided after these."""
@@ -172,7 +172,7 @@ class PlanState:
 
     def feasible_placement(self, j: int) -> tuple[Pods, tuple[Objective, ...]] | None:
         """(pods of gang j in what is free now, how well they are spread); None where it does not fit. Takes nothing."""
-        if shortage(self.state, waiting_class(j, self.problem.gangs[j])) is not None:
+        if cannot_start(self.state, j):
             return None
         chosen, objectives = decide_batch(self.state, [j], self.options, self.mapper, self.gangs_after([j]))
         return (chosen[j], tuple(o for o in objectives if o.name in COST_NAMES)) if j in chosen else None

@@ -6,11 +6,15 @@ Pure functions of the problem; references name Volcano's source (v1.15).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import fsum
 from sys import float_info
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from solver.problem import Limits, Problem, Vector
 from solver.semantics import hierarchical_drf
@@ -24,6 +28,7 @@ from solver.semantics.queues import (
     real_capability,
 )
 
+FloatArray = npt.NDArray[np.double]
 EMPTY_SHARE = 0.1
 """Of a millicore, a byte, or the thousandth part of anything else: below it proportion shares out nothing more, and
 takes what is asked for as met."""
@@ -61,38 +66,53 @@ def water_filled_shares(problem: Problem, held: Collection[int] = ()) -> tuple[V
 
 
 def _water_filled_shares(problem: Problem, held: Collection[int]) -> tuple[Vector | None, ...]:
-    scale = [(r, 1 if name in ("cpu", "memory") else 1000) for r, name in enumerate(problem.resources) if name != PODS]
-    real = flat_real_capability(problem)
-    want = {
-        q: [float(total[r] * n) for r, n in scale]
-        for q, total in enumerate(asked_amounts(problem, held))
-        if total is not None
-    }
-    most = {
-        q: [min(w, float(real[q][r] * n)) for w, (r, n) in zip(wanted, scale, strict=True)]
-        for q, wanted in want.items()
-    }
-    least = {q: [float((problem.queues[q].guarantee[r] or 0) * n) for r, n in scale] for q in want}
-    share = {q: [0.0] * len(scale) for q in want}
-    unmet, remaining = list(want), [float(problem.totals[r] * n) for r, n in scale]
-    while unmet and (problem.has_other_resources or any(left >= EMPTY_SHARE for left in remaining)):
-        weights, grown = sum(problem.queues[q].weight for q in unmet), list[list[float]]()
-        for q in list(unmet):
-            ratio, old = problem.queues[q].weight / weights, share[q]
-            share[q] = [
-                max(min(d + left * ratio, m), g)
-                for d, left, m, g in zip(old, remaining, most[q], least[q], strict=True)
-            ]
-            grown.append([new - d for new, d in zip(share[q], old, strict=True)])
-            if share[q] == old or all(w - d < EMPTY_SHARE for w, d in zip(want[q], share[q], strict=True)):
-                unmet.remove(q)
-        before = remaining
-        remaining = [
-            max(0.0, left - _largest_sum(own)) for left, own in zip(before, zip(*grown, strict=True), strict=True)
-        ]
-        if remaining == before:
+    limits = tuple((queue.guarantee, queue.capability, queue.used) for queue in problem.queues)
+    key = "share bounds", problem.totals, limits
+    b = _share_bounds(problem, held) if held else problem.memoize(key, lambda: _share_bounds(problem, held))
+    weights = np.array([problem.queues[q].weight for q in b.queues], dtype=np.double)
+    share, unmet, remaining = np.zeros_like(b.want), np.arange(len(b.queues)), b.whole
+    while len(unmet) and (problem.has_other_resources or (remaining >= EMPTY_SHARE).any()):
+        old, ratio = share[unmet], (weights[unmet] / weights[unmet].sum())[:, np.newaxis]
+        new = share[unmet] = np.maximum(np.minimum(old + remaining * ratio, b.most[unmet]), b.least[unmet])
+        met = (new == old).all(axis=1) | (b.want[unmet] - new < EMPTY_SHARE).all(axis=1)
+        before, grown = remaining, np.array([_largest_sum(amounts) for amounts in (new - old).T.tolist()])
+        unmet, remaining = unmet[~met], np.maximum(0.0, before - grown)
+        if (remaining == before).all():
             break
-    return tuple(_integer_amounts(problem, share[q], scale) if q in share else None for q in range(len(problem.queues)))
+    found: list[Vector | None] = [None] * len(problem.queues)
+    for q, amounts in zip(b.queues, share.tolist(), strict=True):
+        amounts = iter(amounts)
+        found[q] = tuple(int(next(amounts) // unit) if unit else 0 for unit in _units(problem))
+    return tuple(found)
+
+
+def _units(problem: Problem) -> list[int]:
+    """How many of the source's units one of each resource is; 0 for pods, which it does not share out."""
+    return [{"cpu": 1, "memory": 1, PODS: 0}.get(name, 1000) for name in problem.resources]
+
+
+class _ShareBounds(NamedTuple):
+    """queues: those with jobs. Of these, by resource and in the source's units: what is asked for, that within the real
+    capability, the guarantee. whole: of the cluster."""
+
+    queues: list[int]
+    want: FloatArray
+    most: FloatArray
+    least: FloatArray
+    whole: FloatArray
+
+
+def _share_bounds(problem: Problem, held: Collection[int]) -> _ShareBounds:
+    asked, real, units = asked_amounts(problem, held), flat_real_capability(problem), _units(problem)
+    queues = [q for q, total in enumerate(asked) if total is not None]
+
+    def rows(amounts: Iterable[Sequence[int | None]]) -> FloatArray:
+        found = [[float((a or 0) * unit) for a, unit in zip(own, units, strict=True) if unit] for own in amounts]
+        return np.array(found, dtype=np.double).reshape(-1, len(units) - units.count(0))
+
+    want = rows(asked[q] or () for q in queues)
+    most, least = np.minimum(want, rows(real[q] for q in queues)), rows(problem.queues[q].guarantee for q in queues)
+    return _ShareBounds(queues, want, most, least, rows([problem.totals])[0])
 
 
 def _largest_sum(amounts: Sequence[float]) -> float:
@@ -115,13 +135,6 @@ def _largest_ordered_sum(amounts: tuple[float, ...]) -> float:
     for subset in range(1, 1 << len(amounts)):
         largest.append(max(largest[subset ^ bit] + amount for bit, amount in bits if subset & bit))
     return largest[-1]
-
-
-def _integer_amounts(problem: Problem, amounts: Sequence[float], scale: Sequence[tuple[int, int]]) -> Vector:
-    found = [0] * len(problem.resources)
-    for (r, number), amount in zip(scale, amounts, strict=True):
-        found[r] = int(amount // number)
-    return tuple(found)
 
 
 def asked_amounts(problem: Problem, held: Collection[int] = ()) -> list[list[int] | None]:

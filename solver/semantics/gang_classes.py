@@ -160,7 +160,7 @@ def meets_minima(gang: Gang) -> bool:
     return not gang.subgroups or all(sum(running[t] for t in s.roles) >= s.minimum * s.size for s in gang.subgroups)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1 << 16)
 def waiting_class(index: int, gang: Gang) -> GangClass:
     """The class of a waiting gang; kept, since every step asks for it again."""
     need, least = required_pods(gang, pods_per_role(len(gang.roles), gang.running))

@@ -25,6 +25,24 @@ class QueueCeiling:
 def queue_ceilings(problem: Problem, held: Collection[int] = ()) -> tuple[QueueCeiling, ...]:
     """Every limit on what queues hold: capabilities, then what guarantees leave of them, then proportional shares while
     the `held` gangs are kept out of the cluster."""
+    stated = tuple((queue.capability, queue.guarantee, queue.parent) for queue in problem.queues)
+    key = "capability ceilings", problem.policy, problem.totals, stated
+    found, whole = list(problem.memoize(key, lambda: _capability_ceilings(problem))), problem.totals
+    if problem.policy.proportion:
+        shares = zip(water_filled_shares(problem, held), asked_amounts(problem, held), strict=True)
+        for q, (share, wanted) in enumerate(shares):
+            # A share that is the whole cluster, or all that the queue asks for, is never what holds it back.
+            ends = map(min, whole, wanted or whole)
+            least = tuple(
+                None if n == PODS or m >= end else m
+                for n, m, end in zip(problem.resources, share or whole, ends, strict=True)
+            )
+            found.append(QueueCeiling("GW112", q, False, least))
+    return tuple(ceiling for ceiling in found if any(amount is not None for amount in ceiling.limits))
+
+
+def _capability_ceilings(problem: Problem) -> tuple[QueueCeiling, ...]:
+    """Capabilities, and what guarantees leave of them."""
     found = [QueueCeiling("GW101", q, True, queue.capability) for q, queue in enumerate(problem.queues)]
     whole = problem.totals
     if problem.policy.capacity or problem.policy.proportion:
@@ -37,14 +55,4 @@ def queue_ceilings(problem: Problem, held: Collection[int] = ()) -> tuple[QueueC
                 looser = m is not None and (m >= whole[r] or any(s is not None and s <= m for s in said))
                 tighter.append(None if name == PODS or looser else m)
             found.append(QueueCeiling("GW106", q, tree, tuple(tighter)))
-    if problem.policy.proportion:
-        shares = zip(water_filled_shares(problem, held), asked_amounts(problem, held), strict=True)
-        for q, (share, wanted) in enumerate(shares):
-            # A share that is the whole cluster, or all that the queue asks for, is never what holds it back.
-            ends = [min(t, w) for t, w in zip(whole, wanted or whole, strict=True)]
-            least = tuple(
-                None if n == PODS or m >= end else m
-                for n, m, end in zip(problem.resources, share or whole, ends, strict=True)
-            )
-            found.append(QueueCeiling("GW112", q, False, least))
-    return tuple(ceiling for ceiling in found if any(amount is not None for amount in ceiling.limits))
+    return tuple(found)

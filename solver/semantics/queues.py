@@ -7,7 +7,7 @@ Pure functions of the problem, after Volcano's plugins capacity and proportion; 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from solver.problem import Gang, Limits, Problem, Vector
@@ -61,12 +61,19 @@ def _demand_of_pods(gang: Gang, pods: Iterable[int], width: int) -> Vector:
     return total
 
 
-def gang_demands(problem: Problem, held: Collection[int] = ()) -> Counter[GangDemand]:
+def gang_demands(problem: Problem, held: Collection[int] = ()) -> Mapping[GangDemand, int]:
     """How many gangs but the `held` ones have each demand. Gangs are many and their demands few."""
     width = len(problem.resources)
-    demands = problem.memoize("demands", lambda: [GangDemand.of(gang, width) for gang in problem.gangs])
-    every = problem.memoize("counted demands", lambda: Counter(demands))
-    return every - Counter(demands[j] for j in held) if held else every
+
+    def number_demands() -> tuple[list[GangDemand], list[int]]:
+        numbers = dict[GangDemand, int]()
+        of_gangs = [numbers.setdefault(GangDemand.of(gang, width), len(numbers)) for gang in problem.gangs]
+        return list(numbers), of_gangs
+
+    demands, number_of = problem.memoize("demands", number_demands)
+    every = problem.memoize("counted demands", lambda: Counter(number_of))
+    left = every - Counter(number_of[j] for j in held) if held else every
+    return {demands[number]: count for number, count in left.items()}
 
 
 def demand_by_queue(problem: Problem, held: Collection[int] = ()) -> list[list[int] | None]:
@@ -134,6 +141,11 @@ def real_capability(problem: Problem) -> tuple[Limits, ...]:
 
 
 def flat_real_capability(problem: Problem) -> tuple[Vector, ...]:
+    stated = tuple((queue.capability, queue.guarantee) for queue in problem.queues)
+    return problem.memoize(("real", problem.totals, stated), lambda: _flat_real_capability(problem))
+
+
+def _flat_real_capability(problem: Problem) -> tuple[Vector, ...]:
     guaranteed = [sum(queue.guarantee[r] or 0 for queue in problem.queues) for r in range(len(problem.resources))]
     spare = [max(0, total - taken) for total, taken in zip(problem.totals, guaranteed, strict=True)]
     return tuple(

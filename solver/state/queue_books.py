@@ -26,8 +26,10 @@ class QueueRules:
     @cached_property
     def ceilings_by_queue(self) -> tuple[tuple[QueueCeiling, ...], ...]:
         """Queue -> every limit on what it holds."""
-        every = queue_ceilings(self.problem, self.held_gangs)
-        return tuple(tuple(ceiling for ceiling in every if ceiling.queue == q) for q in range(len(self.problem.queues)))
+        found: list[list[QueueCeiling]] = [[] for _ in self.problem.queues]
+        for ceiling in queue_ceilings(self.problem, self.held_gangs):
+            found[ceiling.queue].append(ceiling)
+        return tuple(map(tuple, found))
 
     @cached_property
     def binding_ceilings(self) -> tuple[tuple[QueueCeiling, ...], ...]:
@@ -63,6 +65,15 @@ class QueueRules:
     def sibling_groups(self) -> tuple[SiblingQueues, ...]:
         """The groups of queues that are compared with one another."""
         return share_measures.sibling_groups(self.problem)
+
+    @cached_property
+    def descendants(self) -> tuple[Sequence[int], ...]:
+        """Queue -> itself and all below it."""
+        found: list[list[int]] = [[] for _ in self.problem.queues]
+        for q in range(len(self.problem.queues)):
+            for above in queues.queue_path(self.problem, q):
+                found[above].append(q)
+        return tuple(found)
 
     @cached_property
     def comparison_paths(self) -> tuple[tuple[int, ...], ...]:
@@ -216,6 +227,15 @@ class QueueBooks:
             and not self.exceeds_ceiling(queue, amount)
             and next(self.violated_guarantees(queue, amount), None) is None
         )
+
+    def related_queues(self, queue: int) -> Sequence[int]:
+        """The queues on whose holdings it depends what this one may take: all where anything is guaranteed, else those
+        below the highest one on its path whose ceiling counts its descendants."""
+        if self._guaranteed_resources:
+            return range(len(self.problem.queues))
+        ceilings = self.queue_rules.binding_ceilings[queue]
+        counting = [ceiling.queue for ceiling in ceilings if ceiling.includes_descendants]
+        return self.queue_rules.descendants[counting[-1]] if counting else (queue,)
 
     def amount_counted(self, ceiling: QueueCeiling) -> Vector:
         """The amount that counts against a ceiling."""

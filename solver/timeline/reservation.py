@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -69,8 +69,13 @@ class ReleaseTimeline:
         held, ran = (tuple(sign * x for x in placed_demand(gang, of, width)) for of in (pods, gang.running))
         books.release_amount(gang.queue, held, ran)
 
-    def state_after(self, ended_gangs: Collection[int], excluded_nodes: Sequence[int] = ()) -> State:
-        """The state once these gangs have ended, with nothing free on the excluded nodes."""
+    @cached_property
+    def state_after(self) -> Callable[[tuple[int, ...], tuple[int, ...]], State]:
+        """The state once these gangs have ended, with nothing free on the excluded nodes; kept for a while, since gang
+        after gang is asked about the same ends. Takes no change."""
+        return lru_cache(maxsize=16)(self._state_after)
+
+    def _state_after(self, ended_gangs: tuple[int, ...], excluded_nodes: tuple[int, ...]) -> State:
         amounts, books = self._free_amounts.copy(), self.queue_books.copy()
         for v in ended_gangs:
             self._release_gang(amounts, books, v)
@@ -102,7 +107,7 @@ class ReleaseTimeline:
 
     def placement_after(self, j: int, ended_gangs: Collection[int], excluded_nodes: Sequence[int] = ()) -> Pods | None:
         """All pods of gang j where it fits alone once these have ended, by nodes and queues."""
-        state = self.state_after(ended_gangs, excluded_nodes)
+        state = self.state_after(tuple(ended_gangs), tuple(excluded_nodes))
         if excluded_nodes and not all(any(role.request) for role in self.problem.gangs[j].roles):
             state = state.excluding({j: frozenset(excluded_nodes)})  # pods that request nothing fit on full nodes too
         return placement_alone(state, j, self.options, self.mapper)
@@ -171,7 +176,7 @@ class ReleaseTimeline:
         """What the queues hold when the gang starts: without gangs that have ended by then, and with its own pods."""
         others = self.held_pods.keys() - {reservation.gang}
         ended = {v for v in others if ends_in_time(self.problem, v, reservation)}
-        books = self.state_after(sorted(ended.union(reservation.awaited_gangs))).queue_books
+        books = self.state_after(tuple(sorted(ended.union(reservation.awaited_gangs))), ()).queue_books.copy()
         gang = self.problem.gangs[reservation.gang]
         books.charge_queue(gang.queue, placed_demand(gang, reservation.placements, len(self.problem.resources)))
         return books

@@ -10,17 +10,18 @@ for.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from solver.mip.clock import is_out_of_time
+from solver.placement.fit import shortage
 from solver.plan import Objective
 from solver.preemption.plan_state import DecidedBatch, PlanState
 from solver.problem import Problem
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.priorities import precedence, serving_order_key
 from solver.semantics.share_measures import queue_priority
-from solver.state.queue_books import QueueBooks
 
 
 def pass_shares_on(plan: PlanState) -> PlanState:
@@ -29,16 +30,15 @@ def pass_shares_on(plan: PlanState) -> PlanState:
     problem, plan = plan.problem, plan.copy()
     held, batches = _held_gangs(plan), list(plan.borrower_batches)
     lines = [] if plan.evictions.evicted_pods else _lines_of_equals(problem, held)
-    while lines and not is_out_of_time():
-        line = min(lines, key=lambda line: _turn_key(plan.state.queue_books, line[0]))
-        clock, j = time.perf_counter(), line[0]
-        objectives = _start_beside(plan, j, held - {j})
+    turns = sorted(lines, key=partial(_turn_key, plan))
+    while turns and not is_out_of_time():
+        clock, line = time.perf_counter(), turns.pop(0)
+        objectives = _start_beside(plan, line[0], held)
         if objectives is None:
-            lines.remove(line)
-            continue
-        held.remove(line.pop(0))
-        lines = [line for line in lines if line]
-        batches.append(DecidedBatch((j,), objectives, time.perf_counter() - clock))
+            continue  # nothing has changed, and so no turn
+        held.remove(line[0])
+        batches.append(DecidedBatch((line.pop(0),), objectives, time.perf_counter() - clock))
+        turns = sorted([*turns, line] if line else turns, key=partial(_turn_key, plan))
     return replace(plan, borrower_batches=tuple(batches), held_gangs=frozenset(held))
 
 
@@ -86,19 +86,21 @@ def _lines_of_equals(problem: Problem, gangs: Collection[int]) -> list[list[int]
     return list(lines.values())
 
 
-def _turn_key(books: QueueBooks, j: int) -> tuple[int, int, tuple[tuple[float, int], ...], tuple[int, ...]]:
+def _turn_key(plan: PlanState, line: Sequence[int]) -> tuple[object, ...]:
     """The least is next: the queue with the lowest share, in it the first gang; priorities first, its level before."""
-    problem, gang = books.problem, books.problem.gangs[j]
+    problem, j = plan.problem, line[0]
+    gang = problem.gangs[j]
     first = 0 if problem.policy.queues_first else -precedence(gang)
-    rank, share = -queue_priority(problem, gang.queue), books.share_order_key(gang.queue)
+    rank, share = -queue_priority(problem, gang.queue), plan.state.queue_books.share_order_key(gang.queue)
     return first, rank, share, serving_order_key(problem, j)
 
 
-def _start_beside(plan: PlanState, j: int, held: Iterable[int]) -> tuple[Objective, ...] | None:
-    """Start gang j while these are held, where it fits by nodes and by every queue's share; its objectives."""
-    if not plan.eligible_gangs([j]):
+def _start_beside(plan: PlanState, j: int, held: Collection[int]) -> tuple[Objective, ...] | None:
+    """Start gang j while the others of these are held, where it fits by nodes and by every queue's share; its
+    objectives."""
+    if not plan.eligible_gangs([j]) or shortage(plan.state, waiting_class(j, plan.problem.gangs[j])) is not None:
         return None
-    plan.state.hold_gangs(frozenset(held))
+    plan.state.hold_gangs(frozenset(held) - {j})
     try:
         found = plan.feasible_placement(j)
         if found is None:

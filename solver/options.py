@@ -148,7 +148,9 @@ class Budget:
     work_per_row: int = 2
     """Work (`Mapper`) for each pair of a role and a bucket open to it, measured with 1,000 and 10,000 nodes."""
     remote_work: int = 4_000_000
-    """Least work that is sent to processes: starting them takes about a second, which two of them must save first."""
+    """Least work for which processes are started: that takes about a second, which two of them must save first."""
+    sent_work: int = 500_000
+    """Least work that is sent to processes that run already: what they are sent takes some hundredths of a second."""
     worker_start_seconds: float = 3.0
     """With less time left no processes are started: they would be ready when the time is over."""
     worker_chunks: int = 4

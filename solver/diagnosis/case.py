@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from solver.diagnosis.gangs import anonymous_gang, with_role
+from solver.diagnosis.gangs import anonymous_gang, gang_kinds, with_role
 from solver.diagnosis.question import FitQuestion, ModelBudget
 from solver.diagnosis.state import DiagnosisState, Scenario
 from solver.problem import Gang, Vector
@@ -104,4 +104,4 @@ def diagnosis_class(state: DiagnosisState, j: int) -> object:
     """What the facts and repairs of gang j depend on."""
     gang = state.problem.gangs[j]
     duration = gang.duration if state.has_maintenance else None
-    return anonymous_gang(gang), gang.queue, gang.priority, duration, state.closed_classes.get(j)
+    return gang_kinds(state.problem)[j], gang.queue, gang.priority, duration, state.closed_classes.get(j)

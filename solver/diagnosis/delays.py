@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-from solver.diagnosis.gangs import anonymous_gang, has_pod_rules
+from solver.diagnosis.gangs import gang_kinds, has_pod_rules
 from solver.diagnosis.question import FitQuestion
 from solver.diagnosis.state import DiagnosisState
 from solver.facts import DedicatedDomains, Fact, Maintenance, ReservedNodes, StrictOrder
@@ -41,7 +41,7 @@ class DelayDiagnosis:
     reservation: Reservation | None
     blocked_gangs: frozenset[int]
     waiting_gangs: Collection[int]
-    _running_fits: dict[object, bool] = field(default_factory=dict, init=False)
+    _known_fits: dict[object, bool] = field(default_factory=dict, init=False)
 
     # ---- worlds
 
@@ -130,7 +130,7 @@ class DelayDiagnosis:
         if j in reservation.gangs_before:
             return False
         if self.fits_beside_plan(j):
-            return j in self.blocked_gangs or not self._fits(self.backfill, j, "planned")
+            return j in self.blocked_gangs or not self._fits_alike(self.backfill, j, "planned")
         if not self._plan_backfills or not self.fits_beside_running(j):
             return False
         return self._question(self.backfill, j, "now").fits(self.state.options) is False
@@ -145,15 +145,19 @@ class DelayDiagnosis:
 
     def fits_beside_running(self, j: int) -> bool:
         """Whether it provably fits beside what runs, on nodes that are not excluded."""
-        gang = self.restricted_problem.gangs[j]
-        key = anonymous_gang(gang), gang.queue
-        if key not in self._running_fits:
-            self._running_fits[key] = self._fits(self.restricted_world, j, "now")
-        return self._running_fits[key]
+        return self._fits_alike(self.restricted_world, j, "now")
 
     def fits_beside_plan(self, j: int) -> bool:
         """Whether it provably fits beside the plan, on nodes that are not excluded, reserved or not."""
-        return self._fits(self.restricted_world, j, "planned")
+        return self._fits_alike(self.restricted_world, j, "planned")
+
+    def _fits_alike(self, world: World, j: int, baseline: Baseline) -> bool:
+        """`_fits`, asked once for all gangs of a queue that are alike. world: one that is kept."""
+        problem = world[0]
+        key = id(problem), baseline, gang_kinds(problem)[j], problem.gangs[j].queue
+        if key not in self._known_fits:
+            self._known_fits[key] = self._fits(world, j, baseline)
+        return self._known_fits[key]
 
     def _fits(self, world: World, j: int, baseline: Baseline) -> bool:
         """Whether it provably fits on nodes and in queues: beside what runs, beside the plan, or on the empty

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from solver.problem import Gang
+from solver.problem import Gang, Problem
 
 
 def anonymous_gang(gang: Gang) -> Gang:
@@ -23,6 +24,16 @@ def anonymous_gang(gang: Gang) -> Gang:
         role_affinities=(),
         former=(),
     )
+
+
+def gang_kinds(problem: Problem) -> Sequence[int]:
+    """Gang -> a number, the same for gangs that differ in nothing but what `anonymous_gang` leaves out."""
+
+    def make() -> Sequence[int]:
+        numbers = dict[Gang, int]()
+        return [numbers.setdefault(anonymous_gang(gang), len(numbers)) for gang in problem.gangs]
+
+    return problem.memoize("kinds", make)
 
 
 def with_role(gang: Gang, t: int, **changes: Any) -> Gang:

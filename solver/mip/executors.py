@@ -91,7 +91,7 @@ class WorkerPool:
 class RemoteExecutor:
     """Runs tasks on an executor, which is started by the first work large enough and given up at its first fault.
 
-    start_pool: whatever it raises is a fault. min_work: the least work that is sent.
+    start_pool: whatever it raises is a fault. min_work: the least work for which it is started.
     """
 
     start_pool: Callable[[], WorkerPool]
@@ -108,7 +108,8 @@ class RemoteExecutor:
 
     def _is_worth_it(self, work: int) -> bool:
         starts_in_time = self._pool is not None or seconds_left() > BUDGET.worker_start_seconds
-        return work >= self.min_work and not self.faults and starts_in_time
+        least = self.min_work if self._pool is None else min(self.min_work, BUDGET.sent_work)
+        return work >= least and not self.faults and starts_in_time
 
     def map(self, function: Callable[[S, T], R], shared: S, tasks: Sequence[T], work: int) -> list[R]:
         found: dict[int, R] = {}

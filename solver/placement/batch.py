@@ -69,6 +69,14 @@ def placement_alone(state: State, j: int, options: Options, mapper: Mapper) -> P
     return None if cannot_start(state, j) else decide_batch(state, [j], options, mapper)[0].get(j)
 
 
+def starts_alone(state: State, j: int, options: Options, mapper: Mapper) -> bool:
+    """Whether gang j fits alone, by nodes and queues: mostly by the greedy. Takes nothing."""
+    if cannot_start(state, j):
+        return False
+    by_greedy = greedy_floor(GreedyPlacer(state.copy(), budget=options.budget), [j])
+    return bool(by_greedy) or j in decide_batch(state, [j], options, mapper)[0]
+
+
 def cannot_start(state: State, j: int) -> bool:
     """Whether counting proves that gang j does not start even alone: by its queue or by the nodes."""
     gang = state.problem.gangs[j]

@@ -108,7 +108,7 @@ def _share_bounds(problem: Problem, held: Collection[int]) -> _ShareBounds:
 
     def rows(amounts: Iterable[Sequence[int | None]]) -> FloatArray:
         found = [[float((a or 0) * unit) for a, unit in zip(own, units, strict=True) if unit] for own in amounts]
-        return np.array(found, dtype=np.double).reshape(-1, len(units) - units.count(0))
+        return np.array(found, dtype=np.double).reshape(len(found), len(units) - units.count(0))
 
     want = rows(asked[q] or () for q in queues)
     most, least = np.minimum(want, rows(real[q] for q in queues)), rows(problem.queues[q].guarantee for q in queues)

@@ -9,6 +9,7 @@ start need not be known: an overdue gang gets a reservation even where no end of
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -17,7 +18,7 @@ import numpy as np
 
 from solver.mip.executors import Mapper
 from solver.options import Options
-from solver.placement.batch import placement_alone
+from solver.placement.batch import placement_alone, starts_alone
 from solver.plan import Reservation
 from solver.problem import Gang, Problem
 from solver.semantics.device_slots import FreeVectors, IntArray, capacity_vectors, vectors_without_foreign
@@ -105,12 +106,20 @@ class ReleaseTimeline:
         gangs = (replace(gang, running=pods) for gang, pods in zip(self.problem.gangs, there, strict=True))
         return initial_rule_counts(replace(self.problem, gangs=tuple(gangs)))
 
-    def placement_after(self, j: int, ended_gangs: Collection[int], excluded_nodes: Sequence[int] = ()) -> Pods | None:
-        """All pods of gang j where it fits alone once these have ended, by nodes and queues."""
+    def starts_after(self, j: int, ended_gangs: Collection[int], excluded_nodes: Sequence[int] = ()) -> bool:
+        """Whether gang j fits alone once these have ended, by nodes and queues."""
+        return starts_alone(self._state_for(j, ended_gangs, excluded_nodes), j, self.options, self.mapper)
+
+    def _placement_after(self, j: int, ended_gangs: Collection[int], excluded_nodes: Sequence[int]) -> Pods | None:
+        """All pods of gang j then."""
+        return placement_alone(self._state_for(j, ended_gangs, excluded_nodes), j, self.options, self.mapper)
+
+    def _state_for(self, j: int, ended_gangs: Collection[int], excluded_nodes: Sequence[int]) -> State:
+        """`state_after` for gang j alone."""
         state = self.state_after(tuple(ended_gangs), tuple(excluded_nodes))
         if excluded_nodes and not all(any(role.request) for role in self.problem.gangs[j].roles):
-            state = state.excluding({j: frozenset(excluded_nodes)})  # pods that request nothing fit on full nodes too
-        return placement_alone(state, j, self.options, self.mapper)
+            return state.excluding({j: frozenset(excluded_nodes)})  # pods that request nothing fit on full nodes too
+        return state
 
     def first_reservation(self, waiting: Sequence[int], starts: Callable[[int], bool]) -> Reservation | None:
         """The reservation of the first of these gangs that cannot start now and has one. starts: whether a gang can,
@@ -141,12 +150,19 @@ class ReleaseTimeline:
         if gangs[j].overdue:
             line += sorted((v for v in others if v not in ends), key=lambda v: (gangs[v].age, v))
 
-        def after(number: int) -> Pods | None:
+        def after(number: int) -> tuple[Sequence[int], Sequence[int]]:
+            """(the gangs that have ended, the nodes that are excluded then)"""
             ended = line[:number]
             start = max(ends[v] for v in ended) if ends.keys() >= set(ended) else None
-            return self.placement_after(j, ended, maintenance_conflicts(self.problem, gangs[j], start))
+            return ended, maintenance_conflicts(self.problem, gangs[j], start)
 
-        placed, number = _shortest_beginning(after, len(line))
+        def starts(number: int) -> bool:
+            return self.starts_after(j, *after(number))
+
+        if not line or not starts(len(line)):
+            return None
+        number = bisect_left(range(len(line)), True, lo=1, key=starts)
+        placed = self._placement_after(j, *after(number))
         if placed is None:
             return None
         new = new_placements(gangs[j], placed)
@@ -186,17 +202,6 @@ def _add_requests(free_amounts: IntArray, gang: Gang, pods: Pods, sign: int) -> 
     """Add what these pods request to the amounts of their nodes, or take it off."""
     for p in pods:
         free_amounts[p.node] += np.array(gang.roles[p.role].request, dtype=np.int64) * (sign * p.pods)
-
-
-def _shortest_beginning(after: Callable[[int], Pods | None], length: int) -> tuple[Pods | None, int]:
-    """(the placement after the smallest number for which there is one, that number), by bisection."""
-    placed = after(length) if length else None
-    low, high = 1, length
-    while placed is not None and low < high:
-        middle = (low + high) // 2
-        found = after(middle)
-        placed, low, high = (found, low, middle) if found is not None else (placed, middle + 1, high)
-    return placed, low
 
 
 def ends_in_time(problem: Problem, j: int, reservation: Reservation) -> bool:

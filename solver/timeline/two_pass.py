@@ -86,7 +86,7 @@ def reservation_at_level(
     timeline = release_timeline(plan, rest)
 
     def starts(j: int) -> bool:
-        if timeline.placement_after(j, ()) is not None:
+        if timeline.starts_after(j, ()):
             return True
         return allow_eviction and plan.evictions.eviction_may_help(j) and evict_for_gang(plan.copy(), j)
 

@@ -45,8 +45,8 @@ def with_smaller_shares(runner: TrialRunner, t: Trial) -> Trial:
         return t
     state, ledger, now = runner.case.state, runner.ledger(t), runner.case.state.after.queue_books
     ledger.charge_queue(runner.case.gang.queue, runner.min_demand(t))
-    every, gone = range(len(state.problem.queues)), set[int]()
-    over = {q for q in every if _exceeds_share(ledger, q) and not _exceeds_share(now, q)}
+    over, gone = {q for q in range(len(state.problem.queues)) if _exceeds_share(ledger, q)}, set[int]()
+    over -= {q for q in over if _exceeds_share(now, q)}
     for i in state.started_by_priority if over else ():
         q = state.problem.gangs[i].queue
         if q in over and i not in t.ended_gangs:

@@ -150,9 +150,12 @@ class DiagnosisState:
     def with_queue(self, problem: Problem, q: int, **changes: Any) -> Problem:
         """The problem with queue q changed, the same one for the same queues, so that what these may hold is worked out
         once. problem: of this state, or of this method or `enlarged_problem`, which keep it."""
-        queues = tuple(replace(queue, **changes) if i == q else queue for i, queue in enumerate(problem.queues))
-        key = "queues", id(problem.nodes), queues
-        return self.memoize(key, lambda: problem.with_queues(queues))
+
+        def make() -> Problem:
+            queues = tuple(replace(queue, **changes) if i == q else queue for i, queue in enumerate(problem.queues))
+            return self.memoize(("queues", id(problem.nodes), queues), lambda: problem.with_queues(queues))
+
+        return self.memoize(("queue", id(problem), q, *changes.items()), make)
 
     def books_under(self, problem: Problem, with_plan: bool) -> QueueBooks:
         """What the queues hold with or without the plan, under the limits of a problem of `with_queue` or

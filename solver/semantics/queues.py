@@ -66,8 +66,12 @@ def gang_demands(problem: Problem, held: Collection[int] = ()) -> Mapping[GangDe
     width = len(problem.resources)
 
     def number_demands() -> tuple[list[GangDemand], list[int]]:
-        numbers = dict[GangDemand, int]()
-        of_gangs = [numbers.setdefault(GangDemand.of(gang, width), len(numbers)) for gang in problem.gangs]
+        numbers, of_shapes, of_gangs = dict[GangDemand, int](), dict[object, int](), list[int]()
+        for gang in problem.gangs:
+            shape = gang.queue, gang.roles, gang.minimum, gang.running, gang.enqueued_first
+            if shape not in of_shapes:
+                of_shapes[shape] = numbers.setdefault(GangDemand.of(gang, width), len(numbers))
+            of_gangs.append(of_shapes[shape])
         return list(numbers), of_gangs
 
     demands, number_of = problem.memoize("demands", number_demands)

@@ -30,6 +30,8 @@ class Variables:
     """
 
     model: pulp.LpProblem
+    classes: dict[int, list[AdmissionClass]] = field(default_factory=dict)
+    """k -> the admission classes of its gangs"""
     y: dict[AdmissionClass, pulp.LpVariable] = field(default_factory=dict)
     e: dict[AdmissionClass, pulp.LpVariable] = field(default_factory=dict)
     g: dict[tuple[int, int], pulp.LpVariable] = field(default_factory=dict)
@@ -42,7 +44,7 @@ class Variables:
 
     def started(self, k: int) -> Terms:
         """sum_{q,p} y[q,p,k]"""
-        return [(y, 1) for (_, _, of), y in self.y.items() if of == k]
+        return [(self.y[key], 1) for key in self.classes.get(k, ())]
 
     def gangs_in_domain(self, k: int, h: int) -> Terms:
         """g[k,h]; all that start where the domain is the whole cluster; nothing where no gang of the class fits."""
@@ -56,6 +58,7 @@ def build_variables(s: Sets, fixed_admission: bool = False) -> Variables:
     x = Variables(pulp.LpProblem("batch", pulp.LpMaximize))
     for (q, p, k), gangs in s.waiting_gangs.items():
         low = len(gangs) if fixed_admission else 0
+        x.classes.setdefault(k, []).append((q, p, k))
         x.y[q, p, k] = x.model.add_variable(f"y_{q}_{p + 2**33}_{k}", low, len(gangs), cat=pulp.LpInteger)
     for k in range(len(s.gang_classes)):
         _add_placement_variables(s, x, k)

@@ -16,7 +16,7 @@ from solver.placement.keep import count_moves, kept_placements, place_beside_kep
 from solver.placement.realise import pack_buckets
 from solver.placement.task import PlacementTask
 from solver.plan import Objective
-from solver.semantics.gang_classes import GangClass, waiting_class
+from solver.semantics.gang_classes import GangClass
 from solver.semantics.placement_cost import COST_NAMES, MOVES, PlacementCost
 from solver.semantics.placements import Placements, new_placements
 from solver.semantics.topology import ROOT
@@ -81,11 +81,11 @@ def _placement_objectives(task: PlacementTask, placements: Placements, least: Pl
 
 def classes_with_role_mix(s: Sets, admission: Admission, floor: Placements) -> dict[int, GangClass]:
     """Gang -> its class, with the mix of roles that the admission chose and charged to the queue."""
-    found = {}
+    found, class_of = {}, {j: k for (_, _, k), js in s.waiting_gangs.items() for j in js}
     for j in admission.admitted:
-        gang_class = waiting_class(j, s.problem.gangs[j])
+        gang_class, k = s.gang_classes[class_of[j]], class_of[j]
         if not gang_class.is_rigid:
-            k, roles = s.gang_classes.index(gang_class), range(len(gang_class.roles))
+            roles = range(len(gang_class.roles))
             pods = [sum(admission.pods.get((k, t, i), 0) for i in range(len(s.buckets))) for t in roles]
             if not any(pods) and j in floor:
                 new = new_placements(s.problem.gangs[j], floor[j])
@@ -101,10 +101,11 @@ def gang_pods_by_bucket(s: Sets, admission: Admission) -> dict[int, Counter[tupl
     Dealing in order keeps subgroups whole: every domain's count is a multiple of their size, and so is every gang's.
     """
     wanted: dict[int, Counter[tuple[int, int]]] = {}
-    admitted = set(admission.admitted)
+    admitted, by_class = set(admission.admitted), dict[int, list[int]]()
+    for (_, _, k), js in sorted(s.waiting_gangs.items()):
+        by_class.setdefault(k, []).extend(j for j in js if j in admitted)
     for k, gang_class in enumerate(s.gang_classes):
-        of_class = itertools.chain.from_iterable(js for key, js in sorted(s.waiting_gangs.items()) if key[2] == k)
-        gangs = [j for j in of_class if j in admitted]
+        gangs = by_class.get(k, [])
         for h, buckets in s.buckets_in[k].items() if gangs else ():
             roles = range(len(gang_class.roles))
             counts = [{i: admission.pods.get((k, t, i), 0) for i in buckets} for t in roles]

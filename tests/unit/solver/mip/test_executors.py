@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from solver.mip.executors import (
+    BUDGET,
     LOCAL_EXECUTOR,
     RemoteExecutor,
     VersionMismatch,
@@ -89,6 +90,14 @@ def test_work_that_is_not_worth_it_stays_here_and_starts_nothing() -> None:
     assert mapper.faults == []
     assert mapper.map(where, None, [1, 2], 100) == [os.getpid()] * 2
     assert mapper.faults == ["AssertionError: started"]
+
+
+def test_workers_that_run_get_work_that_would_start_none() -> None:
+    with process_executor(2, forks=True) as mapper:
+        assert mapper.min_work > BUDGET.sent_work
+        assert os.getpid() not in mapper.map(where, None, [1, 2], BUDGET.sent_work)
+        assert mapper.map(where, None, [1, 2], BUDGET.sent_work - 1) == [os.getpid()] * 2
+        assert mapper.faults == []
 
 
 def test_a_single_core_is_no_crew() -> None:

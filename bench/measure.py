@@ -100,7 +100,9 @@ def measure_compilation(world: GeneratedRepository, with_quality: bool = True) -
     stopwatch.timed_call("import", importlib.import_module)("compiler.pipeline")
     for name, (module, path) in TIMED_FUNCTIONS.items():
         stopwatch.time_function(name, module, path)
-    from compiler.cli.readers import LEAST_FILES, read_in_parallel
+    from compiler.cli.compile import write_in_parallel
+    from compiler.cli.forks import LEAST_ITEMS
+    from compiler.cli.readers import read_in_parallel
     from compiler.cluster_state.state import load_state
     from compiler.emit.texts import manifest_texts, texts_by_file
     from compiler.pipeline import compile_specs
@@ -111,11 +113,11 @@ def measure_compilation(world: GeneratedRepository, with_quality: bool = True) -
 
     reduce_garbage_collection()  # as in every process of the command
     tree = Repository(world.files)
-    with process_executor(forks=len(tree.files) >= LEAST_FILES) as mapper:  # as the command does
+    with process_executor(forks=len(tree.files) >= LEAST_ITEMS) as mapper:  # as the command does
         state = None if world.state is None else stopwatch.timed_call("state", load_state)(world.state)
         specs = stopwatch.timed_call("read", read_specs)(tree, ahead=read_in_parallel)
         outcome = compile_specs(tree, specs, state, mapper=mapper)
-    stopwatch.timed_call("emit", lambda: texts_by_file(manifest_texts(outcome)))()
+    stopwatch.timed_call("emit", lambda: texts_by_file(manifest_texts(outcome, ahead=write_in_parallel)))()
     wall, cpu, most = time.perf_counter() - wall, time.process_time() - cpu, peak_memory()
     workers, cores = resource.getrusage(resource.RUSAGE_CHILDREN), len(os.sched_getaffinity(0))
     cpu, most = cpu + workers.ru_utime + workers.ru_stime, most + cores * workers.ru_maxrss * 1024

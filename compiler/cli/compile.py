@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from compiler.cli.inputs import CompileInputs, compile_and_report, compile_options, echo, print_diagnostics, reported
 from compiler.diagnostics.diagnostic import Diagnostic
+
+if TYPE_CHECKING:
+    from compiler.emit.texts import ManifestSource
 
 
 @click.command(name="compile")
@@ -39,7 +44,7 @@ def compile(  # noqa: A001 - the command's name
     if not outcome.ok:
         ctx.exit(outcome.exit_code())
     errors = list[Diagnostic]()
-    texts = manifest_texts(outcome, errors.append)
+    texts = manifest_texts(outcome, errors.append, write_in_parallel if inputs.may_fork else None)
     print_diagnostics(errors)
     outcome = outcome.with_diagnostics(errors)
     if with_namespaces:
@@ -61,6 +66,24 @@ def compile(  # noqa: A001 - the command's name
         write_files(folder, {LOCK_FILE: lock_text(outcome, made), **made}, former)
     click.echo(f"{len(texts)} objects in {len(made) + 1} files under {folder}", err=True)
     ctx.exit(outcome.exit_code())
+
+
+def write_in_parallel(made: Sequence[ManifestSource]) -> dict[int, str]:
+    """The texts of manifests by their number. One that fails is missing: written alone, it tells why."""
+    from compiler.cli.forks import in_forks, process_count
+    from compiler.emit.texts import manifest_text
+
+    processes = process_count(len(made))
+
+    def texts_of_share(number: int) -> dict[int, str]:
+        found = dict[int, str]()
+        for at in range(number, len(made), processes):
+            with contextlib.suppress(Exception):
+                found[at] = manifest_text(*made[at])
+        return found
+
+    own, others = in_forks(processes, texts_of_share, lambda: texts_of_share(0))
+    return {at: text for texts in (own, *others) for at, text in texts.items()}
 
 
 def write_files(folder: Path, files: dict[str, str], former: Iterable[str]) -> None:

@@ -181,14 +181,14 @@ def compile_inputs(ctx: click.Context, inputs: CompileInputs, *, writes_objects:
     """The outcome of compiling the repository with the options of a command. writes_objects: the command needs the
     text of every document, which a file that is remembered would have to be read for."""
     from compiler.cli.executor import LEAST_SECONDS, open_executor
+    from compiler.cli.forks import LEAST_ITEMS
     from compiler.cli.progress import progress
-    from compiler.cli.readers import LEAST_FILES
     from compiler.cluster_state.state import StateError
     from compiler.pipeline import CommandLimit, compile_specs
 
     tree = load_tree(ctx, inputs.repo)
     has_time = inputs.time_limit is None or inputs.time_limit >= LEAST_SECONDS
-    with open_executor(inputs.executor, forks=has_time and len(tree.files) >= LEAST_FILES) as mapper:
+    with open_executor(inputs.executor, forks=has_time and len(tree.files) >= LEAST_ITEMS) as mapper:
         state = load_state_file(inputs.state_file)
         limit = CommandLimit(inputs.time_limit, inputs.started_at)
         specs = _read_all(tree, inputs) if writes_objects else _read_or_remember(ctx, tree, inputs)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import marshal
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from compiler.cli.entries import Entry, complete_entry, complete_file, file_entry
+from compiler.cli.forks import in_forks, process_count
 from compiler.reading.documents import read_alone
 from compiler.reading.files import configurations_inside
 from compiler.syntax.parse import ParsedFile, parse_file
 
-LEAST_FILES = 100
-"""With fewer files another process costs more than it gains."""
 WARM_UP = 16
 """Files that are read first: what all processes need of kinds and schemas is then there before they part."""
-MOST_PROCESSES = 4
 
 File = tuple[bytes, str, bytes]
 """Key, name and content of a file."""
@@ -39,54 +34,23 @@ def read_at_once(
     """By key: files that this process has read, and entries of files that other processes have read (`file_entry` by
     default). Some may be missing."""
     entry_of = entry_of or file_entry
-    if len(files) < LEAST_FILES or not sys.platform.startswith("linux"):
+    if (processes := process_count(len(files))) == 1:
         return {}, {}
-    read = {key: _read(file, content) for key, file, content in files[:WARM_UP]}
-    rest, shares = files[WARM_UP:], min(_cores(), MOST_PROCESSES)
-    children = [_start_child(rest[number::shares], entry_of) for number in range(1, shares)]
-    read |= {key: _read(file, content) for key, file, content in rest[::shares]}
-    entries: dict[bytes, Entry] = {}
-    for process, pipe in children:
-        entries |= _entries_of_child(process, pipe)
-    return read, entries
+    read, rest = _read_all(files[:WARM_UP]), files[WARM_UP:]
+
+    def entries_of_share(number: int) -> dict[bytes, Entry]:
+        found = {key: entry_of(parsed) for key, parsed in _read_all(rest[number::processes]).items()}
+        return {key: entry for key, entry in found.items() if entry is not None}
+
+    own, answers = in_forks(processes, entries_of_share, lambda: _read_all(rest[::processes]))
+    return read | own, {key: entry for entries in answers for key, entry in entries.items()}
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
+def _read_all(files: Sequence[File]) -> dict[bytes, ParsedFile]:
+    return {key: _read(file, content) for key, file, content in files}
 
 
 def _read(file: str, content: bytes) -> ParsedFile:
     parsed = parse_file(file, content, configurations_inside)
     read_alone(parsed)
     return parsed
-
-
-def _start_child(files: Sequence[File], entry_of: EntryOf) -> tuple[int, int]:
-    """(process, pipe) of a child that reads the files."""
-    pipe, end = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    process = os.fork()
-    if process:
-        os.close(end)
-        return process, pipe
-    code = 1
-    try:
-        os.close(pipe)
-        found = {key: entry for key, file, content in files if (entry := entry_of(_read(file, content))) is not None}
-        with os.fdopen(end, "wb") as out:
-            marshal.dump(found, out)
-        code = 0
-    finally:
-        os._exit(code)
-
-
-def _entries_of_child(process: int, pipe: int) -> Mapping[bytes, Entry]:
-    """What a child has read; nothing where it failed, so that this process reads the files itself."""
-    with os.fdopen(pipe, "rb") as out:
-        content = out.read()
-    _, status = os.waitpid(process, 0)
-    if status != 0:
-        return {}
-    found: dict[bytes, Entry] = marshal.loads(content)  # noqa: S302  # of a child of this process
-    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from compiler.diagnostics.guard import Tell, guarded, raise_again
 from compiler.emit.block import to_yaml
@@ -16,16 +16,26 @@ WAVE_NAMES = ("foundation", "queues", "hypernodes", "scheduler", "others", "jobs
 """Name of each wave, by number."""
 
 
-def manifest_texts(outcome: Outcome, tell: Tell = raise_again) -> tuple[tuple[Manifest, str], ...]:
-    """Every manifest with its YAML text: one document, ending in a newline. tell: as in `manifests`."""
-    found = []
-    for manifest, document in manifests_with_documents(outcome, tell):
+ManifestSource = tuple[Manifest, Document]
+WriteAhead = Callable[[Sequence[ManifestSource]], Mapping[int, str]]
+"""Given all manifests with their documents: the texts, by their number, of those that were written in other processes
+too, perhaps none."""
+
+
+def manifest_texts(
+    outcome: Outcome, tell: Tell = raise_again, ahead: WriteAhead | None = None
+) -> tuple[tuple[Manifest, str], ...]:
+    """Every manifest with its YAML text: one document, ending in a newline. tell: as in `manifests`. ahead: writes many
+    at once."""
+    made, found = tuple(manifests_with_documents(outcome, tell)), []
+    known = ahead(made) if ahead is not None else {}
+    for number, (manifest, document) in enumerate(made):
         with guarded(document, tell):
-            found.append((manifest, _text(manifest, document)))
+            found.append((manifest, known[number] if number in known else manifest_text(manifest, document)))
     return tuple(found)
 
 
-def _text(manifest: Manifest, document: Document) -> str:
+def manifest_text(manifest: Manifest, document: Document) -> str:
     """The manifest's text: the user's own where the object is the user's, else our own style."""
     own = document.kind != manifest.object["kind"]
     return to_yaml(manifest.object) if own else rewrite(document, manifest.object)

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import compiler.reading
-from compiler.cli import executor, readers
+from compiler.cli import executor, forks
 from compiler.cli.root import cli
 from compiler.repository.tree import Repository
 from solver import solve
@@ -395,7 +395,7 @@ def test_workers_are_forked_only_where_the_limit_leaves_them_time(
 
     monkeypatch.setattr(executor, "open_executor", opened)
     shutil.copytree(repo("five-gangs")[1], tree := tmp_path / "repo")
-    for number in range(readers.LEAST_FILES):
+    for number in range(forks.LEAST_ITEMS):
         (tree / "jobs" / f"more-{number}.yaml").touch()
     for limit in ([], ["--time-limit", "1.9"], ["--time-limit", "2"]):
         assert run("plan", "--repo", str(tree), *limit).exit_code == 0

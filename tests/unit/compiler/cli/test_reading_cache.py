@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench.worlds import generate_repository
-from compiler.cli import check, readers
+from compiler.cli import check, forks, readers
 from compiler.cli.check import repository_diagnostics
 from compiler.cli.reading_cache import ReadingCache
 from compiler.cli.root import cli
@@ -173,7 +173,7 @@ def test_files_read_by_several_processes_are_told_as_by_one(
 ) -> None:
     files = {f"jobs/{n}.yaml": JOB.replace(b"NAME", b"%d" % n).replace(b"IMAGE", b"i" * (n % 3)) for n in range(120)}
     plain = repository_diagnostics(Repository(files), None)
-    assert len(files) >= readers.LEAST_FILES
+    assert len(files) >= forks.LEAST_ITEMS
     assert repository_diagnostics(Repository(files), None) == plain
     whole = {**files, **FILES}
     specs = repr(read_specs(Repository(whole)))

@@ -240,6 +240,8 @@ def unplanned_device_annotations(check_input: CheckInput) -> Iterator[Finding]:
 
 def _parts_of_several_npus(gang: GangSpec, role: RoleSpec) -> Iterator[Finding]:
     """HAMi gives a container one NPU in part, or several whole ones."""
+    if not any(name.startswith("huawei.com/") for name in role.pod.requests):
+        return
     document, path = gang.pod_spec_of(role)
     for number, container in items(value_at(document.data, path), "containers"):
         for section in ("limits", "requests"):

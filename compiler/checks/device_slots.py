@@ -17,7 +17,13 @@ from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping
 from compiler.volcano.numatopology import is_numa_aware
-from compiler.volcano.shared_devices import SHARING_MODE, VGPU_MEMORY, VGPU_NUMBER, shares_devices
+from compiler.volcano.shared_devices import (
+    FULL_PERCENTAGE,
+    SHARING_MODE,
+    VGPU_MEMORY,
+    VGPU_NUMBER,
+    shares_devices,
+)
 
 if TYPE_CHECKING:
     from compiler.kinds.node_pool import NodePool, SharedDevices
@@ -82,6 +88,7 @@ def impossible_device_share(check_input: CheckInput) -> Iterator[Finding]:
     known.pop(VGPU_MEMORY, None)
     for gang in check_input.jobs:
         for role in gang.roles:
+            yield from _more_than_a_card(gang, role)
             for resource, shared in known.items():
                 amount = role.pod.requests.get(resource, 0)
                 where = _pod_location(gang, role)
@@ -91,6 +98,14 @@ def impossible_device_share(check_input: CheckInput) -> Iterator[Finding]:
                 elif amount and role.pod.requests.get(shared.whole or "", 0):
                     message = f"a pod of role {role.name} asks for {resource} and for {shared.whole}"
                     yield Finding(*where, message, "ask for one of the two")
+
+
+def _more_than_a_card(gang: GangSpec, role: RoleSpec) -> Iterator[Finding]:
+    """More than all of a virtual GPU's memory. (Of its cores more than all are all, for Volcano.)"""
+    for request in role.pod.vgpu_requests:
+        if request.percentage > FULL_PERCENTAGE:
+            message = f"a pod of role {role.name} asks for {request.percentage} percent of the memory of one card"
+            yield Finding(*_pod_location(gang, role), message, f"ask for {FULL_PERCENTAGE} at most")
 
 
 def _pod_location(gang: GangSpec, role: RoleSpec) -> tuple[Document, FieldPath]:

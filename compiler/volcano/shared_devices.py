@@ -78,8 +78,8 @@ def without_ascend_memory(gang: GangSpec, scheduler: SchedulerSpec | None) -> Ga
 
 
 def vgpu_request(requests: Mapping[str, Fraction]) -> VgpuRequest | None:
-    """The virtual GPUs that a container requests; None where it names neither a number nor memory."""
-    if VGPU_NUMBER not in requests and VGPU_MEMORY not in requests:
+    """The virtual GPUs that a container requests; None where it names neither a number nor memory, or none of them."""
+    if requests.get(VGPU_NUMBER) == 0 or (VGPU_NUMBER not in requests and VGPU_MEMORY not in requests):
         return None
     memory, percentage = int(requests.get(VGPU_MEMORY, 0)), int(requests.get(VGPU_MEMORY_PERCENTAGE, 0))
     return VgpuRequest(

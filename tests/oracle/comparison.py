@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +65,22 @@ def plan_of(files: Files) -> Plan:
 
 def judged(plans: Sequence[Plan]) -> list[list[str]]:
     """What the oracle, a process of its own, finds wrong with each plan."""
-    command = [sys.executable, "-m", "tests.oracle.judge"]
-    run = subprocess.run(command, cwd=ROOT, input=json.dumps(plans), text=True, capture_output=True, check=False)
-    if run.returncode:
-        raise RuntimeError(run.stderr)
-    answers: list[list[str]] = json.loads(run.stdout)
+    judge = _judge()
+    assert judge.stdin is not None
+    assert judge.stdout is not None
+    judge.stdin.write(json.dumps(plans) + "\n")
+    judge.stdin.flush()
+    if not (line := judge.stdout.readline()):
+        _judge.cache_clear()
+        raise RuntimeError(f"the oracle ended with exit code {judge.wait()}; what it says goes to our stderr")
+    answers: list[list[str]] = json.loads(line)
     return answers
+
+
+@cache
+def _judge() -> subprocess.Popen[str]:
+    """One for all questions of this process: OR-tools take longer to load than to judge a dozen plans."""
+    command = [sys.executable, "-m", "tests.oracle.judge"]
+    judge = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(judge.communicate)  # it ends with its input
+    return judge

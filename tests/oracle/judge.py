@@ -1,4 +1,5 @@
-"""The oracle as a process of its own (`python -m tests.oracle.judge`): plans as JSON in, what is wrong with each out.
+"""The oracle as a process of its own (`python -m tests.oracle.judge`): a line with plans as JSON in, a line with what
+is wrong with each out.
 
 Of its own because OR-tools and highspy each bring a libhighs.so.1, and a process can only load one.
 """
@@ -93,4 +94,5 @@ def _answer(plan: Mapping[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    json.dump([_answer(plan) for plan in json.load(sys.stdin)], sys.stdout)
+    for line in sys.stdin:
+        print(json.dumps([_answer(plan) for plan in json.loads(line)]), flush=True)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Literal
+from typing import Any, Literal
 
 from compiler.decided import JobAction
 from compiler.diagnostics.diagnostic import Diagnostic, sorted_diagnostics
@@ -283,14 +283,16 @@ class _DecisionTranslator:
     def job_decision(self, spec: GangSpec, decision: Decision) -> JobDecision:
         problem, gang = self.problem, self.problem.gangs[decision.gang]
         running, evicted = (sum(place.pods for place in places) for places in (gang.running, decision.evicted_pods))
-        translated = JobDecision(
+        start = self._start_of(spec, decision) if decision.action == "wait" else {}
+        lost = self._lost_starts(spec, decision, start["starts_at"]) if start else ()
+        return JobDecision(
             gang=spec,
             action=decision.action,
             priority=gang.priority,
             pods=_pods_by_node(problem, gang, decision.placements),
             running_count=running - evicted,
             domains=tuple(problem.hypernodes[h].name for h in decision.domains),
-            reasons=tuple(self.catalogue.message(decision.gang, fact) for fact in decision.facts),
+            reasons=tuple(self.catalogue.message(decision.gang, fact) for fact in (*decision.facts, *lost)),
             repairs=tuple(self._repair_messages(spec, decision)),
             gang_index=decision.gang,
             evicted_pods=_pods_by_node(problem, gang, decision.evicted_pods),
@@ -298,11 +300,8 @@ class _DecisionTranslator:
             seconds_run=gang.loss,
             slot_assignments=tuple(_slot_assignment(problem, gang, use) for use in decision.slot_uses),
             held=decision.held,
+            **start,
         )
-        if decision.action != "wait":
-            return translated
-        translated = self._with_start(translated)
-        return self._with_lost_start(translated, decision)
 
     def _repair_messages(self, spec: GangSpec, decision: Decision) -> Iterator[CodedMessage]:
         for repair in decision.repairs:
@@ -312,32 +311,27 @@ class _DecisionTranslator:
                 before = gang_before(self.problem, decision, whole)
                 yield with_earlier_gangs(self.problem, message, earlier, before)
 
-    def _with_start(self, decision: JobDecision) -> JobDecision:
-        """Add the start that this plan or an earlier one reserves for a waiting job."""
-        earlier, reservation = self.origins.reserved_starts.get(decision.key), self.plan.reservation
-        if reservation is None or reservation.gang != decision.gang_index:
-            return replace(decision, reserved_start=earlier)
-        starts_in, now = reservation.starts_in, self.origins.now
+    def _start_of(self, spec: GangSpec, decision: Decision) -> dict[str, Any]:
+        """The fields of the start that this plan or an earlier one reserves for a waiting job."""
+        earlier, reservation, now = self.origins.reserved_starts.get(spec.key), self.plan.reservation, self.origins.now
+        if reservation is None or reservation.gang != decision.gang:
+            return {"starts_at": None, "reserved_start": earlier}
+        starts_in = reservation.starts_in
         starts_at = None if starts_in is None or now is None else now + starts_in
-        return replace(
-            decision,
-            awaited_jobs=tuple(self.problem.gangs[j].name for j in reservation.awaited_gangs),
-            starts_in=starts_in,
-            starts_at=starts_at,
-            reserved_start=earlier if starts_at is None else rfc3339(starts_at),
-        )
+        return {
+            "awaited_jobs": tuple(self.problem.gangs[j].name for j in reservation.awaited_gangs),
+            "starts_in": starts_in,
+            "starts_at": starts_at,
+            "reserved_start": earlier if starts_at is None else rfc3339(starts_at),
+        }
 
-    def _with_lost_start(self, translated: JobDecision, decision: Decision) -> JobDecision:
-        """Add why it is so to a job that this plan does not start when an earlier one said."""
-        told = epoch_seconds(self.origins.reserved_starts.get(translated.key))
-        starts_at, reservation = translated.starts_at, self.plan.reservation
+    def _lost_starts(self, spec: GangSpec, decision: Decision, starts_at: int | None) -> Iterator[LostStart]:
+        """Why a job does not start when an earlier plan said, where that is so."""
+        told, reservation = epoch_seconds(self.origins.reserved_starts.get(spec.key)), self.plan.reservation
         reserved = reservation is not None and reservation.gang == decision.gang
         expected = self.origins.now if starts_at is None else starts_at
-        if told is None or (reserved and expected is not None and expected <= told + START_SLACK):
-            return translated
-        fact = replace(lost_start(self.problem, self.plan, decision), told=told, at=starts_at)
-        message = self.catalogue.message(decision.gang, fact)
-        return replace(translated, reasons=(*translated.reasons, message))
+        if told is not None and not (reserved and expected is not None and expected <= told + START_SLACK):
+            yield replace(lost_start(self.problem, self.plan, decision), told=told, at=starts_at)
 
 
 def _slot_assignment(problem: Problem, gang: Gang, use: SlotUse) -> SlotAssignment:

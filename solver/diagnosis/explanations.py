@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -30,8 +30,6 @@ NO_REPAIRS: tuple[Repair, ...] = ()
 WORK_PER_QUESTION, WORK_PER_NODE, WORK_PER_QUEUE = 5_000, 7, 800
 """Work of one question, and more for each node and queue (`Mapper`); measured on worlds of 128, 1,000 and 10,000 nodes,
 of 20 queues each: other weights are tried, for which all queues' shares are worked out."""
-TOGETHER = 8
-"""Gangs of one queue that are explained by one task."""
 
 
 def explain_waiting_gangs(diagnosis: DelayDiagnosis, mapper: Mapper) -> dict[int, Explanation]:
@@ -109,13 +107,12 @@ def _explanations_by_class(state: DiagnosisState, gangs: Iterable[int], mapper: 
         classes.setdefault(diagnosis_class(state, j), []).append(j)
     if not classes:
         return {}
-    by_queue: dict[int, list[int]] = {}
-    for members in classes.values():
-        by_queue.setdefault(state.problem.gangs[members[0]].queue, []).append(members[0])
-    tasks = [gangs[at : at + TOGETHER] for gangs in by_queue.values() for at in range(0, len(gangs), TOGETHER)]
-    answers = mapper.map(explain_together, state, tasks, explanation_work(state.problem, len(classes)))
-    known = {j: answer for part in answers for j, answer in part.items()}
-    return {j: known[members[0]] for members in classes.values() for j in members}
+    # Gangs of one queue ask the same about it, so that those next to one another are best explained by one process.
+    specs = state.problem.gangs
+    lines = sorted(classes.values(), key=lambda members: (-specs[members[0]].priority, specs[members[0]].queue))
+    work = explanation_work(state.problem, len(lines))
+    answers = mapper.map(explain, state, [members[0] for members in lines], work)
+    return {j: answer for members, answer in zip(lines, answers, strict=True) for j in members}
 
 
 def explanation_work(problem: Problem, questions: int) -> int:
@@ -124,14 +121,8 @@ def explanation_work(problem: Problem, questions: int) -> int:
     return questions * (WORK_PER_QUESTION + WORK_PER_NODE * nodes + WORK_PER_QUEUE * queues)
 
 
-def explain_together(state: DiagnosisState, gangs: Sequence[int]) -> dict[int, Explanation]:
-    """`explain` of gangs of one queue, which ask the same about it. A pure function of what can be sent to another
-    process."""
-    return {j: explain(state, j) for j in gangs}
-
-
 def explain(state: DiagnosisState, j: int) -> Explanation:
-    """Facts and repairs of one waiting gang."""
+    """Facts and repairs of one waiting gang. A pure function of what can be sent to another process."""
     models = ModelBudget(state.options.budget.fact_models)
     excluded, closed = state.exclusions.get(j, frozenset()), state.closed_classes.get(j, ())
     case = GangDiagnosis(state, j, models, excluded, closed)

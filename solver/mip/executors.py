@@ -154,7 +154,7 @@ class RemoteExecutor:
         pool = self._running_pool()
         sent = pickle.dumps(shared, pickle.HIGHEST_PROTOCOL)
         number = min(len(tasks), BUDGET.worker_chunks * pool.parallelism)
-        chunks = [range(first, len(tasks), number) for first in range(number)]
+        chunks = [range(len(tasks) * n // number, len(tasks) * (n + 1) // number) for n in range(number)]
         code, submit, ends_at = code_fingerprint(), pool.executor.submit, time.time() + seconds_left()
         futures = [submit(run_chunk, code, sent, function, [tasks[i] for i in chunk], ends_at) for chunk in chunks]
         for chunk, future in zip(chunks, futures, strict=True):

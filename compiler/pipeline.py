@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.live_requests import with_live_requests
 from compiler.cluster_state.observed import with_closed_nodes
-from compiler.cluster_state.state import ClusterState
 from compiler.cluster_state.succeeded import without_succeeded_pods
 from compiler.cluster_state.surplus import with_present_pods
 from compiler.diagnostics.diagnostic import Diagnostic, Position, declare_rule

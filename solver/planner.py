@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from solver.diagnosis.delays import DelayDiagnosis
+from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.explanations import Explanation, explain_waiting_gangs, explanation_work
 from solver.diagnosis.slot_holders import unlocated_holders
-from solver.diagnosis.state import DiagnosisState
 from solver.facts import OversizedSlotRequest, SlotShortage
 from solver.mip.clock import LATE_WORK, is_out_of_time, limit_time, seconds_left, watch_time_limit
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper

@@ -20,7 +20,7 @@ SECONDS = 0.4
 
 def measure_added_gangs() -> Figures:
     """The slowest of `ADDED` gangs, each added by itself to the same 1,000 that run."""
-    from compiler.cluster_state.state import ClusterState
+    from compiler.cluster_state.cluster_state import ClusterState
     from compiler.pipeline import compile_repository
     from compiler.reading import read_specs
     from compiler.repository.tree import Repository

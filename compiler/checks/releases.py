@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from compiler.checks.check import CheckInput, Finding, check
-from compiler.checks.scheduler import plugins_of
+from compiler.checks.scheduler_settings import plugins_of
 from compiler.diagnostics.diagnostic import suggestion
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from compiler.checks.check import CheckInput, Finding, check
-from compiler.checks.scheduler import actions_of, plugins_of
+from compiler.checks.scheduler_settings import actions_of, plugins_of
 from compiler.diagnostics.diagnostic import Severity, did_you_mean, key_suggestion, suggestion
 from compiler.fields.duration import go_duration_seconds
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec

@@ -8,7 +8,7 @@ from functools import reduce
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.jobs import POD_GROUP
 from compiler.checks.queues import UNCOUNTED_RESOURCES
-from compiler.checks.scheduler import ENQUEUE_VOTERS
+from compiler.checks.scheduler_settings import ENQUEUE_VOTERS
 from compiler.fields.quantity import amounts_sum, exact_amount, integer_amounts
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.specs.cluster_spec import PluginSpec

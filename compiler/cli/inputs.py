@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 if TYPE_CHECKING:
-    from compiler.cluster_state.state import ClusterState
+    from compiler.cluster_state.cluster_state import ClusterState
     from compiler.diagnostics.diagnostic import Diagnostic
     from compiler.outcome import Outcome
     from compiler.repository.tree import Repository
@@ -183,7 +183,7 @@ def compile_inputs(ctx: click.Context, inputs: CompileInputs, *, writes_objects:
     from compiler.cli.executor import LEAST_SECONDS, open_executor
     from compiler.cli.forks import LEAST_ITEMS
     from compiler.cli.progress import progress
-    from compiler.cluster_state.state import StateError
+    from compiler.cluster_state.cluster_state import StateError
     from compiler.pipeline import CommandLimit, compile_specs
 
     tree = load_tree(ctx, inputs.repo)
@@ -256,7 +256,7 @@ def reported(path: Path | None = None, *errors: type[ValueError]) -> Iterator[No
 def load_state_file(path: Path | None) -> ClusterState | None:
     if path is None:
         return None
-    from compiler.cluster_state.state import StateError, load_state
+    from compiler.cluster_state.cluster_state import StateError, load_state
 
     with reported(path, StateError):
         return load_state(path.read_bytes())

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from compiler.cluster_state.state import StateError
+from compiler.cluster_state.cluster_state import StateError
 from compiler.fields.label_selector import LabelExpression, LabelSelector, selector_matches
 from compiler.kubernetes import Object, labels_of, name_of, namespace_of, status_of
 from compiler.syntax.documents import Document

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.owners import JobIdentity, gang_identity, object_identity
 from compiler.cluster_state.pod_records import PodRecord, pods_of_roles
 from compiler.cluster_state.pods import RequestCache, asked_by_pod
-from compiler.cluster_state.state import ClusterState
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, is_gated
 from compiler.last_result import LastOfEach
 from compiler.specs.cluster_spec import Specs

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from compiler.cluster_state.state import STATE_SOURCE, ClusterState, StateError
+from compiler.cluster_state.cluster_state import STATE_SOURCE, ClusterState, StateError
 from compiler.fields.natural_order import natural_sort_key
 from compiler.fields.quantity import QuantityError, integer_amounts, parse_quantity
 from compiler.kinds.hypernode import KIND as HYPERNODE

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.disruption_budgets import BudgetSelection, read_budgets
 from compiler.cluster_state.live_requests import asked_by_pods
 from compiler.cluster_state.nodes import observed_hypernodes, observed_nodes, unready_nodes
 from compiler.cluster_state.owners import JobIdentity, RoleLookup, gang_identity, object_identity, queue_of
 from compiler.cluster_state.pod_records import PodRecord, gang_of_pod
 from compiler.cluster_state.pods import ForeignPod, RequestCache, foreign_pod, leaving_until
-from compiler.cluster_state.state import ClusterState
 from compiler.fields.quantity import amounts_sum
 from compiler.fields.timestamp import epoch_seconds
 from compiler.kubernetes import (

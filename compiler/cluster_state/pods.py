@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from compiler.cluster_state.state import StateError
+from compiler.cluster_state.cluster_state import StateError
 from compiler.fields.timestamp import epoch_seconds
-from compiler.kinds.common import pod_rules
-from compiler.kinds.common.pod_rules import PodAffinity
+from compiler.kinds.common import pod_rule_fields
+from compiler.kinds.common.pod_rule_fields import PodAffinity
 from compiler.kinds.common.pods import PodSpecModel, pod_spec
 from compiler.kubernetes import (
     NUMA_POLICY_ANNOTATION,
@@ -74,7 +74,7 @@ def foreign_pod(pod: Object, node: int) -> ForeignPod:
     it."""
     anti = ((pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}).get(REQUIRED)
     try:
-        rules = pod_rules.pod_rule_specs(None, PodAffinity.model_validate({REQUIRED: anti}), None) if anti else ()
+        rules = pod_rule_fields.pod_rule_specs(None, PodAffinity.model_validate({REQUIRED: anti}), None) if anti else ()
     except ValidationError:
         rules = ()
     labels = {str(key): str(value) for key, value in labels_of(pod).items()}

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.owners import JobIdentity, gang_identity
 from compiler.cluster_state.pod_records import pods_of_roles, read_succeeded_pods
-from compiler.cluster_state.state import ClusterState
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.owners import gang_identity
 from compiler.cluster_state.pod_records import pods_of_roles
-from compiler.cluster_state.state import ClusterState
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec
 

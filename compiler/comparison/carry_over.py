@@ -8,8 +8,8 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.pod_records import PodRecord
-from compiler.cluster_state.state import ClusterState
 from compiler.emit.templates import pod_templates
 from compiler.fields.natural_order import natural_sort_key
 from compiler.fields.quantity import exact_amount

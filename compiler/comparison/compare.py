@@ -13,17 +13,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.comparison.carry_over import state_after
 from compiler.comparison.cluster import cluster_changes
 from compiler.comparison.edits import edited_jobs
 from compiler.comparison.findings import NO_CHANGES, FindingChanges, finding_changes
 from compiler.comparison.jobs import JOB_EFFECTS, JobChange, job_changes, lost_restarts, removed_jobs
 from compiler.comparison.live import Treatment, bound_treatments, refusals, treatments
-from compiler.comparison.objects import object_changes
-from compiler.comparison.scheduler import behaviour_changes
+from compiler.comparison.object_changes import object_changes
+from compiler.comparison.scheduler_changes import behaviour_changes
 from compiler.diagnostics.diagnostic import Diagnostic, sorted_diagnostics
-from compiler.emit.objects import manifests
+from compiler.emit.waves import manifests
 from compiler.explain.caveats import LIVE_REQUESTS
 from compiler.fields.amounts import json_amount
 from compiler.kubernetes import ROOT_QUEUE

@@ -18,7 +18,7 @@ from compiler.emit.live_changes import (
     written_differences,
 )
 from compiler.emit.manifest import REFUSED_BY_SERVER
-from compiler.emit.objects import job_object, runs_as_job
+from compiler.emit.waves import job_object, runs_as_job
 from compiler.kubernetes import REPLACE_ANNOTATION
 from compiler.outcome import JobDecision, Outcome
 from compiler.run_kinds import run_kind_of

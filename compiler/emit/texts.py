@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from compiler.diagnostics.guard import Tell, guarded, raise_again
 from compiler.emit.block import to_yaml
 from compiler.emit.manifest import JOBS_WAVE, Manifest
-from compiler.emit.objects import manifests_with_documents
 from compiler.emit.rewrite import rewrite
+from compiler.emit.waves import manifests_with_documents
 from compiler.outcome import Outcome
 from compiler.syntax.documents import Document
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from compiler.cluster_state.state import STATE_SOURCE
+from compiler.cluster_state.cluster_state import STATE_SOURCE
 from compiler.diagnostics.diagnostic import Position
 from compiler.explain.closed_nodes import ClosedNodes
 from compiler.explain.names import compact_names

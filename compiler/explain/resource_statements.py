@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from compiler.checks.resource_names import near_resource
-from compiler.cluster_state.state import STATE_SOURCE
+from compiler.cluster_state.cluster_state import STATE_SOURCE
 from compiler.explain.edits import pod_count_edits
 from compiler.explain.names import MAX_LISTED
 from compiler.explain.provenance import (

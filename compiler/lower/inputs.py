@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.observed import ObservedState, observe_state
-from compiler.cluster_state.state import ClusterState
 from compiler.lower.gang_order import submission_times
 from compiler.lower.origins import TimedEvent
 from compiler.lower.reserved_room import ReservedRoom, reserve_room

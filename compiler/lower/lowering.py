@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.lower.budgets import disruption_budgets
 from compiler.lower.dedicated_domains import with_dedicated_domains
 from compiler.lower.device_slots import is_outdated, slot_holds
@@ -14,7 +14,7 @@ from compiler.lower.inputs import LoweringInputs, is_plannable, lowering_inputs
 from compiler.lower.node_groups import with_node_groups
 from compiler.lower.nodes import lower_nodes, node_classes
 from compiler.lower.origins import Origins
-from compiler.lower.pod_rules import LoweredRules, lower_pod_rules
+from compiler.lower.pod_relations import LoweredRules, lower_pod_rules
 from compiler.lower.policy import lower_policy
 from compiler.lower.queues import lower_queues
 from compiler.lower.resources import device_resources, has_other_resources, resource_names

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from compiler.cluster_state.observed import ObservedState
-from compiler.lower.pod_rules import LoweredRules
+from compiler.lower.pod_relations import LoweredRules
 from compiler.lower.topology import TierNames, leaf_by_node, lower_hypernodes
 from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.specs.eligibility import node_requirement

@@ -16,7 +16,7 @@ from compiler.openapi.schemas import Node, Schema, find_schema, kinds_named, kno
 from compiler.openapi.shape import Flaw, shape_flaws
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import Judge
-from compiler.validation.objects import metadata, objects, pod_names
+from compiler.validation.object_rules import metadata, objects, pod_names
 from compiler.validation.pods import pod_flaws
 from compiler.validation.templates import pod_spec_paths
 

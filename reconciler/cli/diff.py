@@ -9,7 +9,7 @@ import click
 from compiler.cli.executor import open_executor
 from compiler.cli.inputs import FOLDER, CompileInputs, compile_options, echo, fail_option, load_state_file, load_tree
 from compiler.cli.reading_cache import ReadingCache
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.comparison.compare import Compile, Revision, compare
 from compiler.comparison.render import (
     comparison_document,

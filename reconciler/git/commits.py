@@ -26,8 +26,8 @@ from compiler.repository.paths import (
 from compiler.repository.tree import MAX_FILE_BYTES, Repository
 from git import Blob, Commit, Submodule
 from git.objects.base import IndexObject
+from reconciler.git.git_objects import files_below, find_commit, missing_objects, open_clone, read_blob
 from reconciler.git.history import commit_dates
-from reconciler.git.objects import files_below, find_commit, missing_objects, open_clone, read_blob
 from reconciler.git.process import CommandFailed, GitError, read_git
 
 REPOSITORY_LIMIT = 64 << 20

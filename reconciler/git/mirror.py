@@ -21,7 +21,7 @@ from pathlib import Path
 from compiler.repository.tree import MAX_FILE_BYTES, Repository
 from reconciler.git.access import hint, network_environment
 from reconciler.git.commits import SHA_PATTERN, checked_sha, read_commit
-from reconciler.git.objects import HardenedGit, find_commit, open_clone
+from reconciler.git.git_objects import HardenedGit, find_commit, open_clone
 from reconciler.git.process import (
     BARE,
     CommandFailed,

@@ -1,7 +1,7 @@
 """One git process: fixed configuration, an environment of its own, a process group and a time limit.
 
-Everything that runs git runs it through this module, GitPython included (`reconciler.git.objects`). No shell, no hooks,
-no prompts, no redirects, no replacement objects; neither the user's nor the system's configuration, and none of the
+Everything that runs git runs it through this module, GitPython included (`reconciler.git.git_objects`). No shell, no
+hooks, no prompts, no redirects, no replacement objects; neither the user's nor the system's configuration, and none of the
 variables by which git could be steered (GIT_DIR in a hook, GIT_SSH, GIT_CONFIG_COUNT).
 """
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import filterfalse
 from typing import NamedTuple
 
+from compiler.cluster_state.cluster_state import StateError
 from compiler.cluster_state.nodes import allocatable_amounts
 from compiler.cluster_state.pods import RequestCache, live_pod_spec
-from compiler.cluster_state.state import StateError
 from compiler.kubernetes import annotations_of, is_finished_pod, status_of
 from compiler.specs.parts import VgpuRequest
 from compiler.specs.pod_spec import Amounts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from solver.mip.rows import value_of
-from solver.models import constraints, pod_rules
+from solver.models import constraints, pod_rule_rows
 from solver.models.device_slots import slot_values
 from solver.models.sets import Sets
 from solver.models.variables import Variables
@@ -25,7 +25,7 @@ def incumbent_values(s: Sets, x: Variables, placements: Placements) -> dict[str,
                 _add_gang_values(s, x, values, k, gang_class, _new_pods(placements[j], gang_class))
     for (k, index, h), u in x.u.items():
         values[u.name] = float(_subgroup_count(s, x, values, k, index, h))
-    pod_rules.set_rule_values(s, x, values)
+    pod_rule_rows.set_rule_values(s, x, values)
     _set_need_values(s, x, values)
     if x.m:
         values |= slot_values(s, x, _slot_layout_of(s, placements))

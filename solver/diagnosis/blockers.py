@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from solver.diagnosis.case import GangDiagnosis
+from solver.diagnosis.diagnosis_state import Scenario
 from solver.diagnosis.minimal import minimal_subset, shortest_length
 from solver.diagnosis.question import FitQuestion
-from solver.diagnosis.state import Scenario
 from solver.semantics.device_slots import FreeVectors
 
 FitsWithout = Callable[[Sequence[int]], bool]

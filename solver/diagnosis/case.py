@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from solver.diagnosis.diagnosis_state import DiagnosisState, Scenario
 from solver.diagnosis.gangs import anonymous_gang, gang_kinds, with_role
 from solver.diagnosis.question import FitQuestion, ModelBudget
-from solver.diagnosis.state import DiagnosisState, Scenario
 from solver.problem import Gang, Vector
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.topology import ROOT

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from solver.diagnosis.delays import DelayDiagnosis
+from solver.diagnosis.diagnosis_state import DiagnosisState, pod_rows
 from solver.diagnosis.gangs import has_pod_rules
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.precedence import least_free_priority
 from solver.diagnosis.question import FitQuestion
-from solver.diagnosis.state import DiagnosisState, pod_rows
 from solver.facts import DedicatedDomains, Fact, Maintenance, ReservedNodes, StrictOrder
 from solver.plan import Reservation
 from solver.problem import Node, Placement, Problem

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
+from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.gangs import gang_kinds, has_pod_rules
 from solver.diagnosis.question import FitQuestion
-from solver.diagnosis.state import DiagnosisState
 from solver.facts import DedicatedDomains, Fact, Maintenance, ReservedNodes, StrictOrder
 from solver.plan import Reservation
 from solver.problem import Problem

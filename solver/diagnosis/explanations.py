@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from solver.diagnosis.blocking_facts import gang_facts
 from solver.diagnosis.case import GangDiagnosis, diagnosis_class
 from solver.diagnosis.delay_repairs import delay_repairs
 from solver.diagnosis.delays import DelayDiagnosis
-from solver.diagnosis.facts import gang_facts
+from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.kept_gangs import equal_priority, eviction_obstacles, eviction_repair
 from solver.diagnosis.question import ModelBudget
-from solver.diagnosis.repairs import gang_repairs
-from solver.diagnosis.state import DiagnosisState
+from solver.diagnosis.tried_repairs import gang_repairs
 from solver.facts import DedicatedDomains, Fact, Maintenance, NobodyEvicted, Undecided
 from solver.mip.clock import OutOfTimeError
 from solver.mip.executors import Mapper

@@ -9,8 +9,8 @@ from math import isqrt, lcm
 
 import numpy as np
 
+from solver.diagnosis.diagnosis_state import NodeKind
 from solver.diagnosis.gangs import with_role, with_subgroup
-from solver.diagnosis.state import NodeKind
 from solver.diagnosis.trial import Step, StepSequence, Trial, TrialRunner
 from solver.problem import Gang, Topology, Vector
 from solver.repairs import (

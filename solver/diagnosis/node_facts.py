@@ -11,9 +11,9 @@ import numpy as np
 from solver import facts
 from solver.diagnosis.blockers import blockers
 from solver.diagnosis.case import GangDiagnosis
+from solver.diagnosis.diagnosis_state import Scenario
 from solver.diagnosis.minimal import minimal_subset
 from solver.diagnosis.question import FitQuestion
-from solver.diagnosis.state import Scenario
 from solver.placement import fit
 from solver.problem import PodRequest, Role
 from solver.semantics.device_slots import FreeVectors

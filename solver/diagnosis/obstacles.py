@@ -11,8 +11,8 @@ from functools import partial
 
 from solver.diagnosis import node_facts
 from solver.diagnosis.case import GangDiagnosis
+from solver.diagnosis.diagnosis_state import Scenario
 from solver.diagnosis.gangs import has_pod_rules, with_role, with_subgroup
-from solver.diagnosis.state import Scenario
 from solver.facts import Fact
 from solver.problem import Gang, Topology
 

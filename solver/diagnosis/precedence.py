@@ -13,8 +13,8 @@ import numpy as np
 from solver.admission.batches import entitled_in_turn, entitlement_turn
 from solver.diagnosis.blockers import blockers
 from solver.diagnosis.case import GangDiagnosis
+from solver.diagnosis.diagnosis_state import Scenario
 from solver.diagnosis.minimal import first_sufficient, minimal_subset, shortest_prefix
-from solver.diagnosis.state import Scenario
 from solver.diagnosis.trial import Step, Trial, TrialRunner
 from solver.diagnosis.victims import victims_at
 from solver.facts import Borrowing, ShareLimit

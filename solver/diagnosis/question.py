@@ -12,8 +12,8 @@ from solver.placement.fit import fit_counts_by_role, fits_exactly, shortage
 from solver.problem import Gang, Placement, Vector
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.gang_classes import GangClass, waiting_class
-from solver.state.pod_rules import PodRuleCounts
 from solver.state.queue_books import QueueBooks
+from solver.state.selected_pods import PodRuleCounts
 from solver.state.state import State
 
 BASE_WORK = 2_000

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from solver.diagnosis.case import GangDiagnosis
+from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.gangs import with_role
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.queue_obstacles import QueueObstacle, queue_obstacles
-from solver.diagnosis.state import DiagnosisState
 from solver.diagnosis.trial import Step, Trial, TrialRunner
 from solver.facts import CapabilityLimit, ShareLimit
 from solver.problem import Problem, Vector

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from solver.diagnosis.state import DiagnosisState
+from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.facts import CapabilityLimit, ClosedQueue, Fact, GuaranteeReserve, ResourceShortage, ShareLimit
 from solver.problem import Limits, Problem, Queue, Vector
 from solver.semantics.queues import queue_path

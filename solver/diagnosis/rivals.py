@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import islice
 
 from solver.diagnosis.case import GangDiagnosis, diagnosis_class
+from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.precedence import is_decided_by_entitlement
 from solver.diagnosis.question import ModelBudget
-from solver.diagnosis.state import DiagnosisState
 from solver.diagnosis.trial import Trial, TrialRunner
 from solver.semantics.gang_classes import elastic_roles, meets_minima
 from solver.semantics.priorities import serving_order_key

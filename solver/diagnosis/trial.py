@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from solver.diagnosis.case import GangDiagnosis
+from solver.diagnosis.diagnosis_state import AddedNodes, Scenario
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.question import FitQuestion, ModelBudget
-from solver.diagnosis.state import AddedNodes, Scenario
 from solver.problem import Gang, Placement, Problem, Vector
 from solver.repairs import Repair
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.exclusions import exclude_for_gang, maintenance_conflicts
 from solver.semantics.placements import merge_placements, placed_demand
 from solver.semantics.topology import TopologyTree
-from solver.state.pod_rules import PodRuleCounts
 from solver.state.queue_books import QueueBooks
+from solver.state.selected_pods import PodRuleCounts
 from solver.state.state import State
 
 

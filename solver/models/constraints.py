@@ -21,7 +21,7 @@ from solver.mip.rows import (
     scale_terms,
 )
 from solver.models.device_slots import device_slots
-from solver.models.pod_rules import pod_rules
+from solver.models.pod_rule_rows import pod_rules
 from solver.models.sets import Sets
 from solver.models.variables import Variables, pods_by_bucket, subgroup_pods
 from solver.problem import MAX_AMOUNT, Vector

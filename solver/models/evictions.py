@@ -24,7 +24,7 @@ from solver.models.device_slots import (
     slot_request_terms,
     slot_usage_terms,
 )
-from solver.models.pod_rules import pod_rules, rule_terms
+from solver.models.pod_rule_rows import pod_rules, rule_terms
 from solver.models.sets import Sets
 from solver.models.variables import Variables, build_variables, pods_by_bucket
 from solver.problem import Gang, Placement, Vector

@@ -28,8 +28,8 @@ from solver.semantics.share_measures import (
 )
 from solver.semantics.topology import ROOT, TopologyTree
 from solver.state.free_nodes import FreeNodes
-from solver.state.pod_rules import PodRuleCounts
 from solver.state.queue_books import QueueBooks
+from solver.state.selected_pods import PodRuleCounts
 from solver.state.state import State
 
 AdmissionClass = tuple[int, int, int]

@@ -35,7 +35,7 @@ from solver.semantics.gang_classes import meets_minima, waiting_class
 from solver.semantics.placements import add_vectors, merge_placements, subtract_placements
 from solver.semantics.queues import PODS
 from solver.semantics.slot_holdings import add_held_shares
-from solver.state.pod_rules import PodRuleCounts
+from solver.state.selected_pods import PodRuleCounts
 from solver.state.state import Pods, State
 
 

@@ -21,7 +21,7 @@ from solver.semantics.device_slots import (
     vectors_without_foreign,
 )
 from solver.semantics.placements import add_vectors
-from solver.state.pod_rules import AnyRole, PodRuleCounts
+from solver.state.selected_pods import AnyRole, PodRuleCounts
 
 SlotLayout = tuple[int, tuple[PodsPerSlot, ...]]
 """(pods that use a node's device slots, for each of their slot requests the pods per slot)."""

@@ -32,8 +32,8 @@ from solver.semantics.placements import (
 from solver.semantics.slot_holdings import SlotHoldings
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import FreeNodes, free_and_overcommitted
-from solver.state.pod_rules import PodRuleCounts, initial_rule_counts
 from solver.state.queue_books import QueueBooks
+from solver.state.selected_pods import PodRuleCounts, initial_rule_counts
 
 Pods = tuple[Placement, ...]
 StateMark = tuple[int, int, int]

@@ -26,8 +26,8 @@ from solver.semantics.exclusions import maintenance_conflicts
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placements import new_placements, placed_demand
 from solver.semantics.priorities import expected_end
-from solver.state.pod_rules import PodRuleCounts, initial_rule_counts
 from solver.state.queue_books import QueueBooks
+from solver.state.selected_pods import PodRuleCounts, initial_rule_counts
 from solver.state.state import Pods, State
 
 

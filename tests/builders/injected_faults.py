@@ -48,7 +48,7 @@ LOWERING = (
     "compiler.outcome._DecisionTranslator.unbound_decision",
 )
 EMITTING = tuple(
-    f"compiler.emit.objects.{name}"
+    f"compiler.emit.waves.{name}"
     for name in ("mark_pods", "name_queue", "_with_namespace", "config_map", "_queue_object", "_hypernode_object")
 )
 CHECKS, KINDS = "checks ", "kinds "

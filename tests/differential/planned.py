@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.outcome import Outcome as Compiled
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository

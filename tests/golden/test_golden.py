@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from compiler.cli.reading_cache import ReadingCache
-from compiler.cluster_state.state import load_state
+from compiler.cluster_state.cluster_state import load_state
 from compiler.emit.lock import lock_text
 from compiler.emit.texts import manifest_texts, stream_text
 from compiler.outcome import Outcome

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 from solver.options import Options

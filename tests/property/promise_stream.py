@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.fields.timestamp import rfc3339
 from compiler.lower.lowering import lower
 from compiler.outcome import JobDecision, Outcome, job_decisions

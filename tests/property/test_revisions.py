@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.comparison.compare import HELD, Comparison, Revision, compare
 from compiler.comparison.render import comparison_document, comparison_markdown, comparison_sarif, comparison_text
 from compiler.emit.live_changes import written_differences
 from compiler.emit.manifest import Manifest
-from compiler.emit.objects import manifests
+from compiler.emit.waves import manifests
 from compiler.kubernetes import DIGEST_ANNOTATION, REPLACE_ANNOTATION, SUSPEND_ANNOTATION, name_of, namespace_of
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_specs

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from compiler.cluster_state.state import load_state
+from compiler.cluster_state.cluster_state import load_state
 from compiler.outcome import JobDecision, Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository

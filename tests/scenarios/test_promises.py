@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.explain.statements import CodedMessage
 from compiler.fields.timestamp import rfc3339
 from compiler.lower.lowering import lower

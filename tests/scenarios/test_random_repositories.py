@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.emit.lock import lock_text
 from compiler.emit.texts import manifest_texts
 from compiler.pipeline import compile_repository

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.outcome import JobDecision, Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.outcome import JobDecision
 from tests.builders.cluster_objects import volcano_job_pod
 from tests.scenarios.test_reasons_to_act_on import (

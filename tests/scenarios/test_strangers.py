@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from compiler.cluster_state.state import load_state
+from compiler.cluster_state.cluster_state import load_state
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.outcome import JobDecision, Outcome
 from compiler.pipeline import compile_repository

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.comparison.compare import Revision, compare
-from compiler.emit.objects import manifests
+from compiler.emit.waves import manifests
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 

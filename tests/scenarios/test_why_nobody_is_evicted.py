@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from compiler.cluster_state.state import load_state
+from compiler.cluster_state.cluster_state import load_state
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.outcome import JobDecision
 from compiler.views.explanation import explanation_text
 from tests.scenarios.test_reasons_to_act_on import TAINT, compiled, decided, job, pool

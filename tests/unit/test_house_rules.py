@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MOST_LINES, MOST_LINES_OF_A_PACKAGE = 500, 100
+PRODUCT = ("compiler", "reconciler", "solver")
 
 
 def sources(folder: str) -> list[Path]:
@@ -148,19 +149,28 @@ def changes_from_outside(trees: Mapping[str, ast.AST]) -> Iterator[str]:
                 yield f"{file}:{target.lineno}"
 
 
+ONLY_ONCE = ("facts", "objects", "pod_rules", "repairs", "scheduler", "state")
+"""Words of which several rooms have a part: the module of another room says which part."""
+
+
+def test_a_word_of_many_rooms_names_one_module() -> None:
+    names = [path.stem for folder in PRODUCT for path in sources(folder)]
+    assert [name for name in ONLY_ONCE if names.count(name) > 1] == []
+
+
 @pytest.mark.parametrize("folder", ["bench", "compiler", "deploy", "reconciler", "solver", "tests"])
 def test_no_file_is_too_long_to_be_read(folder: str) -> None:
     assert [str(file) for file in sources(folder) if len(file.read_text("utf-8").splitlines()) > MOST_LINES] == []
 
 
-@pytest.mark.parametrize("folder", ["compiler", "reconciler", "solver"])
+@pytest.mark.parametrize("folder", PRODUCT)
 def test_what_a_package_holds_stands_in_modules_with_names(folder: str) -> None:
     found = {str(file): len(file.read_text("utf-8").splitlines()) for file in sources(folder)}
     files = [file for file, lines in found.items() if file.endswith("__init__.py") and lines > MOST_LINES_OF_A_PACKAGE]
     assert files == []
 
 
-@pytest.mark.parametrize("folder", ["compiler", "reconciler", "solver"])
+@pytest.mark.parametrize("folder", PRODUCT)
 def test_a_comprehension_has_one_loop_and_one_condition_or_two_loops_alone(folder: str) -> None:
     found = []
     for file in sources(folder):

@@ -22,8 +22,8 @@ from compiler.fields.models import (
 )
 from compiler.fields.quantity import integer_amounts, lost_unit
 from compiler.fields.validation import metadata_diagnostics
-from compiler.kinds.common import pod_rules
-from compiler.kinds.common.pod_rules import PodAffinity, SpreadConstraint
+from compiler.kinds.common import pod_rule_fields
+from compiler.kinds.common.pod_rule_fields import PodAffinity, SpreadConstraint
 from compiler.kubernetes import (
     NUMA_POLICIES,
     NUMA_POLICY_ANNOTATION,
@@ -247,7 +247,7 @@ def pod_spec(pod: PodSpecModel) -> PodSpec:
             for container in pod.containers
             if (request := vgpu_request(container.effective_requests)) is not None
         ),
-        pod_rules=pod_rules.pod_rule_specs(
+        pod_rules=pod_rule_fields.pod_rule_specs(
             pod.affinity.pod_affinity if pod.affinity else None,
             pod.affinity.pod_anti_affinity if pod.affinity else None,
             pod.topology_spread_constraints,
@@ -340,7 +340,7 @@ def _pod_spec_diagnostics(document: Document, data: dict[str, Any], path: FieldP
             yield from _misspelt_fields(
                 document, affinity["nodeAffinity"], (*path, "affinity", "nodeAffinity"), NODE_AFFINITY_FIELDS
             )
-    yield from pod_rules.pod_rule_diagnostics(document, data, path)
+    yield from pod_rule_fields.pod_rule_diagnostics(document, data, path)
     yield from _gate_diagnostics(document, data.get("schedulingGates"), (*path, "schedulingGates"))
     for key in ("containers", "initContainers"):
         containers = data.get(key)

@@ -39,8 +39,8 @@ from reconciler.timings import TIMINGS, CompileTimings
 class CompileRequest:
     """files, commit_dates, problems: of the tree at `commit`. state: the cluster's objects. finished_jobs: (namespace,
     name, kind) of jobs that are over. executor: as in `compiler.cli.executor.open_executor`. clock: as in
-    `compiler.cluster_state.state.ClusterState`. held_jobs, closed_nodes: such a job with the reason, and with the names
-    of the nodes. former_places: job -> role -> node name -> pods, of the jobs that the plan in force starts or
+    `compiler.cluster_state.cluster_state.ClusterState`. held_jobs, closed_nodes: such a job with the reason, and with
+    the names of the nodes. former_places: job -> role -> node name -> pods, of the jobs that the plan in force starts or
     keeps."""
 
     commit: str
@@ -124,7 +124,7 @@ def _identity(item: Object) -> tuple[Any, ...]:
 
 
 if TYPE_CHECKING:
-    from compiler.cluster_state.state import ClusterState
+    from compiler.cluster_state.cluster_state import ClusterState
     from compiler.repository.tree import Repository
     from compiler.specs.gang_spec import GangSpec
 
@@ -394,7 +394,7 @@ def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snaps
     from compiler.cli.executor import open_executor
     from compiler.diagnostics.diagnostic import Diagnostic
     from compiler.diagnostics.render.json import diagnostic_entry
-    from compiler.emit.objects import manifests
+    from compiler.emit.waves import manifests
     from compiler.kubernetes import ALLOW_PRUNE_ANNOTATION, annotations_of
     from compiler.pipeline import compile_specs
     from compiler.reading import read_specs
@@ -433,7 +433,7 @@ def _job_key(gang: GangSpec) -> str:
 
 
 def _tree_and_state(request: CompileRequest) -> tuple[Repository, ClusterState]:
-    from compiler.cluster_state.state import ClusterState
+    from compiler.cluster_state.cluster_state import ClusterState
     from compiler.diagnostics.diagnostic import Diagnostic, Position
     from compiler.repository.tree import Repository
 

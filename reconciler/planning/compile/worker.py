@@ -39,7 +39,7 @@ from reconciler.planning.snapshot import write_answer
 
 _MODULES = (
     "compiler.cli.executor",
-    "compiler.emit.objects",
+    "compiler.emit.waves",
     "compiler.pipeline",
     "compiler.views.data",
     "highspy",

@@ -16,7 +16,7 @@ from bench.child import ABSENT_EXIT_CODE, run_in_child
 from bench.cli import bench
 from bench.registry import Case, Comparison, Figures, MissingInputError, Quality, figures_from_json, load_cases
 from bench.worlds import GPU, generate_repository
-from compiler.cluster_state.state import load_state
+from compiler.cluster_state.cluster_state import load_state
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository

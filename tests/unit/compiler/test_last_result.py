@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from compiler.cluster_state.cluster_state import ClusterState, StateError
 from compiler.cluster_state.nodes import observed_nodes, unready_nodes
 from compiler.cluster_state.pod_records import read_pods
-from compiler.cluster_state.state import ClusterState, StateError
 from compiler.last_result import LastOfEach
 from compiler.lower.digest import VERSION, _encode, problem_digest
 from tests.builders import cluster_objects, specs

@@ -7,9 +7,9 @@ import time
 import pytest
 
 import compiler.pipeline
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.emit.lock import lock_text
-from compiler.emit.objects import manifests
+from compiler.emit.waves import manifests
 from compiler.kubernetes import PLACEMENT_ANNOTATION
 from compiler.pipeline import CommandLimit, compile_repository
 from compiler.repository.tree import Repository

@@ -163,7 +163,7 @@ def everywhere(cluster: str) -> Iterator[dict[str, Mapper]]:
 
 @pytest.mark.parametrize("case", ["preempt", "deadlock", "queue-limit", "neighbours"])
 def test_small_worlds_too_when_every_bit_is_sent(case: str, everywhere: dict[str, Mapper]) -> None:
-    from compiler.cluster_state.state import load_state
+    from compiler.cluster_state.cluster_state import load_state
 
     folder = ROOT / "tests" / "golden" / case
     tree = Repository.from_directory(folder / "repo")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.cluster_state.state import ClusterState
-from compiler.emit.objects import manifests
+from compiler.cluster_state.cluster_state import ClusterState
+from compiler.emit.waves import manifests
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository

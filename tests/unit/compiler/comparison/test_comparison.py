@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.comparison.compare import Comparison, Revision, compare
 from compiler.comparison.findings import NO_CHANGES
 from compiler.comparison.render import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from tests.unit.compiler.comparison.test_comparison import BASE, changes, found_jobs, job, queue, without
 
 IMAGE = "spec.tasks[0].template.spec.containers[0].image x -> y"

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.emit import admission
 from compiler.emit.lock import lock_text
-from compiler.emit.objects import manifests
 from compiler.emit.texts import manifest_texts, texts_by_file
+from compiler.emit.waves import manifests
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository

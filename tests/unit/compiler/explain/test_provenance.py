@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.explain.catalogue import ENTRIES, REASONS, REPAIRS
 from compiler.explain.lost_starts import LostStart
 from compiler.explain.outside_jobs import suspension_sources

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compiler.emit.objects import manifests
+from compiler.emit.waves import manifests
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository

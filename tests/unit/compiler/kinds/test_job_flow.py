@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import ClusterState
-from compiler.emit.objects import manifests
+from compiler.cluster_state.cluster_state import ClusterState
+from compiler.emit.waves import manifests
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs

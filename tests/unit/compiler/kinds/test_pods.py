@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from compiler.cluster_state.state import ClusterState
-from compiler.emit.objects import manifests
+from compiler.cluster_state.cluster_state import ClusterState
+from compiler.emit.waves import manifests
 from compiler.kubernetes import SCHEDULING_GATE
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.lower.lowering import lower
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec, Specs
 from compiler.specs.gang_spec import GangSpec

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 

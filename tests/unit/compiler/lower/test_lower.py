@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import ClusterState, StateError
+from compiler.cluster_state.cluster_state import ClusterState, StateError
 from compiler.lower.lowering import lower
 from compiler.lower.origins import Origins
 from compiler.specs.gang_spec import SubgroupSpec, TopologySpec

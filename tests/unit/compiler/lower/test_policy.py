@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.lower.lowering import lower
 from compiler.lower.policy import DEFAULT_POLICY, lower_policy
 from compiler.reading import read_specs

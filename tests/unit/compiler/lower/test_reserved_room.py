@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.lower.lowering import lower
 from compiler.lower.origins import Origins
 from compiler.outcome import Outcome

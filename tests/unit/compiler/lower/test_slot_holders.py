@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.lower.lowering import lower
 from compiler.lower.slot_holders import SlotState, certain_slots
 from compiler.pipeline import compile_repository

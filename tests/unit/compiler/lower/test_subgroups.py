@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.outcome import Outcome
 from tests.builders.repositories import compile_pod_group, group_pods, pod_group, subgroup_policy
 

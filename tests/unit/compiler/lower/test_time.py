@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import ClusterState, load_state
-from compiler.emit.objects import manifests
+from compiler.cluster_state.cluster_state import ClusterState, load_state
+from compiler.emit.waves import manifests
 from compiler.kubernetes import STARTS_AT_ANNOTATION
 from compiler.lower.lowering import lower
 from compiler.outcome import JobDecision, Outcome

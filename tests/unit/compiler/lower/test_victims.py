@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from compiler.cluster_state.cluster_state import ClusterState, StateError, load_state
 from compiler.cluster_state.observed import observe_state
-from compiler.cluster_state.state import ClusterState, StateError, load_state
 from compiler.fields.duration import go_duration_seconds
 from compiler.lower.lowering import lower
 from compiler.lower.policy import lower_policy

@@ -9,7 +9,7 @@ import pytest
 from compiler.validation.cron import schedule_objection
 from compiler.validation.judge import Judge
 from compiler.validation.names import ANNOTATION_KEY, DNS_LABEL, LABEL_VALUE, PORT_NAME, QUALIFIED
-from compiler.validation.objects import objects, pod_names
+from compiler.validation.object_rules import objects, pod_names
 from compiler.validation.pods import pod_spec
 
 RUN: dict[str, Any] = {"exec": {"command": ["true"]}}

@@ -216,7 +216,7 @@ def test_folders_that_share_their_contents_cannot_name_more_files_than_the_limit
     source: Source, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forty folders in one another, each holding the next twice, name 2^40 files."""
-    monkeypatch.setattr("reconciler.git.objects.ENTRIES_LIMIT", 1000)
+    monkeypatch.setattr("reconciler.git.git_objects.ENTRIES_LIMIT", 1000)
     blob = source.git("hash-object", "-w", "--stdin")
     tree = source.make_tree(f"100644 blob {blob}\ta.yaml")
     for _ in range(40):
@@ -246,7 +246,7 @@ def test_whatever_the_parser_makes_of_an_object_is_an_error_of_git(
 def test_an_object_above_its_limit_is_never_loaded(
     limit: str, message: str, source: Source, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"reconciler.git.objects.{limit}", 10)
+    monkeypatch.setattr(f"reconciler.git.git_objects.{limit}", 10)
     source.commit(a="1\n")
     with pytest.raises(GitError, match=message):
         mirror.read_tree(mirror.fetch())

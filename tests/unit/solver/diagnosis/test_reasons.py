@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from solver import Options, solve
+from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.explanations import explain
-from solver.diagnosis.state import DiagnosisState
 from solver.facts import (
     CapabilityLimit,
     ClosedQueue,

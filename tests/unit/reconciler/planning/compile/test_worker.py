@@ -50,7 +50,7 @@ def test_what_was_prepared_is_not_worked_out_again_and_the_plan_is_the_same(monk
     looked_at, asked_ready, written = Mock(wraps=returned_node), Mock(wraps=is_ready_node), Mock(wraps=digest._text)
     monkeypatch.setattr(lowered_nodes, "_lower_nodes", lower)
     monkeypatch.setattr("compiler.checks.placement.returned_node", looked_at)
-    monkeypatch.setattr("compiler.cluster_state.state.is_ready_node", asked_ready)
+    monkeypatch.setattr("compiler.cluster_state.cluster_state.is_ready_node", asked_ready)
     monkeypatch.setattr(digest, "_text", written)
     assert compile_request(more, memory.parse).as_json() == plain
     assert not lower.called

@@ -17,7 +17,7 @@ import pulp
 from solver.mip.rows import Row, Terms, at_least, at_most, scale_terms, value_of
 from solver.models.sets import Sets
 from solver.models.variables import Variables
-from solver.state.pod_rules import NO_DOMAIN, DomainCount, PodRuleCounts
+from solver.state.selected_pods import NO_DOMAIN, DomainCount, PodRuleCounts
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 from compiler.diagnostics.guard import Tell, guarded, raise_again
 from compiler.emit import admission, gated, static
 from compiler.emit.manifest import Manifest
-from compiler.emit.scheduler import config_map
+from compiler.emit.scheduler_config_map import config_map
 from compiler.emit.templates import annotate, mark_pods, name_queue, name_scheduler
 from compiler.kubernetes import API_GROUP, HOSTNAME_LABEL, ROLE_MARK
 from compiler.lower.origins import Origins

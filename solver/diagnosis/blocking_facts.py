@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from solver.diagnosis.case import GangDiagnosis
+from solver.diagnosis.diagnosis_state import Scenario
 from solver.diagnosis.minimal import smallest_sufficient
 from solver.diagnosis.node_facts import preceding_gangs
 from solver.diagnosis.obstacles import Obstacle, cluster_obstacles, current_obstacles, permanent_obstacles
 from solver.diagnosis.precedence import borrowing
 from solver.diagnosis.queue_obstacles import QueueDemand, queue_facts
-from solver.diagnosis.state import Scenario
 from solver.facts import AwayNodes, Fact, NoEligibleNode, Undecided
 from solver.state.queue_books import QueueBooks
 

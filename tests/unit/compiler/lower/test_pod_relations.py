@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from compiler.cluster_state.state import ClusterState
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.lower.lowering import lower
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
 from compiler.specs.gang_spec import RoleSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.emit.live_changes import written_differences
-from compiler.emit.objects import KINDS_OF_OTHER_WAVES
+from compiler.emit.waves import KINDS_OF_OTHER_WAVES
 from compiler.explain.names import compact_names
 from compiler.kubernetes import API_GROUP, PRUNE_ANNOTATION, is_never_pruned
 from compiler.run_kinds import runs_once

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from compiler.cluster_state.cluster_state import StateError, load_state
 from compiler.cluster_state.observed import observe_state
-from compiler.cluster_state.state import StateError, load_state
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs

@@ -26,8 +26,8 @@ from solver.semantics.placements import Placements, new_placements
 from solver.semantics.priorities import expected_end, precedence, precedence_level
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import free_and_overcommitted
-from solver.state.pod_rules import BoolArray, ExistingPods, PodRuleCounts
 from solver.state.queue_books import QueueBooks, QueueRules
+from solver.state.selected_pods import BoolArray, ExistingPods, PodRuleCounts
 from solver.state.state import State
 
 T = TypeVar("T")

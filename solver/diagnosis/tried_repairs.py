@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from solver.diagnosis.blocking_facts import away_nodes
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.ends import trial_after_ends
-from solver.diagnosis.facts import away_nodes
 from solver.diagnosis.gang_changes import (
     fewer_pods_steps,
     node_class_steps,

@@ -40,7 +40,7 @@ INVALID_PROBLEM = declare_rule(
     "GP501",
     "error",
     "the problem contradicts itself",
-    """What the documents and the state say together cannot be: the solver refuses the problem that they make. Mend:
+    """What the documents and the state say together cannot be: the solver refuses the problem that they make. Fix:
     the place it names; if nothing is wrong there, it is a mistake of gangplan that is worth a report.""",
 )
 EXECUTOR_FAILED = declare_rule(
@@ -49,7 +49,7 @@ EXECUTOR_FAILED = declare_rule(
     "the executor failed",
     """Parts of the plan were sent to worker processes or to a Dask cluster, and no answer came: a worker died, the
     scheduler is gone, or it has other code. They were worked out in this process instead, so the plan is the same
-    and took longer. Mend: the executor, or use `--executor local`.""",
+    and took longer. Fix: the executor, or use `--executor local`.""",
 )
 TIME_LIMIT_REACHED = declare_rule(
     "GP504",
@@ -57,7 +57,7 @@ TIME_LIMIT_REACHED = declare_rule(
     "the time limit struck",
     """The clock cut the plan or its reasons short, and not one of the deterministic limits (gap, nodes), so the same
     files and state may give another plan on another day or a busier machine. The plan is valid, its verdicts say how
-    good it is known to be, and a reason that was not found in time is GW110. Mend: raise `spec.timeLimit` of the
+    good it is known to be, and a reason that was not found in time is GW110. Fix: raise `spec.timeLimit` of the
     Cluster (or `--time-limit`), or its `spec.gap`.""",
 )
 PLAN_REJECTED = declare_rule(
@@ -65,7 +65,7 @@ PLAN_REJECTED = declare_rule(
     "error",
     "the plan was refused by the verifier",
     """Every plan is checked again by code that shares nothing with the model. A plan that fails is never emitted.
-    Mend: report it, with the repository and the state; it is a mistake of gangplan.""",
+    Fix: report it, with the repository and the state; it is a mistake of gangplan.""",
 )
 
 RESERVED_SHARE, RESERVED_LOWERINGS = 0.1, 3.0
@@ -261,7 +261,7 @@ def _verifier_diagnostics(specs: Specs, origins: Origins, problem: Problem, plan
 
 
 def _executor_diagnostics(specs: Specs, mapper: Mapper) -> list[Diagnostic]:
-    help = "mend the executor, or do without one: --executor local"
+    help = "fix the executor, or do without one: --executor local"
     at = specs.cluster.document.position()
     return [
         EXECUTOR_FAILED.diagnostic(

@@ -1,7 +1,7 @@
 """Checks: rules inside and across objects, one function each, in a table.
 
 A check is a function from a `CheckInput` to findings, declared with its code and title. Its docstring is the user
-documentation: the rule, its reason, and the mend. Checks know no files, output formats or other checks, and never raise
+documentation: the rule, its reason, and the fix. Checks know no files, output formats or other checks, and never raise
 for what a document says.
 """
 

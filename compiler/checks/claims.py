@@ -16,7 +16,7 @@ _NAMED = {"resourceClaimTemplateName": "ResourceClaimTemplate", "resourceClaimNa
 @check("GP359", "unknown device claim", "warning", folds=True)
 def unknown_claims(check_input: CheckInput) -> Iterator[Finding]:
     """A pod names a ResourceClaim or ResourceClaimTemplate that the repository does not have, and nearly one that it
-    has in the same namespace: without it the pod is never scheduled. Mend: correct the name."""
+    has in the same namespace: without it the pod is never scheduled. Fix: correct the name."""
     known: dict[tuple[str, str], set[str]] = {}
     for document in check_input.specs.documents:
         if document.group == "resource.k8s.io":

@@ -14,7 +14,7 @@ DOMAINS_PATH = ("metadata", "annotations", DEDICATED_DOMAINS_ANNOTATION)
 
 @check("GP382", "guaranteed domains of an unknown tier")
 def unknown_dedicated_tier(check_input: CheckInput) -> Iterator[Finding]:
-    """The tier that a queue is guaranteed domains of is the tier, or the tierName, of a hypernode of the cluster. Mend:
+    """The tier that a queue is guaranteed domains of is the tier, or the tierName, of a hypernode of the cluster. Fix:
     correct the tier."""
     tree = check_input.specs.hypernodes
     known = sorted({str(spec.tier) for spec in tree} | {spec.tier_name for spec in tree if spec.tier_name})
@@ -31,7 +31,7 @@ def unknown_dedicated_tier(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP383", "more domains guaranteed than there are")
 def too_many_dedicated_domains(check_input: CheckInput) -> Iterator[Finding]:
     """The domains of one tier that all queues together are guaranteed are not more than the cluster has of it. Each
-    queue's are its own: what is kept for a queue below another is not counted as that one's. Mend: guarantee fewer."""
+    queue's are its own: what is kept for a queue below another is not counted as that one's. Fix: guarantee fewer."""
     tree = check_input.specs.hypernodes
     existing = Counter(spec.tier for spec in tree)
     asked: Counter[int] = Counter()

@@ -36,7 +36,7 @@ NUMATOPOLOGY: ModelOf[Numatopology] = ModelOf("Numatopology.nodeinfo.volcano.sh"
 
 @check("GP370", "NUMA cells hold more than the node", of_document=True)
 def numa_above_capacity(check_input: DocumentInput) -> Iterator[Finding]:
-    """The cells of spec.numa divide what one node has: of each resource they come to at most the pool's capacity. Mend:
+    """The cells of spec.numa divide what one node has: of each resource they come to at most the pool's capacity. Fix:
     correct the cells or the capacity."""
     for document, pool in check_input.documents_of(NODE_POOL):
         total: dict[str, int] = {}
@@ -55,7 +55,7 @@ def numa_above_capacity(check_input: DocumentInput) -> Iterator[Finding]:
 def unequal_shared_devices(check_input: CheckInput) -> Iterator[Finding]:
     """A resource of shared devices means one thing in a cluster: every device offers the same amount of it, and whole
     devices are asked for by the same name, so that "one device" is one amount. (volcano.sh/vgpu-memory is excepted: a
-    pod says how much it wants.) Mend: use another resource for the other devices."""
+    pod says how much it wants.) Fix: use another resource for the other devices."""
     first: dict[str, tuple[SharedDevices, tuple[Document, FieldPath]]] = {}
     for document, pool in _pools_with_shared_devices(check_input):
         for index, shared in enumerate(pool.spec.shared_devices or ()):
@@ -78,7 +78,7 @@ def _pools_with_shared_devices(check_input: CheckInput) -> Iterator[tuple[Docume
 @check("GP372", "part of a device that no device can give")
 def impossible_device_share(check_input: CheckInput) -> Iterator[Finding]:
     """A pod asks for a part of one device, up to all of it, or for several whole ones: then the amount is a multiple of
-    what one offers. It does not ask for parts and for whole ones at once. Mend: ask for less, for a multiple, or for
+    what one offers. It does not ask for parts and for whole ones at once. Fix: ask for less, for a multiple, or for
     one of the two."""
     known = {
         shared.resource: shared
@@ -117,7 +117,7 @@ def _pod_location(gang: GangSpec, role: RoleSpec) -> tuple[Document, FieldPath]:
 def topology_policy_without_effect(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano minds a task's topologyPolicy, and the annotation volcano.sh/numa-topology-policy of any pod, by its
     plugin numa-aware, and only for pods of QoS class Guaranteed (limits of cpu and memory in every container, requests
-    equal to them). Mend: add the plugin, complete the limits, or remove the policy."""
+    equal to them). Fix: add the plugin, complete the limits, or remove the policy."""
     for gang in check_input.jobs:
         for role in gang.roles:
             if not role.pod.topology_policy:
@@ -151,7 +151,7 @@ def _policy_location(gang: GangSpec, role: RoleSpec) -> tuple[Document, FieldPat
 @check("GP374", "topologyPolicy with a part of a CPU", of_document=True)
 def fractional_cpus(check_input: DocumentInput) -> Iterator[Finding]:
     """With a topologyPolicy other than none each container asks for whole CPUs, one at least, in its requests (in its
-    limits where it has none); Volcano's admission refuses the job otherwise. Mend: round the requests up."""
+    limits where it has none); Volcano's admission refuses the job otherwise. Fix: round the requests up."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
         for index, task in enumerate(job.spec.tasks):
             if task.topology_policy in (None, "none"):
@@ -171,7 +171,7 @@ def fractional_cpus(check_input: DocumentInput) -> Iterator[Finding]:
 @check("GP375", "virtual GPUs without the plugin deviceshare", "warning")
 def vgpus_without_plugin(check_input: CheckInput) -> Iterator[Finding]:
     """Only the plugin deviceshare with deviceshare.VGPUEnable puts pods that ask for volcano.sh/vgpu-* onto devices;
-    without it Volcano counts sums over nodes. Mend: add the plugin with that argument."""
+    without it Volcano counts sums over nodes. Fix: add the plugin with that argument."""
     if shares_devices(check_input.specs.scheduler, VGPU_MEMORY):
         return
     for gang in check_input.jobs:
@@ -186,7 +186,7 @@ def vgpus_without_plugin(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP384", "two resources of the same cards", "warning")
 def two_resources_of_one_card(check_input: CheckInput) -> Iterator[Finding]:
     """A node that offers nvidia.com/gpu and volcano.sh/vgpu-number makes both of the same cards, and each resource is
-    counted on its own: a card may be given whole to one pod and in parts to others. Mend: let one device plugin run on
+    counted on its own: a card may be given whole to one pod and in parts to others. Fix: let one device plugin run on
     each node, and separate the nodes by labels."""
     pods = [role.pod for gang in check_input.specs.gangs for role in gang.roles]
     requested = {name for pod in pods for name in pod.requests}
@@ -206,7 +206,7 @@ def two_resources_of_one_card(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP385", "cards cut into fixed parts", "warning")
 def cards_in_mig_mode(check_input: CheckInput) -> Iterator[Finding]:
     """A card in mode mig is cut into instances of fixed sizes, which stand in the device plugin's ConfigMap; the plan
-    counts its memory in MiB, so that more pods may have room there than the card has instances. Mend: ask for the
+    counts its memory in MiB, so that more pods may have room there than the card has instances. Fix: ask for the
     memory of an instance, and leave room."""
     if not any(role.pod.vgpu_requests for gang in check_input.specs.gangs for role in gang.roles):
         return
@@ -222,7 +222,7 @@ def unplanned_device_annotations(check_input: CheckInput) -> Iterator[Finding]:
     """A component of Volcano reads the annotation, and the plan does not: of the plugin deviceshare, by which pods may
     wait at their planned nodes, or of the agent, by which offline pods are throttled and evicted while others need the
     node. Parts of Ascend's NPUs are divided by templates (vir01, vir02, ...) that the plan does not know; of several
-    NPUs there are none. Mend: remove it, or leave room."""
+    NPUs there are none. Fix: remove it, or leave room."""
     for gang in check_input.jobs:
         for role in gang.roles:
             for (key, value), (severity, meaning) in _UNPLANNED.items():
@@ -305,7 +305,7 @@ _UNPLANNED: Mapping[tuple[str, str], tuple[Severity, str]] = {
 
 @check("GP376", "Numatopology of no node", "warning")
 def numatopology_without_node(check_input: CheckInput) -> Iterator[Finding]:
-    """A Numatopology bears the name of its node; one without a node says nothing. Mend: correct the name, or add the
+    """A Numatopology bears the name of its node; one without a node says nothing. Fix: correct the name, or add the
     node."""
     names = {node.name for node in check_input.specs.nodes}
     for document, _ in check_input.documents_of(NUMATOPOLOGY):

@@ -33,7 +33,7 @@ JOB_TEMPLATE: ModelOf[JobTemplate] = ModelOf("JobTemplate.flow.volcano.sh")
 @check("GP320", "unknown priority class", folds=True, on_partial=True)
 def unknown_priority_class(check_input: CheckInput) -> Iterator[Finding]:
     """The priority class of a job and of its pod templates is a PriorityClass of the cluster, or one of the two that
-    every cluster has. The API server refuses pods of an unknown one. Mend: correct the name, or add the class."""
+    every cluster has. The API server refuses pods of an unknown one. Fix: correct the name, or add the class."""
     known = {found.name for found in check_input.specs.priority_classes} | SYSTEM_PRIORITIES.keys()
     failed = check_input.failed_names("PriorityClass.scheduling.k8s.io")
     for gang in check_input.jobs_and_services:
@@ -57,7 +57,7 @@ def _priority_classes(gang: GangSpec) -> Iterator[tuple[str, Document, FieldPath
 
 @check("GP321", "two default priority classes")
 def several_default_priority_classes(check_input: CheckInput) -> Iterator[Finding]:
-    """One PriorityClass at most has globalDefault: true; Kubernetes refuses a second. Mend: set it on one only."""
+    """One PriorityClass at most has globalDefault: true; Kubernetes refuses a second. Fix: set it on one only."""
     defaults = [found for found in check_input.specs.priority_classes if found.global_default]
     for found in defaults[1:]:
         message = f"{defaults[0].name!r} is the default too"
@@ -72,7 +72,7 @@ def several_default_priority_classes(check_input: CheckInput) -> Iterator[Findin
 
 @check("GP323", "minimum above the replicas of the whole job")
 def minimum_above_replicas(check_input: CheckInput) -> Iterator[Finding]:
-    """A job that needs more pods than it has replicas never starts. Mend: lower the minimum, or raise the replicas."""
+    """A job that needs more pods than it has replicas never starts. Fix: lower the minimum, or raise the replicas."""
     for gang in check_input.jobs:
         total = sum(role.replicas for role in gang.roles)
         if gang.minimum > total:
@@ -87,7 +87,7 @@ def not_scheduled_by_volcano(check_input: CheckInput) -> Iterator[Finding]:
     """Only pods with schedulerName: volcano are scheduled as a gang and counted in their queue. A Volcano Job has it by
     default, and binding writes it into pod templates where nothing names a scheduler. A job of another scheduler is
     left out of the plan. The pods of a TrainJob are planned whatever its runtime names, but where that is nothing
-    Kubernetes' default scheduler starts them one by one. Mend: write schedulerName: volcano in the pod template."""
+    Kubernetes' default scheduler starts them one by one. Fix: write schedulerName: volcano in the pod template."""
     for gang in check_input.volcano_jobs:
         if gang.scheduler_name:
             if gang.scheduler_name != VOLCANO_SCHEDULER:
@@ -118,7 +118,7 @@ def not_scheduled_by_volcano(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP338", "pod without requests", "warning")
 def missing_requests(check_input: CheckInput) -> Iterator[Finding]:
     """A pod that requests nothing counts as best effort: Volcano places it outside topology and quota, and it takes
-    from its neighbours. Mend: give every container resources.requests (limits will do)."""
+    from its neighbours. Fix: give every container resources.requests (limits will do)."""
     for gang in check_input.volcano_jobs:
         for role in gang.roles:
             if role.replicas and not any(name != "pods" for name in role.pod.requests):
@@ -133,7 +133,7 @@ def missing_requests(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP366", "pods pinned by nodeName", "warning")
 def pinned_by_node_name(check_input: CheckInput) -> Iterator[Finding]:
-    """spec.nodeName in a template puts every replica on one node, past every scheduler and every check. Mend: remove
+    """spec.nodeName in a template puts every replica on one node, past every scheduler and every check. Fix: remove
     it; use a node selector if the job must be on certain nodes."""
     for gang in check_input.jobs:
         for role in gang.roles:
@@ -157,33 +157,33 @@ def _metax_findings(check_input: CheckInput, categories: tuple[str, ...]) -> Ite
 @check("GP339", "MetaX group size is no number of GPUs")
 def metax_group_not_a_number(check_input: CheckInput) -> Iterator[Finding]:
     """metax-tech.com/gpu-group-size and atomic-gpu-group-size are whole numbers of GPUs, 1 or more, and the same
-    wherever a job says them; one role is enough. Mend: correct the number, or keep the annotation on one role."""
+    wherever a job says them; one role is enough. Fix: correct the number, or keep the annotation on one role."""
     yield from _metax_findings(check_input, ("size", "roles"))
 
 
 @check("GP340", "MetaX group does not fit the pods")
 def metax_group_misfits_pods(check_input: CheckInput) -> Iterator[Finding]:
     """A group is made of whole pods: its size is a multiple of the GPUs of one pod, and all GPU pods of the job have
-    the same number. Mend: change the size or the pods' GPUs."""
+    the same number. Fix: change the size or the pods' GPUs."""
     yield from _metax_findings(check_input, ("pod",))
 
 
 @check("GP341", "MetaX groups do not fill the job")
 def metax_groups_misfit_job(check_input: CheckInput) -> Iterator[Finding]:
-    """The job's GPUs are a multiple of the group's. Mend: change the size or the replicas."""
+    """The job's GPUs are a multiple of the group's. Fix: change the size or the replicas."""
     yield from _metax_findings(check_input, ("total",))
 
 
 @check("GP342", "MetaX atomic group does not divide the group")
 def metax_atomic_group_not_a_divisor(check_input: CheckInput) -> Iterator[Finding]:
-    """gpu-group-size is a multiple of atomic-gpu-group-size. Mend: use a divisor."""
+    """gpu-group-size is a multiple of atomic-gpu-group-size. Fix: use a divisor."""
     yield from _metax_findings(check_input, ("atomic",))
 
 
 @check("GP343", "MetaX annotation without effect", "warning")
 def metax_annotation_without_effect(check_input: CheckInput) -> Iterator[Finding]:
     """The group annotations work on the pod template of one role, and only for pods that Volcano schedules
-    (schedulerName: volcano). On the job's own metadata they do nothing. Mend: move the annotation into a pod template;
+    (schedulerName: volcano). On the job's own metadata they do nothing. Fix: move the annotation into a pod template;
     name the scheduler."""
     for gang in check_input.jobs:
         for key in (METAX_GROUP_SIZE_ANNOTATION, METAX_ATOMIC_GROUP_SIZE_ANNOTATION):
@@ -210,7 +210,7 @@ def metax_annotation_without_effect(check_input: CheckInput) -> Iterator[Finding
 @check("GP356", "unknown pod group", "warning")
 def unknown_pod_group(check_input: CheckInput) -> Iterator[Finding]:
     """The annotation scheduling.k8s.io/group-name of a pod, or of the template of a job whose controller makes no
-    PodGroup, names a PodGroup of its namespace; without it the pod never starts. Mend: correct the name, or add the
+    PodGroup, names a PodGroup of its namespace; without it the pod never starts. Fix: correct the name, or add the
     PodGroup."""
     groups = {(d.namespace or "default", d.name) for d in check_input.specs.documents if d.kind == "PodGroup"}
     path: FieldPath = ("metadata", "annotations", GROUP_NAME_ANNOTATION)
@@ -228,7 +228,7 @@ def unknown_pod_group(check_input: CheckInput) -> Iterator[Finding]:
 def unknown_flow_step(check_input: CheckInput) -> Iterator[Finding]:
     """Each step of a JobFlow has the name of a JobTemplate of its namespace, and waits for steps of its own flow.
     Volcano never makes the Job of any other, nor those that wait for it. A flow of which no JobTemplate is there is
-    not planned, which GP220 says. Mend: correct the name, or add the JobTemplate."""
+    not planned, which GP220 says. Fix: correct the name, or add the JobTemplate."""
     found = ((document.namespace or "default", document.name) for document, _ in check_input.documents_of(JOB_TEMPLATE))
     templates = {*found, *(each[1:] for each in check_input.failed_objects if each[0] == "JobTemplate.flow.volcano.sh")}
     for document, flow in check_input.documents_of(JOB_FLOW):
@@ -254,7 +254,7 @@ def unknown_flow_step(check_input: CheckInput) -> Iterator[Finding]:
 def circular_flow(check_input: DocumentInput) -> Iterator[Finding]:
     """Steps of a JobFlow wait for one another in one direction only. Volcano never makes the Jobs of a circle, nor
     those that wait for them, so that the flow never ends; where its admission looks at JobFlows it refuses this one.
-    Mend: remove one dependency."""
+    Fix: remove one dependency."""
     for document, flow in check_input.documents_of(JOB_FLOW):
         steps = flow.spec.flows or []
         needs = {step.name: (step.depends_on.targets if step.depends_on else None) or [] for step in steps}
@@ -269,7 +269,7 @@ def circular_flow(check_input: DocumentInput) -> Iterator[Finding]:
 def too_few_subgroup_pods(check_input: CheckInput) -> Iterator[Finding]:
     """subGroupPolicy of a bare PodGroup divides its pods by their labels. A subgroup is ready with subGroupSize pods,
     and minSubGroups of them must be, or Volcano starts none of the pods. One with fewer pods than that is never ready.
-    Mend: label more pods, or lower the numbers."""
+    Fix: label more pods, or lower the numbers."""
     group_pods = pods_by_group(check_input.bare_pods)
     for document, group in check_input.documents_of(POD_GROUP):
         from compiler.kinds.pod_group import specs
@@ -301,7 +301,7 @@ def too_few_subgroup_pods(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP354", "depends on an object with errors")
 def depends_on_failed_object(check_input: CheckInput) -> Iterator[Finding]:
     """A job whose queue or priority class, or a queue whose parent, has errors cannot be planned, however right it is
-    itself. Mend: the errors of the other object."""
+    itself. Fix: the errors of the other object."""
     queues = check_input.failed_names("Queue.scheduling.volcano.sh")
     classes = check_input.failed_names("PriorityClass.scheduling.k8s.io")
     for gang in check_input.jobs:
@@ -310,20 +310,20 @@ def depends_on_failed_object(check_input: CheckInput) -> Iterator[Finding]:
     for queue in check_input.specs.queues:
         if queue.parent in queues:
             message, cause = f"queue {queue.parent!r} has errors", f"Queue {queue.parent}"
-            yield Finding(queue.document, ("spec", "parent"), message, "mend that queue", cause=cause)
+            yield Finding(queue.document, ("spec", "parent"), message, "fix that queue", cause=cause)
 
 
 def _failed_dependency(gang: GangSpec, field: str, name: str | None, failed: set[str]) -> Iterator[Finding]:
     if name in failed:
         cause = f"{'Queue' if field == 'queue' else 'PriorityClass'} {name}"
         message = f"{field.replace('_', ' ')} {name!r} has errors"
-        yield Finding(gang.document, gang.field_paths[field], message, "mend that object", cause=cause)
+        yield Finding(gang.document, gang.field_paths[field], message, "fix that object", cause=cause)
 
 
 @check("GP399", "two roles of one name")
 def two_roles_of_one_name(check_input: CheckInput) -> Iterator[Finding]:
     """Replicated Jobs of a JobSet, worker groups of Ray and roles of a declared kind have names of their own: the API
-    server or the operator refuses the job. Mend: rename one."""
+    server or the operator refuses the job. Fix: rename one."""
     for gang in check_input.jobs_and_services:
         seen: set[str] = set()
         for role in gang.roles if gang.document.group != "batch.volcano.sh" else ():

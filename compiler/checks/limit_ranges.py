@@ -19,7 +19,7 @@ _TEXTS = {
 def refused_by_limit_range(check_input: CheckInput) -> Iterator[Finding]:
     """The API server refuses a pod with a container, or containers together (type Pod), above `max`, below `min` or
     beyond `maxLimitRequestRatio` of a LimitRange of its namespace; for `max` each needs a limit, for `min` a request,
-    for the ratio both. Its defaults count as if they were written. Mend: as the message says, or change the
+    for the ratio both. Its defaults count as if they were written. Fix: as the message says, or change the
     LimitRange."""
     ranges = limit_ranges(check_input.specs.documents)
     for gang in check_input.jobs_and_services if ranges else ():

@@ -19,7 +19,7 @@ QUEUE: ModelOf[Queue] = ModelOf("Queue.scheduling.volcano.sh")
 
 @check("GP431", "node group that no node has", "warning")
 def unknown_node_groups(check_input: CheckInput) -> Iterator[Finding]:
-    """spec.affinity of a Queue names node groups: values of the node label volcano.sh/nodegroup-name. Mend: correct the
+    """spec.affinity of a Queue names node groups: values of the node label volcano.sh/nodegroup-name. Fix: correct the
     name, or label the nodes."""
     nodes = check_input.specs.nodes
     groups = {node.labels[NODE_GROUP_LABEL] for node in nodes if NODE_GROUP_LABEL in node.labels}
@@ -36,7 +36,7 @@ def unknown_node_groups(check_input: CheckInput) -> Iterator[Finding]:
 def queues_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
     """With the plugin nodegroup a queue uses the groups of its spec.affinity only; one without affinity uses nodes
     without a group, and none at all where the plugin is strict, which is the default. Anti-affinity alone opens no
-    group. Mend: name groups in nodeGroupAffinity, or set strict: false."""
+    group. Fix: name groups in nodeGroupAffinity, or set strict: false."""
     specs = check_input.specs
     groups = {node.labels.get(NODE_GROUP_LABEL) for node in specs.nodes}
     if (plugin := node_group_plugin(specs.scheduler)) is None or not groups:

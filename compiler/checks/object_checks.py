@@ -15,7 +15,7 @@ from compiler.syntax.documents import Document
 @check("GP301", "two objects of one name", on_partial=True)
 def duplicate_objects(check_input: CheckInput) -> Iterator[Finding]:
     """A kind has one object of a name (and namespace) in a cluster; NodePools must not make a node or hypernode that
-    exists already. Mend: rename or remove one."""
+    exists already. Fix: rename or remove one."""
     seen: dict[tuple[str, str, str], Document] = {}
     for document in sorted(check_input.specs.documents, key=lambda d: (d.file, *_line_and_column(d))):
         key = f"{document.kind}.{document.group}"
@@ -63,7 +63,7 @@ _MOST_KINDS = 5
 @check("GP355", "cluster without nodes", "warning")
 def cluster_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
     """A cluster without nodes can run nothing: every gang waits, unless a state file or the live cluster brings nodes.
-    Mend: add a NodePool or Node objects to the cluster's folder."""
+    Fix: add a NodePool or Node objects to the cluster's folder."""
     if (
         not check_input.specs.nodes
         and not check_input.failed_names("NodePool.gangplan.dev")
@@ -80,7 +80,7 @@ def cluster_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP362", "node without hostname label", "warning")
 def missing_hostname_labels(check_input: CheckInput) -> Iterator[Finding]:
     """Binding selects nodes by the label kubernetes.io/hostname, which kubelet sets on every node; pods cannot be bound
-    to a node that lacks it or shares it. Mend: add the label to the Node."""
+    to a node that lacks it or shares it. Fix: add the label to the Node."""
     for node in check_input.specs.nodes:
         if node.document.kind == "Node" and not node.labels.get(HOSTNAME_LABEL):
             yield Finding(
@@ -97,8 +97,8 @@ def kinds_without_rights(check_input: CheckInput) -> Iterator[Finding]:
     ConfigMaps in the namespace of Volcano. Without permission for a kind, or in a cluster that does not serve it, the
     reconciler does not apply its objects, reports why, and goes on with everything else. One info names all such kinds
     of the repository, at the first object of them; a kind is not named whose CustomResourceDefinition the repository
-    holds, since that is named itself. Mend: apply the permissions that `gangplan rbac` prints; where the reconciler has
-    them already, or somebody else applies what is compiled, there is nothing to mend."""
+    holds, since that is named itself. Fix: apply the permissions that `gangplan rbac` prints; where the reconciler has
+    them already, or somebody else applies what is compiled, there is nothing to fix."""
     documents = sorted(check_input.specs.documents, key=lambda document: (document.file, *_line_and_column(document)))
     defined, found = set(map(_defined_kind, documents)), dict[tuple[str, str], Document]()
     for document in documents:

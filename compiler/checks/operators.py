@@ -57,7 +57,7 @@ def refused_by_operator(check_input: DocumentInput) -> Iterator[Finding]:
     each update that makes fewer pods than the gang needs, and a StatefulSet whose pods come one after another never
     starts as a gang. A RayCluster has a head; a RayJob that is suspended or has a time to live shuts its cluster down.
     A group of a LeaderWorkerSet has a pod, and subgroups divide it; what a Workflow begins with, and runs, are its
-    templates. Mend: as the message says."""
+    templates. Fix: as the message says."""
     for found in check_input.models:
         document = found.document
         version = document.api_version.rpartition("/")[2]

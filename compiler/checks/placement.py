@@ -133,7 +133,7 @@ def _request_path(document: Document, path: FieldPath, resource: str) -> FieldPa
 @check("GP392", "resource that no node has", "warning", folds=True, on_partial=True)
 def unknown_resources(check_input: CheckInput) -> Iterator[Finding]:
     """A pod that requests a device which no node offers never starts. It is an error where the name nearly is that of a
-    device of the nodes. Mend: correct the name, or declare the nodes that have it."""
+    device of the nodes. Fix: correct the name, or declare the nodes that have it."""
     if (nodes := _declared_nodes(check_input)) is None:
         return
     known = sorted(name for name in nodes.facts.resources | nodes.facts.shared_resources if "/" in name)
@@ -155,7 +155,7 @@ def unknown_resources(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP393", "pods that select no node", "warning", folds=True)
 def selectors_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
     """A nodeSelector, or required node affinity, that no declared node satisfies keeps the pods from starting, and so
-    does a topology key that is nearly, and not quite, a label of the nodes. Mend:
+    does a topology key that is nearly, and not quite, a label of the nodes. Fix:
     correct the label, or label nodes."""
     if (nodes := _declared_nodes(check_input)) is None:
         return
@@ -215,7 +215,7 @@ def exclusive_topologies(check_input: CheckInput) -> Iterator[Finding]:
     JobSet's node-selector with nodes that carry the name of the child Job. Where no domain, even empty, holds one, it
     never starts. Where the domains are not those of a tier of HyperNodes, only jobs of one unit, or of units of one
     pod, are planned by the rule: others are not bound, nor are child Jobs with different nodes, and subgroups that
-    differ in size or lie within an exclusive topology of groups. Mend: allow larger domains, or declare the domains as
+    differ in size or lie within an exclusive topology of groups. Fix: allow larger domains, or declare the domains as
     a tier."""
     domains = ExclusiveDomains(check_input.specs.nodes, check_input.specs.hypernodes)
     for gang in (*check_input.specs.gangs, *check_input.unbound_gangs):
@@ -235,7 +235,7 @@ def exclusive_topologies(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP394", "taint that the pods do not tolerate", "warning", folds=True)
 def missing_tolerations(check_input: CheckInput) -> Iterator[Finding]:
-    """All nodes that the pods select, and that have what they request, carry a taint that they do not tolerate. Mend:
+    """All nodes that the pods select, and that have what they request, carry a taint that they do not tolerate. Fix:
     add the toleration, or select other nodes."""
     if (nodes := _declared_nodes(check_input)) is None:
         return
@@ -269,7 +269,7 @@ def _is_kept_out_by_taints(nodes: _Nodes, pod: PodSpec) -> bool:
 def gangs_without_room(check_input: CheckInput) -> Iterator[Finding]:
     """Even with all declared nodes empty there is no room for the least number of pods with which the gang starts: on
     the nodes that its pods may use, or, with a hard topology, inside any hypernode that it allows. That is proved by
-    counting the pods that each node holds at most. Mend: lower requests or minimum, allow a higher tier, or add
+    counting the pods that each node holds at most. Fix: lower requests or minimum, allow a higher tier, or add
     nodes."""
     if (nodes := _declared_nodes(check_input)) is None:
         return
@@ -340,7 +340,7 @@ def _highest_tier(check_input: CheckInput, gang: GangSpec) -> int | None:
 @check("GP396", "member that matches no node", "warning")
 def members_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
     """A regexMatch or labelMatch of a HyperNode selects the nodes whose name or labels match; one that matches none
-    leaves the hypernode empty. Mend: correct the pattern or the labels, or declare the nodes."""
+    leaves the hypernode empty. Fix: correct the pattern or the labels, or declare the nodes."""
     for found in check_input.tree_problems if check_input.specs.nodes else ():
         if found.category == "empty":
             yield Finding(found.document, found.path, found.message, found.help, found.see)
@@ -349,7 +349,7 @@ def members_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP397", "gang above a ResourceQuota")
 def gangs_above_quota(check_input: CheckInput) -> Iterator[Finding]:
     """The API server creates no pod beyond a ResourceQuota of its namespace. A gang whose least number of pods requests
-    more than `hard` never has them all. Quotas with scopes are not judged. Mend: raise the quota, or lower the
+    more than `hard` never has them all. Quotas with scopes are not judged. Fix: raise the quota, or lower the
     minimum."""
     quotas = [document for document in check_input.specs.documents if document.kind == "ResourceQuota"]
     for gang in check_input.specs.gangs if quotas else ():

@@ -32,7 +32,7 @@ def refused_pods(check_input: CheckInput) -> Iterator[Finding]:
     """A Namespace with the label pod-security.kubernetes.io/enforce takes only pods that keep the Pod Security
     Standards of that level (baseline, restricted), in the version of enforce-version. The API server refuses a bare
     Pod; it takes a job or Deployment with no more than a warning and then refuses its pods, which never appear. Labels
-    audit and warn refuse nothing. Mend: as the message says, or run it in a namespace of another level."""
+    audit and warn refuse nothing. Fix: as the message says, or run it in a namespace of another level."""
     enforcing = {document.name: document for document in _namespaces(check_input) if _refuses_pods(document)}
     for document in _final_documents(check_input) if enforcing else ():
         if (namespace := enforcing.get(document.namespace or "default")) is None:
@@ -51,7 +51,7 @@ def refused_pods(check_input: CheckInput) -> Iterator[Finding]:
 def privileged_containers(check_input: CheckInput) -> Iterator[Finding]:
     """The API server takes privileged containers only with --allow-privileged, which kubeadm, kind, k3s and the managed
     services set. With `allowPrivileged: false` in the Cluster each such container is an error. Where the Cluster does
-    not say, they are planned, and one info of the repository counts them. Mend: remove privileged: true, or write
+    not say, they are planned, and one info of the repository counts them. Fix: remove privileged: true, or write
     `allowPrivileged: true` where the server takes them."""
     cluster = check_input.specs.cluster
     if cluster.allow_privileged:
@@ -89,7 +89,7 @@ def _privileged_places(check_input: CheckInput) -> Iterator[tuple[Document, Fiel
 @check("GP379", "label of Pod Security that means nothing")
 def pod_security_labels(check_input: CheckInput) -> Iterator[Finding]:
     """The levels of Pod Security are privileged, baseline and restricted, its versions latest or like v1.35: the API
-    server refuses a Namespace with others. A key that it does not know is taken and does nothing. Mend: correct it."""
+    server refuses a Namespace with others. A key that it does not know is taken and does nothing. Fix: correct it."""
     for document in _namespaces(check_input):
         for key, message, help in _label_flaws(document):
             yield Finding(document, ("metadata", "labels", key), message, help)

@@ -33,7 +33,7 @@ def unread_metadata(check_input: CheckInput) -> Iterator[Finding]:
     default queue. Each kind has one place: spec.queue of a Volcano Job, schedulingPolicy.queue of Kubeflow's, the label
     volcano.sh/queue-name of Ray's, the annotation scheduling.volcano.sh/queue-name of others. A namespace among the
     labels or annotations is not the object's. Volcano reads scheduling.volcano.sh/group-min-member of batch Jobs,
-    Deployments and the like only, as a whole number. Mend: write it where it is read."""
+    Deployments and the like only, as a whole number. Fix: write it where it is read."""
     for gang in check_input.jobs:
         if _names_no_queue(gang, check_input.specs.cluster.default_queue):
             yield from _unread_queue(gang)
@@ -74,7 +74,7 @@ def _unread_minimum(gang: GangSpec) -> Iterator[Finding]:
 @check("GP388", "job in the default queue beside others that name one", "info")
 def default_queue_beside_others(check_input: CheckInput) -> Iterator[Finding]:
     """The job names no queue, so that it is in the default queue, while all others of its folder, three or more, name
-    one. Mend: name the queue, or nothing where the default is meant."""
+    one. Fix: name the queue, or nothing where the default is meant."""
     default = check_input.specs.cluster.default_queue
     jobs: dict[str, list[GangSpec]] = {}
     for gang in check_input.specs.gangs:
@@ -93,7 +93,7 @@ def default_queue_beside_others(check_input: CheckInput) -> Iterator[Finding]:
 def admitted_by_kueue(check_input: CheckInput) -> Iterator[Finding]:
     """The label kueue.x-k8s.io/queue-name hands the job to Kueue, which suspends it until it is admitted. gangplan
     does not know Kueue's queues: it plans the job in the queue of Volcano that it names, else in the default queue.
-    Mend: name a queue of Volcano, and let one of the two admit the job."""
+    Fix: name a queue of Volcano, and let one of the two admit the job."""
     for gang in check_input.specs.gangs:
         labels = gang.document.metadata.get("labels")
         if isinstance(labels, dict) and KUEUE_QUEUE_LABEL in labels:

@@ -66,7 +66,7 @@ def _children_by_queue(check_input: CheckInput) -> dict[str, list[QueueSpec]]:
 
 @check("GP303", "unknown parent queue")
 def unknown_parent(check_input: CheckInput) -> Iterator[Finding]:
-    """A queue's parent is a queue of the same cluster, or root. Mend: correct the name, or add the parent."""
+    """A queue's parent is a queue of the same cluster, or root. Fix: correct the name, or add the parent."""
     by_name = _queues_by_name(check_input)
     for queue in _cluster_queues(check_input):
         if (
@@ -85,7 +85,7 @@ def unknown_parent(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP304", "queues form a loop")
 def queue_loops(check_input: CheckInput) -> Iterator[Finding]:
-    """Following parents from a queue must end at the root. Mend: give one queue of the loop another parent."""
+    """Following parents from a queue must end at the root. Fix: give one queue of the loop another parent."""
     by_name = _queues_by_name(check_input)
     done: set[str] = set()
     for queue in _cluster_queues(check_input):
@@ -110,7 +110,7 @@ def queue_loops(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP305", "queues nested too deeply")
 def queue_too_deep(check_input: CheckInput) -> Iterator[Finding]:
-    """Volcano allows 5 levels below the root (--max-queue-depth). Mend: move the queue up."""
+    """Volcano allows 5 levels below the root (--max-queue-depth). Fix: move the queue up."""
     by_name = _queues_by_name(check_input)
     for queue in _cluster_queues(check_input):
         level = 1 + sum(1 for above in _ancestors(queue, by_name) if above.name != ROOT_QUEUE)
@@ -138,7 +138,7 @@ def _exceeded_limits(check_input: CheckInput, low: str, high: str) -> Iterator[F
 @check("GP310", "guarantee above deserved")
 def guarantee_above_deserved(check_input: CheckInput) -> Iterator[Finding]:
     """guarantee[r] <= deserved[r] for each resource that is guaranteed, and deserved names it, whatever the plugins.
-    Volcano's admission refuses the queue. Mend: lower the guarantee, or raise or complete deserved."""
+    Volcano's admission refuses the queue. Fix: lower the guarantee, or raise or complete deserved."""
     yield from _exceeded_limits(check_input, "guarantee", "deserved")
     for queue in check_input.specs.queues:
         for name in (name for name in queue.guarantee if name not in queue.deserved):
@@ -152,14 +152,14 @@ def guarantee_above_deserved(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP311", "deserved above capability")
 def deserved_above_capability(check_input: CheckInput) -> Iterator[Finding]:
-    """deserved[r] <= capability[r] for each resource that both name. Volcano's admission refuses the queue. Mend: lower
+    """deserved[r] <= capability[r] for each resource that both name. Volcano's admission refuses the queue. Fix: lower
     one or raise the other."""
     yield from _exceeded_limits(check_input, "deserved", "capability")
 
 
 @check("GP312", "guarantee above capability")
 def guarantee_above_capability(check_input: CheckInput) -> Iterator[Finding]:
-    """guarantee[r] <= capability[r] for each resource that both name. Mend: lower one or raise the other."""
+    """guarantee[r] <= capability[r] for each resource that both name. Fix: lower one or raise the other."""
     yield from _exceeded_limits(check_input, "guarantee", "capability")
 
 
@@ -167,7 +167,7 @@ def guarantee_above_capability(check_input: CheckInput) -> Iterator[Finding]:
 def queue_inside_a_way(check_input: CheckInput) -> Iterator[Finding]:
     """A queue whose way in volcano.sh/hierarchy is the beginning of another queue's (root/eng and root/eng/dev) has
     jobs where the other has only a branch. Volcano's admission refuses it, on creation where the other is there before,
-    and on every update. Mend: give it a way of its own, such as root/eng/rest."""
+    and on every update. Fix: give it a way of its own, such as root/eng/rest."""
     by_way: dict[tuple[str, ...], QueueSpec] = {}
     for queue in check_input.specs.queues:
         way = tuple(name for name, _ in queue.hierarchy)
@@ -184,7 +184,7 @@ def queue_inside_a_way(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP318", "guarantee above the cluster")
 def guarantee_above_cluster(check_input: CheckInput) -> Iterator[Finding]:
     """A queue cannot be guaranteed more than all nodes of the repository have; nothing could then start in any other
-    queue. Of queues that are guaranteed more together the largest is named, with a warning. Mend: lower the guarantee,
+    queue. Of queues that are guaranteed more together the largest is named, with a warning. Fix: lower the guarantee,
     or add nodes."""
     specs = check_input.specs
     totals: Counter[str] = Counter()
@@ -247,7 +247,7 @@ def _unnamed_by_parent(parent: QueueSpec, children: Sequence[QueueSpec], field: 
 @check("GP313", "children's guarantees above the parent's")
 def child_guarantees_above_parent(check_input: CheckInput) -> Iterator[Finding]:
     """The guarantees of a queue's children add up to at most its own, per resource; none counts as 0. What a child
-    names, 0 as well, the parent names too, but for cpu and memory. Volcano's admission refuses the queue. Mend: raise
+    names, 0 as well, the parent names too, but for cpu and memory. Volcano's admission refuses the queue. Fix: raise
     the parent's or lower the children's."""
     yield from _exceeded_sums(check_input, "guarantee")
 
@@ -255,7 +255,7 @@ def child_guarantees_above_parent(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP314", "children's deserved above the parent's")
 def child_deserved_above_parent(check_input: CheckInput) -> Iterator[Finding]:
     """The deserved shares of a queue's children add up to at most its own, per resource; none counts as 0. What a child
-    names, 0 as well, the parent names too, but for cpu and memory. Volcano's admission refuses the queue. Mend: raise
+    names, 0 as well, the parent names too, but for cpu and memory. Volcano's admission refuses the queue. Fix: raise
     the parent's or lower the children's."""
     yield from _exceeded_sums(check_input, "deserved")
 
@@ -263,7 +263,7 @@ def child_deserved_above_parent(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP315", "capability above an ancestor's")
 def capability_above_ancestor(check_input: CheckInput) -> Iterator[Finding]:
     """capability[r] of a queue is at most that of the nearest queue above it that names r. Volcano's admission refuses
-    the queue. Mend: lower it, or raise the ancestor's."""
+    the queue. Fix: lower it, or raise the ancestor's."""
     by_name = _queues_by_name(check_input)
     for queue in _cluster_queues(check_input):
         for name, amount in queue.capability.items():
@@ -283,7 +283,7 @@ def capability_above_ancestor(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP316", "root queue with limits")
 def limited_root_queue(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano creates the queue root and refuses to change its capability, deserved and guarantee, or to give it a
-    parent. Mend: remove them; limit the queues below."""
+    parent. Fix: remove them; limit the queues below."""
     for queue in check_input.specs.queues:
         if queue.name == ROOT_QUEUE:
             for field in ("capability", "deserved", "guarantee"):
@@ -296,7 +296,7 @@ def limited_root_queue(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP302", "unknown queue", folds=True, on_partial=True)
 def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
     """A job's queue, and the cluster's defaultQueue, is a queue of the cluster; Volcano creates root and default by
-    itself. Mend: correct the name, or add the queue."""
+    itself. Fix: correct the name, or add the queue."""
     known = (
         {queue.name for queue in check_input.specs.queues}
         | {ROOT_QUEUE, DEFAULT_QUEUE}
@@ -320,7 +320,7 @@ def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP306", "job in a queue that has children", folds=True, on_partial=True)
 def job_in_parent_queue(check_input: CheckInput) -> Iterator[Finding]:
     """Jobs run in leaf queues only. Volcano's admission refuses the job, and with the capacity plugin's hierarchy one
-    such job stops all scheduling. Mend: name one of the children."""
+    such job stops all scheduling. Fix: name one of the children."""
     children = _children_by_queue(check_input)
     for gang in check_input.volcano_jobs:
         if gang.queue != ROOT_QUEUE and (below := children.get(gang.queue)):
@@ -332,7 +332,7 @@ def job_in_parent_queue(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP307", "job in the root queue", folds=True, on_partial=True)
 def job_in_root_queue(check_input: CheckInput) -> Iterator[Finding]:
-    """Volcano takes no jobs into the root queue. Mend: name a leaf queue."""
+    """Volcano takes no jobs into the root queue. Fix: name a leaf queue."""
     for gang in check_input.volcano_jobs:
         if gang.queue == ROOT_QUEUE:
             yield Finding(

@@ -54,7 +54,7 @@ def actions_of(spec: SchedulerSpec) -> Iterator[tuple[FieldPath, str]]:
 
 @check("GP406", "capacity together with proportion")
 def capacity_with_proportion(check_input: CheckInput) -> Iterator[Finding]:
-    """Both plugins decide what a queue may hold; Volcano loads both and their answers contradict each other. Mend: keep
+    """Both plugins decide what a queue may hold; Volcano loads both and their answers contradict each other. Fix: keep
     one: capacity for deserved and guarantee, proportion for weights."""
     for spec in check_input.schedulers:
         enabled = _enabled_plugins(spec)
@@ -67,7 +67,7 @@ def capacity_with_proportion(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP407", "drf hierarchy together with proportion")
 def hierarchical_drf_with_proportion(check_input: CheckInput) -> Iterator[Finding]:
     """drf with enableHierarchy: true and proportion contradict each other; Volcano rejects the file when they are in
-    one tier. Mend: remove one."""
+    one tier. Fix: remove one."""
     for spec in check_input.schedulers:
         enabled = _enabled_plugins(spec)
         if "proportion" in enabled and "drf" in enabled and enabled["drf"][1].flags.get("enableHierarchy"):
@@ -80,7 +80,7 @@ def hierarchical_drf_with_proportion(check_input: CheckInput) -> Iterator[Findin
 
 @check("GP408", "no action allocate")
 def missing_allocate(check_input: CheckInput) -> Iterator[Finding]:
-    """Without the action allocate nothing with requests is ever scheduled. Mend: add it."""
+    """Without the action allocate nothing with requests is ever scheduled. Fix: add it."""
     for spec in check_input.schedulers:
         if (
             spec.actions
@@ -95,7 +95,7 @@ def missing_allocate(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP409", "allocate after preemption", "warning")
 def allocate_after_preemption(check_input: CheckInput) -> Iterator[Finding]:
     """allocate stands before reclaim, preempt, gangreclaim and gangpreempt. Otherwise they evict for the winner again
-    in every session and it is never bound; Volcano takes such a configuration all the same. Mend: move allocate
+    in every session and it is never bound; Volcano takes such a configuration all the same. Fix: move allocate
     forward."""
     for spec in check_input.schedulers:
         actions = list(actions_of(spec))
@@ -118,7 +118,7 @@ def enqueue_starves_preemption(check_input: CheckInput) -> Iterator[Finding]:
     """With the action enqueue, a job whose minimum the cluster has no room for stays Pending, and a pending job evicts
     nothing. overcommit counts the cluster's room times its factor, less what is used; proportion and capacity count
     room that running jobs hold above their minima as free, so with jobs that have pods to spare there is no warning.
-    Source: preempt.go Execute skips pending jobs; JobEnqueueableFn of overcommit, proportion and capacity (1.15). Mend:
+    Source: preempt.go Execute skips pending jobs; JobEnqueueableFn of overcommit, proportion and capacity (1.15). Fix:
     remove enqueue where preempt or reclaim are wanted; allocate then admits jobs itself."""
     has_surplus = any(sum(role.replicas for role in gang.roles) > gang.minimum for gang in check_input.specs.gangs)
     for spec in check_input.schedulers:
@@ -138,7 +138,7 @@ def predicate_cache_with_gates(check_input: CheckInput) -> Iterator[Finding]:
     """With gated binding every pod of a role has its own node, and Volcano's predicate error cache replays one pod's
     misfit for all of them, so the gang never starts. `gangplan compile` switches the cache off in the ConfigMaps that
     it emits; a configuration that something else applies (a bare file, a Helm chart's values) must say
-    predicateErrorCacheEnable: false for allocate, backfill and preempt. Mend: write so."""
+    predicateErrorCacheEnable: false for allocate, backfill and preempt. Fix: write so."""
     for spec in check_input.schedulers if check_input.specs.cluster.binding == "gated" else ():
         for action in CACHED_ACTIONS if not spec.is_emitted else ():
             setting = spec.configurations.get(action, {}).get(PREDICATE_CACHE)
@@ -153,7 +153,7 @@ def predicate_cache_with_gates(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP412", "plugin enabled twice", "warning")
 def duplicate_plugins(check_input: CheckInput) -> Iterator[Finding]:
-    """A plugin stands in one tier; Volcano builds it once for each place. Mend: remove one."""
+    """A plugin stands in one tier; Volcano builds it once for each place. Fix: remove one."""
     seen: dict[tuple[int, str], FieldPath] = {}
     for spec, path, plugin in _plugins(check_input):
         key = id(spec), plugin.name
@@ -171,7 +171,7 @@ def duplicate_plugins(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP430", "Volcano may decide otherwise", "warning")
 def differing_plugins(check_input: CheckInput) -> Iterator[Finding]:
     """The plugin does something that plans do not foresee, so that Volcano may refuse a planned node, evict a pod that
-    the plan keeps, or hold a job back. docs/plugins.md says of every plugin what the plan makes of it. Mend: none where
+    the plan keeps, or hold a job back. docs/plugins.md says of every plugin what the plan makes of it. Fix: none where
     that is wanted; else remove the plugin, or the argument or action that the page names."""
     seen = set()
     for spec, path, plugin in _plugins(check_input):
@@ -187,7 +187,7 @@ def differing_plugins(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP416", "device sharing modes exclude one another")
 def conflicting_device_sharing(check_input: CheckInput) -> Iterator[Finding]:
     """deviceshare: of GPUSharingEnable, GPUNumberEnable and VGPUEnable one at most is true; Volcano's scheduler stops
-    otherwise. Mend: keep one."""
+    otherwise. Fix: keep one."""
     for spec, path, plugin in _plugins(check_input):
         modes = [f"deviceshare.{mode}Enable" for mode in ("GPUSharing", "GPUNumber", "VGPU")]
         on = [mode for mode in modes if plugin.arguments.get(mode) is True]
@@ -197,7 +197,7 @@ def conflicting_device_sharing(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP417", "no gang plugin", "warning")
 def missing_gang_plugin(check_input: CheckInput) -> Iterator[Finding]:
-    """Without the plugin gang, Volcano starts the pods of a job one by one. Mend: add it to the first tier."""
+    """Without the plugin gang, Volcano starts the pods of a job one by one. Fix: add it to the first tier."""
     for spec in check_input.schedulers:
         if not spec.is_partial and "gang" not in _enabled_plugins(spec):
             yield Finding(
@@ -209,7 +209,7 @@ def missing_gang_plugin(check_input: CheckInput) -> Iterator[Finding]:
 def missing_node_filter(check_input: CheckInput) -> Iterator[Finding]:
     """Pods are bound by a node selector or node affinity on the planned nodes, which the plugin predicates enforces.
     Without it, or with its filter of nodes off, Volcano puts them anywhere. The plan still uses the configuration.
-    Source: predicates.go. Mend: add predicates to a tier, or remove what switches it off."""
+    Source: predicates.go. Fix: add predicates to a tier, or remove what switches it off."""
     for spec in check_input.schedulers:
         plugins = [(path, plugin) for path, plugin in plugins_of(spec) if plugin.name == "predicates"]
         if not plugins and not spec.is_partial:
@@ -234,7 +234,7 @@ def unread_queue_fields(check_input: CheckInput) -> Iterator[Finding]:
     """deserved is read by the plugin capacity only, weight by proportion only, affinity by nodegroup only, and
     `dequeueStrategy: fifo` by nothing in Volcano 1.15: small jobs start before a large one. A deserved amount that is
     the guarantee's own, as Volcano's admission asks, is no breach. Where the repository has nodes and no
-    scheduler configuration, Volcano's own is planned for, which has proportion and not capacity. Mend: enable the
+    scheduler configuration, Volcano's own is planned for, which has proportion and not capacity. Fix: enable the
     plugin, or remove the field."""
     if not check_input.schedulers and check_input.specs.nodes:
         for queue in [queue for queue in check_input.specs.queues if _is_deserved_above_guarantee(queue)][:1]:
@@ -267,7 +267,7 @@ def _is_deserved_above_guarantee(queue: QueueSpec) -> bool:
 
 @check("GP419", "plugin without the action shuffle", "warning")
 def missing_shuffle(check_input: CheckInput) -> Iterator[Finding]:
-    """tdm and rescheduling choose victims, but only the action shuffle evicts them. Mend: add shuffle to the
+    """tdm and rescheduling choose victims, but only the action shuffle evicts them. Fix: add shuffle to the
     actions."""
     for spec, path, plugin in _plugins(check_input):
         if plugin.name in ("tdm", "rescheduling") and "shuffle" not in spec.actions:
@@ -282,7 +282,7 @@ def missing_shuffle(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP428", "only surplus pods are evicted", "info")
 def surplus_only_eviction(check_input: CheckInput) -> Iterator[Finding]:
     """preempt and reclaim evict pod by pod, and the plugin gang votes against every pod that its job needs for its
-    minimum: a job without pods to spare is never a victim, in Volcano and in the plan. Mend, where whole jobs are to
+    minimum: a job without pods to spare is never a victim, in Volcano and in the plan. Fix, where whole jobs are to
     make room: enablePreemptable: false or enableReclaimable: false for gang, or the action gangpreempt or
     gangreclaim."""
     for spec in check_input.schedulers:
@@ -305,7 +305,7 @@ def surplus_only_eviction(check_input: CheckInput) -> Iterator[Finding]:
 def ignored_cooldowns(check_input: CheckInput) -> Iterator[Finding]:
     """volcano.sh/cooldown-time says how long a job runs at least before it may be evicted. Only the plugin cdp reads
     it: without cdp the job may be a victim from its first second, in Volcano and in the plan. So it may with a text
-    that is no duration, which cdp ignores. Mend: enable cdp, in the first tier, write a duration like 10m or 1h30m, or
+    that is no duration, which cdp ignores. Fix: enable cdp, in the first tier, write a duration like 10m or 1h30m, or
     remove the annotation."""
     for spec in check_input.schedulers:
         for gang in check_input.jobs if has_eviction_action(spec) else ():
@@ -334,7 +334,7 @@ def ignored_cooldowns(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP414", "two scheduler configurations")
 def several_configurations(check_input: CheckInput) -> Iterator[Finding]:
     """A cluster has one SchedulerConfiguration, or one ConfigMap with volcano-scheduler.conf. A bare file, or the
-    values of a Helm chart, beside it is a warning: gangplan plans by the one that it emits. Mend: remove one."""
+    values of a Helm chart, beside it is a warning: gangplan plans by the one that it emits. Fix: remove one."""
     found = check_input.schedulers
     for spec in found[1:]:
         message = f"{found[0].document.display_name} configures the scheduler already"

@@ -42,7 +42,7 @@ def _vendor_plugins(check_input: CheckInput, spec: SchedulerSpec) -> Mapping[str
 @check("GP401", "unknown action")
 def unknown_actions(check_input: CheckInput) -> Iterator[Finding]:
     """An unknown action makes Volcano reject the whole file and keep the configuration it had. Names are
-    case-sensitive. Source: UnmarshalSchedulerConf of pkg/scheduler/util.go. Mend: correct the name."""
+    case-sensitive. Source: UnmarshalSchedulerConf of pkg/scheduler/util.go. Fix: correct the name."""
     for spec in check_input.schedulers:
         for path, action in actions_of(spec):
             if not action:
@@ -57,7 +57,7 @@ def unknown_actions(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP402", "unknown plugin", "warning")
 def unknown_plugins(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano ignores a plugin that it does not know ("Failed to get plugin", OpenSession of
-    pkg/scheduler/framework/framework.go). A vendor's build may have more than the 24 of the release. Mend: correct the
+    pkg/scheduler/framework/framework.go). A vendor's build may have more than the 24 of the release. Fix: correct the
     name, or declare it: schedulerPlugins of the Cluster, or customPlugins of a SchedulerConfiguration."""
     for spec, path, plugin in _plugins(check_input):
         vendors = _vendor_plugins(check_input, spec)
@@ -70,7 +70,7 @@ def unknown_plugins(check_input: CheckInput) -> Iterator[Finding]:
 def unknown_flags(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano ignores a misspelt flag of a plugin silently: some begin with enable, some with enabled, and none with
     disable. An argument beside the name, not below arguments, is ignored too. Source: PluginOption of
-    pkg/scheduler/conf/scheduler_conf.go, read without strictness. Mend: correct the spelling, or move the key to
+    pkg/scheduler/conf/scheduler_conf.go, read without strictness. Fix: correct the spelling, or move the key to
     arguments."""
     for spec, path, plugin in _plugins(check_input):
         for flag in _keys_at(spec, path):
@@ -99,7 +99,7 @@ def _keys_at(spec: SchedulerSpec, path: FieldPath) -> list[str]:
 @check("GP415", "unknown key in the scheduler configuration")
 def unknown_keys(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano ignores keys that it does not know, at the top and inside a tier: actions, tiers, configurations,
-    metrics; plugins. Mend: correct the spelling or the indentation."""
+    metrics; plugins. Fix: correct the spelling or the indentation."""
     for spec in check_input.schedulers:
         known = CONFIGURATION_KEYS if spec.raw_text is None else FILE_KEYS
         mappings: list[tuple[FieldPath, tuple[str, ...]]] = [(spec.base_path, known)]
@@ -176,7 +176,7 @@ def _argument_at(
 def argument_types(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano keeps the default where an argument has another type, and its scheduler stops where the message says so:
     whole numbers are not quoted and have no fraction. Source: GetInt, GetFloat64, GetBool, GetString and Get of
-    pkg/scheduler/framework/arguments.go; docs/scheduler-arguments.md names the reader of each. Mend: write the value in
+    pkg/scheduler/framework/arguments.go; docs/scheduler-arguments.md names the reader of each. Fix: write the value in
     the type that the message names."""
     for given in _arguments(check_input):
         for path, flaw in given.nested("type"):
@@ -218,7 +218,7 @@ def _is_plain_scalar(text: str) -> bool:
 @check("GP405", "unknown argument", "warning")
 def unknown_arguments(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano ignores an argument that the plugin or action does not read. docs/scheduler-arguments.md has all that are
-    read; init-params, which Ascend's devices read, may have others. Mend: correct the spelling, or remove it."""
+    read; init-params, which Ascend's devices read, may have others. Fix: correct the spelling, or remove it."""
     for given in _arguments(check_input):
         for path, flaw in given.nested("unknown", "unread"):
             severity: Severity | None = "info" if flaw.category == "unread" else None
@@ -238,7 +238,7 @@ def unknown_arguments(check_input: CheckInput) -> Iterator[Finding]:
 def argument_ranges(check_input: CheckInput) -> Iterator[Finding]:
     """Some arguments have a range outside which Volcano takes the default, with a line in its log at most; with others
     it goes on computing. Source: docs/scheduler-arguments.md, which names the reader of each. For a word
-    that it does not know Volcano takes the default too, which may be the opposite: an error. Mend: write a value that
+    that it does not know Volcano takes the default too, which may be the opposite: an error. Fix: write a value that
     is allowed."""
     for given in _arguments(check_input):
         for path, flaw in given.nested("range"):
@@ -256,7 +256,7 @@ def argument_ranges(check_input: CheckInput) -> Iterator[Finding]:
 def argument_times(check_input: CheckInput) -> Iterator[Finding]:
     """Durations are texts like 5m or 1h30m, revocable zones have hours like 10:00-21:00. With any other text the
     default counts, or nothing: New and parseRevocableZone of tdm.go, OnSessionOpen of sla.go, parseArguments of
-    rescheduling.go, parseExtenderConfig of extender.go. Mend: write the time so."""
+    rescheduling.go, parseExtenderConfig of extender.go. Fix: write the time so."""
     for given in _arguments(check_input):
         for path, flaw in given.nested("time"):
             yield Finding(given.spec.document, path, flaw.message, flaw.help)
@@ -274,7 +274,7 @@ _WINDOW = re.compile(r"([01]?\d|2[0-3]):[0-5]\d-([01]?\d|2[0-3]):[0-5]\d")
 @check("GP422", "configuration of no action", "warning")
 def unread_configurations(check_input: CheckInput) -> Iterator[Finding]:
     """An entry of configurations is read by the action of its name, and the first one of a name counts
-    (GetArgOfActionFromConf of pkg/scheduler/framework/arguments.go). init-params is read by Ascend's devices. Mend:
+    (GetArgOfActionFromConf of pkg/scheduler/framework/arguments.go). init-params is read by Ascend's devices. Fix:
     correct the name, join the entries, or remove one."""
     for spec in check_input.schedulers:
         seen = set()
@@ -293,7 +293,7 @@ def unread_configurations(check_input: CheckInput) -> Iterator[Finding]:
 def unlisted_resource_weights(check_input: CheckInput) -> Iterator[Finding]:
     """binpack.resources.X is read only for resources X that binpack.resources lists, and hypernode.binpack.resources
     likewise: without it a GPU does not count (calculateWeight of binpack.go, getPriorityWeight of
-    network_topology_aware.go). Mend: list the resource."""
+    network_topology_aware.go). Fix: list the resource."""
     for given in _arguments(check_input):
         if given.known is None or not given.known.family.endswith("binpack.resources."):
             continue
@@ -309,7 +309,7 @@ def unlisted_resource_weights(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP424", "hierarchy of a plugin that has none", "warning")
 def unread_hierarchy(check_input: CheckInput) -> Iterator[Finding]:
     """enableHierarchy is read by capacity, drf and nodegroup only (HierarchyEnabled of pkg/scheduler/framework and
-    drf.go). Mend: set it on one of them."""
+    drf.go). Fix: set it on one of them."""
     for spec, path, plugin in _plugins(check_input):
         if plugin.flags.get(HIERARCHY_FLAG) and plugin.name in PLUGIN_NAMES and plugin.name not in HIERARCHY_PLUGINS:
             message = f"{plugin.name} does not read {HIERARCHY_FLAG}"
@@ -321,7 +321,7 @@ def unread_hierarchy(check_input: CheckInput) -> Iterator[Finding]:
 def load_without_metrics(check_input: CheckInput) -> Iterator[Finding]:
     """The plugins usage and rescheduling judge by measured load, which `metrics` of the configuration names a source
     for; without fresh numbers usage lets every node pass, and without thresholds it takes 80 percent (New and
-    predicateFn of usage.go). Mend: add metrics: {type, address, interval}, and thresholds."""
+    predicateFn of usage.go). Fix: add metrics: {type, address, interval}, and thresholds."""
     for spec, path, plugin in _plugins(check_input):
         if plugin.name in ("usage", "rescheduling") and not spec.metrics:
             help = "add metrics: {type: prometheus, address: ..., interval: 30s}"
@@ -331,7 +331,7 @@ def load_without_metrics(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP426", "vote on enqueueing without the action enqueue", "info")
 def votes_without_enqueue(check_input: CheckInput) -> Iterator[Finding]:
     """overcommit and resourcequota decide only which jobs the action enqueue lets in; without it allocate lets all in
-    (Execute of pkg/scheduler/actions/allocate/allocate.go). Mend: add enqueue, or remove the plugin."""
+    (Execute of pkg/scheduler/actions/allocate/allocate.go). Fix: add enqueue, or remove the plugin."""
     for spec, path, plugin in _plugins(check_input):
         if plugin.name in ("overcommit", "resourcequota") and spec.actions and "enqueue" not in spec.actions:
             message = f"{plugin.name} does nothing without the action enqueue"
@@ -342,7 +342,7 @@ def votes_without_enqueue(check_input: CheckInput) -> Iterator[Finding]:
 def unasked_protection(check_input: CheckInput) -> Iterator[Finding]:
     """gangpreempt and gangreclaim ask only gang, priority, conformance and capacity about victims: cooldowns (cdp),
     disruption budgets (pdb), shares (drf, proportion) and tdm do not protect (AddUnifiedEvictableFn is called by those
-    four plugins only). Mend: use preempt and reclaim, or do without the protection."""
+    four plugins only). Fix: use preempt and reclaim, or do without the protection."""
     for spec, path, plugin in _plugins(check_input):
         action = next((name for name in spec.actions if name in ("gangpreempt", "gangreclaim")), None)
         if action is not None and plugin.name in ("cdp", "pdb", "tdm"):

@@ -26,7 +26,7 @@ def _tree_findings(check_input: CheckInput, category: str) -> Iterator[Finding]:
 def minima_under_hard_topology(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano's network-topology-aware lets a job with a hard topology into a hypernode only if that has room for all
     its pods, those above its minima too; the same holds for a subgroup. So it starts with all its replicas or not at
-    all; once some of it runs, its minima count again. Mend: lower the replicas, make the topology soft, or use
+    all; once some of it runs, its minima count again. Fix: lower the replicas, make the topology soft, or use
     partitions of fixed size."""
     for gang in check_input.jobs:
         yield from _elastic_subgroups(gang, check_input.specs.scheduler)
@@ -56,32 +56,32 @@ def _elastic_subgroups(gang: GangSpec, scheduler: SchedulerSpec | None) -> Itera
 @check("GP345", "hypernode with two parents")
 def several_parents(check_input: CheckInput) -> Iterator[Finding]:
     """A hypernode is a member of one hypernode at most. Volcano then marks the tree not ready and schedules no topology
-    job. Mend: remove it from one."""
+    job. Fix: remove it from one."""
     yield from _tree_findings(check_input, "parents")
 
 
 @check("GP346", "hypernodes form a loop")
 def hypernode_loops(check_input: CheckInput) -> Iterator[Finding]:
-    """No hypernode is inside itself, directly or through others. Mend: remove one membership of the loop."""
+    """No hypernode is inside itself, directly or through others. Fix: remove one membership of the loop."""
     yield from _tree_findings(check_input, "loop")
 
 
 @check("GP347", "node in two hypernodes")
 def node_in_several_leaves(check_input: CheckInput) -> Iterator[Finding]:
-    """A node is directly in one hypernode at most. Mend: correct the members (a regular expression that matches too
+    """A node is directly in one hypernode at most. Fix: correct the members (a regular expression that matches too
     much is the usual cause)."""
     yield from _tree_findings(check_input, "leaves")
 
 
 @check("GP348", "tier not above its members'")
 def tier_not_above_members(check_input: CheckInput) -> Iterator[Finding]:
-    """A hypernode's tier is higher than those of the hypernodes in it; tier 1 is the tightest. Mend: raise it."""
+    """A hypernode's tier is higher than those of the hypernodes in it; tier 1 is the tightest. Fix: raise it."""
     yield from _tree_findings(check_input, "tier")
 
 
 @check("GP349", "unknown member hypernode")
 def unknown_member_hypernodes(check_input: CheckInput) -> Iterator[Finding]:
-    """A member of type HyperNode names a hypernode of the cluster. Mend: correct the name, or add the hypernode."""
+    """A member of type HyperNode names a hypernode of the cluster. Fix: correct the name, or add the hypernode."""
     for found in _tree_findings(check_input, "missing"):
         name = found.message.split("'")[1]
         if name not in check_input.failed_names("HyperNode.topology.volcano.sh"):
@@ -92,20 +92,20 @@ def unknown_member_hypernodes(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP350", "regular expression does not compile")
 def invalid_member_patterns(check_input: CheckInput) -> Iterator[Finding]:
     """regexMatch.pattern is a regular expression in Go's syntax (RE2: no look-around, no back-references), searched for
-    in node names. Mend: correct it."""
+    in node names. Fix: correct it."""
     yield from _tree_findings(check_input, "regex")
 
 
 @check("GP351", "member selector")
 def malformed_member_selectors(check_input: CheckInput) -> Iterator[Finding]:
     """A member has exactly one of exactMatch, regexMatch and labelMatch; one of type HyperNode only exactMatch, since
-    Volcano ignores the others. Mend: keep one."""
+    Volcano ignores the others. Fix: keep one."""
     yield from _tree_findings(check_input, "selector")
 
 
 @check("GP353", "unknown member node", "warning")
 def unknown_member_nodes(check_input: CheckInput) -> Iterator[Finding]:
-    """A member of type Node names a node that is not declared. It may exist in the live cluster. Mend: correct the
+    """A member of type Node names a node that is not declared. It may exist in the live cluster. Fix: correct the
     name, or add the node."""
     taken = {name for hypernode in check_input.specs.hypernodes for name in hypernode.nodes}
     known = [node.name for node in check_input.specs.nodes[:MAX_NAMES_COMPARED] if node.name not in taken]
@@ -125,7 +125,7 @@ def _topology_requests(check_input: CheckInput) -> Iterator[tuple[Document, Fiel
 
 @check("GP333", "both tier fields")
 def both_tier_fields(check_input: CheckInput) -> Iterator[Finding]:
-    """networkTopology has highestTierAllowed or highestTierName, not both. Volcano's admission refuses the job. Mend:
+    """networkTopology has highestTierAllowed or highestTierName, not both. Volcano's admission refuses the job. Fix:
     keep one."""
     for document, path, topology in (*_topology_requests(check_input), *_pod_group_topologies(check_input)):
         if topology.highest_tier is not None and topology.highest_tier_name:
@@ -151,7 +151,7 @@ def _pod_group_topologies(check_input: CheckInput) -> Iterator[tuple[Document, F
 @check("GP334", "unknown tier name", folds=True, on_partial=True)
 def unknown_tier_names(check_input: CheckInput) -> Iterator[Finding]:
     """highestTierName is the tierName of some hypernode; Volcano enforces nothing for a name that it does not know.
-    Mend: correct the name."""
+    Fix: correct the name."""
     known = sorted({h.tier_name for h in check_input.specs.hypernodes if h.tier_name})
     for document, path, topology in _topology_requests(check_input):
         name = topology.highest_tier_name
@@ -165,7 +165,7 @@ def unknown_tier_names(check_input: CheckInput) -> Iterator[Finding]:
 def repeated_tier_names(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano maps a tier name to one tier, and where hypernodes of several tiers have it, to one of them by chance: an
     error where a job names it in highestTierName. Source: HyperNodeTierNameMap of
-    pkg/scheduler/api/hyper_node_info.go. Mend: give each tier a name of its own."""
+    pkg/scheduler/api/hyper_node_info.go. Fix: give each tier a name of its own."""
     first: dict[str, HyperNodeSpec] = {}
     asked = {topology.highest_tier_name for _, _, topology in _topology_requests(check_input)}
     told = set[tuple[str, int]]()
@@ -188,7 +188,7 @@ _TIER_NAME = ("spec", "tierName")
 @check("GP335", "topology job without the topology plugin", "warning", folds=True)
 def missing_topology_plugin(check_input: CheckInput) -> Iterator[Finding]:
     """A job's networkTopology is enforced by the plugin network-topology-aware only; gangplan plans by it, but Volcano
-    on its own would not keep to it. Mend: add the plugin to a tier of the scheduler configuration."""
+    on its own would not keep to it. Fix: add the plugin to a tier of the scheduler configuration."""
     scheduler = check_input.specs.scheduler
     if scheduler is None or scheduler.plugin("network-topology-aware") is not None:
         return

@@ -20,7 +20,7 @@ DEFAULT_OVERCOMMIT = 1.2
 @check("GP433", "pods without requests, and no action backfill", "warning")
 def best_effort_without_backfill(check_input: CheckInput) -> Iterator[Finding]:
     """The action allocate passes over pods that request nothing, and leaves them to backfill: without it Volcano never
-    places them, and the plan does (allocate.go and backfill.go, BestEffort). Mend: give the containers
+    places them, and the plan does (allocate.go and backfill.go, BestEffort). Fix: give the containers
     resources.requests, or add the action backfill."""
     scheduler = check_input.specs.scheduler
     if scheduler is None or scheduler.is_partial or "backfill" in scheduler.actions:
@@ -44,7 +44,7 @@ def never_enqueued(check_input: CheckInput) -> Iterator[Finding]:
     """The action enqueue lets a PodGroup in only while its minResources find room: below the cluster times
     overcommit-factor (overcommit), or within what its queue may hold (capacity, proportion). One that asks for more
     than that even of an empty cluster stays Pending for good, and the plan, which goes by its pods, starts it. Source:
-    Execute of enqueue.go, JobEnqueueableFn of the three plugins. Mend: lower minResources, or remove it."""
+    Execute of enqueue.go, JobEnqueueableFn of the three plugins. Fix: lower minResources, or remove it."""
     scheduler = check_input.specs.scheduler
     if scheduler is not None and (scheduler.is_partial or "enqueue" not in scheduler.actions):
         return

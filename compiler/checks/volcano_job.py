@@ -39,7 +39,7 @@ def _tasks(check_input: DocumentInput) -> Iterator[tuple[Document, FieldPath, st
 
 @check("GP322", "minAvailable above the replicas of a role", of_document=True)
 def minimum_above_task_replicas(check_input: DocumentInput) -> Iterator[Finding]:
-    """minAvailable of a task is at most its replicas. Volcano's admission refuses the job. Mend: lower it, or raise the
+    """minAvailable of a task is at most its replicas. Volcano's admission refuses the job. Fix: lower it, or raise the
     replicas."""
     for document, path, name, task in _tasks(check_input):
         if task.min_available is not None and task.min_available > (task.replicas or 0):
@@ -56,7 +56,7 @@ def minimum_above_task_replicas(check_input: DocumentInput) -> Iterator[Finding]
 @check("GP324", "duplicate task name", of_document=True)
 def duplicate_task_names(check_input: DocumentInput) -> Iterator[Finding]:
     """The tasks of a job have different names; a task without one is called default0, default1 and so on by its place.
-    Mend: rename one."""
+    Fix: rename one."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
         seen: dict[str, FieldPath] = {}
         for index, task in enumerate(job.spec.tasks):
@@ -73,7 +73,7 @@ def duplicate_task_names(check_input: DocumentInput) -> Iterator[Finding]:
 
 @check("GP325", "policy without a single trigger", of_document=True)
 def policy_without_single_trigger(check_input: DocumentInput) -> Iterator[Finding]:
-    """A policy reacts to events or to an exit code, not to both and not to neither; exit code 0 is no failure. Mend:
+    """A policy reacts to events or to an exit code, not to both and not to neither; exit code 0 is no failure. Fix:
     keep one of event, events, exitCode."""
     for document, path, policies in _policies(check_input):
         for index, policy in enumerate(policies):
@@ -102,7 +102,7 @@ def _policies(check_input: DocumentInput) -> Iterator[tuple[Document, FieldPath,
 @check("GP326", "unknown policy event", of_document=True)
 def unknown_policy_events(check_input: DocumentInput) -> Iterator[Finding]:
     """A policy's event is one of *, PodFailed, PodEvicted, PodPending, Unknown, TaskCompleted, TaskFailed, JobUpdated.
-    Mend: correct the spelling."""
+    Fix: correct the spelling."""
     for document, path, policies in _policies(check_input):
         for index, policy in enumerate(policies):
             named = [((*path, index, "event"), policy.event)] if policy.event else []
@@ -116,7 +116,7 @@ def unknown_policy_events(check_input: DocumentInput) -> Iterator[Finding]:
 def unknown_policy_actions(check_input: DocumentInput) -> Iterator[Finding]:
     """A policy's action is one of AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob,
     CompleteJob, ResumeJob. Volcano's admission refuses others for an event; for an exit code it takes them, and nothing
-    happens (a warning). Mend: correct the spelling, or add the action."""
+    happens (a warning). Fix: correct the spelling, or add the action."""
     for document, path, policies in _policies(check_input):
         for index, policy in enumerate(policies):
             severity: Severity | None = None if policy.event or policy.events else "warning"
@@ -145,7 +145,7 @@ def _suggestion(word: str, known: tuple[str, ...]) -> str:
 @check("GP360", "two policies for one trigger", of_document=True)
 def duplicate_policy_triggers(check_input: DocumentInput) -> Iterator[Finding]:
     """One list of policies names an event or exit code once; beside the event * no other event stands. Volcano's
-    admission refuses the job. Mend: remove one."""
+    admission refuses the job. Fix: remove one."""
     for document, path, policies in _policies(check_input):
         seen: dict[str, FieldPath] = {}
         for index, policy in enumerate(policies):
@@ -170,7 +170,7 @@ def duplicate_policy_triggers(check_input: DocumentInput) -> Iterator[Finding]:
 @check("GP328", "dependsOn names an unknown task", of_document=True)
 def unknown_dependencies(check_input: DocumentInput) -> Iterator[Finding]:
     """dependsOn.name lists tasks of the same job, each once: Volcano's admission counts a name that stands twice as a
-    circle. Mend: correct or remove the name."""
+    circle. Fix: correct or remove the name."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
         names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
         for index, task in enumerate(job.spec.tasks):
@@ -190,7 +190,7 @@ def _other_task(name: str, others: tuple[str, ...]) -> str:
 
 @check("GP329", "dependsOn runs in a circle", of_document=True)
 def cyclic_dependencies(check_input: DocumentInput) -> Iterator[Finding]:
-    """Tasks wait for one another in one direction only; a circle never starts. Mend: remove one dependency."""
+    """Tasks wait for one another in one direction only; a circle never starts. Fix: remove one dependency."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
         needs = {
             task.name or f"default{index}": (task.depends_on.name if task.depends_on else None) or []
@@ -229,7 +229,7 @@ def shown_cycle(cycle: list[str]) -> str:
 @check("GP330", "unknown job plugin", of_document=True)
 def unknown_job_plugins(check_input: DocumentInput) -> Iterator[Finding]:
     """plugins of a job is a mapping of env, svc, ssh, pytorch, tensorflow, mpi, ray, hcclrank. Volcano's admission
-    refuses others. Mend: correct the name."""
+    refuses others. Fix: correct the name."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
         for name in job.spec.plugins or {}:
             if name not in JOB_PLUGINS:
@@ -245,7 +245,7 @@ def unknown_job_plugins(check_input: DocumentInput) -> Iterator[Finding]:
 def unread_plugin_arguments(check_input: DocumentInput) -> Iterator[Finding]:
     """The arguments of a job plugin are its flags, as --name=value; some name a task of the job. Volcano's controller
     stops reading at one that the plugin does not have, with a line in its log, and a task that is not there gets no
-    part: the processes never find one another. Source: addFlags of pkg/controllers/job/plugins. Mend: correct the
+    part: the processes never find one another. Source: addFlags of pkg/controllers/job/plugins. Fix: correct the
     flag or the task."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
         names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
@@ -257,7 +257,7 @@ def unread_plugin_arguments(check_input: DocumentInput) -> Iterator[Finding]:
 
 @check("GP331", "partitions do not add up to the replicas", of_document=True)
 def partitions_misfit_replicas(check_input: DocumentInput) -> Iterator[Finding]:
-    """replicas = totalPartitions * partitionSize, both 1 or more, and minPartitions at most totalPartitions. Mend:
+    """replicas = totalPartitions * partitionSize, both 1 or more, and minPartitions at most totalPartitions. Fix:
     correct one of them."""
     for document, path, name, task in _tasks(check_input):
         if (policy := task.partition_policy) is None:
@@ -283,7 +283,7 @@ def partitions_misfit_replicas(check_input: DocumentInput) -> Iterator[Finding]:
 
 @check("GP332", "minAvailable does not match minPartitions", of_document=True)
 def inconsistent_partition_minimum(check_input: DocumentInput) -> Iterator[Finding]:
-    """With minPartitions, a task's minAvailable is minPartitions * partitionSize (its default). Mend: leave
+    """With minPartitions, a task's minAvailable is minPartitions * partitionSize (its default). Fix: leave
     minAvailable out, or correct it."""
     for document, path, _, task in _tasks(check_input):
         policy = task.partition_policy
@@ -301,7 +301,7 @@ def inconsistent_partition_minimum(check_input: DocumentInput) -> Iterator[Findi
 def ignored_role_minimums(check_input: DocumentInput) -> Iterator[Finding]:
     """When a job's minAvailable is below the sum of its tasks' minima (a task without one needs all its replicas),
     Volcano skips the tasks' minima altogether: any pods may make up the number, all of one role even. Tasks that depend
-    on others are left aside, since their pods come later (GP368). Mend: raise the job's minAvailable to the sum or
+    on others are left aside, since their pods come later (GP368). Fix: raise the job's minAvailable to the sum or
     leave it out, or lower minAvailable of the tasks."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
         first = job.spec.first_tasks
@@ -322,7 +322,7 @@ def ignored_role_minimums(check_input: DocumentInput) -> Iterator[Finding]:
 def minimum_of_later_tasks(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano makes the pods of a task with dependsOn once the tasks that it names run, and the plugin gang starts none
     before minAvailable of the job exist: a minimum that counts later tasks is never met. Without minAvailable it is the
-    sum of all tasks. Mend: write the minimum of the tasks that come first."""
+    sum of all tasks. Fix: write the minimum of the tasks that come first."""
     if check_input.specs.scheduler is not None and check_input.specs.scheduler.plugin("gang") is None:
         return
     plain = {gang.document.identity for gang in check_input.jobs if not gang.dependent_roles}
@@ -351,7 +351,7 @@ def _is_meant(name: str, names: Collection[str]) -> bool:
 @check("GP361", "volume without a single source", of_document=True)
 def malformed_volumes(check_input: DocumentInput) -> Iterator[Finding]:
     """A volume of a job has a mountPath of its own, and either volumeClaimName or volumeClaim. Volcano's admission
-    refuses others. Mend: see the message."""
+    refuses others. Fix: see the message."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
         seen: dict[str, FieldPath] = {}
         for index, volume in enumerate(job.spec.volumes or ()):
@@ -379,7 +379,7 @@ def malformed_volumes(check_input: DocumentInput) -> Iterator[Finding]:
 def unknown_task_topology_tasks(check_input: DocumentInput) -> Iterator[Finding]:
     """The groups in volcano.sh/task-topology-affinity and -anti-affinity name tasks of the job, each once in a group:
     "ps,worker;ps,evaluator", and so does volcano.sh/task-topology-task-order. Blanks count. For anything else Volcano's
-    plugin task-topology ignores all wishes of the job, and so does the plan. Mend: name the tasks as the job does."""
+    plugin task-topology ignores all wishes of the job, and so does the plan. Fix: name the tasks as the job does."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
         names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
         for key, wrong in wrong_names(document.metadata.get("annotations") or {}, names):

@@ -125,7 +125,7 @@ def _unknown_job(ctx: click.Context, outcome: Outcome, job: str) -> click.ClickE
     import difflib
 
     if _broken_documents(outcome, job):
-        return click.ClickException(f"{job} has errors (see above) and is in no plan until they are mended")
+        return click.ClickException(f"{job} has errors (see above) and is in no plan until they are fixed")
     names = [name for decision in outcome.decisions for name in (decision.name, decision.gang.document.name)]
     from compiler.volcano.arguments import near_name
 

@@ -1,4 +1,4 @@
-"""Diagnostics as data: what is wrong, where, and how to mend it. `compiler.diagnostics.render` makes text, JSON and
+"""Diagnostics as data: what is wrong, where, and how to fix it. `compiler.diagnostics.render` makes text, JSON and
 SARIF of them.
 
 Every code is declared once, as a `Rule`, and never changes its meaning: GP1xx reading files, GP2xx shape and types of
@@ -26,7 +26,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding. message: what is wrong. help: how to mend it. object: "Kind namespace/name" where known."""
+    """One finding. message: what is wrong. help: how to fix it. object: "Kind namespace/name" where known."""
 
     code: str
     severity: Severity
@@ -50,7 +50,7 @@ class Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The meaning of a code. text: the user documentation: the rule, its source or reason, and the mend. folds: whether
+    """The meaning of a code. text: the user documentation: the rule, its source or reason, and the fix. folds: whether
     findings with the same words have one cause, so that people are shown one of them."""
 
     code: str

@@ -23,7 +23,7 @@ INEXACT_COUNTS = declare_rule(
     "info",
     "a template cannot say the planned counts",
     """With static binding a role's pod template names the planned nodes, but not how many pods go to each, or which;
-    Volcano may spread them differently over the same nodes. Mend: use binding gated, or give the role pods that
+    Volcano may spread them differently over the same nodes. Fix: use binding gated, or give the role pods that
     fill a node.""",
 )
 
@@ -33,7 +33,7 @@ JOB_WITHHELD = declare_rule(
     "info",
     "a waiting job is withheld",
     """Static binding has no gate that could hold a waiting job back: in the cluster it would take the room of those
-    that are planned. So it is left out of the manifests until a plan starts it. Mend: nothing, or use binding
+    that are planned. So it is left out of the manifests until a plan starts it. Fix: nothing, or use binding
     gated.""",
 )
 

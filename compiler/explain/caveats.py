@@ -21,7 +21,7 @@ UNPLANNED_NUMA = declare_rule(
     """A pod whose topologyPolicy is restricted is planned where one empty NUMA cell is enough for it, or where it
     takes whole cells (8 GPUs of cells of 4); of anything else the kubelet decides by what is free in which cell,
     and may refuse the pod on the node that the plan names. Where some nodes let it be planned and others do not, it
-    is planned on those of the first kind only, all of them divided alike. Mend: let each pod ask for what one cell
+    is planned on those of the first kind only, all of them divided alike. Fix: let each pod ask for what one cell
     holds or for whole cells, use another topologyPolicy, or say with a node selector which nodes it may use.""",
 )
 UNNAMED_DEVICES = declare_rule(
@@ -31,7 +31,7 @@ UNNAMED_DEVICES = declare_rule(
     """A job waits for a part of a device or of a NUMA cell, and jobs that it may have evicted hold some. Which is
     not known: no annotation names the device (Volcano's `volcano.sh/vgpu-ids-new` does for virtual GPUs), several
     cells are possible, or a Numatopology is older than the pods. A plan stops no pod on a guess, so they count as
-    staying. Mend: none in most cases, the job starts when one of them ends; whole devices, and nodes with one
+    staying. Fix: none in most cases, the job starts when one of them ends; whole devices, and nodes with one
     device, need no names.""",
 )
 ROOM_KEPT = declare_rule(
@@ -40,21 +40,21 @@ ROOM_KEPT = declare_rule(
     "room is kept for pods that are not planned",
     """With `unplanned: reserve` in the Cluster, declared pods of kinds that are not planned take room in the plan.
     Those that do not run yet may go to any node: they are counted where they leave the plan the most, and where they
-    run once they do. Mend: nothing, or `unplanned: ignore`.""",
+    run once they do. Fix: nothing, or `unplanned: ignore`.""",
 )
 NO_ROOM_KEPT = declare_rule(
     "GP525",
     "warning",
     "no room for pods that are not planned",
     """The Cluster says `unplanned: reserve`, but no node that the pods match has room for all of them now, so that none
-    is kept for the rest. Mend: their requests, selectors and tolerations, or what else takes the room.""",
+    is kept for the rest. Fix: their requests, selectors and tolerations, or what else takes the room.""",
 )
 UNFIT_RUN = declare_rule(
     "GP526",
     "warning",
     "pods that fit no node",
     """The runs of a CronJob, the steps of a Workflow and the pods of a SparkApplication are not bound to nodes. But no
-    node of the cluster, if it were empty, takes a pod of this template, so that it would wait for ever. Mend: its
+    node of the cluster, if it were empty, takes a pod of this template, so that it would wait for ever. Fix: its
     requests, node selector, affinity and tolerations.""",
 )
 
@@ -116,7 +116,7 @@ def live_request_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
             verb = "pod asks" if role.live.pods == 1 else "pods ask"
             message = f"{role.live.pods} {verb} for other than the template of role {role.name}"
             message += f": the plan counts {', '.join(changes)} for each" if changes else ""
-            help = "nothing to mend if a webhook or a LimitRange is to add to them"
+            help = "nothing to fix if a webhook or a LimitRange is to add to them"
             yield LIVE_REQUESTS.diagnostic(_position(gang, role), message, help, object=gang.document.display_name)
 
 
@@ -145,7 +145,7 @@ def reserved_room_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
             nodes = short_list([origins.nodes[n].name for n in sorted(room.by_node)])
             running = f", {room.running} run already" if room.running else ""
             message = f"{named} is not planned; room is kept for {kept} of its pods on {nodes}{running}"
-            yield ROOM_KEPT.diagnostic(at, message, "nothing to mend", object=named)
+            yield ROOM_KEPT.diagnostic(at, message, "nothing to fix", object=named)
 
 
 def unnamed_device_diagnostics(problem: Problem, origins: Origins, plan: Plan) -> Iterator[Diagnostic]:

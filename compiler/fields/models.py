@@ -27,21 +27,21 @@ UNKNOWN_FIELD = declare_rule(
     "GP202",
     "error",
     "unknown field",
-    """The kind has no such field; the cluster would drop it silently. Mend: correct the spelling or the place, see
+    """The kind has no such field; the cluster would drop it silently. Fix: correct the spelling or the place, see
     `gangplan schema KIND`.""",
 )
-MISSING_FIELD = declare_rule("GP203", "error", "missing field", "The kind requires the field. Mend: add it.")
+MISSING_FIELD = declare_rule("GP203", "error", "missing field", "The kind requires the field. Fix: add it.")
 WRONG_TYPE = declare_rule(
     "GP204",
     "error",
     "wrong type",
-    "The value has another type than the field. Mend: see the message; quoted numbers are text.",
+    "The value has another type than the field. Fix: see the message; quoted numbers are text.",
 )
 NOT_ALLOWED = declare_rule(
     "GP205",
     "error",
     "value not allowed",
-    "The field takes one of a few values. Mend: use one of those that the message lists.",
+    "The field takes one of a few values. Fix: use one of those that the message lists.",
 )
 OUT_OF_RANGE = declare_rule(
     "GP206",
@@ -61,7 +61,7 @@ MISSPELT_POD_FIELD = declare_rule(
     "error",
     "misspelt field in a pod template",
     """A field of a pod or container that Kubernetes does not have, but nearly. It would be dropped silently.
-    Fields unlike any known one pass. Mend: correct the spelling.""",
+    Fields unlike any known one pass. Fix: correct the spelling.""",
 )
 BAD_NAME = declare_rule(
     "GP211",
@@ -74,34 +74,34 @@ BAD_TIME = declare_rule(
     "GP214",
     "error",
     "time or duration cannot be read",
-    "A time is RFC 3339 (2026-01-31T12:00:00Z); a duration is a number of seconds or like 1h30m. Mend: write it so.",
+    "A time is RFC 3339 (2026-01-31T12:00:00Z); a duration is a number of seconds or like 1h30m. Fix: write it so.",
 )
 UNKNOWN_ANNOTATION = declare_rule(
     "GP217",
     "warning",
     "unknown annotation of gangplan",
-    "Nothing reads an annotation under gangplan.dev/ that gangplan does not know. Mend: correct the spelling.",
+    "Nothing reads an annotation under gangplan.dev/ that gangplan does not know. Fix: correct the spelling.",
 )
 MISSPELT_KEY = declare_rule(
     "GP244",
     "warning",
     "misspelt label or annotation of Volcano",
     """The key is one or two letters away from one that Volcano reads, and nothing reads it as it stands.
-    Mend: correct the spelling.""",
+    Fix: correct the spelling.""",
 )
 UNREAD_POD_GROUP = declare_rule(
     "GP245",
     "warning",
     "name of a pod group that is not read",
     """Of scheduling.k8s.io/group-name and scheduling.volcano.sh/group-name Volcano's scheduler reads the first only.
-    Pods that have the second alone are in no group of that name. Mend: write the first.""",
+    Pods that have the second alone are in no group of that name. Fix: write the first.""",
 )
 METADATA_NOT_TEXT = declare_rule(
     "GP218",
     "error",
     "label or annotation is not text",
     """The values of labels and annotations are text; Kubernetes refuses the whole object for a number or a
-    boolean. (The MetaX annotations are often written as numbers, and read; that is a warning.) Mend: quote the
+    boolean. (The MetaX annotations are often written as numbers, and read; that is a warning.) Fix: quote the
     value.""",
 )
 FOREIGN_GATE = declare_rule(
@@ -109,7 +109,7 @@ FOREIGN_GATE = declare_rule(
     "info",
     "pods behind the scheduling gate of another",
     """No scheduler looks at a pod before all its schedulingGates are gone. gangplan removes its own only, and the
-    plan has the pods start as though there were no other. Mend: none where something removes the gate in time; else
+    plan has the pods start as though there were no other. Fix: none where something removes the gate in time; else
     remove it.""",
 )
 LOST_UNIT = declare_rule(
@@ -117,7 +117,7 @@ LOST_UNIT = declare_rule(
     "warning",
     "memory of a few bytes",
     """Memory without a unit is bytes, and the unit m means thousandths: 512m is half a byte. An amount below 1Mi has a
-    wrong unit or none. Mend: write M or Mi, G or Gi.""",
+    wrong unit or none. Fix: write M or Mi, G or Gi.""",
 )
 
 

@@ -20,13 +20,13 @@ NOT_A_QUANTITY = declare_rule(
     "error",
     "not a quantity",
     """A resource amount is a number with an optional unit: n u m, k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent
-    such as 1e3; no blanks, one decimal point at most. Mend: write for example 500m, 2, 1.5Gi.""",
+    such as 1e3; no blanks, one decimal point at most. Fix: write for example 500m, 2, 1.5Gi.""",
 )
 NEGATIVE_QUANTITY = declare_rule(
     "GP208",
     "error",
     "negative quantity",
-    "A resource amount is zero or more. Mend: remove the minus sign, or the whole entry.",
+    "A resource amount is zero or more. Fix: remove the minus sign, or the whole entry.",
 )
 
 _NUMBER = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)\Z", re.ASCII)

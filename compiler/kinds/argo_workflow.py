@@ -49,7 +49,7 @@ TEMPLATES_ELSEWHERE = declare_rule(
     "warning",
     "templates of a workflow that are elsewhere",
     """The Workflow runs templates of a WorkflowTemplate or ClusterWorkflowTemplate that the repository does not hold.
-    Which pods these run is not known: they are in no plan, and no room is kept for them. Mend: add the WorkflowTemplate
+    Which pods these run is not known: they are in no plan, and no room is kept for them. Fix: add the WorkflowTemplate
     to the repository, or leave room for the pods.""",
 )
 UNREAD_LIMIT = declare_rule(
@@ -59,7 +59,7 @@ UNREAD_LIMIT = declare_rule(
     """A podSpecPatch with parameters whose values come from elsewhere, or that is neither JSON nor YAML, is not
     applied: the pods count as the template says. The number of a semaphore lies in a ConfigMap, and is not read: room
     is kept for all pods that may run side by side without it. Locks of the workflow itself, which it shares with other
-    workflows, are not read either: it counts as if it began now. Mend: write the resources into the template; limit the
+    workflows, are not read either: it counts as if it began now. Fix: write the resources into the template; limit the
     pods by `parallelism` as well.""",
 )
 OWN: Scope = ("", "")

@@ -33,7 +33,7 @@ BAD_HIERARCHY = declare_rule(
     "error",
     "hierarchy annotations that do not belong together",
     f"""{HIERARCHY_ANNOTATION} is a way such as root/science/dev, {HIERARCHY_WEIGHTS_ANNOTATION} a weight above 0
-    for each name in it, such as 1/2/3. Volcano's admission refuses the queue. Mend: write as many weights as
+    for each name in it, such as 1/2/3. Volcano's admission refuses the queue. Fix: write as many weights as
     names.""",
 )
 
@@ -43,7 +43,7 @@ BAD_QUEUE_ORDER = declare_rule(
     "error",
     "unknown queue order",
     f"""{ORDER_ANNOTATION} is strict: the jobs of the queue start by priority, then age, and none passes one that
-    waits. Without it the plan is free to let a smaller one go first. Mend: write strict, or remove the
+    waits. Without it the plan is free to let a smaller one go first. Fix: write strict, or remove the
     annotation.""",
 )
 BAD_DEDICATED_DOMAINS = declare_rule(
@@ -51,7 +51,7 @@ BAD_DEDICATED_DOMAINS = declare_rule(
     "error",
     "guaranteed domains that cannot be read",
     f"""{DEDICATED_DOMAINS_ANNOTATION} is a number of hypernodes of one tier that are kept free for the queue and
-    those below it, such as "4 of tier 1" or, by tierName, "4 of tier supernode". Mend: write it so.""",
+    those below it, such as "4 of tier 1" or, by tierName, "4 of tier supernode". Fix: write it so.""",
 )
 
 

@@ -41,7 +41,7 @@ SECOND_CLUSTER = declare_rule(
     "a second cluster for each upgrade",
     """A RayService that does not upgrade in place brings up a second RayCluster for each change of its configuration,
     and goes over to it when it is ready. No room is kept for that; its pods are planned when they are there, as there
-    is room, and the first cluster serves meanwhile. Mend: nothing where there is room for both, or
+    is room, and the first cluster serves meanwhile. Fix: nothing where there is room for both, or
     `upgradeStrategy: {type: None}`.""",
 )
 

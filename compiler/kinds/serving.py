@@ -46,7 +46,7 @@ UNREAD_PART = declare_rule(
     "part of a served model that is not read",
     """The pods come of a ServingRuntime or another configuration that the repository does not hold, or of a patch of a
     template that is not applied: they count as far as the object itself describes them. A topology that the operator's
-    own scheduler minds is not planned. Mend: add the runtime to the repository, write the resources into the object, or
+    own scheduler minds is not planned. Fix: add the runtime to the repository, write the resources into the object, or
     leave room.""",
 )
 _PATCHED = "its pods count as the template says", "write the resources into the template"

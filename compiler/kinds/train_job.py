@@ -46,7 +46,7 @@ DEFAULT_RUNTIME = declare_rule(
     "info",
     "a runtime as the trainer brings it",
     """The TrainJob names a ClusterTrainingRuntime that is not in the repository and that Kubeflow's trainer brings by
-    itself: it is planned with that one. Mend: nothing, or add the runtime where the cluster's is another.""",
+    itself: it is planned with that one. Fix: nothing, or add the runtime where the cluster's is another.""",
 )
 NODE = "node"
 """Name of the container that trains, and of MPI's Job of nodes."""

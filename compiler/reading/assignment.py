@@ -34,7 +34,7 @@ SEVERAL_TAKERS = declare_rule(
     "job that several clusters could take",
     """In a repository of several clusters a job belongs to one. This one is claimed by more, by its folder
     jobs/<cluster>/ or by spec.jobs and spec.jobSelector of their Clusters, or by none while several Clusters say
-    nothing about jobs; it is in no plan. Mend: name one in the annotation gangplan.dev/cluster,
+    nothing about jobs; it is in no plan. Fix: name one in the annotation gangplan.dev/cluster,
     move it to jobs/<cluster>/, or let the Clusters say which jobs are theirs.""",
 )
 NO_TAKER = declare_rule(
@@ -42,7 +42,7 @@ NO_TAKER = declare_rule(
     "error",
     "job that no cluster takes",
     """The annotation gangplan.dev/cluster names no cluster of the repository, or every Cluster says which jobs are its
-    own and this one is not among them. Mend: name a cluster, or let one claim the job.""",
+    own and this one is not among them. Fix: name a cluster, or let one claim the job.""",
 )
 
 

@@ -15,23 +15,23 @@ EMPTY_REPOSITORY = declare_rule(
     "GP124",
     "error",
     "empty repository",
-    """There is nothing to plan: no YAML file under cluster-specs/<cluster>/ or jobs/. Mend: `gangplan init` writes a
+    """There is nothing to plan: no YAML file under cluster-specs/<cluster>/ or jobs/. Fix: `gangplan init` writes a
     small example to start from.""",
 )
 SEVERAL_CLUSTERS = declare_rule(
     "GP125",
     "error",
     "several clusters and none chosen",
-    "The repository holds more than one folder under cluster-specs/. Mend: name one with --cluster.",
+    "The repository holds more than one folder under cluster-specs/. Fix: name one with --cluster.",
 )
 NO_SUCH_CLUSTER = declare_rule(
     "GP126",
     "error",
     "unknown cluster",
-    "The chosen cluster is no folder of cluster-specs/ and no Cluster object. Mend: correct the name.",
+    "The chosen cluster is no folder of cluster-specs/ and no Cluster object. Fix: correct the name.",
 )
 TWO_CLUSTERS = declare_rule(
-    "GP127", "error", "two Cluster objects", "A folder describes one cluster. Mend: remove one of the two objects."
+    "GP127", "error", "two Cluster objects", "A folder describes one cluster. Fix: remove one of the two objects."
 )
 
 NO_CLUSTER_CODES = frozenset((EMPTY_REPOSITORY.code, SEVERAL_CLUSTERS.code, NO_SUCH_CLUSTER.code))

@@ -16,7 +16,7 @@ HELM_FILE = declare_rule(
     "GP132",
     "info",
     "Helm chart, template or values",
-    """Charts and templates are text from which objects are made, and values are none: they are not read. Mend: commit
+    """Charts and templates are text from which objects are made, and values are none: they are not read. Fix: commit
     what `helm template` makes of them, or name the folder in .gangplanignore.""",
 )
 _HELM_VALUE = re.compile(rb"\{\{[^}\n]*\.(?:Values|Release|Chart|Capabilities)\b")

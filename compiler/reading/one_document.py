@@ -40,7 +40,7 @@ UNKNOWN_KIND = declare_rule(
     "GP216",
     "error",
     "unknown kind",
-    "No kind of this name exists in the API group. Mend: correct the spelling or the apiVersion.",
+    "No kind of this name exists in the API group. Fix: correct the spelling or the apiVersion.",
 )
 
 GENERATED_NAME = declare_rule(
@@ -51,7 +51,7 @@ GENERATED_NAME = declare_rule(
     Workflow, a Pod) gets one name instead, that of its text: the beginning, and five letters that follow from its kind,
     spec and annotation gangplan.dev/run. So it runs once; a document that says another thing is another object and
     runs anew, and the one before it goes like any that left the repository. That is an info. Of another kind each edit
-    would take the object away and make another: it is checked, and neither planned nor emitted. Mend: give it
+    would take the object away and make another: it is checked, and neither planned nor emitted. Fix: give it
     metadata.name.""",
 )
 
@@ -305,7 +305,7 @@ def _generated_name_diagnostics(document: Document, kind: Kind | None, is_reject
         yield document.diagnostic(GENERATED_NAME, path, message, help)
     elif not is_rejected:
         message = f"its name is {document.name}; a changed document is a new run"
-        help = "nothing to mend, or write metadata.name"
+        help = "nothing to fix, or write metadata.name"
         yield document.diagnostic(GENERATED_NAME, path, message, help, severity="info")
 
 

@@ -15,7 +15,7 @@ POWER = declare_rule(
     "object that gives power over the cluster, or holds a secret",
     """Who may write to the repository could get what the reconciler may: roles, admission, definitions of kinds, the
     cluster's own namespaces. The rights in deploy/rbac.yaml and deploy/admission.yaml do not allow it, so the object is
-    held. A Secret is readable to all who read the repository. Mend: install it by other means, and keep secrets where
+    held. A Secret is readable to all who read the repository. Fix: install it by other means, and keep secrets where
     only their pods read them.""",
 )
 _GROUPS = {

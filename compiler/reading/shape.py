@@ -25,7 +25,7 @@ WRONG_VERSION = declare_rule(
     "error",
     "unknown version of a kind",
     """The kind is known, but not in this version, or its fields are those of a kind of the same name in another group
-    or version. Mend: write the apiVersion that the message names.""",
+    or version. Fix: write the apiVersion that the message names.""",
 )
 _MOST_FIELDS = 3
 """Fields that one message names."""

@@ -27,14 +27,14 @@ KIND_NOT_PLANNED = declare_rule(
     "info",
     "kind that is not planned",
     """The object runs pods, but gangplan does not plan its kind: it is passed through, and its pods take room that the
-    plan does not know of before they run. Mend: `unplanned: reserve` in the Cluster keeps room for them.""",
+    plan does not know of before they run. Fix: `unplanned: reserve` in the Cluster keeps room for them.""",
 )
 UNPLANNED_DEVICES = declare_rule(
     "GP220",
     "warning",
     "devices or Volcano asked for by a kind that is not planned",
     """The object's pods ask for devices, or for Volcano as their scheduler, but gangplan does not plan its kind: they
-    compete with the plan's gangs for the same nodes. Mend: leave room for them (`unplanned: reserve` in the Cluster, or
+    compete with the plan's gangs for the same nodes. Fix: leave room for them (`unplanned: reserve` in the Cluster, or
     a NodePool of their own, with a taint), or express the work as a kind that is planned.""",
 )
 

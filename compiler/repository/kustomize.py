@@ -23,7 +23,7 @@ NOT_BUILT = declare_rule(
     "warning",
     "kustomization that was not built",
     """A folder with a kustomization is read as `kustomize build` makes it, and neither `kustomize` nor `kubectl` is
-    installed here: its objects are left out. Mend: install one of the two, or commit what the build makes. The
+    installed here: its objects are left out. Fix: install one of the two, or commit what the build makes. The
     reconciler reads what its own image can build.""",
 )
 BUILD_FAILED = declare_rule(
@@ -31,7 +31,7 @@ BUILD_FAILED = declare_rule(
     "error",
     "kustomization that cannot be built",
     """`kustomize build` refuses the folder. It sees only the repository's YAML and JSON files, and fetches nothing.
-    Mend: what the message says.""",
+    Fix: what the message says.""",
 )
 BUILT_MARK = b"# Built by kustomize from this folder.\n"
 """Begins the content that stands for a kustomization once it is built."""

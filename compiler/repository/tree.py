@@ -32,7 +32,7 @@ UNREADABLE_FILE = declare_rule(
     "GP120",
     "error",
     "unreadable file",
-    "The file or folder cannot be read. Mend: correct its permissions, or remove it.",
+    "The file or folder cannot be read. Fix: correct its permissions, or remove it.",
 )
 
 

@@ -20,26 +20,26 @@ from compiler.syntax.runs import with_name
 from compiler.syntax.yaml_reader import YamlReader
 
 NOT_UTF8 = declare_rule(
-    "GP104", "error", "not UTF-8", "Files are UTF-8 text. Mend: save the file as UTF-8, or remove the stray bytes."
+    "GP104", "error", "not UTF-8", "Files are UTF-8 text. Fix: save the file as UTF-8, or remove the stray bytes."
 )
 BYTE_ORDER_MARK = declare_rule(
     "GP105",
     "info",
     "byte order mark",
-    "The file starts with a byte order mark, which some readers take for text. Mend: save it without one.",
+    "The file starts with a byte order mark, which some readers take for text. Fix: save it without one.",
 )
 TOO_LARGE = declare_rule(
     "GP106",
     "error",
     "file too large",
     """A file holds at most 1 MiB; larger ones are refused unread, since no cluster could store their objects.
-    Mend: split it.""",
+    Fix: split it.""",
 )
 EMPTY_FILE = declare_rule(
     "GP117",
     "warning",
     "file without objects",
-    "The file holds nothing but comments or blank documents. Mend: remove it, or fill it.",
+    "The file holds nothing but comments or blank documents. Fix: remove it, or fill it.",
 )
 NOT_AN_OBJECT = declare_rule(
     "GP118",

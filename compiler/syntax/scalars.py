@@ -13,28 +13,28 @@ NOT_FINITE = declare_rule(
     "GP113",
     "error",
     "number is not finite",
-    "JSON, which Kubernetes stores, has no NaN and no infinity. Mend: write a finite number, or quote the text.",
+    "JSON, which Kubernetes stores, has no NaN and no infinity. Fix: write a finite number, or quote the text.",
 )
 OCTAL_NUMBER = declare_rule(
     "GP114",
     "warning",
     "number in octal",
     """A number with a leading zero, or one written 0o17, is octal to Kubernetes, as here: 010 is 8. In defaultMode and
-    mode that is what is meant, and nothing is said. Mend: drop the zeros, or quote it when it is text.""",
+    mode that is what is meant, and nothing is said. Fix: drop the zeros, or quote it when it is text.""",
 )
 BOOLEAN_WORD = declare_rule(
     "GP115",
     "warning",
     "word read as true or false by Kubernetes",
     """Unquoted yes, no, on, off, y, n are text in YAML 1.2 and booleans in YAML 1.1, as Kubernetes reads them.
-    Mend: quote, or write true or false.""",
+    Fix: quote, or write true or false.""",
 )
 UNQUOTED_DATE = declare_rule(
     "GP116",
     "info",
     "unquoted date",
     """Some YAML readers turn an unquoted date into an object of their own; gangplan and Kubernetes keep it as
-    text. Mend: quote it.""",
+    text. Fix: quote it.""",
 )
 
 Scalar = str | int | float | bool | None

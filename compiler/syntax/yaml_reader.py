@@ -36,29 +36,29 @@ BROKEN_YAML = declare_rule(
     "GP101",
     "error",
     "broken YAML",
-    "The text is not well-formed YAML; nothing of this document is used, its siblings are. Mend: see the message.",
+    "The text is not well-formed YAML; nothing of this document is used, its siblings are. Fix: see the message.",
 )
 TAB_INDENT = declare_rule(
-    "GP102", "error", "tab used for indentation", "YAML indents with blanks only. Mend: replace the tab by blanks."
+    "GP102", "error", "tab used for indentation", "YAML indents with blanks only. Fix: replace the tab by blanks."
 )
 DUPLICATE_KEY = declare_rule(
     "GP103",
     "error",
     "duplicate key",
     """A mapping names each key once; which of two values counts depends on the reader. Where apiVersion and kind are
-    there twice, the line --- between two objects is missing. Mend: remove one, or divide the objects.""",
+    there twice, the line --- between two objects is missing. Fix: remove one, or divide the objects.""",
 )
 TOO_DEEP = declare_rule(
     "GP107",
     "error",
     "nested too deeply",
-    "Mappings and lists nest at most 64 levels, aliases included. Mend: flatten the document.",
+    "Mappings and lists nest at most 64 levels, aliases included. Fix: flatten the document.",
 )
 TOO_MANY_VALUES = declare_rule(
     "GP108",
     "error",
     "document too large when expanded",
-    """Aliases and merge keys may add at most 20,000 values to a document, which holds at most 200,000. Mend: write
+    """Aliases and merge keys may add at most 20,000 values to a document, which holds at most 200,000. Fix: write
     it out, or split it.""",
 )
 BAD_ALIAS = declare_rule(
@@ -71,13 +71,13 @@ EXPLICIT_TAG = declare_rule(
     "GP110",
     "error",
     "explicit tag",
-    """Tags (!!str, !!python/object, !secret) are refused: they change types silently or ask for code to run. Mend:
+    """Tags (!!str, !!python/object, !secret) are refused: they change types silently or ask for code to run. Fix:
     quote text instead.""",
 )
 YAML_DIRECTIVE = declare_rule(
-    "GP111", "error", "YAML directive", "Directives (%YAML, %TAG) are not supported. Mend: remove the line."
+    "GP111", "error", "YAML directive", "Directives (%YAML, %TAG) are not supported. Fix: remove the line."
 )
-KEY_NOT_TEXT = declare_rule("GP112", "error", "key is not text", "Every key is text, as in JSON. Mend: quote it.")
+KEY_NOT_TEXT = declare_rule("GP112", "error", "key is not text", "Every key is text, as in JSON. Fix: quote it.")
 BAD_MERGE = declare_rule(
     "GP123",
     "error",

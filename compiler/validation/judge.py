@@ -17,20 +17,20 @@ STANDS_TWICE = declare_rule(
     "error",
     "something of a name or path stands twice",
     """Containers, volumes, ports, mount paths, gates and the like are told apart by a name, a number or a path;
-    Kubernetes refuses the pod when two are alike. Mend: rename or remove one.""",
+    Kubernetes refuses the pod when two are alike. Fix: rename or remove one.""",
 )
 REQUEST_AND_LIMIT = declare_rule(
     "GP241",
     "error",
     "request and limit contradict",
     """A request is at most its limit. Devices and huge pages have no overcommitment: their request equals their limit,
-    and a request without a limit is refused. Mend: raise the limit, or leave the request out.""",
+    and a request without a limit is refused. Fix: raise the limit, or leave the request out.""",
 )
 REFERS_TO_NOTHING = declare_rule(
     "GP242",
     "error",
     "reference to nothing in the pod",
-    """A volumeMount names a volume of the same pod, a claim one of its resourceClaims. Mend: add it, or correct the
+    """A volumeMount names a volume of the same pod, a claim one of its resourceClaims. Fix: add it, or correct the
     name.""",
 )
 CONTRADICTION = declare_rule(
@@ -38,7 +38,7 @@ CONTRADICTION = declare_rule(
     "error",
     "fields that need or exclude one another",
     """Kubernetes refuses the object because of what two fields say together, or because exactly one of several was
-    to be given; the message names them. Mend: see the message.""",
+    to be given; the message names them. Fix: see the message.""",
 )
 
 

@@ -1,8 +1,8 @@
 """One git process: fixed configuration, an environment of its own, a process group and a time limit.
 
 Everything that runs git runs it through this module, GitPython included (`reconciler.git.git_objects`). No shell, no
-hooks, no prompts, no redirects, no replacement objects; neither the user's nor the system's configuration, and none of the
-variables by which git could be steered (GIT_DIR in a hook, GIT_SSH, GIT_CONFIG_COUNT).
+hooks, no prompts, no redirects, no replacement objects; neither the user's nor the system's configuration, and none of
+the variables by which git could be steered (GIT_DIR in a hook, GIT_SSH, GIT_CONFIG_COUNT).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ NOT_BOUND = declare_rule(
     "planned, and not bound",
     """The plan keeps room for the object's pods before anything else, and says where; but no gate can be put into them,
     so that they go where their scheduler puts them, alone or as its gang plugin lets them. Of what runs by the clock
-    no room is kept for the next run. Mend: nothing, or a NodePool
+    no room is kept for the next run. Fix: nothing, or a NodePool
     of their own with a taint.""",
 )
 
@@ -20,4 +20,4 @@ def not_bound_diagnostic(document: Document, reason: str, *, is_recurring: bool 
     """Said of an object of such a kind that is planned. is_recurring: it runs by the clock."""
     message = f"{document.kind} is planned, and its pods are not bound to the plan's nodes: {reason}"
     room = "no room is kept for its next run" if is_recurring else "room is kept for them"
-    return document.diagnostic(NOT_BOUND, ("kind",), message, f"{room}; nothing to mend")
+    return document.diagnostic(NOT_BOUND, ("kind",), message, f"{room}; nothing to fix")

@@ -40,8 +40,8 @@ class CompileRequest:
     """files, commit_dates, problems: of the tree at `commit`. state: the cluster's objects. finished_jobs: (namespace,
     name, kind) of jobs that are over. executor: as in `compiler.cli.executor.open_executor`. clock: as in
     `compiler.cluster_state.cluster_state.ClusterState`. held_jobs, closed_nodes: such a job with the reason, and with
-    the names of the nodes. former_places: job -> role -> node name -> pods, of the jobs that the plan in force starts or
-    keeps."""
+    the names of the nodes. former_places: job -> role -> node name -> pods, of the jobs that the plan in force starts
+    or keeps."""
 
     commit: str
     cluster: str

@@ -363,7 +363,7 @@ def test_explain_tells_a_job_with_errors_from_one_that_does_not_exist(tmp_path: 
     result = run("explain", "--repo", str(tmp_path), "first")
     assert result.exit_code == 1
     assert (
-        result.stderr.splitlines()[-1] == "Error: first has errors (see above) and is in no plan until they are mended"
+        result.stderr.splitlines()[-1] == "Error: first has errors (see above) and is in no plan until they are fixed"
     )
 
 

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 # What the guard runs: it reads "+PID" and "-PID" lines and, when its owner is gone (end of file), kills the groups that
 # are left and takes away the temporary folder, if it was given one. prctl(PR_SET_PDEATHSIG) would do it without a
@@ -160,7 +160,7 @@ def _start_time(pid: int) -> str:
     return "" if fields[0] == "Z" else fields[19]
 
 
-_claims: list[BinaryIO] = []
+_claims: list[int] = []
 """Files of the ports that this process has been given, locked until it ends."""
 
 
@@ -179,14 +179,15 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-def _claim(port: int) -> BinaryIO:
-    """A lock on the port among the processes of this machine. Raises OSError where another, or this one, has it."""
+def _claim(port: int) -> int:
+    """Lock the port among the processes of this machine, and return the descriptor that holds the lock until the end
+    of the process. Raises OSError where another process, or this one, has it."""
     folder = Path(tempfile.gettempdir()) / "gangplan-ports"
     folder.mkdir(exist_ok=True)
-    claim = (folder / str(port)).open("ab")
+    claim = os.open(folder / str(port), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        claim.close()
+        os.close(claim)
         raise
     return claim

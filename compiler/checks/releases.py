@@ -163,8 +163,9 @@ def _known_namespace_queues(check_input: CheckInput) -> list[QueueSpec]:
 
 
 def _not_ready(check_input: CheckInput) -> Iterator[tuple[QueueSpec, NotReady]]:
-    found = queues_not_ready(check_input.specs.queues)
-    for queue in _known_namespace_queues(check_input):
+    known = _known_namespace_queues(check_input)
+    found = queues_not_ready(check_input.specs.queues) if known else {}
+    for queue in known:
         if queue.name in found:
             yield queue, found[queue.name]
 

@@ -17,6 +17,7 @@ from compiler.emit.manifest import Manifest
 from compiler.kubernetes import (
     DIGEST_ANNOTATION,
     NOT_READY_TAINT,
+    PLACEMENT_ANNOTATION,
     REPLACE_ANNOTATION,
     UNREACHABLE_TAINT,
     annotations_of,
@@ -30,6 +31,7 @@ ChangeAction = Literal["create", "update", "in-place", "replace", "held", "forbi
 
 _ADDED_TOLERATIONS = frozenset((NOT_READY_TAINT, UNREACHABLE_TAINT))
 """Keys that the API server adds to the tolerations of a pod."""
+_PLACEMENT = ("metadata", "annotations", PLACEMENT_ANNOTATION)
 _BINDING_FIELDS = (("spec", "schedulingGates"), ("spec", "nodeSelector"), ("spec", "schedulerName"))
 
 
@@ -106,6 +108,9 @@ def classify_change(
             return Change("update", ref, desired, live, fields) if fields else None
         reason = f"the server lets it not be changed so, and {REPLACE_ANNOTATION} allows to make it anew"
         return Change("replace", ref, desired, live, fields, reason)
+    if has_started and (ended := tuple(field for field in fields if _is_placement_of_fewer(field))):
+        fields = tuple(field for field in fields if field not in ended)
+        desired = replace(desired, object=_with_live_values(desired.object, ended))
     digest = annotations_of(live).get(DIGEST_ANNOTATION)
     found = run_change(
         desired.object,
@@ -132,6 +137,28 @@ def _comes_of_running(field: FieldDifference) -> bool:
     wanted = field.desired or []
     added = field.live[len(wanted) :]
     return field.live[: len(wanted)] == wanted and {row.get("key") for row in added} <= _ADDED_TOLERATIONS
+
+
+def _is_placement_of_fewer(field: FieldDifference) -> bool:
+    """Whether the placement only loses pods, as it does when pods end.
+
+    No gate needs such a write, and it would come at the moment at which Volcano acts on the end of a task: where its
+    own write of the status is refused because the object has changed, its controller loses the action
+    (killPods in pkg/controllers/job/job_controller_actions.go increments the version of the job that its cache shares,
+    so the request tried again counts as outdated). A job with TaskCompleted -> CompleteJob would then run for ever.
+    """
+    if field.steps != _PLACEMENT:
+        return False
+    try:
+        desired, live = _places(field.desired), _places(field.live)
+    except (TypeError, ValueError, AttributeError):
+        return False  # others may have written any text there
+    return all(live.get(place, 0) >= pods for place, pods in desired.items())
+
+
+def _places(text: str) -> dict[tuple[str, str], int]:
+    """(role, node) -> pods of the annotation's text. Raises ValueError, TypeError and AttributeError for others."""
+    return {(role, node): int(pods) for role, nodes in json.loads(text).items() for node, pods in nodes.items()}
 
 
 def _with_claim_names(desired: Object, live: Object) -> Object:

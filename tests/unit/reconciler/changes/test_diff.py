@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compiler.emit.manifest import Manifest
-from compiler.kubernetes import DIGEST_ANNOTATION, REPLACE_ANNOTATION
+from compiler.kubernetes import DIGEST_ANNOTATION, PLACEMENT_ANNOTATION, REPLACE_ANNOTATION
 from compiler.syntax.runs import run_digest
 from reconciler.changes.diff import Change, classify_change, field_differences, without_fields
 from reconciler.changes.managed_fields import own_fields
@@ -115,6 +115,11 @@ def changed(want: Object, live: Object | None, **about: Any) -> tuple[Change, Ob
     return found, found.desired.object
 
 
+def placed(text: str | None) -> Any:
+    """The annotations of a job with this placement."""
+    return {} if text is None else {PLACEMENT_ANNOTATION: text}
+
+
 STARTED = {"has_started": True}
 
 
@@ -150,6 +155,38 @@ def test_what_can_be_changed_is_written_with_what_cannot_as_it_lives() -> None:
     found, written = changed(job(digest="new", gpus=2, minimum=3), job(digest="new"), **STARTED)
     assert (found.action, written["spec"]["minAvailable"]) == ("in-place", 3)
     assert written["spec"]["tasks"][0]["template"] == job()["spec"]["tasks"][0]["template"]
+
+
+@pytest.mark.parametrize(
+    ("planned", "about", "is_written"),
+    [
+        ('{"worker":{"n1":1}}', STARTED, False),
+        ("{}", STARTED, False),
+        ('{"worker":{"n1":1}}', {}, True),
+        ('{"worker":{"n1":1,"n2":1}}', STARTED, True),
+        ('{"worker":{"n1":3}}', STARTED, True),
+        ('{"ps":{"n1":1}}', STARTED, True),
+    ],
+)
+def test_the_end_of_pods_writes_no_placement(planned: str, about: dict[str, Any], is_written: bool) -> None:
+    live = job(digest="new", **placed('{"worker":{"n1":2}}'))
+    assert (decide(job(digest="new", **placed(planned)), live, **about) is not None) == is_written
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "[]", "{", '{"worker":3}', '{"worker":{"n1":"x"}}', '{"worker":{"n1":null}}']
+)
+def test_a_placement_that_nobody_can_read_is_written(text: str | None) -> None:
+    live = job(digest="new", **placed(text))
+    found, _ = changed(job(digest="new", **placed('{"worker":{"n1":1}}')), live, **STARTED)
+    assert [field.steps[-1] for field in found.fields] == [PLACEMENT_ANNOTATION]
+
+
+def test_another_change_keeps_the_placement_of_pods_that_ended() -> None:
+    live = job(digest="new", **placed('{"worker":{"n1":2}}'))
+    found, written = changed(job(digest="new", minimum=3, **placed("{}")), live, **STARTED)
+    assert all("annotations" not in field.steps for field in found.fields)
+    assert written["metadata"]["annotations"] == live["metadata"]["annotations"]
 
 
 def test_claims_of_a_job_that_is_changed_keep_the_names_that_volcano_gave_them() -> None:

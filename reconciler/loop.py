@@ -263,7 +263,7 @@ def report(parts: Parts, seen: Seen, target: Target, allowed: Allowed, done: Eff
     )
     conditions = (
         *parts.objects.conditions(seen.now),
-        *parts.scheduler.conditions(seen.now, target),
+        *parts.scheduler.conditions(seen, target),
         *parts.pods.conditions(),
     )
     deadlines = [at for part in parts.all for at in part.deadlines(seen.now)]

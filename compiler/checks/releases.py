@@ -17,17 +17,17 @@ from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping
 from compiler.volcano.node_groups import has_readable_limits
 from compiler.volcano.releases import (
+    DEVICE_COUNTS,
     NEW_ANNOTATIONS,
     NEW_FIELDS,
     NEW_KINDS,
     QUEUE_OF_NAMESPACE,
+    limits_devices,
     newer_argument,
     newer_plugin,
+    vulnerabilities_of,
 )
 
-ADVISORY = "GHSA-j38h-7pfq-cxmw"
-VULNERABLE_PATCHES = (0, 1)
-"""Patches of Volcano 1.15 that the advisory concerns."""
 MOST_DEVICES = 1_000_000
 """Claimed devices, or pods of a minimum, above which the vulnerable scheduler is busy for long."""
 _CLAIM_SPECS: Mapping[str, tuple[str, ...]] = {
@@ -103,16 +103,17 @@ def _newer_arguments(check_input: CheckInput) -> Iterator[Newer]:
 def vulnerable_release(check_input: CheckInput) -> Iterator[Finding]:
     """In Volcano 1.15.0 and 1.15.1 a claim for a huge number of devices, or a huge minAvailable of pods with claims,
     stops all scheduling (GHSA-j38h-7pfq-cxmw; 1.15.2 has the fix). Such an object is an error with these releases and a
-    warning with others. Sums of device counts above 2^63 get past a queue's quota in all of 1.15. Fix: upgrade Volcano,
-    and lower the number."""
-    version = check_input.specs.cluster.volcano
-    is_vulnerable = version.minor == 15 and version.patch in VULNERABLE_PATCHES
+    warning with others. Where a Queue has a quota of a device class (deviceclass/NAME), sums of counts above 2^63 get
+    past it up to 1.15.2. Fix: upgrade Volcano, and lower the number."""
+    specs = check_input.specs
+    quotas = any(limits_devices(queue.document.data) for queue in specs.queues)
+    known = vulnerabilities_of(specs.cluster.volcano, has_device_quotas=quotas)
     for document, path, number in _huge_numbers(check_input):
-        message = f"{number} is above {MOST_DEVICES}: Volcano 1.15.0 and 1.15.1 stop scheduling ({ADVISORY})"
-        yield Finding(document, path, message, "lower it", severity="error" if is_vulnerable else None)
-    if is_vulnerable and (cluster := check_input.specs.cluster).document in check_input.specs.documents:
-        message = f"any user who may create claims can stop the scheduler of Volcano {version} ({ADVISORY})"
-        yield Finding(cluster.document, ("spec", "volcano"), message, "upgrade Volcano to 1.15.2 or later")
+        message = f"{number} is above {MOST_DEVICES}: Volcano 1.15.0 and 1.15.1 stop scheduling ({DEVICE_COUNTS.name})"
+        yield Finding(document, path, message, "lower it", severity="error" if DEVICE_COUNTS in known else None)
+    for each in known if specs.cluster.document in specs.documents else ():
+        message = f"Volcano {specs.cluster.volcano}: {each.text} ({each.name})"
+        yield Finding(specs.cluster.document, ("spec", "volcano"), message, each.fix)
 
 
 def _huge_numbers(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath, int]]:

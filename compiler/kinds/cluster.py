@@ -17,7 +17,7 @@ from compiler.kinds.common.jobs import Natural, ObjectModel
 from compiler.kinds.kind import Kind
 from compiler.kinds.scheduler_configuration import CustomPlugin
 from compiler.repository.paths import path_patterns
-from compiler.specs.cluster_spec import ClusterSpec, QuotaOrder, ServiceBinding, VolcanoVersion
+from compiler.specs.cluster_spec import KNOWN_MINORS, ClusterSpec, QuotaOrder, ServiceBinding, VolcanoVersion
 from compiler.syntax.documents import Document
 
 
@@ -40,7 +40,7 @@ def _checked_release(text: str) -> str:
     return text
 
 
-_RELEASE = re.compile(r"1\.(15|16)(?:\.(\d{1,3}))?", re.ASCII)
+_RELEASE = re.compile(rf"1\.({'|'.join(map(str, KNOWN_MINORS))})(?:\.(\d{{1,3}}))?", re.ASCII)
 PathPattern = Annotated[str, AfterValidator(_checked_pattern)]
 Release = Annotated[str, AfterValidator(_checked_release)]
 
@@ -140,15 +140,10 @@ def specs(document: Document, cluster: Cluster) -> Iterable[object]:
         spec.services,
         allow_privileged=spec.allow_privileged,
         scheduler_plugins=plugins,
-        volcano=_release(spec.volcano),
+        volcano=VolcanoVersion.of_text(spec.volcano),
         namespace_queues=spec.namespace_queues,
     )
     yield from map(job_table, spec.job_kinds)
-
-
-def _release(text: str) -> VolcanoVersion:
-    _, minor, *patch = map(int, text.split("."))
-    return VolcanoVersion(minor, *patch)
 
 
 def text_diagnostics(document: Document) -> Iterator[Diagnostic]:

@@ -24,10 +24,18 @@ class VolcanoVersion(NamedTuple):
     minor: int
     patch: int | None = None
 
+    @classmethod
+    def of_text(cls, text: str) -> VolcanoVersion:
+        """The release of a text such as 1.15 or 1.15.2."""
+        _, minor, *patch = map(int, text.split("."))
+        return cls(minor, *patch)
+
     def __str__(self) -> str:
         return f"1.{self.minor}" if self.patch is None else f"1.{self.minor}.{self.patch}"
 
 
+KNOWN_MINORS = (15, 16)
+"""The minor versions of Volcano 1.x whose rules are known."""
 FIRST_RELEASE = VolcanoVersion(15)
 """The first release that gangplan knows, and what a Cluster runs that does not say."""
 

@@ -5,8 +5,11 @@ Sources: files of Volcano's master and of branches before the release of 1.16, w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION
 from compiler.specs.cluster_spec import SchedulerSpec, Specs, VolcanoVersion
@@ -81,6 +84,58 @@ def release_changes(before: VolcanoVersion, after: VolcanoVersion, specs: Specs)
     for change in CHANGES:
         if old < change.since <= new and change.concerns(specs):
             yield f"{word} Volcano 1.{change.since}: {change.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Vulnerability:
+    """A known weakness. releases: minor version and patch. of_device_quotas: it concerns only clusters in which a queue
+    has a quota of a device class."""
+
+    name: str
+    releases: tuple[tuple[int, int], ...]
+    text: str
+    fix: str
+    of_device_quotas: bool = False
+
+
+DEVICE_COUNTS = Vulnerability(
+    "GHSA-j38h-7pfq-cxmw",
+    ((15, 0), (15, 1)),
+    "any user who may create claims can stop the scheduler",
+    "upgrade Volcano to 1.15.2 or later",
+)
+VULNERABILITIES = (
+    DEVICE_COUNTS,
+    Vulnerability(
+        "volcano-sh/volcano#5625",
+        ((15, 0), (15, 1), (15, 2)),
+        "counts of claimed devices that add up to more than 2^63 get past the quota of a queue",
+        "upgrade Volcano to a release after 1.15.2",
+        of_device_quotas=True,
+    ),
+)
+_SCHEDULER_IMAGE = re.compile(r"(?:^|/)(?:vc|volcano)-scheduler[^/:@]*:v?1\.(\d{1,3})\.(\d{1,3})(?!\d)")
+
+
+def vulnerabilities_of(version: VolcanoVersion, *, has_device_quotas: bool) -> tuple[Vulnerability, ...]:
+    """What is known of a release. Of one whose patch is unknown nothing is."""
+    found = (each for each in VULNERABILITIES if (version.minor, version.patch) in each.releases)
+    return tuple(each for each in found if has_device_quotas >= each.of_device_quotas)
+
+
+def limits_devices(queue: Mapping[str, Any]) -> bool:
+    """Whether a Queue object has a quota of a device class, as the plugin capacity reads one: deviceclass/NAME, or
+    DIMENSION.deviceclass/NAME."""
+    spec = queue.get("spec") or {}
+    amounts = spec.get("capability"), spec.get("deserved"), (spec.get("guarantee") or {}).get("resource")
+    names = chain.from_iterable(each or () for each in amounts)
+    return any("deviceclass/" in name for name in names)
+
+
+def release_of_image(image: str) -> VolcanoVersion | None:
+    """The release in the tag of an image of Volcano's scheduler; None for other images and tags."""
+    found = _SCHEDULER_IMAGE.search(image)
+    return VolcanoVersion(int(found[1]), int(found[2])) if found else None
 
 
 def newer_argument(owner: str, name: str, version: VolcanoVersion) -> int | None:

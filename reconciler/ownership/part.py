@@ -178,7 +178,7 @@ class OwnershipPart(Part):
         plan = prune_plan(changes.declared, seen.inventory, live, pods, safety, ended)
         awaits_leave = plan.excess or plan.waits_for_release
         if awaits_leave and safety.has_compiled:
-            on_cluster = target.snapshot.allow_prune if target.snapshot else ""
+            on_cluster = target.snapshot.settings.allow_prune if target.snapshot else ""
             allowed = {self.annotations_of_status().get(ALLOW_PRUNE_ANNOTATION, ""), on_cluster} - {""}
             safety = replace(safety, allowed=frozenset(allowed))
             plan = prune_plan(changes.declared, seen.inventory, live, pods, safety, ended)

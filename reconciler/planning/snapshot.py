@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import DEPENDENT_ROLES_ANNOTATION, POD_OWNERS_ANNOTATION, annotations_of
@@ -16,7 +16,20 @@ from compiler.volcano.shared_devices import VGPU_MEMORY
 from reconciler.changes.planned import PlannedGang
 from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+
+
+class RepositorySettings(NamedTuple):
+    """What the repository says to the reconciler itself.
+
+    allow_prune: the annotation of the Cluster that releases a list of deletions. volcano: the release that the Cluster
+    names. use_state: NAMESPACE/NAME of the ConfigMap whose numbers order namespaces (the plugin fairshare), empty where
+    none does.
+    """
+
+    allow_prune: str = ""
+    volcano: str = ""
+    use_state: str = ""
 
 
 @dataclass(frozen=True)
@@ -24,9 +37,8 @@ class Snapshot:
     """ok: there is a verified plan and no file has an error; only then may it be applied. plan: as in `plan -o json`.
     gated: whether the cluster binds by gates. leaves: node name -> the hypernode that holds it. moments: when the
     answer may change although nothing happens, in seconds since the epoch. nodes_behind: nodes of whose device slots
-    the cluster reports less than its pods hold (`lower.origins`). allow_prune: the annotation of the Cluster that
-    releases a list of deletions. requests: Ref.key of a job -> what the plan counts for a pod of each of its roles; cpu
-    in millicores."""
+    the cluster reports less than its pods hold (`lower.origins`). requests: Ref.key of a job -> what the plan counts
+    for a pod of each of its roles; cpu in millicores."""
 
     commit: str
     ok: bool
@@ -38,7 +50,7 @@ class Snapshot:
     max_waiting_pods: int = 0
     moments: tuple[int, ...] = ()
     nodes_behind: tuple[str, ...] = ()
-    allow_prune: str = ""
+    settings: RepositorySettings = field(default_factory=RepositorySettings)
     requests: Mapping[str, Sequence[Mapping[str, int]]] = field(default_factory=dict)
 
     @cached_property
@@ -102,7 +114,8 @@ class Snapshot:
             raise ValueError(f"the plan is of format {version}, this gangplan knows {FORMAT_VERSION}")
         manifests = tuple(Manifest(**manifest) for manifest in data.pop("manifests"))
         lists = {name: tuple(data[name]) for name in ("diagnostics", "moments", "nodes_behind")}
-        return cls(**{**data, "manifests": manifests, **lists})
+        settings = RepositorySettings(*data["settings"])
+        return cls(**{**data, "manifests": manifests, "settings": settings, **lists})
 
 
 def _shallow(item: Snapshot | Manifest) -> dict[str, Any]:

@@ -295,6 +295,10 @@ SENTENCES = {
     ("CompilerFailed", False): "The compiler gives answers.",
     ("SchedulerBehind", True): "The scheduler does not use the repository's configuration, but the one before.",
     ("SchedulerBehind", False): "Nothing shows that the scheduler uses another configuration.",
+    ("VolcanoVulnerable", True): "The release of Volcano that runs has a known vulnerability; upgrade it.",
+    ("VolcanoVulnerable", False): "No vulnerability of Volcano's release is known, as far as its image tells.",
+    ("VolcanoDiffers", True): "Another release of Volcano runs than the Cluster names, by whose rules plans are made.",
+    ("VolcanoDiffers", False): "Nothing shows that another release of Volcano runs than the Cluster names.",
     ("GangsHeld", True): "Gangs that the scheduler did not bind are held; `gangplan rerun` tries one again.",
     ("GangsHeld", False): "No gang is held for not being bound.",
 }

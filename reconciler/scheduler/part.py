@@ -16,6 +16,7 @@ from reconciler.observation.pods import scheduler_text
 from reconciler.part import Part
 from reconciler.planning.branch import Target
 from reconciler.scheduler.configuration import SchedulerMemory, SchedulerProbe
+from reconciler.scheduler.release import release_conditions
 from reconciler.scheduler.stalls import VolcanoStalls
 from reconciler.threads.heartbeat import Heartbeat
 from reconciler.timings import SchedulerTimings
@@ -77,11 +78,12 @@ class SchedulerPart(Part):
                 found.append(Change("held", gangs[waiting[0]].job, live=job, reason=message))
         return tuple(found)
 
-    def conditions(self, now: float, target: Target) -> Iterator[Condition]:
-        """Whether the scheduler runs the repository's configuration."""
-        behind = self._behind_message(now, target)
+    def conditions(self, seen: Seen, target: Target) -> Iterator[Condition]:
+        """Whether the scheduler runs the repository's configuration, and what is known of its release."""
+        behind = self._behind_message(seen.now, target)
         known = "NotKnown" if self.probe.active is None else "None"
         yield Condition("SchedulerBehind", bool(behind), "NotTaken" if behind else known, behind or self.probe.problem)
+        yield from release_conditions(seen.observation, target)
 
     def deadlines(self, now: float) -> list[float]:
         return [*self.memory.deadlines(now), *self.stalls.deadlines(now)]

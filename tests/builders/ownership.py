@@ -15,7 +15,7 @@ from reconciler.git.mirror import BranchHead
 from reconciler.observation.observe import Observation, Seen
 from reconciler.ownership.part import OwnershipPart
 from reconciler.planning.branch import Target
-from reconciler.planning.snapshot import Snapshot
+from reconciler.planning.snapshot import RepositorySettings, Snapshot
 from tests.builders.writing import CONFIGMAPS, LABELS, OURS, Writing, config_map, creation, thing, volcano_job
 
 COMMIT = "c0ffee"
@@ -104,7 +104,7 @@ class World(Writing):
 
     def allow_on_cluster(self, digest: str) -> None:
         """Annotate the Cluster in the repository."""
-        self.target = replace(self.target, snapshot=Snapshot(COMMIT, True, allow_prune=digest))
+        self.target = replace(self.target, snapshot=Snapshot(COMMIT, True, settings=RepositorySettings(digest)))
 
     def deleted(self) -> list[str]:
         return [path.rpartition("/")[2] for method, path in self.cluster.writes if method == "DELETE"]

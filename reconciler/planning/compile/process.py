@@ -30,7 +30,7 @@ from compiler.specs.gang_spec import JobKey
 from compiler.syntax.parse import Parse, parse_file
 from reconciler.cluster.client import short_error
 from reconciler.cluster.objects import Object, Ref
-from reconciler.planning.snapshot import CompileBreakdown, Snapshot
+from reconciler.planning.snapshot import CompileBreakdown, RepositorySettings, Snapshot
 from reconciler.threads.heartbeat import Heartbeat
 from reconciler.timings import TIMINGS, CompileTimings
 
@@ -126,6 +126,7 @@ def _identity(item: Object) -> tuple[Any, ...]:
 if TYPE_CHECKING:
     from compiler.cluster_state.cluster_state import ClusterState
     from compiler.repository.tree import Repository
+    from compiler.specs.cluster_spec import Specs
     from compiler.specs.gang_spec import GangSpec
 
 log = logging.getLogger(__name__)
@@ -395,7 +396,6 @@ def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snaps
     from compiler.diagnostics.diagnostic import Diagnostic
     from compiler.diagnostics.render.json import diagnostic_entry
     from compiler.emit.waves import manifests
-    from compiler.kubernetes import ALLOW_PRUNE_ANNOTATION, annotations_of
     from compiler.pipeline import compile_specs
     from compiler.reading import read_specs
     from compiler.views import data
@@ -423,8 +423,17 @@ def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snaps
         moments=outcome.recheck_times,
         nodes_behind=outcome.origins.outdated_nodes if outcome.origins else (),
         requests={_job_key(gang): [dict(role.pod.requests) for role in gang.roles] for gang in gangs},
-        allow_prune=annotations_of(cluster.document.data).get(ALLOW_PRUNE_ANNOTATION, ""),
+        settings=_settings_of(outcome.specs),
     )
+
+
+def _settings_of(specs: Specs) -> RepositorySettings:
+    from compiler.kubernetes import ALLOW_PRUNE_ANNOTATION, annotations_of
+    from compiler.volcano.fairshare import fair_share
+
+    cluster, plugin = specs.cluster, fair_share(specs.cluster, specs.scheduler)
+    allow_prune = annotations_of(cluster.document.data).get(ALLOW_PRUNE_ANNOTATION, "")
+    return RepositorySettings(allow_prune, str(cluster.volcano), "/".join(plugin.state) if plugin else "")
 
 
 def _job_key(gang: GangSpec) -> str:

@@ -21,7 +21,10 @@ from tests.builders.pods import entry
 from tests.builders.writing import thing
 
 STATUS = thing("ConfigMap", "s", namespace="gangplan-system")
-OTHERS = tuple(Condition(kind, False, "None") for kind in ("GangsHeld", "SchedulerBehind", "Fighting"))
+OTHERS = tuple(
+    Condition(kind, False, "None")
+    for kind in ("GangsHeld", "VolcanoDiffers", "VolcanoVulnerable", "SchedulerBehind", "Fighting")
+)
 """What the parts say that hold nothing of a pass."""
 
 

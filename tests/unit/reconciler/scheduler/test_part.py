@@ -70,8 +70,8 @@ class World:
             self.live = desired.object
         self.part.probe.active = frozenset((*(f"action {name}" for name in actions), *more)) if actions else None
         self.effects = self.part.follow(seen, target, results)
-        (condition,) = self.part.conditions(self.now, target)
-        return condition
+        behind, *_ = self.part.conditions(seen, target)
+        return behind
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from reconciler.planning.cluster_copy import PlanCopy
 from reconciler.planning.compile.process import CompileProcess, WorkerState
 from reconciler.planning.controller import PlanningGiven, PlanningPart
 from reconciler.planning.dry_run import DryRun
+from reconciler.planning.namespace_use import NamespaceUse
 from reconciler.pods.departures import PodEvictor
 from reconciler.pods.lifts import GateLifter
 from reconciler.pods.part import PodsPart
@@ -122,6 +123,7 @@ def make_planning(hands: Hands, voices: Voices, desired: DesiredManifests) -> Pl
             hands.wall_clock,
             note_compile,
             wake.hurry,
+            NamespaceUse(side_client(hands).find_by_list),
             timings.planning,
         ),
         Branch(

@@ -248,7 +248,7 @@ def basis(parts: Parts) -> Basis | None:
 
 def report(parts: Parts, seen: Seen, target: Target, allowed: Allowed, done: Effects) -> Report:
     observation, requests = seen.observation, parts.requests
-    problems = dict.fromkeys((*observation.problems, *target.problems))
+    problems = dict.fromkeys((*observation.problems, *target.problems, *parts.planning.problems))
     outcome = Outcome(
         seen,
         parts.planning.verdict(target),

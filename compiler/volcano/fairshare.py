@@ -21,6 +21,8 @@ DEFAULT_RESOURCE = "nvidia.com/gpu"
 DEFAULT_HALF_LIFE = 240
 """Minutes."""
 STATE_CONFIG_MAP = "volcano-system", "fairshare-usage-state"
+STATE_LABELS = "app=volcano-scheduler,component=fairshare"
+"""Of the ConfigMap, wherever the plugin's arguments put it."""
 STATE_KEY = "state.json"
 EQUAL_USE = 1.0
 """Difference of use up to which two namespaces are equal, in thousandths of the resource times seconds."""

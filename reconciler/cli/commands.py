@@ -22,7 +22,7 @@ import click
 from compiler.cli.inputs import executor_option
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, name_of
-from compiler.volcano.fairshare import STATE_CONFIG_MAP
+from compiler.volcano.fairshare import STATE_CONFIG_MAP, STATE_LABELS
 from reconciler.assembly import build_parts
 from reconciler.cli import Command, add_kubeconfig_options, namespace_option, state_folder
 from reconciler.cli.config import load_config
@@ -316,13 +316,16 @@ def state_items(client: Client) -> Iterator[Object]:
 
 
 def _fairshare_state(client: Client) -> list[Object]:
-    """What namespaces used, as Volcano's plugin fairshare keeps it; empty where it is missing or forbidden."""
+    """What namespaces used, as Volcano's plugin fairshare keeps it: in its usual ConfigMap, and in those with its
+    labels; empty where there is none, or it may not be read."""
     namespace, name = STATE_CONFIG_MAP
-    try:
-        found = client.find(Ref("v1", "ConfigMap", namespace, name))
-    except Forbidden:
-        return []
-    return [] if found is None else [found]
+    found = list[Object]()
+    with contextlib.suppress(Forbidden):
+        usual = client.find(Ref("v1", "ConfigMap", namespace, name))
+        found += [] if usual is None else [usual]
+    with contextlib.suppress(Forbidden):
+        found += client.list(client.resource("v1", "ConfigMap"), selector=STATE_LABELS)[0]
+    return [*{ref_of(item): item for item in found}.values()]
 
 
 @click.command()

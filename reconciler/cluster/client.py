@@ -226,10 +226,15 @@ class Client:
         try:
             return self.get_briefly(ref)
         except NotFound:
-            path = self.path_of(ref._replace(name=""))
-            page = self._read_briefly(f"{path}?{urlencode({'fieldSelector': f'metadata.name={ref.name}'})}")
-            found = _items_of(page, self.resource(ref.api_version, ref.kind), path)
-            return found[0] if found else None
+            return self.find_by_list(ref)
+
+    def find_by_list(self, ref: Ref) -> Object | None:
+        """The object, None where there is none, by a list of that name: the right to list is enough. The loop waits for
+        it."""
+        path = self.path_of(ref._replace(name=""))
+        page = self._read_briefly(f"{path}?{urlencode({'fieldSelector': f'metadata.name={ref.name}'})}")
+        found = _items_of(page, self.resource(ref.api_version, ref.kind), path)
+        return found[0] if found else None
 
     def list(self, resource: Resource, namespace: str = "", selector: str = "") -> tuple[list[Object], str]:
         """List all pages; returns the resource version at which to begin a watch too."""

@@ -25,6 +25,7 @@ from reconciler.planning.cluster_copy import KeptPlan, PlanCopy
 from reconciler.planning.compile.process import CompileProcess, CompileRequest, WorkerState
 from reconciler.planning.dry_run import Refusal
 from reconciler.planning.fingerprint import FINGERPRINT_KINDS, Fingerprint, fingerprint_of, state_objects
+from reconciler.planning.namespace_use import NamespaceUse
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot
 from reconciler.planning.verdict import Rejection, Verdict
 from reconciler.threads.heartbeat import Heartbeat
@@ -42,13 +43,14 @@ PLAN_CODES = frozenset({"GP501", "GP502"})
 @dataclass(frozen=True, slots=True)
 class PlanningGiven:
     """executor: as in `compiler.cli.executor.open_executor`. on_compile: told of the end of each compile: its commit,
-    its seconds and its result. wake: makes a pass soon."""
+    its seconds and its result. wake: makes a pass soon. use: what namespaces used, for each compile."""
 
     cluster: str
     executor: str
     wall_clock: Callable[[], float]
     on_compile: Callable[[str, float, str], None]
     wake: Callable[[], None]
+    use: NamespaceUse
     timings: PlanningTimings = TIMINGS.planning
 
 
@@ -111,6 +113,11 @@ class PlanningPart(Part):
         return self.compiler.is_busy or self.candidacy.candidate is not None
 
     @property
+    def problems(self) -> tuple[str, ...]:
+        """What could not be read for the last compile, or for the next one."""
+        return tuple(filter(None, [self.given.use.problem]))
+
+    @property
     def kinds(self) -> frozenset[tuple[str, str]]:
         """(apiVersion, kind) of what the plan in force holds, and the one that may soon be."""
         return frozenset().union(*(snapshot.kinds for snapshot in self._snapshots))
@@ -162,6 +169,7 @@ class PlanningPart(Part):
             log.info("the plan in force is taken from the cluster", extra={"commit": copy.snapshot.commit})
             inventory.bring_into_force(copy.snapshot.commit)
             self.snapshot, self.tree = copy.snapshot, copy.tree
+            self.given.use.suffices(copy.snapshot)
 
     def _give_up_superseded(self, inventory: Inventory) -> None:
         """Forget a plan whose commit does not follow what another replica has brought into force: who leads again
@@ -241,6 +249,9 @@ class PlanningPart(Part):
         kind = "broken"
         if isinstance(result, CompileBreakdown):
             self._record_breakdown(seen, running, result)
+        elif result.ok and not self.given.use.suffices(result):
+            kind = "repeated"
+            self.given.wake()
         elif result.ok:
             kind = "good"
             self._offer(running, result)
@@ -347,6 +358,8 @@ class PlanningPart(Part):
 
     def _start_compile(self, seen: Seen, commit: str, over: frozenset[str], stale: Collection[str]) -> str:
         """Begin to compile; what is in the way, empty for nothing."""
+        if not self.given.use.read():
+            return self.given.use.problem
         try:
             tree = self.branch.read_tree(commit)
         except GitError as error:
@@ -379,7 +392,7 @@ class PlanningPart(Part):
             tree.files,
             tree.commit_dates,
             problems=[problem.as_data() for problem in tree.problems],
-            state=state_objects(seen.observation, frozenset(stale)),
+            state=[*state_objects(seen.observation, frozenset(stale)), *self.given.use.objects()],
             finished_jobs=[(ref.namespace, ref.name, ref.kind) for ref in refs],
             executor=self.given.executor,
             clock=int(seen.wall_now),

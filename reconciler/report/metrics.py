@@ -75,7 +75,8 @@ class Metrics:
             self.phase_seconds.labels(phase=phase).observe(time.monotonic() - began_at)
 
     def record_compile(self, seconds: float, result: str) -> None:
-        """Count a compile that has ended. result: "good", "rejected" or "broken"."""
+        """Count a compile that has ended. result: "good", "rejected", "broken", or "repeated": it asked for a ConfigMap
+        that was not read."""
         self.compile_seconds.observe(seconds)
         self.compiles.labels(result=result).inc()
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 from compiler.repository.tree import Repository
 from reconciler.changes.desired import DesiredManifests
 from reconciler.changes.results import Condition
-from reconciler.cluster.objects import Object
+from reconciler.cluster.objects import Object, Ref
 from reconciler.git.mirror import BranchHead
 from reconciler.git.process import GitError
 from reconciler.inventory.store import Inventory
@@ -20,6 +20,7 @@ from reconciler.planning.cluster_copy import PlanCopy
 from reconciler.planning.compile.process import CompileRequest
 from reconciler.planning.controller import PlanningGiven, PlanningPart
 from reconciler.planning.dry_run import DryRun, Question, Refusal
+from reconciler.planning.namespace_use import NamespaceUse
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot
 from reconciler.planning.verdict import Verdict
 from reconciler.timings import TIMINGS, DryRunTimings
@@ -110,6 +111,8 @@ class PlanningWorld:
         self.time, self.is_leading, self.wakes = 0.0, True, 0
         self.annotations: Mapping[str, str] = {}
         self.compiles: list[tuple[str, float, str]] = []
+        self.use: Object | Exception | None = None
+        self.use_reads: list[Ref] = []
         client = (cluster or FakeCluster()).client()
         self.part = PlanningPart(
             PlanningGiven(
@@ -118,6 +121,7 @@ class PlanningWorld:
                 lambda: self.time,
                 lambda *row: self.compiles.append(row),
                 self.wake,
+                NamespaceUse(lambda ref: self.use_read(ref)),
             ),
             Branch(cast("Any", self.clone), cast("Any", self.clone), lambda: self.annotations, "gangplan-test-status"),
             cast("Any", self.compiler),
@@ -129,6 +133,13 @@ class PlanningWorld:
 
     def wake(self) -> None:
         self.wakes += 1
+
+    def use_read(self, ref: Ref) -> Object | None:
+        """The ConfigMap of fairshare's numbers, as the cluster has it now."""
+        self.use_reads.append(ref)
+        if isinstance(self.use, Exception):
+            raise self.use
+        return self.use
 
     def seen(self, objects: Mapping[str, Object] | None = None, readable: frozenset[str] = READABLE) -> Seen:
         observation = Observation(objects or {}, readable)

@@ -175,5 +175,9 @@ def test_a_snapshot_holds_what_namespaces_used_where_it_may_be_read() -> None:
     item = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}}
     cluster.put(f"/api/v1/namespaces/{namespace}/configmaps/{name}", item)
     assert [found["kind"] for found in state_items(cluster.client())] == ["ConfigMap"]
+    labels = {"app": "volcano-scheduler", "component": "fairshare"}
+    elsewhere = {**item, "metadata": {"name": "use", "namespace": "batch", "labels": labels}}
+    cluster.put("/api/v1/namespaces/batch/configmaps/use", elsewhere)
+    assert [found["metadata"]["name"] for found in state_items(cluster.client())] == [name, "use"]
     cluster.before = lambda method, path, body: error_answer(403) if "configmaps" in path else None
     assert [*state_items(cluster.client())] == []

@@ -40,7 +40,9 @@ def test_nothing_is_granted_wholesale() -> None:
         assert not {"bind", "escalate", "impersonate", "deletecollection"} & verbs
         assert resource != "secrets"
     assert rights["", "", "pods"] == {"list", "watch", "patch"}, "no pod is asked for by name, created or deleted"
-    assert rights["", "", "configmaps"] == {"list", "watch"}, "written only where a plan has them"
+    assert rights["", "", "configmaps"] == {"list", "watch"}, (
+        "written only where a plan has them; read also fairshare's"
+    )
     assert ("", "", "namespaces") not in rights
     assert ("", "", "services") not in rights
 

@@ -8,8 +8,10 @@ from itertools import pairwise
 
 import pytest
 
+from reconciler.cluster.client import Forbidden, Retry
+from reconciler.cluster.objects import Object
 from reconciler.planning.branch import Target
-from reconciler.planning.snapshot import CompileBreakdown, Snapshot
+from reconciler.planning.snapshot import CompileBreakdown, RepositorySettings, Snapshot
 from reconciler.timings import TIMINGS
 from tests.builders.live import VOLCANO, live, live_pod
 from tests.builders.planning import PlanningWorld
@@ -106,6 +108,81 @@ def test_the_next_pass_comes_with_the_next_moment(world: World) -> None:
     assert world.next_look() == 1.0
     world.time = 350.0
     assert world.next_look() is None
+
+
+# ---- what namespaces used (Volcano's plugin fairshare)
+
+PLACE = "volcano-system/fairshare-usage-state"
+FAIR = replace(GOOD, settings=RepositorySettings(use_state=PLACE))
+
+
+def use(number: int) -> Object:
+    return live("v1", "ConfigMap", "fairshare-usage-state", namespace="volcano-system", labels={"is": str(number)})
+
+
+@pytest.fixture
+def fair() -> World:
+    """A repository whose plans ask for what namespaces used; the first answer has come."""
+    made = World(None, COMMIT, COMMIT)
+    made.use = use(1)
+    made.look()
+    made.answered(FAIR)
+    return made
+
+
+def test_the_first_answer_that_asks_for_the_numbers_is_not_used_and_the_next_compile_has_them(fair: World) -> None:
+    assert fair.part.snapshot is None
+    assert [request.state for request in fair.compiler.asked] == [[], [use(1)]]
+    assert [(ref.namespace, ref.name) for ref in fair.use_reads] == [("volcano-system", "fairshare-usage-state")]
+    fair.answered(FAIR)
+    assert fair.part.snapshot == FAIR
+    assert [result for _, _, result in fair.compiles] == ["repeated", "good"]
+
+
+def test_a_change_of_the_numbers_alone_calls_for_no_plan_and_the_next_one_has_the_new_ones(fair: World) -> None:
+    fair.answered(FAIR)
+    reads = len(fair.use_reads)
+    for number in range(2, 6):
+        fair.use, fair.time = use(number), 10.0 * number
+        assert fair.look().is_fresh
+    assert (len(fair.compiler.asked), len(fair.use_reads)) == (2, reads)
+    fair.time = 107.0
+    fair.look()
+    assert [request.state for request in fair.compiler.asked[2:]] == [[use(5)]]
+
+
+def test_a_repository_without_fairshare_reads_nothing(world: World) -> None:
+    world.time = 107.0
+    world.look()
+    assert world.use_reads == []
+
+
+def test_without_an_answer_the_last_numbers_count_and_without_any_the_compile_waits(fair: World) -> None:
+    fair.answered(FAIR)
+    fair.use, fair.time = Retry("no answer"), 107.0
+    fair.look()
+    assert fair.part.problems == ()
+    assert fair.compiler.asked[-1].state == [use(1)]
+    first = World(None, COMMIT, COMMIT)
+    first.use = Retry("no answer")
+    first.look()
+    first.answered(FAIR)
+    assert (len(first.compiler.asked), first.part.problems) == (1, ("what namespaces used cannot be read: no answer",))
+    first.use = None
+    first.look()
+    assert first.part.problems == ()
+    assert [request.state for request in first.compiler.asked] == [[], []]
+
+
+def test_without_permission_nothing_counts_as_used_and_that_is_reported() -> None:
+    world = World(None, COMMIT, COMMIT)
+    world.use = Forbidden("denied")
+    world.look()
+    world.answered(FAIR)
+    world.answered(FAIR)
+    assert world.part.snapshot == FAIR
+    (problem,) = world.part.problems
+    assert problem == "what namespaces used cannot be read, so that nothing counts as used: denied"
 
 
 # ---- a plan that is refused

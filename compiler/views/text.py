@@ -14,18 +14,17 @@ from compiler.explain.provenance import MAX_SOURCES, Source
 from compiler.explain.statements import CodedMessage
 from compiler.fields.amounts import rounded_amount
 from compiler.fields.duration import rounded_duration_text
-from compiler.fields.quantity import is_device
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import ROOT_QUEUE
 from compiler.outcome import JobDecision, Outcome
 from compiler.views import data as views_data
 from compiler.views import selection
 from compiler.views.brief import grouped_waits, left_out_rows
+from compiler.views.devices import scarce_resources
 from compiler.views.selection import Selection, left_out
 from compiler.views.style import PLAIN, Style, hanging_text, wrap_text
 
 BAR_WIDTH = 24
-_PARTS_OF_CARDS = ("memory", "memory-percentage", "cores", "milli")
 MAX_ROLES_WIDTH = 28
 NO_BREAK = "\N{NO-BREAK SPACE}"
 """Stands for a blank at which a line must not be broken."""
@@ -86,10 +85,7 @@ class PlanView:
     @cached_property
     def devices(self) -> list[str]:
         """The scarce resources, largest total first, cards before parts of them: devices, or cpu if there are none."""
-        capacities = {name: amounts["capacity"] for name, amounts in self.data["totals"].items()}
-        devices = [name for name in filter(is_device, capacities) if capacities[name]]
-        found = sorted(devices, key=lambda name: (name.endswith(_PARTS_OF_CARDS), -capacities[name]))
-        return found or [name for name in capacities if name == "cpu"]
+        return scarce_resources({name: amounts["capacity"] for name, amounts in self.data["totals"].items()})
 
     # ---- jobs
 

@@ -1,8 +1,9 @@
 """Small repositories and exactly what must come out of them.
 
 A case is a folder with `repo/`, perhaps `state.yaml`, and what is expected: plan.json, compile.yaml and gangplan.lock;
-diagnostics.txt where there are any, and plan.txt in the three cases with the longest text. `pytest tests/golden
---update` rewrites the expectations; look at the difference before you commit it.
+diagnostics.txt where there are any, plan.txt in the three cases with the longest text, and report.json, the data of the
+page, in the two that evict and reserve. `pytest tests/golden --update` rewrites the expectations; look at the
+difference before you commit it.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ from compiler.pipeline import compile_repository, compile_specs
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 from compiler.views import data, machine, text
+from compiler.views.report.document import report_document
 from solver.verify import verify
 from tests.builders.plans import greedy_gangs
 
 HERE = Path(__file__).parent
 TEXT_CASES = ("lending", "queue-limit", "reservation")
+REPORT_CASES = ("preempt", "reservation")
 CASES = sorted(path.name for path in HERE.iterdir() if (path / "repo").is_dir())
 
 
@@ -59,6 +62,8 @@ def expected_files(case: str, outcome: Outcome) -> dict[str, str]:
     }
     if case in TEXT_CASES:
         found["plan.txt"] = text.plan_text(outcome)
+    if case in REPORT_CASES:
+        found["report.json"] = machine.to_json(report_document(outcome))
     if outcome.diagnostics:
         found["diagnostics.txt"] = "".join(
             f"{d.position.file}:{d.position.line}:{d.position.column}: {d.severity} {d.code}: {d.message}\n"

@@ -1,0 +1,3 @@
+"""`gangplan report`: the plan as one HTML page that opens from disk (docs/report.md)."""
+
+from compiler.views.report.page import report_page as report_page

@@ -1,0 +1,185 @@
+"""What the page shows: the document of `plan -o json`, and what only a picture needs (docs/report.md).
+
+A reason and a repair keep what the page prints of them, so that the names of a thousand rivals do not fill it. Columns
+of nodes are run-length encoded: pairs of a value and how many nodes in a row have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from compiler.explain.catalogue import REASONS, entries_by_code
+from compiler.fields.amounts import json_amount
+from compiler.fields.quantity import is_device
+from compiler.lower.origins import Origins
+from compiler.outcome import JobDecision, Outcome
+from compiler.specs.node_spec import NodeSpec
+from compiler.views.data import plan_document
+from compiler.views.devices import scarce_resources
+from solver.problem import Node, Placement, Problem
+
+MAX_SOURCES = 4
+"""Objects that a reason names; the page counts the rest."""
+_MESSAGE_FIELDS = ("code", "message", "never", "at", "seconds")
+Runs = list[list[Any]]
+"""A column, run-length encoded."""
+
+
+def report_document(outcome: Outcome) -> dict[str, Any]:
+    """The document of an outcome with a plan."""
+    problem, plan, origins = outcome.problem, outcome.plan, outcome.origins
+    if problem is None or plan is None or origins is None:
+        raise ValueError("only an outcome with a plan can be shown")
+    document = plan_document(outcome)
+    jobs = [
+        {
+            **_shortened(entry),
+            **_size_fields(decided),
+            **_time_fields(decided, problem),
+            **_pod_fields(decided, problem),
+        }
+        for entry, decided in zip(document["gangs"], outcome.decisions, strict=True)
+    ]
+    if plan.reservation is not None:
+        at = next(at for at, decided in enumerate(outcome.decisions) if decided.gang_index == plan.reservation.gang)
+        jobs[at]["reserved"] = _pods_by_node(problem, plan.reservation.gang, plan.reservation.placements)
+    titles = entries_by_code(REASONS)
+    codes = {reason["code"] for job in jobs for reason in job["reasons"]}
+    resources = _shown_resources(problem, origins)
+    return {
+        **document,
+        "gangs": jobs,
+        "devices": scarce_resources(_capacities(origins, resources)),
+        "domains": _domain_columns(problem, origins),
+        "nodes": _node_columns(problem, origins, resources),
+        "maintenance": _maintenance(problem),
+        "reasonTitles": {code: titles[code].title for code in sorted(codes) if code in titles},
+    }
+
+
+def _shortened(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry of a job, its reasons and repairs with what the page prints of them."""
+    return {
+        **entry,
+        "reasons": [_short_message(reason) for reason in entry["reasons"]],
+        "repairs": [_short_message(repair) for repair in entry["repairs"]],
+    }
+
+
+def _short_message(message: Mapping[str, Any]) -> dict[str, Any]:
+    sources = message.get("from", ())
+    more = len(sources) - MAX_SOURCES
+    return {
+        **{name: message[name] for name in _MESSAGE_FIELDS if name in message},
+        **({"from": list(sources[:MAX_SOURCES])} if sources else {}),
+        **({"moreSources": more} if more > 0 else {}),
+    }
+
+
+def _size_fields(decided: JobDecision) -> dict[str, Any]:
+    """The least pods with which the job starts, and each role's pods and what one of them requests."""
+    roles = [role for role in decided.gang.roles if role.replicas]
+    return {
+        "minimum": decided.gang.minimum,
+        "replicas": {role.name: role.replicas for role in roles},
+        "requests": {role.name: _request(role.pod.requests) for role in roles},
+    }
+
+
+def _request(amounts: Mapping[str, int]) -> dict[str, int | float]:
+    asked = {name: json_amount(name, amount) for name, amount in amounts.items() if amount}
+    asked.pop("pods", None)
+    return asked
+
+
+def _time_fields(decided: JobDecision, problem: Problem) -> dict[str, Any]:
+    """Seconds from now, where they are known."""
+    if decided.gang_index is None:
+        return {}
+    gang = problem.gangs[decided.gang_index]
+    known = {"startsIn": decided.starts_in, "endsIn": gang.ends_in, "duration": gang.duration}
+    return {name: seconds for name, seconds in known.items() if seconds is not None}
+
+
+def _pod_fields(decided: JobDecision, problem: Problem) -> dict[str, Any]:
+    """running: of a job that gets pods and has some, those. evicted: those that it loses."""
+    found: dict[str, Any] = {}
+    if decided.running_count and decided.grows and decided.gang_index is not None:
+        gang = problem.gangs[decided.gang_index]
+        found["running"] = _pods_by_node(problem, decided.gang_index, gang.running)
+    if decided.evicted_pods:
+        found["evicted"] = {role: dict(nodes) for role, nodes in decided.evicted_pods.items()}
+    return found
+
+
+def _pods_by_node(problem: Problem, j: int, places: Iterable[Placement]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for place in places:
+        nodes = found.setdefault(problem.gangs[j].roles[place.role].name, {})
+        name = problem.nodes[place.node].name
+        nodes[name] = nodes.get(name, 0) + place.pods
+    return found
+
+
+def _shown_resources(problem: Problem, origins: Origins) -> list[str]:
+    """Resources of nodes that the page shows: those that jobs ask for, and devices for which nobody asks."""
+    offered = set[str]().union(*(node.allocatable for node in origins.nodes))
+    shown = {*problem.resources, "cpu", *filter(is_device, offered)} - {"pods"}
+    return sorted(offered & shown)
+
+
+def _capacities(origins: Origins, resources: Sequence[str]) -> dict[str, int]:
+    return {name: sum(node.allocatable.get(name, 0) for node in origins.nodes) for name in resources}
+
+
+def _domain_columns(problem: Problem, origins: Origins) -> dict[str, list[Any]]:
+    """The hypernodes: name, tier, the tier's name, and the index of the parent."""
+    return {
+        "name": [hypernode.name for hypernode in problem.hypernodes],
+        "tier": [hypernode.tier for hypernode in problem.hypernodes],
+        "tierName": [spec.tier_name for spec in origins.hypernodes],
+        "parent": [hypernode.parent for hypernode in problem.hypernodes],
+    }
+
+
+def _node_columns(problem: Problem, origins: Origins, resources: Sequence[str]) -> dict[str, Any]:
+    """domain: index of the hypernode. capacity: allocatable. others: held by pods of no job of the plan. closed: nodes
+    that take no pods for now."""
+    index = {name: r for r, name in enumerate(problem.resources)}
+
+    def offered(name: str) -> Runs:
+        return _runs(json_amount(name, spec.allocatable.get(name, 0)) for spec in origins.nodes)
+
+    def foreign(name: str) -> Runs:
+        r = index[name]
+        return _runs(json_amount(name, node.capacity[r] - node.free[r]) for node in problem.nodes)
+
+    others = {name: foreign(name) for name in resources if name in index}
+    return {
+        "name": [node.name for node in problem.nodes],
+        "domain": _runs(node.leaf for node in problem.nodes),
+        "capacity": {name: offered(name) for name in resources},
+        "others": {name: runs for name, runs in others.items() if runs != [[0, len(problem.nodes)]]},
+        "closed": [at for at, node in enumerate(problem.nodes) if _is_closed(node, origins.nodes[at], index)],
+    }
+
+
+def _is_closed(node: Node, spec: NodeSpec, index: Mapping[str, int]) -> bool:
+    """Whether a node takes no pods for now: it is cordoned, or not ready, and then counts with less than it has."""
+    known = ((name, amount) for name, amount in spec.allocatable.items() if name in index)
+    return node.returning is not None or any(node.capacity[index[name]] < amount for name, amount in known)
+
+
+def _maintenance(problem: Problem) -> list[dict[str, Any]]:
+    """Maintenance windows in seconds from now, each with its nodes, the next one first."""
+    nodes: dict[tuple[int, int], list[int]] = {}
+    for at, node in enumerate(problem.nodes):
+        for window in node.maintenance_windows:
+            nodes.setdefault(window, []).append(at)
+    return [{"from": start, "to": end, "nodes": nodes[start, end]} for start, end in sorted(nodes)]
+
+
+def _runs(column: Iterable[Any]) -> Runs:
+    return [[value, len(list(same))] for value, same in groupby(column)]

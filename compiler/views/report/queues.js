@@ -1,0 +1,83 @@
+// Queues as a tree: what each holds, is guaranteed, deserves and may hold at most, what it borrows and leaves unused.
+
+const ROOT_QUEUE = "root";
+
+function queueTree(world) {
+  const below = new Map();
+  for (const queue of world.plan.queues) {
+    if (!below.has(queue.parent)) below.set(queue.parent, []);
+    below.get(queue.parent).push(queue);
+  }
+  const used = new Set(world.jobs.map((job) => job.queue));
+  const rows = [];
+  const walk = (parent, depth) => {
+    for (const queue of below.get(parent) || []) {
+      const limited = [queue.guarantee, queue.deserved, queue.capability].some((limits) => Object.keys(limits).length);
+      if (limited || used.has(queue.name) || below.has(queue.name)) rows.push({ queue, depth, isLeaf: !below.has(queue.name) });
+      walk(queue.name, depth + 1);
+    }
+  };
+  walk(ROOT_QUEUE, 0);
+  return rows;
+}
+
+function amountsOfQueue(queue, device) {
+  const held = (queue.allocated[device] || 0) + (queue.admitted[device] || 0);
+  const deserved = queue.deserved[device];
+  return {
+    held, deserved, guarantee: queue.guarantee[device], most: queue.capability[device],
+    borrows: deserved === undefined ? 0 : Math.max(0, held - deserved),
+    unused: deserved === undefined ? 0 : Math.max(0, deserved - held),
+  };
+}
+
+function queueSection(world) {
+  const tree = queueTree(world);
+  const devices = world.devices.filter((device) => tree.some(({ queue }) => {
+    const amounts = amountsOfQueue(queue, device);
+    return amounts.held || amounts.deserved || amounts.guarantee || amounts.most;
+  }));
+  return [
+    h("h2", { id: "queues-title" }, "Queues"),
+    tree.length ? null : h("p", {}, "There are no queues."),
+    devices.map((device) => [devices.length > 1 ? h("h3", {}, device) : null, h("p", { class: "lead" }, queueSentence(world, tree, device)), queueTable(world, tree, device)]),
+  ];
+}
+
+function queueSentence(world, tree, device) {
+  const name = unit(world, device);
+  const rows = tree.map(({ queue, isLeaf }) => ({ queue, isLeaf, ...amountsOfQueue(queue, device) }));
+  const borrowing = rows.filter((row) => row.borrows && row.isLeaf), lending = rows.filter((row) => row.unused && row.isLeaf);
+  const list = (chosen, field) => chosen.slice(0, 5).map((row) => `${row.queue.name} ${decimal(row[field])}`).join(", ") + (chosen.length > 5 ? ` and ${chosen.length - 5} more` : "");
+  const borrows = borrowing.length ? `More than they deserve, so borrowed: ${list(borrowing, "borrows")} ${name}.` : "No queue borrows.";
+  return `${borrows}${lending.length ? ` Deserved and not used, so others may borrow it: ${list(lending, "unused")} ${name}.` : ""}`;
+}
+
+function queueTable(world, tree, device) {
+  const total = usage(world.order, device).capacity;
+  const rows = tree.map((row) => ({ ...row, ...amountsOfQueue(row.queue, device) }))
+    .filter((row) => row.held || row.deserved !== undefined || row.guarantee !== undefined || row.most !== undefined);
+  const scale = Math.max(1, ...rows.map((row) => Math.max(row.held, row.deserved || 0, Math.min(total, row.most || 0))));
+  const cell = (amount) => (amount === undefined ? "" : decimal(amount));
+  const heads = [{ title: "Queue" }, { title: "Held" , number: true }, { title: "" }, { title: "Guaranteed", number: true }, { title: "Deserves", number: true },
+    { title: "Borrows", number: true }, { title: "Unused", number: true }, { title: "At most", number: true }];
+  return [
+    table(heads, rows.map((row) => [
+      h("span", { class: `indent d${Math.min(6, row.depth)}` }, h("bdi", {}, row.queue.name)),
+      decimal(row.held), queueBar(row, scale), cell(row.guarantee), cell(row.deserved),
+      row.borrows ? h("strong", { class: "borrows" }, decimal(row.borrows)) : "", row.unused ? decimal(row.unused) : "", cell(row.most),
+    ]), { label: `Queues by ${device}` }),
+    h("p", { class: "hint legend" }, h("span", { class: "key" }, h("span", { class: "swatch good" }), "held"), h("span", { class: "key" }, h("span", { class: "swatch borrowed" }), "borrowed"),
+      h("span", { class: "key" }, h("span", { class: "swatch line" }), "deserves"), h("span", { class: "key" }, h("span", { class: "swatch track" }), "up to at most")),
+  ];
+}
+
+function queueBar(row, scale) {
+  const across = (amount) => (200 * Math.min(scale, amount)) / scale;
+  const own = row.deserved === undefined ? row.held : Math.min(row.held, row.deserved);
+  return s("svg", { class: "queue-bar", viewBox: "0 0 200 14", preserveAspectRatio: "none", "aria-hidden": "true" },
+    s("rect", { class: "track", y: 2, width: across(row.most === undefined ? scale : row.most), height: 10 }),
+    s("rect", { class: "good", y: 2, width: across(own), height: 10 }),
+    row.borrows ? ["borrowed", "over stripes"].map((kind) => s("rect", { class: kind, x: across(own), y: 2, width: across(row.borrows), height: 10 })) : null,
+    row.deserved === undefined ? null : s("rect", { class: "line", x: Math.max(0, across(row.deserved) - 1), width: 2, height: 14 }));
+}

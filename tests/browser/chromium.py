@@ -1,0 +1,154 @@
+"""A headless Chromium, driven by the DevTools protocol: pages that are opened, keys that are pressed, what they report.
+
+`scripts/chromium` finds the browser, or installs Debian's package; `scripts/test` calls it before the tests.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import websocket
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+PATIENCE = 60
+"""Seconds for any one step of a browser on a loaded machine."""
+KEYS = {
+    "ArrowDown": 40,
+    "ArrowUp": 38,
+    "ArrowRight": 39,
+    "End": 35,
+    "Enter": 13,
+    "Escape": 27,
+    "Home": 36,
+    "PageDown": 34,
+    "Tab": 9,
+}
+
+
+def browser_path() -> str:
+    """The browser of this machine. Without one a test fails: it would prove nothing."""
+    for name in NAMES:
+        if found := shutil.which(name):
+            return found
+    raise AssertionError(
+        "there is no Chromium. Fix: run scripts/chromium, which installs it, or apt-get install chromium"
+    )
+
+
+class Page:
+    """One tab. problems: errors of the console, uncaught exceptions, and violations of the page's policy. requests: the
+    addresses that it asked for."""
+
+    def __init__(self, address: str) -> None:
+        self._socket = websocket.create_connection(address, timeout=PATIENCE, suppress_origin=True)
+        self._number = 0
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """The result of a method of the protocol; events that come before it are noted."""
+        self._number += 1
+        self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
+        while True:
+            message = json.loads(self._socket.recv())
+            if message.get("id") == self._number:
+                assert "error" not in message, message["error"]
+                result: dict[str, Any] = message["result"]
+                return result
+            self._note(message)
+
+    def _note(self, message: dict[str, Any]) -> None:
+        method, parameters = message.get("method"), message.get("params", {})
+        if method == "Runtime.exceptionThrown":
+            self.problems.append(json.dumps(parameters["exceptionDetails"]))
+        elif method == "Log.entryAdded":
+            self.problems.append(json.dumps(parameters["entry"]))
+        elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "assert", "warning"):
+            self.problems.append(json.dumps(parameters["args"]))
+        elif method == "Network.requestWillBeSent":
+            self.requests.append(parameters["request"]["url"])
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of an expression in the page."""
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def open(self, file: Path, width: int = 1000, *, dark: bool = False) -> None:
+        """Open a report, and wait until it is drawn."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        self.call("Page.navigate", url=file.as_uri())
+        self.wait_for("document.documentElement?.dataset.ready !== undefined")
+        self.settle()
+
+    def wait_for(self, condition: str) -> None:
+        """Wait until a condition holds in the page."""
+        until = time.monotonic() + PATIENCE
+        while not self.evaluate(condition):
+            assert time.monotonic() < until, f"the page does not come to {condition}: {self.problems}"
+            time.sleep(0.05)
+
+    def settle(self) -> None:
+        """Wait for two frames, so that what observes sizes has drawn."""
+        self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
+
+    def press(self, key: str) -> None:
+        """Press and release a key: one of KEYS, or a letter."""
+        code = KEYS.get(key, ord(key[0].upper()))
+        text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=code, **text)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
+
+    def write(self, text: str) -> None:
+        """Type a text into the field that has the focus."""
+        self.call("Input.insertText", text=text)
+
+    def click(self, x: float, y: float) -> None:
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@contextmanager
+def running_browser(folder: Path) -> Iterator[Page]:
+    """A browser with one empty tab. folder: for its profile."""
+    # A container has no user namespaces for the sandbox; what is opened are our own pages.
+    options = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
+    command = [browser_path(), *options, "--remote-debugging-port=0", f"--user-data-dir={folder}", "about:blank"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        page = Page(_tab_address(folder / "DevToolsActivePort"))
+        try:
+            yield page
+        finally:
+            page.close()
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+def _tab_address(port_file: Path) -> str:
+    """The address of the first tab, once the browser has written its port."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        if port_file.is_file() and (lines := port_file.read_text().split()):
+            with urlopen(f"http://127.0.0.1:{lines[0]}/json", timeout=PATIENCE) as answer:
+                tabs = [tab for tab in json.load(answer) if tab["type"] == "page"]
+            if tabs:
+                return str(tabs[0]["webSocketDebuggerUrl"])
+        time.sleep(0.1)
+    raise AssertionError("Chromium did not start")

@@ -1,0 +1,196 @@
+"""The report in a real browser: no error, no request, everything findable, the keyboard, and hostile names as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compiler.pipeline import CommandLimit, compile_repository
+from compiler.repository.tree import Repository
+from compiler.views.report.document import report_document
+from compiler.views.report.page import page_of
+from tests.browser.chromium import Page, running_browser
+from tests.browser.worlds import HOSTILE, hostile_document, large_document
+
+ROOT = Path(__file__).parents[2]
+WIDTHS = (400, 1000, 2000)
+MOST_BYTES = 3_000_000
+PARTS = ("head", "waiting", "queues", "room")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with running_browser(tmp_path_factory.mktemp("chromium")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def example() -> dict[str, Any]:
+    without_clock = CommandLimit(seconds=3600.0)  # the plan is the same on a loaded machine
+    return report_document(compile_repository(Repository.from_directory(ROOT), limit=without_clock))
+
+
+@pytest.fixture(scope="module")
+def example_file(example: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(example, tmp_path_factory.mktemp("example"))
+
+
+@pytest.fixture
+def quiet(page: Page) -> Iterator[Page]:
+    """The page, which afterwards has reported nothing and asked for nothing but its own file."""
+    page.problems.clear()
+    page.requests.clear()
+    yield page
+    page.settle()
+    assert page.problems == []
+    assert [address for address in page.requests if not address.startswith("file:")] == []
+
+
+def written(document: dict[str, Any], folder: Path) -> Path:
+    file = folder / "plan.html"
+    file.write_text(page_of(document), encoding="utf-8")
+    return file
+
+
+def found_by_search(page: Page, names: list[str]) -> list[str]:
+    """The first row that the search box shows for each name."""
+    search = """((names) => {
+        const input = document.getElementById("search"), list = document.getElementById("found");
+        return names.map((name) => {
+            input.value = name;
+            input.dispatchEvent(new Event("input"));
+            return list.children.length ? list.children[0].querySelector("bdi").textContent : "";
+        });
+    })"""
+    found: list[str] = page.evaluate(f"{search}({json.dumps(names)})")
+    return found
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_page_fits_its_width_without_an_error_and_without_the_network(
+    quiet: Page, example_file: Path, width: int, dark: bool
+) -> None:
+    quiet.open(example_file, width, dark=dark)
+    assert quiet.evaluate("document.documentElement.scrollWidth") <= width
+    assert quiet.evaluate("document.querySelectorAll('.picture .cells path').length") > 5
+    assert "can never start" in quiet.evaluate("document.getElementById('never').textContent")
+
+
+def test_search_finds_every_job_and_node_of_the_example(
+    quiet: Page, example: dict[str, Any], example_file: Path
+) -> None:
+    quiet.open(example_file)
+    names = [f"{job['namespace']}/{job['name']}" for job in example["gangs"]]
+    names += [*example["nodes"]["name"], *example["domains"]["name"]]
+    assert found_by_search(quiet, names) == names
+
+
+def test_the_page_answers_the_questions_of_somebody_who_knows_nothing(quiet: Page, example_file: Path) -> None:
+    """Which jobs wait and why, which queue borrows, where a gang of 64 GPUs would fit, and what starts next."""
+    quiet.open(example_file)
+    texts = {part: quiet.evaluate(f"document.getElementById('{part}').innerText") for part in PARTS}
+    assert "foundation/llm-200b-pretrain" in texts["waiting"]
+    assert "queue pretrain may hold 1024 nvidia.com/gpu and has 256 left" in texts["waiting"]
+    assert "borrowed: posttrain 48" in texts["queues"]
+    assert quiet.evaluate("document.querySelector('.question input').value") == "64"
+    assert "h100-sn-07" in quiet.evaluate("document.querySelector('.answer').textContent")
+    assert "Next: foundation/llm-200b-pretrain, expected to start in about 21 days" in texts["head"]
+
+
+def test_a_walk_by_keyboard_alone(quiet: Page, example_file: Path) -> None:
+    quiet.open(example_file)
+    for _ in range(40):
+        quiet.press("Tab")
+        if quiet.evaluate("document.activeElement.classList.contains('picture')"):
+            break
+    said = "document.querySelector('[role=status][aria-live]').textContent"
+    assert quiet.evaluate(said).startswith("h100-000. h100-spine-0 > h100-sn-00. 0 of 8 NVIDIA GPUs free.")
+    quiet.press("ArrowDown")
+    assert quiet.evaluate(said).startswith("h100-001.")
+    quiet.press("PageDown")
+    assert quiet.evaluate(said).startswith("h100-008.")
+    quiet.press("Enter")
+    first = quiet.evaluate("document.querySelector('.card h3').textContent")
+    quiet.press("Enter")
+    second = quiet.evaluate("document.querySelector('.card h3').textContent")
+    assert "ads/ctr-hourly" in first
+    assert first != second != ""
+    quiet.press("Escape")
+    assert quiet.evaluate("document.querySelector('.card').textContent") == ""
+    quiet.press("z")
+    assert quiet.evaluate("document.getElementById('zoom').selectedOptions[0].textContent") == "h100-spine-0 (spine)"
+    quiet.press("z")
+    assert quiet.evaluate("document.getElementById('zoom').selectedOptions[0].textContent") == "h100-sn-01 (sn)"
+    quiet.press("Escape")
+    quiet.press("Escape")
+    assert quiet.evaluate("document.getElementById('zoom').value") == ""
+
+
+def test_a_searched_job_is_shown_by_enter_alone(quiet: Page, example_file: Path) -> None:
+    quiet.open(example_file)
+    quiet.evaluate("document.getElementById('search').focus()")
+    quiet.write("sft")
+    quiet.press("Enter")
+    assert "foundation/sft-8b" in quiet.evaluate("document.querySelector('.card h3').textContent")
+    assert quiet.evaluate("document.querySelector('.marks path.chosen').getAttribute('d').split('M').length - 1") == 64
+
+
+def test_a_pointer_finds_node_and_job_by_arithmetic(quiet: Page, example_file: Path) -> None:
+    quiet.open(example_file)
+    quiet.evaluate("document.querySelector('.picture').scrollIntoView()")
+    box = quiet.evaluate("(({x, y}) => [x, y])(document.querySelector('.picture').getBoundingClientRect())")
+    quiet.click(box[0] + 4, box[1] + 38)
+    assert quiet.evaluate("document.querySelector('.tip strong').textContent") == "h100-000"
+    assert "foundation/sft-8b" in quiet.evaluate("document.querySelector('.card h3').textContent")
+
+
+def test_every_fold_opens_and_a_print_shows_what_waits(quiet: Page, example_file: Path) -> None:
+    quiet.open(example_file)
+    quiet.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert quiet.evaluate("[...document.querySelectorAll('details')].every((box) => box.children.length > 1)")
+    assert "capability 268" in quiet.evaluate("document.getElementById('waiting').innerText")
+    assert quiet.call("Page.printToPDF")["data"]
+
+
+@pytest.mark.parametrize("mode", ["job", "queue", "state", "free"])
+def test_every_mode_draws_and_explains_its_colours(quiet: Page, example_file: Path, mode: str) -> None:
+    quiet.open(example_file)
+    quiet.evaluate(f"document.querySelector('input[value={mode}]').click()")
+    shown = set(
+        quiet.evaluate("[...document.querySelectorAll('.cells path')].map((path) => path.getAttribute('class'))")
+    )
+    swatches = "[...document.querySelectorAll('#cluster .legend .swatch')]"
+    explained = quiet.evaluate(f"{swatches}.map((one) => one.className.replace('swatch ', ''))")
+    assert {key for key in shown if not key.startswith("over")} <= set(explained)
+
+
+def test_a_large_cluster_is_small_enough_and_everything_is_found(quiet: Page, tmp_path: Path) -> None:
+    document = large_document()
+    file = written(document, tmp_path)
+    assert file.stat().st_size < MOST_BYTES
+    quiet.open(file)
+    names = [f"team/{job['name']}" for job in document["gangs"]] + document["nodes"]["name"][::97]
+    assert found_by_search(quiet, names) == names
+    assert quiet.evaluate("document.documentElement.scrollWidth") <= 1000
+
+
+def test_hostile_names_are_text(quiet: Page, example: dict[str, Any], tmp_path: Path) -> None:
+    for number, document in enumerate((example, large_document(200, 40))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        quiet.open(written(hostile_document(document), folder), 400)
+        quiet.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        assert quiet.evaluate("document.title") != "hit"
+        assert quiet.evaluate("document.querySelectorAll('img, iframe, script').length") == 2
+        text = quiet.evaluate("document.body.innerText")
+        assert HOSTILE[0] in text
+        assert HOSTILE[5] in text
+        assert "\\u202egnirts" in text
+        assert not set("\u202e\u2066\u200f\u2028\x00") & set(text)
+        assert quiet.evaluate("document.documentElement.scrollWidth") <= 400

@@ -24,6 +24,7 @@ _PLANNED_KINDS = PLANNED_RUN_KINDS | PLANNED_SERVICE_KINDS
 DEFAULT_KINDS = (
     KindInUse("", "ConfigMap", SCHEDULER_NAMESPACE),
     KindInUse("scheduling.k8s.io", "PriorityClass"),
+    KindInUse("scheduling.volcano.sh", "NamespaceQueue"),
     KindInUse("scheduling.volcano.sh", "Queue"),
     KindInUse("topology.volcano.sh", "HyperNode"),
     *(KindInUse(group, kind) for kind, _, group in (key.partition(".") for key in sorted(_PLANNED_KINDS))),

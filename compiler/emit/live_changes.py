@@ -47,6 +47,7 @@ NEVER_REPLACED = frozenset(
 """Kind.group of objects with which others would be deleted that may not be ours."""
 _REFUSED_FIELDS: Mapping[str, re.Pattern[str]] = {
     "PriorityClass.scheduling.k8s.io": re.compile(r"value|preemptionPolicy"),
+    "NamespaceQueue.scheduling.volcano.sh": re.compile(r"spec\.parent"),
     "Deployment.apps": re.compile(r"spec\.selector(\..*)?"),
     "DaemonSet.apps": re.compile(r"spec\.selector(\..*)?"),
     "ReplicaSet.apps": re.compile(r"spec\.selector(\..*)?"),
@@ -63,7 +64,8 @@ _REFUSED_FIELDS: Mapping[str, re.Pattern[str]] = {
     "RoleBinding.rbac.authorization.k8s.io": re.compile(r"roleRef(\..*)?"),
     "ClusterRoleBinding.rbac.authorization.k8s.io": re.compile(r"roleRef(\..*)?"),
 }
-"""Kind.group -> fields of a live object that the API server refuses to change (its pkg/apis/*/validation)."""
+"""Kind.group -> fields of a live object that the API server refuses to change (its pkg/apis/*/validation; Volcano's
+webhook takes another parent of a NamespaceQueue only once it is being deleted and drained)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from compiler.kinds.common.pods import ResourceAmounts
 from compiler.kinds.kind import Kind
 from compiler.kinds.queue import Guarantee
 from compiler.kubernetes import DEFAULT_QUEUE
+from compiler.specs.namespace_queues import CLUSTER_PREFIX, parent_name, queue_name
 from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import Document
 
-CLUSTER_PREFIX = "cluster/"
 ParentName = Annotated[str, Field(min_length=1, max_length=261)]
 
 
@@ -39,11 +39,10 @@ def specs(document: Document, queue: NamespaceQueue) -> Iterable[QueueSpec]:
     """Volcano names it NAMESPACE/NAME. A parent without cluster/ is a NamespaceQueue of the same namespace."""
     spec, namespace = queue.spec, document.namespace or "default"
     guarantee = spec.guarantee.resource if spec.guarantee else None
-    is_local = not spec.parent.startswith(CLUSTER_PREFIX)
     yield QueueSpec(
         document=document,
-        name=f"{namespace}/{document.name}",
-        parent=f"{namespace}/{spec.parent}" if is_local else spec.parent.removeprefix(CLUSTER_PREFIX),
+        name=queue_name(namespace, document.name),
+        parent=parent_name(namespace, spec.parent),
         weight=1,
         priority=spec.priority or 0,
         guarantee=integer_amounts(guarantee or {}, "up"),

@@ -13,8 +13,22 @@ from compiler.kubernetes import DEFAULT_QUEUE, ROOT_QUEUE
 from compiler.specs.queue_spec import QueueSpec
 
 ALL_NAMESPACES = "*"
+CLUSTER_PREFIX = "cluster/"
+"""Of a parent that is a Queue of the cluster."""
 MAX_DEPTH = 5
 """Levels of NamespaceQueues below a cluster's Queue (--max-namespacequeue-depth)."""
+
+
+def queue_name(namespace: str, name: str) -> str:
+    """The name by which Volcano's scheduler knows a NamespaceQueue."""
+    return f"{namespace}/{name}"
+
+
+def parent_name(namespace: str, parent: str | None) -> str:
+    """The name of the queue that spec.parent of a NamespaceQueue of this namespace means."""
+    if parent is None:
+        return DEFAULT_QUEUE
+    return parent.removeprefix(CLUSTER_PREFIX) if parent.startswith(CLUSTER_PREFIX) else queue_name(namespace, parent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,9 @@ from reconciler.timings import TIMINGS, ObjectTimings
 
 log = logging.getLogger(__name__)
 
+_LAST_DELETED = {"NamespaceQueue": 1, "Queue": 2}
+"""Kinds that are deleted after all others, in this order."""
+
 PUT_OFF = "left to the next pass: this one has taken too long"
 _CREATED: Origin = "created"
 _UNKNOWN_OPPONENT = "who changes it is not known"
@@ -134,10 +137,12 @@ class ClusterWriter:
         return self._make_in_turns([of_wave for _, of_wave in sorted(waves.items())], inventory)
 
     def prune_objects(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
-        """Delete what left the repository, jobs first, queues last; a failed delete stays in the inventory."""
-        ordered = sorted(changes, key=lambda change: change.ref.key)
-        turns = [[each for each in ordered if (each.ref.kind == "Queue") == are_queues] for are_queues in (False, True)]
-        return self._make_in_turns(turns, inventory)
+        """Delete what left the repository, jobs first, queues of namespaces and then those of the cluster last; a
+        failed delete stays in the inventory."""
+        turns: dict[int, list[Change]] = {}
+        for change in sorted(changes, key=lambda change: change.ref.key):
+            turns.setdefault(_LAST_DELETED.get(change.ref.kind, 0), []).append(change)
+        return self._make_in_turns([of_turn for _, of_turn in sorted(turns.items())], inventory)
 
     def settle(self) -> list[WriteResult]:
         """Take up what came of the changes, gates and evictions that were left and have ended."""

@@ -18,37 +18,27 @@ from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.kubernetes import (
     ALLOW_PRUNE_ANNOTATION,
     ARGO_WORKFLOW_LABEL,
-    GROUP_NAME_ANNOTATION,
     LEADER_WORKER_SET_LABEL,
     PRUNE_ANNOTATION,
     RAY_CLUSTER_LABEL,
     SPARK_APPLICATION_LABEL,
     SPARK_CONNECT_LABEL,
-    annotations_of,
     is_finished_pod,
     is_gated,
     is_never_pruned,
     is_terminating,
     labels_of,
-    name_of,
-    namespace_of,
-    status_of,
     uid_of,
 )
-from compiler.run_kinds import end_of_run
 from compiler.syntax.runs import json_digest
 from reconciler.changes.diff import Change
 from reconciler.changes.results import PrunePlan
 from reconciler.cluster.objects import Object, group_kind_of, ref_of
 from reconciler.inventory.store import Inventory, InventoryEntry
-from reconciler.observation.observe import Observation
-from reconciler.observation.pods import POD_GROUP, VOLCANO_JOB
 from reconciler.timings import TIMINGS, OwnershipTimings
 
 _CONTAINERS = frozenset({"Namespace", "CustomResourceDefinition.apiextensions.k8s.io"})
 """Group kinds of objects with which others go that gangplan never made, and does not see."""
-_QUEUE = "Queue.scheduling.volcano.sh"
-_NAMED = 3  # objects in a queue that a reason names
 _STORES = frozenset({"PersistentVolumeClaim", "PersistentVolume"})
 """Group kinds of objects with which data goes when they are deleted to be made anew."""
 _SHARES_OF_DEVICES = ("memory", "cores", "percentage")
@@ -247,58 +237,7 @@ def _way_out(deletions: Iterable[Change], safety: PruneSafety) -> str:
     )
 
 
-# --- queues that hold something
-
-
-def without_occupied_queues(observation: Observation, plan: PrunePlan) -> PrunePlan:
-    """The plan, where the deletion of a queue is held while something runs or waits in it that does not go as well.
-    Volcano deletes such a queue without a question; what is in it then neither starts nor is accounted for."""
-    if not any(change.ref.group_kind == _QUEUE for change in plan.changes):
-        return plan
-    going = {uid_of(change.live) for change in (*plan.changes, *plan.leaving) if change.live is not None}
-
-    def reason_of(change: Change) -> str:
-        if change.ref.group_kind != _QUEUE or change.action != "prune":
-            return ""
-        names = sorted(_occupants(observation, change.ref.name, going))
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        named = ", ".join(names[:_NAMED]) + more
-        return f"it left the repository, and is deleted when what is in it has gone: {named}" if names else ""
-
-    return plan.holding(reason_of)
-
-
-def _occupants(observation: Observation, queue: str, going: set[str]) -> Iterator[str]:
-    """PodGroups that are not over, and Volcano Jobs without one. going: uids of what is deleted now or was before."""
-    groups = [group for group in observation.objects_of_kind(POD_GROUP) if _is_in(group, queue)]
-    over = _groups_that_are_over(observation)
-    for group in groups:
-        is_over = status_of(group).get("phase") == "Completed" or (namespace_of(group), name_of(group)) in over
-        if not is_over and not is_terminating(group) and going.isdisjoint((uid_of(group), *_owners(group))):
-            yield str(ref_of(group))
-    with_group = {uid for group in groups for uid in _owners(group)}
-    for job in observation.objects_of_kind(VOLCANO_JOB):
-        is_over = end_of_run(job) is not None or is_terminating(job)
-        if _is_in(job, queue) and not is_over and uid_of(job) not in going | with_group:
-            yield str(ref_of(job))
-
-
-def _groups_that_are_over(observation: Observation) -> set[tuple[str, str]]:
-    """Namespace and name of the PodGroups that have pods, of which none runs or waits any more."""
-    finished, alive = set[tuple[str, str]](), set[tuple[str, str]]()
-    for pod in observation.objects_of_kind("Pod"):
-        if group := annotations_of(pod).get(GROUP_NAME_ANNOTATION):
-            (finished if is_finished_pod(pod) else alive).add((namespace_of(pod), group))
-    return finished - alive
-
-
-def _is_in(item: Object, queue: str) -> bool:
-    return ((item.get("spec") or {}).get("queue") or "default") == queue
-
-
-def _owners(item: Object) -> list[str]:
-    return [owner["uid"] for owner in item["metadata"].get("ownerReferences") or ()]
-
+# --- what goes with what
 
 _MAKERS = {
     "Workflow.argoproj.io": "CronWorkflow.argoproj.io",

@@ -40,8 +40,8 @@ from reconciler.ownership.guard import (
     sum_tolls,
     takes_data,
     toll_of_change,
-    without_occupied_queues,
 )
+from reconciler.ownership.queues import without_occupied_queues, without_occupied_replacements
 from reconciler.part import Part
 from reconciler.planning.branch import Target
 from reconciler.threads.rest import LookUps
@@ -152,6 +152,7 @@ class OwnershipPart(Part):
             plan, held = replace(plan, held_changes=(*plan.held_changes, *more)), held | others
         due = tuple(change for change in changes.due if change.ref.key not in ended.keys() & held)
         changes = replace(changes, due=due, obstructed=(*changes.obstructed, *obstructed))
+        changes = without_occupied_replacements(seen.observation, changes)
         plan = without_occupied_queues(seen.observation, plan.holding(self.hold_reason))
         return Allowed(changes, plan, standstill)
 

@@ -156,7 +156,7 @@ class DryRun:
         message = self._ask(question, item if is_queue else reduced)
         if message and is_queue and question.others:
             message = self._ask(question, reduced)
-        if not message or _names(message) & question.others:
+        if not message or _names(message) & question.others or _queue_above(item) in question.others:
             return ""
         anew = _without_references(item, question.others, is_new=True)
         if not question.uid or question.is_job or self.is_given_up or not is_taken_anew(self.client, anew):
@@ -215,9 +215,15 @@ def _without_references(item: Object, others: Collection[str], *, is_new: bool) 
         return item
     if item["kind"] == "Queue":
         return {**item, "spec": {key: value for key, value in spec.items() if key not in _QUEUE_LIMITS}}
-    if is_new and spec.get("queue") in others:
+    if is_new and str(spec.get("queue") or "").rpartition("/")[2] in others:
         return {**item, "spec": {**spec, "queue": "default"}}
     return item
+
+
+def _queue_above(item: Object) -> str:
+    """The plain name of a NamespaceQueue's parent: until that is there the server cannot judge it."""
+    parent = (item.get("spec") or {}).get("parent") if item["kind"] == "NamespaceQueue" else None
+    return str(parent or "").rpartition("/")[2]
 
 
 def _names(message: str) -> set[str]:

@@ -21,8 +21,8 @@ from reconciler.ownership.guard import (
     deletion_digest,
     pods_of_all,
     prune_plan,
-    without_occupied_queues,
 )
+from reconciler.ownership.queues import without_occupied_queues
 from reconciler.timings import TIMINGS
 from tests.builders.ownership import World
 from tests.builders.scripted_server import served

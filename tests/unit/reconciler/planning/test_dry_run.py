@@ -16,7 +16,7 @@ from reconciler.timings import TIMINGS, DryRunTimings
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.live import VOLCANO
 from tests.builders.planning import refusals_of
-from tests.builders.scripted_server import ScriptedAnswer, error_answer, manager_conflict
+from tests.builders.scripted_server import ScriptedAnswer, error_answer, manager_conflict, served
 from tests.builders.threads import lose_lease
 
 TIMES = TIMINGS.dry_run
@@ -144,6 +144,25 @@ def test_a_job_whose_queue_comes_in_the_same_commit_is_dry_run_with_another_queu
         'admission webhook "validate" denied the request: minAvailable should not be greater'
     ]
     assert messages(cluster, ask(job("lost"))), "its queue is nowhere"
+
+
+def test_a_queue_of_a_namespace_and_its_jobs_are_judged_once_its_parent_and_it_are_there(cluster: FakeCluster) -> None:
+    """What Volcano 1.16 says of a missing queue need not name it."""
+    metadata = {"name": "train", "namespace": "ml"}
+    local = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "NamespaceQueue", "metadata": metadata}
+    spec = {"parent": "cluster/science"}
+
+    def answer(method: str, path: str, body: Any) -> ScriptedAnswer | None:
+        if body is None:
+            return served("NamespaceQueue")
+        return denied("no such thing") if body["spec"].get("queue") != "default" else None
+
+    cluster.before = answer
+    together = frozenset({"science", "train"})
+    assert not messages(
+        cluster, ask({**local, "spec": spec}, others=together), ask(job("a", "ml/train"), others=together)
+    )
+    assert len(messages(cluster, ask({**local, "spec": spec}), ask(job("a", "ml/train")))) == 2
 
 
 def test_a_job_that_exists_keeps_its_queue_though_that_changes_in_the_same_commit(cluster: FakeCluster) -> None:

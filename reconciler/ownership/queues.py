@@ -1,0 +1,124 @@
+"""Queues that something is in, or below: decisions on data, no IO.
+
+Volcano 1.15 deletes a Queue without a question; what is in it then neither starts nor is accounted for. Volcano 1.16
+refuses to delete a NamespaceQueue that has work or children, and a Queue with NamespaceQueues below it; one that is
+deleted keeps a finalizer until it is drained. So both are drained before the deletion is requested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from compiler.kubernetes import (
+    GROUP_NAME_ANNOTATION,
+    annotations_of,
+    is_finished_pod,
+    is_terminating,
+    name_of,
+    namespace_of,
+    status_of,
+    uid_of,
+)
+from compiler.run_kinds import end_of_run
+from compiler.specs.namespace_queues import parent_name, queue_name
+from reconciler.changes.diff import Change
+from reconciler.changes.results import Changes, PrunePlan
+from reconciler.cluster.objects import Object, ref_of
+from reconciler.observation.observe import Observation
+from reconciler.observation.pods import POD_GROUP, VOLCANO_JOB
+
+QUEUE, NAMESPACE_QUEUE = "Queue.scheduling.volcano.sh", "NamespaceQueue.scheduling.volcano.sh"
+_QUEUES = (QUEUE, NAMESPACE_QUEUE)
+_NAMED = 3  # objects in a queue that a reason names
+
+
+def without_occupied_queues(observation: Observation, plan: PrunePlan) -> PrunePlan:
+    """The plan, where the deletion of a queue is held while something runs or waits in it that does not go as well, or
+    while NamespaceQueues are below it."""
+    if not any(change.ref.group_kind in _QUEUES for change in plan.changes):
+        return plan
+    going = {uid_of(change.live) for change in (*plan.changes, *plan.leaving) if change.live is not None}
+
+    def reason_of(change: Change) -> str:
+        if change.action != "prune":
+            return ""
+        below = _named(_children(observation, change))
+        if below:
+            return f"it left the repository, and is deleted when the queues below it have gone: {below}"
+        names = _named(_occupants(observation, change, going))
+        return f"it left the repository, and is deleted when what is in it has gone: {names}" if names else ""
+
+    return plan.holding(reason_of)
+
+
+def without_occupied_replacements(observation: Observation, changes: Changes) -> Changes:
+    """The changes, where a NamespaceQueue that is to be deleted and recreated waits until it is drained."""
+    held: dict[str, Change] = {}
+    for change in changes.due:
+        if change.action == "replace" and change.ref.group_kind == NAMESPACE_QUEUE:
+            names = _named((*_children(observation, change), *_occupants(observation, change, set())))
+            reason = f"it is recreated when what is in it and below it has gone: {names}"
+            held |= {change.ref.key: replace(change, action="held", reason=reason)} if names else {}
+    due = tuple(change for change in changes.due if change.ref.key not in held)
+    return replace(changes, due=due, held=(*changes.held, *held.values())) if held else changes
+
+
+def _named(items: Iterable[Object]) -> str:
+    """The first of these objects by name, and how many more there are; empty for none."""
+    names = sorted(str(ref_of(item)) for item in items)
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _children(observation: Observation, change: Change) -> Iterator[Object]:
+    """The NamespaceQueues right below a queue, those that are being deleted among them."""
+    if change.ref.group_kind not in _QUEUES:
+        return
+    for item in observation.objects_of_kind(NAMESPACE_QUEUE):
+        if parent_name(namespace_of(item), (item.get("spec") or {}).get("parent")) == _queue_of(change):
+            yield item
+
+
+def _queue_of(change: Change) -> str:
+    """The name by which Volcano's scheduler knows the queue."""
+    is_local = change.ref.group_kind == NAMESPACE_QUEUE
+    return queue_name(change.ref.namespace, change.ref.name) if is_local else change.ref.name
+
+
+def _occupants(observation: Observation, change: Change, going: set[str]) -> Iterator[Object]:
+    """PodGroups that are not over, and Volcano Jobs without one. going: uids of what is deleted now or was before; in a
+    NamespaceQueue that counts until it is gone."""
+    if change.ref.group_kind not in _QUEUES:
+        return
+    queue, is_strict = _queue_of(change), change.ref.group_kind == NAMESPACE_QUEUE
+    going = set() if is_strict else going
+    groups = [group for group in observation.objects_of_kind(POD_GROUP) if _is_in(group, queue)]
+    over = _groups_that_are_over(observation)
+    for group in groups:
+        is_over = status_of(group).get("phase") == "Completed" or (namespace_of(group), name_of(group)) in over
+        is_over = is_over or (is_terminating(group) and not is_strict)
+        if not is_over and going.isdisjoint((uid_of(group), *_owners(group))):
+            yield group
+    with_group = {uid for group in groups for uid in _owners(group)}
+    for job in observation.objects_of_kind(VOLCANO_JOB):
+        is_over = end_of_run(job) is not None or (is_terminating(job) and not is_strict)
+        if _is_in(job, queue) and not is_over and uid_of(job) not in going | with_group:
+            yield job
+
+
+def _groups_that_are_over(observation: Observation) -> set[tuple[str, str]]:
+    """Namespace and name of the PodGroups that have pods, of which none runs or waits any more."""
+    finished, alive = set[tuple[str, str]](), set[tuple[str, str]]()
+    for pod in observation.objects_of_kind("Pod"):
+        if group := annotations_of(pod).get(GROUP_NAME_ANNOTATION):
+            (finished if is_finished_pod(pod) else alive).add((namespace_of(pod), group))
+    return finished - alive
+
+
+def _is_in(item: Object, queue: str) -> bool:
+    return ((item.get("spec") or {}).get("queue") or "default") == queue
+
+
+def _owners(item: Object) -> list[str]:
+    return [owner["uid"] for owner in item["metadata"].get("ownerReferences") or ()]

@@ -47,6 +47,7 @@ def large_document(nodes: int = 10_000, jobs: int = 1_000) -> dict[str, Any]:
             "tier": [1] * supernodes + [2] * spines,
             "tierName": ["sn"] * supernodes + ["spine"] * spines,
             "parent": [supernodes + s // 16 for s in range(supernodes)] + [None] * spines,
+            "dedicated": [[supernodes - 1, "queue-1"]],
         },
         "nodes": {
             "name": names,

@@ -41,7 +41,7 @@ function amountText(resource, amount) {
   return `${decimal(amount)}${units[unit]}`;
 }
 
-const percent = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "none");
+const percent = (part, whole) => (whole ? `${Math.round((100 * part) / whole)}\u00a0%` : "none");
 
 function durationText(seconds) {
   for (const [noun, size] of [["day", 86400], ["hour", 3600], ["minute", 60]]) {

@@ -35,7 +35,7 @@ function rolesText(job, pods) {
 }
 
 function placeText(world, node) {
-  return node.leaf === null ? "outside the topology" : pathOf(world, node.domain).map((domain) => domain.name).join(" > ");
+  return pathOf(world, node.domain).map((domain) => domain.name).join(" > ");
 }
 
 function nodeLines(world, node) {
@@ -49,6 +49,8 @@ function nodeLines(world, node) {
     lines.push(`${place.job.letter}: ${place.job.title}: ${count(place.pods, "pod")} of ${place.role}${held ? `, ${decimal(held)} ${name}` : ""}${fresh}`);
   }
   if (node.others[node.device]) lines.push(`pods of no job of the plan: ${decimal(node.others[node.device])} ${name}`);
+  const owned = pathOf(world, node.domain).find((domain) => domain.queue);
+  if (owned) lines.push(`${owned.name} is dedicated to queue ${owned.queue}: no other job gets new pods there`);
   for (const place of node.reserved) lines.push(`reserved for ${place.job.title}: ${count(place.pods, "pod")}`);
   for (const window of world.plan.maintenance) {
     if (window.nodes.includes(node.at)) lines.push(`maintenance ${windowText(window)}`);

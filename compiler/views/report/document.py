@@ -135,12 +135,14 @@ def _capacities(origins: Origins, resources: Sequence[str]) -> dict[str, int]:
 
 
 def _domain_columns(problem: Problem, origins: Origins) -> dict[str, list[Any]]:
-    """The hypernodes: name, tier, the tier's name, and the index of the parent."""
+    """The hypernodes: name, tier, the tier's name, the index of the parent, and of those that are dedicated to a queue
+    the index and the queue."""
     return {
         "name": [hypernode.name for hypernode in problem.hypernodes],
         "tier": [hypernode.tier for hypernode in problem.hypernodes],
         "tierName": [spec.tier_name for spec in origins.hypernodes],
         "parent": [hypernode.parent for hypernode in problem.hypernodes],
+        "dedicated": [[at, queue.name] for queue in problem.queues for at in queue.dedicated_domains],
     }
 
 

@@ -16,48 +16,87 @@ function layOut(world, domain, width, height) {
   return found;
 }
 
+// Domains that hold domains of nodes are groups with a title, side by side as far as there is room; a domain above those
+// is a line with their groups below.
 function layOutWith(world, domain, width, cell) {
-  const labels = cell >= 6, gap = cell >= 4 ? 1 : 0, space = Math.max(4, Math.round(cell * 0.8));
-  const made = { cell, gap, labels, blocks: [], titles: [], height: 0, widest: 0 };
-  const pen = { x: 0, y: 0, high: 0 };
-  const breakRow = () => {
-    if (pen.x) { pen.y += pen.high + space; pen.x = 0; pen.high = 0; }
+  const labels = cell >= 6, space = Math.max(4, Math.round(cell * 0.8));
+  const made = { cell, gap: cell >= 4 ? 1 : 0, labels, blocks: [], titles: [], height: 0, widest: 0 };
+  const rows = new Rows(width, space * 2, space * 1.5);
+  const addGroup = (owner, parts, isTitled) => {
+    const blocks = parts.flatMap((each) => blocksOf(each, cell, labels));
+    const inner = new Rows(labels ? width : Math.min(width, blocks.reduce((most, block) => Math.max(most, block.w), 0) * 8 + 7 * space), space, space);
+    for (const block of blocks) Object.assign(block, inner.place(block.w, block.h + (labels ? 14 : 0)));
+    const [own, high] = inner.end(), top = isTitled ? 18 : 0;
+    const wide = isTitled ? Math.max(own, Math.min(width, owner.name.length * 8)) : own;
+    const at = rows.place(wide, high + top);
+    for (const block of blocks) { block.x += at.x; block.y += at.y + top + (labels ? 14 : 0); }
+    made.blocks.push(...blocks);
+    if (isTitled) made.titles.push({ domain: owner, x: at.x, y: at.y + 12, w: wide });
   };
-  const place = (owner, nodes, label) => {
-    const block = measure(nodes, cell, owner, labels ? label : "");
-    if (pen.x && pen.x + block.w > width) breakRow();
-    block.x = pen.x;
-    block.y = pen.y + (labels ? 14 : 0);
-    pen.x += block.w + space;
-    pen.high = Math.max(pen.high, block.h + (labels ? 14 : 0));
-    made.widest = Math.max(made.widest, block.x + block.w);
-    made.blocks.push(block);
+  const walk = (each) => {
+    const isShown = each === domain, isHigh = each.children.some((child) => child.children.length);
+    if (isHigh || (isShown && each.children.length)) {
+      if (!isShown) {
+        rows.newRow();
+        const at = rows.place(width, 20);
+        made.titles.push({ domain: each, x: 0, y: at.y + 14, w: width });
+        rows.newRow();
+      }
+      each.children.forEach(walk);
+      if (each.own.length) addGroup(each, [each], false);
+      rows.newRow();
+    } else addGroup(each, each.own.length ? [...each.children, each] : each.children, each.children.length > 0);
   };
-  const walk = (each, depth) => {
-    if (each.children.length && each !== domain) {
-      breakRow();
-      made.titles.push({ domain: each, x: 0, y: pen.y + 12, depth });
-      pen.y += 20;
-    }
-    each.children.forEach((child) => walk(child, depth + 1));
-    for (let at = 0; at < each.own.length; at += BLOCK_NODES) {
-      place(each, each.own.slice(at, at + BLOCK_NODES), at ? "" : each.name);
-    }
-    if (each.children.length) { breakRow(); pen.y += space; }
-  };
-  (domain ? [domain] : world.roots).forEach((root) => walk(root, 0));
-  breakRow();
-  made.height = Math.max(pen.y, cell);
+  (domain ? [domain] : world.roots).forEach(walk);
+  [made.widest, made.height] = rows.end();
   return made;
 }
 
-function measure(nodes, cell, domain, label) {
-  const widest = Math.max(...nodes.map((node) => Math.min(ROW_CELLS, node.size)), 1);
-  const lines = Math.max(...nodes.map((node) => Math.ceil(node.size / ROW_CELLS)), 1);
+// Rectangles from left to right, and below where a row is full.
+class Rows {
+  constructor(width, across, down) {
+    Object.assign(this, { width, across, down, x: 0, y: 0, high: 0, widest: 0 });
+  }
+
+  place(wide, high) {
+    if (this.x && this.x + wide > this.width) this.newRow();
+    const at = { x: Math.round(this.x), y: Math.round(this.y) };
+    this.x += wide + this.across;
+    this.high = Math.max(this.high, high);
+    this.widest = Math.max(this.widest, at.x + wide);
+    return at;
+  }
+
+  newRow() {
+    if (!this.x) return;
+    this.y += this.high + this.down;
+    this.x = this.high = 0;
+  }
+
+  end() {
+    this.newRow();
+    return [this.widest, Math.max(1, this.y - this.down)];
+  }
+}
+
+const blocksOf = (domain, cell, labels) => domain.parts.map((part, at) => measure(part, cell, domain, labels && !at ? labelOf(domain) : ""));
+const labelOf = (domain) => (domain.queue ? `${domain.name} (queue ${domain.queue})` : domain.name);
+
+// The nodes of each block of a domain, and how many cells the largest of them has across and down.
+function divide(domain) {
+  const parts = [];
+  for (let at = 0; at < domain.own.length; at += BLOCK_NODES) {
+    const nodes = domain.own.slice(at, at + BLOCK_NODES), largest = nodes.reduce((most, node) => Math.max(most, node.size), 1);
+    parts.push({ nodes, across: Math.min(ROW_CELLS, largest), lines: Math.ceil(largest / ROW_CELLS) });
+  }
+  return parts;
+}
+
+function measure({ nodes, across, lines }, cell, domain, label) {
   const rows = Math.min(nodes.length, lines > 1 ? 4 : ROWS), columns = Math.ceil(nodes.length / rows);
   const columnGap = Math.max(2, Math.round(cell / 3));
-  const w = columns * widest * cell + (columns - 1) * columnGap;
-  return { domain, label, nodes, rows, columns, lines, pitch: widest * cell + columnGap, w, h: rows * lines * cell, x: 0, y: 0 };
+  const w = columns * across * cell + (columns - 1) * columnGap;
+  return { domain, label, nodes, rows, columns, lines, pitch: across * cell + columnGap, w, h: rows * lines * cell, x: 0, y: 0 };
 }
 
 const cellX = (block, layout, index, at) => block.x + Math.floor(index / block.rows) * block.pitch + (at % ROW_CELLS) * layout.cell;
@@ -78,7 +117,9 @@ function hit(layout, x, y) {
 }
 
 function hitTitle(layout, x, y) {
-  for (const title of layout.titles) if (y >= title.y - 14 && y <= title.y + 4 && x >= title.x) return title.domain;
+  for (const title of layout.titles) {
+    if (y >= title.y - 14 && y <= title.y + 4 && x >= title.x && x <= title.x + title.w) return title.domain;
+  }
   if (layout.labels) for (const block of layout.blocks) {
     if (y >= block.y - 14 && y < block.y && x >= block.x && x < block.x + block.w) return block.domain;
   }

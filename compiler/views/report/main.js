@@ -10,7 +10,7 @@ function headSection(world) {
   });
   const tiers = new Map();
   for (const domain of world.domains) if (domain.tier) tiers.set(domain.tierName, (tiers.get(domain.tierName) || 0) + 1);
-  const size = [count(world.nodes.length, "node"), ...[...tiers].map(([name, number]) => `${decimal(number)} ${name}`)].join(", ");
+  const size = [count(world.nodes.length, "node"), ...[...tiers].map(([name, number]) => count(number, name))].join(", ");
   return [
     h("h1", {}, "Plan of cluster ", h("bdi", {}, plan.cluster)),
     h("p", { class: "about" }, size, plan.now ? `; counts from ${clockText(plan.now)}` : "; of an empty cluster, since no state was given"),
@@ -31,8 +31,8 @@ function tile(value, text, kind, share, href) {
 
 function nextSentence(world) {
   const starts = world.jobs.filter((job) => job.decision === "start");
-  const size = (job) => amountsOf(world, job, job.pods).reduce((sum, [name, amount]) => (world.devices.includes(name) ? sum + amount : sum), 0);
-  const largest = starts.sort((a, b) => size(b) - size(a) || a.at - b.at).slice(0, 3).map((job) => `${job.title} (${askText(world, job, job.pods)})`);
+  const sizes = new Map(starts.map((job) => [job, amountsOf(world, job, job.pods).reduce((sum, [name, amount]) => (world.devices.includes(name) ? sum + amount : sum), 0)]));
+  const largest = starts.sort((a, b) => sizes.get(b) - sizes.get(a) || a.at - b.at).slice(0, 3).map((job) => `${job.title} (${askText(world, job, job.pods)})`);
   const now = starts.length ? `Starts now: ${largest.join(", ")}${starts.length > 3 ? ` and ${decimal(starts.length - 3)} more` : ""}. ` : "No job starts now. ";
   const next = world.jobs.find((job) => job.decision === "wait" && (job.startsIn !== undefined || job.startsAfter));
   return `${now}${next ? `Next: ${next.title}, ${timeText(next)}.` : ""}`;
@@ -60,6 +60,7 @@ function build() {
   const put = (id, parts) => fill(byId(id), {}, [parts]);
   put("head", headSection(world));
   put("never", neverSection(world));
+  put("evictions", evictionSection(world));
   put("cluster", clusterSection(world, picture));
   picture.draw();
   put("room", roomSection(world, picture));

@@ -12,6 +12,7 @@ function readPlan(plan) {
   placePods(world);
   orderNodes(world);
   fillCells(world);
+  for (const domain of domains) domain.parts = divide(domain);
   nameJobs(world);
   return world;
 }
@@ -21,6 +22,7 @@ function readDomains(columns) {
     at, name, tier: columns.tier[at], tierName: columns.tierName[at] || `tier ${columns.tier[at]}`,
     parent: columns.parent[at], children: [], own: [], from: 0, to: 0,
   }));
+  for (const [at, queue] of columns.dedicated) domains[at].queue = queue;
   for (const domain of domains) if (domain.parent !== null) domains[domain.parent].children.push(domain);
   return domains;
 }
@@ -65,7 +67,7 @@ const freeOn = (node, resource) => (node.closed ? 0 : Math.max(0, (node.capacity
 
 // Nodes in the order of the tree, so that each domain is a range of them. The last domain holds nodes outside the topology.
 function orderNodes(world) {
-  const outside = { at: world.domains.length, name: "outside the topology", tier: 0, tierName: "", parent: null, children: [], own: [] };
+  const outside = { at: world.domains.length, name: world.domains.length ? "outside the topology" : "all nodes", tier: 0, tierName: "", parent: null, children: [], own: [] };
   for (const node of world.nodes) (node.leaf === null ? outside : world.domains[node.leaf]).own.push(node);
   world.order = [];
   const walk = (domain) => {
@@ -116,7 +118,7 @@ function nameJobs(world) {
   let next = 0;
   for (const node of world.order) {
     for (const place of node.pods) {
-      if (place.job.letter) continue;
+      if (place.job.letter !== undefined) continue;
       place.job.letter = letters(next);
       place.job.colour = next % COLOURS;
       next += 1;

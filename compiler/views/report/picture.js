@@ -43,6 +43,7 @@ class Picture {
     this.svg.setAttribute("height", layout.height + 2);
     const paths = this.paths();
     const patternsLast = (a, b) => a.startsWith("over") - b.startsWith("over") || (a < b ? -1 : 1);
+    this.drawnClasses = new Set(paths.keys());
     const drawn = [...paths.keys()].sort(patternsLast).map((key) => s("path", { class: key, d: paths.get(key).join("") }));
     this.marks = s("g", { class: "marks" });
     this.svg.replaceChildren(textures(), s("g", { class: "cells" }, drawn), this.marks, s("g", { class: "texts" }, this.texts()));
@@ -101,7 +102,7 @@ class Picture {
     const layout = this.layout, made = [];
     for (const title of layout.titles) {
       const { name, tierName } = title.domain, free = nodesOf(this.world, title.domain).reduce((sum, node) => sum + (node.device === "cpu" ? 0 : node.free), 0);
-      const most = this.frame.clientWidth / 7.3;
+      const most = title.w / 7.3;
       const texts = [`${name} (${tierName}): ${domainText(this.world, title.domain)}`, `${name}: ${decimal(free)} free`];
       made.push(s("text", { class: "title", x: title.x, y: title.y }, fitted(texts.find((text) => text.length <= most) || name, most)));
     }
@@ -159,19 +160,18 @@ class Picture {
 
   legendItems() {
     const item = (classes, text, letter) => h("span", { class: "key" }, h("span", { class: `swatch ${classes}` }, letter || ""), text);
-    const cells = new Set();
-    for (const node of nodesOf(this.world, this.domain)) for (let at = 0; at < node.size; at += 1) cells.add(this.cellClass(node, at));
-    const items = [];
-    const nodes = nodesOf(this.world, this.domain);
+    const items = [], nodes = nodesOf(this.world, this.domain);
     if (this.mode === "job") {
-      const jobs = [...new Set(nodes.flatMap((node) => node.pods.map((place) => place.job)))];
+      const shown = new Set();
+      for (const node of nodes) for (const place of node.pods) shown.add(place.job);
+      const jobs = [...shown];
       items.push(...jobs.slice(0, 24).map((job) => h("button", { type: "button", class: "key", onclick: () => this.choose(job) }, h("span", { class: `swatch c${job.colour}` }, job.letter), h("bdi", {}, job.title))));
       if (jobs.length > 24) items.push(h("span", { class: "key" }, `and ${count(jobs.length - 24, "more job")}; search finds each`));
     }
     if (this.mode === "queue") for (const [queue, at] of this.world.queueColour) items.push(item(`c${at}`, queue || "no queue", this.world.queueLetter.get(queue)));
     const fixed = [["starts", "starts now"], ["runs", "runs"], ["reserved", "free, reserved for a waiting job"], ["others", "pods of no job of the plan"], ["closed", "closed: cordoned or not ready"], ["free", "free"],
       ["free0", "full"], ["free1", "up to half free"], ["free2", "more than half free"], ["free3", "all free"]];
-    for (const [key, text] of fixed) if (cells.has(key)) items.push(item(key, text));
+    for (const [key, text] of fixed) if (this.drawnClasses.has(key)) items.push(item(key, text));
     if (nodes.some((node) => node.device === "cpu")) items.push(h("span", { class: "key" }, "on a node without devices, a cell is an eighth of its CPUs"));
     return items;
   }

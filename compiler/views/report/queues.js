@@ -59,13 +59,16 @@ function queueTable(world, tree, device) {
     .filter((row) => row.held || row.deserved !== undefined || row.guarantee !== undefined || row.most !== undefined);
   const scale = Math.max(1, ...rows.map((row) => Math.max(row.held, row.deserved || 0, Math.min(total, row.most || 0))));
   const cell = (amount) => (amount === undefined ? "" : decimal(amount));
-  const heads = [{ title: "Queue" }, { title: "Held" , number: true }, { title: "" }, { title: "Guaranteed", number: true }, { title: "Deserves", number: true },
-    { title: "Borrows", number: true }, { title: "Unused", number: true }, { title: "At most", number: true }];
+  const columns = [
+    ["Guaranteed", (row) => cell(row.guarantee)], ["Deserves", (row) => cell(row.deserved)],
+    ["Borrows", (row) => row.borrows && h("strong", { class: "borrows" }, decimal(row.borrows))], ["Unused", (row) => row.unused && decimal(row.unused)],
+    ["At most", (row) => cell(row.most)],
+  ].filter(([, content]) => rows.some(content));
+  const heads = [{ title: "Queue" }, { title: "Held", number: true }, { title: "" }, ...columns.map(([title]) => ({ title, number: true }))];
   return [
     table(heads, rows.map((row) => [
       h("span", { class: `indent d${Math.min(6, row.depth)}` }, h("bdi", {}, row.queue.name)),
-      decimal(row.held), queueBar(row, scale), cell(row.guarantee), cell(row.deserved),
-      row.borrows ? h("strong", { class: "borrows" }, decimal(row.borrows)) : "", row.unused ? decimal(row.unused) : "", cell(row.most),
+      decimal(row.held), queueBar(row, scale), ...columns.map(([, content]) => content(row) || ""),
     ]), { label: `Queues by ${device}` }),
     h("p", { class: "hint legend" }, h("span", { class: "key" }, h("span", { class: "swatch good" }), "held"), h("span", { class: "key" }, h("span", { class: "swatch borrowed" }), "borrowed"),
       h("span", { class: "key" }, h("span", { class: "swatch line" }), "deserves"), h("span", { class: "key" }, h("span", { class: "swatch track" }), "up to at most")),

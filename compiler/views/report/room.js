@@ -76,7 +76,7 @@ function gangTable(world, device, largest) {
   const best = (domains, sum) => domains.reduce((most, domain) => (sum[domain.to] - sum[domain.from] > most[0] ? [sum[domain.to] - sum[domain.from], domain] : most), [0, null]);
   const rows = tiersOf(world, device).map(({ title, domains }) => [title, ...sums.map((sum) => {
     const [amount, domain] = best(domains, sum);
-    return domain ? [h("strong", {}, decimal(amount)), domains.length > 1 ? h("small", {}, " ", domain.name) : null] : "none";
+    return domain ? [h("strong", {}, decimal(amount)), domains.length > 1 ? h("small", {}, " ", domain.name, domain.queue ? ` (only queue ${domain.queue})` : "") : null] : "none";
   })]);
   const name = unit(world, device);
   return table([{ title: "" }, ...sizes.map((size) => ({ title: `pods of ${size} ${name}` }))], rows, { label: "Largest gang by tier" });
@@ -85,7 +85,8 @@ function gangTable(world, device, largest) {
 // "Where would a gang of 64 GPUs fit?"
 function fitQuestion(world, picture, device, largest) {
   const name = unit(world, device);
-  const size = h("input", { type: "number", min: "1", value: String(8 * largest), "aria-label": `${name} of the gang` });
+  const room = roomSums(world, device, largest)[world.order.length];
+  const size = h("input", { type: "number", min: "1", value: String(Math.min(8 * largest, room) || largest), "aria-label": `${name} of the gang` });
   const steps = [];
   for (let step = 1; step < largest; step *= 2) steps.push(step);
   const pod = h("select", { "aria-label": `${name} per pod` }, [...steps, largest].map((step) => h("option", { value: step, selected: step === largest }, step)));
@@ -95,7 +96,7 @@ function fitQuestion(world, picture, device, largest) {
     const sums = roomSums(world, device, each);
     answer.replaceChildren(h("ul", {}, tiersOf(world, device).map(({ title, domains }) => {
       const fits = domains.filter((domain) => pods > 0 && sums[domain.to] - sums[domain.from] >= pods * each);
-      const buttons = fits.slice(0, 6).map((domain) => domain.tier ? h("button", { type: "button", onclick: () => picture.show({ domain }) }, h("bdi", {}, domain.name)) : null);
+      const buttons = fits.slice(0, 6).map((domain) => domain.tier ? h("button", { type: "button", onclick: () => picture.show({ domain }) }, h("bdi", {}, domain.name), domain.queue ? ` (only queue ${domain.queue})` : "") : null);
       const more = fits.length > 6 ? ` and ${decimal(fits.length - 6)} more` : "";
       return h("li", { class: fits.length ? "yes" : "no" }, h("strong", {}, fits.length ? "Yes, " : "No, not "), title, fits.length && fits[0].tier ? [": ", buttons, more] : "");
     })));

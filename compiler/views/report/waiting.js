@@ -22,6 +22,20 @@ function neverSection(world) {
   ];
 }
 
+function evictionSection(world) {
+  const victims = world.jobs.filter((job) => job.evicted);
+  if (!victims.length) return [];
+  const heads = [{ title: "Job" }, { title: "Queue" }, { title: "Loses" }, { title: "For" }];
+  const rows = victims.slice(0, LONG_LIST).map((job) => [
+    h("bdi", {}, job.title), job.queue, `${rolesText(job, job.evicted)}: ${askText(world, job, job.evicted) || "no devices"}`, compactNames(job.evictedFor, 4),
+  ]);
+  return [
+    h("h2", {}, victims.length === 1 ? "One job loses pods to others" : `${count(victims.length, "job")} lose pods to others`),
+    table(heads, rows, { label: "Evictions" }),
+    victims.length > LONG_LIST ? h("p", {}, `and ${count(victims.length - LONG_LIST, "more job")}`) : null,
+  ];
+}
+
 function jobHead(world, job) {
   const asks = [rolesText(job), askText(world, job), job.queue && `queue ${job.queue}`, `priority ${decimal(job.priority)}`];
   return h("h3", {}, h("bdi", {}, job.title), " ", h("small", {}, asks.filter(Boolean).join(", ")));

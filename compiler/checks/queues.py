@@ -13,12 +13,13 @@ from compiler.diagnostics.diagnostic import suggestion
 from compiler.fields.quantity import exact_amount
 from compiler.kubernetes import DEFAULT_QUEUE, HIERARCHY_ANNOTATION, ROOT_QUEUE
 from compiler.specs.hypernode_tree import MAX_LOOP_SHOWN
+from compiler.specs.namespace_queues import lacks_cluster_queues, queue_name
 from compiler.specs.pod_spec import Amounts
 from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import FieldPath
 
 MAX_DEPTH = 5
-QUEUE_KIND = "Queue.scheduling.volcano.sh"
+QUEUE_KIND, NAMESPACE_QUEUE_KIND = "Queue.scheduling.volcano.sh", "NamespaceQueue.scheduling.volcano.sh"
 _FIELD_PATHS: Mapping[str, FieldPath] = {
     "guarantee": ("spec", "guarantee", "resource"),
     "deserved": ("spec", "deserved"),
@@ -35,6 +36,24 @@ UNCOUNTED_RESOURCES = re.compile(
 def _cluster_queues(check_input: CheckInput) -> list[QueueSpec]:
     """Without NamespaceQueues, of whose parents and sums `compiler.checks.releases` judges."""
     return [queue for queue in check_input.specs.queues if not queue.namespace]
+
+
+def unread_queues(check_input: CheckInput) -> set[str]:
+    """Names of the queues of both kinds that have errors."""
+    failed = check_input.failed_objects
+    local = {queue_name(namespace, name) for kind, namespace, name in failed if kind == NAMESPACE_QUEUE_KIND}
+    return check_input.failed_names(QUEUE_KIND) | local
+
+
+def known_queues(check_input: CheckInput) -> set[str]:
+    """Names of the queues that there are, those with errors and those that Volcano makes included."""
+    return {queue.name for queue in check_input.specs.queues} | {ROOT_QUEUE, DEFAULT_QUEUE} | unread_queues(check_input)
+
+
+def is_queue_elsewhere(check_input: CheckInput, name: str) -> bool:
+    """Whether it is a queue of the cluster, of which this repository has none: that of a tenant (GP446)."""
+    is_of_cluster = "/" not in name and name != ROOT_QUEUE
+    return is_of_cluster and lacks_cluster_queues(check_input.specs.queues) and not check_input.failed_names(QUEUE_KIND)
 
 
 def _queues_by_name(check_input: CheckInput) -> dict[str, QueueSpec]:
@@ -297,24 +316,25 @@ def limited_root_queue(check_input: CheckInput) -> Iterator[Finding]:
 def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
     """A job's queue, and the cluster's defaultQueue, is a queue of the cluster; Volcano creates root and default by
     itself. Fix: correct the name, or add the queue."""
-    known = (
-        {queue.name for queue in check_input.specs.queues}
-        | {ROOT_QUEUE, DEFAULT_QUEUE}
-        | check_input.failed_names(QUEUE_KIND)
-    )
+    known = known_queues(check_input)
     cluster = check_input.specs.cluster
     if cluster.default_queue not in known:
         help = suggestion(cluster.default_queue, known, "add the queue")
         yield Finding(cluster.document, ("spec", "defaultQueue"), f"there is no queue {cluster.default_queue!r}", help)
         known.add(cluster.default_queue)  # report it once
     for gang in check_input.jobs_and_services:
-        if gang.queue not in known and (gang.is_bound or gang.queue):
+        if (
+            gang.queue not in known
+            and (gang.is_bound or gang.queue)
+            and not is_queue_elsewhere(check_input, gang.queue)
+        ):
             help = suggestion(gang.queue, known, f"the queues are {', '.join(sorted(known - {ROOT_QUEUE}))}")
             yield Finding(gang.document, gang.field_paths["queue"], f"there is no queue {gang.queue!r}", help)
     for document, group in check_input.documents_of(POD_GROUP):  # one without pods is no gang
-        if group.spec.queue and group.spec.queue not in known:
-            help = suggestion(group.spec.queue, known, f"the queues are {', '.join(sorted(known - {ROOT_QUEUE}))}")
-            yield Finding(document, ("spec", "queue"), f"there is no queue {group.spec.queue!r}", help)
+        name = group.spec.queue
+        if name and name not in known and not is_queue_elsewhere(check_input, name):
+            help = suggestion(name, known, f"the queues are {', '.join(sorted(known - {ROOT_QUEUE}))}")
+            yield Finding(document, ("spec", "queue"), f"there is no queue {name!r}", help)
 
 
 @check("GP306", "job in a queue that has children", folds=True, on_partial=True)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from compiler.checks.check import CheckInput, Finding, check
+from compiler.checks.jobs import POD_GROUP
+from compiler.checks.queues import is_queue_elsewhere, known_queues, unread_queues
 from compiler.checks.scheduler_settings import plugins_of
 from compiler.diagnostics.diagnostic import suggestion
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION
 from compiler.specs.gang_spec import GangSpec
-from compiler.specs.namespace_queues import NotReady, queues_not_ready
+from compiler.specs.namespace_queues import CLUSTER_PREFIX, NotReady, lacks_cluster_queues, queues_not_ready
 from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping
@@ -22,6 +25,8 @@ from compiler.volcano.releases import (
     NEW_FIELDS,
     NEW_KINDS,
     QUEUE_OF_NAMESPACE,
+    TOPOLOGY_AFFINITY,
+    Addition,
     limits_devices,
     newer_argument,
     newer_plugin,
@@ -40,32 +45,34 @@ _CLAIM_SPECS: Mapping[str, tuple[str, ...]] = {
 def newer_than_the_cluster(check_input: CheckInput) -> Iterator[Finding]:
     """The kind, field, annotation, plugin or argument came with a later release than `volcano` of the Cluster says. The
     API server refuses a kind and drops a field; the scheduler ignores the others silently. A NamespaceQueue also needs
-    Volcano's feature gate, `namespaceQueues: true` of the Cluster. Fix: remove it, or upgrade Volcano and write the
-    release into the Cluster."""
-    version = check_input.specs.cluster.volcano
+    Volcano's feature gate, `namespaceQueues: true` of the Cluster. In the repository of a tenant, which has no Cluster,
+    it is a warning. Fix: remove it, or upgrade Volcano and write the release into the Cluster."""
+    cluster = check_input.specs.cluster
     if check_input.failed_names("Cluster.gangplan.dev"):
         return  # its release may be what is wrong with it
-    for document, path, what, since in (*_newer_objects(check_input), *_newer_arguments(check_input)):
-        if since > version.minor:
-            message = f"{what} came with Volcano 1.{since}, and cluster {check_input.specs.cluster.name} runs {version}"
+    for document, path, what, (since, gate) in (*_newer_objects(check_input), *_newer_arguments(check_input)):
+        if since > cluster.volcano.minor and _is_of_tenant(check_input):
+            message = f"{what} came with Volcano 1.{since}, and no Cluster names the release that runs"
+            help = f'write volcano: "1.{since}" in a Cluster, or see that this release runs'
+            yield Finding(document, path, message, help, severity="warning")
+        elif since > cluster.volcano.minor:
+            message = f"{what} came with Volcano 1.{since}, and cluster {cluster.name} runs {cluster.volcano}"
             is_rejecting = path[:1] != ("metadata",) and "tiers" not in path and "configurations" not in path
             help = f'remove it, or write volcano: "1.{since}" in the Cluster once it is upgraded'
             yield Finding(document, path, message, help, is_rejecting=is_rejecting)
-        elif (
-            since == QUEUE_OF_NAMESPACE
-            and not check_input.specs.cluster.namespace_queues
-            and _needs_gate(path, document)
-        ):
-            message = f"{what} needs Volcano's feature gate NamespaceQueue, which is off by default"
+        elif gate and not cluster.namespace_queues:
+            message = f"{what} needs Volcano's feature gate {gate}, which is off by default"
             yield Finding(document, path, message, "write namespaceQueues: true in the Cluster where it is on")
 
 
-Newer = tuple[Document, FieldPath, str, int]
-"""Document, path, what stands there, and the minor version that has it first."""
+def _is_of_tenant(check_input: CheckInput) -> bool:
+    """Whether it is the repository of a tenant: NamespaceQueues, no Queue of the cluster, and no Cluster."""
+    specs = check_input.specs
+    return lacks_cluster_queues(specs.queues) and specs.cluster.document not in specs.documents
 
 
-def _needs_gate(path: FieldPath, document: Document) -> bool:
-    return path[-1] in ("kind", "queue", "allowedNamespaces") or document.kind == "NamespaceQueue"
+Newer = tuple[Document, FieldPath, str, Addition]
+"""Document, path, what stands there, and when it came."""
 
 
 def _newer_objects(check_input: CheckInput) -> Iterator[Newer]:
@@ -76,12 +83,12 @@ def _newer_objects(check_input: CheckInput) -> Iterator[Newer]:
         if key in NEW_KINDS:
             yield document, ("kind",), f"the kind {document.kind}", NEW_KINDS[key]
         spec = mapping(document.data, "spec")
-        for path, since in NEW_FIELDS.get(key, {}).items():
+        for path, addition in NEW_FIELDS.get(key, {}).items():
             if path[-1] in spec:
-                yield document, path, ".".join(path), since
-        for name, since in NEW_ANNOTATIONS.items():
+                yield document, path, ".".join(path), addition
+        for name, addition in NEW_ANNOTATIONS.items():
             if annotation_value(document, name) is not None:
-                yield document, ("metadata", "annotations", name), name, since
+                yield document, ("metadata", "annotations", name), name, addition
     for gang in check_input.jobs_and_services:
         if "/" in gang.queue:
             yield gang.document, gang.field_paths["queue"], f"a queue of a namespace ({gang.queue})", QUEUE_OF_NAMESPACE
@@ -92,11 +99,11 @@ def _newer_arguments(check_input: CheckInput) -> Iterator[Newer]:
     for spec in check_input.schedulers:
         for path, plugin in plugins_of(spec):
             if (since := newer_plugin(plugin.name, version)) is not None:
-                yield spec.document, (*path, "name"), f"the plugin {plugin.name}", since
+                yield spec.document, (*path, "name"), f"the plugin {plugin.name}", Addition(since)
                 continue
             for name in plugin.arguments:
                 if (since := newer_argument(plugin.name, name, version)) is not None:
-                    yield spec.document, (*path, "arguments", name), f"the argument {name}", since
+                    yield spec.document, (*path, "arguments", name), f"the argument {name}", Addition(since)
 
 
 @check("GP437", "release of Volcano with a known vulnerability", "warning")
@@ -143,7 +150,9 @@ def refused_namespace_queues(check_input: CheckInput) -> Iterator[Finding]:
     says."""
     for queue, why in _not_ready(check_input):
         if why.refused:
-            yield Finding(queue.document, ("spec", "parent"), f"{queue.name}: {why.text}", _help(why.reason))
+            yield Finding(
+                queue.document, ("spec", "parent"), f"{queue.name}: {why.text}", _help(check_input, queue, why.reason)
+            )
     for queue in _known_namespace_queues(check_input):
         if queue.parent == "root":
             message = "cluster/root cannot be the parent of a NamespaceQueue"
@@ -157,15 +166,17 @@ def refused_namespace_queues(check_input: CheckInput) -> Iterator[Finding]:
 
 
 def _known_namespace_queues(check_input: CheckInput) -> list[QueueSpec]:
-    """The NamespaceQueues, where the cluster's Volcano has the kind; else GP436 reports them."""
+    """The NamespaceQueues, where the cluster's Volcano has the kind, or a tenant does not say; else GP436 reports
+    them."""
     cluster = check_input.specs.cluster
-    is_known = cluster.namespace_queues and cluster.volcano.minor >= QUEUE_OF_NAMESPACE
+    is_declared = cluster.namespace_queues and cluster.volcano.minor >= QUEUE_OF_NAMESPACE.since
+    is_known = is_declared or _is_of_tenant(check_input)
     return [queue for queue in check_input.specs.queues if queue.namespace] if is_known else []
 
 
 def _not_ready(check_input: CheckInput) -> Iterator[tuple[QueueSpec, NotReady]]:
     known = _known_namespace_queues(check_input)
-    found = queues_not_ready(check_input.specs.queues) if known else {}
+    found = queues_not_ready(check_input.specs.queues, unread_queues(check_input)) if known else {}
     for queue in known:
         if queue.name in found:
             yield queue, found[queue.name]
@@ -176,11 +187,20 @@ _HELP = {
     "ParentNotFound": "correct the name, or add the parent",
     "HierarchyCycle": "give one of them another parent",
     "HierarchyDepthExceeded": "move it up",
+    "ParentConstraintViolation": "lower the amount, or raise that of the parent",
 }
 
 
-def _help(reason: str) -> str:
-    return _HELP.get(reason, "see the parent")
+def _help(check_input: CheckInput, queue: QueueSpec, reason: str) -> str:
+    if reason != "ParentNotFound":
+        return _HELP.get(reason, "see the parent")
+    written = {_as_parent(name, queue.namespace) for name in known_queues(check_input)}
+    return suggestion(_as_parent(queue.parent or "", queue.namespace), written, _HELP[reason])
+
+
+def _as_parent(name: str, namespace: str) -> str:
+    """The name of a queue as spec.parent of a NamespaceQueue of the namespace has it."""
+    return name.removeprefix(f"{namespace}/") if "/" in name else f"{CLUSTER_PREFIX}{name}"
 
 
 @check("GP439", "NamespaceQueue that never becomes ready", "warning")
@@ -194,8 +214,28 @@ def unready_namespace_queues(check_input: CheckInput) -> Iterator[Finding]:
                 ("spec", "parent") if ("spec", "parent") in queue.document.positions else ("metadata", "name")
             )
             yield Finding(
-                queue.document, at, f"{queue.name} never becomes ready ({why.reason}): {why.text}", _help(why.reason)
+                queue.document,
+                at,
+                f"{queue.name} never becomes ready ({why.reason}): {why.text}",
+                _help(check_input, queue, why.reason),
             )
+
+
+@check("GP446", "queue of the cluster that the repository lacks", "info", folds=True)
+def queues_elsewhere(check_input: CheckInput) -> Iterator[Finding]:
+    """A repository with NamespaceQueues and no Queue of the cluster is that of a tenant, who may not read these.
+    Whether a Queue exists, is open, lists the namespace in spec.allowedNamespaces and has room for the amounts below it
+    is not checked then, and a plan counts it as unlimited. Fix: nothing, or add the Queues of the cluster."""
+    known = known_queues(check_input)
+    parents = ((queue.document, ("spec", "parent"), queue.parent) for queue in _known_namespace_queues(check_input))
+    jobs = ((gang.document, gang.field_paths["queue"], gang.queue) for gang in check_input.jobs_and_services)
+    groups = (
+        (document, ("spec", "queue"), group.spec.queue) for document, group in check_input.documents_of(POD_GROUP)
+    )
+    for document, path, name in chain[tuple[Document, FieldPath, str | None]](parents, jobs, groups):
+        if name and name not in known and is_queue_elsewhere(check_input, name):
+            message = f"queue {name} is not in the repository, and nothing of it is checked"
+            yield Finding(document, path, message, "add the Queues of the cluster where they are to be checked")
 
 
 @check("GP440", "NamespaceQueues without the hierarchy of capacity", "warning")
@@ -271,7 +311,8 @@ def bad_topology_affinity(check_input: CheckInput) -> Iterator[Finding]:
             for at, term in items(terms, sort):
                 if message := _term_flaw(term, is_preferred=sort == "preferred"):
                     yield Finding(document, (*place, sort, at), message, "correct the term")
-        if terms and check_input.specs.cluster.volcano.minor >= QUEUE_OF_NAMESPACE:
+        addition = NEW_FIELDS["PodGroup.scheduling.volcano.sh"][TOPOLOGY_AFFINITY]
+        if terms and check_input.specs.cluster.volcano.minor >= addition.since:
             yield from _unplanned_affinity(check_input, document, place)
 
 

@@ -8,7 +8,7 @@ from compiler.cluster_state.observed import ObservedState
 from compiler.kubernetes import DEFAULT_QUEUE, ROOT_QUEUE
 from compiler.lower.resources import limits, vector
 from compiler.specs.cluster_spec import Specs
-from compiler.specs.namespace_queues import queues_not_ready
+from compiler.specs.namespace_queues import lacks_cluster_queues, queues_not_ready
 from compiler.specs.queue_spec import QueueSpec
 from solver.problem import Queue, Vector
 
@@ -19,11 +19,13 @@ def lower_queues(
     """The declared queues in order, then `root` and the default queue if undeclared, each with its spec.
 
     Volcano creates both at its start; a queue without a parent hangs under the root. Queues that the cluster has closed
-    are closed whatever their documents say, and so are NamespaceQueues that do not become ready. Weights of a hierarchy
-    are counted in thousandths.
+    are closed whatever their documents say, and so are NamespaceQueues that do not become ready. In the repository of a
+    tenant the queues of the cluster that jobs name count as if undeclared. Weights of a hierarchy are counted in
+    thousandths.
     """
     declared = [spec.name for spec in specs.queues]
-    created = dict.fromkeys((ROOT_QUEUE, DEFAULT_QUEUE, specs.cluster.default_queue))
+    elsewhere = (gang.queue for gang in specs.gangs if gang.queue) if lacks_cluster_queues(specs.queues) else ()
+    created = dict.fromkeys((ROOT_QUEUE, DEFAULT_QUEUE, specs.cluster.default_queue, *elsewhere))
     implied = [name for name in created if name not in declared]
     index = {name: q for q, name in enumerate([*declared, *implied])}
 

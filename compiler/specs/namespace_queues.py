@@ -5,7 +5,7 @@ Source: namespacequeue_controller_action.go and namespacequeue_controller_valida
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.fields.quantity import exact_amount
@@ -40,14 +40,24 @@ class NotReady:
     refused: bool = False
 
 
-def queues_not_ready(queues: Iterable[QueueSpec]) -> dict[str, NotReady]:
-    """NamespaceQueue -> why it never becomes ready; work in it waits, and what runs goes on."""
-    return _Conditions(queues).not_ready()
+def queues_not_ready(queues: Iterable[QueueSpec], unread: Collection[str] = ()) -> dict[str, NotReady]:
+    """NamespaceQueue -> why it never becomes ready; work in it waits, and what runs goes on. unread: queues of which
+    nothing is known, and nothing is claimed."""
+    return _Conditions(queues, unread).not_ready()
+
+
+def lacks_cluster_queues(queues: Iterable[QueueSpec]) -> bool:
+    """Whether there are NamespaceQueues and no Queue of the cluster, as in the repository of a tenant, who may not read
+    these: then those that are named exist elsewhere."""
+    kinds = {bool(queue.namespace) for queue in queues}
+    return kinds == {True}
 
 
 class _Conditions:
-    def __init__(self, queues: Iterable[QueueSpec]) -> None:
+    def __init__(self, queues: Iterable[QueueSpec], unread: Collection[str]) -> None:
         self.by_name = {queue.name: queue for queue in queues}
+        self.unread = unread
+        self.lacks_cluster_queues = lacks_cluster_queues(self.by_name.values())
         self.children: dict[str, list[QueueSpec]] = {}
         for queue in self.by_name.values():
             self.children.setdefault(queue.parent or ROOT_QUEUE, []).append(queue)
@@ -68,7 +78,7 @@ class _Conditions:
     def _reasons(self, queue: QueueSpec) -> Iterator[NotReady]:
         parent = self.by_name.get(queue.parent or ROOT_QUEUE)
         if parent is None:
-            if queue.parent != DEFAULT_QUEUE:  # one that Volcano creates itself allows all
+            if not self._is_elsewhere(queue.parent or ROOT_QUEUE):
                 text = f"its parent {queue.parent} does not exist"
                 yield NotReady("ParentNotFound", text, refused="/" not in (queue.parent or ""))
         elif not parent.namespace:
@@ -80,6 +90,10 @@ class _Conditions:
         else:
             yield from self._reasons_of_local_parent(queue, parent)
         yield from (NotReady("ParentConstraintViolation", text) for text in self._exceeded(queue))
+
+    def _is_elsewhere(self, name: str) -> bool:
+        """Whether a queue may exist that is not known. The default one is made by Volcano, and allows all."""
+        return name == DEFAULT_QUEUE or name in self.unread or (self.lacks_cluster_queues and "/" not in name)
 
     def _reasons_of_local_parent(self, queue: QueueSpec, parent: QueueSpec) -> Iterator[NotReady]:
         above = self.reason_of(parent)

@@ -9,21 +9,31 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION
 from compiler.specs.cluster_spec import SchedulerSpec, Specs, VolcanoVersion
 from compiler.volcano.arguments import OWNERS, find_argument
 
-NEW_KINDS = {"NamespaceQueue.scheduling.volcano.sh": 16}
-"""Kind -> the first minor version of Volcano 1.x that has it."""
+
+class Addition(NamedTuple):
+    """since: the first minor version of Volcano 1.x that has it. gate: the feature gate that it needs, off by default;
+    empty for none."""
+
+    since: int
+    gate: str = ""
+
+
+NAMESPACE_QUEUE_GATE = "NamespaceQueue"
+TOPOLOGY_AFFINITY = ("spec", "topologyAffinity")
+NEW_KINDS = {"NamespaceQueue.scheduling.volcano.sh": Addition(16, NAMESPACE_QUEUE_GATE)}
 NEW_FIELDS = {
-    "Queue.scheduling.volcano.sh": {("spec", "allowedNamespaces"): 16},
-    "PodGroup.scheduling.volcano.sh": {("spec", "topologyAffinity"): 16},
+    "Queue.scheduling.volcano.sh": {("spec", "allowedNamespaces"): Addition(16, NAMESPACE_QUEUE_GATE)},
+    "PodGroup.scheduling.volcano.sh": {TOPOLOGY_AFFINITY: Addition(16)},
 }
-NEW_ANNOTATIONS = {NODE_GROUP_LIMITS_ANNOTATION: 16}
-QUEUE_OF_NAMESPACE = 16
-"""The first minor version in which NAMESPACE/NAME names a NamespaceQueue."""
+NEW_ANNOTATIONS = {NODE_GROUP_LIMITS_ANNOTATION: Addition(16)}
+QUEUE_OF_NAMESPACE = Addition(16, NAMESPACE_QUEUE_GATE)
+"""NAMESPACE/NAME as the queue of a workload."""
 
 
 @dataclass(frozen=True, slots=True)

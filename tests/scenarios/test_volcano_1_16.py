@@ -87,6 +87,16 @@ def test_jobs_wait_in_a_queue_that_never_becomes_ready() -> None:
     assert actions(outcome) == {"ml/a": "wait"}
 
 
+def test_a_tenant_plans_without_the_queues_of_the_cluster() -> None:
+    own = "---".join(part for part in QUEUES.split("---") if "kind: NamespaceQueue" in part)
+    tree = repository(queues=own, a=4, b=8)
+    text = tree.files["jobs/a.yaml"].replace(b"ml/train", b"shared")
+    outcome = compile_repository(Repository({**tree.files, "jobs/c.yaml": text.replace(b"name: a,", b"name: c,")}))
+    assert [each.code for each in outcome.diagnostics if each.severity == "error"] == []
+    assert actions(outcome)["ml/c"] == "start", "its queue is not here, and counts as unlimited"
+    assert sorted(actions(outcome).values()) == ["start", "start", "wait"], "the own queue keeps its limit"
+
+
 def test_an_upgrade_says_what_it_changes_for_this_repository() -> None:
     plain = CLUSTER.replace('spec: {volcano: "1.16", namespaceQueues: true}', "spec: {volcano: VERSION}")
 

@@ -150,7 +150,7 @@ def _crds(folder: Path) -> Iterator[dict[str, Any]]:
                 yield crd
 
 
-def _with_additions(crds: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def with_additions(crds: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Volcano's CRDs with what volcano-1.16.yaml adds to them, and those that are new in it."""
     added: dict[str, dict[str, Any]] = yaml.load(ADDITIONS.read_text(), yaml.CSafeLoader)
     for crd in crds:
@@ -207,7 +207,7 @@ def main() -> None:
             continue
         pool = Pool(definitions)
         crds = _crds(Path(folder))
-        kinds = dict(_custom_kinds(_with_additions(crds) if name == VOLCANO else crds, pool))
+        kinds = dict(_custom_kinds(with_additions(crds) if name == VOLCANO else crds, pool))
         _write(name, pool, kinds, structural=not name.startswith("argo-workflows"))  # Argo decodes them itself
         for kind, versions in kinds.items():
             taken = kind in index  # by another operator, with other versions

@@ -102,7 +102,6 @@ for _name, _short_help in (
     ("explain", "Say why one job starts or waits, and what would help."),
     ("init", "Write a small repository to start from."),
     ("plan", "Show what would start where, and what waits and why."),
-    ("report", "Write the plan as one HTML page with a picture of the cluster."),
     ("schema", "Print the JSON schema of gangplan's own kinds."),
 ):
     cli.add_lazy(_name, f"compiler.cli.{_name}:{_name}", _short_help)

@@ -70,7 +70,8 @@ class Comparison:
     """Of one cluster. errors: of the new revision: with one of them the reconciler rejects the commit, so that nothing
     else is said of it. base_errors: number of errors in the old one, which never took effect. jobs: worst first, then
     by name. lost_restarts: jobs that run on and could not start again. scheduler, resources, objects: sentences;
-    resources: on nodes, network domains, priorities and the Cluster's own fields."""
+    resources: on nodes, network domains, priorities and the Cluster's own fields. before, after: the outcomes that were
+    compared; None where the commit is rejected."""
 
     cluster: str
     jobs: tuple[JobChange, ...] = ()
@@ -82,6 +83,8 @@ class Comparison:
     findings: FindingChanges = NO_CHANGES
     errors: tuple[Diagnostic, ...] = ()
     base_errors: int = 0
+    before: Outcome | None = None
+    after: Outcome | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -131,6 +134,8 @@ def compare(base: Revision, head: Revision, state: ClusterState | None) -> Compa
         objects=tuple(object_changes(before.specs, after.specs)) if before.ok else (),
         findings=finding_changes(_known(before.diagnostics), after.diagnostics),
         base_errors=_error_count(before.specs),
+        before=before,
+        after=after,
     )
 
 

@@ -28,6 +28,7 @@ for _name, _module, _short_help in (
     ("rbac", "rights", "Print the rights that a reconciler of this repository needs."),
     ("config-schema", "rights", "Print the schema of reconcile's --config."),
     ("diff", "diff", "Show what a change of the repository does to jobs and queues."),
+    ("report", "report", "Write the plan as one HTML page with a picture of the cluster."),
 ):
     cli.add_lazy(_name, f"reconciler.cli.{_module}:{_name.replace('-', '_')}", _short_help)
 

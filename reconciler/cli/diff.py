@@ -80,7 +80,7 @@ def diff(
         if base_dir is not None and head_dir is not None:
             sides = tuple((str(folder), read_rendered(folder, inputs.repo)) for folder in (base_dir, head_dir))
         else:
-            sides = _read(inputs.repo, base or default_base(inputs.repo)), _head(ctx, inputs.repo, head)
+            sides = read_side(inputs.repo, base or default_base(inputs.repo)), _head(ctx, inputs.repo, head)
     except GitError as error:
         raise click.ClickException(str(error)) from error
     (base_name, base_tree), (head_name, head_tree) = sides
@@ -90,7 +90,7 @@ def diff(
 
         def revision(tree: Repository, cluster: str | None) -> Revision:
             specs = read_specs(tree, cluster, cache.parse)
-            return Revision(specs, _compile_of(tree, specs, inputs, mapper))
+            return Revision(specs, compile_of(tree, specs, inputs, mapper))
 
         cache = ReadingCache(None)  # a file that both revisions have is read once
         found = [compare(revision(base_tree, name), revision(head_tree, name), state) for name in clusters]
@@ -104,7 +104,7 @@ def diff(
     ctx.exit(2 if detailed_exitcode and not all(each.is_empty for each in found) else 0)
 
 
-def _compile_of(tree: Repository, specs: Specs, inputs: CompileInputs, mapper: Mapper) -> Compile:
+def compile_of(tree: Repository, specs: Specs, inputs: CompileInputs, mapper: Mapper) -> Compile:
     def compile_against(state: ClusterState | None) -> Outcome:
         return compile_specs(tree, specs, state, mapper=mapper, limit=CommandLimit(inputs.time_limit))
 
@@ -112,10 +112,10 @@ def _compile_of(tree: Repository, specs: Specs, inputs: CompileInputs, mapper: M
 
 
 def _head(ctx: click.Context, folder: Path, revision: str | None) -> Named:
-    return _read(folder, revision) if revision else (WORK_TREE, load_tree(ctx, folder))
+    return read_side(folder, revision) if revision else (WORK_TREE, load_tree(ctx, folder))
 
 
-def _read(folder: Path, revision: str) -> Named:
+def read_side(folder: Path, revision: str) -> Named:
     """The revision with its short id, and its files."""
     commit, tree = read_revision(folder, revision)
     short = commit[:SHORT_ID]

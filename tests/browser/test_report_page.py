@@ -158,6 +158,25 @@ def test_every_fold_opens_and_a_print_shows_what_waits(quiet: Page, example_file
     assert quiet.call("Page.printToPDF")["data"]
 
 
+def test_before_and_after_are_side_by_side_and_what_leaves_is_marked(quiet: Page, tmp_path: Path) -> None:
+    document = large_document(64, 12)
+    victim = next(job for job in document["gangs"] if job["decision"] == "keep")
+    victim |= {"decision": "evict", "before": victim["pods"], "evicted": victim["pods"], "evictedFor": [], "pods": {}}
+    gone = {**victim, "name": "former", "decision": "gone"}
+    change = {"change": "removed", "verb": "is removed", "verbs": "are removed", "kind": "Job", "name": "team/former"}
+    changes = [{**change, "queue": "queue-1", "why": "it is not in the new revision"}]
+    document["base"] = {"name": "HEAD~1", "changes": changes, "gone": [gone]}
+    quiet.open(written(document, tmp_path), 1000)
+    assert quiet.evaluate("document.querySelectorAll('.picture').length") == 2
+    assert "team/former" in quiet.evaluate("document.getElementById('changes').innerText")
+    leaving = "document.querySelectorAll('.picture')[0].querySelector('path.leaves').getAttribute('d')"
+    devices = 8 * len(victim["before"]["worker"])
+    assert quiet.evaluate(f"{leaving}.split('M').length - 1") == devices
+    quiet.evaluate("document.querySelector('.both input').click()")
+    assert quiet.evaluate("document.querySelectorAll('.picture')[0].clientWidth") == 0
+    assert found_by_search(quiet, ["team/former"]) == ["team/former"]
+
+
 @pytest.mark.parametrize("mode", ["job", "queue", "state", "free"])
 def test_every_mode_draws_and_explains_its_colours(quiet: Page, example_file: Path, mode: str) -> None:
     quiet.open(example_file)

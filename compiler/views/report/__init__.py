@@ -1,3 +1,4 @@
 """`gangplan report`: the plan as one HTML page that opens from disk (docs/report.md)."""
 
+from compiler.views.report.document import Base as Base
 from compiler.views.report.page import report_page as report_page

@@ -1,10 +1,10 @@
 // What is said of a node, of a domain and of a job.
 
-const DECISIONS = { start: "starts now", keep: "runs", wait: "waits", evict: "is evicted", done: "is finished", empty: "has no pods" };
+const DECISIONS = { start: "starts now", keep: "runs", wait: "waits", evict: "is evicted", done: "is finished", empty: "has no pods", gone: "is removed by the change" };
 
 function decisionText(job) {
   if (job.never) return "can never start as written";
-  if (job.decision === "keep" && job.running) return "runs and gets more pods";
+  if (job.decision === "keep" && job.before && podTotal(job.pods) > podTotal(job.before)) return "runs and gets more pods";
   if (job.decision === "keep" && job.evicted) return "runs and loses pods";
   return DECISIONS[job.decision];
 }
@@ -38,20 +38,20 @@ function placeText(world, node) {
   return pathOf(world, node.domain).map((domain) => domain.name).join(" > ");
 }
 
-function nodeLines(world, node) {
-  const lines = [];
+function nodeLines(world, node, phase) {
+  const lines = [], isPast = phase === "past";
   const name = unit(world, node.device), capacity = node.capacity[node.device] || 0;
   if (node.closed) lines.push("closed: cordoned or not ready, takes no pods for now");
-  lines.push(`${decimal(node.free)} of ${decimal(capacity)} ${name} free`);
-  for (const place of node.pods) {
-    const held = requested(place, node.device);
-    const fresh = place.fresh ? (place.fresh === place.pods ? ", starts now" : `, ${place.fresh} start now`) : "";
+  lines.push(`${decimal(freeOn(node, node.device, phase))} of ${decimal(capacity)} ${name} free`);
+  for (const place of node[phase].pods) {
+    const held = requested(place, node.device), changes = isPast ? "leave" : "start";
+    const fresh = place.fresh ? (place.fresh === place.pods ? `, ${changes}${place.pods === 1 ? "s" : ""} now` : `, ${place.fresh} ${changes} now`) : "";
     lines.push(`${place.job.letter}: ${place.job.title}: ${count(place.pods, "pod")} of ${place.role}${held ? `, ${decimal(held)} ${name}` : ""}${fresh}`);
   }
   if (node.others[node.device]) lines.push(`pods of no job of the plan: ${decimal(node.others[node.device])} ${name}`);
   const owned = pathOf(world, node.domain).find((domain) => domain.queue);
   if (owned) lines.push(`${owned.name} is dedicated to queue ${owned.queue}: no other job gets new pods there`);
-  for (const place of node.reserved) lines.push(`reserved for ${place.job.title}: ${count(place.pods, "pod")}`);
+  if (!isPast) for (const place of node.reserved) lines.push(`reserved for ${place.job.title}: ${count(place.pods, "pod")}`);
   for (const window of world.plan.maintenance) {
     if (window.nodes.includes(node.at)) lines.push(`maintenance ${windowText(window)}`);
   }
@@ -60,10 +60,11 @@ function nodeLines(world, node) {
 
 const windowText = (window) => (window.from <= 0 ? `now, for another ${durationText(window.to)}` : `in ${durationText(window.from)}, for ${durationText(window.to - window.from)}`);
 
-function domainText(world, domain) {
+function domainText(world, domain, phase = "now") {
   const nodes = nodesOf(world, domain);
   const texts = devicesOf(world, nodes).map((device) => {
-    const used = usage(nodes, device);
+    const used = usage(nodes, device, phase);
+    if (phase === "past") return `${decimal(used.held)} of ${decimal(used.capacity)} ${unit(world, device)} used, ${decimal(used.free)} free`;
     const kept = used.free - nodes.reduce((sum, node) => sum + openOn(node, device), 0);
     return `${decimal(used.held)} of ${decimal(used.capacity)} ${unit(world, device)} used, ${decimal(used.free)} free${kept ? ` (${decimal(kept)} of them reserved)` : ""}`;
   });

@@ -7,6 +7,7 @@ of nodes are run-length encoded: pairs of a value and how many nodes in a row ha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -14,9 +15,9 @@ from compiler.explain.catalogue import REASONS, entries_by_code
 from compiler.fields.amounts import json_amount
 from compiler.fields.quantity import is_device
 from compiler.lower.origins import Origins
-from compiler.outcome import JobDecision, Outcome
+from compiler.outcome import JobDecision, Outcome, PodsByNode
 from compiler.specs.node_spec import NodeSpec
-from compiler.views.data import plan_document
+from compiler.views.data import gang_entry, plan_document
 from compiler.views.devices import scarce_resources
 from solver.problem import Node, Placement, Problem
 
@@ -27,7 +28,18 @@ Runs = list[list[Any]]
 """A column, run-length encoded."""
 
 
-def report_document(outcome: Outcome) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What the page compares with: its name, its outcome once it is in force, and the changes of jobs as entries of
+    `gangplan diff -o json`, each with its verb for one job and
+    for several."""
+
+    name: str
+    outcome: Outcome
+    changes: Sequence[Mapping[str, Any]]
+
+
+def report_document(outcome: Outcome, base: Base | None = None) -> dict[str, Any]:
     """The document of an outcome with a plan."""
     problem, plan, origins = outcome.problem, outcome.plan, outcome.origins
     if problem is None or plan is None or origins is None:
@@ -38,7 +50,7 @@ def report_document(outcome: Outcome) -> dict[str, Any]:
             **_shortened(entry),
             **_size_fields(decided),
             **_time_fields(decided, problem),
-            **_pod_fields(decided, problem),
+            **_pod_fields(decided, problem, base),
         }
         for entry, decided in zip(document["gangs"], outcome.decisions, strict=True)
     ]
@@ -56,7 +68,24 @@ def report_document(outcome: Outcome) -> dict[str, Any]:
         "nodes": _node_columns(problem, origins, resources),
         "maintenance": _maintenance(problem),
         "reasonTitles": {code: titles[code].title for code in sorted(codes) if code in titles},
+        **({} if base is None else {"base": _base_entry(base, outcome)}),
     }
+
+
+def _base_entry(base: Base, outcome: Outcome) -> dict[str, Any]:
+    """The changes, and the jobs that had pods and are not in the plan any more."""
+    absent = (decided for decided in base.outcome.decisions if decided.key not in outcome.by_key)
+    shown = ("change", "verb", "verbs", "kind", "name", "queue", "why")
+    return {
+        "name": base.name,
+        "changes": [{field: change[field] for field in shown} for change in base.changes],
+        "gone": [_gone_entry(decided) for decided in absent if decided.pods],
+    }
+
+
+def _gone_entry(decided: JobDecision) -> dict[str, Any]:
+    empty = {"decision": "gone", "pods": {}, "domains": [], "reasons": [], "repairs": []}
+    return {**gang_entry(decided), **empty, **_size_fields(decided), "before": _plain(decided.pods)}
 
 
 def _shortened(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,15 +132,25 @@ def _time_fields(decided: JobDecision, problem: Problem) -> dict[str, Any]:
     return {name: seconds for name, seconds in known.items() if seconds is not None}
 
 
-def _pod_fields(decided: JobDecision, problem: Problem) -> dict[str, Any]:
-    """running: of a job that gets pods and has some, those. evicted: those that it loses."""
+def _pod_fields(decided: JobDecision, problem: Problem, base: Base | None) -> dict[str, Any]:
+    """before: of a job that has had pods and keeps others, those. evicted: those that it loses."""
     found: dict[str, Any] = {}
-    if decided.running_count and decided.grows and decided.gang_index is not None:
-        gang = problem.gangs[decided.gang_index]
-        found["running"] = _pods_by_node(problem, decided.gang_index, gang.running)
+    if base is not None:
+        earlier = base.outcome.by_key.get(decided.key)
+        before = {} if earlier is None else _plain(earlier.pods)
+    elif decided.gang_index is not None:
+        before = _pods_by_node(problem, decided.gang_index, problem.gangs[decided.gang_index].running)
+    else:
+        before = _plain(decided.pods)
+    if before != _plain(decided.pods) and (before or decided.action != "start"):
+        found["before"] = before
     if decided.evicted_pods:
-        found["evicted"] = {role: dict(nodes) for role, nodes in decided.evicted_pods.items()}
+        found["evicted"] = _plain(decided.evicted_pods)
     return found
+
+
+def _plain(pods: PodsByNode) -> dict[str, dict[str, int]]:
+    return {role: dict(nodes) for role, nodes in pods.items()}
 
 
 def _pods_by_node(problem: Problem, j: int, places: Iterable[Placement]) -> dict[str, dict[str, int]]:

@@ -9,11 +9,14 @@ function headSection(world) {
     return tile(`${decimal(used.held)} of ${decimal(used.capacity)}`, `${unit(world, device)} used, ${percent(used.held, used.capacity)}`, "", used.held / (used.capacity || 1));
   });
   const tiers = new Map();
-  for (const domain of world.domains) if (domain.tier) tiers.set(domain.tierName, (tiers.get(domain.tierName) || 0) + 1);
-  const size = [count(world.nodes.length, "node"), ...[...tiers].map(([name, number]) => count(number, name))].join(", ");
+  for (const { tier, tierName } of world.domains) if (tier) {
+    const key = JSON.stringify([tier, tierName]);
+    tiers.set(key, { name: tierName, tier, number: (tiers.has(key) ? tiers.get(key).number : 0) + 1 });
+  }
+  const size = [count(world.nodes.length, "node"), ...[...tiers.values()].map(({ name, tier, number }) => `${decimal(number)} ${name} (tier ${tier})`)].join(", ");
   return [
     h("h1", {}, "Plan of cluster ", h("bdi", {}, plan.cluster)),
-    h("p", { class: "about" }, size, plan.now ? `; counts from ${clockText(plan.now)}` : "; of an empty cluster, since no state was given"),
+    h("p", { class: "about" }, size, plan.now ? `; counts from ${clockText(plan.now)}` : "", world.hasPast || plan.now ? "" : "; of an empty cluster, since no state was given"),
     h("div", { class: "tiles" }, devices,
       tile(decimal(number("keep")), "jobs run on"), tile(decimal(number("start")), "jobs start now", "good-text"),
       number("evict") ? tile(decimal(number("evict")), "jobs are evicted", "bad-text") : null,
@@ -40,7 +43,7 @@ function nextSentence(world) {
 
 function clusterSection(world, picture) {
   const modes = h("fieldset", { class: "modes" }, h("legend", {}, "Colour by"), Object.entries(MODES).map(([mode, title]) => h("label", {},
-    h("input", { type: "radio", name: "mode", value: mode, checked: mode === picture.mode, onchange: () => { picture.mode = mode; picture.draw(); } }), title)));
+    h("input", { type: "radio", name: "mode", value: mode, checked: mode === picture.mode, onchange: () => picture.recolour(mode) }), title)));
   const domains = world.domains.filter((domain) => domain.to > domain.from);
   const zoom = h("select", { id: "zoom", onchange: () => picture.zoom(zoom.value === "" ? null : world.domains[Number(zoom.value)]) },
     h("option", { value: "" }, "Whole cluster"), domains.map((domain) => h("option", { value: domain.at }, domain.tierName ? `${domain.name} (${domain.tierName})` : domain.name)));
@@ -49,16 +52,40 @@ function clusterSection(world, picture) {
     h("h2", { id: "cluster-title" }, "The cluster under this plan"),
     h("p", { class: "hint" }, "A row of cells is a node, a cell is a device. Point at a cell or use the arrow keys to see what is there; click a job or a domain to look closer."),
     h("div", { class: "tools" }, searchBox(world, (found) => picture.show(found)), h("div", { class: "zoom" }, h("label", { for: "zoom" }, "Zoom to"), zoom), modes),
-    picture.crumbs, picture.card, picture.frame, picture.live, picture.legend,
+    picture.crumbs, picture.card, picture.twin ? twoPictures(world, picture) : picture.frame, picture.live, picture.legend,
+  ];
+}
+
+// The cluster under the plan, and beside it as it was before.
+function twoPictures(world, picture) {
+  const past = h("figure", {}, h("figcaption", {}, world.plan.base ? ["Before: ", h("bdi", {}, world.plan.base.name)] : "Before: what runs now"), picture.twin.frame, picture.twin.live);
+  const pair = h("div", { class: "pair" }, past, h("figure", {}, h("figcaption", {}, "Under this plan"), picture.frame));
+  const box = h("input", { type: "checkbox", checked: Boolean(world.plan.base), onchange: () => { pair.classList.toggle("single", !box.checked); picture.draw(); } });
+  if (!box.checked) pair.classList.add("single");
+  return [h("label", { class: "both" }, box, " Show the cluster before the plan as well"), pair];
+}
+
+// What a change of the repository does to jobs, by what it does.
+function changeSection(world) {
+  if (!world.plan.base) return [];
+  const changes = world.plan.base.changes, groups = new Map();
+  for (const change of changes) groups.set(change.change, [...(groups.get(change.change) || []), change]);
+  const rows = (group) => group.map((change) => [h("bdi", {}, change.name), change.queue, change.why]);
+  return [
+    h("h2", {}, changes.length ? `${count(changes.length, "job")} ${changes.length === 1 ? "changes" : "change"} from ` : "No job changes from ", h("bdi", {}, world.plan.base.name)),
+    [...groups.values()].map((group) => folded([h("strong", {}, count(group.length, "job")), `: ${group.length === 1 ? group[0].verb : group[0].verbs}`],
+      () => table([{ title: "Job" }, { title: "Queue" }, { title: "Why" }], rows(group), { label: group[0].verb }), changes.length <= LONG_LIST)),
   ];
 }
 
 function build() {
   const plan = JSON.parse(byId("plan").textContent);
   const world = readPlan(plan);
-  const picture = new Picture(world);
+  const picture = new Picture(world, "now", null);
+  if (world.hasPast) picture.twin = new Picture(world, "past", picture);
   const put = (id, parts) => fill(byId(id), {}, [parts]);
   put("head", headSection(world));
+  put("changes", changeSection(world));
   put("never", neverSection(world));
   put("evictions", evictionSection(world));
   put("cluster", clusterSection(world, picture));

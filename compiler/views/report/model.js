@@ -6,10 +6,12 @@ const MAX_CELLS = 64, CPU_CELLS = 8;
 function readPlan(plan) {
   const domains = readDomains(plan.domains);
   const nodes = readNodes(plan);
-  const jobs = plan.gangs.map((gang, at) => ({ ...gang, at, title: `${gang.namespace}/${gang.name}`, never: gang.reasons.some((reason) => reason.never) }));
+  const gone = plan.base ? plan.base.gone : [];
+  const jobs = [...plan.gangs, ...gone].map((gang, at) => ({ ...gang, at, title: `${gang.namespace}/${gang.name}`, never: gang.reasons.some((reason) => reason.never) }));
   const world = { plan, domains, nodes, jobs, devices: plan.devices };
   world.nodeByName = new Map(nodes.map((node) => [node.name, node]));
   placePods(world);
+  world.hasPast = jobs.some((job) => podTotal(job.past));
   orderNodes(world);
   fillCells(world);
   for (const domain of domains) domain.parts = divide(domain);
@@ -19,7 +21,7 @@ function readPlan(plan) {
 
 function readDomains(columns) {
   const domains = columns.name.map((name, at) => ({
-    at, name, tier: columns.tier[at], tierName: columns.tierName[at] || `tier ${columns.tier[at]}`,
+    at, name, tier: columns.tier[at], tierName: columns.tierName[at] || "hypernode",
     parent: columns.parent[at], children: [], own: [], from: 0, to: 0,
   }));
   for (const [at, queue] of columns.dedicated) domains[at].queue = queue;
@@ -33,7 +35,7 @@ function readNodes(plan) {
   const capacity = Object.entries(columns.capacity).map(([name, runs]) => [name, columnOf(runs)]);
   const others = Object.entries(columns.others).map(([name, runs]) => [name, columnOf(runs)]);
   return columns.name.map((name, at) => {
-    const node = { at, name, leaf: leaf[at], closed: closed.has(at), capacity: {}, others: {}, pods: [], reserved: [] };
+    const node = { at, name, leaf: leaf[at], closed: closed.has(at), capacity: {}, others: {}, now: { pods: [] }, past: { pods: [] }, reserved: [] };
     for (const [resource, column] of capacity) if (column[at]) node.capacity[resource] = column[at];
     for (const [resource, column] of others) if (column[at]) node.others[resource] = column[at];
     node.device = plan.devices.find((device) => node.capacity[device]) || "cpu";
@@ -41,13 +43,18 @@ function readNodes(plan) {
   });
 }
 
-// Each node's pods: {job, role, pods, fresh}; fresh are those that do not run yet.
+// Each node's pods, before the plan (past) and under it (now): {job, role, pods, fresh}. fresh are those that start now,
+// or that leave.
 function placePods(world) {
   for (const job of world.jobs) {
-    for (const [role, places] of Object.entries(job.pods)) {
-      for (const [name, pods] of Object.entries(places)) {
-        const runs = job.decision === "start" ? 0 : job.running ? ((job.running[role] || {})[name] || 0) : pods;
-        world.nodeByName.get(name).pods.push({ job, role, pods, fresh: pods - runs });
+    job.past = job.before || (job.decision === "start" ? {} : job.pods);
+    const on = (pods, role, name) => (pods[role] || {})[name] || 0;
+    for (const [phase, pods, others] of [["now", job.pods, job.past], ["past", job.past, job.pods]]) {
+      for (const [role, places] of Object.entries(pods)) {
+        for (const [name, number] of Object.entries(places)) {
+          const node = world.nodeByName.get(name);
+          if (node) node[phase].pods.push({ job, role, pods: number, fresh: Math.max(0, number - on(others, role, name)) });
+        }
       }
     }
     for (const [role, places] of Object.entries(job.reserved || {})) {
@@ -59,11 +66,11 @@ function placePods(world) {
 const requested = (place, resource) => ((place.job.requests[place.role] || {})[resource] || 0) * place.pods;
 
 // What the jobs of the plan and other pods hold there.
-function heldOn(node, resource) {
-  return node.pods.reduce((sum, place) => sum + requested(place, resource), node.others[resource] || 0);
+function heldOn(node, resource, phase = "now") {
+  return node[phase].pods.reduce((sum, place) => sum + requested(place, resource), node.others[resource] || 0);
 }
 
-const freeOn = (node, resource) => (node.closed ? 0 : Math.max(0, (node.capacity[resource] || 0) - heldOn(node, resource)));
+const freeOn = (node, resource, phase = "now") => (node.closed ? 0 : Math.max(0, (node.capacity[resource] || 0) - heldOn(node, resource, phase)));
 
 // Nodes in the order of the tree, so that each domain is a range of them. The last domain holds nodes outside the topology.
 function orderNodes(world) {
@@ -85,42 +92,49 @@ function orderNodes(world) {
 
 function fillCells(world) {
   for (const node of world.order) {
-    const capacity = node.capacity[node.device] || 0;
-    node.size = node.device === "cpu" ? CPU_CELLS : Math.min(MAX_CELLS, capacity);
-    const scale = capacity ? node.size / capacity : 0;
-    node.cells = new Int32Array(node.size).fill(node.closed ? CLOSED : FREE);
-    node.waits = new Int32Array(node.size).fill(-1);
-    node.fresh = new Uint8Array(node.size);
-    let filled = 0, amount = 0;
-    const take = (owner, more, fresh) => {
-      amount += more;
-      const end = Math.min(node.size, Math.max(Math.round(amount * scale), filled + (more ? 1 : 0)));
-      node.cells.fill(owner, filled, end);
-      if (fresh) node.fresh.fill(1, filled, end);
-      filled = end;
-    };
-    if (node.others[node.device]) take(OTHERS, node.others[node.device], false);
-    for (const place of node.pods) {
-      const held = requested(place, node.device);
-      if (held) take(place.job.at, held, place.fresh > 0);
-    }
+    node.size = node.device === "cpu" ? CPU_CELLS : Math.min(MAX_CELLS, node.capacity[node.device] || 0);
     node.free = freeOn(node, node.device);
-    for (const place of node.reserved) {
-      const end = Math.min(node.size, filled + Math.round(requested(place, node.device) * scale));
-      if (!node.closed) node.waits.fill(place.job.at, filled, end);
-      filled = end;
-    }
+    fillSide(node, node.now, node.reserved);
+    if (world.hasPast) fillSide(node, node.past, []);
+  }
+}
+
+// The owner of each cell, for whom a free one is reserved, and which start or leave now.
+function fillSide(node, side, reserved) {
+  const capacity = node.capacity[node.device] || 0, scale = capacity ? node.size / capacity : 0;
+  side.cells = new Int32Array(node.size).fill(node.closed ? CLOSED : FREE);
+  side.waits = new Int32Array(node.size).fill(-1);
+  side.fresh = new Uint8Array(node.size);
+  let filled = 0, amount = 0;
+  const take = (owner, more, fresh) => {
+    if (!more) return;
+    amount += more;
+    const end = Math.min(node.size, Math.max(Math.round(amount * scale), filled + 1));
+    side.cells.fill(owner, filled, end);
+    if (fresh) side.fresh.fill(1, filled, end);
+    filled = end;
+  };
+  take(OTHERS, node.others[node.device], false);
+  for (const place of side.pods) {
+    const each = requested(place, node.device) / place.pods;
+    take(place.job.at, each * (place.pods - place.fresh), false);
+    take(place.job.at, each * place.fresh, true);
+  }
+  for (const place of reserved) {
+    const end = Math.min(node.size, filled + Math.round(requested(place, node.device) * scale));
+    if (!node.closed) side.waits.fill(place.job.at, filled, end);
+    filled = end;
   }
 }
 
 // A letter and a colour for each job that has cells, in the order in which the picture shows them.
 function nameJobs(world) {
   let next = 0;
-  for (const node of world.order) {
-    for (const place of node.pods) {
-      if (place.job.letter !== undefined) continue;
-      place.job.letter = letters(next);
-      place.job.colour = next % COLOURS;
+  for (const phase of world.hasPast ? ["now", "past"] : ["now"]) for (const node of world.order) {
+    for (const { job } of node[phase].pods) {
+      if (job.letter !== undefined) continue;
+      job.letter = letters(next);
+      job.colour = next % COLOURS;
       next += 1;
     }
   }
@@ -151,14 +165,14 @@ function devicesOf(world, nodes) {
 const nodesOf = (world, domain) => (domain ? world.order.slice(domain.from, domain.to) : world.order);
 
 // Amounts of a device in some nodes: {capacity, held, free, reserved, closed}.
-function usage(nodes, device) {
+function usage(nodes, device, phase = "now") {
   const found = { capacity: 0, held: 0, free: 0, closed: 0 };
   for (const node of nodes) {
     const capacity = node.capacity[device] || 0;
     if (!capacity) continue;
     found.capacity += capacity;
-    found.held += heldOn(node, device);
-    found.free += freeOn(node, device);
+    found.held += heldOn(node, device, phase);
+    found.free += freeOn(node, device, phase);
     if (node.closed) found.closed += capacity;
   }
   return found;

@@ -12,7 +12,7 @@ from typing import Any
 
 from compiler.diagnostics.render.words import printable
 from compiler.outcome import Outcome
-from compiler.views.report.document import report_document
+from compiler.views.report.document import Base, report_document
 
 _FOLDER = Path(__file__).parent
 SCRIPTS = (
@@ -34,9 +34,9 @@ _ESCAPED = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 """In strings of JSON only: no `</script>` and no comment ends the data."""
 
 
-def report_page(outcome: Outcome) -> str:
+def report_page(outcome: Outcome, base: Base | None = None) -> str:
     """The HTML of an outcome with a plan; the same bytes for the same plan."""
-    return page_of(report_document(outcome))
+    return page_of(report_document(outcome, base))
 
 
 def page_of(document: Mapping[str, Any]) -> str:

@@ -5,13 +5,15 @@ const HELP = "Picture of the cluster, a row of cells for each node. Arrow keys g
   + "Enter shows a job of the node, and once more the next one, Z zooms in, Escape zooms out.";
 
 class Picture {
-  constructor(world) {
-    this.world = world;
+  // phase: "now" under the plan, or "past" before it. leader: the picture beside it, which decides what both show.
+  constructor(world, phase, leader) {
+    Object.assign(this, { world, phase, leader, twin: null });
     this.domain = null;
-    this.mode = "job";
+    this.mode = world.plan.base ? "state" : "job";
     this.job = null;
     this.node = null;
-    this.svg = s("svg", { class: "picture", tabindex: "0", role: "application", "aria-roledescription": "cluster picture", "aria-label": HELP });
+    const label = phase === "past" ? `Before. ${HELP}` : HELP;
+    this.svg = s("svg", { class: "picture", tabindex: "0", role: "application", "aria-roledescription": "cluster picture", "aria-label": label });
     this.tip = h("div", { class: "tip", hidden: true, "aria-hidden": "true" });
     this.live = h("p", { class: "unseen", role: "status", "aria-live": "polite" });
     this.frame = h("div", { class: "frame" }, this.svg, this.tip);
@@ -48,6 +50,10 @@ class Picture {
     this.marks = s("g", { class: "marks" });
     this.svg.replaceChildren(textures(), s("g", { class: "cells" }, drawn), this.marks, s("g", { class: "texts" }, this.texts()));
     this.mark();
+    if (this.twin) {
+      Object.assign(this.twin, { mode: this.mode, domain: this.domain });
+      if (this.twin.frame.clientWidth) this.twin.draw();
+    }
     this.drawCrumbs();
     this.legend.replaceChildren(...this.legendItems());
   }
@@ -78,32 +84,32 @@ class Picture {
   }
 
   cellClass(node, at) {
-    const owner = node.cells[at];
+    const owner = node[this.phase].cells[at];
     if (owner === CLOSED) return "closed";
-    if (this.mode === "free") return `free${freeClass(node)}`;
+    if (this.mode === "free") return `free${freeClass(node, this.phase)}`;
     if (owner === OTHERS) return "others";
-    if (owner === FREE) return node.waits[at] >= 0 ? "reserved" : "free";
+    if (owner === FREE) return node[this.phase].waits[at] >= 0 ? "reserved" : "free";
     const job = this.world.jobs[owner];
     if (this.mode === "queue") return `c${this.world.queueColour.get(job.queue)}`;
-    if (this.mode === "state") return node.fresh[at] ? "starts" : "runs";
+    if (this.mode === "state") return !node[this.phase].fresh[at] ? "runs" : this.phase === "past" ? "leaves" : "starts";
     return `c${job.colour}`;
   }
 
   texture(node, at) {
-    const owner = node.cells[at];
+    const owner = node[this.phase].cells[at];
     if (owner === CLOSED) return "cross";
     if (this.mode === "free") return "";
-    if (owner === FREE) return node.waits[at] >= 0 ? "stripes" : "";
+    if (owner === FREE) return node[this.phase].waits[at] >= 0 ? "stripes" : "";
     if (owner < 0) return "dots";
-    return this.mode === "state" && node.fresh[at] ? "stripes" : "";
+    return this.mode === "state" && node[this.phase].fresh[at] ? "stripes" : "";
   }
 
   texts() {
     const layout = this.layout, made = [];
     for (const title of layout.titles) {
-      const { name, tierName } = title.domain, free = nodesOf(this.world, title.domain).reduce((sum, node) => sum + (node.device === "cpu" ? 0 : node.free), 0);
+      const { name, tierName } = title.domain, free = nodesOf(this.world, title.domain).reduce((sum, node) => sum + (node.device === "cpu" ? 0 : freeOn(node, node.device, this.phase)), 0);
       const most = title.w / 7.3;
-      const texts = [`${name} (${tierName}): ${domainText(this.world, title.domain)}`, `${name}: ${decimal(free)} free`];
+      const texts = [`${name} (${tierName}): ${domainText(this.world, title.domain, this.phase)}`, `${name}: ${decimal(free)} free`];
       made.push(s("text", { class: "title", x: title.x, y: title.y }, fitted(texts.find((text) => text.length <= most) || name, most)));
     }
     if (!layout.labels) return made;
@@ -117,9 +123,10 @@ class Picture {
   // How many devices are free on each node that has free ones and used ones.
   freeTexts(block) {
     return block.nodes.map((node, index) => {
-      if (node.closed || !node.free) return null;
+      const free = freeOn(node, node.device, this.phase);
+      if (node.closed || !free) return null;
       const x = cellX(block, this.layout, index, 0) + (Math.min(ROW_CELLS, node.size) * this.layout.cell) / 2;
-      return this.letterAt(node.device === "cpu" ? decimal(Math.round(node.free)) : decimal(node.free), x, cellY(block, this.layout, index, 0) + (block.lines * this.layout.cell) / 2);
+      return this.letterAt(node.device === "cpu" ? decimal(Math.round(free)) : decimal(free), x, cellY(block, this.layout, index, 0) + (block.lines * this.layout.cell) / 2);
     });
   }
 
@@ -129,13 +136,13 @@ class Picture {
     let index = 0;
     while (index < block.nodes.length) {
       let end = index + 1;
-      const same = (a, b) => a.size === b.size && a.cells.every((owner, at) => owner === b.cells[at]);
+      const phase = this.phase, same = (a, b) => a.size === b.size && a[phase].cells.every((owner, at) => owner === b[phase].cells[at]);
       while (end < block.nodes.length && end % block.rows && same(block.nodes[index], block.nodes[end])) end += 1;
       const node = block.nodes[index];
       for (let at = 0; at < Math.min(ROW_CELLS, node.size); ) {
-        const owner = node.cells[at];
+        const owner = node[this.phase].cells[at];
         let stop = at + 1;
-        while (stop < Math.min(ROW_CELLS, node.size) && node.cells[stop] === owner) stop += 1;
+        while (stop < Math.min(ROW_CELLS, node.size) && node[phase].cells[stop] === owner) stop += 1;
         const text = this.ownerLetter(owner);
         if (text && (stop - at) * layout.cell >= 7 * text.length) {
           const lines = node.size > ROW_CELLS ? 1 : end - index;
@@ -161,17 +168,20 @@ class Picture {
   legendItems() {
     const item = (classes, text, letter) => h("span", { class: "key" }, h("span", { class: `swatch ${classes}` }, letter || ""), text);
     const items = [], nodes = nodesOf(this.world, this.domain);
+    const drawn = new Set([...this.drawnClasses, ...(this.twin && this.twin.frame.clientWidth ? this.twin.drawnClasses : [])]);
     if (this.mode === "job") {
       const shown = new Set();
-      for (const node of nodes) for (const place of node.pods) shown.add(place.job);
+      for (const phase of this.twin && this.twin.frame.clientWidth ? ["now", "past"] : ["now"]) {
+        for (const node of nodes) for (const place of node[phase].pods) shown.add(place.job);
+      }
       const jobs = [...shown];
       items.push(...jobs.slice(0, 24).map((job) => h("button", { type: "button", class: "key", onclick: () => this.choose(job) }, h("span", { class: `swatch c${job.colour}` }, job.letter), h("bdi", {}, job.title))));
       if (jobs.length > 24) items.push(h("span", { class: "key" }, `and ${count(jobs.length - 24, "more job")}; search finds each`));
     }
     if (this.mode === "queue") for (const [queue, at] of this.world.queueColour) items.push(item(`c${at}`, queue || "no queue", this.world.queueLetter.get(queue)));
-    const fixed = [["starts", "starts now"], ["runs", "runs"], ["reserved", "free, reserved for a waiting job"], ["others", "pods of no job of the plan"], ["closed", "closed: cordoned or not ready"], ["free", "free"],
+    const fixed = [["starts", "starts now"], ["leaves", "leaves now"], ["runs", "runs"], ["reserved", "free, reserved for a waiting job"], ["others", "pods of no job of the plan"], ["closed", "closed: cordoned or not ready"], ["free", "free"],
       ["free0", "full"], ["free1", "up to half free"], ["free2", "more than half free"], ["free3", "all free"]];
-    for (const [key, text] of fixed) if (this.drawnClasses.has(key)) items.push(item(key, text));
+    for (const [key, text] of fixed) if (drawn.has(key)) items.push(item(key, text));
     if (nodes.some((node) => node.device === "cpu")) items.push(h("span", { class: "key" }, "on a node without devices, a cell is an eighth of its CPUs"));
     return items;
   }
@@ -193,7 +203,7 @@ class Picture {
       const parts = [];
       for (const block of layout.blocks) block.nodes.forEach((node, index) => {
         for (let at = 0; at < node.size; at += 1) {
-          if (node.cells[at] !== this.job.at && node.waits[at] !== this.job.at) continue;
+          if (node[this.phase].cells[at] !== this.job.at && node[this.phase].waits[at] !== this.job.at) continue;
           parts.push(`M${cellX(block, layout, index, at)} ${cellY(block, layout, index, at)}h${layout.cell - layout.gap}v${layout.cell - layout.gap}h${layout.gap - layout.cell}z`);
         }
       });
@@ -210,7 +220,7 @@ class Picture {
     this.mark();
     const box = nodeBox(this.layout, node);
     if (!box) return;
-    const lines = nodeLines(this.world, node);
+    const lines = nodeLines(this.world, node, this.phase);
     this.tip.replaceChildren(h("strong", {}, node.name), h("div", { class: "place" }, placeText(this.world, node)), ...lines.map((line) => h("div", {}, line)));
     this.tip.hidden = false;
     const left = Math.max(0, Math.min(box.x, this.frame.clientWidth - this.tip.offsetWidth));
@@ -233,7 +243,7 @@ class Picture {
 
   point(event) {
     const [x, y] = this.place(event), found = hit(this.layout, x, y);
-    this.svg.classList.toggle("link", Boolean(found && found.node.cells[found.at] >= 0) || hitTitle(this.layout, x, y) !== null);
+    this.svg.classList.toggle("link", Boolean(found && found.node[this.phase].cells[found.at] >= 0) || hitTitle(this.layout, x, y) !== null);
     if (found && found.node !== this.node) this.goTo(found.node, true);
     if (!found) this.unpoint();
   }
@@ -246,7 +256,7 @@ class Picture {
       else this.choose(null);
       return;
     }
-    const owner = found.node.cells[found.at], waits = found.node.waits[found.at];
+    const side = found.node[this.phase], owner = side.cells[found.at], waits = side.waits[found.at];
     this.choose(owner >= 0 ? this.world.jobs[owner] : waits >= 0 ? this.world.jobs[waits] : null);
   }
 
@@ -267,7 +277,7 @@ class Picture {
 
   // The job of the node after the one shown, so that one key goes through all of them.
   nextJob(node) {
-    const jobs = [...new Set(node.pods.map((place) => place.job))];
+    const jobs = [...new Set(node[this.phase].pods.map((place) => place.job))];
     return jobs[(jobs.indexOf(this.job) + 1) % Math.max(1, jobs.length)] || null;
   }
 
@@ -285,17 +295,27 @@ class Picture {
   // ---- choices
 
   zoom(domain) {
+    if (this.leader) { this.leader.zoom(domain); return; }
     this.domain = domain;
-    if (this.node && domain && !nodesOf(this.world, domain).includes(this.node)) this.node = null;
+    for (const each of [this, this.twin]) if (each && each.node && domain && !nodesOf(this.world, domain).includes(each.node)) each.node = null;
     this.draw();
     this.live.textContent = printable(`${domain ? domain.name : "Whole cluster"}: ${domainText(this.world, domain)}`);
     if (document.activeElement === this.svg && this.node) this.goTo(this.node, true);
     this.onzoom();
   }
 
+  // Draw in other colours.
+  recolour(mode) {
+    this.mode = mode;
+    this.draw();
+  }
+
   choose(job) {
-    this.job = job;
-    this.mark();
+    if (this.leader) { this.leader.choose(job); return; }
+    for (const each of [this, this.twin]) if (each) {
+      each.job = job;
+      if (each.layout) each.mark();
+    }
     this.card.replaceChildren();
     if (!job) return;
     const close = h("button", { type: "button", class: "close", "aria-label": "Close the details", onclick: () => { this.choose(null); this.svg.focus(); } }, "×");
@@ -319,8 +339,8 @@ class Picture {
 }
 
 // 0 full, 1 up to half free, 2 more than half free, 3 all free.
-function freeClass(node) {
-  const share = node.capacity[node.device] ? node.free / node.capacity[node.device] : 0;
+function freeClass(node, phase) {
+  const share = node.capacity[node.device] ? freeOn(node, node.device, phase) / node.capacity[node.device] : 0;
   return share === 0 ? 0 : share <= 0.5 ? 1 : share < 1 ? 2 : 3;
 }
 

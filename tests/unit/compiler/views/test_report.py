@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from compiler.cli.root import cli
 from compiler.cluster_state.cluster_state import load_state
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
@@ -92,6 +90,13 @@ def test_a_victim_says_which_pods_it_loses_and_a_job_what_one_pod_asks_for() -> 
     assert all("pods" not in request for request in release["requests"].values())
 
 
+def test_what_ran_before_is_given_where_it_differs() -> None:
+    jobs = jobs_of("preempt")
+    assert jobs["sweep"]["before"] == jobs["sweep"]["evicted"]
+    assert "before" not in jobs["nas-trial-2"]  # it keeps what it has
+    assert "before" not in jobs["release"]  # it starts, and had nothing
+
+
 def test_reserved_room_and_times_are_given_in_seconds_from_now() -> None:
     document, plan = document_of("reservation"), outcome_of("reservation").plan
     assert plan is not None
@@ -128,31 +133,3 @@ def test_the_page_loads_nothing_and_says_so_to_the_browser() -> None:
 def test_every_script_is_in_the_page_once() -> None:
     folder = Path(page.__file__).parent
     assert sorted(page.SCRIPTS) == sorted(file.stem for file in folder.glob("*.js"))
-
-
-def test_the_command_writes_a_file_or_prints(tmp_path: Path) -> None:
-    repo, file = str(CASES / "deadlock/repo"), tmp_path / "plan.html"
-    written = CliRunner().invoke(cli, ["report", "--repo", repo, "-o", str(file)])
-    assert (written.exit_code, written.stdout) == (0, "")
-    assert f"wrote {file}" in written.stderr
-    printed = CliRunner().invoke(cli, ["report", "--repo", repo])
-    assert printed.stdout == file.read_text() == report_page(outcome_of("deadlock"))
-
-
-def test_the_command_fails_as_plan_does(tmp_path: Path) -> None:
-    repo, file = str(CASES / "hard-topology/repo"), tmp_path / "plan.html"
-    result = CliRunner().invoke(cli, ["report", "--repo", repo, "-o", str(file), "--fail-on", "never-starts"])
-    plan = CliRunner().invoke(cli, ["plan", "--repo", repo, "--fail-on", "never-starts"])
-    assert result.exit_code == plan.exit_code
-    assert file.is_file()
-    nowhere = CliRunner().invoke(cli, ["report", "--repo", repo, "-o", str(tmp_path / "no" / "plan.html")])
-    assert nowhere.exit_code == 1
-    assert "No such file" in nowhere.stderr
-
-
-def test_without_a_plan_no_page_is_written(tmp_path: Path) -> None:
-    file = tmp_path / "plan.html"
-    result = CliRunner().invoke(cli, ["report", "--repo", str(tmp_path), "-o", str(file)])
-    assert result.exit_code == 1
-    assert "no page is written" in result.stderr
-    assert not file.exists()

@@ -1,0 +1,17 @@
+"""A comparison as the page of the report: the new plan, and beside it the cluster before."""
+
+from __future__ import annotations
+
+from compiler.comparison.compare import Comparison
+from compiler.comparison.render import VERBS, comparison_document
+from compiler.views.report import Base, report_page
+
+
+def comparison_page(comparison: Comparison, base: str) -> str | None:
+    """The HTML; None where a commit is rejected and has no plan. base: what the old revision is called."""
+    before, after = comparison.before, comparison.after
+    if before is None or after is None or not before.ok or not after.ok:
+        return None
+    (entry,) = comparison_document([comparison], base, "")["clusters"]
+    changes = [{**job, **dict(zip(("verb", "verbs"), VERBS[job["change"]], strict=True))} for job in entry["jobs"]]
+    return report_page(after, Base(base, before, changes))

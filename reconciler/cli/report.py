@@ -1,0 +1,118 @@
+"""`gangplan report`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from compiler.cli.inputs import (
+    CompileInputs,
+    compile_and_report,
+    compile_options,
+    echo,
+    fail_option,
+    load_state_file,
+    load_tree,
+    print_diagnostics,
+    reported,
+)
+from compiler.outcome import FailLevel
+
+NO_PAGE = "no page is written: there is no plan, see the diagnostics"
+
+
+@click.command()
+@compile_options
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write. [default: stdout]",
+)
+@click.option(
+    "--base",
+    metavar="REV|LOCK|STATE",
+    help="Show the cluster before as well: under the plan of a revision, or as a gangplan.lock or a state file has it.",
+)
+@fail_option(
+    "What to exit with 1 for, as of plan: no plan; also an object with an error; also a job that can never start; also "
+    "a job that waits longer than an earlier plan announced. With a revision as base as of diff."
+)
+@click.pass_context
+def report(ctx: click.Context, inputs: CompileInputs, file: Path | None, base: str | None, fail_on: FailLevel) -> None:
+    """Write the plan as one HTML page: the cluster as a picture, free room, queues, what waits and why, and when.
+
+    The page opens from disk in any browser and loads nothing. What runs already, by --state, --lock or --base, is shown
+    beside the plan. From a revision the page shows what the change does to each job, as diff does."""
+    if base is not None and Path(base).is_file():
+        inputs = _with_base_file(ctx, inputs, Path(base))
+    elif base is not None:
+        page, failed = _page_against(ctx, inputs, base, fail_on)
+        _write(page, file)
+        ctx.exit(1 if failed else 0)
+    from compiler.views.report import report_page
+
+    outcome = compile_and_report(ctx, inputs)
+    _write(report_page(outcome) if outcome.ok else None, file)
+    ctx.exit(outcome.exit_code(fail_on=fail_on))
+
+
+def _with_base_file(ctx: click.Context, inputs: CompileInputs, base: Path) -> CompileInputs:
+    """The inputs with the lock or the state that the file is."""
+    from compiler.emit.lock import LockError, read_lock
+
+    with reported():
+        content = base.read_bytes()
+    try:
+        read_lock(content)
+    except LockError:
+        if inputs.state_file is not None:
+            raise click.UsageError("--base STATE and --state are the same: name one", ctx) from None
+        return replace(inputs, state_file=base)
+    if inputs.lock_file is not None:
+        raise click.UsageError("--base LOCK and --lock are the same: name one", ctx)
+    return replace(inputs, lock_file=base)
+
+
+def _page_against(ctx: click.Context, inputs: CompileInputs, base: str, fail_on: FailLevel) -> tuple[str | None, bool]:
+    """The page against a revision, and whether the command fails."""
+    from compiler.cli.executor import open_executor
+    from compiler.cli.reading_cache import ReadingCache
+    from compiler.comparison.compare import Revision, compare
+    from compiler.comparison.page import comparison_page
+    from compiler.reading import read_specs
+    from compiler.repository.tree import Repository
+    from reconciler.cli.diff import compile_of, read_side
+    from reconciler.git.process import GitError
+
+    if inputs.lock_file is not None:
+        raise click.UsageError("--lock does not go with a revision as --base", ctx)
+    try:
+        name, base_tree = read_side(inputs.repo, base)
+    except GitError as error:
+        raise click.ClickException(str(error)) from error
+    state, cache = load_state_file(inputs.state_file), ReadingCache(None)
+    with open_executor(inputs.executor) as mapper:
+
+        def revision(tree: Repository) -> Revision:
+            specs = read_specs(tree, inputs.cluster, cache.parse)
+            return Revision(specs, compile_of(tree, specs, inputs, mapper))
+
+        comparison = compare(revision(base_tree), revision(load_tree(ctx, inputs.repo)), state)
+    print_diagnostics(comparison.errors)
+    return comparison_page(comparison, name), comparison.fails(fail_on)
+
+
+def _write(page: str | None, file: Path | None) -> None:
+    """Write the page; a line on stderr says what was written, or that nothing was."""
+    if page is None:
+        click.echo(NO_PAGE, err=True)
+    elif file is None:
+        echo(page)
+    else:
+        with reported():
+            file.write_text(page, encoding="utf-8", newline="\n")
+        click.echo(f"wrote {file}: open it in a browser", err=True)

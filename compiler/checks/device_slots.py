@@ -17,6 +17,7 @@ from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping
 from compiler.volcano.numatopology import is_numa_aware
+from compiler.volcano.releases import NEW_POD_ANNOTATIONS
 from compiler.volcano.shared_devices import (
     FULL_PERCENTAGE,
     SHARING_MODE,
@@ -106,6 +107,12 @@ def _more_than_a_card(gang: GangSpec, role: RoleSpec) -> Iterator[Finding]:
         if request.percentage > FULL_PERCENTAGE:
             message = f"a pod of role {role.name} asks for {request.percentage} percent of the memory of one card"
             yield Finding(*_pod_location(gang, role), message, f"ask for {FULL_PERCENTAGE} at most")
+
+
+def annotation_place(gang: GangSpec, role: RoleSpec, key: str) -> tuple[Document, FieldPath]:
+    """Where an annotation of the role's pods stands."""
+    document, path = _pod_location(gang, role)
+    return document, (*path[: -1 if role.pod_documents else None], "metadata", "annotations", key)
 
 
 def _pod_location(gang: GangSpec, role: RoleSpec) -> tuple[Document, FieldPath]:
@@ -227,16 +234,15 @@ def unplanned_device_annotations(check_input: CheckInput) -> Iterator[Finding]:
         for role in gang.roles:
             for (key, value), (severity, meaning) in _UNPLANNED.items():
                 if role.annotations.get(key) == value:
-                    document, path = _pod_location(gang, role)
-                    at = (*path[: -1 if role.pod_documents else None], "metadata", "annotations", key)
                     message = f"{key}: {value} is not planned: {meaning}"
-                    yield Finding(document, at, message, "remove it, or leave room", severity=severity)
+                    at = annotation_place(gang, role, key)
+                    yield Finding(*at, message, "remove it, or leave room", severity=severity)
             level = role.annotations.get(QOS_LEVEL_ANNOTATION)
             if level is not None and level not in _QOS_LEVELS:
-                document, path = _pod_location(gang, role)
-                at = (*path[: -1 if role.pod_documents else None], "metadata", "annotations", QOS_LEVEL_ANNOTATION)
                 message = f"{QOS_LEVEL_ANNOTATION} is {level!r}, which the agent takes for no level"
-                yield Finding(document, at, message, f"write one of {', '.join(_QOS_LEVELS)}")
+                at = annotation_place(gang, role, QOS_LEVEL_ANNOTATION)
+                yield Finding(*at, message, f"write one of {', '.join(_QOS_LEVELS)}")
+            yield from _cards_by_uuid(check_input, gang, role)
             yield from _parts_of_several_npus(gang, role)
             for name in role.pod.requests:
                 if _VIRTUAL_NPU.fullmatch(name):
@@ -247,10 +253,16 @@ def unplanned_device_annotations(check_input: CheckInput) -> Iterator[Finding]:
     for gang in (*check_input.jobs, *check_input.unbound_gangs):
         for role in gang.roles:
             for key in _OF_KAI & role.annotations.keys():
-                document, path = _pod_location(gang, role)
-                at = (*path[: -1 if role.pod_documents else None], "metadata", "annotations", key)
                 message = f"{key} is not planned: KAI's scheduler shares GPUs by it"
-                yield Finding(document, at, message, "leave room", severity="info")
+                yield Finding(*annotation_place(gang, role, key), message, "leave room", severity="info")
+
+
+def _cards_by_uuid(check_input: CheckInput, gang: GangSpec, role: RoleSpec) -> Iterator[Finding]:
+    """Where the release has the annotations; else GP436 reports them."""
+    for key, addition in NEW_POD_ANNOTATIONS.items() if role.pod.vgpu_requests else ():
+        if key in role.annotations and check_input.specs.cluster.volcano.minor >= addition.since:
+            message = f"{key} is not planned: Volcano may refuse the planned node for its cards"
+            yield Finding(*annotation_place(gang, role, key), message, "remove it, or leave room")
 
 
 def _parts_of_several_npus(gang: GangSpec, role: RoleSpec) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from compiler.checks.check import CheckInput, Finding, check
+from compiler.checks.device_slots import annotation_place
 from compiler.checks.jobs import POD_GROUP
 from compiler.checks.queues import is_queue_elsewhere, known_queues, unread_queues
 from compiler.checks.scheduler_settings import plugins_of
@@ -24,6 +25,7 @@ from compiler.volcano.releases import (
     NEW_ANNOTATIONS,
     NEW_FIELDS,
     NEW_KINDS,
+    NEW_POD_ANNOTATIONS,
     QUEUE_OF_NAMESPACE,
     TOPOLOGY_AFFINITY,
     Addition,
@@ -57,7 +59,7 @@ def newer_than_the_cluster(check_input: CheckInput) -> Iterator[Finding]:
             yield Finding(document, path, message, help, severity="warning")
         elif since > cluster.volcano.minor:
             message = f"{what} came with Volcano 1.{since}, and cluster {cluster.name} runs {cluster.volcano}"
-            is_rejecting = path[:1] != ("metadata",) and "tiers" not in path and "configurations" not in path
+            is_rejecting = {"annotations", "tiers", "configurations"}.isdisjoint(path)
             help = f'remove it, or write volcano: "1.{since}" in the Cluster once it is upgraded'
             yield Finding(document, path, message, help, is_rejecting=is_rejecting)
         elif gate and not cluster.namespace_queues:
@@ -92,6 +94,9 @@ def _newer_objects(check_input: CheckInput) -> Iterator[Newer]:
     for gang in check_input.jobs_and_services:
         if "/" in gang.queue:
             yield gang.document, gang.field_paths["queue"], f"a queue of a namespace ({gang.queue})", QUEUE_OF_NAMESPACE
+        for role in gang.roles:
+            for name in sorted(NEW_POD_ANNOTATIONS.keys() & role.annotations.keys()):
+                yield *annotation_place(gang, role, name), name, NEW_POD_ANNOTATIONS[name]
 
 
 def _newer_arguments(check_input: CheckInput) -> Iterator[Newer]:

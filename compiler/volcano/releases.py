@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION
 from compiler.specs.cluster_spec import SchedulerSpec, Specs, VolcanoVersion
 from compiler.volcano.arguments import OWNERS, find_argument
+from compiler.volcano.shared_devices import VGPU_UUID_ANNOTATIONS
 
 
 class Addition(NamedTuple):
@@ -32,6 +33,7 @@ NEW_FIELDS = {
     "PodGroup.scheduling.volcano.sh": {TOPOLOGY_AFFINITY: Addition(16)},
 }
 NEW_ANNOTATIONS = {NODE_GROUP_LIMITS_ANNOTATION: Addition(16)}
+NEW_POD_ANNOTATIONS = dict.fromkeys(VGPU_UUID_ANNOTATIONS, Addition(16))
 QUEUE_OF_NAMESPACE = Addition(16, NAMESPACE_QUEUE_GATE)
 """NAMESPACE/NAME as the queue of a workload."""
 
@@ -81,6 +83,11 @@ CHANGES = (
     BehaviourChange(
         16, "predicates scores nodes by their DRA devices; planned pods keep their nodes", plugins=("predicates",)
     ),
+    BehaviourChange(
+        16, "predicates asks for the capacity of CSI storage unless --csi-storage=false", plugins=("predicates",)
+    ),
+    BehaviourChange(16, "gang keeps the PodGroup Running while pods that end still hold its slots", plugins=("gang",)),
+    BehaviourChange(16, "numa-aware reads which CPUs each container holds (podAllocations)", plugins=("numa-aware",)),
     BehaviourChange(16, "pod templates have schedulingGroup.podGroupName in place of workloadRef (Kubernetes 1.36)"),
 )
 

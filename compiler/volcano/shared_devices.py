@@ -44,6 +44,8 @@ _CARD_ROWS: Mapping[str, tuple[str, Literal["In", "Like", "Unlike"]]] = {
 }
 """Annotation of a pod -> what it asks of the node's cards; the first that is there counts."""
 CARD_ANNOTATIONS = (*_CARD_ROWS, SHARING_MODE)
+VGPU_UUID_ANNOTATIONS = ("volcano.sh/vgpu-use-gpuuuid", "volcano.sh/vgpu-nouse-gpuuuid")
+"""Annotations of pods that choose single cards (Volcano 1.16), which no plan does."""
 
 _SWITCHES: Mapping[str, str] = {
     VGPU_MEMORY: "deviceshare.VGPUEnable",

@@ -26,7 +26,7 @@ MAX_AMOUNT = 2**62
 """The largest amount, also of a sum over the cluster or all gangs: it fits a signed 64-bit integer with room to add."""
 
 TopologyMode = Literal["hard", "soft"]
-RuleKind = Literal["anti-affinity", "affinity", "spread"]
+RuleKind = Literal["anti-affinity", "separation", "affinity", "spread"]
 QuotaOrder = Literal["queues-first", "priorities-first"]
 
 
@@ -184,7 +184,8 @@ class PodRule:
     """A rule between pods about the domains of one partition of the nodes. Roles own it (`Role.owned_rules`), or their
     pods are selected by it (`Role.selecting_rules`).
 
-    anti-affinity: a domain that holds an owner holds no other pod that the rule selects. affinity: a domain that holds
+    anti-affinity: a domain that holds an owner holds no other pod that the rule selects. separation: the same of new
+    owners alone: one that runs keeps nobody away, and evicted pods count as staying. affinity: a domain that holds
     an owner holds a selected pod that is no owner, or is there already; where there is no such pod anywhere, all owners
     share one domain, and one of them must be selected itself. spread: a domain that holds an owner holds at most
     `max_skew` selected pods more than the domain with the fewest; with less than `min_domains` domains at most
@@ -194,6 +195,7 @@ class PodRule:
     node outside the partition, which anti-affinity ignores and where the others allow no owner. selected_present:
     domain -> selected pods of no gang of the problem. owners_present: the same of owners; only anti-affinity needs it,
     and () means none. own_gang_only: only pods of the owner's gang are selected, so that no other gang makes it easier.
+    tier: of a separation, the tier whose domains these are; `Gang.topology` of its owners keeps each in one of them.
     """
 
     rule_kind: RuleKind
@@ -203,6 +205,12 @@ class PodRule:
     max_skew: int = 1
     min_domains: int = 1
     own_gang_only: bool = False
+    tier: int | None = None
+
+    @property
+    def keeps_apart(self) -> bool:
+        """Whether it forbids pods in one domain, so that other pods never make it easier."""
+        return self.rule_kind in ("anti-affinity", "separation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +297,8 @@ class Gang:
     over_constrained: stricter than the real rules, so infeasibility proves nothing.
 
     growth_unit: pods of each role that it takes together above its minima; () for pod by pod.
+
+    topology_without_rules: what `topology` would be without the separations that it owns; None where it owns none.
     """
 
     name: str
@@ -317,6 +327,7 @@ class Gang:
     may_be_held: bool = False
     former: tuple[Placement, ...] = ()
     growth_unit: tuple[int, ...] = ()
+    topology_without_rules: Topology | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,11 @@ class SoftTopology(Repair, code="GR107", rank=0):
 
 
 @dataclass(frozen=True, slots=True)
+class SoftSeparation(Repair, code="GR126", rank=0):
+    """The separations that the gang owns as wishes."""
+
+
+@dataclass(frozen=True, slots=True)
 class Restart(Repair, code="GR113", rank=0):
     """The gang's running pods stop and it starts anew."""
 

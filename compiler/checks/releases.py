@@ -27,7 +27,6 @@ from compiler.volcano.releases import (
     NEW_KINDS,
     NEW_POD_ANNOTATIONS,
     QUEUE_OF_NAMESPACE,
-    TOPOLOGY_AFFINITY,
     Addition,
     limits_devices,
     newer_argument,
@@ -300,45 +299,6 @@ def _fairshare_flaws(
     if str(arguments.get("fairshare.persistState")).lower() != "true":
         message = "without persistState a restart of the scheduler forgets what namespaces used"
         yield "fairshare.persistState", message, 'write fairshare.persistState: "true"'
-
-
-@check("GP442", "topology anti-affinity of a PodGroup that cannot be read")
-def bad_topology_affinity(check_input: CheckInput) -> Iterator[Finding]:
-    """A term of spec.topologyAffinity.podGroupAntiAffinity names one of topologyTier and topologyTierName; a preferred
-    one has a weight of 1 to 100, a required one has none. The field is read by the plugin group-topology-affinity only,
-    and it is not planned. Source: the design and webhook of Volcano 1.16's branch. Fix: as the message says."""
-    for document in check_input.specs.documents:
-        if (document.kind, document.group) != ("PodGroup", "scheduling.volcano.sh"):
-            continue
-        place = ("spec", "topologyAffinity", "podGroupAntiAffinity")
-        terms = mapping(document.data, *place)
-        for sort in ("required", "preferred"):
-            for at, term in items(terms, sort):
-                if message := _term_flaw(term, is_preferred=sort == "preferred"):
-                    yield Finding(document, (*place, sort, at), message, "correct the term")
-        addition = NEW_FIELDS["PodGroup.scheduling.volcano.sh"][TOPOLOGY_AFFINITY]
-        if terms and check_input.specs.cluster.volcano.minor >= addition.since:
-            yield from _unplanned_affinity(check_input, document, place)
-
-
-def _term_flaw(term: Mapping[str, Any], *, is_preferred: bool) -> str:
-    if ("topologyTier" in term) == ("topologyTierName" in term):
-        return "a term names one of topologyTier and topologyTierName"
-    if is_preferred != ("weight" in term):
-        return "a preferred term has a weight" if is_preferred else "a required term has no weight"
-    return ""
-
-
-def _unplanned_affinity(check_input: CheckInput, document: Document, place: FieldPath) -> Iterator[Finding]:
-    for spec in check_input.schedulers:
-        if spec.plugin("group-topology-affinity") is None and not spec.is_partial:
-            message = "the scheduler configuration lacks the plugin group-topology-affinity, so that nothing reads it"
-            yield Finding(document, place, message, "add the plugin", severity="warning", is_rejecting=False)
-            return
-    message = "anti-affinity of PodGroups is not planned: Volcano may refuse the planned nodes"
-    yield Finding(
-        document, place, message, "keep them apart by topology or queues", severity="warning", is_rejecting=False
-    )
 
 
 @check("GP443", "limits of node groups that cannot be read")

@@ -122,7 +122,7 @@ class ObservedState:
 
     def count_foreign_pod(self, record: PodRecord, node: int, requests: Amounts) -> None:
         """Count the pod as one of no planned gang."""
-        self.foreign_pods.append(foreign_pod(record.pod, node))
+        self.foreign_pods.append(foreign_pod(record.pod, node, record.group))
         self.charge(node, queue_of(record.pod, record.group), requests)
 
     def charge_difference(self, record: PodRecord, node: int, queue: str, planned: Amounts, asked: Amounts) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -59,7 +59,7 @@ def with_leaving_mark(pod: Object, is_leaving: bool) -> Object:
 @dataclass(frozen=True, slots=True)
 class ForeignPod:
     """A pod on a node (an index) that belongs to no gang of the problem, with the anti-affinity by which it excludes
-    others."""
+    others. group: the name of its PodGroup, where the cluster has that; group_labels: its labels."""
 
     name: str
     node: int
@@ -67,18 +67,24 @@ class ForeignPod:
     labels: Mapping[str, str]
     anti_affinity: tuple[PodRuleSpec, ...] = ()
     is_terminating: bool = False
+    group: str = ""
+    group_labels: Mapping[str, str] = field(default_factory=dict)
 
 
-def foreign_pod(pod: Object, node: int) -> ForeignPod:
-    """The pod as a foreign one. An affinity that cannot be read counts as none: the API server would have refused
-    it."""
+def foreign_pod(pod: Object, node: int, group: Object | None) -> ForeignPod:
+    """The pod of a PodGroup, or of none, as a foreign one. An affinity that cannot be read counts as none: the API
+    server would have refused it."""
     anti = ((pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}).get(REQUIRED)
     try:
         rules = pod_rule_fields.pod_rule_specs(None, PodAffinity.model_validate({REQUIRED: anti}), None) if anti else ()
     except ValidationError:
         rules = ()
-    labels = {str(key): str(value) for key, value in labels_of(pod).items()}
-    return ForeignPod(name_of(pod), node, namespace_of(pod), labels, rules, is_terminating(pod))
+    found = ForeignPod(name_of(pod), node, namespace_of(pod), _label_texts(pod), rules, is_terminating(pod))
+    return found if group is None else replace(found, group=name_of(group), group_labels=_label_texts(group))
+
+
+def _label_texts(item: Object) -> Mapping[str, str]:
+    return {str(key): str(value) for key, value in labels_of(item).items()}
 
 
 class RequestCache:

@@ -13,13 +13,35 @@ from solver import facts, repairs
 
 
 def _domain(s: Provenance, j: int, fact: facts.DomainShortage) -> Iterator[Source]:
+    """A tighter domain than the job's topology asks for is that of its PodGroup's anti-affinity."""
     yield from s.hypernode_source(fact.hypernode)
-    yield s.gang_field(j, "topology")
+    gang = s.problem.gangs[j]
+    if gang.topology_without_rules in (None, gang.topology):
+        yield s.gang_field(j, "topology")
+    else:
+        yield from _terms(s, j, fact.tier)
+
+
+def _terms(s: Provenance, j: int, tier: int | None = None) -> Iterator[Source]:
+    """The terms of the gang's PodGroup; tier: those of it alone."""
+    for rho, (i, _) in s.origins.term_of_rule.items():
+        if i == j and tier in (None, s.problem.pod_rules[rho].tier):
+            yield _term(s, rho)
+
+
+def _term(s: Provenance, rho: int) -> Source:
+    i, term = s.origins.term_of_rule[rho]
+    group = s.origins.gangs[i].pod_group
+    document = s.origins.gangs[i].document if group is None else group.document
+    return source_at(document, "anti-affinity", *term.path)
 
 
 def _pod_rule(s: Provenance, j: int, fact: facts.PodRuleConflict) -> Iterator[Source]:
     """The owners of the rule: the gang's own role, else other gangs and pods of no gang."""
     rho = fact.pod_rule
+    if rho in s.origins.term_of_rule:
+        yield _term(s, rho)
+        return
     if rho in s.origins.subgroup_of_rule:
         yield s.subgroup_source(*s.origins.subgroup_of_rule[rho])
         return
@@ -37,6 +59,12 @@ def _pod_rule_values(s: Provenance, j: int, fact: facts.PodRuleConflict, _: Any)
     if fact.pod_rule in s.origins.subgroup_of_rule:
         i, k = s.origins.subgroup_of_rule[fact.pod_rule]
         values["subgroup"] = s.origins.gangs[i].subgroups[k].name
+    if fact.pod_rule in s.origins.term_of_rule:
+        i, _ = s.origins.term_of_rule[fact.pod_rule]
+        values["term" if i == j else "others"] = values["rule"]
+        if all(domain is None for domain in s.problem.pod_rules[fact.pod_rule].domains):
+            values["missing"] = values["rule"]
+        values["group"] = s.problem.gangs[i].name
     return values
 
 
@@ -87,6 +115,9 @@ REASONS: tuple[Entry[Any], ...] = (
         never_texts=("even empty, the cluster has no room under what role {role} says of other pods: {rule}",),
         special_texts=(
             "subgroup {subgroup} must sit {rule}, and none has room for enough of its pods beside the rest of the job",
+            "it never starts with {missing}",
+            "no domain that its PodGroup may use has room: {term}",
+            "there is room for it, but {group}, which starts there, keeps apart from it: {others}",
         ),
         remedy="Soften the rule (preferred, ScheduleAnyway, a larger maxSkew), wait for the other pods to come or to"
         " go, or add nodes.",
@@ -143,5 +174,11 @@ REPAIRS: tuple[Entry[Any], ...] = (
         _wish_values,
         of_document=True,
         special_texts=("{annotation}: {written}, so that a whole group in one supernode is a wish",),
+    ),
+    Entry(
+        repairs.SoftSeparation,
+        "make the anti-affinity of its PodGroup a wish",
+        ("preferred instead of required terms in podGroupAntiAffinity of its PodGroup",),
+        lambda s, j, x: _terms(s, j),
     ),
 )

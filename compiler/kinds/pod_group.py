@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from pydantic import Field
 
 from compiler.fields.label_selector import LabelSelector
-from compiler.fields.models import Name, StrictModel
+from compiler.fields.models import Int, Name, StrictModel
 from compiler.kinds.common.jobs import (
     Natural,
     NetworkTopology,
@@ -22,7 +21,8 @@ from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.specs.drafts import PodGroupDraft, SubgroupPolicyDraft
 from compiler.specs.gang_spec import GangSpec, TopologySpec
-from compiler.syntax.documents import Document
+from compiler.specs.parts import ANTI_AFFINITY_PATH, GroupTerm, PodGroupSpec
+from compiler.syntax.documents import Document, FieldPath
 
 
 class SubGroupPolicy(StrictModel):
@@ -34,6 +34,29 @@ class SubGroupPolicy(StrictModel):
     match_label_keys: list[str] | None = None
 
 
+class AntiAffinityTerm(StrictModel):
+    pod_group_selector: LabelSelector
+    namespace_selector: LabelSelector | None = None
+    topology_tier_name: str | None = None
+    topology_tier: Int | None = None
+    weight: Int | None = None
+
+
+class PodGroupAntiAffinity(StrictModel):
+    required: list[AntiAffinityTerm] | None = None
+    preferred: list[AntiAffinityTerm] | None = None
+
+    def terms(self) -> Iterator[tuple[FieldPath, AntiAffinityTerm, bool]]:
+        """(path in the document, term, whether it is a preferred one)"""
+        for sort, found in (("required", self.required), ("preferred", self.preferred)):
+            for index, term in enumerate(found or ()):
+                yield (*ANTI_AFFINITY_PATH, sort, index), term, sort == "preferred"
+
+
+class TopologyAffinity(StrictModel):
+    pod_group_anti_affinity: PodGroupAntiAffinity | None = None
+
+
 class Spec(StrictModel):
     min_member: Natural | None = None
     min_task_member: dict[str, Natural] | None = None
@@ -42,7 +65,12 @@ class Spec(StrictModel):
     priority_class_name: Name | None = None
     network_topology: NetworkTopology | None = None
     sub_group_policy: list[SubGroupPolicy] | None = None
-    topology_affinity: dict[str, Any] | None = None
+    topology_affinity: TopologyAffinity | None = None
+
+    @property
+    def anti_affinity(self) -> PodGroupAntiAffinity:
+        written = self.topology_affinity and self.topology_affinity.pod_group_anti_affinity
+        return written or PodGroupAntiAffinity()
 
 
 class PodGroup(ObjectModel):
@@ -68,12 +96,27 @@ def specs(document: Document, group: PodGroup) -> Iterable[PodGroupDraft]:
             "topology": ("spec", "networkTopology"),
         },
         scheduler_name=VOLCANO_SCHEDULER,
+        pod_group=PodGroupSpec(document, tuple(_group_terms(spec.anti_affinity))),
     )
     yield PodGroupDraft(
         gang,
         spec.min_task_member or {},
         tuple(_subgroup_policy(index, policy) for index, policy in enumerate(spec.sub_group_policy or ())),
     )
+
+
+def _group_terms(anti_affinity: PodGroupAntiAffinity) -> Iterator[GroupTerm]:
+    """The required terms."""
+    for path, term, is_preferred in anti_affinity.terms():
+        if not is_preferred:
+            namespaces = term.namespace_selector
+            yield GroupTerm(
+                selector=term.pod_group_selector.expressions(),
+                namespaces=None if namespaces is None else namespaces.expressions(),
+                tier=term.topology_tier,
+                tier_name=term.topology_tier_name,
+                path=path,
+            )
 
 
 def _subgroup_policy(index: int, policy: SubGroupPolicy) -> SubgroupPolicyDraft:

@@ -10,6 +10,7 @@ from compiler.lower.budgets import disruption_budgets
 from compiler.lower.dedicated_domains import with_dedicated_domains
 from compiler.lower.device_slots import is_outdated, slot_holds
 from compiler.lower.gangs import GangLowering
+from compiler.lower.group_relations import with_group_rules
 from compiler.lower.inputs import LoweringInputs, is_plannable, lowering_inputs
 from compiler.lower.node_groups import with_node_groups
 from compiler.lower.nodes import lower_nodes, node_classes
@@ -49,6 +50,7 @@ def lower(
     }
     rules = lower_pod_rules(gangs, observed.nodes, observed.foreign_pods, specs.scheduler)
     rules = with_subgroup_rules(rules, gangs, tuple(demands.values()), observed)
+    rules = with_group_rules(rules, inputs)
     queue_index = {queue.name: q for q, queue in enumerate(queues)}
     tainted = TaintedKinds(observed.nodes, [(node.node_class, node.kind) for node in nodes])
     lowering = GangLowering(inputs, names, queue_index, classes, slot_groups, tainted)
@@ -116,6 +118,7 @@ def _origins(
         ),
         outdated_nodes=tuple(outdated),
         subgroup_of_rule=rules.subgroup_of_rule,
+        term_of_rule=rules.term_of_rule,
         priority_classes={spec.name: spec.value for spec in specs.priority_classes},
         reserved_rooms=inputs.reserved_rooms,
         turns=inputs.turns,

@@ -11,6 +11,7 @@ from compiler.lower.numa import NumaPlan
 from compiler.lower.reserved_room import ReservedRoom
 from compiler.specs.gang_spec import GangSpec, JobKey
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
+from compiler.specs.parts import GroupTerm
 from compiler.specs.queue_spec import QueueSpec
 from compiler.volcano.fairshare import Turn
 
@@ -38,8 +39,9 @@ class Origins:
     foreign pods (namespace/name) that own it. upcoming_events: times at which the answer may change although nothing
     happens. unplanned_numa: (gang, role) whose NUMA nodes are not planned on some nodes. excluding_numa_policies:
     (gang, role) -> its topologyPolicy, where that excludes nodes. outdated_nodes: nodes whose report of their slots is
-    older than the pods there. subgroup_of_rule: pod rule -> (gang, subgroup) that it keeps in one domain.
-    affinity_owners: queue -> the queue whose spec.affinity it has, by index.
+    older than the pods there. subgroup_of_rule: pod rule -> (gang, subgroup) that it keeps in one domain. term_of_rule:
+    pod rule -> (gang, the term of its PodGroup that it is). affinity_owners: queue -> the queue whose spec.affinity it
+    has, by index.
     priority_classes: name -> value. reserved_rooms: what is kept for declared pods that the plan binds to
     no node. turns: as of `compiler.lower.gang_order.age_ranks`.
     """
@@ -63,6 +65,7 @@ class Origins:
     excluding_numa_policies: Mapping[tuple[int, int], str] = field(default_factory=dict)
     outdated_nodes: tuple[str, ...] = ()
     subgroup_of_rule: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    term_of_rule: Mapping[int, tuple[int, GroupTerm]] = field(default_factory=dict)
     affinity_owners: tuple[int, ...] = ()
     priority_classes: Mapping[str, int] = field(default_factory=dict)
     reserved_rooms: tuple[ReservedRoom, ...] = ()

@@ -16,10 +16,12 @@ from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.node_spec import NodeSpec
+from compiler.specs.parts import GroupTerm
 from compiler.specs.pod_spec import TOLERATE_ALL, UNREACHABLE_MIN_DOMAINS, PodRuleSpec, PodSpec
-from solver.problem import Gang, PodRule, RuleKind
+from solver.problem import Gang, PodRule, RuleKind, Topology
 
 Item = TypeVar("Item")
+NO_TOPOLOGY = Topology("soft", 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +55,15 @@ class ResolvedRule:
 @dataclass(frozen=True, slots=True)
 class LoweredRules:
     """pod_rules, texts: of the problem, index by index. rules_of_role: (gang, role) -> (owned, selecting). owner_pods:
-    rule -> foreign pods that own it. subgroup_of_rule: rule -> (gang, subgroup) that it keeps in one domain."""
+    rule -> foreign pods that own it. subgroup_of_rule: rule -> (gang, subgroup) that it keeps in one domain.
+    term_of_rule: rule -> (gang, the term of its PodGroup that it is)."""
 
     pod_rules: tuple[PodRule, ...]
     texts: tuple[str, ...]
     rules_of_role: Mapping[tuple[int, int], tuple[tuple[int, ...], tuple[int, ...]]]
     owner_pods: tuple[tuple[str, ...], ...]
     subgroup_of_rule: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    term_of_rule: Mapping[int, tuple[int, GroupTerm]] = field(default_factory=dict)
 
     def gangs_with_rules(self, gangs: Iterable[Gang]) -> tuple[Gang, ...]:
         """The same gangs, with the rules of their roles."""
@@ -72,7 +76,18 @@ class LoweredRules:
         for t, role in enumerate(gang.roles):
             owned, selecting = self.rules_of_role.get((j, t), ((), ()))
             roles.append(replace(role, owned_rules=owned, selecting_rules=selecting))
-        return replace(gang, roles=tuple(roles))
+        return self._confined(replace(gang, roles=tuple(roles)))
+
+    def _confined(self, gang: Gang) -> Gang:
+        """The gang, in one domain of each tier by which it is separated from others: Volcano looks for it in one."""
+        owned = (self.pod_rules[rho] for role in gang.roles for rho in role.owned_rules)
+        tiers = [rule.tier for rule in owned if rule.rule_kind == "separation"]
+        if not tiers:
+            return gang
+        written = gang.topology or NO_TOPOLOGY
+        limits = [tier for tier in tiers if tier is not None] + [written.tier] * written.is_hard
+        confined = Topology("hard", min(limits)) if limits else gang.topology
+        return replace(gang, topology=confined, topology_without_rules=written)
 
 
 def lower_pod_rules(
@@ -287,10 +302,11 @@ def rule_text(rule: ResolvedRule) -> str:
         )
     name = "pod anti-affinity" if rule.rule_kind == "anti-affinity" else "pod affinity"
     rows = dict.fromkeys(row for part in rule.selectors or () for row in part.expressions)
-    return f"required {name} by {rule.topology_key}" + (f" to {', '.join(map(_expression_text, rows))}" if rows else "")
+    return f"required {name} by {rule.topology_key}" + (f" to {', '.join(map(expression_text, rows))}" if rows else "")
 
 
-def _expression_text(row: LabelExpression) -> str:
+def expression_text(row: LabelExpression) -> str:
+    """The row of a selector as kubectl writes it."""
     key, operator, values = row
     match operator:
         case "In":

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from compiler.specs.parts import ExclusiveUnits
+from compiler.specs.parts import ExclusiveUnits, PodGroupSpec
 from compiler.specs.pod_spec import Amounts, PodSpec
 from compiler.syntax.documents import Document
 
@@ -132,7 +132,7 @@ class GangSpec:
     job whose controller may run more than that (a rolling update, an autoscaler); those that are there are planned.
     succeeded_pods: role -> pods that have ended well and do not come back; they are not among the role's `replicas`.
     grows_in_units: above its minimum it starts a unit of all its roles at a time. exclusive: its units that share a
-    domain with no others.
+    domain with no others. pod_group: the PodGroup that is written for it, where no controller makes it.
     """
 
     document: Document
@@ -160,6 +160,7 @@ class GangSpec:
     succeeded_pods: Mapping[str, int] = field(default_factory=dict)
     grows_in_units: bool = False
     exclusive: tuple[ExclusiveUnits, ...] = ()
+    pod_group: PodGroupSpec | None = None
 
     @property
     def namespace(self) -> str:

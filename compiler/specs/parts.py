@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compiler.fields.label_selector import LabelExpression
+from compiler.syntax.documents import Document, FieldPath
+
 
 @dataclass(frozen=True, slots=True)
 class VgpuRequest:
@@ -29,3 +32,28 @@ class ExclusiveUnits:
     unit_label: str
     path: tuple[str | int, ...]
     obstacle: str = ""
+
+
+ANTI_AFFINITY_PATH = ("spec", "topologyAffinity", "podGroupAntiAffinity")
+"""Of a PodGroup."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTerm:
+    """A required term of a PodGroup's anti-affinity, at `path` of its document: it keeps out of the domains of a tier,
+    given by number or by name, that hold PodGroups whose labels match the selector. namespaces: expressions on the
+    labels of their namespaces; None for the PodGroup's own."""
+
+    selector: tuple[LabelExpression, ...]
+    namespaces: tuple[LabelExpression, ...] | None
+    tier: int | None
+    tier_name: str | None
+    path: FieldPath
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroupSpec:
+    """The PodGroup that is written for a gang, and its required anti-affinity."""
+
+    document: Document
+    terms: tuple[GroupTerm, ...] = ()

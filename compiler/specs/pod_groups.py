@@ -41,8 +41,8 @@ def pod_group_gangs(groups: Iterable[PodGroupDraft], pods: Iterable[PodDraft]) -
 
 
 def with_named_groups(gangs: Sequence[GangSpec], groups: Iterable[PodGroupDraft]) -> list[GangSpec]:
-    """The jobs; one whose pod templates name a PodGroup of its namespace has that one's minimum, queue, priority class
-    and topology, if no other job names it."""
+    """The jobs; one whose pod templates name a PodGroup of its namespace has that one's minimum, queue, priority
+    class, topology and anti-affinity, if no other job names it."""
     by_key = {group_key(draft.gang.document): draft.gang for draft in groups}
     keys = [(gang.namespace, named_group(gang)) for gang in gangs] if by_key else []
     number = Counter(keys)
@@ -73,6 +73,7 @@ def _with_group(gang: GangSpec, group: GangSpec) -> GangSpec:
         queue=group.queue or gang.queue,
         priority_class=group.priority_class or gang.priority_class,
         topology=group.topology,
+        pod_group=group.pod_group,
         field_paths={**gang.field_paths, "minimum": path, "queue": path, "topology": path},
     )
 

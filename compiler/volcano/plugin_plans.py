@@ -10,6 +10,7 @@ from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION, WAITING_TIME_ANNOT
 from compiler.specs.cluster_spec import PluginSpec, Specs
 from compiler.specs.queue_spec import NodeGroupAffinity
 from compiler.syntax.documents import Document
+from compiler.validation.judge import mapping
 from compiler.volcano.node_groups import affinity_owner, node_group_plugin, preference_ranks
 
 Condition = Callable[[Specs, PluginSpec], bool]
@@ -95,9 +96,9 @@ def _has_unplanned_needs(specs: Specs, plugin: PluginSpec) -> bool:
     return any(role.pod.has_unplanned_needs for gang in specs.gangs for role in gang.roles)
 
 
-def _keeps_apart(document: Document) -> bool:
-    spec = document.data.get("spec")
-    return document.kind == "PodGroup" and isinstance(spec, Mapping) and bool(spec.get("topologyAffinity"))
+def _prefers_apart(document: Document) -> bool:
+    terms = mapping(document.data, "spec", "topologyAffinity", "podGroupAntiAffinity")
+    return document.kind == "PodGroup" and bool(terms.get("preferred"))
 
 
 def _limits_node_groups(specs: Specs, plugin: PluginSpec) -> bool:
@@ -278,12 +279,13 @@ PLUGIN_PLANS: Mapping[str, PluginPlan] = {
         ),
     ),
     "group-topology-affinity": PluginPlan(
-        "nothing",
+        "PodGroups keep out of the domains that their required terms close; they lie in one domain of each term's tier "
+        "(1.16)",
         (
             Difference(
-                "anti-affinity of PodGroups is not planned: Volcano may refuse the planned nodes",
-                "a PodGroup with spec.topologyAffinity (1.16)",
-                lambda specs, plugin: any(_keeps_apart(document) for document in specs.documents),
+                "preferred terms are not planned: Volcano scores the domains of one tier by them",
+                "preferred in spec.topologyAffinity.podGroupAntiAffinity of a PodGroup",
+                lambda specs, plugin: any(map(_prefers_apart, specs.documents)),
             ),
         ),
     ),

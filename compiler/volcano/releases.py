@@ -26,11 +26,10 @@ class Addition(NamedTuple):
 
 
 NAMESPACE_QUEUE_GATE = "NamespaceQueue"
-TOPOLOGY_AFFINITY = ("spec", "topologyAffinity")
 NEW_KINDS = {"NamespaceQueue.scheduling.volcano.sh": Addition(16, NAMESPACE_QUEUE_GATE)}
 NEW_FIELDS = {
     "Queue.scheduling.volcano.sh": {("spec", "allowedNamespaces"): Addition(16, NAMESPACE_QUEUE_GATE)},
-    "PodGroup.scheduling.volcano.sh": {TOPOLOGY_AFFINITY: Addition(16)},
+    "PodGroup.scheduling.volcano.sh": {("spec", "topologyAffinity"): Addition(16)},
 }
 NEW_ANNOTATIONS = {NODE_GROUP_LIMITS_ANNOTATION: Addition(16)}
 NEW_POD_ANNOTATIONS = dict.fromkeys(VGPU_UUID_ANNOTATIONS, Addition(16))

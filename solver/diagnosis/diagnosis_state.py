@@ -385,12 +385,12 @@ class DiagnosisState:
         return left
 
     def _permanent_rule_counts(self, gang: Gang) -> PodRuleCounts:
-        """The empty cluster but for the gang's own running pods. Only anti-affinity, rules among its own pods and those
-        by a label that no node has never change: other pods may come and meet the rest."""
+        """The empty cluster but for the gang's own running pods. Rules that keep apart, rules among its own pods and
+        those by a label that no node has never change; other pods may come and meet the rest."""
 
         def make() -> PodRuleCounts:
             rules = list(enumerate(self.problem.pod_rules))
-            apart = {rho for rho, rule in rules if rule.rule_kind == "anti-affinity"}
+            apart = {rho for rho, rule in rules if rule.keeps_apart}
             own = {rho for rho, rule in rules if rule.own_gang_only}
             nowhere = {rho for rho, rule in rules if all(domain is None for domain in rule.domains)}
             return PodRuleCounts(self.problem, ExistingPods(self.problem, only=gang), frozenset(apart | own | nowhere))

@@ -20,6 +20,7 @@ from solver.repairs import (
     Restart,
     SmallerPods,
     SmallerSubgroups,
+    SoftSeparation,
     SoftTopology,
 )
 from solver.semantics.gang_sizes import required_pods
@@ -30,7 +31,7 @@ def steps_with_all_pods(runner: TrialRunner, t: Trial) -> list[Sequence[Step]]:
     """All kinds of change that keep the gang's pods, each as steps."""
     gang = t.scenario.gang
     restart: list[Step] = [_restart] if gang.running else []
-    kinds: list[Sequence[Step]] = [restart, _tier_steps(runner, None, gang)]
+    kinds: list[Sequence[Step]] = [restart, _tier_steps(runner, None, gang), _separation_steps(runner, gang)]
     kinds += [_tier_steps(runner, i, gang) for i in range(len(gang.subgroups))]
     for i, part in enumerate(gang.subgroups):
         if part.topology.is_hard:
@@ -44,15 +45,40 @@ def _restart(t: Trial) -> Trial:
 
 def _tier_steps(runner: TrialRunner, i: int | None, gang: Gang) -> list[Step]:
     """A higher tier of the gang or of its subgroups i, where the owner can choose it; beyond the highest a soft
-    topology."""
+    topology. Of a gang that owns separations, tiers up to the lowest of theirs."""
     topology, tree = gang.topology if i is None else gang.subgroups[i].topology, runner.case.state.tree
     if topology is None or not tree.confines(topology):
         return []
     steps: list[Step] = []
     if i is None or gang.subgroups[i].tier_is_editable:
-        higher = (tier for tier in tree.tiers if tier > topology.tier)
+        highest = min(_separation_tiers(runner, gang) if i is None else (), default=tree.highest_tier)
+        higher = (tier for tier in tree.tiers if topology.tier < tier <= highest)
         steps += [partial(_set_topology, i, Topology("hard", tier), HigherTier(tier, i)) for tier in higher]
+    if i is None and gang.topology_without_rules is not None:
+        return steps
     return [*steps, partial(_set_topology, i, Topology("soft", topology.tier), SoftTopology(i))]
+
+
+def _separations(runner: TrialRunner, gang: Gang) -> set[int]:
+    rules, owned = runner.case.state.problem.pod_rules, (role.owned_rules for role in gang.roles)
+    return {rho for rho in set[int]().union(*owned) if rules[rho].rule_kind == "separation"}
+
+
+def _separation_tiers(runner: TrialRunner, gang: Gang) -> list[int]:
+    rules = runner.case.state.problem.pod_rules
+    return [tier for rho in sorted(_separations(runner, gang)) if (tier := rules[rho].tier) is not None]
+
+
+def _separation_steps(runner: TrialRunner, gang: Gang) -> list[Step]:
+    """The separations that it owns as wishes, with the topology that it then has."""
+    return [partial(_soften_separations, _separations(runner, gang))] if gang.topology_without_rules else []
+
+
+def _soften_separations(rules: set[int], t: Trial) -> Trial:
+    gang = t.scenario.gang
+    roles = (replace(r, owned_rules=tuple(rho for rho in r.owned_rules if rho not in rules)) for r in gang.roles)
+    softer = replace(gang, roles=tuple(roles), topology=gang.topology_without_rules, topology_without_rules=None)
+    return t.with_scenario(SoftSeparation(), gang=softer)
 
 
 def _set_topology(i: int | None, topology: Topology, repair: HigherTier | SoftTopology, t: Trial) -> Trial:

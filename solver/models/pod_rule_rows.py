@@ -3,8 +3,8 @@
 Letters as in docs/model.md: of pod rule rho, B new pods only own it, M are only selected by it, S are both.
 
 Exact where every bucket lies inside one domain. A bucket that straddles several is left out of the rows of
-anti-affinity, and switches off those of the other two: a relaxation. The packed pods are checked (`placement.realise`),
-and straddling buckets are split where they broke a rule.
+anti-affinity and separation, and switches off those of the other two: a relaxation. The packed pods are checked
+(`placement.realise`), and straddling buckets are split where they broke a rule.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def rule_terms(s: Sets, x: Variables, rule_counts: PodRuleCounts) -> list[tuple[
 
 
 def pod_rules(s: Sets, x: Variables) -> Iterator[Row]:
-    """Every rule by its kind: `anti_affinity`, `affinity`, `topology_spread`."""
+    """Every rule by its kind: `anti_affinity`, `separation`, `affinity`, `topology_spread`."""
     if s.rule_counts is not None:
         for rho, rule in rule_terms(s, x, s.rule_counts):
             yield from _FAMILIES[s.rule_counts.existing_pods.pod_rules[rho].rule_kind](s.rule_counts, x, rho, rule)
@@ -95,12 +95,26 @@ def anti_affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: Rule
     B_d + S_d <= 0  where selected pods are already        M_d + S_d <= 0  where owners are already
     B_d <= most c[bears,d]        M_d <= most c[counted,d]        S_d + c[bears,d] + c[counted,d] <= 1
     """
+    yield from _apart("anti-affinity", rule_counts, x, rho, rule)
+
+
+def separation(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTerms) -> Iterator[Row]:
+    """The rows of anti-affinity, for which an owner that runs does not count; and no owner outside all domains:
+
+    B + S <= 0
+    """
+    if new := rule.domains.get(NO_DOMAIN):
+        yield Row("separation.outside", (rho,), at_most(new.owners, 0))
+    yield from _apart("separation", rule_counts, x, rho, rule)
+
+
+def _apart(family: str, rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTerms) -> Iterator[Row]:
     for d, new in rule.inside.items():
         existing = rule_counts.domain_count(rho, d)
         if existing.selected and new.owners:
-            yield Row("anti-affinity.owners", (rho, d), at_most(new.owners, 0))
+            yield Row(f"{family}.owners", (rho, d), at_most(new.owners, 0))
         if existing.owners and new.selected:
-            yield Row("anti-affinity.selected", (rho, d), at_most(new.selected, 0))
+            yield Row(f"{family}.selected", (rho, d), at_most(new.selected, 0))
         if existing.selected or existing.owners:
             continue
         one: Terms = [(v, float(c)) for v, c in new.S]
@@ -108,9 +122,9 @@ def anti_affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: Rule
             if terms:
                 c = _add_binary(x, rho, what, d)
                 one.append((c, 1.0))
-                yield Row(f"anti-affinity.{what}", (rho, d), at_most([*terms, (c, -most)], 0))
+                yield Row(f"{family}.{what}", (rho, d), at_most([*terms, (c, -most)], 0))
         if new.S or (new.B and new.M):
-            yield Row("anti-affinity.one", (rho, d), at_most(one, 1))
+            yield Row(f"{family}.one", (rho, d), at_most(one, 1))
 
 
 def affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTerms) -> Iterator[Row]:
@@ -197,7 +211,12 @@ def topology_spread(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: Ru
             yield Row("spread.skew", (rho, d), row)
 
 
-_FAMILIES = {"anti-affinity": anti_affinity, "affinity": affinity, "spread": topology_spread}
+_FAMILIES = {
+    "anti-affinity": anti_affinity,
+    "separation": separation,
+    "affinity": affinity,
+    "spread": topology_spread,
+}
 
 
 def _add_binary(x: Variables, rho: int, what: str, d: int) -> pulp.LpVariable:
@@ -213,7 +232,7 @@ def set_rule_values(s: Sets, x: Variables, values: dict[str, float]) -> None:
         anchored = any(count.anchors for _, count in s.rule_counts.domain_counts(rho))
         anchored = anchored or any(_pod_count(new.M, values) for new in rule.inside.values())
         for d, new in rule.domains.items():
-            owners = new.B if s.problem.pod_rules[rho].rule_kind == "anti-affinity" else new.owners
+            owners = new.B if s.problem.pod_rules[rho].keeps_apart else new.owners
             bears = _pod_count(owners, values)
             told = {"bears": bears, "counted": _pod_count(new.M, values), "opens": bears and not anchored}
             for what, true in told.items():

@@ -41,12 +41,12 @@ def pack_buckets(
 
 def _straddling_buckets(s: Sets, room: FreeNodes, wanted_pods: BucketPods) -> list[int]:
     """Where the packed pods violate a pod rule, the buckets that straddle its domains, for which the model was too
-    coarse: those with pods of the rule for anti-affinity, else all."""
+    coarse: those with pods of the rule where it keeps apart, else all."""
     if room.rule_counts is None or not (broken := sorted({rho for rho, _ in room.rule_counts.violations()})):
         return []
     found: set[int] = set()
     for rho in broken:
-        has_pods = s.problem.pod_rules[rho].rule_kind == "anti-affinity"
+        has_pods = s.problem.pod_rules[rho].keeps_apart
         for i, d in enumerate(s.bucket_domains(room.rule_counts.existing_pods.partitions[rho])):
             if d is None and (not has_pods or rho in _rules_of(s, wanted_pods.get(i, ()))):
                 found.add(i)

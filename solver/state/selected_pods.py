@@ -82,9 +82,12 @@ class ExistingPods:
                 self._add(gang.roles[p.role], p.node, p.pods)
 
     def _add(self, role: AnyRole, node: int, pods: int) -> None:
-        for counts, rules in ((self.selected, role.selecting_rules), (self.owners, role.owned_rules)):
-            for rho in rules:
-                counts[rho][int(self.partitions[rho][node])] += pods
+        """An owner that runs counts for no separation: it keeps nobody away."""
+        for rho in role.selecting_rules:
+            self.selected[rho][int(self.partitions[rho][node])] += pods
+        for rho in role.owned_rules:
+            if self.pod_rules[rho].rule_kind != "separation":
+                self.owners[rho][int(self.partitions[rho][node])] += pods
 
     def without_pods(self, removed: Iterable[tuple[AnyRole, int, int]]) -> ExistingPods:
         """The same without some of these pods: (role, node, number)."""
@@ -122,11 +125,13 @@ class PodRuleCounts:
         self.enforced_rules = frozenset(range(len(problem.pod_rules))) if enforced is None else enforced
         self._changes: dict[int, dict[int, Change]] = {}
         self._log: list[tuple[int, int, int, Change]] = []
+        self._totals: dict[int, tuple[IntArray, IntArray]] = {}
 
     def copy(self) -> PodRuleCounts:
         """An independent copy, which cannot undo what happened before."""
         other = copy.copy(self)
         other._changes, other._log = {rho: dict(domains) for rho, domains in self._changes.items()}, []
+        other._totals = {}
         return other
 
     def without_pods(self, removed: Iterable[tuple[AnyRole, int, int]]) -> PodRuleCounts:
@@ -169,6 +174,11 @@ class PodRuleCounts:
         inside[d] = (b, m, s, selected, owners)
         if inside[d] == _UNCHANGED:
             del inside[d]
+        if rho in self._totals and d != NO_DOMAIN:
+            new_b, new_m, new_s, gone_selected, gone_owners = change
+            all_selected, all_owners = self._totals[rho]
+            all_selected[d] += sign * (new_m + new_s - gone_selected)
+            all_owners[d] += sign * (new_b + new_s - gone_owners)
 
     def undo(self, stamp: int) -> None:
         """Take back everything added with this stamp or a later one."""
@@ -207,6 +217,15 @@ class PodRuleCounts:
             found[d] = figure(count)
         return found
 
+    def totals(self, rho: int) -> tuple[IntArray, IntArray]:
+        """Domain -> pods that the rule selects, and owners. Kept up to date, since rules that keep apart are asked for
+        every pod; not to be changed."""
+        if rho not in self._totals:
+            figures = (lambda count: count.selected), (lambda count: count.owners)
+            selected, owners = (self.count_array(rho, figure) for figure in figures)
+            self._totals[rho] = selected, owners
+        return self._totals[rho]
+
     def min_selected(self, rho: int, selected: IntArray) -> int:
         """The count from which the skew of a spread rule is measured."""
         return int(selected.min()) if len(selected) >= max(1, self.rule(rho).min_domains) else 0
@@ -224,12 +243,13 @@ class PodRuleCounts:
         return found
 
     def cap_fit_counts(self, role: AnyRole, fit_counts: IntArray) -> IntArray:
-        """Node -> the most pods of the role that ever come there: those that fit and that anti-affinity allows."""
+        """Node -> the most pods of the role that ever come there: those that fit and that rules which keep apart
+        allow."""
         for rho in self.rules_of(role):
-            if self.rule(rho).rule_kind != "anti-affinity":
+            if not self.rule(rho).keeps_apart:
                 continue
             owns, selected = rho in role.owned_rules, rho in role.selecting_rules
-            domains, outside = _anti_affinity_domains(self, rho, owns, selected)
+            domains, outside = _ALLOWED_DOMAINS[self.rule(rho).rule_kind](self, rho, owns, selected)
             partition = self.existing_pods.partitions[rho]
             fit_counts = np.where(np.append(domains, outside)[partition], fit_counts, 0)
             if owns and selected:
@@ -244,7 +264,7 @@ class PodRuleCounts:
                 continue
             rule = self.rule(rho)
             inside, outside, reaches_outside = self.existing_pods.split_domains(rho, h, nodes)
-            if rule.rule_kind == "anti-affinity" and not reaches_outside:
+            if rule.keeps_apart and not reaches_outside:
                 domains, _ = _anti_affinity_domains(self, rho, True, True)
                 most = min(most, int(domains[inside].sum()))
             if rule.rule_kind == "spread" and len(outside):
@@ -265,8 +285,13 @@ AllowedDomains = tuple[BoolArray, bool]
 
 def _anti_affinity_domains(x: PodRuleCounts, rho: int, owns: bool, selected: bool) -> AllowedDomains:
     """No owner beside a selected pod, and no selected pod beside an owner."""
-    forbidden = x.count_array(rho, lambda count: int(owns and count.selected) + int(selected and count.owners))
-    return forbidden == 0, True
+    all_selected, all_owners = x.totals(rho)
+    return (all_selected * owns + all_owners * selected) == 0, True
+
+
+def _separation_domains(x: PodRuleCounts, rho: int, owns: bool, selected: bool) -> AllowedDomains:
+    """As with anti-affinity, and no owner outside all domains."""
+    return _anti_affinity_domains(x, rho, owns, selected)[0], not owns
 
 
 def _affinity_domains(x: PodRuleCounts, rho: int, owns: bool, selected: bool) -> AllowedDomains:
@@ -290,7 +315,12 @@ def _spread_domains(x: PodRuleCounts, rho: int, owns: bool, selected: bool) -> A
     return within | (x.count_array(rho, lambda count: count.new_owners) == 0), True
 
 
-_ALLOWED_DOMAINS = {"anti-affinity": _anti_affinity_domains, "affinity": _affinity_domains, "spread": _spread_domains}
+_ALLOWED_DOMAINS = {
+    "anti-affinity": _anti_affinity_domains,
+    "separation": _separation_domains,
+    "affinity": _affinity_domains,
+    "spread": _spread_domains,
+}
 
 
 def _anti_affinity_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
@@ -298,6 +328,13 @@ def _anti_affinity_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
     for d, c in x.domain_counts(rho):
         if (c.B and c.selected) or (c.M and c.owners) or (c.S and (c.selected > 1 or c.owners > 1)):
             yield d
+
+
+def _separation_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
+    """As of anti-affinity; or a new owner outside all domains."""
+    yield from _anti_affinity_violations(x, rho)
+    if x.domain_count(rho, NO_DOMAIN).new_owners:
+        yield NO_DOMAIN
 
 
 def _affinity_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
@@ -326,6 +363,7 @@ def _spread_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
 
 _VIOLATIONS = {
     "anti-affinity": _anti_affinity_violations,
+    "separation": _separation_violations,
     "affinity": _affinity_violations,
     "spread": _spread_violations,
 }

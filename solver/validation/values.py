@@ -87,6 +87,7 @@ _RULES: Mapping[type, Mapping[str, _Rule | None]] = {
         **dict.fromkeys(("selected_present", "owners_present"), _NUMBER),
         **dict.fromkeys(("max_skew", "min_domains"), _POSITIVE),
         "domains": _SECONDS,
+        "tier": _Rule(1, optional=True),
     },
     Gang: {
         "queue": _Rule(items="queues"),
@@ -94,6 +95,7 @@ _RULES: Mapping[type, Mapping[str, _Rule | None]] = {
         **dict.fromkeys(("minimum", "loss"), _NUMBER),
         **dict.fromkeys(("duration", "ends_in"), _SECONDS),
         **dict.fromkeys(("roles", "topology", "subgroups", "running", "slot_holds", "protected", "former")),
+        "topology_without_rules": None,
     },
     Role: {
         "replicas": _Rule(most=MAX_PODS),
@@ -129,7 +131,8 @@ def validate(problem: Problem) -> None:
     * on each node and device slot free <= capacity;
     * each role's minimum <= replicas, a gang's minimum and each subgroup's parts within the replicas they cover;
     * a pod rule has one domain for each node and one count for each domain, no domain is without nodes, max_skew and
-      min_domains are positive, a role's rules are ascending, and one with own_gang_only concerns no other pods;
+      min_domains are positive, a role's rules are ascending, one with own_gang_only concerns no other pods, and only a
+      separation has a tier, but no owners that are present;
     * a disruption budget names roles of gangs;
     * the slots that running pods hold are sorted, of requests of their roles and no more than these ask for, and with
       what is free at most the slot;
@@ -298,6 +301,9 @@ def _check_pod_rule(rho: int, rule: PodRule, problem: Problem) -> None:
         raise InvalidProblemError((*where, "selected_present", min(empty)), "no node is in this domain")
     fault = f"has {len(rule.owners_present)} entries for {domains} domains"
     _require(len(rule.owners_present) in (0, domains), (*where, "owners_present"), fault)
+    is_separation = rule.rule_kind == "separation"
+    _require(not (is_separation and rule.owners_present), (*where, "owners_present"), "a separation counts none")
+    _require(is_separation or rule.tier is None, (*where, "tier"), "only a separation is by a tier")
     if rule.own_gang_only:
         gangs = {g for g, gang in enumerate(problem.gangs) if any(_concerns(role, rho) for role in gang.roles)}
         alone = len(gangs) <= 1 and not any(rule.selected_present) and not any(rule.owners_present)

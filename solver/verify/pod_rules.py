@@ -77,6 +77,18 @@ def anti_affinity(x: CheckedPlan) -> Findings:
                     yield at(one.gang), fault
 
 
+def separation(x: CheckedPlan) -> Findings:
+    """A new owner is in a domain, and in none with another pod that the rule selects, whether that one runs, is evicted
+    or is new. An owner that runs asks for nothing any more."""
+    for rho, rule, groups in _rules_of_kind(x, "separation"):
+        for d, owners in _new_owners(groups).items():
+            there = 0 if d is None else rule.selected_present[d] + sum(p.pods for p in groups[d] if p.is_selected)
+            for owner in owners:
+                if d is None or there - owner.is_selected > 0:
+                    fault = f"role {owner.role} is in domain {d} of rule {rho} with pods that it is separated from"
+                    yield at(owner.gang), fault
+
+
 def is_in_the_way(x: CheckedPlan, g: int, pods: PodCounts) -> bool:
     """Whether an anti-affinity keeps some new pod apart from these pods of gang g."""
     roles = x.problem.gangs[g].roles
@@ -125,4 +137,4 @@ def topology_spread(x: CheckedPlan) -> Findings:
                 yield at(first.gang), f"role {first.role} is in domain {d} of rule {rho}, which holds too many"
 
 
-POD_RULES = (anti_affinity, affinity, topology_spread)
+POD_RULES = (anti_affinity, separation, affinity, topology_spread)

@@ -91,6 +91,9 @@ def _is_effective(x: CheckedPlan, g: int, repair: Repair) -> bool:
             if topology is None:
                 return False
             return repair.tier > topology.tier if isinstance(repair, repairs.HigherTier) else topology.mode == "hard"
+        case repairs.SoftSeparation():
+            owned = (rho for role in gang.roles for rho in role.owned_rules)
+            return any(x.problem.pod_rules[rho].rule_kind == "separation" for rho in owned)
         case repairs.FewerPods() | repairs.SmallerSubgroups() | repairs.SmallerPods():
             return 0 < repair.amount < repair.current_amount
         case repairs.MoreNodeClasses():

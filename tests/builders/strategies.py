@@ -318,6 +318,7 @@ def problems_with_pod_rules(draw: st.DrawFn, *, running: RunningMode = "nothing"
 def with_pod_rules(draw: st.DrawFn, world: Problem) -> Problem:
     """The same world with 1 or 2 relations that some of its roles carry or are counted by."""
     relations = tuple(draw(_pod_rule(len(world.nodes))) for _ in range(draw(st.integers(1, 2))))
+    separations = {rho for rho, relation in enumerate(relations) if relation.rule_kind == "separation"}
     gangs = []
     for gang in world.gangs:
         roles = []
@@ -325,7 +326,10 @@ def with_pod_rules(draw: st.DrawFn, world: Problem) -> Problem:
             ties = [draw(sampled(("", "", "b", "m", "bm", "bm"))) for _ in relations]
             bears, matches = (tuple(rho for rho, tie in enumerate(ties) if mark in tie) for mark in "bm")
             roles.append(replace(role, owned_rules=bears, selecting_rules=matches))
-        gangs.append(replace(gang, roles=tuple(roles)))
+        gang = replace(gang, roles=tuple(roles))
+        if not separations.isdisjoint(rho for role in roles for rho in role.owned_rules):
+            gang = replace(gang, topology_without_rules=gang.topology or Topology("soft", 1))
+        gangs.append(gang)
     return replace(world, gangs=tuple(gangs), pod_rules=relations)
 
 
@@ -335,7 +339,7 @@ def _pod_rule(draw: st.DrawFn, nodes: int) -> PodRule:
     label = sampled((0, 0, 1, 1, None))
     said = draw(st.one_of(st.just(list(range(nodes))), st.lists(label, min_size=nodes, max_size=nodes)))
     known = sorted({d for d in said if d is not None})
-    kinds: tuple[RuleKind, ...] = ("anti-affinity", "affinity", "spread")
+    kinds: tuple[RuleKind, ...] = ("anti-affinity", "separation", "affinity", "spread")
     kind = draw(sampled(kinds))
     counts = sampled((0, 0, 0, 1, 2))
     present = tuple(draw(counts) for _ in known)

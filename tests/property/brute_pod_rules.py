@@ -40,9 +40,12 @@ def _keeps_rule(problem: Problem, rho: int, new: Counter[GangOnNode], gone: Coun
                 pods += [
                     (relation.domains[node], is_new, rho in role.owned_rules, rho in role.selecting_rules)
                 ] * number
-    return {"anti-affinity": _keeps_anti_affinity, "affinity": _keeps_affinity, "spread": _keeps_spread}[
-        relation.rule_kind
-    ](relation, pods)
+    return {
+        "anti-affinity": _keeps_anti_affinity,
+        "separation": _keeps_separation,
+        "affinity": _keeps_affinity,
+        "spread": _keeps_spread,
+    }[relation.rule_kind](relation, pods)
 
 
 def _keeps_anti_affinity(pod_rule: PodRule, pods: list[RulePod]) -> bool:
@@ -50,6 +53,13 @@ def _keeps_anti_affinity(pod_rule: PodRule, pods: list[RulePod]) -> bool:
         i != j and a[0] == b[0] and a[0] is not None and a[2] and b[3] and (a[1] or b[1])
         for i, a in enumerate(pods)
         for j, b in enumerate(pods)
+    )
+
+
+def _keeps_separation(pod_rule: PodRule, pods: list[RulePod]) -> bool:
+    return not any(
+        a[1] and a[2] and (a[0] is None or any(i != j and a[0] == b[0] and b[3] for j, b in enumerate(pods)))
+        for i, a in enumerate(pods)
     )
 
 

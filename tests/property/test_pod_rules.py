@@ -198,7 +198,7 @@ def test_a_gang_blocked_only_by_a_pod_rule_starts_exactly_without_it() -> None:
 def alone(world: Problem, g: int) -> Problem:
     """Gang g on the empty cluster, among all the company that it may ask for: only what keeps pods apart is left."""
     empty = [replace(r, selected_present=(0,) * len(r.selected_present), owners_present=()) for r in world.pod_rules]
-    apart = {rho for rho, relation in enumerate(world.pod_rules) if relation.rule_kind == "anti-affinity"}
+    apart = {rho for rho, relation in enumerate(world.pod_rules) if relation.keeps_apart}
     lone = alone_on_empty_cluster(world, g)
     (gang,) = lone.gangs
     roles = tuple(
@@ -221,6 +221,6 @@ def test_mutants_of_plans_with_relations_are_caught_each_by_its_rule(world: Prob
         if decision.action != "wait"
     }
     for mutate, rule in MUTATORS.items():
-        if rule in ("anti_affinity", "affinity", "topology_spread"):
+        if rule in ("anti_affinity", "separation", "affinity", "topology_spread"):
             for problem, broken in mutate(world, placed, random):
                 assert rule in {violation.rule for violation in verify(problem, broken)}, mutate.__name__

@@ -54,6 +54,7 @@ from solver.repairs import (
     SmallerGuarantee,
     SmallerPods,
     SmallerSubgroups,
+    SoftSeparation,
     SoftTopology,
 )
 from solver.verify import verify
@@ -367,6 +368,13 @@ def changed(world: Problem, repair: Repair) -> Problem:
             if repair.subgroup is None:
                 return with_gang(world, topology=topology)
             return with_part(world, repair.subgroup, topology=topology)
+        case SoftSeparation():
+            separations = {rho for rho, rule in enumerate(world.pod_rules) if rule.rule_kind == "separation"}
+            roles = (
+                replace(r, owned_rules=tuple(rho for rho in r.owned_rules if rho not in separations))
+                for r in gang.roles
+            )
+            return with_gang(world, roles=tuple(roles), topology=gang.topology_without_rules)
         case EndOfPods():
             return replace(world, nodes=tuple(replace(node, free=node.capacity) for node in world.nodes))
         case MoreNodes(node=n, amount=amount):

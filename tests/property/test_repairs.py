@@ -24,7 +24,7 @@ from tests.property.test_reasons import starts as starts_alone
 from tests.property.test_rounds import teams
 from tests.property.test_time import timed
 
-TRIED = {"GR101", "GR102", "GR104", "GR105", "GR106", "GR107", "GR108", "GR112", "GR115"}
+TRIED = {"GR101", "GR102", "GR104", "GR105", "GR106", "GR107", "GR108", "GR112", "GR115", "GR126"}
 """Changes of the gang, of its queues' limits and of the nodes; the others are of others, and of time
 (`test_delays`)."""
 

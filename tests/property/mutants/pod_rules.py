@@ -32,6 +32,24 @@ def pod_against_its_anti_affinity(world: Problem, placed: PodsByGang, random: Ra
             yield alike, plan_of_pods(alike, placed)
 
 
+def pod_beside_those_that_it_is_separated_from(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    """A pod of nobody on the very node; no domain at all; or a pod of another gang, new or running, in the cluster,
+    which is one domain."""
+    nodes = len(world.nodes)
+    for g, (role, node) in pick_one(random, new_pods(world, placed)):
+        present = tuple(int(n == node) for n in range(nodes))
+        foreign = _with_pod_rule(world, g, role, PodRule("separation", tuple(range(nodes)), present), is_selected=False)
+        yield foreign, plan_of_pods(foreign, placed)
+        nowhere = _with_pod_rule(world, g, role, PodRule("separation", (None,) * nodes, ()), is_selected=False)
+        yield nowhere, plan_of_pods(nowhere, placed)
+        for i in sorted(i for i, pods in placed.items() if i != g and +pods)[:1]:
+            lonely = _with_pod_rule(world, g, role, PodRule("separation", (0,) * nodes, (0,)), is_selected=False)
+            rho = len(world.pod_rules)
+            roles = (replace(r, selecting_rules=(*r.selecting_rules, rho)) for r in lonely.gangs[i].roles)
+            lonely = replace(lonely, gangs=replace_at(lonely.gangs, i, roles=tuple(roles)))
+            yield lonely, plan_of_pods(lonely, placed)
+
+
 def pod_without_its_affinity(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """The pods that it must be beside are nowhere, or on every other node."""
     hosts = tuple(range(len(world.nodes)))
@@ -60,6 +78,7 @@ def pod_beyond_the_max_skew(world: Problem, placed: PodsByGang, random: Random) 
 
 MUTATORS: Mutators = {
     pod_against_its_anti_affinity: "anti_affinity",
+    pod_beside_those_that_it_is_separated_from: "separation",
     pod_without_its_affinity: "affinity",
     pod_beyond_the_max_skew: "topology_spread",
 }

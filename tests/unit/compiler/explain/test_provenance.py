@@ -70,6 +70,7 @@ from solver.repairs import (
     SmallerGuarantee,
     SmallerPods,
     SmallerSubgroups,
+    SoftSeparation,
     SoftTopology,
     StartOfGang,
 )
@@ -371,6 +372,7 @@ REPAIR_CASES: dict[str, tuple[Repair, list[str]]] = {
     "GR121": (ShorterDuration(seconds=9), [f"{ONE} expected duration | gangplan.dev/expected-duration: 2h"]),
     "GR123": (OpenNodeGroups(0, (1,)), [f"{QUEUE} affinity | spec:"]),
     "GR125": (AllowEviction("budget", (1,)), [f"{TWO}  | name: two"]),
+    "GR126": (SoftSeparation(), []),
     "GR122": (EndOfMaintenance(seconds=9), [f"{POOL} maintenance | maintenance:"]),
 }
 

@@ -42,10 +42,11 @@ def sets() -> Sets:
         gang("slots", role(1, gpu=4, slot_requests=[("dev", 1, {"gpu": 4})]), queue="b"),
         gang("apart", role(2, gpu=1, owned_rules=[0], selecting_rules=[0]), queue="b"),
         gang("beside", role(2, gpu=1, owned_rules=[1], selecting_rules=[1]), queue="b"),
+        gang("away", role(1, gpu=1, owned_rules=[3]), role(1, gpu=1, selecting_rules=[3]), queue="b"),
         gang("even", role(2, gpu=1, owned_rules=[2], selecting_rules=[2]), queue="b"),
         hypernodes={"s0": (1, None), "s1": (1, None)},
         policy=Policy(capacity=True),
-        pod_rules=tuple(pod_rule(kind, [0, 0, 1, 1]) for kind in ("anti-affinity", "affinity", "spread")),
+        pod_rules=tuple(pod_rule(kind, [0, 0, 1, 1]) for kind in ("anti-affinity", "affinity", "spread", "separation")),
     )
     return batch_sets(State.initial(world), range(len(world.gangs)))
 

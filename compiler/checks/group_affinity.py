@@ -1,0 +1,111 @@
+"""Checks of the topology anti-affinity of PodGroups (Volcano 1.16)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from compiler.checks.check import CheckInput, Finding, check
+from compiler.checks.jobs import POD_GROUP
+from compiler.diagnostics.diagnostic import suggestion
+from compiler.kubernetes import labels_of
+from compiler.specs.gang_spec import GangSpec
+from compiler.specs.parts import ANTI_AFFINITY_PATH, GroupTerm
+from compiler.syntax.documents import Document, FieldPath
+from compiler.volcano.group_affinity import (
+    NAMESPACE_NAME_LABEL,
+    PLUGIN,
+    SINCE,
+    NamespaceLabels,
+    namespace_labels,
+    term_selects,
+)
+
+if TYPE_CHECKING:
+    from compiler.kinds.pod_group import AntiAffinityTerm
+
+
+@check("GP442", "topology anti-affinity of a PodGroup that cannot be read")
+def bad_topology_affinity(check_input: CheckInput) -> Iterator[Finding]:
+    """A term of spec.topologyAffinity.podGroupAntiAffinity names one of topologyTier and topologyTierName; a preferred
+    one has a weight of 1 to 100, a required one has none. Source: the design and webhook of Volcano 1.16's branch. Fix:
+    as the message says."""
+    for document, group in check_input.documents_of(POD_GROUP):
+        for path, term, is_preferred in group.spec.anti_affinity.terms():
+            if message := _term_flaw(term, is_preferred=is_preferred):
+                yield Finding(document, path, message, "correct the term")
+
+
+def _term_flaw(term: AntiAffinityTerm, *, is_preferred: bool) -> str:
+    if (term.topology_tier is None) == (term.topology_tier_name is None):
+        return "a term names one of topologyTier and topologyTierName"
+    if is_preferred != (term.weight is not None):
+        return "a preferred term has a weight" if is_preferred else "a required term has no weight"
+    return ""
+
+
+@check("GP444", "topology anti-affinity of a PodGroup that does less than it says", "warning")
+def weak_topology_affinity(check_input: CheckInput) -> Iterator[Finding]:
+    """Terms of podGroupAntiAffinity are read by the plugin group-topology-affinity only, which no default has. A term
+    is judged where its own PodGroup is placed: to keep the other one away later, that needs a term too. A tier that no
+    hypernode has lets nothing start. Labels of namespaces are known from the repository's Namespaces only. Source: the
+    design of Volcano 1.16's branch. Fix: as the message says."""
+    specs = check_input.specs
+    if specs.cluster.volcano.minor < SINCE:
+        return
+    for document, group in check_input.documents_of(POD_GROUP):
+        terms = list(group.spec.anti_affinity.terms())
+        scheduler = specs.scheduler
+        if terms and scheduler is not None and scheduler.plugin(PLUGIN) is None and not scheduler.is_partial:
+            message = f"the scheduler configuration lacks the plugin {PLUGIN}, so that nothing reads the terms"
+            yield Finding(document, ANTI_AFFINITY_PATH, message, "add the plugin")
+        for path, term, _ in terms:
+            yield from _weak_terms(check_input, document, path, term)
+    yield from _one_sided_terms(check_input)
+
+
+def _weak_terms(
+    check_input: CheckInput, document: Document, path: FieldPath, term: AntiAffinityTerm
+) -> Iterator[Finding]:
+    hypernodes = check_input.specs.hypernodes
+    tiers = sorted({hypernode.tier for hypernode in hypernodes})
+    names = sorted({hypernode.tier_name for hypernode in hypernodes if hypernode.tier_name})
+    name, tier = term.topology_tier_name, term.topology_tier
+    if hypernodes and name is not None and name not in names:
+        message = f"no hypernode has tierName {name!r}: a required term lets nothing start"
+        yield Finding(document, (*path, "topologyTierName"), message, suggestion(name, names, "correct the name"))
+    if hypernodes and tier is not None and tier not in (*tiers, tiers[-1] + 1):
+        message = f"no hypernode has tier {tier}: a required term lets nothing start"
+        help = f"the tiers are {', '.join(map(str, tiers))}"
+        yield Finding(document, (*path, "topologyTier"), message, help)
+    rows = term.namespace_selector.expressions() if term.namespace_selector else ()
+    declared = {key for labels in namespace_labels(check_input.specs.documents).values() for key in labels}
+    for key in dict.fromkeys(row[0] for row in rows):
+        if key not in (NAMESPACE_NAME_LABEL, *declared):
+            message = f"no Namespace of the repository has the label {key}: the plan takes namespaces for having none"
+            help = f"select by {NAMESPACE_NAME_LABEL}, or add the Namespaces"
+            yield Finding(document, (*path, "namespaceSelector"), message, help)
+
+
+def _one_sided_terms(check_input: CheckInput) -> Iterator[Finding]:
+    """For each PodGroup the first other one that it keeps out of the domains of, and that does not do so in turn."""
+    known = namespace_labels(check_input.specs.documents)
+    groups = [gang for gang in check_input.jobs if gang.pod_group is not None]
+    for gang in groups:
+        for term in gang.pod_group.terms if gang.pod_group else ():
+            other = next((each for each in groups if _is_one_sided(gang, each, term, known)), None)
+            if other is not None and gang.pod_group is not None:
+                message = f"{other.document.display_name} has no term against this one: it may start beside it later"
+                yield Finding(gang.pod_group.document, term.path, message, "give it such a term too")
+                break
+
+
+def _is_one_sided(gang: GangSpec, other: GangSpec, term: GroupTerm, known: NamespaceLabels) -> bool:
+    if gang is other or not _selects(gang, other, term, known) or other.pod_group is None:
+        return False
+    return not any(_selects(other, gang, back, known) for back in other.pod_group.terms)
+
+
+def _selects(gang: GangSpec, other: GangSpec, term: GroupTerm, known: NamespaceLabels) -> bool:
+    labels = labels_of({"metadata": other.pod_group.document.metadata}) if other.pod_group else {}
+    return term_selects(term, gang.namespace, other.namespace, labels, known)

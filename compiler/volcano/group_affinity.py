@@ -1,0 +1,50 @@
+"""The plugin group-topology-affinity of Volcano 1.16: PodGroups that keep out of each other's domains.
+
+Source: the plugin, its design and the tests of Volcano 1.16's branches, which could not be run here. A term is judged
+where its own PodGroup is placed, and no more once that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from compiler.fields.label_selector import selector_matches
+from compiler.specs.cluster_spec import ClusterSpec, SchedulerSpec
+from compiler.specs.parts import GroupTerm
+from compiler.syntax.documents import Document
+
+SINCE = 16
+PLUGIN = "group-topology-affinity"
+NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
+"""The label that Kubernetes gives every Namespace."""
+
+NamespaceLabels = Mapping[str, Mapping[str, str]]
+"""Namespace -> the labels that the repository gives it."""
+
+
+def separates_groups(cluster: ClusterSpec, scheduler: SchedulerSpec | None) -> bool:
+    """Whether the scheduler keeps the required anti-affinity of PodGroups."""
+    plugin = None if scheduler is None or cluster.volcano.minor < SINCE else scheduler.plugin(PLUGIN)
+    return plugin is not None and plugin.flags.get("enabledHyperNodeGradient", True)
+
+
+def namespace_labels(documents: Iterable[Document]) -> NamespaceLabels:
+    """What the Namespaces among the documents say."""
+    found = {}
+    for document in documents:
+        if (document.kind, document.group) == ("Namespace", ""):
+            labels = document.metadata.get("labels")
+            found[document.name] = labels if isinstance(labels, Mapping) else {}
+    return found
+
+
+def term_selects(
+    term: GroupTerm, own_namespace: str, namespace: str, labels: Mapping[str, str], known: NamespaceLabels
+) -> bool:
+    """Whether a term of a PodGroup in its own namespace selects one with these labels in another, or the same,
+    namespace."""
+    if term.namespaces is None:
+        is_inside = namespace == own_namespace
+    else:
+        is_inside = selector_matches(term.namespaces, {**known.get(namespace, {}), NAMESPACE_NAME_LABEL: namespace})
+    return is_inside and selector_matches(term.selector, labels)

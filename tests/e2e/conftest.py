@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,7 @@ from tests.e2e.fixtures import (  # noqa: F401  - pytest finds fixtures in a con
     shared_control_plane,
 )
 
-FOLDER = Path(__file__).parent
+FOLDER = "tests/e2e/"
 FIRST_GROUP = (
     "test_drift",
     "test_gangs",
@@ -33,7 +32,7 @@ FIRST_GROUP = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With pytest-xdist, the tests of one group stay in one process: so there are two clusters at a time, not one per
     test. The stories whose operators end with the cluster come last."""
-    places = [at for at, item in enumerate(items) if FOLDER in item.path.parents]
+    places = [at for at, item in enumerate(items) if item.nodeid.startswith(FOLDER)]
     for at, item in zip(places, sorted((items[at] for at in places), key=_ends_cluster), strict=True):
         items[at] = item
         item.add_marker(pytest.mark.xdist_group("e2e-1" if item.path.stem in FIRST_GROUP else "e2e-2"))

@@ -69,7 +69,7 @@ SUBSTITUTIONS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "deployment.yaml": (
         (_LAST_ANNOTATION, _LAST_ANNOTATION + CHECKSUM),
         ("replicas: 2", "replicas: {{ .Values.replicas }}"),
-        ("image: gangplan:0.1.0", "image: {{ .Values.image }}"),
+        (f"image: gangplan:{VERSION}", "image: {{ .Values.image }}"),
         (_RESOURCES_TEXT, f"          resources:\n            {RESOURCES}\n"),
         ("sizeLimit: 2Gi", "sizeLimit: {{ .Values.dataSize }}"),
         ("secretName: gangplan-git", "secretName: {{ .Values.gitSecret }}"),

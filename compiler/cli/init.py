@@ -8,7 +8,10 @@ from pathlib import Path
 import click
 
 from compiler.cli.inputs import reported
+from compiler.version import VERSION
 
+VERSION_MARK = "@VERSION@"
+"""What this version stands in place of in the files."""
 WORKFLOW_FILE = ".github/workflows/gangplan.yml"
 EXAMPLE_FILES = {
     "cluster-specs/example/cluster.yaml": "cluster.yaml",
@@ -31,8 +34,9 @@ def init(ctx: click.Context, directory: Path) -> None:
         for name, source in EXAMPLE_FILES.items():
             (directory / name).parent.mkdir(parents=True, exist_ok=True)
             with (directory / name).open("xb") as file:
-                file.write((Path(__file__).parent / "example" / source).read_bytes())
+                text = (Path(__file__).parent / "example" / source).read_text()
+                file.write(text.replace(VERSION_MARK, f"v{VERSION}").encode())
             click.echo(f"wrote {directory / name}")
     where = "" if directory == Path() else f" --repo {directory}"
-    click.echo(f"In {directory / WORKFLOW_FILE} write where gangplan is in place of OWNER and REVISION")
+    click.echo(f"In {directory / WORKFLOW_FILE} write the owner of gangplan's repository in place of OWNER")
     click.echo(f"Next: gangplan check{where}, then gangplan plan{where}")

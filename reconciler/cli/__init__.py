@@ -27,6 +27,7 @@ for _name, _module, _short_help in (
     ("status", "commands", "Show what the reconciler of a cluster says."),
     ("rbac", "rights", "Print the rights that a reconciler of this repository needs."),
     ("config-schema", "rights", "Print the schema of reconcile's --config."),
+    ("version", "version", "Show the version of gangplan, its solver and Python."),
     ("diff", "diff", "Show what a change of the repository does to jobs and queues."),
     ("report", "report", "Write the plan as one HTML page with a picture of the cluster."),
 ):

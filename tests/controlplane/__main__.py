@@ -18,6 +18,7 @@ from typing import Final
 
 from tests.controlplane.build import build, print_progress
 from tests.controlplane.follow import ConfigMapFollower
+from tests.controlplane.helm import helm
 from tests.controlplane.operators import build_operators
 from tests.controlplane.plane import CAPACITY, ControlPlane
 from tests.controlplane.processes import ProcessId, is_alive, kill_group, process_id_of
@@ -56,6 +57,7 @@ def main() -> int:
             return follow(folder, options.configmap)
     print(build())
     build_operators()
+    helm()
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,8 @@ from tests.builders.repositories import FILES, JOB
 from tests.e2e.stories.story import GitRepository
 
 ROOT = Path(__file__).parents[2]
-ACTION = ROOT / ".github" / "actions" / "plan"
+SCRIPT = ROOT / ".github" / "actions" / "plan.sh"
+PINNED = re.compile(r"[\w./-]+@[0-9a-f]{40}")
 pytestmark = pytest.mark.slow
 
 FAKE_GH = """\
@@ -43,13 +45,14 @@ def run_action(tmp_path: Path, repository: GitRepository, **variables: str) -> t
         "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
         "GITHUB_REPOSITORY": "o/r",
         "COMMENT": "true",
+        "SARIF": "false",
         "FAIL_ON": "error",
         "PULL_REQUEST": "7",
         "BASE": "",
         "FOUND_COMMENT": "",
         **variables,
     }
-    done = subprocess.run([str(ACTION / "plan.sh")], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run([str(SCRIPT)], env=environment, capture_output=True, text=True, check=False)
     asked = tmp_path / "gh.log"
     return done.returncode, done.stdout + done.stderr, asked.read_text() if asked.exists() else ""
 
@@ -86,10 +89,34 @@ def test_an_error_fails_the_run_and_no_base_compares_nothing(tmp_path: Path, rep
     assert not asked
 
 
+def test_an_input_of_another_type_is_refused_before_anything_runs(tmp_path: Path, repository: GitRepository) -> None:
+    code, said, asked = run_action(tmp_path, repository, COMMENT="yes", FAIL_ON="never", SARIF="", FOLDER="nowhere")
+    assert code == 1
+    assert [line.partition(" is ")[0] for line in said.splitlines()] == [
+        "::error::folder",
+        "::error::fail-on",
+        "::error::comment",
+        "::error::sarif",
+    ]
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["action.yml", ".github/workflows/ci.yml", ".github/workflows/plan.yml", "compiler/cli/example/workflow.yaml"],
+)
+def test_actions_of_others_are_pinned_by_their_commit(file: str) -> None:
+    text = (ROOT / file).read_text()
+    used = re.findall(r"uses: (\S+)", text)
+    others = [each for each in used if not each.startswith(("./", "OWNER/gangplan@"))]
+    assert others
+    assert [each for each in others if not PINNED.fullmatch(each)] == []
+
+
 def test_the_action_runs_the_script_with_all_that_it_reads() -> None:
-    steps = YAML(typ="safe").load((ACTION / "action.yml").read_text())["runs"]["steps"]
+    steps = YAML(typ="safe").load((ROOT / "action.yml").read_text())["runs"]["steps"]
     (step,) = (step for step in steps if "plan.sh" in step.get("run", ""))
-    used = {"GANGPLAN", "FOLDER", "BASE", "TARGET", "FAIL_ON", "COMMENT", "PULL_REQUEST", "REPORTS"}
+    used = {"GANGPLAN", "FOLDER", "BASE", "TARGET", "FAIL_ON", "COMMENT", "SARIF", "PULL_REQUEST", "REPORTS"}
     assert used <= step["env"].keys()
     workflow = YAML(typ="safe").load((ROOT / ".github" / "workflows" / "plan.yml").read_text())
     (job,) = workflow["jobs"].values()

@@ -15,14 +15,14 @@ import yaml
 from compiler.rights import DEFAULT_KINDS
 from compiler.version import VERSION
 from deploy.generate import FOLDER, generated_files, values, values_schema
+from deploy.release import KUBERNETES
 from reconciler.cli.commands import reconcile
 from reconciler.cli.config import read_config
 from reconciler.cluster.rights import admission_objects, rbac_objects
-from tests.builders.helm import render
+from tests.controlplane.build import build
+from tests.controlplane.helm import helm
 
 ROOT = FOLDER.parent
-TEMPLATES = {file.name: file.read_text() for file in (FOLDER / "chart/templates").iterdir()}
-CONTEXT: dict[str, Any] = {"Release": {"Namespace": "gangplan-system"}, "templates": TEMPLATES}
 CONFIG_NAME = "gangplan-config"
 CHECKSUM = "checksum/config"
 Object = dict[str, Any]
@@ -34,7 +34,7 @@ def pod_template(objects: list[Object]) -> Object:
 
 
 def without_checksum(objects: list[Object]) -> list[Object]:
-    """The chart's objects without what only a chart has, and which differs with the renderer's quotes."""
+    """The chart's objects without what only a chart has."""
     pod_template(objects)["metadata"]["annotations"].pop(CHECKSUM)
     return objects
 
@@ -61,10 +61,12 @@ def base_objects() -> list[Object]:
     return [config, *(thing for text in texts for thing in yaml.safe_load_all(text))]
 
 
-def chart_objects(**changes: Any) -> list[Object]:
-    context = {**CONTEXT, "Values": {**values(), **changes}}
-    texts = [render(text, context) for _, text in sorted(TEMPLATES.items())]
-    return [thing for text in texts for thing in yaml.safe_load_all(text) if thing]
+def chart_objects(namespace: str = "gangplan-system", **changes: Any) -> list[Object]:
+    """What Helm makes of the chart."""
+    command = [str(helm()), "template", "gangplan", str(FOLDER / "chart"), "--values", "-"]
+    command += ["--namespace", namespace, "--kube-version", KUBERNETES]
+    made = subprocess.run(command, input=json.dumps(changes), check=True, capture_output=True, text=True).stdout
+    return [thing for thing in yaml.safe_load_all(made) if thing]
 
 
 @pytest.mark.parametrize("path", sorted(generated_files()), ids=str)
@@ -73,6 +75,7 @@ def test_what_is_made_is_up_to_date(path: Path) -> None:
     assert (FOLDER / path).read_text() == generated_files()[path]
 
 
+@pytest.mark.slow
 def test_chart_and_base_install_the_same_objects() -> None:
     base = by_name(base_objects())
     del base["Namespace", "", "gangplan-system"]  # Helm makes it: --create-namespace
@@ -80,28 +83,29 @@ def test_chart_and_base_install_the_same_objects() -> None:
     assert len(base) > 10
 
 
+@pytest.mark.slow
 def test_the_chart_in_another_namespace_has_rights_of_its_own() -> None:
     """With the same names it would replace the policies of the first install."""
-    there = {"Release": {"Namespace": "team"}, "Values": values()}
-    texts = [render(TEMPLATES[name], there) for name in ("rbac.yaml", "admission.yaml")]
-    made = by_name([thing for text in texts for thing in yaml.safe_load_all(text) if thing])
-    assert made == by_name([*rbac_objects(DEFAULT_KINDS, "team"), *admission_objects("team")])
+    rights = by_name([*rbac_objects(DEFAULT_KINDS, "team"), *admission_objects("team")])
+    made = by_name(chart_objects("team"))
+    assert {name: made[name] for name in rights} == rights
     assert not made.keys() & by_name(base_objects()).keys()
 
 
 def kustomized(folder: Path) -> tuple[list[Object], str]:
     """What kustomize makes of a base, with the plain name of the configuration; and its name with the hash."""
-    made = subprocess.run(["kubectl", "kustomize", folder], check=True, capture_output=True, text=True).stdout
+    kubectl = build() / "bin" / "kubectl"
+    made = subprocess.run([kubectl, "kustomize", folder], check=True, capture_output=True, text=True).stdout
     (name,) = set(re.findall(rf"\b{CONFIG_NAME}-\w+", made))
     return list(yaml.safe_load_all(made.replace(name, CONFIG_NAME))), name
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
+@pytest.mark.slow
 def test_kustomize_takes_the_base() -> None:
     assert by_name(kustomized(FOLDER)[0]) == by_name(base_objects())
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
+@pytest.mark.slow
 def test_another_configuration_of_the_base_rolls_the_pods(tmp_path: Path) -> None:
     """Pods of a Deployment that is the same go on with what they read at their start."""
     changed = shutil.copytree(FOLDER, tmp_path / "deploy")
@@ -113,6 +117,7 @@ def test_another_configuration_of_the_base_rolls_the_pods(tmp_path: Path) -> Non
     assert {"name": "config", "configMap": {"name": CONFIG_NAME}} in pod_template(after)["spec"]["volumes"]
 
 
+@pytest.mark.slow
 def test_another_configuration_of_the_chart_rolls_the_pods() -> None:
     def checksum(**changes: Any) -> str:
         return str(pod_template(chart_objects(**changes))["metadata"]["annotations"][CHECKSUM])
@@ -123,19 +128,12 @@ def test_another_configuration_of_the_chart_rolls_the_pods() -> None:
     assert checksum(replicas=3) == usual, "only the configuration counts"
 
 
-@pytest.mark.skipif(shutil.which("helm") is None, reason="needs helm")
-def test_helm_makes_of_the_chart_what_the_small_renderer_makes() -> None:
-    command = ["helm", "template", "gangplan", str(FOLDER / "chart"), "--namespace", "gangplan-system"]
-    made = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    objects = [thing for thing in yaml.safe_load_all(made) if thing]
-    assert by_name(without_checksum(objects)) == by_name(without_checksum(chart_objects()))
-
-
+@pytest.mark.slow
 def test_values_reach_the_objects() -> None:
     changes: dict[str, Any] = {
         "image": "registry/gangplan@sha256:1",
         "replicas": 3,
-        "config": {"repo": "r", "cluster": "c", "namespace": "elsewhere"},
+        "config": {"repo": "r", "cluster": "c"},
         "rbac": {"create": False},
         "networkPolicy": {"create": False},
     }
@@ -144,7 +142,8 @@ def test_values_reach_the_objects() -> None:
     assert deployment["replicas"] == 3
     assert deployment["template"]["spec"]["containers"][0]["image"] == "registry/gangplan@sha256:1"
     config = objects["ConfigMap", "gangplan-system", CONFIG_NAME]["data"]["config.yaml"]
-    assert config == {"repo": "r", "cluster": "c", "namespace": "gangplan-system"}, "the namespace is the release's"
+    expected = {**values()["config"], "repo": "r", "cluster": "c", "namespace": "gangplan-system"}
+    assert config == expected, "the namespace is the release's"
     assert not {"ClusterRole", "ServiceAccount", "NetworkPolicy"} & {kind for kind, _, _ in objects}
 
 
@@ -187,9 +186,3 @@ def test_the_image_is_made_from_pinned_parts() -> None:
     names = {name for line in copied for name in line.split()}
     assert {"constraints.txt", "pyproject.toml", "compiler", "reconciler", "solver"} <= names
     assert all((ROOT / name).exists() for name in names)
-
-
-def test_the_small_renderer_refuses_what_it_does_not_know() -> None:
-    for template in ('a: {{ include "x" . }}\n', "a: {{ .Values.config }}\n", "{{- if .Values.image }}\n"):
-        with pytest.raises(ValueError):
-            render(template, {**CONTEXT, "Values": values()})

@@ -1,8 +1,19 @@
 #!/usr/bin/env bash
 # Checks the repository and compares it with the base; ends with 1 when the check fails or the change brings what
 # FAIL_ON names.
-# Set by action.yml: GANGPLAN FOLDER BASE TARGET FAIL_ON COMMENT PULL_REQUEST REPORTS, and GitHub's own variables.
+# Set by action.yml: GANGPLAN FOLDER BASE TARGET FAIL_ON COMMENT SARIF PULL_REQUEST REPORTS, and GitHub's own variables.
 set -euo pipefail
+
+wrong=0
+refuse() {
+    echo "::error::$1 is '$2'. Fix: write $3"
+    wrong=1
+}
+[ -d "$FOLDER" ] || refuse folder "$FOLDER" "a folder of the repository"
+case "$FAIL_ON" in no-plan | error | never-starts | longer-waits) ;; *) refuse fail-on "$FAIL_ON" "no-plan, error, never-starts or longer-waits" ;; esac
+case "$COMMENT" in true | false) ;; *) refuse comment "$COMMENT" "true or false" ;; esac
+case "$SARIF" in true | false) ;; *) refuse sarif "$SARIF" "true or false" ;; esac
+[ "$wrong" = 0 ] || exit 1
 
 failed=0
 "$GANGPLAN" check --repo "$FOLDER" --format github || failed=1

@@ -194,6 +194,16 @@ class ClosedNodeGroups(Fact, code="GW123"):
     node_groups: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class NodeGroupLimit(Shortage, code="GW128"):
+    """The queue holds all but `available` of its limit on a resource in a node group, and without it the gang fits."""
+
+    queue: int
+    node_groups: tuple[int, ...]
+    resource: int
+    limit: int
+
+
 # ---- order and time
 
 

@@ -26,7 +26,7 @@ MAX_AMOUNT = 2**62
 """The largest amount, also of a sum over the cluster or all gangs: it fits a signed 64-bit integer with room to add."""
 
 TopologyMode = Literal["hard", "soft"]
-RuleKind = Literal["anti-affinity", "separation", "affinity", "spread"]
+RuleKind = Literal["anti-affinity", "separation", "affinity", "spread", "quota"]
 QuotaOrder = Literal["queues-first", "priorities-first"]
 
 
@@ -180,6 +180,16 @@ class Topology:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupQuota:
+    """`queue` holds at most `limit` of the resource on the nodes of a node group."""
+
+    queue: int
+    node_group: int
+    resource: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
 class PodRule:
     """A rule between pods about the domains of one partition of the nodes. Roles own it (`Role.owned_rules`), or their
     pods are selected by it (`Role.selecting_rules`).
@@ -189,7 +199,8 @@ class PodRule:
     an owner holds a selected pod that is no owner, or is there already; where there is no such pod anywhere, all owners
     share one domain, and one of them must be selected itself. spread: a domain that holds an owner holds at most
     `max_skew` selected pods more than the domain with the fewest; with less than `min_domains` domains at most
-    `max_skew`.
+    `max_skew`. quota: no role owns it; a domain that gets selected pods holds at most `quota.limit` of what they
+    request of its resource. `selected_present` is such an amount too, and evicted pods count as staying.
 
     Rules bind new pods and speak of the final state; what runs may break them. domains: node -> its domain; None for a
     node outside the partition, which anti-affinity ignores and where the others allow no owner. selected_present:
@@ -206,11 +217,12 @@ class PodRule:
     min_domains: int = 1
     own_gang_only: bool = False
     tier: int | None = None
+    quota: GroupQuota | None = None
 
     @property
-    def keeps_apart(self) -> bool:
-        """Whether it forbids pods in one domain, so that other pods never make it easier."""
-        return self.rule_kind in ("anti-affinity", "separation")
+    def only_forbids(self) -> bool:
+        """Whether other pods never make it easier."""
+        return self.rule_kind in ("anti-affinity", "separation", "quota")
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,6 +229,17 @@ class OpenNodeGroups(Repair, code="GR123", rank=4):
     node_groups: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class HigherGroupLimit(Repair, code="GR127", rank=4):
+    """A limit of `amount` of the resource for the queue in a node group."""
+
+    queue: int
+    node_groups: tuple[int, ...]
+    resource: int
+    amount: int
+    current_amount: int
+
+
 # ---- changes of the cluster
 
 

@@ -304,8 +304,8 @@ def _fairshare_flaws(
 @check("GP443", "limits of node groups that cannot be read")
 def bad_node_group_limits(check_input: CheckInput) -> Iterator[Finding]:
     """The annotation volcano.sh/nodegroup-resource-limits of a Queue is a JSON object: node group -> resource ->
-    amount. Where it is invalid, Volcano 1.16 closes every node to the queue. Valid limits are not planned (GP430).
-    Source: nodegroup.go of Volcano's master. Fix: write it like {"a100": {"nvidia.com/gpu": "8"}}."""
+    amount. Where it is invalid, Volcano 1.16 closes every node to the queue. Valid limits are planned. Source:
+    nodegroup.go of Volcano's master. Fix: write it like {"a100": {"nvidia.com/gpu": "8"}}."""
     for queue in check_input.specs.queues:
         if has_readable_limits(queue):
             continue

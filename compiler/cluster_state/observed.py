@@ -17,6 +17,7 @@ from compiler.fields.quantity import amounts_sum
 from compiler.fields.timestamp import epoch_seconds
 from compiler.kubernetes import (
     HOSTNAME_LABEL,
+    NODE_GROUP_LIMITS_ANNOTATION,
     STARTS_AT_ANNOTATION,
     SUSPEND_ANNOTATION,
     Object,
@@ -32,6 +33,7 @@ from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec, JobKey, RoleSpec
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.specs.pod_spec import Amounts, Expression, NodeSelectorTerm, PodSpec
+from compiler.syntax.documents import Document
 
 
 @dataclass(slots=True)
@@ -51,6 +53,8 @@ class ObservedState:
     the cluster has pods, running or not. present_gangs: of which it has these, the job or its PodGroup. finished_jobs:
     that are over, whether they are planned or not. former_places: as in `ClusterState`. lighter_pods: (namespace, name)
     of running pods that hold less of something than their role asks for, which `foreign_amounts` takes back.
+    held_in_limited_queues: (queue, node) -> amounts held there by other pods that belong to it, of the limited_queues,
+    which have limits on node groups.
     """
 
     nodes: tuple[NodeSpec, ...]
@@ -77,6 +81,8 @@ class ObservedState:
     finished_jobs: frozenset[JobKey] = frozenset()
     former_places: Mapping[JobKey, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     lighter_pods: set[tuple[str, str]] = field(default_factory=set)
+    limited_queues: frozenset[str] = frozenset()
+    held_in_limited_queues: dict[tuple[str, int], Amounts] = field(default_factory=dict)
 
     def pods_on(self, node: int) -> Sequence[Object]:
         return self.pods_by_node.get(node, ())
@@ -137,6 +143,9 @@ class ObservedState:
         self.foreign_amounts[node] = amounts_sum(self.foreign_amounts.get(node, {}), amounts)
         if queue:
             self.queue_used[queue] = amounts_sum(self.queue_used.get(queue, {}), amounts)
+            if queue in self.limited_queues:
+                place = queue, node
+                self.held_in_limited_queues[place] = amounts_sum(self.held_in_limited_queues.get(place, {}), amounts)
 
 
 def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
@@ -152,6 +161,7 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
         held_gangs=_held_gangs(specs.gangs, state),
         finished_jobs=state.finished,
         former_places=state.former_places,
+        limited_queues=frozenset(queue.name for queue in specs.queues if _has_group_limits(queue.document)),
     )
     index = {gang_identity(gang): j for j, gang in enumerate(specs.gangs)}
     _read_jobs(observed, specs.gangs, index, state)
@@ -160,6 +170,10 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
         counter.count_pod(record, asked)
     observed.enter_gangs_with_pods(counter.gangs_of_pods)
     return observed
+
+
+def _has_group_limits(queue: Document) -> bool:
+    return NODE_GROUP_LIMITS_ANNOTATION in (queue.metadata.get("annotations") or {})
 
 
 def _held_gangs(gangs: Sequence[GangSpec], state: ClusterState) -> Mapping[int, str]:

@@ -12,6 +12,7 @@ from compiler.kubernetes import (
     CLOSED_ANNOTATION,
     DEDICATED_DOMAINS_ANNOTATION,
     NODE_GROUP_LABEL,
+    NODE_GROUP_LIMITS_ANNOTATION,
     ORDER_ANNOTATION,
     REQUIRED,
 )
@@ -88,8 +89,15 @@ def _node_groups(s: Provenance, j: int, x: facts.ClosedNodeGroups | repairs.Open
     return s.queue_field(s.origins.affinity_owners[x.queue], "affinity", "spec", "affinity")
 
 
+def _group_limit(s: Provenance, j: int, x: facts.NodeGroupLimit | repairs.HigherGroupLimit) -> Iterator[Source]:
+    return s.queue_field(x.queue, "limits of node groups", "metadata", "annotations", NODE_GROUP_LIMITS_ANNOTATION)
+
+
 def _group_values(
-    s: Provenance, j: int, x: facts.ClosedNodeGroups | repairs.OpenNodeGroups, _: Any
+    s: Provenance,
+    j: int,
+    x: facts.ClosedNodeGroups | repairs.OpenNodeGroups | facts.NodeGroupLimit | repairs.HigherGroupLimit,
+    _: Any,
 ) -> dict[str, object]:
     names = Names(s.problem.node_groups[g] for g in x.node_groups)
     return {"named_groups": f"node group{'s' if len(names) > 1 else ''} {names}"}
@@ -173,6 +181,16 @@ REASONS: tuple[Entry[Any], ...] = (
         remedy="Add the group to requiredDuringSchedulingIgnoredDuringExecution of the queue's nodeGroupAffinity (it "
         "inherits no group then) and take it out of its nodeGroupAntiAffinity, give nodes without a group (none) "
         "the label volcano.sh/nodegroup-name, or use another queue.",
+    ),
+    Entry(
+        facts.NodeGroupLimit,
+        "limit of its queue in a node group reached",
+        ("queue {queue} may hold {limit} in {named_groups} and has {available:n} left; the job asks for {asked:n}",),
+        _group_limit,
+        _group_values,
+        never_texts=("queue {queue} may never hold more than {limit} in {named_groups}; the job asks for {asked:n}",),
+        remedy="Raise the limit in the annotation volcano.sh/nodegroup-resource-limits of the queue, open another node "
+        "group to it, ask for less, or use another queue.",
     ),
     Entry(
         facts.StrictOrder,
@@ -292,6 +310,16 @@ REPAIRS: tuple[Entry[Any], ...] = (
         _node_groups,
         _open_values,
         special_texts=("let queue {queue} use {named_groups} as well: {edits}",),
+    ),
+    Entry(
+        repairs.HigherGroupLimit,
+        "raise a limit in a node group",
+        ("limit {amount} for queue {queue} in {named_groups} instead of {now:n}",),
+        _group_limit,
+        lambda s, j, x, together: {
+            **_group_values(s, j, x, together),
+            **_to_type(s, "amount", x.resource, x.amount),
+        },
     ),
     Entry(repairs.NoStrictOrder, "lift a queue's strict order", ("queue {queue} without its strict order",), _order),
 )

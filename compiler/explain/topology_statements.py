@@ -8,6 +8,7 @@ from typing import Any
 from compiler.explain.edits import partition_edits
 from compiler.explain.provenance import Provenance, Source, cluster_objects, source_at
 from compiler.explain.statements import Edits, Entry, Values
+from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION
 from compiler.volcano import metax
 from solver import facts, repairs
 
@@ -41,6 +42,10 @@ def _pod_rule(s: Provenance, j: int, fact: facts.PodRuleConflict) -> Iterator[So
     rho = fact.pod_rule
     if rho in s.origins.term_of_rule:
         yield _term(s, rho)
+        return
+    if (quota := s.problem.pod_rules[rho].quota) is not None:
+        place = ("metadata", "annotations", NODE_GROUP_LIMITS_ANNOTATION)
+        yield from s.queue_field(quota.queue, "limits of node groups", *place)
         return
     if rho in s.origins.subgroup_of_rule:
         yield s.subgroup_source(*s.origins.subgroup_of_rule[rho])

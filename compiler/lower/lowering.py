@@ -10,6 +10,7 @@ from compiler.lower.budgets import disruption_budgets
 from compiler.lower.dedicated_domains import with_dedicated_domains
 from compiler.lower.device_slots import is_outdated, slot_holds
 from compiler.lower.gangs import GangLowering
+from compiler.lower.group_limits import with_group_limits
 from compiler.lower.group_relations import with_group_rules
 from compiler.lower.inputs import LoweringInputs, is_plannable, lowering_inputs
 from compiler.lower.node_groups import with_node_groups
@@ -81,6 +82,7 @@ def lower(
     )
     problem, affinity_owners = with_node_groups(problem, queue_specs, observed.nodes, specs.scheduler)
     origins = replace(_origins(inputs, queue_specs, rules, slot_groups), affinity_owners=affinity_owners)
+    problem, origins = with_group_limits(problem, origins, specs, observed)
     return with_dedicated_domains(problem, specs, observed.hypernodes), origins
 
 

@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
-from compiler.fields.quantity import parse_quantity
-from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION, ROOT_QUEUE
+from compiler.fields.quantity import integer_amounts, parse_quantity
+from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION as LIMITS_ANNOTATION
+from compiler.kubernetes import ROOT_QUEUE
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
+from compiler.specs.pod_spec import Amounts
 from compiler.specs.queue_spec import NodeGroupAffinity, QueueSpec
+
+LIMITS_SINCE = 16
+"""The first minor version of Volcano whose plugin reads limits of node groups."""
+
+
+def group_limits(queue: QueueSpec) -> Mapping[str, Amounts]:
+    """Node group -> resource -> what the queue may hold there. Raises AttributeError, TypeError or ValueError where the
+    annotation cannot be read. A NamespaceQueue has none."""
+    text = None if queue.namespace else (queue.document.metadata.get("annotations") or {}).get(LIMITS_ANNOTATION)
+    limits = {} if text is None else json.loads(text)
+    return {group: integer_amounts(_amounts(resources), "up") for group, resources in limits.items()}
+
+
+def _amounts(resources: Mapping[str, object]) -> dict[str, Fraction]:
+    found = {name: parse_quantity(amount) for name, amount in resources.items()}
+    if any(isinstance(resources[name], bool | float) or amount < 0 for name, amount in found.items()):
+        raise ValueError("an amount is a whole number or a text, and not below 0")
+    return found
 
 
 def has_readable_limits(queue: QueueSpec) -> bool:
     """Whether the queue's limits of node groups, if it has any, are group -> resource -> amount."""
-    text = (queue.document.metadata.get("annotations") or {}).get(NODE_GROUP_LIMITS_ANNOTATION)
     try:
-        limits = {} if text is None else json.loads(text)
-        amounts = [amount for resources in limits.values() for amount in resources.values()]
-        return all(isinstance(amount, str | int) and parse_quantity(amount) >= 0 for amount in amounts)
+        group_limits(queue)
     except (AttributeError, TypeError, ValueError):
         return False
+    return True
 
 
 def node_group_plugin(scheduler: SchedulerSpec | None) -> PluginSpec | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from compiler.diagnostics.diagnostic import Severity
-from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION, WAITING_TIME_ANNOTATIONS
+from compiler.kubernetes import WAITING_TIME_ANNOTATIONS
 from compiler.specs.cluster_spec import PluginSpec, Specs
 from compiler.specs.queue_spec import NodeGroupAffinity
 from compiler.syntax.documents import Document
@@ -101,11 +101,6 @@ def _prefers_apart(document: Document) -> bool:
     return document.kind == "PodGroup" and bool(terms.get("preferred"))
 
 
-def _limits_node_groups(specs: Specs, plugin: PluginSpec) -> bool:
-    written = ((queue.document.metadata.get("annotations") or {}) for queue in specs.queues)
-    return any(NODE_GROUP_LIMITS_ANNOTATION in annotations for annotations in written)
-
-
 # ---- the table
 
 UNLIMITED = Difference(
@@ -198,12 +193,6 @@ PLUGIN_PLANS: Mapping[str, PluginPlan] = {
                 "groups of several scores open to a queue with jobs (info)",
                 _prefers_groups,
                 "info",
-            ),
-            Difference(
-                "limits of node groups (volcano.sh/nodegroup-resource-limits) are not planned: Volcano may refuse the "
-                "planned node",
-                "a queue that has some, from 1.16",
-                _limits_node_groups,
             ),
         ),
     ),

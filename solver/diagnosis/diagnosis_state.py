@@ -45,7 +45,7 @@ class Scenario:
 
     own_running: its pods that run in truth; where `gang.running` is empty they have given their room back.
     returned_nodes: nodes that are away now and are back in the scenario. split_kinds: (class, kind) of nodes that form
-    a class of their own, numbered from `DiagnosisState.split_class` on.
+    a class of their own, numbered from `DiagnosisState.split_class` on. quota_limits: (pod rule, another limit of it).
     """
 
     gang: Gang
@@ -55,6 +55,7 @@ class Scenario:
     returned_nodes: tuple[int, ...] = ()
     with_pod_rules: bool = True
     split_kinds: tuple[NodeKind, ...] = ()
+    quota_limits: tuple[tuple[int, int], ...] = ()
 
     def __hash__(self) -> int:
         return self._hash
@@ -63,7 +64,12 @@ class Scenario:
     def _hash(self) -> int:
         """Worked out once: many answers are remembered by scenario."""
         away = self.own_running, self.with_started, self.with_running, self.returned_nodes
-        return hash((self.gang, *away, self.with_pod_rules, self.split_kinds))
+        return hash((self.gang, *away, self.with_pod_rules, self.split_kinds, self.quota_limits))
+
+
+def with_limits(counts: PodRuleCounts | None, s: Scenario) -> PodRuleCounts | None:
+    """The counts under the limits of the scenario."""
+    return counts.with_limits(dict(s.quota_limits)) if counts is not None and s.quota_limits else counts
 
 
 @dataclass
@@ -390,7 +396,7 @@ class DiagnosisState:
 
         def make() -> PodRuleCounts:
             rules = list(enumerate(self.problem.pod_rules))
-            apart = {rho for rho, rule in rules if rule.keeps_apart}
+            apart = {rho for rho, rule in rules if rule.only_forbids}
             own = {rho for rho, rule in rules if rule.own_gang_only}
             nowhere = {rho for rho, rule in rules if all(domain is None for domain in rule.domains)}
             return PodRuleCounts(self.problem, ExistingPods(self.problem, only=gang), frozenset(apart | own | nowhere))
@@ -425,8 +431,8 @@ class DiagnosisState:
         if not s.with_pod_rules or self.after.rule_counts is None:
             return None
         if not s.with_running:
-            return self._permanent_rule_counts(s.gang)
-        return self.after.rule_counts if s.with_started else self.running_rule_counts
+            return with_limits(self._permanent_rule_counts(s.gang), s)
+        return with_limits(self.after.rule_counts if s.with_started else self.running_rule_counts, s)
 
     def _free_vectors(self, s: Scenario) -> FreeVectors:
         """What is free for the gang. The slots of its own running pods are not known and stay as they are."""

@@ -31,9 +31,22 @@ def pod_rule_conflict(case: GangDiagnosis, s: Scenario) -> facts.Fact:
     q, roles = case.question(s), s.gang.roles
     rules = sorted({rho for role in roles for rho in (*role.owned_rules, *role.selecting_rules)})
     chosen = next((rho for rho in rules if _fits_without_rule(q, rho)), rules[0])
+    if (limited := _group_limit(q, chosen)) is not None:
+        return limited
     owners = [t for t, role in enumerate(roles) if chosen in role.owned_rules]
     selected = [t for t, role in enumerate(roles) if chosen in role.selecting_rules]
     return facts.PodRuleConflict([*owners, *selected][0], chosen)
+
+
+def _group_limit(q: FitQuestion, rho: int) -> facts.NodeGroupLimit | None:
+    """The quota with its numbers, where what the gang needs at least is more than it leaves."""
+    counts = q.state.rule_counts
+    if counts is None or (quota := counts.rule(rho).quota) is None:
+        return None
+    room, asked = max(0, int(counts.quota_room(rho).max(initial=0))), q.min_demand[quota.resource]
+    where = (quota.node_group,)
+    found = facts.NodeGroupLimit(asked, room, quota.queue, where, quota.resource, quota.limit)
+    return found if asked > room else None
 
 
 def _fits_without_rule(q: FitQuestion, rho: int) -> bool:

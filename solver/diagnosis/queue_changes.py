@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from math import gcd
 
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.gangs import with_role
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.queue_obstacles import QueueObstacle, queue_obstacles
-from solver.diagnosis.trial import Step, Trial, TrialRunner
+from solver.diagnosis.trial import Step, StepSequence, Trial, TrialRunner
 from solver.facts import CapabilityLimit, ShareLimit
-from solver.problem import Problem, Vector
-from solver.repairs import MoreCapability, MoreWeight, OpenNodeGroups, OpenQueue, Repair, SmallerGuarantee
+from solver.problem import GroupQuota, Problem, Vector
+from solver.repairs import (
+    HigherGroupLimit,
+    MoreCapability,
+    MoreWeight,
+    OpenNodeGroups,
+    OpenQueue,
+    Repair,
+    SmallerGuarantee,
+)
 from solver.semantics.placements import add_vectors
 from solver.semantics.queues import queue_path
 from solver.state.queue_books import QueueBooks
@@ -77,6 +86,27 @@ def node_group_steps(runner: TrialRunner) -> Iterator[list[Step]]:
     ungrouped = [(0,)] if 0 in runner.case.closed_groups else []
     for some in dict.fromkeys([*((g,) for g in groups), *([groups] if groups else []), *ungrouped]):
         yield [partial(_open_node_groups, runner.case, some)]
+
+
+def group_limit_steps(runner: TrialRunner) -> Iterator[Sequence[Step]]:
+    """A higher limit of the queue in one node group, up to all that the gang requests there."""
+    state, gang = runner.case.state, runner.initial_trial.scenario.gang
+    if (counts := state.after.rule_counts) is None:
+        return
+    for rho in sorted({rho for role in gang.roles for rho in role.selecting_rules}):
+        quota, rule = counts.rule(rho).quota, counts.existing_pods.pod_rules[rho]
+        if quota is not None and rule.selected_present:
+            amounts = [role.request[quota.resource] for role in gang.roles]
+            most = sum(amount * role.replicas for amount, role in zip(amounts, gang.roles, strict=True))
+            step, held = gcd(*amounts), quota.limit - int(counts.quota_room(rho)[0])
+            yield StepSequence(range(step, most + 1, step), partial(partial, _raise_group_limit, rho, quota, held))
+
+
+def _raise_group_limit(rho: int, quota: GroupQuota, held: int, more: int, t: Trial) -> Trial:
+    """What it holds and `more`, where that is above the limit."""
+    limit = max(held + more, quota.limit)
+    repair = HigherGroupLimit(quota.queue, (quota.node_group,), quota.resource, limit, quota.limit)
+    return t.with_scenario(repair, quota_limits=((rho, limit),))
 
 
 def _open_node_groups(case: GangDiagnosis, groups: tuple[int, ...], t: Trial) -> Trial:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from solver.diagnosis.case import GangDiagnosis
-from solver.diagnosis.diagnosis_state import AddedNodes, Scenario
+from solver.diagnosis.diagnosis_state import AddedNodes, Scenario, with_limits
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.question import FitQuestion, ModelBudget
 from solver.problem import Gang, Placement, Problem, Vector
@@ -125,7 +125,7 @@ class TrialRunner:
         state, s, books = self.case.state, t.scenario, self.case.state.before.queue_books
         problem, tree, free, counts = state.scenario_inputs(s)
         if counts is not None and not s.with_running:
-            counts = state.rule_counts_after_ends(s.gang)
+            counts = with_limits(state.rule_counts_after_ends(s.gang), s)
         state.release_pods(free, [state.held_rows(i, s.with_started) for i in t.ended_gangs])
         if counts is not None:
             leaving = [(state.problem.gangs[i], state.pods_of(i, s.with_started)) for i in t.ended_gangs]

@@ -31,7 +31,12 @@ from solver.diagnosis.precedence import (
     with_later_gangs,
 )
 from solver.diagnosis.question import ModelBudget
-from solver.diagnosis.queue_changes import node_group_steps, with_queue_changes, with_smaller_shares
+from solver.diagnosis.queue_changes import (
+    group_limit_steps,
+    node_group_steps,
+    with_queue_changes,
+    with_smaller_shares,
+)
 from solver.diagnosis.rivals import others_may_start_instead
 from solver.diagnosis.trial import Step, StepSequence, Trial, TrialRunner
 from solver.facts import Borrowing, Fact, PrecedingGangs, ShareLimit, Undecided
@@ -80,6 +85,7 @@ def _single_trials(runner: TrialRunner, facts: Sequence[Fact]) -> Iterator[Trial
         yield from beside_plan or (trial for fact in shares for trial in larger_entitlement(runner, start, fact))
         return
     yield from islice(runner.least_trials(start, node_group_steps(runner)), 1)
+    yield from islice(runner.least_trials(start, group_limit_steps(runner)), 1)
     yield from runner.least_trials(start, [request_steps(runner, role, start) for role in roles])
     for role in roles:
         yield from islice(runner.least_trials(start, node_class_steps(runner, role, start)), 1)

@@ -3,7 +3,7 @@
 Letters as in docs/model.md: of pod rule rho, B new pods only own it, M are only selected by it, S are both.
 
 Exact where every bucket lies inside one domain. A bucket that straddles several is left out of the rows of
-anti-affinity and separation, and switches off those of the other two: a relaxation. The packed pods are checked
+anti-affinity, separation and quotas, and switches off those of the other two: a relaxation. The packed pods are checked
 (`placement.realise`), and straddling buckets are split where they broke a rule.
 """
 
@@ -17,7 +17,7 @@ import pulp
 from solver.mip.rows import Row, Terms, at_least, at_most, scale_terms, value_of
 from solver.models.sets import Sets
 from solver.models.variables import Variables
-from solver.state.selected_pods import NO_DOMAIN, DomainCount, PodRuleCounts
+from solver.state.selected_pods import NO_DOMAIN, DomainCount, PodRuleCounts, unit
 
 
 @dataclass(slots=True)
@@ -63,27 +63,31 @@ class RuleTerms:
 
 
 def rule_terms(s: Sets, x: Variables, rule_counts: PodRuleCounts) -> list[tuple[int, RuleTerms]]:
-    """Every enforced rule that pods of the batch own or are selected by, with these pods."""
+    """Every enforced rule that pods of the batch own or are selected by, with these pods; of a quota, with what they
+    request."""
     found: dict[int, RuleTerms] = {}
     for (k, t), pods in x.n.items():
         role = s.roles[k, t]
         for rho in rule_counts.rules_of(role):
             rule = found.setdefault(rho, RuleTerms())
             letter = "M" if rho not in role.owned_rules else "S" if rho in role.selecting_rules else "B"
-            domains = s.bucket_domains(rule_counts.existing_pods.partitions[rho])
+            domains, each = (
+                s.bucket_domains(rule_counts.existing_pods.partitions[rho]),
+                unit(rule_counts.rule(rho), role),
+            )
             for i, terms in pods.items():
                 d = domains[i]
                 if terms and d is None:
                     rule.mark_straddling()
                 elif terms and d is not None:
                     new = rule.domains.setdefault(d, NewPodTerms())
-                    getattr(new, letter).extend(terms)
+                    getattr(new, letter).extend(terms if each == 1 else scale_terms(terms, each))
                     new.max_pods[letter] += s.pod_limits[k, t][i]
     return sorted(found.items())
 
 
 def pod_rules(s: Sets, x: Variables) -> Iterator[Row]:
-    """Every rule by its kind: `anti_affinity`, `separation`, `affinity`, `topology_spread`."""
+    """Every rule by its kind: `anti_affinity`, `separation`, `affinity`, `topology_spread`, `quota`."""
     if s.rule_counts is not None:
         for rho, rule in rule_terms(s, x, s.rule_counts):
             yield from _FAMILIES[s.rule_counts.existing_pods.pod_rules[rho].rule_kind](s.rule_counts, x, rho, rule)
@@ -211,11 +215,21 @@ def topology_spread(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: Ru
             yield Row("spread.skew", (rho, d), row)
 
 
+def quota(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTerms) -> Iterator[Row]:
+    """What the queue holds in the node group stays within its limit: M <= limit - what is held there, in amounts.
+
+    Nothing is added where what runs exceeds it.
+    """
+    for d, new in rule.inside.items():
+        yield Row("quota", (rho, d), at_most(new.M, max(0, int(rule_counts.quota_room(rho)[d]))))
+
+
 _FAMILIES = {
     "anti-affinity": anti_affinity,
     "separation": separation,
     "affinity": affinity,
     "spread": topology_spread,
+    "quota": quota,
 }
 
 
@@ -232,7 +246,7 @@ def set_rule_values(s: Sets, x: Variables, values: dict[str, float]) -> None:
         anchored = any(count.anchors for _, count in s.rule_counts.domain_counts(rho))
         anchored = anchored or any(_pod_count(new.M, values) for new in rule.inside.values())
         for d, new in rule.domains.items():
-            owners = new.B if s.problem.pod_rules[rho].keeps_apart else new.owners
+            owners = new.B if s.problem.pod_rules[rho].only_forbids else new.owners
             bears = _pod_count(owners, values)
             told = {"bears": bears, "counted": _pod_count(new.M, values), "opens": bears and not anchored}
             for what, true in told.items():

@@ -46,7 +46,7 @@ def _straddling_buckets(s: Sets, room: FreeNodes, wanted_pods: BucketPods) -> li
         return []
     found: set[int] = set()
     for rho in broken:
-        has_pods = s.problem.pod_rules[rho].keeps_apart
+        has_pods = s.problem.pod_rules[rho].only_forbids
         for i, d in enumerate(s.bucket_domains(room.rule_counts.existing_pods.partitions[rho])):
             if d is None and (not has_pods or rho in _rules_of(s, wanted_pods.get(i, ()))):
                 found.add(i)

@@ -2,15 +2,15 @@
 
 `allowed_nodes` asks, one pod at a time, what an online scheduler would ask, and what the pods placed so far need of it;
 so any order of placements that it allows ends in a state that the `PodRule`s allow. Letters of docs/model.md for new
-pods: B own a rule, M are selected by it, S are both.
+pods: B own a rule, M are selected by it, S are both. Under a quota pods count as what they request.
 """
 
 from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -84,7 +84,7 @@ class ExistingPods:
     def _add(self, role: AnyRole, node: int, pods: int) -> None:
         """An owner that runs counts for no separation: it keeps nobody away."""
         for rho in role.selecting_rules:
-            self.selected[rho][int(self.partitions[rho][node])] += pods
+            self.selected[rho][int(self.partitions[rho][node])] += pods * unit(self.pod_rules[rho], role)
         for rho in role.owned_rules:
             if self.pod_rules[rho].rule_kind != "separation":
                 self.owners[rho][int(self.partitions[rho][node])] += pods
@@ -97,6 +97,15 @@ class ExistingPods:
             other._add(role, node, -pods)
         return other
 
+    def with_limits(self, limits: Mapping[int, int]) -> ExistingPods:
+        """The same under other limits of these quotas."""
+        other = copy.copy(self)
+        other.pod_rules = tuple(
+            replace(rule, quota=replace(rule.quota, limit=limits[rho])) if rule.quota and rho in limits else rule
+            for rho, rule in enumerate(self.pod_rules)
+        )
+        return other
+
     def split_domains(self, rho: int, h: int, nodes: IntArray) -> tuple[IntArray, IntArray, bool]:
         """(the rule's domains of these nodes, its other domains, whether a node is in none). h: names the nodes."""
         key = (id(self.partitions[rho]), h)
@@ -106,6 +115,11 @@ class ExistingPods:
             outside = np.setdiff1d(np.arange(len(self.pod_rules[rho].selected_present)), inside)
             self._split_cache[key] = inside, outside, len(inside) < len(found)
         return self._split_cache[key]
+
+
+def unit(rule: PodRule, role: AnyRole) -> int:
+    """As what a pod of the role counts: one; under a quota, what it requests."""
+    return 1 if rule.quota is None else role.request[rule.quota.resource]
 
 
 def _node_partitions(rules: tuple[PodRule, ...]) -> list[IntArray]:
@@ -152,7 +166,8 @@ class PodRuleCounts:
         """Count `pods` more of the role on a node, or fewer. stamp: never falls from call to call; for `undo`."""
         for rho in sorted({*role.owned_rules, *role.selecting_rules}):
             owns, selected = rho in role.owned_rules, rho in role.selecting_rules
-            new = pods * (owns and not selected), pods * (selected and not owns), pods * (owns and selected)
+            number = pods * unit(self.rule(rho), role)
+            new = number * (owns and not selected), number * (selected and not owns), number * (owns and selected)
             self._change_counts(rho, node, (*new, 0, 0), stamp)
 
     def evict_pods(self, role: AnyRole, node: int, pods: int, stamp: int) -> None:
@@ -237,22 +252,49 @@ class PodRuleCounts:
         found: BoolArray = np.ones(self.existing_pods.node_count, dtype=np.bool_)
         for rho in self.rules_of(role):
             if rules is None or rho in rules:
-                allowed = _ALLOWED_DOMAINS[self.rule(rho).rule_kind]
-                domains, outside = allowed(self, rho, rho in role.owned_rules, rho in role.selecting_rules)
+                domains, outside = self._allowed_domains(rho, role)
                 found &= np.append(domains, outside)[self.existing_pods.partitions[rho]]
         return found
 
+    def _allowed_domains(self, rho: int, role: AnyRole) -> AllowedDomains:
+        if self.rule(rho).quota is not None:
+            each = unit(self.rule(rho), role)
+            return (self.quota_room(rho) >= each) | (not each), True
+        allowed = _ALLOWED_DOMAINS[self.rule(rho).rule_kind]
+        return allowed(self, rho, rho in role.owned_rules, rho in role.selecting_rules)
+
+    def quota_room(self, rho: int) -> IntArray:
+        """Domain -> what a quota leaves there; below 0 where what runs exceeds it."""
+        quota = self.rule(rho).quota
+        room: IntArray = (quota.limit if quota else 0) - self.totals(rho)[0]
+        return room
+
+    def _quota_pods(self, rho: int, role: AnyRole) -> IntArray:
+        """Domain -> the most new pods of the role under the quota."""
+        if not (each := unit(self.rule(rho), role)):
+            return np.full(len(self.rule(rho).selected_present), self.existing_pods.node_count << 20)
+        pods: IntArray = np.maximum(self.quota_room(rho) // each, 0)
+        return pods
+
+    def with_limits(self, limits: Mapping[int, int]) -> PodRuleCounts:
+        """A copy under other limits of these quotas."""
+        other = self.copy()
+        other.existing_pods = self.existing_pods.with_limits(limits)
+        return other
+
     def cap_fit_counts(self, role: AnyRole, fit_counts: IntArray) -> IntArray:
-        """Node -> the most pods of the role that ever come there: those that fit and that rules which keep apart
+        """Node -> the most pods of the role that ever come there: those that fit and that rules which only forbid
         allow."""
         for rho in self.rules_of(role):
-            if not self.rule(rho).keeps_apart:
+            if not self.rule(rho).only_forbids:
                 continue
-            owns, selected = rho in role.owned_rules, rho in role.selecting_rules
-            domains, outside = _ALLOWED_DOMAINS[self.rule(rho).rule_kind](self, rho, owns, selected)
+            domains, outside = self._allowed_domains(rho, role)
             partition = self.existing_pods.partitions[rho]
             fit_counts = np.where(np.append(domains, outside)[partition], fit_counts, 0)
-            if owns and selected:
+            if self.rule(rho).quota is not None:
+                most = np.append(self._quota_pods(rho, role), fit_counts.max(initial=0))
+                fit_counts = np.minimum(fit_counts, most[partition])
+            elif rho in role.owned_rules and rho in role.selecting_rules:
                 fit_counts = np.where(partition == NO_DOMAIN, fit_counts, np.minimum(fit_counts, 1))
         return fit_counts
 
@@ -260,11 +302,14 @@ class PodRuleCounts:
         """The most new pods of the role that ever come to domain h with these nodes, while none come elsewhere."""
         most = self.existing_pods.node_count << 20
         for rho in self.rules_of(role):
-            if rho not in role.owned_rules or rho not in role.selecting_rules:
-                continue
             rule = self.rule(rho)
+            if rule.quota is None and (rho not in role.owned_rules or rho not in role.selecting_rules):
+                continue
             inside, outside, reaches_outside = self.existing_pods.split_domains(rho, h, nodes)
-            if rule.keeps_apart and not reaches_outside:
+            if rule.quota is not None:
+                most = most if reaches_outside else min(most, int(self._quota_pods(rho, role)[inside].sum()))
+                continue
+            if rule.only_forbids and not reaches_outside:
                 domains, _ = _anti_affinity_domains(self, rho, True, True)
                 most = min(most, int(domains[inside].sum()))
             if rule.rule_kind == "spread" and len(outside):
@@ -361,9 +406,18 @@ def _spread_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
         yield NO_DOMAIN
 
 
+def _quota_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
+    """New pods in a domain with more than the limit."""
+    room = x.quota_room(rho)
+    for d, c in x.domain_counts(rho):
+        if c.M > 0 and room[d] < 0:
+            yield d
+
+
 _VIOLATIONS = {
     "anti-affinity": _anti_affinity_violations,
     "separation": _separation_violations,
+    "quota": _quota_violations,
     "affinity": _affinity_violations,
     "spread": _spread_violations,
 }

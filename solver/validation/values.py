@@ -16,6 +16,7 @@ from solver.problem import (
     DeviceSlot,
     DisruptionBudget,
     Gang,
+    GroupQuota,
     HyperNode,
     InvalidProblemError,
     Node,
@@ -88,6 +89,13 @@ _RULES: Mapping[type, Mapping[str, _Rule | None]] = {
         **dict.fromkeys(("max_skew", "min_domains"), _POSITIVE),
         "domains": _SECONDS,
         "tier": _Rule(1, optional=True),
+        "quota": None,
+    },
+    GroupQuota: {
+        "queue": _Rule(items="queues"),
+        "node_group": _Rule(items="node_groups"),
+        "resource": _Rule(items="resources"),
+        "limit": _NUMBER,
     },
     Gang: {
         "queue": _Rule(items="queues"),
@@ -131,8 +139,9 @@ def validate(problem: Problem) -> None:
     * on each node and device slot free <= capacity;
     * each role's minimum <= replicas, a gang's minimum and each subgroup's parts within the replicas they cover;
     * a pod rule has one domain for each node and one count for each domain, no domain is without nodes, max_skew and
-      min_domains are positive, a role's rules are ascending, one with own_gang_only concerns no other pods, and only a
-      separation has a tier, but no owners that are present;
+      min_domains are positive, a role's rules are ascending, one with own_gang_only concerns no other pods, only a
+      separation has a tier, but no owners that are present, and a quota selects the roles of its queue that request its
+      resource;
     * a disruption budget names roles of gangs;
     * the slots that running pods hold are sorted, of requests of their roles and no more than these ask for, and with
       what is free at most the slot;
@@ -304,10 +313,23 @@ def _check_pod_rule(rho: int, rule: PodRule, problem: Problem) -> None:
     is_separation = rule.rule_kind == "separation"
     _require(not (is_separation and rule.owners_present), (*where, "owners_present"), "a separation counts none")
     _require(is_separation or rule.tier is None, (*where, "tier"), "only a separation is by a tier")
+    is_quota = rule.rule_kind == "quota"
+    _require(is_quota == (rule.quota is not None), (*where, "quota"), "of the kind quota alone, which has one")
+    if rule.quota is not None:
+        _check_quota(rho, rule.quota, problem)
     if rule.own_gang_only:
         gangs = {g for g, gang in enumerate(problem.gangs) if any(_concerns(role, rho) for role in gang.roles)}
         alone = len(gangs) <= 1 and not any(rule.selected_present) and not any(rule.owners_present)
         _require(alone, (*where, "own_gang_only"), "is one gang's own, yet others are in it")
+
+
+def _check_quota(rho: int, quota: GroupQuota, problem: Problem) -> None:
+    for g, gang in enumerate(problem.gangs):
+        for t, role in enumerate(gang.roles):
+            here, counts = ("gangs", g, "roles", t), gang.queue == quota.queue and role.request[quota.resource] > 0
+            _require(rho not in role.owned_rules, (*here, "owned_rules"), "nobody owns a quota")
+            fault = f"quota {rho} counts what pods of its queue request, and no others"
+            _require((rho in role.selecting_rules) == counts, (*here, "selecting_rules"), fault)
 
 
 def _concerns(role: Role, rho: int) -> bool:

@@ -20,7 +20,7 @@ The problem is taken as valid; `solver.validation.values` sees to that.
     evictions           victims: form, rights, limits
     eviction_votes      what the scheduler's plugins and disruption budgets allow
     eviction_necessity  no victim that is not needed
-    pod_rules           affinity, anti-affinity, separation, topology spread
+    pod_rules           affinity, anti-affinity, separation, topology spread, node groups' quotas
     time                strict queues, dedicated domains, maintenance, the reservation
 """
 

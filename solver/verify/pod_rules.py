@@ -89,6 +89,27 @@ def separation(x: CheckedPlan) -> Findings:
                     yield at(owner.gang), fault
 
 
+def quota(x: CheckedPlan) -> Findings:
+    """In a node group that gets pods of a queue, the queue holds at most its limit: pods of no gang, those that run or
+    are evicted, and new ones."""
+    for rule in x.problem.pod_rules:
+        if (limit := rule.quota) is None:
+            continue
+        held, first = list(rule.selected_present), dict[int, int]()
+        for g, gang in enumerate(x.problem.gangs):
+            for is_new, counts in ((False, x.running_pods[g]), (True, x.new_pods[g])):
+                for (t, node), pods in sorted(counts.items()):
+                    d = rule.domains[node]
+                    if d is not None and gang.queue == limit.queue:
+                        held[d] += pods * gang.roles[t].request[limit.resource]
+                        if is_new and gang.roles[t].request[limit.resource]:
+                            first.setdefault(d, g)
+        for d, g in first.items():
+            if held[d] > limit.limit:
+                group = x.problem.node_groups[limit.node_group]
+                yield at(g), f"its queue then holds {held[d]} of {limit.limit} in node group {group}"
+
+
 def is_in_the_way(x: CheckedPlan, g: int, pods: PodCounts) -> bool:
     """Whether an anti-affinity keeps some new pod apart from these pods of gang g."""
     roles = x.problem.gangs[g].roles
@@ -137,4 +158,4 @@ def topology_spread(x: CheckedPlan) -> Findings:
                 yield at(first.gang), f"role {first.role} is in domain {d} of rule {rho}, which holds too many"
 
 
-POD_RULES = (anti_affinity, separation, affinity, topology_spread)
+POD_RULES = (anti_affinity, separation, affinity, topology_spread, quota)

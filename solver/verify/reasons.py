@@ -121,6 +121,8 @@ def _is_effective_on_queue(queues: Sequence[Queue], repair: Repair) -> bool:
             return repair.amount > queues[repair.queue].weight
         case repairs.OpenQueue():
             return not queues[repair.queue].open
+        case repairs.HigherGroupLimit():
+            return repair.amount > repair.current_amount
         case repairs.OpenNodeGroups():
             return bool(repair.node_groups) and {*repair.node_groups} <= {*queues[repair.queue].closed_node_groups}
     return True

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from solver.problem import (
     DeviceSlot,
     Gang,
+    GroupQuota,
     HyperNode,
     Limits,
     Node,
@@ -331,6 +332,42 @@ def with_pod_rules(draw: st.DrawFn, world: Problem) -> Problem:
             gang = replace(gang, topology_without_rules=gang.topology or Topology("soft", 1))
         gangs.append(gang)
     return replace(world, gangs=tuple(gangs), pod_rules=relations)
+
+
+@st.composite
+def problems_with_quotas(draw: st.DrawFn, *, related: bool = False, elastic: bool = False) -> Problem:
+    """As `problems` with running gangs, at most 3, and limits of node groups; related: under pod rules too."""
+    world = draw(problems(running="whole gangs", elastic=elastic))
+    world = replace(world, gangs=world.gangs[:3])
+    return draw(with_quotas(draw(with_pod_rules(world)) if related else world))
+
+
+@st.composite
+def with_quotas(draw: st.DrawFn, world: Problem) -> Problem:
+    """The same world with node groups, and 1 or 2 limits of queues on one of them."""
+    groups = draw(st.lists(sampled((0, 1, 1)), min_size=len(world.nodes), max_size=len(world.nodes)))
+    nodes = tuple(replace(node, node_group=group) for node, group in zip(world.nodes, groups, strict=True))
+    world = replace(world, nodes=nodes, node_groups=("(none)", "g1"))
+    for _ in range(draw(st.integers(1, 2))):
+        queue, resource = draw(st.integers(0, len(world.queues) - 1)), draw(st.integers(0, len(world.resources) - 1))
+        present = (draw(sampled((0, 0, 1))),) if 1 in groups else ()
+        quota = GroupQuota(queue, 1, resource, draw(st.integers(0, 6)))
+        world = with_quota(world, quota, present)
+    return world
+
+
+def with_quota(world: Problem, quota: GroupQuota, present: tuple[int, ...]) -> Problem:
+    """The same world with the quota, which selects every role that it counts."""
+    rho, domains = len(world.pod_rules), [0 if n.node_group == quota.node_group else None for n in world.nodes]
+
+    def counted(gang: Gang, role: Role) -> Role:
+        if gang.queue != quota.queue or not role.request[quota.resource]:
+            return role
+        return replace(role, selecting_rules=(*role.selecting_rules, rho))
+
+    gangs = (replace(gang, roles=tuple(counted(gang, role) for role in gang.roles)) for gang in world.gangs)
+    rule = PodRule("quota", tuple(domains), present, quota=quota)
+    return replace(world, gangs=tuple(gangs), pod_rules=(*world.pod_rules, rule))
 
 
 @st.composite

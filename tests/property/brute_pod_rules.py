@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import product
 
-from solver.problem import PodRule, Problem, Vector
+from solver.problem import GroupQuota, PodRule, Problem, Vector
 from tests.property.brute import FreeCapacity, meets_minima_now, new_pod_sets
 
 GangOnNode = tuple[int, int, int]
@@ -26,6 +26,8 @@ def keeps_pod_rules(problem: Problem, new: Counter[GangOnNode], gone: Counter[Ga
 
 def _keeps_rule(problem: Problem, rho: int, new: Counter[GangOnNode], gone: Counter[GangOnNode]) -> bool:
     relation = problem.pod_rules[rho]
+    if relation.quota is not None:
+        return _keeps_quota(problem, relation, relation.quota, new)
     old = Counter({(g, p.role, p.node): p.pods for g, gang in enumerate(problem.gangs) for p in gang.running})
     if relation.rule_kind == "anti-affinity":
         old -= gone
@@ -61,6 +63,16 @@ def _keeps_separation(pod_rule: PodRule, pods: list[RulePod]) -> bool:
         a[1] and a[2] and (a[0] is None or any(i != j and a[0] == b[0] and b[3] for j, b in enumerate(pods)))
         for i, a in enumerate(pods)
     )
+
+
+def _keeps_quota(problem: Problem, pod_rule: PodRule, quota: GroupQuota, new: Counter[GangOnNode]) -> bool:
+    held, added = Counter[int | None](dict(enumerate(pod_rule.selected_present))), Counter[int | None]()
+    running = [((g, p.role, p.node), p.pods) for g, gang in enumerate(problem.gangs) for p in gang.running]
+    for counts, pods in ((held, running), (added, new.items())):
+        for (g, t, node), number in pods:
+            if problem.gangs[g].queue == quota.queue:
+                counts[pod_rule.domains[node]] += number * problem.gangs[g].roles[t].request[quota.resource]
+    return all(d is None or not more or held[d] + more <= quota.limit for d, more in added.items())
 
 
 def _keeps_affinity(pod_rule: PodRule, pods: list[RulePod]) -> bool:

@@ -15,7 +15,15 @@ from solver.problem import Gang, HyperNode, Node, Placement, PodRule, Problem, Q
 from solver.verify import verify
 from tests.builders.evictions import contested, crowded
 from tests.builders.plans import solve_without_repairs
-from tests.builders.strategies import RESOURCES, contended_problems, problems_with_pod_rules, sampled, with_pod_rules
+from tests.builders.strategies import (
+    RESOURCES,
+    contended_problems,
+    problems_with_pod_rules,
+    problems_with_quotas,
+    sampled,
+    with_pod_rules,
+    with_quotas,
+)
 from tests.property.brute import FreeCapacity, admission_score, alone_on_empty_cluster, meets_minima_now
 from tests.property.brute_evictions import lacking, least_loss, paid
 from tests.property.brute_pod_rules import feasible_sets_under_rules, keeps_pod_rules
@@ -42,6 +50,22 @@ def test_beside_running_gangs_too(world: Problem) -> None:
     sets = feasible_sets_under_rules(world)
     assert admitted(made) in sets
     assert admission_score(world, admitted(made)) == max(admission_score(world, candidate) for candidate in sets)
+
+
+@settings(max_examples=60)
+@given(st.one_of(problems_with_quotas(), problems_with_quotas(related=True)))
+def test_limits_of_node_groups_admit_the_best_set(world: Problem) -> None:
+    made = solve_without_repairs(world)
+    assert verify(world, made) == []
+    sets = feasible_sets_under_rules(world)
+    assert admitted(made) in sets
+    assert admission_score(world, admitted(made)) == max(admission_score(world, candidate) for candidate in sets)
+
+
+@settings(max_examples=60)
+@given(st.one_of(problems_with_quotas(elastic=True), st.one_of(contested(), crowded()).flatmap(with_quotas)))
+def test_growth_and_evictions_keep_limits_of_node_groups(world: Problem) -> None:
+    assert verify(world, solve_without_repairs(world)) == []
 
 
 @settings(max_examples=30)
@@ -159,8 +183,8 @@ def test_scattered_pods_keep_every_relation(world: Problem) -> None:
     assert verify(scattered, solve_without_repairs(scattered)) == []
 
 
-@settings(max_examples=50)
-@given(problems_with_pod_rules(running="whole gangs"))
+@settings(max_examples=80)
+@given(st.one_of(problems_with_pod_rules(running="whole gangs"), problems_with_quotas()))
 def test_a_gang_reported_as_never_fitting_does_not_fit_an_empty_cluster(world: Problem) -> None:
     for decision in solve_without_repairs(world).decisions:
         if any(fact.never for fact in decision.facts):
@@ -198,14 +222,14 @@ def test_a_gang_blocked_only_by_a_pod_rule_starts_exactly_without_it() -> None:
 def alone(world: Problem, g: int) -> Problem:
     """Gang g on the empty cluster, among all the company that it may ask for: only what keeps pods apart is left."""
     empty = [replace(r, selected_present=(0,) * len(r.selected_present), owners_present=()) for r in world.pod_rules]
-    apart = {rho for rho, relation in enumerate(world.pod_rules) if relation.keeps_apart}
+    only_forbid = {rho for rho, relation in enumerate(world.pod_rules) if relation.only_forbids}
     lone = alone_on_empty_cluster(world, g)
     (gang,) = lone.gangs
     roles = tuple(
         replace(
             r,
-            owned_rules=tuple(b for b in r.owned_rules if b in apart),
-            selecting_rules=tuple(m for m in r.selecting_rules if m in apart),
+            owned_rules=tuple(b for b in r.owned_rules if b in only_forbid),
+            selecting_rules=tuple(m for m in r.selecting_rules if m in only_forbid),
         )
         for r in gang.roles
     )
@@ -221,6 +245,6 @@ def test_mutants_of_plans_with_relations_are_caught_each_by_its_rule(world: Prob
         if decision.action != "wait"
     }
     for mutate, rule in MUTATORS.items():
-        if rule in ("anti_affinity", "separation", "affinity", "topology_spread"):
+        if rule in ("anti_affinity", "separation", "affinity", "topology_spread", "quota"):
             for problem, broken in mutate(world, placed, random):
                 assert rule in {violation.rule for violation in verify(problem, broken)}, mutate.__name__

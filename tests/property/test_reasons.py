@@ -37,11 +37,12 @@ from solver.facts import (
     UnmatchedPod,
 )
 from solver.plan import Decision, Plan
-from solver.problem import Gang, Node, Problem, ReturningNode, Subgroup, Topology
+from solver.problem import Gang, Node, PodRule, Problem, ReturningNode, Subgroup, Topology
 from solver.repairs import (
     EndOfGangs,
     EndOfPods,
     FewerPods,
+    HigherGroupLimit,
     HigherPriority,
     HigherTier,
     MoreCapability,
@@ -368,13 +369,8 @@ def changed(world: Problem, repair: Repair) -> Problem:
             if repair.subgroup is None:
                 return with_gang(world, topology=topology)
             return with_part(world, repair.subgroup, topology=topology)
-        case SoftSeparation():
-            separations = {rho for rho, rule in enumerate(world.pod_rules) if rule.rule_kind == "separation"}
-            roles = (
-                replace(r, owned_rules=tuple(rho for rho in r.owned_rules if rho not in separations))
-                for r in gang.roles
-            )
-            return with_gang(world, roles=tuple(roles), topology=gang.topology_without_rules)
+        case SoftSeparation() | HigherGroupLimit():
+            return with_other_rules(world, gang, repair)
         case EndOfPods():
             return replace(world, nodes=tuple(replace(node, free=node.capacity) for node in world.nodes))
         case MoreNodes(node=n, amount=amount):
@@ -393,6 +389,23 @@ def changed(world: Problem, repair: Repair) -> Problem:
         case EndOfGangs() | HigherPriority():
             return world
     raise AssertionError(repair)
+
+
+def with_other_rules(world: Problem, gang: Gang, repair: SoftSeparation | HigherGroupLimit) -> Problem:
+    if isinstance(repair, SoftSeparation):
+        separations = {rho for rho, rule in enumerate(world.pod_rules) if rule.rule_kind == "separation"}
+        roles = (
+            replace(r, owned_rules=tuple(rho for rho in r.owned_rules if rho not in separations)) for r in gang.roles
+        )
+        return with_gang(world, roles=tuple(roles), topology=gang.topology_without_rules)
+
+    def raised(rule: PodRule) -> PodRule:
+        if rule.quota is None or (rule.quota.queue, rule.quota.resource) != (repair.queue, repair.resource):
+            return rule
+        is_meant = repair.node_groups == (rule.quota.node_group,) and rule.quota.limit == repair.current_amount
+        return replace(rule, quota=replace(rule.quota, limit=repair.amount)) if is_meant else rule
+
+    return replace(world, pod_rules=tuple(map(raised, world.pod_rules)))
 
 
 def smaller(world: Problem, gang: Gang, repair: SmallerPods) -> Problem:

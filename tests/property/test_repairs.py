@@ -15,7 +15,13 @@ from solver.plan import Decision
 from solver.problem import DeviceSlot, EvictionVotes, Gang, HyperNode, Node, Placement, Problem, Queue, Role, Topology
 from solver.repairs import HigherPriority, Repair
 from tests.builders.plans import solve_without_repairs
-from tests.builders.strategies import RESOURCES, problems_with_pod_rules, problems_with_slots, sampled
+from tests.builders.strategies import (
+    RESOURCES,
+    problems_with_pod_rules,
+    problems_with_quotas,
+    problems_with_slots,
+    sampled,
+)
 from tests.property.plan_events import rare_events
 from tests.property.test_delays import beside, starts
 from tests.property.test_reasons import beside as beside_plan
@@ -24,7 +30,7 @@ from tests.property.test_reasons import starts as starts_alone
 from tests.property.test_rounds import teams
 from tests.property.test_time import timed
 
-TRIED = {"GR101", "GR102", "GR104", "GR105", "GR106", "GR107", "GR108", "GR112", "GR115", "GR126"}
+TRIED = {"GR101", "GR102", "GR104", "GR105", "GR106", "GR107", "GR108", "GR112", "GR115", "GR126", "GR127"}
 """Changes of the gang, of its queues' limits and of the nodes; the others are of others, and of time
 (`test_delays`)."""
 
@@ -58,8 +64,15 @@ def _with(node: Node, cells: list[DeviceSlot]) -> Node:
     return replace(node, slots=tuple(cells))
 
 
-@settings(max_examples=45)
-@given(st.one_of(timed(), problems_with_slots(running="whole gangs"), problems_with_pod_rules(running="whole gangs")))
+@settings(max_examples=60)
+@given(
+    st.one_of(
+        timed(),
+        problems_with_slots(running="whole gangs"),
+        problems_with_pod_rules(running="whole gangs"),
+        problems_with_quotas(),
+    )
+)
 def test_a_gang_that_is_changed_as_it_is_told_starts_beside_the_plan(world: Problem) -> None:
     plan = solve(world)
     for decision in plan.decisions:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from solver.problem import PodRule, Problem
+from solver.problem import GroupQuota, PodRule, Problem
+from tests.builders.strategies import with_quota
 from tests.property.mutants.parts import Mutant, Mutators, PodsByGang, new_pods, pick_one, plan_of_pods, replace_at
 
 
@@ -50,6 +51,18 @@ def pod_beside_those_that_it_is_separated_from(world: Problem, placed: PodsByGan
             yield lonely, plan_of_pods(lonely, placed)
 
 
+def pods_beyond_a_quota(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    """Its queue may hold less in the pod's node group than the pod requests, or than it holds with it."""
+    groups = world.node_groups or ("(none)",)
+    for g, (role, node) in pick_one(random, new_pods(world, placed)):
+        wanted = [r for r, amount in enumerate(world.gangs[g].roles[role].request) if amount]
+        for r in wanted[:1]:
+            amount, present = world.gangs[g].roles[role].request[r], random.choice((0, 1))
+            limit = GroupQuota(world.gangs[g].queue, world.nodes[node].node_group, r, amount - 1 + present)
+            limited = with_quota(replace(world, node_groups=groups), limit, (present,))
+            yield limited, plan_of_pods(limited, placed)
+
+
 def pod_without_its_affinity(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """The pods that it must be beside are nowhere, or on every other node."""
     hosts = tuple(range(len(world.nodes)))
@@ -79,6 +92,7 @@ def pod_beyond_the_max_skew(world: Problem, placed: PodsByGang, random: Random) 
 MUTATORS: Mutators = {
     pod_against_its_anti_affinity: "anti_affinity",
     pod_beside_those_that_it_is_separated_from: "separation",
+    pods_beyond_a_quota: "quota",
     pod_without_its_affinity: "affinity",
     pod_beyond_the_max_skew: "topology_spread",
 }

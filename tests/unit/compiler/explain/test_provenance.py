@@ -30,6 +30,7 @@ from solver.facts import (
     GuaranteeReserve,
     Maintenance,
     NobodyEvicted,
+    NodeGroupLimit,
     NoEligibleNode,
     OversizedGang,
     OversizedPod,
@@ -52,6 +53,7 @@ from solver.repairs import (
     EndOfPods,
     FewerDedicatedDomains,
     FewerPods,
+    HigherGroupLimit,
     HigherPriority,
     HigherTier,
     MoreCapability,
@@ -314,6 +316,7 @@ CASES: dict[str, list[tuple[Fact, list[str]]]] = {
     ],
     "GW121": [(OwnRunningPods(2, 1), ["Pods of team/one on gpu-1, gpu-2  | in the cluster"])],
     "GW123": [(ClosedNodeGroups(0, (1,)), [f"{QUEUE} affinity | spec:"])],
+    "GW128": [(NodeGroupLimit(8, 4, 0, (1,), 1, 6), [f"{QUEUE} limits of node groups | annotations:"])],
     "GW127": [
         (NobodyEvicted("preempt", (1,)), [f"{TWO}  | name: two"]),
         (NobodyEvicted("queue", (1,), 0), [f"{QUEUE} reclaimable | spec:"]),  # it is not written
@@ -373,6 +376,7 @@ REPAIR_CASES: dict[str, tuple[Repair, list[str]]] = {
     "GR123": (OpenNodeGroups(0, (1,)), [f"{QUEUE} affinity | spec:"]),
     "GR125": (AllowEviction("budget", (1,)), [f"{TWO}  | name: two"]),
     "GR126": (SoftSeparation(), []),
+    "GR127": (HigherGroupLimit(0, (1,), 1, 8, 4), [f"{QUEUE} limits of node groups | annotations:"]),
     "GR122": (EndOfMaintenance(seconds=9), [f"{POOL} maintenance | maintenance:"]),
 }
 

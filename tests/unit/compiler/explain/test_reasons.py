@@ -18,7 +18,7 @@ from compiler.lower.origins import Origins
 from compiler.specs.gang_spec import SubgroupSpec, TopologySpec
 from solver import facts, repairs
 from solver.facts import Borrowing, CapabilityLimit, DomainShortage, Fact, PrecedingGangs
-from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, SlotRequest, Subgroup, Topology
+from solver.problem import Gang, HyperNode, Node, PodRule, Problem, Queue, Role, SlotRequest, Subgroup, Topology
 from solver.repairs import (
     EndOfGangs,
     EndOfMaintenance,
@@ -80,6 +80,7 @@ PROBLEM = Problem(
     tuple(Gang(f"t/{name}", 0, 0, 0, 1, (Role("worker", 4, 4, (0, 8), frozenset()),)) for name in "abcde"),
     node_groups=("h100",),
     slot_groups=("numa",),
+    pod_rules=(PodRule("anti-affinity", (0,), (0,)),),
 )
 PART = SubgroupSpec("part", ("worker",), 2, 1, TopologySpec("hard", 1), ("spec",))
 ORIGINS = Origins(

@@ -11,7 +11,7 @@ from solver.models.constraints import CONSTRAINTS
 from solver.models.sets import Sets
 from solver.models.variables import build_variables
 from solver.placement.batch import batch_sets
-from solver.problem import Policy
+from solver.problem import GroupQuota, Policy
 from solver.state.state import State
 from tests.builders.problems import (
     device_slots,
@@ -24,6 +24,7 @@ from tests.builders.problems import (
     role,
     subgroup,
 )
+from tests.builders.strategies import with_quota
 
 PAGE = (Path(__file__).parents[4] / "docs" / "model.md").read_text(encoding="utf-8")
 FAMILIES = set(re.findall(r"\*\*([a-z. -]+)\*\*", PAGE.split("## Objectives")[0]))
@@ -48,6 +49,7 @@ def sets() -> Sets:
         policy=Policy(capacity=True),
         pod_rules=tuple(pod_rule(kind, [0, 0, 1, 1]) for kind in ("anti-affinity", "affinity", "spread", "separation")),
     )
+    world = with_quota(replace(world, node_groups=("g",)), GroupQuota(0, 0, 0, 24), (0,))
     return batch_sets(State.initial(world), range(len(world.gangs)))
 
 

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING
 
 from compiler.checks.check import CheckInput, Finding, ModelOf, check
 from compiler.diagnostics.diagnostic import suggestion
-from compiler.kubernetes import NODE_GROUP_LABEL
+from compiler.kubernetes import NODE_GROUP_LABEL, NODE_GROUP_LIMITS_ANNOTATION
 from compiler.syntax.documents import FieldPath
-from compiler.volcano.node_groups import affinity_owner, may_use, node_group_plugin
+from compiler.volcano.node_groups import (
+    LIMITS_SINCE,
+    affinity_owner,
+    group_limits,
+    has_readable_limits,
+    may_use,
+    node_group_plugin,
+)
 
 if TYPE_CHECKING:
     from compiler.kinds.queue import Queue
@@ -30,6 +37,28 @@ def unknown_node_groups(check_input: CheckInput) -> Iterator[Finding]:
             if name not in groups:
                 help = suggestion(name, sorted(groups), f"label nodes with {NODE_GROUP_LABEL}: {name}")
                 yield Finding(document, path, f"no node is in group {name!r}", help)
+
+
+@check("GP445", "limits of node groups that limit nothing", "warning")
+def idle_node_group_limits(check_input: CheckInput) -> Iterator[Finding]:
+    """The annotation volcano.sh/nodegroup-resource-limits of a Queue is read by the plugin nodegroup only, and a group
+    that no node is in, by the label volcano.sh/nodegroup-name, limits nothing. Source: nodegroup.go of Volcano's
+    master. Fix: add the plugin, or correct the name."""
+    specs = check_input.specs
+    groups = {node.labels[NODE_GROUP_LABEL] for node in specs.nodes if NODE_GROUP_LABEL in node.labels}
+    if specs.cluster.volcano.minor < LIMITS_SINCE or specs.scheduler is None or specs.scheduler.is_partial:
+        return
+    for queue in specs.queues:
+        limited = list(group_limits(queue)) if has_readable_limits(queue) else []
+        path = ("metadata", "annotations", NODE_GROUP_LIMITS_ANNOTATION)
+        if limited and node_group_plugin(specs.scheduler) is None:
+            message = "the scheduler configuration lacks the plugin nodegroup, so that nothing reads the limits"
+            yield Finding(queue.document, path, message, "add the plugin")
+            continue
+        for name in limited if specs.nodes else ():
+            if name not in groups:
+                help = suggestion(name, sorted(groups), f"label nodes with {NODE_GROUP_LABEL}: {name}")
+                yield Finding(queue.document, path, f"no node is in group {name!r}, so that it limits nothing", help)
 
 
 @check("GP432", "queue that may use no node", "warning")

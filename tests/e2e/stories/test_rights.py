@@ -234,13 +234,23 @@ def used_verbs(requests: list[Object]) -> set[Verb]:
     return found
 
 
+LOCAL_QUEUE: Object = {
+    "apiVersion": "scheduling.volcano.sh/v1beta1",
+    "kind": "NamespaceQueue",
+    "metadata": {"name": "own", "namespace": "default"},
+    "spec": {"parent": "missing"},
+}
+"""Below none of the cluster's queues, which would take no jobs then."""
+NEWER_CLUSTER = CLUSTER.replace("binding: gated", 'binding: gated, volcano: "1.16", namespaceQueues: true')
+
+
 @pytest.fixture
 def all_types(plane: ControlPlane) -> Iterator[None]:
     """Each kind that gangplan plans is served, for which there is no operator here: what it has to do with an object of
     it is the same."""
     served = {each["metadata"]["name"] for each in plane.api("GET", TYPES)["items"]}
     made = []
-    for job in OTHER_JOBS:
+    for job in (*OTHER_JOBS, LOCAL_QUEUE):
         group, version = job["apiVersion"].split("/")
         plural = plural_of(job["kind"])
         if f"{plural}.{group}" not in served:
@@ -269,7 +279,8 @@ def test_no_request_is_denied_and_no_right_unused(plane: ControlPlane, all_types
     repository = GitRepository(tmp_path / "repo")
     add_gpu_nodes(plane, 2, gpus=8)
     base = "cluster-specs/test/cluster.yaml"
-    repository.write_file(base, CLUSTER, SCHEDULER, node_pool("gpu", 2, supernode=2), queue("team"), training_runtime())
+    pool = node_pool("gpu", 2, supernode=2)
+    repository.write_file(base, NEWER_CLUSTER, SCHEDULER, pool, queue("team"), training_runtime())
     settings = {**config_map("settings", {}), "metadata": {"name": "settings", "namespace": "default"}}
     things: list[Object] = [
         queue("extra", gpus=8),
@@ -279,6 +290,7 @@ def test_no_request_is_denied_and_no_right_unused(plane: ControlPlane, all_types
         batch_job(),
         volcano_job("gang", role("worker", 2, gpus=1), queue="team", priorityClassName="high"),
         *OTHER_JOBS,
+        LOCAL_QUEUE,
     ]
     for at, thing in enumerate(things):
         repository.write_file(f"{'cluster-specs/test' if at < 2 else 'jobs'}/thing-{at}.yaml", thing)
@@ -292,7 +304,7 @@ def test_no_request_is_denied_and_no_right_unused(plane: ControlPlane, all_types
         plane.wait_until(lambda: labels(plane, things), lambda seen: seen == {"test"}, what="all to be put back")
         for at, _ in enumerate(things):
             repository.remove_file(f"{'cluster-specs/test' if at < 2 else 'jobs'}/thing-{at}.yaml")
-        repository.write_file(base, CLUSTER, SCHEDULER, node_pool("gpu", 2), queue("team"))
+        repository.write_file(base, NEWER_CLUSTER, SCHEDULER, node_pool("gpu", 2), queue("team"))
         commit = repository.commit()
         plane.api("PATCH", STATUS, {"metadata": {"annotations": {"gangplan.dev/allow-prune": commit}}})
         plane.wait_until(

@@ -82,6 +82,39 @@ def test_the_page_fits_its_width_without_an_error_and_without_the_network(
     assert "can never start" in quiet.evaluate("document.getElementById('never').textContent")
 
 
+CONTRAST = """(() => {
+    const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
+    const linear = (part) => (part <= 10.31475 ? part / 3294.6 : ((part / 255 + 0.055) / 1.055) ** 2.4);
+    const weights = [0.2126, 0.7152, 0.0722];
+    const light = (colour) => weights.reduce((sum, weight, at) => sum + weight * linear(parts(colour)[at]), 0);
+    const behind = (element) => {
+        for (let each = element; each; each = each.parentElement) {
+            const colour = getComputedStyle(each).backgroundColor;
+            if (parts(colour)[3] !== 0) return colour;
+        }
+        return "rgb(255, 255, 255)";
+    };
+    const weak = [];
+    for (const element of document.querySelectorAll("body *:not(script):not(option)")) {
+        const own = [...element.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
+        if (!own || !element.getClientRects().length || element.matches(".letter, .inside, :disabled, .skip")) continue;
+        const style = getComputedStyle(element), isDrawn = element.namespaceURI.endsWith("svg");
+        const [a, b] = [light(isDrawn ? style.fill : style.color), light(behind(element))].sort((x, y) => y - x);
+        const size = parseFloat(style.fontSize), isLarge = size >= 24 || (size >= 18.6 && style.fontWeight >= 700);
+        if ((a + 0.05) / (b + 0.05) < (isLarge ? 3 : 4.5)) weak.push(element.textContent.slice(0, 40));
+    }
+    return weak;
+})()"""
+"""Texts with less contrast than WCAG 2.2 asks for at level AA."""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_text_has_enough_contrast(quiet: Page, example_file: Path, dark: bool) -> None:
+    quiet.open(example_file, dark=dark)
+    quiet.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert quiet.evaluate(CONTRAST) == []
+
+
 def test_search_finds_every_job_and_node_of_the_example(
     quiet: Page, example: dict[str, Any], example_file: Path
 ) -> None:

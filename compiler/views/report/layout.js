@@ -8,12 +8,13 @@ const ROW_CELLS = 8; // cells of a node in one line; a node with more has severa
 
 // world: of readPlan. domain: what is shown, null for all. width: of the picture. height: what it should fit into.
 function layOut(world, domain, width, height) {
-  let found = null;
-  for (const cell of CELL_SIZES) {
-    found = layOutWith(world, domain, width, cell);
-    if (found.height <= height && found.widest <= width) break;
+  let from = 0, to = CELL_SIZES.length - 1, found = null; // the largest cells that fit are between from and to
+  while (from < to) {
+    const middle = (from + to) >> 1, tried = layOutWith(world, domain, width, CELL_SIZES[middle]);
+    if (tried.height <= height && tried.widest <= width) [to, found] = [middle, tried];
+    else from = middle + 1;
   }
-  return found;
+  return found && found.cell === CELL_SIZES[from] ? found : layOutWith(world, domain, width, CELL_SIZES[from]);
 }
 
 // Domains that hold domains of nodes are groups with a title, side by side as far as there is room; a domain above those

@@ -60,8 +60,13 @@ function clusterSection(world, picture) {
 function twoPictures(world, picture) {
   const past = h("figure", {}, h("figcaption", {}, world.plan.base ? ["Before: ", h("bdi", {}, world.plan.base.name)] : "Before: what runs now"), picture.twin.frame, picture.twin.live);
   const pair = h("div", { class: "pair" }, past, h("figure", {}, h("figcaption", {}, "Under this plan"), picture.frame));
-  const box = h("input", { type: "checkbox", checked: Boolean(world.plan.base), onchange: () => { pair.classList.toggle("single", !box.checked); picture.draw(); } });
-  if (!box.checked) pair.classList.add("single");
+  const box = h("input", { type: "checkbox", checked: Boolean(world.plan.base), onchange: () => show() });
+  const show = () => {
+    picture.showsTwin = box.checked;
+    pair.classList.toggle("single", !box.checked);
+    if (picture.layout) picture.draw();
+  };
+  show();
   return [h("label", { class: "both" }, box, " Show the cluster before the plan as well"), pair];
 }
 

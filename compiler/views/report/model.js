@@ -35,7 +35,7 @@ function readNodes(plan) {
   const capacity = Object.entries(columns.capacity).map(([name, runs]) => [name, columnOf(runs)]);
   const others = Object.entries(columns.others).map(([name, runs]) => [name, columnOf(runs)]);
   return columns.name.map((name, at) => {
-    const node = { at, name, leaf: leaf[at], closed: closed.has(at), capacity: {}, others: {}, now: { pods: [] }, past: { pods: [] }, reserved: [] };
+    const node = { at, name, leaf: leaf[at], closed: closed.has(at), capacity: {}, others: {}, now: { pods: [], held: {} }, past: { pods: [], held: {} }, reserved: [] };
     for (const [resource, column] of capacity) if (column[at]) node.capacity[resource] = column[at];
     for (const [resource, column] of others) if (column[at]) node.others[resource] = column[at];
     node.device = plan.devices.find((device) => node.capacity[device]) || "cpu";
@@ -67,7 +67,9 @@ const requested = (place, resource) => ((place.job.requests[place.role] || {})[r
 
 // What the jobs of the plan and other pods hold there.
 function heldOn(node, resource, phase = "now") {
-  return node[phase].pods.reduce((sum, place) => sum + requested(place, resource), node.others[resource] || 0);
+  const { pods, held } = node[phase];
+  if (held[resource] === undefined) held[resource] = pods.reduce((sum, place) => sum + requested(place, resource), node.others[resource] || 0);
+  return held[resource];
 }
 
 const freeOn = (node, resource, phase = "now") => (node.closed ? 0 : Math.max(0, (node.capacity[resource] || 0) - heldOn(node, resource, phase)));
@@ -95,8 +97,14 @@ function fillCells(world) {
     node.size = node.device === "cpu" ? CPU_CELLS : Math.min(MAX_CELLS, node.capacity[node.device] || 0);
     node.free = freeOn(node, node.device);
     fillSide(node, node.now, node.reserved);
-    if (world.hasPast) fillSide(node, node.past, []);
   }
+}
+
+// The cells before the plan, which are made when they are first shown.
+function fillPast(world) {
+  if (world.pastFilled) return;
+  world.pastFilled = true;
+  for (const node of world.order) fillSide(node, node.past, []);
 }
 
 // The owner of each cell, for whom a free one is reserved, and which start or leave now.

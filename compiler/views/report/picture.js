@@ -7,7 +7,7 @@ const HELP = "Picture of the cluster, a row of cells for each node. Arrow keys g
 class Picture {
   // phase: "now" under the plan, or "past" before it. leader: the picture beside it, which decides what both show.
   constructor(world, phase, leader) {
-    Object.assign(this, { world, phase, leader, twin: null });
+    Object.assign(this, { world, phase, leader, twin: null, showsTwin: false });
     this.domain = null;
     this.mode = world.plan.base ? "state" : "job";
     this.job = null;
@@ -38,6 +38,7 @@ class Picture {
   // ---- drawing
 
   draw() {
+    if (this.phase === "past") fillPast(this.world);
     const width = this.drawnWidth = Math.max(200, this.frame.clientWidth);
     const layout = this.layout = layOut(this.world, this.domain, width, heightFor(width));
     this.svg.setAttribute("viewBox", `0 0 ${width} ${layout.height + 2}`);
@@ -52,7 +53,7 @@ class Picture {
     this.mark();
     if (this.twin) {
       Object.assign(this.twin, { mode: this.mode, domain: this.domain });
-      if (this.twin.frame.clientWidth) this.twin.draw();
+      if (this.showsTwin) this.twin.draw();
     }
     this.drawCrumbs();
     this.legend.replaceChildren(...this.legendItems());
@@ -67,10 +68,12 @@ class Picture {
     };
     for (const block of layout.blocks) {
       block.nodes.forEach((node, index) => {
+        const { cells, waits, fresh } = node[this.phase];
         for (let at = 0; at < node.size; ) {
           const key = this.cellClass(node, at);
           let end = at + 1;
-          if (!layout.gap) while (end < node.size && end % ROW_CELLS && this.cellClass(node, end) === key) end += 1;
+          const isSame = () => cells[end] === cells[at] && waits[end] === waits[at] && fresh[end] === fresh[at];
+          if (!layout.gap) while (end < node.size && end % ROW_CELLS && isSame()) end += 1;
           const x = cellX(block, layout, index, at), y = cellY(block, layout, index, at);
           const wide = (end - at) * layout.cell - layout.gap;
           add(key, x, y, wide);
@@ -109,7 +112,8 @@ class Picture {
     for (const title of layout.titles) {
       const { name, tierName } = title.domain, free = nodesOf(this.world, title.domain).reduce((sum, node) => sum + (node.device === "cpu" ? 0 : freeOn(node, node.device, this.phase)), 0);
       const most = title.w / 7.3;
-      const texts = [`${name} (${tierName}): ${domainText(this.world, title.domain, this.phase)}`, `${name}: ${decimal(free)} free`];
+      const short = `${decimal(free)} free`, about = most < 50 ? short : domainText(this.world, title.domain, this.phase);
+      const texts = [`${name} (${tierName}): ${about}`, `${name}: ${short}`];
       made.push(s("text", { class: "title", x: title.x, y: title.y }, fitted(texts.find((text) => text.length <= most) || name, most)));
     }
     if (!layout.labels) return made;
@@ -168,10 +172,10 @@ class Picture {
   legendItems() {
     const item = (classes, text, letter) => h("span", { class: "key" }, h("span", { class: `swatch ${classes}` }, letter || ""), text);
     const items = [], nodes = nodesOf(this.world, this.domain);
-    const drawn = new Set([...this.drawnClasses, ...(this.twin && this.twin.frame.clientWidth ? this.twin.drawnClasses : [])]);
+    const drawn = new Set([...this.drawnClasses, ...(this.showsTwin ? this.twin.drawnClasses : [])]);
     if (this.mode === "job") {
       const shown = new Set();
-      for (const phase of this.twin && this.twin.frame.clientWidth ? ["now", "past"] : ["now"]) {
+      for (const phase of this.showsTwin ? ["now", "past"] : ["now"]) {
         for (const node of nodes) for (const place of node[phase].pods) shown.add(place.job);
       }
       const jobs = [...shown];

@@ -80,7 +80,7 @@ function queueBar(row, scale) {
   const own = row.deserved === undefined ? row.held : Math.min(row.held, row.deserved);
   return s("svg", { class: "queue-bar", viewBox: "0 0 200 14", preserveAspectRatio: "none", "aria-hidden": "true" },
     s("rect", { class: "track", y: 2, width: across(row.most === undefined ? scale : row.most), height: 10 }),
-    s("rect", { class: "good", y: 2, width: across(own), height: 10 }),
+    s("rect", { class: "good", y: 2, width: row.held ? Math.max(1, across(own)) : 0, height: 10 }),
     row.borrows ? ["borrowed", "over stripes"].map((kind) => s("rect", { class: kind, x: across(own), y: 2, width: across(row.borrows), height: 10 })) : null,
     row.deserved === undefined ? null : s("rect", { class: "line", x: Math.max(0, across(row.deserved) - 1), width: 2, height: 14 }));
 }

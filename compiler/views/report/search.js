@@ -20,8 +20,7 @@ function find(entries, text) {
 }
 
 function searchBox(world, choose) {
-  const entries = searchable(world);
-  let found = [], active = -1;
+  let entries = null, found = [], active = -1; // entries: made for the first search
   const list = h("ul", { id: "found", class: "found", role: "listbox", "aria-label": "Found", hidden: true });
   const said = h("span", { class: "unseen", role: "status" });
   const input = h("input", {
@@ -39,6 +38,7 @@ function searchBox(world, choose) {
     }
   };
   const update = () => {
+    entries = entries || searchable(world);
     const all = find(entries, input.value);
     found = all.slice(0, MOST_FOUND);
     list.replaceChildren(...found.map((entry, at) => h("li", { id: `found-${at}`, role: "option", "aria-selected": "false", onpointerdown: (event) => { event.preventDefault(); take(entry); } }, h("bdi", {}, entry.name), " ", h("small", {}, entry.about))));

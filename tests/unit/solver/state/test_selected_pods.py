@@ -11,7 +11,7 @@ import pytest
 from solver import solve
 from solver.facts import PodRuleConflict
 from solver.plan import Plan
-from solver.problem import InvalidProblemError, PodRule, Problem
+from solver.problem import GroupQuota, InvalidProblemError, PodRule, Problem, RuleKind
 from solver.validation.values import validate
 from tests.builders.plans import verified_plan
 from tests.builders.problems import (
@@ -26,6 +26,7 @@ from tests.builders.problems import (
     running_pods,
     subgroup,
 )
+from tests.builders.strategies import with_quota
 
 
 def by_domain(world: Problem, made: Plan, rho: int = 0) -> Mapping[int | None, int]:
@@ -79,6 +80,30 @@ def test_a_running_pod_that_keeps_others_away_does_so_to_new_ones() -> None:
         pod_rules=(pod_rule("anti-affinity", range(2)),),
     )
     assert [(p.node, p.pods) for p in verified_plan(world).decisions[1].placements] == [(1, 2)]
+
+
+@pytest.mark.parametrize(("kind", "action"), [("anti-affinity", "wait"), ("separation", "start")])
+def test_an_owner_of_a_separation_that_runs_keeps_nobody_away(kind: RuleKind, action: str) -> None:
+    world = problem(
+        nodes(1, gpu=8),
+        gang("there", role(1, owned_rules=[0], gpu=1), running=(running_pods(0, 0, 1),)),
+        gang("new", role(1, selecting_rules=[0], gpu=4)),
+        pod_rules=(pod_rule(kind, [0]),),
+    )
+    assert verified_plan(world).decisions[1].action == action
+
+
+@pytest.mark.parametrize(("limit", "starts"), [(3, 0), (4, 1), (7, 1), (8, 2)])
+def test_a_queue_holds_no_more_than_its_quota_of_a_node_group(limit: int, starts: int) -> None:
+    world = problem(
+        nodes(2, gpu=8),
+        gang("a", role(1, gpu=2)),
+        gang("b", role(2, gpu=2)),
+        gang("there", role(1, gpu=2), running=(running_pods(0, 0, 1),)),
+        node_groups=("(none)",),
+    )
+    world = with_quota(world, GroupQuota(0, 0, world.resources.index("gpu"), limit), (0,))
+    assert sum(decision.action == "start" for decision in verified_plan(world).decisions) == starts
 
 
 def test_nodes_without_the_label_are_free_of_a_rule_that_keeps_apart() -> None:

@@ -39,6 +39,7 @@ _FIELD_OF_KIND: Mapping[str, str] = {
     "Pod.": "pods",
     "PodGroup.scheduling.volcano.sh": "pod_groups",
     "Queue.scheduling.volcano.sh": "queues",
+    "NamespaceQueue.scheduling.volcano.sh": "namespace_queues",
     "HyperNode.topology.volcano.sh": "hypernodes",
     "ResourceQuota.": "resource_quotas",
     "Numatopology.nodeinfo.volcano.sh": "numatopologies",
@@ -69,6 +70,7 @@ class ClusterState:
     pod_groups: tuple[Object, ...] = ()
     jobs: tuple[Object, ...] = ()
     queues: tuple[Object, ...] = ()
+    namespace_queues: tuple[Object, ...] = ()
     hypernodes: tuple[Object, ...] = ()
     resource_quotas: tuple[Object, ...] = ()
     numatopologies: tuple[Object, ...] = ()

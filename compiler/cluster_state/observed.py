@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from compiler.cluster_state.cluster_state import ClusterState
@@ -22,6 +22,7 @@ from compiler.kubernetes import (
     SUSPEND_ANNOTATION,
     Object,
     annotations_of,
+    conditions_of,
     is_finished_pod,
     is_suspended,
     name_of,
@@ -31,6 +32,7 @@ from compiler.kubernetes import (
 from compiler.run_kinds import end_of_run
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec, JobKey, RoleSpec
+from compiler.specs.namespace_queues import queue_name
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.specs.pod_spec import Amounts, Expression, NodeSelectorTerm, PodSpec
 from compiler.syntax.documents import Document
@@ -42,7 +44,8 @@ class ObservedState:
 
     Nodes are indices into `nodes`. running_pods: gang -> (role, node) -> pods. foreign_amounts: node -> amounts held by
     all other pods.
-    queue_used: queue name -> amounts held by other pods that belong to it. closed_queues: by Command CloseQueue.
+    queue_used: queue name -> amounts held by other pods that belong to it. closed_queues: by Command CloseQueue, or
+    NamespaceQueues that are not ready.
     unready_nodes: take nothing new whatever a pod tolerates. finished_gangs: their jobs are over. held_gangs: gang ->
     why nothing of it starts now; its pods count as foreign ones. running_records: gang -> (role, node, record) of each
     running pod. start_times: gang -> when its running pods started. checkpoint_times: gang -> (start, last checkpoint)
@@ -155,7 +158,7 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
         nodes,
         observed_hypernodes(specs, state, nodes),
         unready_nodes=unready_nodes(state),
-        closed_queues=_closed_queues(state.queues),
+        closed_queues=_closed_queues(state.queues) | unready_queues(state.namespace_queues),
         now=state.now,
         budget_selections=read_budgets(state.disruption_budgets, specs.documents),
         held_gangs=_held_gangs(specs.gangs, state),
@@ -215,6 +218,16 @@ def _avoiding_nodes(gang: GangSpec, nodes: frozenset[str]) -> GangSpec:
         return replace(role, pod=replace(role.pod, node_affinity=terms))
 
     return replace(gang, roles=tuple(map(avoiding, gang.roles)))
+
+
+def unready_queues(queues: Iterable[Object]) -> frozenset[str]:
+    """The NamespaceQueues whose condition Ready is False, by the name that Volcano's scheduler has for them: what waits
+    in them does not start. One of which the controller has not said anything yet counts as ready."""
+    return frozenset(
+        queue_name(namespace_of(queue), name_of(queue))
+        for queue in queues
+        if any(row.get("type") == "Ready" and row.get("status") == "False" for row in conditions_of(queue))
+    )
 
 
 def _closed_queues(queues: Sequence[Object]) -> frozenset[str]:

@@ -64,6 +64,8 @@ def _domains(s: Provenance, j: int, x: facts.DedicatedDomains | repairs.FewerDed
 
 def _closed(s: Provenance, j: int, x: facts.ClosedQueue | repairs.OpenQueue) -> Iterator[Source]:
     spec, queue = s.origins.queues[x.queue], s.problem.queues[x.queue]
+    if not queue.open and spec is not None and spec.namespace:
+        return iter((Source(f"NamespaceQueue {queue.name}", "Ready"),))
     if isinstance(x, repairs.OpenQueue) or (spec is not None and not spec.open):
         return s.queue_field(x.queue, "closed", "metadata", "annotations", CLOSED_ANNOTATION)
     if not queue.open:
@@ -71,9 +73,10 @@ def _closed(s: Provenance, j: int, x: facts.ClosedQueue | repairs.OpenQueue) -> 
     return s.queue_field(x.queue, "", "metadata", "name")
 
 
-def _closed_values(s: Provenance, j: int, fact: facts.ClosedQueue, _: Any) -> Values:
-    queue = s.problem.queues[fact.queue]
-    return {"parent" if queue.open else "closed": queue.name}
+def _closed_values(s: Provenance, j: int, x: facts.ClosedQueue | repairs.OpenQueue, _: Any) -> Values:
+    spec, queue = s.origins.queues[x.queue], s.problem.queues[x.queue]
+    closed = "unready" if spec is not None and spec.namespace else "closed"
+    return {"parent" if queue.open else closed: queue.name}
 
 
 def _order(s: Provenance, j: int, x: facts.StrictOrder | repairs.NoStrictOrder) -> Iterator[Source]:
@@ -169,7 +172,11 @@ REASONS: tuple[Entry[Any], ...] = (
         ("queue {queue} is closed, or has children that take the jobs",),
         _closed,
         _closed_values,
-        special_texts=("queue {closed} is closed", "queue {parent} has children, which take the jobs"),
+        special_texts=(
+            "queue {closed} is closed",
+            "queue {unready} is not ready: see its conditions, and GP439",
+            "queue {parent} has children, which take the jobs",
+        ),
         remedy="Open the queue, or name another one.",
     ),
     Entry(
@@ -296,7 +303,14 @@ REPAIRS: tuple[Entry[Any], ...] = (
         lambda s, j, x: s.queue_amount(x.queue, "deserved", x.resource, "deserved"),
         lambda s, j, x, _: _to_type(s, "amount", x.resource, x.amount),
     ),
-    Entry(repairs.OpenQueue, "open a queue", ("open queue {queue}",), _closed),
+    Entry(
+        repairs.OpenQueue,
+        "open a queue",
+        ("open queue {queue}",),
+        _closed,
+        _closed_values,
+        special_texts=("make queue {unready} ready",),
+    ),
     Entry(
         repairs.FewerDedicatedDomains,
         "keep fewer domains for another queue",

@@ -34,7 +34,7 @@ from reconciler.cli.connection import (
     time_limit,
 )
 from reconciler.cli.requests import target_key
-from reconciler.cluster.client import ApiError, Client, Forbidden, NotFound
+from reconciler.cluster.client import ApiError, Client, Forbidden, NotFound, NotServed
 from reconciler.cluster.lease import vacancy
 from reconciler.cluster.objects import STATE_KINDS, Object, Ref, ref_of
 from reconciler.cluster.preflight import CannotStartError, check_cluster, wait_for_cluster
@@ -56,8 +56,11 @@ log = logging.getLogger(__name__)
 
 START_TIMEOUT, ONCE_TIMEOUT = 60.0, 600.0
 """Seconds: for the server to answer at the start, and for all of `--once`."""
-QUOTA_KIND = ("v1", "ResourceQuota")
-"""In a snapshot beside what every plan rests on: a plan only warns of full ones."""
+OPTIONAL_KINDS = {
+    ("v1", "ResourceQuota"): "cannot warn of full quotas",
+    ("scheduling.volcano.sh/v1beta1", "NamespaceQueue"): "does not know which NamespaceQueues are ready",
+}
+"""In a snapshot beside what every plan rests on -> what a plan lacks without them."""
 REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", "Applied"})
 """Conditions that must hold for `reconcile --once` to succeed."""
 
@@ -297,19 +300,21 @@ def snapshot(client: Client, output: Path | None) -> None:
 
 
 def state_items(client: Client) -> Iterator[Object]:
-    """What a snapshot holds; without quotas where these may not be listed."""
-    for api, kind in (*STATE_KINDS, QUOTA_KIND):
-        resource = client.resource(api, kind)
+    """What a snapshot holds; without what is not served, and without what plans can do without where it may not be
+    listed."""
+    for api, kind in (*STATE_KINDS, *OPTIONAL_KINDS):
         try:
-            found, _ = client.list(resource)
+            found, _ = client.list(client.resource(api, kind))
+        except NotServed:
+            continue
         except NotFound:
-            if client.is_served(resource):
+            if client.is_served(client.resource(api, kind)):
                 raise
             continue
         except Forbidden as error:
-            if (api, kind) != QUOTA_KIND:
+            if (api, kind) not in OPTIONAL_KINDS:
                 raise
-            click.echo(f"a plan of this snapshot cannot warn of full quotas: {error}", err=True)
+            click.echo(f"a plan of this snapshot {OPTIONAL_KINDS[api, kind]}: {error}", err=True)
             continue
         yield from map(without_server_fields, found)
     yield from map(without_server_fields, _fairshare_state(client))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from compiler.cluster_state.observed import unready_queues
 from compiler.cluster_state.pods import with_leaving_mark
 from compiler.cluster_state.succeeded import ENDED_FOR_GOOD_KINDS
 from compiler.kubernetes import (
@@ -39,15 +40,18 @@ _SERVER_FIELDS = frozenset({"managedFields", "generation", "selfLink"})
 _BUDGET, _HYPERNODE = "PodDisruptionBudget.policy", "HyperNode.topology.volcano.sh"
 
 
-FINGERPRINT_KINDS = frozenset({"Node", "Pod", "Numatopology.nodeinfo.volcano.sh", _BUDGET, _HYPERNODE})
+_LOCAL_QUEUE = "NamespaceQueue.scheduling.volcano.sh"
+
+
+FINGERPRINT_KINDS = frozenset({"Node", "Pod", "Numatopology.nodeinfo.volcano.sh", _BUDGET, _HYPERNODE, _LOCAL_QUEUE})
 """What a fingerprint is made from, beside the jobs of the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
     """What a plan rests on, node by node, so that a change tells which gangs it touches. restrictions: a digest of what
-    is kept from single jobs, of what budgets let go, of domains that others declare, and of pods that ask for something
-    else than the plan counts."""
+    is kept from single jobs, of what budgets let go, of domains that others declare, of NamespaceQueues that are not
+    ready, and of pods that ask for something else than the plan counts."""
 
     nodes: Mapping[str, str] = field(default_factory=dict)
     finished_jobs: frozenset[str] = frozenset()
@@ -85,6 +89,7 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     others.append(sorted(restrictions.crowded_jobs))
     others += [_budgets(observation, snapshot), _domains_of_others(observation), _ended_steps(observation, snapshot)]
     others.append(_succeeded_pods(snapshot, pods_of))
+    others.append(sorted(unready_queues(observation.objects_of_kind(_LOCAL_QUEUE))))
     counted = ((key, snapshot.requests[key], pods) for key, pods in all_pods.items() if key in snapshot.requests)
     unlike = {key: memory.pods_unlike_plan(key, requests, pods) for key, requests, pods in counted}
     others.append({key: found for key, found in unlike.items() if found})
@@ -198,7 +203,8 @@ def state_objects(observation: Observation, stale_jobs: frozenset[str] = frozens
     items = []
     for key, item in sorted(observation.objects.items()):
         kind = key.partition("/")[0]
-        if (kind not in _STATE_GROUPS and not is_planned_job(item)) or key in stale_jobs:
+        is_input = kind in _STATE_GROUPS or kind == _LOCAL_QUEUE or is_planned_job(item)
+        if not is_input or key in stale_jobs:
             continue
         if kind == "Node" and name_of(item) in observation.restrictions.quarantined_nodes:
             item = {**item, "spec": {**(item.get("spec") or {}), "unschedulable": True}}

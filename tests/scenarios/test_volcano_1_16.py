@@ -8,6 +8,7 @@ from compiler.emit.waves import manifests
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
+from compiler.views.explanation import explanation_text
 
 CLUSTER = """\
 apiVersion: gangplan.dev/v1alpha1
@@ -134,3 +135,19 @@ def test_the_namespace_that_used_less_goes_first_and_the_plan_says_so() -> None:
     assert {name for name, action in actions(outcome).items() if action == "start"} == {"b/b1", "b/b2"}
     (told,) = (each for each in outcome.diagnostics if each.code == "GP529")
     assert told.message == "namespaces of queue shared go in turn, by hours of use: b (10.0), a (200.0)"
+
+
+def test_jobs_wait_in_a_queue_that_the_cluster_says_is_not_ready() -> None:
+    def live(status: str) -> ClusterState:
+        condition = {"type": "Ready", "status": status, "reason": "ParentNotReady"}
+        metadata = {"name": "train", "namespace": "ml"}
+        queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "NamespaceQueue", "metadata": metadata}
+        return ClusterState.from_objects([{**queue, "status": {"conditions": [condition]}}], clock=1795694400)
+
+    tree = repository(a=4)
+    assert actions(compile_repository(tree, state=live("True"))) == {"ml/a": "start"}
+    outcome = compile_repository(tree, state=live("False"))
+    (decision,) = outcome.decisions
+    assert decision.action == "wait"
+    assert decision.reasons[0].message == "queue ml/train is not ready: see its conditions, and GP439"
+    assert "open queue" not in explanation_text(outcome, decision)

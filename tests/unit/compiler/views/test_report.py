@@ -81,6 +81,38 @@ def test_nodes_are_columns_and_what_others_hold_is_apart() -> None:
     assert nodes["closed"] == []
 
 
+NODE = """\
+apiVersion: v1
+kind: Node
+metadata: {name: NAME}
+spec: {unschedulable: CORDONED}
+status: {allocatable: {cpu: "32", memory: 64Gi, pods: "110", nvidia.com/gpu: "8"}}
+"""
+FOREIGN_POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "stranger", "namespace": "elsewhere"},
+    "spec": {
+        "nodeName": "open",
+        "containers": [{"name": "main", "resources": {"requests": {"nvidia.com/gpu": "3"}}}],
+    },
+    "status": {"phase": "Running"},
+}
+
+
+def test_a_cordoned_node_is_closed_and_strange_pods_are_others() -> None:
+    nodes = NODE.replace("NAME", "closed").replace("CORDONED", "true")
+    nodes += "---\n" + NODE.replace("NAME", "open").replace("CORDONED", "false")
+    files = Repository.from_directory(CASES / "deadlock/repo").files
+    tree = Repository({**files, "cluster-specs/test/gpu.yaml": nodes.encode()})
+    state = load_state(json.dumps({"apiVersion": "v1", "kind": "List", "items": [FOREIGN_POD]}).encode())
+    shown = report_document(compile_repository(tree, state=state))["nodes"]
+    assert [shown["name"][at] for at in shown["closed"]] == ["closed"]
+    others = dict(zip(shown["name"], column(shown["others"]["nvidia.com/gpu"]), strict=True))
+    assert others == {"closed": 0, "open": 3}
+    assert column(shown["capacity"]["nvidia.com/gpu"]) == [8, 8]
+
+
 def test_a_victim_says_which_pods_it_loses_and_a_job_what_one_pod_asks_for() -> None:
     jobs = jobs_of("preempt")
     assert jobs["sweep"]["evicted"]

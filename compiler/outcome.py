@@ -32,8 +32,8 @@ from solver.plan import Decision, Plan, SlotUse
 from solver.problem import Gang, Placement, Problem
 
 START_SLACK = 60
-"""Seconds by which a start may slip without a word: a job behind one that starts now counts from when that is planned,
-and pods take a moment to run."""
+"""Tolerated delay in seconds before a postponed start is reported. Starts are timed from planning, and pods need a
+moment to run."""
 FailLevel = Literal["no-plan", "error", "never-starts", "longer-waits"]
 """What makes a command fail; each includes the ones before it. longer-waits: beyond the start that was announced."""
 PodsByNode = Mapping[str, Mapping[str, int]]

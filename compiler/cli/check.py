@@ -48,7 +48,7 @@ def check(
     strict: bool,
     cache: bool,
 ) -> None:
-    """Report every problem of the repository's files.
+    """Check the repository for problems.
 
     The whole repository is read, since objects refer to one another; with PATHs only the problems in these files and
     folders are reported, and those that stand outside of cluster-specs/ and jobs/ are read as well; - is stdin. The

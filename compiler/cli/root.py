@@ -96,7 +96,7 @@ def cli() -> None:
 
 
 for _name, _short_help in (
-    ("check", "Report every problem of the repository's files."),
+    ("check", "Check the repository for problems."),
     ("compile", "Write the bound manifests, the scheduler ConfigMap and the lock."),
     ("completion", "Print what lets a shell complete commands and options."),
     ("explain", "Say why one job starts or waits, and what would help."),

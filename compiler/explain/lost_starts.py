@@ -1,6 +1,6 @@
 """Lost starts: why a job does not start when an earlier plan told it to.
 
-A start that was told is kept against all that would go later in the job's own queue, so that none of these is ever the
+An announced start is kept against all that would go later in the job's own queue, so that none of these is ever the
 cause, though they may be among those that have the room now.
 """
 
@@ -41,29 +41,28 @@ def _times(s: Provenance, j: int, fact: LostStart, _: Any) -> Values:
 REASONS: tuple[Entry[Any], ...] = (
     Entry(
         LostStart,
-        "a promised start is lost",
+        "an announced start is missed",
         (
-            "it was told a start at {told}; lost to {gangs}",
-            "it was told a start at {told}, for which there is no room any more",
-            "an earlier plan told it a start that this one does not keep",
+            "announced start {told} lost to {gangs}",
+            "announced start {told} missed: its room is gone",
+            "a start that an earlier plan announced is missed",
         ),
         lambda s, j, x: s.gang_sources(x.gangs),
         _times,
         special_texts=(
-            "it was told a start at {told}; {late} did not end when expected; now it is expected to start at {at}, "
-            "after {ends}",
-            "it was told a start at {told}; now it is expected to start at {at}, after {ends}",
-            "it was told a start at {told}; lost to {gangs}, so that it is expected to start at {at}",
-            "it was told a start at {told}; now it waits for {ends}, of which no end is known",
-            "it was told a start at {told}; now the plan reserves room for {first}, which comes first",
-            "it was told a start at {told}; now the share of queue {queue} is too small for it",
+            "announced start {told} missed: {late} overran; now expected at {at}, after {ends}",
+            "announced start {told} missed; now expected at {at}, after {ends}",
+            "announced start {told} lost to {gangs}; now expected at {at}",
+            "announced start {told} missed: it waits for {ends}, whose end is not known",
+            "announced start {told} missed: the plan reserves room for {first}, which is ahead in the order",
+            "announced start {told} missed: the share of queue {queue} is too small now",
         ),
-        remedy="A start that was told is kept against jobs that would go later in its queue, and against borrowers of "
+        remedy="An announced start is kept against jobs that would go later in its queue, and against borrowers of "
         "other queues. It moves where a job runs longer than was said, where nodes are lost, and for jobs that go "
         "first whenever they come: of a higher priority, or where the job would borrow and they are within what "
         "their queue is entitled to. A plan reserves room for one job only: while one that comes first has the "
-        "reservation, no start is told to the others. Where shares follow what queues ask for (proportion, drf), a "
-        "newcomer also makes them smaller.",
+        "reservation, no start is announced to the others. Where shares follow what queues ask for (proportion, "
+        "drf), a newcomer also makes them smaller.",
     ),
 )
 

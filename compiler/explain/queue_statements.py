@@ -129,7 +129,7 @@ REASONS: tuple[Entry[Any], ...] = (
     ),
     Entry(
         facts.Borrowing,
-        "it would borrow, and others go first",
+        "over its queue's share; other queues are below theirs",
         (
             "it would borrow: queue {queue} is entitled to {limit} and holds {held:n}; the job asks for {asked:n}, "
             "and what is free goes first to what queues are entitled to, then to those with lower shares: {gangs}",

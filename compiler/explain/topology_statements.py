@@ -78,15 +78,13 @@ REASONS: tuple[Entry[Any], ...] = (
         facts.DomainShortage,
         "no domain of the allowed tier has room",
         (
-            "it must sit inside one tier-{tier} domain; the best, {hypernode}, has room for {available:n} of "
-            "{asked:pods}",
-            "it must sit inside one tier-{tier} domain, and none has room for {asked:pods}",
+            "needs {asked:pods} in one domain of tier {tier}; {hypernode} has the most room: {available:n}",
+            "no domain of tier {tier} has room for {asked:pods}",
         ),
         _domain,
         never_texts=(
-            "it must sit inside one tier-{tier} domain; even empty, the best, {hypernode}, holds {available:n} of"
-            " {asked:pods}",
-            "it must sit inside one tier-{tier} domain, and even empty none holds {asked:pods}",
+            "needs {asked:pods} in one domain of tier {tier}; even empty, {hypernode} holds the most: {available:n}",
+            "even empty, no domain of tier {tier} holds {asked:pods}",
         ),
         remedy="Allow a higher tier, or wait for a whole domain.",
     ),

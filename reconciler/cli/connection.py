@@ -102,7 +102,7 @@ def check_kubeconfig(kubeconfig: Path | None, context: str | None) -> None:
     default = os.environ.get("KUBECONFIG") or "~/.kube/config"
     named = [kubeconfig] if kubeconfig else [Path(part).expanduser() for part in default.split(os.pathsep) if part]
     if kubeconfig is not None and not kubeconfig.is_file():
-        raise click.ClickException(f"the kubeconfig {kubeconfig} is no file")
+        raise click.ClickException(f"kubeconfig {kubeconfig}: no such file")
     if not any(path.exists() for path in named):
         raise click.ClickException(
             "no kubeconfig was found: give --kubeconfig, set KUBECONFIG, or run in a pod with a service account"

@@ -102,11 +102,11 @@ class SchedulerPart(Part):
         memory, wanted = self.memory, _wanted_text(target)
         if wanted and memory.refused == wanted:
             return (
-                f"the scheduler did not take the configuration of the repository ({memory.reason}), so the one before "
-                "it stands again; its log says why. Another text is tried again"
+                f"Volcano rejected the configuration in the repository ({memory.reason}). The previous one was "
+                "restored; see the scheduler's log. A changed configuration will be applied"
             )
         if memory.behind and memory.is_late(now):
-            return f"the scheduler does not go by its ConfigMap: {memory.behind}"
+            return f"the scheduler does not use its ConfigMap: {memory.behind}"
         return ""
 
 

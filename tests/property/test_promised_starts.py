@@ -142,10 +142,7 @@ def test_a_run_that_does_not_end_when_it_said_is_named_beside_the_end_that_is_aw
     stream = PromiseStream(2, {"a": 0}, ("capacity",), ("allocate",), jobs, 4)
     reason = decided_at(stream, 2, "j3").reasons[-1]
     told, at = rfc3339(FIRST + 2 * STEP), rfc3339(FIRST + 4 * STEP)
-    assert reason.message == (
-        f"it was told a start at {told}; team/j1 did not end when expected; "
-        f"now it is expected to start at {at}, after team/j2"
-    )
+    assert reason.message == (f"announced start {told} missed: team/j1 overran; now expected at {at}, after team/j2")
 
 
 def test_a_share_that_newcomers_made_too_small_is_said_and_no_later_job_blamed() -> None:
@@ -154,7 +151,7 @@ def test_a_share_that_newcomers_made_too_small_is_said_and_no_later_job_blamed()
     stream = PromiseStream(2, {"a": 0, "b": 0}, ("proportion",), ("allocate",), jobs, 3)
     told = rfc3339(FIRST + 4 * STEP)
     reason = decided_at(stream, 2, "j2").reasons[-1]
-    assert reason.message == f"it was told a start at {told}; now the share of queue a is too small for it"
+    assert reason.message == f"announced start {told} missed: the share of queue a is too small now"
 
 
 def test_a_job_that_its_queue_never_deserves_hides_no_smaller_one_that_it_does() -> None:

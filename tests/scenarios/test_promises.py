@@ -84,7 +84,7 @@ def test_a_start_that_moves_is_told_with_the_job_that_is_waited_for(lasts: int, 
     else:
         assert found is not None
         assert found.message == (
-            f"it was told a start at {rfc3339(TOLD)}; now it is expected to start at {rfc3339(at)}, after team/runs"
+            f"announced start {rfc3339(TOLD)} missed; now expected at {rfc3339(at)}, after team/runs"
         )
         assert found.facts == {"gangs": ("team/runs",), "told": rfc3339(TOLD), "at": rfc3339(at)}
 
@@ -92,9 +92,7 @@ def test_a_start_that_moves_is_told_with_the_job_that_is_waited_for(lasts: int, 
 def test_a_job_past_its_expected_end_is_named_without_a_time() -> None:
     found = lost_start(planned(1000, gang("runs", role("worker", 1, gpu=8), expected_duration=800), runs_since=100))
     assert found is not None
-    assert (
-        found.message == f"it was told a start at {rfc3339(TOLD)}; now it waits for team/runs, of which no end is known"
-    )
+    assert found.message == f"announced start {rfc3339(TOLD)} missed: it waits for team/runs, whose end is not known"
 
 
 def test_a_start_that_an_urgent_job_takes_is_told_with_its_name() -> None:
@@ -102,7 +100,7 @@ def test_a_start_that_an_urgent_job_takes_is_told_with_its_name() -> None:
     found = lost_start(decided)
     assert decided.action == "wait"
     assert found is not None
-    assert found.message == f"it was told a start at {rfc3339(TOLD)}; lost to team/newer"
+    assert found.message == f"announced start {rfc3339(TOLD)} lost to team/newer"
     assert [source.object for source in found.sources] == ["Job team/newer"]
 
 
@@ -113,7 +111,7 @@ def test_room_that_is_reserved_for_an_urgent_job_first_is_said() -> None:
     )
     assert found is not None
     assert found.message == (
-        f"it was told a start at {rfc3339(TOLD)}; now the plan reserves room for team/newer, which comes first"
+        f"announced start {rfc3339(TOLD)} missed: the plan reserves room for team/newer, which is ahead in the order"
     )
     assert found.facts["gangs"] == ("team/newer",)
 

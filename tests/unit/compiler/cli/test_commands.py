@@ -171,7 +171,7 @@ def test_explain_takes_a_file_from_any_folder() -> None:
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("GW104", "  it must sit inside one tier-<tier> domain; even empty, the best, <hypernode>, holds"),
+        ("GW104", "  needs <asked> in one domain of tier <tier>; even empty, <hypernode> holds the most:"),
         ("GR121", "  gangplan.dev/expected-duration of at most <written duration>"),
     ],
 )

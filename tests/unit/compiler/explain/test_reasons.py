@@ -138,7 +138,7 @@ def test_a_start_that_was_told_and_goes_before_a_borrower_is_said() -> None:
 def test_what_can_never_be_is_said_otherwise() -> None:
     fact = DomainShortage(asked=16, available=8, tier=1, hypernode=0, never=True)
     reason = said(fact)
-    assert reason.message == "it must sit inside one tier-1 domain; even empty, the best, sn-1, holds 8 of 16 pods"
+    assert reason.message == "needs 16 pods in one domain of tier 1; even empty, sn-1 holds the most: 8"
     assert reason.facts["never"] is True
 
 

@@ -64,7 +64,7 @@ def test_no_kubeconfig(command: tuple[str, ...]) -> None:
 def test_a_kubeconfig_that_is_not_there_is_one_line(command: tuple[str, ...], tmp_path: Path) -> None:
     """It was click's usage of the command, three lines above the error."""
     for path in (tmp_path / "nothing", tmp_path):
-        assert f"the kubeconfig {path} is no file" in run(*command, "--kubeconfig", str(path)).output
+        assert f"kubeconfig {path}: no such file" in run(*command, "--kubeconfig", str(path)).output
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "{}", "just text", '{"contexts": 3}'])

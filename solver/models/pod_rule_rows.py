@@ -91,6 +91,7 @@ def pod_rules(s: Sets, x: Variables) -> Iterator[Row]:
     if s.rule_counts is not None:
         for rho, rule in rule_terms(s, x, s.rule_counts):
             yield from _FAMILIES[s.rule_counts.existing_pods.pod_rules[rho].rule_kind](s.rule_counts, x, rho, rule)
+        yield from separated_gangs(s, x, s.rule_counts)
 
 
 def anti_affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTerms) -> Iterator[Row]:
@@ -110,6 +111,50 @@ def separation(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTer
     if new := rule.domains.get(NO_DOMAIN):
         yield Row("separation.outside", (rho,), at_most(new.owners, 0))
     yield from _apart("separation", rule_counts, x, rho, rule)
+
+
+def separated_gangs(s: Sets, x: Variables, rule_counts: PodRuleCounts) -> Iterator[Row]:
+    """Of gangs that are separated pair by pair and lie in one domain each, a domain gets one at most. The other rows
+    imply it; their relaxation allows many halves of gangs.
+
+    sum_{k in clique} sum_{h in d} g[k,h] <= 1
+    """
+    owners: dict[tuple[int | None, ...], list[int]] = {}
+    for k in range(len(s.gang_classes)):
+        for rho in sorted(_rules_of_all_roles(s, k, owned=True) & rule_counts.enforced_rules):
+            rule = rule_counts.rule(rho)
+            if rule.rule_kind == "separation" and k not in owners.setdefault(rule.domains, []):
+                owners[rule.domains].append(k)
+    for number, (domains, classes) in enumerate(owners.items()):
+        for c, clique in enumerate(_cliques(s, classes)):
+            inside: dict[int, Terms] = {}
+            for (k, h), g in x.g.items():
+                held = {domains[n] for n in s.tree.nodes_under(h).tolist()} if k in clique else set()
+                if len(held) == 1 and (d := held.pop()) is not None:
+                    inside.setdefault(d, []).append((g, 1))
+            for d, terms in sorted(inside.items()):
+                if len(terms) > 1:
+                    yield Row("separation.clique", (number, c, d), at_most(terms, 1))
+
+
+def _rules_of_all_roles(s: Sets, k: int, owned: bool) -> frozenset[int]:
+    roles = s.gang_classes[k].roles
+    return frozenset.intersection(*(frozenset(r.owned_rules if owned else r.selecting_rules) for r in roles))
+
+
+def _cliques(s: Sets, classes: list[int]) -> list[list[int]]:
+    """The classes of one gang each in parts in which one of each two owns a rule that selects the other."""
+    owned = {k: _rules_of_all_roles(s, k, owned=True) for k in classes}
+    selecting = {k: _rules_of_all_roles(s, k, owned=False) for k in classes}
+    found: list[list[int]] = []
+    for k in (k for k in classes if s.gang_classes[k].only_gang is not None):
+        for clique in found:
+            if all(owned[k] & selecting[other] or owned[other] & selecting[k] for other in clique):
+                clique.append(k)
+                break
+        else:
+            found.append([k])
+    return found
 
 
 def _apart(family: str, rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTerms) -> Iterator[Row]:

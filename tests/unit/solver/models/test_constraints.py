@@ -70,3 +70,27 @@ def test_the_page_has_every_family_and_the_model_every_family_of_the_page() -> N
     described = {name for name in FAMILIES if any(f == name or f.startswith(f"{name}.") for f in families)}
     assert FAMILIES - described == {"pod rules"}
     assert all(any(f == name or f.startswith(f"{name}.") for name in FAMILIES) for f in families)
+
+
+def test_gangs_separated_pair_by_pair_share_no_domain_in_one_row_each() -> None:
+    """Each owns a rule that selects the two others; the last one is separated from none."""
+    names = ("a", "b", "c")
+    separated = (
+        gang(
+            name,
+            role(2, gpu=1, owned_rules=[rho], selecting_rules=[other for other in range(3) if other != rho]),
+            topology=hard_topology(1),
+        )
+        for rho, name in enumerate(names)
+    )
+    world = problem(
+        nodes(2, leaf="s0", gpu=8),
+        nodes(2, leaf="s1", gpu=8),
+        *separated,
+        gang("free", role(2, gpu=1), topology=hard_topology(1)),
+        hypernodes={"s0": (1, None), "s1": (1, None)},
+        pod_rules=tuple(pod_rule("separation", [0, 0, 1, 1]) for _ in names),
+    )
+    found = rows(batch_sets(State.initial(world), range(len(world.gangs))))
+    cliques = [row for row in found if row.family == "separation.clique"]
+    assert [row.key for row in cliques] == [(0, 0, 0), (0, 0, 1)]

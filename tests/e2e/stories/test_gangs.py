@@ -23,6 +23,7 @@ from tests.e2e.stories.story import (
     ReconcilerProcess,
     add_gpu_nodes,
     bound_pods,
+    end_pods,
     is_gated,
     job_phase,
     job_pods,
@@ -73,13 +74,15 @@ def test_of_two_jobs_of_four_workers_on_four_gpus_the_second_runs_after_the_firs
         "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2, gpus=2), queue("team")
     )
     for name in ("alpha", "beta"):
-        repository.write_file(
-            f"jobs/{name}.yaml", volcano_job(name, role("worker", 4, gpus=1, run_for="4s"), queue="team")
-        )
+        repository.write_file(f"jobs/{name}.yaml", volcano_job(name, role("worker", 4, gpus=1), queue="team"))
     repository.commit()
     with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
         plane.wait_until(lambda: job_phase(plane, "alpha"), lambda seen: seen == "Running", what="the first job to run")
-        waiting = plane.api("GET", f"{VOLCANO_JOBS_PATH}/beta")["metadata"]["annotations"]
+        waiting = plane.wait_until(
+            lambda: plane.api("GET", f"{VOLCANO_JOBS_PATH}/beta")["metadata"]["annotations"],
+            lambda seen: "gangplan.dev/waiting" in seen,
+            what="the reason why the second job waits",
+        )
         assert PLACEMENT_GATE not in waiting
         assert waiting["gangplan.dev/waiting"].startswith("GW")
         assert all(is_gated(pod) for pod in job_pods(plane, "beta")), (
@@ -89,6 +92,12 @@ def test_of_two_jobs_of_four_workers_on_four_gpus_the_second_runs_after_the_firs
         assert decision["decision"] == "wait"
         assert job_phase(plane, "beta") == "Pending"
         for name in ("alpha", "beta"):
+            plane.wait_until(
+                lambda name=name: job_phase(plane, name),  # type: ignore[misc]
+                lambda seen: seen == "Running",
+                what=f"{name} to run",
+            )
+            end_pods(plane, name)
             plane.wait_until(
                 lambda name=name: job_phase(plane, name),  # type: ignore[misc]
                 lambda seen: seen == "Completed",

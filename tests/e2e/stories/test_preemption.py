@@ -19,6 +19,7 @@ from tests.e2e.stories.story import (
     ReconcilerProcess,
     add_gpu_nodes,
     bound_pods,
+    end_pods,
     is_gated,
     job_phase,
     job_pods,
@@ -123,7 +124,7 @@ def test_a_borrower_of_a_dedicated_supernode_leaves_it_to_its_owner_and_comes_ba
         before = {name: running(plane, name) for name in guests}
         repository.write_file(
             "jobs/own.yaml",
-            volcano_job("own", role("worker", 2, gpus=8, run_for="8s"), queue="owner", networkTopology=one_supernode),
+            volcano_job("own", role("worker", 2, gpus=8), queue="owner", networkTopology=one_supernode),
         )
         repository.commit()
         plane.wait_until(lambda: job_phase(plane, "own"), lambda seen: seen == "Running", what="the owner's job to run")
@@ -136,6 +137,7 @@ def test_a_borrower_of_a_dedicated_supernode_leaves_it_to_its_owner_and_comes_ba
             lambda seen: len(seen) == 2 and all(map(is_gated, seen)),
             what="who left to be back, gated",
         )
+        end_pods(plane, "own")
         plane.wait_until(lambda: job_phase(plane, leaves), lambda seen: seen == "Running", what="it to borrow again")
         assert job_phase(plane, "own") == "Completed"
         assert running(plane, stays) == before[stays]
@@ -158,7 +160,7 @@ def test_an_elastic_gang_shrinks_for_an_urgent_one_and_grows_again(plane: Contro
         grown = plane.wait_until(
             lambda: running(plane, "elastic"), lambda seen: len(seen) == 4, what="the elastic job to grow"
         )
-        worker = role("worker", 2, gpus=8, run_for="8s")
+        worker = role("worker", 2, gpus=8)
         repository.write_file(
             "jobs/urgent.yaml", volcano_job("urgent", worker, queue="team", priorityClassName="urgent")
         )
@@ -172,6 +174,7 @@ def test_an_elastic_gang_shrinks_for_an_urgent_one_and_grows_again(plane: Contro
         assert shrunk < grown, "the others ran on all the while"
         assert job_phase(plane, "elastic") == "Running"
         assert len(evicted(reconciler)) == 2
+        end_pods(plane, "urgent")
         plane.wait_until(
             lambda: running(plane, "elastic"),
             lambda seen: len(seen) == 4,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.controlplane import webhooks
+from tests.controlplane import quiet_user, webhooks
 from tests.controlplane.processes import free_ports
 
 # The controllers that jobs, nodes and quotas need; ServiceAccount tokens, for one, nobody here uses.
@@ -65,7 +65,7 @@ def component_commands(cache: Path, work: Path, ports: Ports) -> dict[str, list[
     binary = cache / "bin"
     keys = work / "keys"
     kubeconfig = work / "admin.kubeconfig"
-    volcano = [f"--kubeconfig={kubeconfig}", "--leader-elect=false", "-v=2"]
+    volcano = [f"--kubeconfig={work / quiet_user.USER}.kubeconfig", "--leader-elect=false", "-v=2"]
     return {
         "etcd": [
             str(binary / "etcd"),

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self, TypeVar
 
-from tests.controlplane import webhooks
+from tests.controlplane import quiet_user, webhooks
 from tests.controlplane.build import build
 from tests.controlplane.commands import AUDIT_LOG, AUDIT_POLICY, Ports, component_commands
 from tests.controlplane.follow import SCHEDULER_CONF_KEY, ConfigMapFollower
@@ -58,7 +58,7 @@ class ControlPlane:
         self, work: Path | None = None, *, users: Mapping[str, Sequence[str]] = USERS, guard: bool = True
     ) -> None:
         self._given_folder = work
-        self._users = dict(users)
+        self._users = {**users, quiet_user.USER: ()}
         self._use_guard = guard
         self._guard: ProcessGuard | None = None
         self._processes: dict[str, Process] = {}
@@ -372,6 +372,8 @@ class ControlPlane:
             lambda: self.api("GET", "/readyz"), lambda said: said == "ok", timeout=90, what="a ready API server"
         )
         self.api("POST", "/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
+        self.api("POST", quiet_user.ROLES_PATH, quiet_user.role())
+        self.api("POST", quiet_user.BINDINGS_PATH, quiet_user.binding())
         for file in sorted((cache / "crds").iterdir()):
             self.create_type(file)
         for configuration in webhooks.webhook_configurations(ports.webhooks, self.work_folder / "keys" / "ca.crt"):

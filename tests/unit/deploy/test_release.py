@@ -70,3 +70,9 @@ def test_a_dry_run_leaves_what_pip_and_helm_install(tmp_path: Path) -> None:
 def test_pages_for_ci_name_this_version() -> None:
     text = (ROOT / "docs" / "ci.md").read_text()
     assert text.count(f"v{VERSION}") >= 3
+
+
+def test_bullets_of_the_changelog_are_short() -> None:
+    bullets = [line for line in (ROOT / "CHANGELOG.md").read_text().splitlines() if line.startswith("- ")]
+    assert bullets
+    assert [bullet for bullet in bullets if len(bullet.split()) > 21] == []

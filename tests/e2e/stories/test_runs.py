@@ -244,7 +244,11 @@ def test_jobs_that_only_wait_are_withheld_beyond_the_clusters_limit(plane: Contr
         held = plane.wait_until(lambda: reconciler.read_status()["held"], what="a job to be withheld")
         assert len(held) == 1
         assert "as many waiting pods as it may (5)" in held[0]["reason"]
-        assert len([name for name in ("one", "two", "three") if exists(plane, name)]) == 2
+        plane.wait_until(
+            lambda: [name for name in ("one", "two", "three") if exists(plane, name)],
+            lambda seen: len(seen) == 2,
+            what="the two others",
+        )
 
 
 def test_the_files_in_deploy_are_accepted(installed: ControlPlane) -> None:

@@ -6,8 +6,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import socket
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -224,8 +223,19 @@ def test_a_policy_that_answers_403_holds_the_commit_as_one_that_answers_422(
 
 
 @contextlib.contextmanager
-def dead_webhook(plane: ControlPlane, plural: str, seconds: int) -> Iterator[None]:
-    """A webhook for changes of queues (say) that takes connections and never answers."""
+def dead_webhook(plane: ControlPlane, plural: str, seconds: int, attempt: Callable[[], object]) -> Iterator[None]:
+    """A webhook for changes of queues (say) that takes connections and never answers.
+
+    attempt: makes such a change, so that the API server is seen to ask the webhook.
+    """
+
+    def is_asked() -> bool:
+        try:
+            attempt()
+        except ApiError as error:
+            return "dead.example.com" in str(error)
+        return False
+
     with socket.create_server(("127.0.0.1", 0)) as listener:
         rule = {"apiGroups": ["scheduling.volcano.sh"], "apiVersions": ["*"], "operations": ["UPDATE"]}
         hook = {
@@ -238,6 +248,7 @@ def dead_webhook(plane: ControlPlane, plural: str, seconds: int) -> Iterator[Non
         }
         plane.api("POST", WEBHOOKS, {"metadata": {"name": "dead"}, "webhooks": [hook]})
         try:
+            plane.wait_until(is_asked, what="the webhook to be asked")
             yield
         finally:
             plane.api("DELETE", f"{WEBHOOKS}/dead")
@@ -253,8 +264,8 @@ def test_a_webhook_that_never_answers_is_told_and_holds_up_only_what_it_is_asked
     repository.commit()
     with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
         plane.wait_until(lambda: plane.api("GET", f"{QUEUES_PATH}/team"), what="the first commit in force")
-        with dead_webhook(plane, "queues", seconds=4):
-            time.sleep(2)  # until the API server knows of it
+        change = {"metadata": {"labels": {"asked": "yes"}}}
+        with dead_webhook(plane, "queues", 4, lambda: plane.api("PATCH", f"{QUEUES_PATH}/team?dryRun=All", change)):
             repository.write_file(specs, CLUSTER, SCHEDULER, node_pool("gpu", 1), queue("team", weight=7))
             repository.write_file("jobs/good.yaml", volcano_job("good", role("worker", 1)))
             repository.commit()

@@ -104,6 +104,8 @@ PLACE_ANNOTATION = f"{ANNOTATION_PREFIX}place"
 # Kubernetes, Kubeflow and Ray
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
+NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
+"""On every Namespace, by the API server: its name."""
 _PLATFORM_LABELS = ("kubernetes.io/{}", "beta.kubernetes.io/{}")
 GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
 """On a pod: the name of its PodGroup."""

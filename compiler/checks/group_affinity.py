@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.jobs import POD_GROUP
 from compiler.diagnostics.diagnostic import suggestion
-from compiler.kubernetes import labels_of
+from compiler.kubernetes import NAMESPACE_NAME_LABEL, labels_of
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.parts import ANTI_AFFINITY_PATH, GroupTerm
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.group_affinity import (
-    NAMESPACE_NAME_LABEL,
     PLUGIN,
     SINCE,
     NamespaceLabels,

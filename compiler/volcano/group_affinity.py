@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from compiler.fields.label_selector import selector_matches
+from compiler.kubernetes import NAMESPACE_NAME_LABEL
 from compiler.specs.cluster_spec import ClusterSpec, SchedulerSpec
 from compiler.specs.parts import GroupTerm
 from compiler.syntax.documents import Document
 
 SINCE = 16
 PLUGIN = "group-topology-affinity"
-NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
-"""The label that Kubernetes gives every Namespace."""
-
 NamespaceLabels = Mapping[str, Mapping[str, str]]
 """Namespace -> the labels that the repository gives it."""
 

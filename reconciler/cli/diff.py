@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -87,12 +88,7 @@ def diff(
     state = load_state_file(inputs.state_file)
     clusters = [inputs.cluster] if inputs.cluster else _cluster_names(base_tree, head_tree)
     with open_executor(inputs.executor) as mapper:
-
-        def revision(tree: Repository, cluster: str | None) -> Revision:
-            specs = read_specs(tree, cluster, cache.parse)
-            return Revision(specs, compile_of(tree, specs, inputs, mapper))
-
-        cache = ReadingCache(None)  # a file that both revisions have is read once
+        revision = revision_reader(inputs, mapper)
         found = [compare(revision(base_tree, name), revision(head_tree, name), state) for name in clusters]
     if output == "json":
         echo(to_json(comparison_document(found, base_name, head_name)))
@@ -104,7 +100,18 @@ def diff(
     ctx.exit(2 if detailed_exitcode and not all(each.is_empty for each in found) else 0)
 
 
-def compile_of(tree: Repository, specs: Specs, inputs: CompileInputs, mapper: Mapper) -> Compile:
+def revision_reader(inputs: CompileInputs, mapper: Mapper) -> Callable[[Repository, str | None], Revision]:
+    """Reads the files of a revision for a cluster. A file that several revisions have is read once."""
+    cache = ReadingCache(None)
+
+    def read(tree: Repository, cluster: str | None) -> Revision:
+        specs = read_specs(tree, cluster, cache.parse)
+        return Revision(specs, _compile_of(tree, specs, inputs, mapper))
+
+    return read
+
+
+def _compile_of(tree: Repository, specs: Specs, inputs: CompileInputs, mapper: Mapper) -> Compile:
     def compile_against(state: ClusterState | None) -> Outcome:
         return compile_specs(tree, specs, state, mapper=mapper, limit=CommandLimit(inputs.time_limit))
 

@@ -80,12 +80,9 @@ def _with_base_file(ctx: click.Context, inputs: CompileInputs, base: Path) -> Co
 def _page_against(ctx: click.Context, inputs: CompileInputs, base: str, fail_on: FailLevel) -> tuple[str | None, bool]:
     """The page against a revision, and whether the command fails."""
     from compiler.cli.executor import open_executor
-    from compiler.cli.reading_cache import ReadingCache
-    from compiler.comparison.compare import Revision, compare
+    from compiler.comparison.compare import compare
     from compiler.comparison.page import comparison_page
-    from compiler.reading import read_specs
-    from compiler.repository.tree import Repository
-    from reconciler.cli.diff import compile_of, read_side
+    from reconciler.cli.diff import read_side, revision_reader
     from reconciler.git.process import GitError
 
     if inputs.lock_file is not None:
@@ -94,14 +91,11 @@ def _page_against(ctx: click.Context, inputs: CompileInputs, base: str, fail_on:
         name, base_tree = read_side(inputs.repo, base)
     except GitError as error:
         raise click.ClickException(str(error)) from error
-    state, cache = load_state_file(inputs.state_file), ReadingCache(None)
+    state = load_state_file(inputs.state_file)
     with open_executor(inputs.executor) as mapper:
-
-        def revision(tree: Repository) -> Revision:
-            specs = read_specs(tree, inputs.cluster, cache.parse)
-            return Revision(specs, compile_of(tree, specs, inputs, mapper))
-
-        comparison = compare(revision(base_tree), revision(load_tree(ctx, inputs.repo)), state)
+        revision = revision_reader(inputs, mapper)
+        before = revision(base_tree, inputs.cluster)
+        comparison = compare(before, revision(load_tree(ctx, inputs.repo), inputs.cluster), state)
     print_diagnostics(comparison.errors)
     return comparison_page(comparison, name), comparison.fails(fail_on)
 

@@ -71,10 +71,8 @@ def rule_terms(s: Sets, x: Variables, rule_counts: PodRuleCounts) -> list[tuple[
         for rho in rule_counts.rules_of(role):
             rule = found.setdefault(rho, RuleTerms())
             letter = "M" if rho not in role.owned_rules else "S" if rho in role.selecting_rules else "B"
-            domains, each = (
-                s.bucket_domains(rule_counts.existing_pods.partitions[rho]),
-                unit(rule_counts.rule(rho), role),
-            )
+            domains = s.bucket_domains(rule_counts.existing_pods.partitions[rho])
+            each = unit(rule_counts.rule(rho), role)
             for i, terms in pods.items():
                 d = domains[i]
                 if terms and d is None:
@@ -158,6 +156,7 @@ def _cliques(s: Sets, classes: list[int]) -> list[list[int]]:
 
 
 def _apart(family: str, rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTerms) -> Iterator[Row]:
+    """The rows that `anti_affinity` states, under the name of the family."""
     for d, new in rule.inside.items():
         existing = rule_counts.domain_count(rho, d)
         if existing.selected and new.owners:

@@ -1,7 +1,7 @@
 """Builds and checks everything of one version: `scripts/release VERSION [--dry-run]`.
 
-Everything is made from the files of one commit, laid out anew, and carries its time: the same commit gives the same
-bytes. What installs it is tried: the wheel in an environment of its own, the chart with Helm.
+Everything is made from the files of one commit, in an empty folder, and carries its time, so the same commit gives the
+same bytes. What installs it is tried: the wheel in an environment of its own, the chart with Helm.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ import venv
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
+import yaml
 
 from compiler.version import VERSION
 
@@ -37,17 +39,8 @@ SHELLS = ("bash", "zsh", "fish")
 KUBERNETES = "1.30.0"
 """The oldest that the chart takes; a Helm that was not built by its makers takes itself for a client of 1.20."""
 PLATFORMS = "linux/amd64,linux/arm64"
-KUSTOMIZE_BASE = (
-    "kustomization.yaml",
-    "namespace.yaml",
-    "rbac.yaml",
-    "admission.yaml",
-    "deployment.yaml",
-    "networkpolicy.yaml",
-    "config.yaml",
-)
 _SEMANTIC_VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
-_OWN_MEMORY = ("PYTHONPATH", "VIRTUAL_ENV", "PIP_CONSTRAINT", "PIP_REQUIREMENT")
+_HIDDEN_VARIABLES = ("PYTHONPATH", "VIRTUAL_ENV", "PIP_CONSTRAINT", "PIP_REQUIREMENT")
 """Variables that would let what is tried see the environment of who tries it."""
 
 
@@ -65,7 +58,7 @@ class Release:
     @property
     def environment(self) -> dict[str, str]:
         """Of the programs that build: the commit's time, and nothing of who builds."""
-        kept = {name: value for name, value in os.environ.items() if name not in _OWN_MEMORY}
+        kept = {name: value for name, value in os.environ.items() if name not in _HIDDEN_VARIABLES}
         return {**kept, "SOURCE_DATE_EPOCH": str(self.time)}
 
     def run(self, *command: str | Path, folder: Path | None = None) -> str:
@@ -140,12 +133,19 @@ def files_below(folder: Path, prefix: str) -> dict[str, tuple[bytes, int]]:
     return {f"{prefix}/{file.relative_to(folder)}": (file.read_bytes(), file.stat().st_mode) for file in found}
 
 
+def kustomize_files(deploy: Path) -> list[str]:
+    """The kustomization, and the files that it names."""
+    named = yaml.safe_load((deploy / "kustomization.yaml").read_text())
+    configurations = (name for made in named["configMapGenerator"] for name in made["files"])
+    return ["kustomization.yaml", *named["resources"], *configurations]
+
+
 def build_chart(release: Release, helm: Path | None) -> None:
     """The Helm chart, and the kustomize base beside it. With Helm the packed chart is linted and rendered."""
     deploy = release.source / "deploy"
     chart = release.output / f"gangplan-{release.version}.tgz"
     write_archive(chart, files_below(deploy / "chart", "gangplan"), release.time)
-    base = {f"gangplan/{name}": ((deploy / name).read_bytes(), 0o644) for name in KUSTOMIZE_BASE}
+    base = {f"gangplan/{name}": ((deploy / name).read_bytes(), 0o644) for name in kustomize_files(deploy)}
     write_archive(release.output / f"gangplan-kustomize-{release.version}.tar.gz", base, release.time)
     if helm is None:
         click.echo("no helm on the path: the chart is packed, and neither linted nor rendered", err=True)
@@ -248,7 +248,7 @@ def write_manual(release: Release) -> None:
     pages = [context, *(click.Context(each, context, name) for name, each in known.items())]
     folder = release.output / "man"
     folder.mkdir()
-    date = release.run("git", "show", "--no-patch", "--format=%cs", release.commit, folder=ROOT).strip()
+    date = datetime.fromtimestamp(release.time, UTC).date().isoformat()
     for page in pages:
         name = page.command_path.replace(" ", "-")
         (folder / f"{name}.1").write_text(generate_man_page(page, release.version, date))

@@ -32,34 +32,31 @@ from tests.property.plan_events import plan_events, rare_events
 from tests.property.test_solve import admitted
 
 
-@settings(max_examples=35)
-@given(problems_with_pod_rules())
-def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Problem) -> None:
+def assert_best_set(world: Problem) -> None:
+    """The plan is right, and no set of gangs that fits is better by the objectives."""
     made = solve_without_repairs(world)
     assert verify(world, made) == []
     sets = feasible_sets_under_rules(world)
     assert admitted(made) in sets
     assert admission_score(world, admitted(made)) == max(admission_score(world, candidate) for candidate in sets)
+
+
+@settings(max_examples=35)
+@given(problems_with_pod_rules())
+def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Problem) -> None:
+    assert_best_set(world)
 
 
 @settings(max_examples=50)
 @given(problems_with_pod_rules(running="whole gangs"))
 def test_beside_running_gangs_too(world: Problem) -> None:
-    made = solve_without_repairs(world)
-    assert verify(world, made) == []
-    sets = feasible_sets_under_rules(world)
-    assert admitted(made) in sets
-    assert admission_score(world, admitted(made)) == max(admission_score(world, candidate) for candidate in sets)
+    assert_best_set(world)
 
 
 @settings(max_examples=60)
 @given(st.one_of(problems_with_quotas(), problems_with_quotas(related=True)))
 def test_limits_of_node_groups_admit_the_best_set(world: Problem) -> None:
-    made = solve_without_repairs(world)
-    assert verify(world, made) == []
-    sets = feasible_sets_under_rules(world)
-    assert admitted(made) in sets
-    assert admission_score(world, admitted(made)) == max(admission_score(world, candidate) for candidate in sets)
+    assert_best_set(world)
 
 
 @settings(max_examples=60)

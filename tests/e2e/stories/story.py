@@ -234,6 +234,15 @@ ADMISSION_PATH = "/apis/admissionregistration.k8s.io/v1"
 POLICY_KINDS = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
 
 
+def is_answered_with(text: str, attempt: Callable[[], object]) -> bool:
+    """Whether the API server answers the attempt with an error that holds the text."""
+    try:
+        attempt()
+    except ApiError as error:
+        return text in str(error)
+    return False
+
+
 @contextlib.contextmanager
 def only_where(
     plane: ControlPlane,
@@ -256,11 +265,7 @@ def only_where(
         plane.api("POST", f"{ADMISSION_PATH}/{kind}", thing)
 
     def is_refused() -> bool:
-        try:
-            attempt()
-        except ApiError as error:
-            return "not yet" in str(error)
-        return False
+        return is_answered_with("not yet", attempt)
 
     try:
         plane.wait_until(is_refused, what="the admission policy to be heard")

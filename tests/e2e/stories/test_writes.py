@@ -21,6 +21,7 @@ from tests.e2e.stories.story import (
     GitRepository,
     ReconcilerProcess,
     add_gpu_nodes,
+    is_answered_with,
     job_phase,
     node_pool,
     only_where,
@@ -229,13 +230,6 @@ def dead_webhook(plane: ControlPlane, plural: str, seconds: int, attempt: Callab
     attempt: makes such a change, so that the API server is seen to ask the webhook.
     """
 
-    def is_asked() -> bool:
-        try:
-            attempt()
-        except ApiError as error:
-            return "dead.example.com" in str(error)
-        return False
-
     with socket.create_server(("127.0.0.1", 0)) as listener:
         rule = {"apiGroups": ["scheduling.volcano.sh"], "apiVersions": ["*"], "operations": ["UPDATE"]}
         hook = {
@@ -248,7 +242,7 @@ def dead_webhook(plane: ControlPlane, plural: str, seconds: int, attempt: Callab
         }
         plane.api("POST", WEBHOOKS, {"metadata": {"name": "dead"}, "webhooks": [hook]})
         try:
-            plane.wait_until(is_asked, what="the webhook to be asked")
+            plane.wait_until(lambda: is_answered_with("dead.example.com", attempt), what="the webhook to be asked")
             yield
         finally:
             plane.api("DELETE", f"{WEBHOOKS}/dead")

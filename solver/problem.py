@@ -229,8 +229,8 @@ class PodRule:
 class Role:
     """minimum <= placed pods <= replicas once the gang starts. Each pod takes `request` from a node of one of
     `node_classes`, and of that its `slot_requests` from the node's device slots. owned_rules, selecting_rules: the pod
-    rules that its pods own, and those that select them, ascending. tainted_kinds: (node class, `Node.kind`) of nodes
-    that nothing but taints closes to it; repairs open these before others."""
+    rules that its pods own, and those that select them, ascending. near_kinds: (node class, `Node.kind`) of nodes
+    that it perhaps means, the likeliest first; repairs open these before others."""
 
     name: str
     replicas: int
@@ -240,7 +240,7 @@ class Role:
     owned_rules: tuple[int, ...] = ()
     selecting_rules: tuple[int, ...] = ()
     slot_requests: tuple[SlotRequest, ...] = ()
-    tainted_kinds: tuple[tuple[int, int], ...] = ()
+    near_kinds: tuple[tuple[int, int], ...] = ()
 
     @property
     def pod_request(self) -> PodRequest:
@@ -308,7 +308,8 @@ class Gang:
 
     over_constrained: stricter than the real rules, so infeasibility proves nothing.
 
-    growth_unit: pods of each role that it takes together above its minima; () for pod by pod.
+    growth_unit: pods of each role that it takes together above its minima; () for pod by pod. Of several pods it is a
+    gang of its own, and which running pods belong to it is not known: none of them is surplus.
 
     topology_without_rules: what `topology` would be without the separations that it owns; None where it owns none.
     """

@@ -148,7 +148,7 @@ class _NodeSlots:
     def _device_size(self, name: str) -> int:
         """The memory of a virtual GPU of the node."""
         return next(
-            dict(shared.devices)[name][VGPU_MEMORY]
+            dict((*shared.devices, *shared.unhealthy))[name][VGPU_MEMORY]
             for shared in self.node.shared_devices
             if shared.resource == VGPU_MEMORY
         )
@@ -215,9 +215,10 @@ def _empty_slots(groups: SlotGroups, node: NodeSpec, group: int, names: Sequence
             yield _EmptySlot(group, f"numa-{c}", vector(capacity, names), vector({**capacity, **free}, names))
     for shared in node.shared_devices:
         if shared.resource == groups.names[group]:
-            for name, of_device in shared.devices:
-                offer = {**of_device, VGPU_MEMORY_PERCENTAGE: FULL_PERCENTAGE}
-                yield _EmptySlot(group, name, vector(offer, names), vector(offer, names))
+            for name, of_device in (*shared.devices, *shared.unhealthy):
+                offer = vector({**of_device, VGPU_MEMORY_PERCENTAGE: FULL_PERCENTAGE}, names)
+                is_healthy = (name, of_device) not in shared.unhealthy
+                yield _EmptySlot(group, name, offer, offer if is_healthy else vector({}, names))
 
 
 def _nonnegative(amounts: Vector) -> Vector:

@@ -17,7 +17,7 @@ from compiler.lower.time import gang_times
 from compiler.lower.topology import TierNames
 from compiler.lower.victims import EvictionTerms, eviction_terms, non_preempting_classes
 from compiler.run_kinds import PLANNED_RUN_KINDS, run_kind_of
-from compiler.specs.eligibility import NodeClasses, TaintedKinds
+from compiler.specs.eligibility import NearKinds, NodeClasses
 from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec
 from compiler.volcano.enqueue import is_enqueued_first
 from compiler.volcano.full_starts import has_lower_minima, starts_in_full
@@ -34,7 +34,7 @@ class GangLowering:
     queue_index: Mapping[str, int]
     node_classes: NodeClasses
     slot_groups: SlotGroups
-    tainted_kinds: TaintedKinds
+    near_kinds: NearKinds
 
     @cached_property
     def _tiers(self) -> TierNames:
@@ -137,7 +137,7 @@ class GangLowering:
             max(spec.minimum, subgroup_minimum),
             vector(spec.pod.requests, self.resource_names),
             classes,
-            tainted_kinds=self.tainted_kinds.of(spec.pod, classes),
+            near_kinds=self.near_kinds.of(spec.pod, classes),
             slot_requests=self.slot_groups.slot_requests(spec.pod, self.resource_names),
         )
 

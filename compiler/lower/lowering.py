@@ -25,7 +25,7 @@ from compiler.lower.subgroups import subgroup_demand, with_subgroup_rules
 from compiler.lower.timed_events import upcoming_events
 from compiler.lower.topology import lower_hypernodes
 from compiler.specs.cluster_spec import Specs
-from compiler.specs.eligibility import TaintedKinds, excluding_numa_policies
+from compiler.specs.eligibility import NearKinds, excluding_numa_policies
 from compiler.specs.gang_spec import GangSpec, JobKey
 from compiler.specs.queue_spec import QueueSpec
 from compiler.volcano.eviction_votes import eviction_votes, votes_if_added
@@ -53,8 +53,8 @@ def lower(
     rules = with_subgroup_rules(rules, gangs, tuple(demands.values()), observed)
     rules = with_group_rules(rules, inputs)
     queue_index = {queue.name: q for q, queue in enumerate(queues)}
-    tainted = TaintedKinds(observed.nodes, [(node.node_class, node.kind) for node in nodes])
-    lowering = GangLowering(inputs, names, queue_index, classes, slot_groups, tainted)
+    near = NearKinds(observed.nodes, [(node.node_class, node.kind) for node in nodes])
+    lowering = GangLowering(inputs, names, queue_index, classes, slot_groups, near)
     lowered = (lowering.lower_gang(j, demands[j], holds.get(j, ())) for j in inputs.gang_indices)
     preempt_votes, reclaim_votes = eviction_votes(specs.scheduler)
     preempt_if_added, reclaim_if_added = votes_if_added(specs.scheduler)

@@ -73,14 +73,14 @@ class SlotGroups:
         found: dict[str, int] = {}
         for node in self.nodes:
             for shared in node.shared_devices:
-                for _, offer in shared.devices:
+                for _, offer in (*shared.devices, *shared.unhealthy):
                     found[shared.resource] = max(found.get(shared.resource, 0), offer[shared.resource])
         return found
 
     @cached_property
     def _vgpu_sizes_differ(self) -> bool:
         of_nodes = [shared for node in self.nodes for shared in node.shared_devices]
-        devices = [shared.devices for shared in of_nodes if shared.resource == VGPU_MEMORY]
+        devices = [(*shared.devices, *shared.unhealthy) for shared in of_nodes if shared.resource == VGPU_MEMORY]
         return len({offer[VGPU_MEMORY] for of_node in devices for _, offer in of_node}) > 1
 
     @cached_property
@@ -117,10 +117,10 @@ class SlotGroups:
         let the gang use; a pod of whole NUMA nodes reserves room in each of them that it needs in one, and another role
         could use it; several containers of a pod may take from several NUMA nodes, which Volcano and the kubelet's
         container scope give each its own; virtual GPUs are requested in a way that has no exact slot request;
-        Volcano does not look at single devices; or some are unhealthy for now, to which it gives virtual GPUs too.
+        or Volcano does not look at single devices.
         """
         pods = [role.pod for role in gang.roles]
-        if any(self._has_inexact_vgpus(pod) or self._is_summed(pod) or self._may_recover(pod) for pod in pods):
+        if any(self._has_inexact_vgpus(pod) or self._is_summed(pod) for pod in pods):
             return True
         plans = [self.numa_plan(pod) for pod in pods if pod.topology_policy]
         if any(self.numa_plan(pod).request is not None for pod in pods if pod.several_containers):
@@ -133,21 +133,6 @@ class SlotGroups:
     def _is_summed(self, pod: PodSpec) -> bool:
         """Whether it requests shared devices of which Volcano compares sums."""
         return not self.summed.isdisjoint(_requested_devices(pod))
-
-    def _may_recover(self, pod: PodSpec) -> bool:
-        """Whether it requests shared devices of which some are unhealthy on a node that it can use."""
-        sick = [self._unhealthy[name] for name in _requested_devices(pod) if name in self._unhealthy]
-        return bool(sick) and any(self._numa_planner.usable_nodes(pod) & mask for mask in sick)
-
-    @cached_property
-    def _unhealthy(self) -> Mapping[str, int]:
-        """Resource of shared devices -> the nodes that have unhealthy ones, as a bit mask."""
-        found: dict[str, int] = {}
-        for n, node in enumerate(self.nodes):
-            for shared in node.shared_devices:
-                if shared.unhealthy:
-                    found[shared.resource] = found.get(shared.resource, 0) | 1 << n
-        return found
 
     def _has_inexact_vgpus(self, pod: PodSpec) -> bool:
         """Several containers may or may not share cards; of cards that differ a part counts as one of the largest where

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
+from compiler.diagnostics.diagnostic import did_you_mean
 from compiler.kubernetes import NOT_READY_TAINT, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.node_spec import NodeSpec, NumaSpec
@@ -127,19 +128,43 @@ def node_kinds(nodes: Sequence[NodeSpec], classes: NodeClasses) -> tuple[int, ..
 
 
 @dataclass(frozen=True)
-class TaintedKinds:
-    """Which kinds of nodes nothing but taints closes to pods. kinds: (class, kind) of each node."""
+class NearKinds:
+    """The kinds of nodes that pods cannot use and perhaps mean. kinds: (class, kind) of each node."""
 
     nodes: Sequence[NodeSpec]
     kinds: Sequence[tuple[int, int]]
 
     def of(self, pod: PodSpec, open_classes: frozenset[int]) -> tuple[tuple[int, int], ...]:
-        """The kinds that the pod's selectors match, of classes that it cannot use."""
-        requirement = node_requirement(replace(pod, tolerations=(Toleration(operator="Exists"),)))
+        """Those of other classes that nothing but taints closes; where no class is open, then those that the values
+        meant by misspelt ones match."""
+        tolerant = replace(pod, tolerations=(Toleration(operator="Exists"),))
+        near = [kind for kind in self._matching(tolerant) if hard_taints(self._first[kind])]
+        if not open_classes and (meant := self._respelt(tolerant)) != tolerant:
+            near += self._matching(meant)
+        return tuple(dict.fromkeys(kind for kind in near if kind[0] not in open_classes))
+
+    def _matching(self, pod: PodSpec) -> list[tuple[int, int]]:
+        requirement = node_requirement(pod)
         if requirement not in self._known:
             mask = self._masks.nodes_matching(requirement)
             self._known[requirement] = [kind for n, kind in enumerate(self._first) if mask >> n & 1]
-        return tuple(kind for kind in self._known[requirement] if kind[0] not in open_classes)
+        return self._known[requirement]
+
+    def _respelt(self, pod: PodSpec) -> PodSpec:
+        """The pod with the label values of nodes that are spelt like those that no node has."""
+
+        def value(key: str, wanted: str) -> str:
+            values = {node.labels[key] for node in self._first.values() if key in node.labels}
+            return did_you_mean(wanted, values) or wanted
+
+        def row(each: Expression) -> Expression:
+            return replace(each, values=tuple(value(each.key, wanted) for wanted in each.values))
+
+        terms = pod.node_affinity and tuple(
+            replace(term, label_expressions=tuple(map(row, term.label_expressions))) for term in pod.node_affinity
+        )
+        selector = {key: value(key, wanted) for key, wanted in pod.node_selector.items()}
+        return replace(pod, node_selector=selector, node_affinity=terms)
 
     @cached_property
     def _known(self) -> dict[NodeRequirement, list[tuple[int, int]]]:
@@ -147,11 +172,11 @@ class TaintedKinds:
 
     @cached_property
     def _first(self) -> dict[tuple[int, int], NodeSpec]:
-        """Kind with taints -> its first node."""
+        """Kind -> its first node, as it is when it is back."""
         first: dict[tuple[int, int], NodeSpec] = {}
         for node, kind in zip(self.nodes, self.kinds, strict=True):
-            if node.taints and hard_taints(returned_node(node)):
-                first.setdefault(kind, returned_node(node))
+            if kind not in first:
+                first[kind] = returned_node(node)
         return first
 
     @cached_property

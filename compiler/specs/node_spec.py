@@ -37,13 +37,13 @@ class SharedDeviceSpec:
     """Devices of a node that pods share.
 
     resource: requests a part of one device. whole_resource: requests whole devices, "" for none. devices: (id, offered
-    amounts), in the node's order. unhealthy: how many more there are, which nobody gets for now.
+    amounts), in the node's order. unhealthy: those that nobody gets for now.
     """
 
     resource: str
     whole_resource: str
     devices: tuple[tuple[str, Amounts], ...]
-    unhealthy: int = 0
+    unhealthy: tuple[tuple[str, Amounts], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

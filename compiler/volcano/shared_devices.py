@@ -9,7 +9,7 @@ by how their cards are shared.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
@@ -130,14 +130,19 @@ def shared_devices_of(annotations: Mapping[str, str], capacity: Amounts) -> tupl
     the node's capacity)."""
     found = []
     if records := list(_registered_devices(annotations.get(VGPU_REGISTER_ANNOTATION, ""))):
-        devices = tuple((name, amounts) for name, amounts, is_healthy in records if is_healthy)
-        found.append(SharedDeviceSpec(VGPU_MEMORY, "", devices, len(records) - len(devices)))
+        found.append(_by_health(VGPU_MEMORY, records))
     cards = capacity.get(GPU_NUMBER, 0)
     if cards and (memory := capacity.get(GPU_MEMORY, 0) // cards):
         unhealthy = annotations.get(UNHEALTHY_CARDS_ANNOTATION, "").split(",")
-        usable = tuple((f"device-{i}", {GPU_MEMORY: memory}) for i in range(cards) if str(i) not in unhealthy)
-        found.append(SharedDeviceSpec(GPU_MEMORY, "", usable, cards - len(usable)))
+        records = [(f"device-{i}", {GPU_MEMORY: memory}, str(i) not in unhealthy) for i in range(cards)]
+        found.append(_by_health(GPU_MEMORY, records))
     return tuple(found)
+
+
+def _by_health(resource: str, records: Sequence[tuple[str, Amounts, bool]]) -> SharedDeviceSpec:
+    healthy = tuple((name, offer) for name, offer, is_healthy in records if is_healthy)
+    sick = tuple((name, offer) for name, offer, is_healthy in records if not is_healthy)
+    return SharedDeviceSpec(resource, "", healthy, sick)
 
 
 def _records(text: str) -> list[list[str]]:

@@ -147,17 +147,17 @@ def _set_gang_minimum(pods: int, t: Trial) -> Trial:
 
 
 def node_class_steps(runner: TrialRunner, role: int, t: Trial) -> Iterator[list[Step]]:
-    """One more kind of nodes for the role, a list for each since none includes another; first those that nothing but
-    taints closes, so that what the role selects is kept. None where classes also stand
-    for exclusions, which the owner cannot change, nor nodes that its queue may not use."""
+    """One more kind of nodes for the role, a list for each since none includes another; first those that it
+    perhaps means. None where classes also stand for exclusions, which the owner cannot change, nor nodes that its queue
+    may not use."""
     state, here = runner.case.state, t.scenario.gang.roles[role].node_classes
     closed = state.problem.queues[runner.case.gang.queue].closed_node_groups
     first: dict[NodeKind, int] = {}
     for n, node in enumerate(state.problem.nodes) if not state.exclusions_in_classes else ():
         if node.node_class not in here and node.node_group not in closed:
             first.setdefault((node.node_class, node.kind), n)
-    tainted = set(t.scenario.gang.roles[role].tainted_kinds)
-    nearest_first = sorted(first.items(), key=lambda entry: entry[0] not in tainted)
+    near = [kind for kind in t.scenario.gang.roles[role].near_kinds if kind in first]
+    nearest_first = [(kind, first[kind]) for kind in dict.fromkeys((*near, *first))]
     for kind, n in nearest_first[: state.options.budget.added_node_classes]:
         yield [partial(_add_node_kind, role, kind, state.split_class, n)]
 

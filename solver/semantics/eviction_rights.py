@@ -336,7 +336,8 @@ def surplus_pods(
     """(per role, in sum) pods that gang v may lose above the minima of roles, subgroups and gang. Its last pod is no
     surplus: a gang that loses it goes whole.
 
-    below_minima: nothing of it is surplus; nor is where a subgroup spans roles or is incomplete.
+    below_minima: nothing of it is surplus; nor is where it grows by units of several pods, or a subgroup spans roles or
+    is incomplete.
     """
     gang = problem.gangs[v]
     have = [0] * len(gang.roles)
@@ -345,7 +346,7 @@ def surplus_pods(
     need, least = required_pods(gang, [0] * len(gang.roles))
     spans_roles = any(len(s.roles) > 1 for s in gang.subgroups)
     broken = breaks_topology(tree, gang, running) or has_partial_subgroup(tree, gang, running)
-    if below_minima or spans_roles or (gang.subgroups and broken):
+    if below_minima or spans_roles or sum(gang.growth_unit) > 1 or (gang.subgroups and broken):
         need, least = tuple(have), sum(have)
     surplus = tuple(max(0, h - n) for h, n in zip(have, need, strict=True))
     return surplus, min(max(0, sum(have) - max(1, least)), sum(surplus))

@@ -28,7 +28,8 @@ def evictions(x: CheckedPlan) -> Findings:
     """Evicted pods are running ones, sorted by (role, node) and merged, and their preemptors start.
 
     A victim goes completely (action evict, all running pods evicted, none placed), or it is kept with exactly the rest,
-    at its minima, and loses complete subgroup parts only in each of their domains.
+    at its minima, and loses complete subgroup parts only in each of their domains; nothing where it grows in units of
+    several pods.
     """
     for g, decision in sorted(x.decisions.items()):
         gone, where = decision.evicted_pods, at(g, "evicted_pods")
@@ -49,8 +50,8 @@ def evictions(x: CheckedPlan) -> Findings:
             yield where, f"a gang cannot lose pods and {decision.action}"
         elif x.placed_pods[g] != x.remaining_pods[g] or not x.meets_minima(g, x.remaining_pods[g]):
             yield where, "is kept with other pods than those that are left, or below a minimum"
-        elif not _loses_whole_subgroups(x, g):
-            yield where, "takes a part of a subgroup and leaves the rest"
+        elif sum(x.problem.gangs[g].growth_unit) > 1 or not _loses_whole_subgroups(x, g):
+            yield where, "takes a part of a group or subgroup and leaves the rest"
 
 
 def _preemptor_fault(x: CheckedPlan, decision: Decision) -> str:

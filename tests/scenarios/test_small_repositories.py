@@ -105,6 +105,13 @@ def test_a_selector_that_matches_nothing_is_mended_on_a_full_cluster_with_what_g
     )
 
 
+def test_a_repair_opens_the_nodes_that_a_misspelt_value_means() -> None:
+    """What the reason asks about is also what the repair writes, though another kind has more nodes."""
+    told = said(decided(compiled(pool("h100", 4), pool("h200", 2), job("asks", 2, pod=", nodeSelector: {gpu: h20}"))))
+    assert told["GW107"].endswith("did you mean h200 (2 nodes)?")
+    assert told["GR112"] == "let role worker use nodes like h200-0 as well: nodeSelector gpu: h200"
+
+
 STRICT = queue("q", "weight: 1").replace("metadata: {", "metadata: {annotations: {gangplan.dev/order: strict}, ")
 
 

@@ -312,7 +312,7 @@ def test_a_live_nodes_register_and_its_pods_annotations_say_which_device_is_take
         VGPUS, job("{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 8000, volcano.sh/vgpu-cores: 50}"), live=live
     )
     memory = problem.resources.index("volcano.sh/vgpu-memory")
-    assert [cell.free[memory] for cell in problem.nodes[0].slots] == [16000, 6000], "GPU-c is ill"
+    assert [cell.free[memory] for cell in problem.nodes[0].slots] == [16000, 6000, 0], "GPU-c is ill"
     assert [use.slot for use in verified_plan(problem).decisions[0].slot_uses] == [0]
 
 
@@ -345,9 +345,11 @@ def test_cards_that_share_memory_are_those_that_the_node_has_not_those_that_it_o
     node = live_node({"cpu": "32", "volcano.sh/gpu-memory": "32", "volcano.sh/gpu-number": "2"})
     node["metadata"]["annotations"] = {"volcano.sh/gpu-unhealthy-ids": "0"}
     node["status"]["capacity"] = {"cpu": "32", "volcano.sh/gpu-memory": "48", "volcano.sh/gpu-number": "3"}
-    problem = lowered("  capacity: {cpu: 32}\n", job("{volcano.sh/gpu-memory: 10}", 3), live=(node,))
-    assert amounts(problem) == [{"volcano.sh/gpu-memory": 16}] * 2
-    assert is_never(problem) is False, "the third card may recover"
+    for each, never in ((10, False), (17, True)):
+        pods = job(f"{{volcano.sh/gpu-memory: {each}}}", 3 - never)
+        problem = lowered("  capacity: {cpu: 32}\n", pods, plugins=SHARING % "GPUSharing", live=(node,))
+        assert amounts(problem) == [{"volcano.sh/gpu-memory": 16}] * 2 + [{}]
+        assert is_never(problem) is never, "the first card may recover, and has 16"
 
 
 def is_never(problem: Problem) -> bool:
@@ -372,7 +374,8 @@ OFFERED = {
     ("limits", "switch", "healthy", "never"),
     [
         ("{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 9000}", "VGPU", "true", True),
-        ("{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 9000}", "VGPU", "false", False),
+        ("{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 9000}", "VGPU", "false", True),
+        ("{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 5000}", "VGPU", "false", False),
         ("{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 9000}", "GPUSharing", "true", False),
         ("{volcano.sh/vgpu-number: 1}", "GPUSharing", "true", False),
         ("{volcano.sh/gpu-memory: 9}", "GPUSharing", "true", True),
@@ -382,7 +385,8 @@ OFFERED = {
 def test_never_is_said_of_devices_that_volcano_gives_out_one_by_one(
     limits: str, switch: str, healthy: str, never: bool
 ) -> None:
-    """Of others it compares sums, and it gives pods unhealthy virtual GPUs too (seen on the real one)."""
+    """Of others it compares sums. Unhealthy ones count, since they may recover, and it gives them out (seen on the
+    real one)."""
     live = (live_node(OFFERED, {"volcano.sh/node-vgpu-register": REGISTER % healthy}),)
     problem = lowered("  capacity: {cpu: 32}\n", job(limits, 3), plugins=SHARING % switch, live=live)
     assert is_never(problem) is never

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any
@@ -55,8 +55,10 @@ def refused_by_operator(check_input: DocumentInput) -> Iterator[Finding]:
     job fails at once. A JobSet whose pods restart always is taken, and its Jobs are refused; its steps depend on those
     above them, and its policies name replicated Jobs that are there. A Deployment that is a gang of its own hangs in
     each update that makes fewer pods than the gang needs, and a StatefulSet whose pods come one after another never
-    starts as a gang. A RayCluster has a head; a RayJob that is suspended or has a time to live shuts its cluster down.
-    A group of a LeaderWorkerSet has a pod, and subgroups divide it; what a Workflow begins with, and runs, are its
+    starts as a gang. A RayCluster has a head; a RayJob that is suspended or has a time to live shuts its cluster down,
+    and what it may say besides follows from its submissionMode (KubeRay's utils/validation.go). The webhooks of Grove
+    (pcs/validation/podcliqueset.go) and kthena (webhook/validator.go) refuse cliques and roles that do not fit. A group
+    of a LeaderWorkerSet has a pod, and subgroups divide it; what a Workflow begins with, and runs, are its
     templates. Fix: as the message says."""
     for found in check_input.models:
         document = found.document
@@ -167,7 +169,8 @@ def _ray_topology(document: Document) -> Iterator[Finding]:
         )
 
 
-_JAVA_MEMORY = re.compile(r"\s*(\d+)([bkmgtp]b?)?\s*", re.ASCII | re.IGNORECASE)
+_JAVA_MEMORY = re.compile(r"\s*(\d+)(b|[kmgtp]b?)?\s*", re.ASCII | re.IGNORECASE)
+"""Source: Spark, JavaUtils.byteStringAs."""
 
 
 def _spark(document: Document) -> Iterator[Finding]:
@@ -209,14 +212,31 @@ def _leader_worker_set(document: Document) -> Iterator[Finding]:
 def _ray_job(document: Document) -> Iterator[Finding]:
     yield from _ray_topology(document)
     spec = mapping(document.data, "spec")
-    for key in ("submitterPodTemplate", "submitterConfig") if spec.get("submissionMode") == "SidecarMode" else ():
+    mode = spec.get("submissionMode")
+    for key in _NOT_IN_MODE.get(str(mode), ()):
         if spec.get(key):
-            message = f"{key} is for a pod of its own: KubeRay refuses it with SidecarMode"
-            yield Finding(document, ("spec", key), message, "remove it, or write submissionMode: K8sJobMode")
+            yield Finding(
+                document, ("spec", key), f"KubeRay refuses {key} with {mode}", "remove it, or change the mode"
+            )
+    head = ("spec", "rayClusterSpec", "headGroupSpec", "template", "spec")
+    restart = mapping(document.data, *head).get("restartPolicy")
+    if mode == "SidecarMode" and restart not in (None, "", "Never"):
+        message = f"KubeRay refuses a head that restarts {restart} with SidecarMode"
+        yield Finding(document, (*head, "restartPolicy"), message, "write Never")
+    if spec.get("suspend") and spec.get("clusterSelector"):
+        message = "KubeRay refuses to suspend a RayJob of a cluster that it selects"
+        yield Finding(document, ("spec", "suspend"), message, "remove it")
     for key in ("suspend", "ttlSecondsAfterFinished") if not spec.get("shutdownAfterJobFinishes") else ():
         if spec.get(key):
             message = f"{key} is for a RayJob that shuts its cluster down: KubeRay refuses it without"
             yield Finding(document, ("spec", key), message, "write shutdownAfterJobFinishes: true, or remove it")
+
+
+_NOT_IN_MODE: Mapping[str, tuple[str, ...]] = {
+    "SidecarMode": ("submitterPodTemplate", "submitterConfig", "clusterSelector"),
+    "InteractiveMode": ("backoffLimit",),
+}
+"""submissionMode of a RayJob -> fields that KubeRay refuses with it."""
 
 
 def _workflow(document: Document) -> Iterator[Finding]:
@@ -266,6 +286,12 @@ def _model_serving(document: Document) -> Iterator[Finding]:
     at = ("spec", "template", "gangPolicy", "minRoleReplicas")
     minima = mapping(document.data, *at)
     yield from _unknown(document, [((*at, name), name) for name in minima], list(replicas), "role")
+    for number, role in items(template, "roles"):
+        if (workers := role.get("workerReplicas")) and not role.get("workerTemplate"):
+            message = f"there is no workerTemplate for {workers} workers"
+            yield Finding(
+                document, ("spec", "template", "roles", number), message, "add it, or write workerReplicas: 0"
+            )
     for name, least in minima.items():
         most = replicas.get(name)
         if isinstance(least, int) and isinstance(most, int) and least > most:
@@ -275,11 +301,33 @@ def _model_serving(document: Document) -> Iterator[Finding]:
 
 def _clique_set(document: Document) -> Iterator[Finding]:
     template = mapping(document.data, "spec", "template")
-    names = [str(clique.get("name")) for _, clique in items(template, "cliques")]
+    cliques = items(template, "cliques")
+    names = [str(clique.get("name")) for _, clique in cliques]
     path = ("spec", "template", "podCliqueScalingGroups")
     groups = items(template, path[-1])
     named = [((*path, at, "cliqueNames", n), name) for at, group in groups for n, name in texts(group, "cliqueNames")]
-    yield from _unknown(document, named, names, "clique")
+    starts = [
+        (("spec", "template", "cliques", at, "spec", "startsAfter", n), name)
+        for at, clique in (cliques if template.get("cliqueStartupType") == "CliqueStartupTypeExplicit" else ())
+        for n, name in texts(mapping(clique, "spec"), "startsAfter")
+    ]
+    yield from _unknown(document, [*named, *starts], names, "clique")
+    for n, (at_name, name) in enumerate(named):
+        if any(name == other for _, other in named[:n]):
+            yield Finding(document, at_name, f"clique {name!r} is in a scaling group already", "name it once")
+    for at, clique in cliques:
+        spec = mapping(clique, "spec")
+        place: FieldPath = ("spec", "template", "cliques", at, "spec")
+        if mapping(spec, "podSpec").get("restartPolicy") == "OnFailure":
+            message = "Grove refuses pods that restart OnFailure"
+            yield Finding(document, (*place, "podSpec", "restartPolicy"), message, "write Always or Never")
+        if mapping(spec, "podSpec").get("topologySpreadConstraints"):
+            message = "Grove refuses topology spread constraints"
+            help = "remove them, or use topologyConstraint"
+            yield Finding(document, (*place, "podSpec", "topologySpreadConstraints"), message, help)
+        if spec.get("autoScalingConfig") and any(clique.get("name") == name for _, name in named):
+            message = "Grove refuses to scale a clique of a scaling group by itself"
+            yield Finding(document, (*place, "autoScalingConfig"), message, "write scaleConfig of the group")
 
 
 def _unknown(

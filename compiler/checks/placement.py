@@ -123,6 +123,13 @@ def _roles(check_input: CheckInput) -> Iterator[tuple[GangSpec, RoleSpec]]:
                 yield gang, role
 
 
+def _unbound_roles(check_input: CheckInput) -> Iterator[tuple[GangSpec, RoleSpec]]:
+    """Those whose pods are not bound, but for services, which may run on nodes that are not declared."""
+    for gang in check_input.unbound_gangs:
+        if gang.document.group != "apps":
+            yield from ((gang, role) for role in gang.roles if role.replicas)
+
+
 def _request_path(document: Document, path: FieldPath, resource: str) -> FieldPath:
     """The path of the first request, or limit, of the resource below a pod spec."""
     inside = (at for at in document.positions if at[: len(path)] == path)
@@ -160,13 +167,14 @@ def selectors_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
     if (nodes := _declared_nodes(check_input)) is None:
         return
     yield from _unknown_topology_keys(check_input, nodes)
-    for gang, role in _roles(check_input):
+    for gang, role in (*_roles(check_input), *_unbound_roles(check_input)):
         pod = role.pod
         if (not pod.node_selector and pod.node_affinity is None) or nodes.matching(_labels_only(pod)):
             continue
         if any(role.name in units.roles for units in gang.exclusive):
             continue  # GP308 says so
         document, path = gang.pod_spec_of(role)
+        has_template = bool(role.template_path)
         for key, value in pod.node_selector.items():
             values = {node.labels[key] for node in nodes.facts.nodes if key in node.labels}
             if value not in values:
@@ -175,7 +183,8 @@ def selectors_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
                 help = (
                     suggestion(value, values, f"nodes have {some}") if values else suggestion(key, keys, "label nodes")
                 )
-                yield Finding(document, (*path, "nodeSelector", key), f"no node has {key}: {value}", help)
+                at = (*path, "nodeSelector", key) if has_template else role.path
+                yield Finding(document, at, f"no node has {key}: {value}", help)
                 break
         else:
             if asked := [key for key in CARD_ANNOTATIONS if key in role.annotations]:
@@ -184,6 +193,7 @@ def selectors_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
                 yield Finding(document, at, message, "correct it, or add such nodes")
                 continue
             at = (*path, "affinity", "nodeAffinity") if pod.node_affinity is not None else (*path, "nodeSelector")
+            at = at if has_template else role.path
             what = "this node affinity" if pod.node_affinity is not None else "all of these labels"
             yield Finding(document, at, f"no node satisfies {what}", "correct it, or label nodes")
 

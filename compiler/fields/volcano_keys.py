@@ -1,4 +1,4 @@
-"""Keys of labels and annotations that Volcano reads or writes, and those that are nearly one of them."""
+"""Keys of labels and annotations that Volcano, JobSet and LWS read or write, and those that are nearly one of them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,21 @@ _OTHERS = """
     scheduling.volcano.sh/group-name scheduling.volcano.sh/queue-allocation-gate scheduling.volcano.sh/queue-name
 """
 VOLCANO_KEYS = frozenset((*(f"volcano.sh/{name}" for name in _NAMES.split()), *_OTHERS.split()))
+_OPERATORS_KEYS = {
+    "jobset": ("alpha.jobset.sigs.k8s.io", ("exclusive-topology", "node-selector")),
+    "leaderworkerset": ("leaderworkerset.sigs.k8s.io", ("exclusive-topology", "subgroup-exclusive-topology")),
+}
+"""A word of such a key -> the domain, and the names that place pods (api/jobset/v1alpha2, api/leaderworkerset/v1)."""
 _MOST_EDITS = 2
 
 
 @cache
 def meant_key(key: str) -> str:
-    """The key of Volcano that this one is a slip of the pen away from; "" where it is one, or near none."""
+    """The key that this one is a slip of the pen away from, or another domain; "" where it is one, or near none."""
+    written, _, name = key.rpartition("/")
+    for word, (domain, names) in _OPERATORS_KEYS.items():
+        if word in written and written != domain and name in names:
+            return f"{domain}/{name}"
     if key in VOLCANO_KEYS or not ("volcano" in key or "scheduling" in key):
         return ""
     near = [(_edits(key, known), known) for known in VOLCANO_KEYS if abs(len(known) - len(key)) <= _MOST_EDITS]

@@ -2,7 +2,8 @@
 
 Head and workers start together: the operator's PodGroup has minMember 1 + the workers' replicas (with autoscaling
 their minReplicas). Queue and priority are labels. The operator names Volcano in the pods itself. A RayJob and a
-RayService run their pods through a RayCluster; the pod that submits a RayJob comes later and is no part of the gang.
+RayService run their pods through a RayCluster; the pod that submits a RayJob comes later and is no part of the gang,
+but in SidecarMode a container of the head submits it (controllers/ray/common/job.go, GetDefaultSubmitterContainer).
 A network topology is labels of the object, and of the template of a worker group (read by newer operators).
 An autoscaler may move a group, and a RayService that does not upgrade in place brings up a second RayCluster: the pods
 that are there are planned as there is room.
@@ -35,6 +36,7 @@ from compiler.validation.judge import mapping
 HEAD_ROLE = "headgroup"
 _WAIT = {"cpu": "200m", "memory": "256Mi"}
 _AUTOSCALER = {"cpu": "500m", "memory": "512Mi"}
+_SUBMITTER = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
 SECOND_CLUSTER = declare_rule(
     "GP223",
     "info",
@@ -81,14 +83,15 @@ def _labels(document: Document, role: str) -> Mapping[str, str]:
 
 
 def _added_containers(cluster: Path, document: Document, role: str) -> Mapping[str, list[dict[str, Any]]]:
-    """Workers wait for the head in an init container; the head has the autoscaler beside it."""
+    """Workers wait for the head in an init container; the head has the autoscaler and the submitter beside it."""
     if role != HEAD_ROLE:
         return {"initContainers": [{"name": "wait-gcs-ready", "image": "ray", "resources": {"requests": _WAIT}}]}
-    spec = value_at(document.data, cluster)
-    if spec.get("enableInTreeAutoscaling") is not True:
-        return {}
-    resources = value_at(spec, ("autoscalerOptions", "resources")) or {"requests": _AUTOSCALER}
-    return {"containers": [{"name": "autoscaler", "image": "ray", "resources": resources}]}
+    spec, added = value_at(document.data, cluster), {}
+    if value_at(document.data, ("spec", "submissionMode")) == "SidecarMode":
+        added["ray-job-submitter"] = _SUBMITTER
+    if spec.get("enableInTreeAutoscaling") is True:
+        added["autoscaler"] = value_at(spec, ("autoscalerOptions", "resources")) or {"requests": _AUTOSCALER}
+    return {"containers": [{"name": name, "image": "ray", "resources": each} for name, each in added.items()]}
 
 
 def _with_desired_replicas(gang: GangSpec) -> GangSpec:

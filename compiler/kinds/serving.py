@@ -3,7 +3,8 @@ KServe's InferenceService and LLMInferenceService, and kaito's Workspace.
 
 Their operators make pods through several kinds of their own, some with gates and gangs, so that none is bound: room is
 kept for the pods that they run at least. Sources: the CRDs of grove.io v1alpha1, workloads.x-k8s.io v1alpha1 and
-v1alpha2, orchestration.aibrix.ai v1alpha1, serving.kserve.io v1beta1 and v1alpha1, and kaito.sh v1beta1.
+v1alpha2 (sgl-project/rbg, api/workloads: types, constants/annotation.go), orchestration.aibrix.ai v1alpha1,
+serving.kserve.io v1beta1 and v1alpha1, and kaito.sh v1beta1.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ WHY = "its operator makes them through kinds of its own"
 _SPEC = "spec.template.spec"
 _CLIQUES, _ROLES, _STORM = "spec.template.cliques[]", "spec.roles[]", f"{_SPEC}.roles[]"
 _WORKERS = f"{_SPEC}.workerGroupSpecs[]"
-_PARTS = f"{_ROLES}.customComponentsPattern.components[]"
+_PARTS, _OLD_PARTS = f"{_ROLES}.customComponentsPattern.components[]", f"{_ROLES}.components[]"
+_RBG_VOLCANO = "rbg.workloads.x-k8s.io/group-gang-scheduling-volcano"
 UNREAD_PART = declare_rule(
     "GP228",
     "info",
@@ -101,7 +103,7 @@ def _filled(data: Any, named: Mapping[str, Any]) -> Any:
     found = {key: _filled(each, named) for key, each in data.items()}
     reference = mapping(data, "templateRef")
     if (template := named.get(str(reference.get("name")))) is not None and "template" not in data:
-        found["template"] = _merged(template, mapping(reference, "patch"))
+        found["template"] = _merged(template, mapping(reference, "patch") or mapping(data, "templatePatch"))
     return found
 
 
@@ -166,9 +168,15 @@ TABLES = (
                 (_ROLES, ".standalonePattern", (f"{_ROLES}.replicas",)),
                 (_ROLES, ".leaderWorkerPattern", (f"{_ROLES}.replicas", f"{_ROLES}.leaderWorkerPattern.size")),
                 (_PARTS, "", (f"{_ROLES}.replicas", f"{_PARTS}.size")),
+                (_OLD_PARTS, "", (f"{_ROLES}.replicas", f"{_OLD_PARTS}.size")),
             )
         ),
         gang="one",
+        queue=(f"metadata.annotations['{_RBG_VOLCANO}-queue']", "spec.podGroupPolicy.volcanoScheduling.queue"),
+        priority=(
+            f"metadata.annotations['{_RBG_VOLCANO}-priority']",
+            "spec.podGroupPolicy.volcanoScheduling.priorityClassName",
+        ),
     ),
     JobKind(
         "StormService",

@@ -7,6 +7,7 @@ from typing import Any
 
 from compiler.syntax.documents import FieldPath
 from compiler.validation import names
+from compiler.validation.containers import resources
 from compiler.validation.judge import Judge, items, mapping
 
 _MULTIKUEUE = "kueue.x-k8s.io/multikueue"
@@ -60,7 +61,9 @@ _BOUNDS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "PodCliqueSet.grove.io": (
         ("spec.template.cliques[].spec", *_CLIQUE_BOUNDS),
+        ("spec.template.cliques[].spec.autoScalingConfig", *_GROUP_BOUNDS),
         ("spec.template.podCliqueScalingGroups[]", *_CLIQUE_BOUNDS),
+        ("spec.template.podCliqueScalingGroups[].scaleConfig", *_GROUP_BOUNDS),
     ),
     "RayCluster.ray.io": (("spec.workerGroupSpecs[]", *_GROUP_BOUNDS),),
     "RayJob.ray.io": (("spec.rayClusterSpec.workerGroupSpecs[]", *_GROUP_BOUNDS),),
@@ -72,6 +75,8 @@ _BOUNDS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
 def _train_job(judge: Judge, data: dict[str, Any]) -> None:
     judge.name(("metadata", "name"), mapping(data, "metadata").get("name"), names.SERVICE_NAME)
     _manager(judge, data, ("spec",), _TRAINER)
+    at = ("spec", "trainer", "resourcesPerNode")
+    resources(judge, mapping(data, *at), at)
     _processes(judge, mapping(data, "spec", "trainer").get("numProcPerNode"), ("spec", "trainer", "numProcPerNode"))
 
 
@@ -120,10 +125,30 @@ def _ray_cluster(judge: Judge, data: dict[str, Any]) -> None:
 def _ray_job(judge: Judge, data: dict[str, Any]) -> None:
     _manager(judge, data, ("spec",), _KUBERAY)
     _manager(judge, data, ("spec", "rayClusterSpec"), _KUBERAY)
+    spec = mapping(data, "spec")
+    if not spec.get("rayClusterSpec") and not spec.get("clusterSelector"):
+        judge.contradiction(("spec",), "it names no cluster", "add rayClusterSpec, or a clusterSelector")
+    for key, least in (("activeDeadlineSeconds", 1), ("backoffLimit", 0), ("ttlSecondsAfterFinished", 0)):
+        if isinstance(number := spec.get(key), int) and number < least:
+            judge.contradiction(("spec", key), f"KubeRay refuses {number}", f"write {least} or more")
 
 
 def _ray_service(judge: Judge, data: dict[str, Any]) -> None:
     _manager(judge, data, ("spec", "rayClusterConfig"), _KUBERAY)
+
+
+def _inference_service(judge: Judge, data: dict[str, Any]) -> None:
+    """Source: kserve, pkg/apis/serving/v1beta1 (inference_service_validation.go, component.go)."""
+    judge.name(("metadata", "name"), mapping(data, "metadata").get("name"), names.SERVICE_NAME)
+    for key in _OF_COMPONENTS & mapping(data, "spec").keys():
+        judge.contradiction(("spec", key), "only a component has it", f"move it to spec.predictor.{key}")
+
+
+_COMPONENT_FIELDS = """
+    model minReplicas maxReplicas scaleTarget scaleMetric containerConcurrency timeout canaryTrafficPercent logger
+    batcher containers nodeSelector tolerations affinity serviceAccountName workerSpec
+"""
+_OF_COMPONENTS = frozenset(_COMPONENT_FIELDS.split())
 
 
 def _manager(judge: Judge, data: dict[str, Any], path: tuple[str, ...], allowed: tuple[str, ...]) -> None:
@@ -132,6 +157,7 @@ def _manager(judge: Judge, data: dict[str, Any], path: tuple[str, ...], allowed:
 
 _RULES: Mapping[str, Callable[[Judge, dict[str, Any]], None]] = {
     "ClusterTrainingRuntime.trainer.kubeflow.org": _training_runtime,
+    "InferenceService.serving.kserve.io": _inference_service,
     "JobSet.jobset.x-k8s.io": _job_set,
     "MPIJob.kubeflow.org": _mpi_job,
     "RayCluster.ray.io": _ray_cluster,

@@ -26,8 +26,10 @@ def with_annotated_queue(gang: GangSpec) -> GangSpec:
         if role.annotations.get(QUEUE_NAME_ANNOTATION):
             queue, at = role.annotations[QUEUE_NAME_ANNOTATION], (*role.template_path, *at)
             break
+    if gang.queue and not (isinstance(queue, str) and queue):
+        return gang
     text = queue if isinstance(queue, str) else ""
-    return replace(gang, queue=text or gang.queue, field_paths={**gang.field_paths, "queue": at})
+    return replace(gang, queue=text, field_paths={**gang.field_paths, "queue": at})
 
 
 def with_annotated_topology(gang: GangSpec, *, is_one_group: bool) -> GangSpec:

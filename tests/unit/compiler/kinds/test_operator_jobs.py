@@ -83,6 +83,8 @@ def test_what_kuberay_adds_to_ray_pods_counts_in_their_requests() -> None:
     job = gang("ray.io/v1", "RayJob", {"rayClusterSpec": {**spec, **options}})
     assert job.roles[0].pod.requests["cpu"] == 2000
     assert "memory" not in job.roles[0].pod.requests
+    beside = gang("ray.io/v1", "RayJob", {"rayClusterSpec": spec, "submissionMode": "SidecarMode"}).roles[0]
+    assert (beside.pod.requests["cpu"], beside.pod.requests["memory"]) == (500, 200 * 2**20)
     template = emitted(job)["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]
     assert len(template["spec"]["containers"]) == 1, "it is the operator who adds the other"
 

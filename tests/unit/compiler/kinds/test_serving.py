@@ -47,6 +47,12 @@ KINDS: dict[str, tuple[str, str, Item, dict[str, int]]] = {
         },
         {"prefill": 3, "decode": 8},
     ),
+    "roles of parts, as v1alpha1 writes them": (
+        "workloads.x-k8s.io/v1alpha1",
+        "RoleBasedGroup",
+        {"roles": [{"name": "a", "replicas": 2, "components": [{"name": "c", "size": 3, "template": TEMPLATE}]}]},
+        {"c": 6},
+    ),
     "roles by pattern": (
         "workloads.x-k8s.io/v1alpha2",
         "RoleBasedGroup",
@@ -129,6 +135,20 @@ def test_room_is_kept_for_the_pods_that_they_run(case: str) -> None:
     specs = read(api_version, kind, spec)
     assert {pods.role: pods.count for pods in specs.unplanned_pods} == expected
     assert codes(specs) == ["GP222", "GP228"] if "model" in spec.get("predictor", {}) else ["GP222"]
+
+
+@pytest.mark.parametrize("newer", [False, True])
+def test_a_role_based_group_names_its_queue_and_priority_as_rbg_reads_them(newer: bool) -> None:
+    spec: Item = {"roles": [{"name": "a", "template": {"spec": {**GPU, "schedulerName": "volcano"}}}]}
+    metadata: Item = {}
+    if newer:
+        prefix = "rbg.workloads.x-k8s.io/group-gang-scheduling-volcano"
+        metadata["annotations"] = {f"{prefix}-queue": "ml", f"{prefix}-priority": "system-node-critical"}
+    else:
+        spec["podGroupPolicy"] = {"volcanoScheduling": {"queue": "ml", "priorityClassName": "system-node-critical"}}
+    found = gang("workloads.x-k8s.io/v1alpha1", "RoleBasedGroup", spec, **metadata)
+    assert (found.queue, found.priority_class) == ("ml", "system-node-critical")
+    assert str(found.field_paths["queue"][-1]).endswith("queue")
 
 
 def test_what_a_webhook_of_kserve_adds_is_asked_for() -> None:

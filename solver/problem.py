@@ -226,6 +226,17 @@ class PodRule:
 
 
 @dataclass(frozen=True, slots=True)
+class SeparationWish:
+    """A gang would rather not have new pods in a hypernode of exactly this tier that holds pods of these gangs, none of
+    them itself, or that is one of `present`, which hold such pods of no gang of the problem. Each costs `weight`."""
+
+    tier: int
+    gangs: frozenset[int]
+    present: frozenset[int]
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
 class Role:
     """minimum <= placed pods <= replicas once the gang starts. Each pod takes `request` from a node of one of
     `node_classes`, and of that its `slot_requests` from the node's device slots. owned_rules, selecting_rules: the pod
@@ -312,6 +323,7 @@ class Gang:
     gang of its own, and which running pods belong to it is not known: none of them is surplus.
 
     topology_without_rules: what `topology` would be without the separations that it owns; None where it owns none.
+    separation_wishes: which starts never depends on.
     """
 
     name: str
@@ -341,6 +353,7 @@ class Gang:
     former: tuple[Placement, ...] = ()
     growth_unit: tuple[int, ...] = ()
     topology_without_rules: Topology | None = None
+    separation_wishes: tuple[SeparationWish, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,6 +427,10 @@ class Problem:
         if found is UNKNOWN:
             found = self.gang_answers[question] = make()
         return found
+
+    @cached_property
+    def has_separation_wishes(self) -> bool:
+        return any(gang.separation_wishes for gang in self.gangs)
 
     @cached_property
     def budgeted_gangs(self) -> frozenset[int]:

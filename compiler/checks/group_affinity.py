@@ -58,23 +58,24 @@ def weak_topology_affinity(check_input: CheckInput) -> Iterator[Finding]:
         if terms and scheduler is not None and scheduler.plugin(PLUGIN) is None and not scheduler.is_partial:
             message = f"the scheduler configuration lacks the plugin {PLUGIN}, so that nothing reads the terms"
             yield Finding(document, ANTI_AFFINITY_PATH, message, "add the plugin")
-        for path, term, _ in terms:
-            yield from _weak_terms(check_input, document, path, term)
+        for path, term, is_preferred in terms:
+            effect = "a preferred term does nothing" if is_preferred else "a required term lets nothing start"
+            yield from _weak_terms(check_input, document, path, term, effect)
     yield from _one_sided_terms(check_input)
 
 
 def _weak_terms(
-    check_input: CheckInput, document: Document, path: FieldPath, term: AntiAffinityTerm
+    check_input: CheckInput, document: Document, path: FieldPath, term: AntiAffinityTerm, effect: str
 ) -> Iterator[Finding]:
     hypernodes = check_input.specs.hypernodes
     tiers = sorted({hypernode.tier for hypernode in hypernodes})
     names = sorted({hypernode.tier_name for hypernode in hypernodes if hypernode.tier_name})
     name, tier = term.topology_tier_name, term.topology_tier
     if hypernodes and name is not None and name not in names:
-        message = f"no hypernode has tierName {name!r}: a required term lets nothing start"
+        message = f"no hypernode has tierName {name!r}: {effect}"
         yield Finding(document, (*path, "topologyTierName"), message, suggestion(name, names, "correct the name"))
     if hypernodes and tier is not None and tier not in (*tiers, tiers[-1] + 1):
-        message = f"no hypernode has tier {tier}: a required term lets nothing start"
+        message = f"no hypernode has tier {tier}: {effect}"
         help = f"the tiers are {', '.join(map(str, tiers))}"
         yield Finding(document, (*path, "topologyTier"), message, help)
     rows = term.namespace_selector.expressions() if term.namespace_selector else ()

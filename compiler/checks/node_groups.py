@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 from compiler.checks.check import CheckInput, Finding, ModelOf, check
 from compiler.diagnostics.diagnostic import suggestion
+from compiler.fields.amounts import named_amount
 from compiler.kubernetes import NODE_GROUP_LABEL, NODE_GROUP_LIMITS_ANNOTATION
+from compiler.specs.eligibility import NodeMasks, node_requirement
+from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import FieldPath
 from compiler.volcano.node_groups import (
     LIMITS_SINCE,
@@ -39,11 +42,12 @@ def unknown_node_groups(check_input: CheckInput) -> Iterator[Finding]:
                 yield Finding(document, path, f"no node is in group {name!r}", help)
 
 
-@check("GP445", "limits of node groups that limit nothing", "warning")
+@check("GP445", "limits of node groups that limit nothing, or that no pod fits", "warning")
 def idle_node_group_limits(check_input: CheckInput) -> Iterator[Finding]:
     """The annotation volcano.sh/nodegroup-resource-limits of a Queue is read by the plugin nodegroup only, and a group
-    that no node is in, by the label volcano.sh/nodegroup-name, limits nothing. Source: nodegroup.go of Volcano's
-    master. Fix: add the plugin, or correct the name."""
+    that no node is in, by the label volcano.sh/nodegroup-name, limits nothing. A pod that asks for more than the limit
+    never runs in the group. Source: nodegroup.go of Volcano's master. Fix: add the plugin, or correct the name or the
+    amount."""
     specs = check_input.specs
     groups = {node.labels[NODE_GROUP_LABEL] for node in specs.nodes if NODE_GROUP_LABEL in node.labels}
     if specs.cluster.volcano.minor < LIMITS_SINCE or specs.scheduler is None or specs.scheduler.is_partial:
@@ -59,6 +63,23 @@ def idle_node_group_limits(check_input: CheckInput) -> Iterator[Finding]:
             if name not in groups:
                 help = suggestion(name, sorted(groups), f"label nodes with {NODE_GROUP_LABEL}: {name}")
                 yield Finding(queue.document, path, f"no node is in group {name!r}, so that it limits nothing", help)
+        for message in _impossible_limits(check_input, queue) if limited else ():
+            yield Finding(queue.document, path, message, "raise the limit, or leave the group to other queues")
+
+
+def _impossible_limits(check_input: CheckInput, queue: QueueSpec) -> Iterator[str]:
+    """For each limit the first job of the queue of which one pod exceeds it on nodes that it may use."""
+    gangs = [gang for gang in check_input.jobs if gang.queue == queue.name]
+    roles = [(gang, role.pod) for gang in gangs for role in gang.roles]
+    for group, amounts in group_limits(queue).items():
+        masks = NodeMasks([node for node in check_input.specs.nodes if node.labels.get(NODE_GROUP_LABEL) == group])
+        for resource, limit in amounts.items():
+            asking = (each for each in roles if each[1].requests.get(resource, 0) > limit)
+            found = next((each for each in asking if masks.nodes_matching(node_requirement(each[1]))), None)
+            if found is not None:
+                gang, pod = found
+                asked, most = (named_amount(resource, amount) for amount in (pod.requests[resource], limit))
+                yield f"no pod of {gang.document.display_name} runs in group {group!r}: it asks for {asked} of {most}"
 
 
 @check("GP432", "queue that may use no node", "warning")

@@ -96,7 +96,11 @@ def specs(document: Document, group: PodGroup) -> Iterable[PodGroupDraft]:
             "topology": ("spec", "networkTopology"),
         },
         scheduler_name=VOLCANO_SCHEDULER,
-        pod_group=PodGroupSpec(document, tuple(_group_terms(spec.anti_affinity))),
+        pod_group=PodGroupSpec(
+            document,
+            tuple(_group_terms(spec.anti_affinity, preferred=False)),
+            tuple(_group_terms(spec.anti_affinity, preferred=True)),
+        ),
     )
     yield PodGroupDraft(
         gang,
@@ -105,10 +109,9 @@ def specs(document: Document, group: PodGroup) -> Iterable[PodGroupDraft]:
     )
 
 
-def _group_terms(anti_affinity: PodGroupAntiAffinity) -> Iterator[GroupTerm]:
-    """The required terms."""
+def _group_terms(anti_affinity: PodGroupAntiAffinity, *, preferred: bool) -> Iterator[GroupTerm]:
     for path, term, is_preferred in anti_affinity.terms():
-        if not is_preferred:
+        if is_preferred == preferred:
             namespaces = term.namespace_selector
             yield GroupTerm(
                 selector=term.pod_group_selector.expressions(),
@@ -116,6 +119,7 @@ def _group_terms(anti_affinity: PodGroupAntiAffinity) -> Iterator[GroupTerm]:
                 tier=term.topology_tier,
                 tier_name=term.topology_tier_name,
                 path=path,
+                weight=term.weight or 0,
             )
 
 

@@ -1,4 +1,5 @@
-"""Required anti-affinity of PodGroups by topology as the problem's pod rules, one for each gang and term.
+"""Anti-affinity of PodGroups by topology: required terms as the problem's pod rules, preferred ones as wishes, one for
+each gang and term.
 
 Its owner is left out of what a rule selects, so that no two gangs share one. Source: as of
 `compiler.volcano.group_affinity`.
@@ -6,7 +7,7 @@ Its owner is left out of what a rule selects, so that no two gangs share one. So
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from compiler.cluster_state.observed import ObservedState
@@ -17,8 +18,8 @@ from compiler.lower.pod_relations import LoweredRules, expression_text
 from compiler.lower.topology import TierNames, leaf_by_node, lower_hypernodes
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.parts import GroupTerm
-from compiler.volcano.group_affinity import namespace_labels, separates_groups, term_selects
-from solver.problem import PodRule
+from compiler.volcano.group_affinity import namespace_labels, prefers_groups_apart, separates_groups, term_selects
+from solver.problem import Gang, PodRule, SeparationWish
 
 
 def with_group_rules(rules: LoweredRules, inputs: LoweringInputs) -> LoweredRules:
@@ -54,6 +55,19 @@ def with_group_rules(rules: LoweredRules, inputs: LoweringInputs) -> LoweredRule
     )
 
 
+def with_separation_wishes(gangs: Iterable[Gang], inputs: LoweringInputs) -> tuple[Gang, ...]:
+    """The gangs, with the preferred terms of those that may get pods. A tier that no hypernode has, and that of the
+    root, make no difference between nodes."""
+    specs, lowered = inputs.specs, tuple(gangs)
+    groups = {i: spec.pod_group for i, spec in enumerate(inputs.gangs) if spec.pod_group}
+    wishing = [i for i, group in groups.items() if group.wishes]
+    if not wishing or not prefers_groups_apart(specs.cluster, specs.scheduler):
+        return lowered
+    lowering = _GroupRules(inputs)
+    wishes = {i: tuple(lowering.wishes(i)) for i in wishing}
+    return tuple(replace(gang, separation_wishes=wishes.get(i, ())) for i, gang in enumerate(lowered))
+
+
 def term_text(term: GroupTerm, tier: int | None) -> str:
     """The term in a user's words."""
     whom = ", ".join(map(expression_text, term.selector)) or "any labels"
@@ -86,10 +100,23 @@ class _GroupRules:
         return _texts(spec.document.metadata) if is_volcano_job else {}
 
     def terms_of(self, i: int) -> tuple[GroupTerm, ...]:
-        """The terms that are judged: none where all its pods run."""
+        """The required terms that are judged: none where all its pods run."""
+        return () if self._is_whole(i) else _terms(self.inputs.gangs[i])
+
+    def _is_whole(self, i: int) -> bool:
         spec, j = self.inputs.gangs[i], self.inputs.gang_indices[i]
-        is_whole = self.observed.running_pod_count(j) == sum(role.replicas for role in spec.roles)
-        return () if is_whole else _terms(spec)
+        return self.observed.running_pod_count(j) == sum(role.replicas for role in spec.roles)
+
+    def wishes(self, i: int) -> Iterator[SeparationWish]:
+        """The preferred terms of gang i that are judged."""
+        group = self.inputs.gangs[i].pod_group
+        for term in () if group is None or self._is_whole(i) else group.wishes:
+            tier = self.tier_of(term)
+            if tier is not None and tier != self._tiers.root_tier:
+                around = hypernodes_at(self.observed, tier)
+                found = (around[pod.node] for pod in self.observed.foreign_pods if self._selects_pod(i, term, pod))
+                present = frozenset(h for h in found if h is not None)
+                yield SeparationWish(tier, frozenset(self.selected_gangs(i, term)), present, term.weight)
 
     def roles_of(self, i: int) -> Iterator[tuple[int, int]]:
         return ((i, t) for t in range(len(self.inputs.gangs[i].roles)))
@@ -134,6 +161,13 @@ def domains_at(observed: ObservedState, tier: int | None, root_tier: int) -> tup
     root's tier all nodes are in one."""
     if tier == root_tier:
         return (0,) * len(observed.nodes)
+    found = hypernodes_at(observed, tier)
+    number = {h: d for d, h in enumerate(dict.fromkeys(h for h in found if h is not None))}
+    return tuple(None if h is None else number[h] for h in found)
+
+
+def hypernodes_at(observed: ObservedState, tier: int | None) -> list[int | None]:
+    """Node -> the problem's hypernode of exactly this tier that holds it."""
     hypernodes, leaf = lower_hypernodes(observed.hypernodes), leaf_by_node(observed.hypernodes)
 
     def domain(h: int | None) -> int | None:
@@ -141,9 +175,7 @@ def domains_at(observed: ObservedState, tier: int | None, root_tier: int) -> tup
             h = hypernodes[h].parent
         return h
 
-    found = [domain(leaf.get(node.name)) for node in observed.nodes]
-    number = {h: d for d, h in enumerate(dict.fromkeys(h for h in found if h is not None))}
-    return tuple(None if h is None else number[h] for h in found)
+    return [domain(leaf.get(node.name)) for node in observed.nodes]
 
 
 def _terms(spec: GangSpec) -> tuple[GroupTerm, ...]:

@@ -11,7 +11,7 @@ from compiler.lower.dedicated_domains import with_dedicated_domains
 from compiler.lower.device_slots import is_outdated, slot_holds
 from compiler.lower.gangs import GangLowering
 from compiler.lower.group_limits import with_group_limits
-from compiler.lower.group_relations import with_group_rules
+from compiler.lower.group_relations import with_group_rules, with_separation_wishes
 from compiler.lower.inputs import LoweringInputs, is_plannable, lowering_inputs
 from compiler.lower.node_groups import with_node_groups
 from compiler.lower.nodes import lower_nodes, node_classes
@@ -67,7 +67,7 @@ def lower(
         nodes=nodes,
         hypernodes=lower_hypernodes(observed.hypernodes),
         queues=queues,
-        gangs=rules.gangs_with_rules(lowered),
+        gangs=with_separation_wishes(rules.gangs_with_rules(lowered), inputs),
         policy=lower_policy(specs.scheduler, specs.cluster.order),
         preempt_enabled=preempt_votes is not None,
         reclaim_enabled=reclaim_votes is not None,

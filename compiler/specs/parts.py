@@ -40,20 +40,23 @@ ANTI_AFFINITY_PATH = ("spec", "topologyAffinity", "podGroupAntiAffinity")
 
 @dataclass(frozen=True, slots=True)
 class GroupTerm:
-    """A required term of a PodGroup's anti-affinity, at `path` of its document: it keeps out of the domains of a tier,
+    """A term of a PodGroup's anti-affinity, at `path` of its document: it keeps out of the domains of a tier,
     given by number or by name, that hold PodGroups whose labels match the selector. namespaces: expressions on the
-    labels of their namespaces; None for the PodGroup's own."""
+    labels of their namespaces; None for the PodGroup's own.
+    weight: of a preferred term; 0 for a required one."""
 
     selector: tuple[LabelExpression, ...]
     namespaces: tuple[LabelExpression, ...] | None
     tier: int | None
     tier_name: str | None
     path: FieldPath
+    weight: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PodGroupSpec:
-    """The PodGroup that is written for a gang, and its required anti-affinity."""
+    """The PodGroup that is written for a gang, and its required and its preferred anti-affinity."""
 
     document: Document
     terms: tuple[GroupTerm, ...] = ()
+    wishes: tuple[GroupTerm, ...] = ()

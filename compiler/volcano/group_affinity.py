@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from compiler.fields.label_selector import selector_matches
 from compiler.kubernetes import NAMESPACE_NAME_LABEL
-from compiler.specs.cluster_spec import ClusterSpec, SchedulerSpec
+from compiler.specs.cluster_spec import ClusterSpec, PluginSpec, SchedulerSpec
 from compiler.specs.parts import GroupTerm
 from compiler.syntax.documents import Document
 
@@ -22,8 +22,20 @@ NamespaceLabels = Mapping[str, Mapping[str, str]]
 
 def separates_groups(cluster: ClusterSpec, scheduler: SchedulerSpec | None) -> bool:
     """Whether the scheduler keeps the required anti-affinity of PodGroups."""
-    plugin = None if scheduler is None or cluster.volcano.minor < SINCE else scheduler.plugin(PLUGIN)
+    plugin = _plugin(cluster, scheduler)
     return plugin is not None and plugin.flags.get("enabledHyperNodeGradient", True)
+
+
+def prefers_groups_apart(cluster: ClusterSpec, scheduler: SchedulerSpec | None) -> bool:
+    """Whether the scheduler scores domains by the preferred anti-affinity of PodGroups."""
+    plugin = _plugin(cluster, scheduler)
+    if plugin is None or not plugin.flags.get("enabledHyperNodeOrder", True):
+        return False
+    return str(plugin.arguments.get("weight", 1)) != "0"
+
+
+def _plugin(cluster: ClusterSpec, scheduler: SchedulerSpec | None) -> PluginSpec | None:
+    return None if scheduler is None or cluster.volcano.minor < SINCE else scheduler.plugin(PLUGIN)
 
 
 def namespace_labels(documents: Iterable[Document]) -> NamespaceLabels:

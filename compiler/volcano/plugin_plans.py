@@ -9,8 +9,6 @@ from compiler.diagnostics.diagnostic import Severity
 from compiler.kubernetes import WAITING_TIME_ANNOTATIONS
 from compiler.specs.cluster_spec import PluginSpec, Specs
 from compiler.specs.queue_spec import NodeGroupAffinity
-from compiler.syntax.documents import Document
-from compiler.validation.judge import mapping
 from compiler.volcano.node_groups import affinity_owner, node_group_plugin, preference_ranks
 
 Condition = Callable[[Specs, PluginSpec], bool]
@@ -94,11 +92,6 @@ def _limits_nothing(specs: Specs, plugin: PluginSpec) -> bool:
 
 def _has_unplanned_needs(specs: Specs, plugin: PluginSpec) -> bool:
     return any(role.pod.has_unplanned_needs for gang in specs.gangs for role in gang.roles)
-
-
-def _prefers_apart(document: Document) -> bool:
-    terms = mapping(document.data, "spec", "topologyAffinity", "podGroupAntiAffinity")
-    return document.kind == "PodGroup" and bool(terms.get("preferred"))
 
 
 # ---- the table
@@ -268,15 +261,8 @@ PLUGIN_PLANS: Mapping[str, PluginPlan] = {
         ),
     ),
     "group-topology-affinity": PluginPlan(
-        "PodGroups keep out of the domains that their required terms close; they lie in one domain of each term's tier "
-        "(1.16)",
-        (
-            Difference(
-                "preferred terms are not planned: Volcano scores the domains of one tier by them",
-                "preferred in spec.topologyAffinity.podGroupAntiAffinity of a PodGroup",
-                lambda specs, plugin: any(map(_prefers_apart, specs.documents)),
-            ),
-        ),
+        "PodGroups keep out of the domains that their required terms close, and lie in one domain of each term's tier; "
+        "preferred terms are a goal of placement, after the spread of jobs (1.16)",
     ),
     "pdb": PluginPlan(
         "disruption budgets of the state protect pods, with and without the plugin",

@@ -43,6 +43,7 @@ class GreedyPlacer:
         self.state, self.fragmentation, self.largest_first = state, fragmentation, largest_first
         self.problem, self.tree, self.free_nodes = state.problem, state.tree, state.free_nodes
         self.budget = budget or BUDGET
+        self.placed: dict[int, Pods] = {}
 
     # ---- which gang is next
 
@@ -132,12 +133,13 @@ class GreedyPlacer:
             return None
         want = gang_class.smallest_mix()
         best: tuple[int, Pods] | None = None
-        for h in self._distinct_domains(gang_class, self._candidate_domains(gang.queue, gang_class, want)):
+        for h in self._distinct_domains(gang_class, self._candidate_domains(gang, gang_class, want)):
             mark, left = self.free_nodes.mark(), list(want)
             placed = self._place_in_domain(h, gang, gang_class, left)
             complete = not any(left) and not (running and has_partial_subgroup(self.tree, gang, (*running, *placed)))
             cost = 0 if running else split_subgroups(self.tree, gang, placed)
             if complete and (not cost or self._is_rule_bound(gang_class)):
+                self.placed[index] = placed
                 return placed
             self.free_nodes.undo(mark)
             if complete and (best is None or cost < best[0]):
@@ -145,6 +147,7 @@ class GreedyPlacer:
         if best is None:
             return None
         self.free_nodes.add_gang_pods(gang, best[1])
+        self.placed[index] = best[1]
         return best[1]
 
     def max_pods_in_domain(self, index: int, gang_class: GangClass) -> int:
@@ -221,17 +224,23 @@ class GreedyPlacer:
                 seen.add(key)
             yield h
 
-    def _candidate_domains(self, queue: int, gang_class: GangClass, want: list[int]) -> list[int]:
-        """Domains in which every role fits by number: lowest tier first; room to grow first, then least left over. Pods
-        that join running ones go where they spread the gang least."""
+    def _candidate_domains(self, gang: Gang, gang_class: GangClass, want: list[int]) -> list[int]:
+        """Domains in which every role fits by number: lowest tier first; of these the ones without unwanted company,
+        then with room to grow, then with least left over. Pods that join running ones go where they spread the gang
+        least."""
         reach = [self.tree.domain_sum_array(self.state.fit_counts(role)) for role in gang_class.roles]
         holding, found = self._fits_by_number(gang_class, want, reach), list[int]()
-        ranks = self.tree.node_group_ranks(queue)
+        ranks = self.tree.node_group_ranks(gang.queue)
         unwanted = self.tree.domain_sum_array(ranks)[1:] if len(ranks) else None
+        held = self.state.held_domains.beside(self.placed) if gang.separation_wishes else None
+        shared = None if held is None else held.node_costs(gang)
         tries = self.budget.domain_tries_with_rules if gang_class.has_pod_rules else self.budget.domain_tries
         for tier in self.tree.tiers:
             domains = np.flatnonzero(holding & (self.tree.tier_of == tier))
-            found += _best_fit_order(domains, gang_class, want, reach, unwanted)[
+            company = np.zeros(len(domains), dtype=np.int64)
+            if shared is not None:
+                company[:] = [shared[self.tree.nodes_under(h)].min() for h in domains.tolist()]
+            found += _best_fit_order(domains, gang_class, want, reach, unwanted, company)[
                 : None if gang_class.running_pods else tries
             ]
         unbound = gang_class.hard_tier is None or gang_class.hard_tier > self.tree.highest_tier
@@ -256,15 +265,20 @@ class GreedyPlacer:
 
 
 def _best_fit_order(
-    domains: np.ndarray, gang_class: GangClass, want: list[int], reach: list[IntArray], unwanted: IntArray | None
+    domains: np.ndarray,
+    gang_class: GangClass,
+    want: list[int],
+    reach: list[IntArray],
+    unwanted: IntArray | None,
+    company: IntArray,
 ) -> list[int]:
-    """The domains: those in which the gang could grow to its most first, then by the fits that it would leave over,
-    then those with the fewest unwanted nodes. unwanted: hypernode -> the sum of its nodes' ranks, where the queue
-    prefers some groups."""
+    """The domains: those with the least unwanted company first, then those in which the gang could grow to its most,
+    then by the fits that it would leave over, then those with the fewest unwanted nodes. unwanted: hypernode -> the sum
+    of its nodes' ranks, where the queue prefers some groups. company: of each domain what it costs."""
     cramped, over = np.zeros(len(domains), dtype=np.bool_), np.zeros(len(domains), dtype=np.int64)
     for fits, role, n in zip(reach, gang_class.roles, want, strict=True):
         cramped |= fits[1:][domains] < role.max_pods
         over += fits[1:][domains] if n else 0
     tie = np.zeros(len(domains), dtype=np.int64) if unwanted is None else unwanted[domains]
-    order: list[int] = domains[np.lexsort((domains, tie, over, cramped))].tolist()
+    order: list[int] = domains[np.lexsort((domains, tie, over, cramped, company))].tolist()
     return order

@@ -30,7 +30,8 @@ from solver.models.constraints import floor_sizes, pods_of_size
 from solver.models.sets import Sets
 from solver.models.variables import Variables, pods_by_bucket, subgroup_pods
 from solver.problem import Vector
-from solver.semantics.placement_cost import UnopenedCapacity
+from solver.semantics.placement_cost import SEPARATIONS, UnopenedCapacity
+from solver.semantics.separation_wishes import HeldDomains
 from solver.semantics.topology import ROOT
 
 StartValues = dict[str, float]
@@ -160,6 +161,54 @@ def opening_goals(s: Sets, x: Variables, start: StartValues, opened_nodes: Set[i
         add_rows(x.model, _opening_rows(s, unopened, i, pods, groups))
     supernodes = Goal("supernodes", [(v, -1.0) for v in o.values()], 0.0, 1)
     return supernodes, Goal("nodes", [(v, -1.0) for v in w], 0.0, 1)
+
+
+def separation_goal(s: Sets, x: Variables, start: StartValues, held: HeldDomains) -> Goal:
+    """Domains that a gang would rather not share, and does; every gang is a class of its own.
+
+    min  sum_{k,w,d} weight_w * c[k,w,d]        n[k,t,i]  <=  limit[k,t,i] * z[k,d]        d: of the wish's tier
+    c[k,w,d]  >=  z[k,d]                  where others hold d already
+    c[k,w,d]  >=  z[k,d] + z[k',d] - 1    for each gang k' that the wish w selects
+    """
+    gangs = {gang_class.only_gang: k for k, gang_class in enumerate(s.gang_classes)}
+    wishes = {k: s.problem.gangs[j].separation_wishes for j, k in gangs.items() if j is not None}
+    numbered = [(k, w, wish) for k, of_gang in wishes.items() for w, wish in enumerate(of_gang)]
+    z = {tier: _add_held_variables(s, x, start, tier) for tier in {wish.tier: 0 for _, _, wish in numbered}}
+    terms: Terms = []
+    for k, w, wish in numbered:
+        others = [gangs[j] for j in sorted(wish.gangs & gangs.keys())]
+        for (_, d), own in [each for each in z[wish.tier].items() if each[0][0] == k]:
+            is_held, found = held.is_held(wish, d), (z[wish.tier].get((other, d)) for other in others)
+            pairs = [] if is_held else [v for v in found if v is not None]
+            if not pairs and not is_held:
+                continue
+            c = x.model.add_variable(f"c_{k}_{w}_{d}", 0, 1, cat=pulp.LpInteger)
+            both = [start[v.name] for v in pairs] or [1.0]
+            start[c.name] = start[own.name] * max(both)
+            rows = [at_least([(c, 1), (own, -1), (v, -1)], -1) for v in pairs]
+            rows = rows or [at_least([(c, 1), (own, -1)], 0)]
+            add_rows(x.model, [Row("apart", (k, w, d, n), row) for n, row in enumerate(rows)])
+            terms.append((c, -float(wish.weight)))
+    return Goal(SEPARATIONS, terms, 0.0, 1)
+
+
+def _add_held_variables(s: Sets, x: Variables, start: StartValues, tier: int) -> dict[tuple[int, int], pulp.LpVariable]:
+    """The variables z[k, d] of the hypernodes of this tier with their rows, and their values in the known solution."""
+    z: dict[tuple[int, int], pulp.LpVariable] = {}
+    domains = s.tree.hypernodes_of_tier(tier)
+    for (k, t), pods in x.n.items():
+        for i, terms in pods.items():
+            d = int(domains[s.buckets[i].nodes[0]])
+            if d == ROOT or not terms:
+                continue
+            if (k, d) not in z:
+                z[k, d] = x.model.add_variable(f"z_{k}_{d}", 0, 1, cat=pulp.LpInteger)
+                start[z[k, d].name] = 0.0
+            row = at_most([*terms, (z[k, d], -s.pod_limits[k, t][i])], 0)
+            add_rows(x.model, [Row("holds", (k, t, i, d), row)])
+            if round(value_of(terms, start)):
+                start[z[k, d].name] = 1.0
+    return z
 
 
 def node_group_goal(s: Sets, x: Variables) -> Goal:

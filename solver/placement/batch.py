@@ -21,7 +21,7 @@ from solver.placement.independent_parts import place_independent_groups
 from solver.placement.other_floors import best_floor, floor_after_exchange, unpackable_objective
 from solver.plan import Objective
 from solver.semantics.gang_classes import gangs_by_class, may_go_anywhere, waiting_class
-from solver.semantics.placement_cost import NODE_GROUPS, node_group_cost
+from solver.semantics.placement_cost import NODE_GROUPS, SEPARATIONS, node_group_cost
 from solver.semantics.placements import Placements, new_placements
 from solver.state.state import Pods, State
 
@@ -126,9 +126,13 @@ def _recounted_objectives(
         number, label = len(placements.keys() & js), s.level_label(s.level_of[key])
         sums[f"placed[{label}]"] += s.dominant_units[key[2]] * number
         sums[f"gangs[{label}]"] += number
-    for j, pods in placements.items():
-        sums[NODE_GROUPS] += node_group_cost(s.problem, gangs[j], new_placements(gangs[j], pods))
+    new_pods = {j: new_placements(gangs[j], pods) for j, pods in placements.items()}
+    held = s.state.held_domains.beside(new_pods)
+    for j, pods in new_pods.items():
+        sums[NODE_GROUPS] += node_group_cost(s.problem, gangs[j], pods)
+        sums[SEPARATIONS] += held.cost(gangs[j], pods)
+    costs = (NODE_GROUPS, SEPARATIONS)
     return tuple(
-        verdict_of(o.name, sums[o.name], o.bound, options.gap, maximise=o.name != NODE_GROUPS) if o.name in sums else o
+        verdict_of(o.name, sums[o.name], o.bound, options.gap, maximise=o.name not in costs) if o.name in sums else o
         for o in objectives
     )

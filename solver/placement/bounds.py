@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from solver.models.sets import Sets
-from solver.problem import Vector
+from solver.problem import Gang, Vector
 from solver.semantics.gang_classes import GangClass
 from solver.semantics.placement_cost import UnopenedCapacity
+from solver.semantics.separation_wishes import HeldDomains
 from solver.semantics.topology import ROOT
 
 
@@ -66,6 +68,19 @@ def min_node_group_cost(s: Sets, gang_class: GangClass, q: int) -> int:
         for rank in np.unique(ranks).tolist():
             pods = min(missing, int(fits[ranks == rank].sum()))
             cost, missing = cost + rank * pods, missing - pods
+    return cost
+
+
+def min_separation_cost(s: Sets, gang_class: GangClass, gang: Gang, held: HeldDomains) -> int:
+    """The least cost of the gang's separation wishes, each by itself: its weight where no domain holds the gang with
+    the nodes alone that nobody holds whom the wish selects."""
+    cost, roles = 0, [(role.min_pods, s.state.fit_counts(role)) for role in gang_class.roles]
+    tier = gang_class.hard_tier
+    domains = [h - ROOT for h in s.tree.domains_at_tier(s.tree.highest_tier + 1 if tier is None else tier)]
+    for wish in gang.separation_wishes:
+        is_open = held.node_costs(replace(gang, separation_wishes=(wish,))) == 0
+        room = [s.tree.domain_sum_array(np.where(is_open, fits, 0))[domains] >= pods for pods, fits in roles]
+        cost += 0 if np.logical_and.reduce(room).any() else wish.weight
     return cost
 
 

@@ -19,7 +19,7 @@ from solver.models.variables import Variables
 from solver.placement import bounds
 from solver.placement.realise import pack_buckets, repack_tighter
 from solver.placement.task import PlacementTask
-from solver.semantics.placement_cost import PlacementCost
+from solver.semantics.placement_cost import COST_NAMES, NODE_GROUPS, SEPARATIONS, PlacementCost
 from solver.semantics.placements import Placements
 from solver.semantics.priorities import precedence
 
@@ -77,7 +77,8 @@ def single_gang_sets(
         free.amounts[outside], free.slots[outside] = 0, 0
     classes = tuple(replace(task.gang_classes[j], only_gang=j) for j in movable)
     waiting = {(s.problem.gangs[j].queue, precedence(s.problem.gangs[j]), k): (j,) for k, j in enumerate(movable)}
-    return Sets(s.state.with_free(free, state.rule_counts), s.buckets, classes, waiting)
+    before = replace(s.state.with_free(free, state.rule_counts), started=state.started)
+    return Sets(before, s.buckets, classes, waiting)
 
 
 def solve_gangs(
@@ -90,15 +91,18 @@ def solve_gangs(
     x = variables.build_variables(s, fixed_admission=True)
     constraints.add_constraints(s, x)
     part, start = PlacementTask(s, gangs, task.options), incumbent_values(s, x, held)
-    wanted = [goals.split_subgroups_goal(s, x, start), _spread_goal(s, x, start)]
+    wanted = {"subgroups": goals.split_subgroups_goal(s, x, start), "spread": _spread_goal(s, x, start)}
     if not topology_only:
-        wanted += goals.opening_goals(s, x, start, part.unopened.opened_nodes(part.new_pods(held)))
-        wanted += [goals.node_group_goal(s, x)] if part.min_node_group_costs else []
+        if part.min_separation_costs:
+            wanted[SEPARATIONS] = goals.separation_goal(s, x, start, part.held_domains)
+        opening = goals.opening_goals(s, x, start, part.unopened.opened_nodes(part.new_pods(held)))
+        wanted |= {goal.name: goal for goal in opening}
+        wanted |= {NODE_GROUPS: goals.node_group_goal(s, x)} if part.min_node_group_costs else {}
     least = part.lower_bound
     options = replace(task.options, max_nodes=min(task.options.max_nodes, nodes))
     lex = LexicographicSolver(x.model, options, start, skip_presolve=topology_only)
     costs, proven = [0] * len(least.values), [0] * len(least.values)
-    for entry, goal in enumerate(wanted):
+    for entry, goal in ((COST_NAMES.index(name), goal) for name, goal in wanted.items()):
         upper_bound = min(goal.upper_bound, -float(least.values[entry]))
         value, bound = lex.solve_for(replace(goal, upper_bound=upper_bound))
         lex.hold_goal(goal, value)

@@ -61,7 +61,7 @@ def merge_groups(results: list[PlacementResult], options: Options) -> PlacementR
 
 def independent_groups(s: Sets, gangs: tuple[int, ...]) -> list[tuple[int, ...]]:
     """The gangs in parts, the first gang's first. Node classes belong together when they share a leaf, when a gang
-    may use both, or when a pod rule concerns gangs on both."""
+    may use both, or when a pod rule or a separation wish concerns gangs on both."""
     class_of = {j: k for (_, _, k), js in s.waiting_gangs.items() for j in js}
     existing, leaves = {bucket.node_class for bucket in s.buckets}, dict[int, set[int]]()
     for bucket in s.buckets:
@@ -73,6 +73,10 @@ def independent_groups(s: Sets, gangs: tuple[int, ...]) -> list[tuple[int, ...]]
         open_to[k] = existing.intersection(*[frozenset().union(*(role.node_classes for role in roles))])
         for rho in {rho for role in roles for rho in (*role.owned_rules, *role.selecting_rules)}:
             related.setdefault(rho, set()).update(open_to[k])
+    wishes = {j: [wish.gangs for wish in s.problem.gangs[j].separation_wishes] for j in gangs}
+    for j in (j for j in gangs if wishes[j]):
+        others = frozenset().union(*wishes[j]).intersection(gangs)
+        related[-1 - j] = open_to[class_of[j]].union(*(open_to[class_of[other]] for other in others))
     parts: list[frozenset[int]] = []
     for classes in dict.fromkeys(map(frozenset, (*leaves.values(), *open_to.values(), *related.values()))):
         joined = classes.union(*(part for part in parts if part & classes))

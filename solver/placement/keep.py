@@ -111,7 +111,7 @@ def _improve_beside(
     task: PlacementTask, kept: Placements, placed: Placements, held_back: bool
 ) -> tuple[Placements, PlacementCost]:
     """These placements of the other gangs, improved beside those that are kept, and what all cost at least."""
-    state, least = task.s.state_after(kept), PlacementCost(0, 0, 0, 0, 0)
+    state, least = task.s.state_after(kept), PlacementCost()
     if held_back:
         _hold_back(state, task, kept)
     if placed:
@@ -134,11 +134,14 @@ def _least_cost(
         return PlacementCost(*(a + b for a, b in zip(task.cost(kept).values, beside_kept.values, strict=True)))
     free = [j for j in task.gang_classes if j not in fixed]
     own, split, span = task.cost(fixed), *(sum(task.min_costs[j][entry] for j in free) for entry in range(2))
-    groups = sum(task.min_node_group_costs.get(j, 0) for j in free)
+    apart, groups = (
+        sum(least.get(j, 0) for j in free) for least in (task.min_separation_costs, task.min_node_group_costs)
+    )
     return replace(
         task.lower_bound,
         subgroups=own.subgroups + split,
         spread=own.spread + span,
+        separations=own.separations + apart,
         node_groups=own.node_groups + groups,
     )
 

@@ -43,7 +43,7 @@ def place_admitted(s: Sets, admission: Admission, floor: Placements, options: Op
     if (kept := kept_placements(task)) and (found := place_beside_kept(task, kept)) is not None:
         return PlacementResult(found[0], _placement_objectives(task, *found))
     if floor.keys() == set(admission.admitted) and is_out_of_time():
-        return PlacementResult(floor, _placement_objectives(task, floor, PlacementCost(0, 0, 0, 0, 0)))
+        return PlacementResult(floor, _placement_objectives(task, floor, PlacementCost()))
     placements: Placements | None = task.place_greedily(s.state_after({}), task.gang_classes)
     # under pod rules the floor's other gangs may have made its placements valid
     alone = s.rule_counts is None or len(floor) == len(admission.admitted)
@@ -60,7 +60,8 @@ def place_admitted(s: Sets, admission: Admission, floor: Placements, options: Op
 
 def _placement_objectives(task: PlacementTask, placements: Placements, least: PlacementCost) -> tuple[Objective, ...]:
     """The objectives that can differ between placements: moves where a plan is in force, subgroups where there are any,
-    openings where something is unopened, node groups where a queue prefers some."""
+    separations where a gang wishes some, openings where something is unopened, node groups where a queue prefers
+    some."""
     value, gap, gangs = task.cost(placements), task.options.gap, task.s.problem.gangs
     found = list[Objective]()
     if any(gangs[j].former for j in task.gang_classes):
@@ -70,6 +71,7 @@ def _placement_objectives(task: PlacementTask, placements: Placements, least: Pl
     may_differ = (
         bool(tiers) and any(topology.mode == "soft" or topology.tier > tiers[0] for topology in topologies),
         True,
+        bool(task.min_separation_costs),
         bool(unopened.unopened_supernodes),
         bool(unopened.unopened_nodes.any()) and not task.s.problem.policy.spread_pods,
         bool(task.min_node_group_costs),

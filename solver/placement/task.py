@@ -13,6 +13,7 @@ from solver.placement import bounds
 from solver.semantics.gang_classes import GangClass
 from solver.semantics.placement_cost import PlacementCost, UnopenedCapacity, node_group_cost, topology_cost
 from solver.semantics.placements import Placements, dominant_share, merge_placements, new_placements
+from solver.semantics.separation_wishes import HeldDomains
 from solver.state.state import Pods, State
 
 TopologyCost = tuple[int, int]
@@ -45,7 +46,23 @@ class PlacementTask:
         """No placements of these gangs cost less, entry by entry."""
         split, span = (sum(least[entry] for least in self.min_costs.values()) for entry in range(2))
         opened = bounds.min_opened(self.s, self.gang_classes.values(), self.unopened)
-        return PlacementCost(split, span, *opened, sum(self.min_node_group_costs.values()))
+        apart = sum(self.min_separation_costs.values())
+        return PlacementCost(split, span, apart, *opened, sum(self.min_node_group_costs.values()))
+
+    @cached_property
+    def held_domains(self) -> HeldDomains:
+        """The domains that gangs hold before the batch."""
+        return self.s.state.held_domains
+
+    @cached_property
+    def min_separation_costs(self) -> dict[int, int]:
+        """Gang with separation wishes -> what the domains that are held before the batch cost it at least."""
+        gangs = self.s.problem.gangs
+        return {
+            j: bounds.min_separation_cost(self.s, gang_class, gangs[j], self.held_domains)
+            for j, gang_class in self.gang_classes.items()
+            if gangs[j].separation_wishes
+        }
 
     @cached_property
     def min_node_group_costs(self) -> dict[int, int]:
@@ -71,7 +88,15 @@ class PlacementTask:
         nodes = 0 if problem.policy.spread_pods else nodes
         groups = sum(node_group_cost(problem, problem.gangs[j], pods) for j, pods in new_pods.items())
         split, span = (sum(entries) for entries in zip(*costs, strict=True)) if costs else (0, 0)
-        return PlacementCost(split, span, supernodes, nodes, groups)
+        return PlacementCost(split, span, self.separation_cost(new_pods), supernodes, nodes, groups)
+
+    def separation_cost(self, new_pods: Mapping[int, Pods]) -> int:
+        """What these new pods cost beside one another and beside what is there before the batch."""
+        gangs = self.s.problem.gangs
+        if not any(gangs[j].separation_wishes for j in new_pods):
+            return 0
+        held = self.held_domains.beside(new_pods)
+        return sum(held.cost(gangs[j], pods) for j, pods in new_pods.items())
 
     def beside(self, started: Placements, state: State) -> PlacementTask:
         """The task of the other gangs. state: that in which these have started."""

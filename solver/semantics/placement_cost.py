@@ -1,5 +1,5 @@
-"""The cost of placements: subgroups split, tier span, unopened supernodes and nodes opened, less wanted node groups
-(docs/model.md)."""
+"""The cost of placements: subgroups split, tier span, unwanted company, unopened supernodes and nodes opened, less
+wanted node groups (docs/model.md)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from solver.problem import Gang, Placement, Problem, Vector
 from solver.semantics.device_slots import IntArray, vector_array
 from solver.semantics.topology import ROOT, TopologyTree
 
+SEPARATIONS = "separations"
 NODE_GROUPS = "node groups"
-COST_NAMES = ("subgroups", "spread", "supernodes", "nodes", NODE_GROUPS)
+COST_NAMES = ("subgroups", "spread", SEPARATIONS, "supernodes", "nodes", NODE_GROUPS)
 """The placement objectives, the most important first."""
 MOVES = "moves"
 """Gangs that leave the places of the plan in force: minimised before all of these."""
@@ -27,16 +28,17 @@ BoolArray = npt.NDArray[np.bool_]
 class PlacementCost:
     """Compared entry by entry: the lexicographic order of the objectives."""
 
-    subgroups: int
-    spread: int
-    supernodes: int
-    nodes: int
-    node_groups: int
+    subgroups: int = 0
+    spread: int = 0
+    separations: int = 0
+    supernodes: int = 0
+    nodes: int = 0
+    node_groups: int = 0
 
     @property
-    def values(self) -> tuple[int, int, int, int, int]:
+    def values(self) -> tuple[int, ...]:
         """In the order of `COST_NAMES`."""
-        return self.subgroups, self.spread, self.supernodes, self.nodes, self.node_groups
+        return self.subgroups, self.spread, self.separations, self.supernodes, self.nodes, self.node_groups
 
 
 def split_subgroups(tree: TopologyTree, gang: Gang, pods: Iterable[Placement]) -> int:

@@ -110,6 +110,15 @@ class TopologyTree:
         ranks = self.problem.queues[q].node_group_ranks
         return np.array([ranks[node.node_group] for node in self.problem.nodes] if ranks else (), dtype=np.int64)
 
+    @cached_per_tree
+    def hypernodes_of_tier(self, tier: int) -> IntArray:
+        """Node -> the hypernode of exactly this tier around it, ROOT without one. Do not write to the result."""
+        at = np.full(len(self.problem.hypernodes) - ROOT, ROOT, dtype=np.int64)
+        for leaf in set(self.leaf_of.tolist()):
+            at[leaf - ROOT] = next((h for h in self.path(leaf) if self.problem.hypernodes[h].tier == tier), ROOT)
+        found: IntArray = at[self.leaf_of - ROOT]
+        return found
+
     @cached_property
     def alike_nodes(self) -> tuple[tuple[int, ...], ...]:
         """The nodes of each leaf and node class, and of each domain of the pod rules whose domains hold several

@@ -13,7 +13,7 @@ It never starts a model: what a node's device slots hold is found by a small exa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from solver.semantics.placements import (
     placed_demand,
     subtract_placements,
 )
+from solver.semantics.separation_wishes import HeldDomains
 from solver.semantics.slot_holdings import SlotHoldings
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import FreeNodes, free_and_overcommitted
@@ -36,13 +37,14 @@ from solver.state.queue_books import QueueBooks
 from solver.state.selected_pods import PodRuleCounts, initial_rule_counts
 
 Pods = tuple[Placement, ...]
-StateMark = tuple[int, int, int]
+StateMark = tuple[int, int, int, int]
 
 
 @dataclass
 class State:
     """problem, tree: with the exclusions in force. free_nodes: also counts pods for pod rules. running: gang -> its
-    pods that run and are not evicted. slot_holdings: device slots that running pods hold."""
+    pods that run and are not evicted. slot_holdings: device slots that running pods hold. started: (gang, its new pods)
+    one after another, with fewer than none where they go again; only where gangs have separation wishes."""
 
     problem: Problem
     tree: TopologyTree
@@ -50,6 +52,7 @@ class State:
     queue_books: QueueBooks
     running: dict[int, Pods]
     slot_holdings: SlotHoldings
+    started: list[tuple[int, Pods]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._running_log: list[tuple[int, Pods]] = []
@@ -112,7 +115,11 @@ class State:
     def copy(self) -> State:
         """An independent copy, which cannot undo what happened before."""
         return replace(
-            self, free_nodes=self.free_nodes.copy(), queue_books=self.queue_books.copy(), running=dict(self.running)
+            self,
+            free_nodes=self.free_nodes.copy(),
+            queue_books=self.queue_books.copy(),
+            running=dict(self.running),
+            started=list(self.started),
         )
 
     def without(self, pods: Mapping[int, Iterable[Placement]]) -> State:
@@ -154,6 +161,13 @@ class State:
     def _add_new_pods(self, j: int, new_pods: Pods) -> None:
         self.free_nodes.add_gang_pods(self.problem.gangs[j], new_pods)
         self.queue_books.charge_queue(self.problem.gangs[j].queue, self._demand(j, new_pods))
+        if self.problem.has_separation_wishes:
+            self.started.append((j, new_pods))
+
+    @property
+    def held_domains(self) -> HeldDomains:
+        """The domains that gangs hold which run or were started."""
+        return HeldDomains(self.tree, tuple(self.started))
 
     def _demand(self, j: int, pods: Pods) -> Vector:
         return placed_demand(self.problem.gangs[j], pods, len(self.problem.resources))
@@ -186,13 +200,13 @@ class State:
 
     def mark(self) -> StateMark:
         """A point to which `undo` returns."""
-        return self.free_nodes.mark(), self.queue_books.mark(), len(self._running_log)
+        return self.free_nodes.mark(), self.queue_books.mark(), len(self._running_log), len(self.started)
 
     def undo(self, mark: StateMark) -> None:
         """Take back everything since `mark`."""
-        nodes, queues, running = mark
+        nodes, queues, running, started = mark
         self.free_nodes.undo(nodes)
         self.queue_books.undo(queues)
         for v, pods in reversed(self._running_log[running:]):
             self.running[v] = pods
-        del self._running_log[running:]
+        del self._running_log[running:], self.started[started:]

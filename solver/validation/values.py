@@ -27,6 +27,7 @@ from solver.problem import (
     Queue,
     ReturningNode,
     Role,
+    SeparationWish,
     SlotHold,
     SlotRequest,
     Subgroup,
@@ -103,7 +104,13 @@ _RULES: Mapping[type, Mapping[str, _Rule | None]] = {
         **dict.fromkeys(("minimum", "loss"), _NUMBER),
         **dict.fromkeys(("duration", "ends_in"), _SECONDS),
         **dict.fromkeys(("roles", "topology", "subgroups", "running", "slot_holds", "protected", "former")),
-        "topology_without_rules": None,
+        **dict.fromkeys(("topology_without_rules", "separation_wishes")),
+    },
+    SeparationWish: {
+        "tier": _POSITIVE,
+        "gangs": _Rule(items="gangs"),
+        "present": _Rule(items="hypernodes"),
+        "weight": _NUMBER,
     },
     Role: {
         "replicas": _Rule(most=MAX_PODS),
@@ -343,6 +350,11 @@ def _check_gang(where: FieldPath, gang: Gang, problem: Problem) -> None:
     for t, role in enumerate(gang.roles):
         _check_role((*where, "roles", t), role)
     _require(gang.ends_in is None or gang.running, (*where, "ends_in"), "nothing of the gang runs that could end")
+    for w, wish in enumerate(gang.separation_wishes):
+        here = (*where, "separation_wishes", w)
+        _require(where[-1] not in wish.gangs, (*here, "gangs"), "a gang is never apart from itself")
+        tiers = {problem.hypernodes[h].tier for h in wish.present}
+        _require(tiers <= {wish.tier}, (*here, "present"), f"of tiers {sorted(tiers)} in a wish of tier {wish.tier}")
     enough = gang.minimum <= sum(role.replicas for role in gang.roles)
     _require(enough, (*where, "minimum"), f"{gang.minimum} is above the replicas of all roles")
     for k, subgroup in enumerate(gang.subgroups):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Mapping
 
 from solver.plan import Batch, Objective
+from solver.problem import Gang, Problem
 from solver.verify.checked_plan import CheckedPlan, Findings
 
 GAP_TOLERANCE = 1e-9
@@ -58,9 +60,10 @@ def _objective_fault(objective: Objective) -> str:
 
 
 NODE_GROUPS = "node groups"
+SEPARATIONS = "separations"
 MOVES = "moves"
 MINIMISED = frozenset(
-    {"loss", "whole gangs", "victims", MOVES, "subgroups", "spread", "supernodes", "nodes", NODE_GROUPS}
+    {"loss", "whole gangs", "victims", MOVES, "subgroups", "spread", SEPARATIONS, "supernodes", "nodes", NODE_GROUPS}
 )
 GANGS_OBJECTIVE = re.compile(
     r"gangs\[(?P<priority>-?\d+)(?P<late>, overdue|, promised)?(?:, queues (?P<rank>-?\d+))?\]"
@@ -77,7 +80,9 @@ def objective_values(x: CheckedPlan) -> Findings:
     the seconds that its gang has run, at least 1; `victims` the gangs that lose any, `whole gangs` those of them of
     which nothing stays; `node groups` the new pods of the batch's gangs that start, each with the rank that its queue
     gives the group of its node, where none of them is elastic: others grow afterwards. `moves` is no less than the
-    gangs that start with a pod where the plan in force has none of them, again without elastic ones.
+    gangs that start with a pod where the plan in force has none of them, again without elastic ones. `separations` is
+    no less than what the batch's gangs that start cost beside one another and beside what runs, without elastic ones,
+    and no more than what they cost in the whole plan.
     """
     gone = [(g, decision.evicted_pods) for g, decision in sorted(x.decisions.items()) if decision.evicted_pods]
     evicted = {
@@ -98,6 +103,8 @@ def objective_values(x: CheckedPlan) -> Findings:
                 yield where, f"{name} is said to be {value}, and counted to be {counted}"
             if name == NODE_GROUPS and not _is_group_cost(x, batch, value):
                 yield where, f"{name} is said to be {value}, and is not what the batch's pods cost"
+            if name == SEPARATIONS and not _least_company(x, batch) <= value <= _most_company(x, batch):
+                yield where, f"{name} is said to be {value}, and is not what the batch's pods cost beside others"
             if name == MOVES and value < (moved := _count_moved(x, batch)):
                 yield where, f"{name} is said to be {value}, and {moved} gangs move"
 
@@ -112,9 +119,52 @@ def _is_group_cost(x: CheckedPlan, batch: Batch, value: float) -> bool:
         ranks = x.problem.queues[gang.queue].node_group_ranks
         pods = x.new_pods[g].items() if ranks else ()
         counted += sum(ranks[x.problem.nodes[node].node_group] * number for (_, node), number in pods)
-        least = max(gang.minimum, sum(role.minimum for role in gang.roles))
-        is_exact = is_exact and least >= sum(role.replicas for role in gang.roles)
+        is_exact = is_exact and not _is_elastic(gang)
     return abs(value - counted) <= ROUNDING if is_exact else value <= counted + ROUNDING
+
+
+def _least_company(x: CheckedPlan, batch: Batch) -> int:
+    """What separation wishes cost at least: of the gangs that start in the batch with as many pods as they need,
+    beside one another and beside what runs."""
+    started = {g for g, decision in x.decisions.items() if decision.action == "start"}
+    sure = {g: _new_nodes(x, g) for g in started.intersection(batch.gangs) if not _is_elastic(x.problem.gangs[g])}
+    return _company(x, sure, sure)
+
+
+def _most_company(x: CheckedPlan, batch: Batch) -> int:
+    """The same of all that the batch starts, beside all that runs or gets pods."""
+    everyone = {g: _new_nodes(x, g) for g in x.decisions}
+    return _company(x, {g: nodes for g, nodes in everyone.items() if g in batch.gangs}, everyone)
+
+
+def _new_nodes(x: CheckedPlan, g: int) -> set[int]:
+    return {node for (_, node), pods in x.new_pods[g].items() if pods}
+
+
+def _company(x: CheckedPlan, placed: Mapping[int, set[int]], others: Mapping[int, set[int]]) -> int:
+    """What the gangs' wishes cost that get pods on these nodes."""
+    cost, gangs = 0, x.problem.gangs
+    for g, nodes in placed.items():
+        for wish in gangs[g].separation_wishes:
+            there = {p.node for k in wish.gangs for p in gangs[k].running}.union(
+                *(others.get(k, ()) for k in wish.gangs)
+            )
+            taken = {_above(x.problem, node, wish.tier) for node in there} | wish.present
+            shared = {_above(x.problem, node, wish.tier) for node in nodes} & taken
+            cost += wish.weight * len(shared - {None})
+    return cost
+
+
+def _above(problem: Problem, node: int, tier: int) -> int | None:
+    """The hypernode of exactly this tier above the node."""
+    h = problem.nodes[node].leaf
+    while h is not None and problem.hypernodes[h].tier != tier:
+        h = problem.hypernodes[h].parent
+    return h
+
+
+def _is_elastic(gang: Gang) -> bool:
+    return max(gang.minimum, sum(role.minimum for role in gang.roles)) < sum(role.replicas for role in gang.roles)
 
 
 def _count_moved(x: CheckedPlan, batch: Batch) -> int:
@@ -129,8 +179,7 @@ def _count_moved(x: CheckedPlan, batch: Batch) -> int:
             left[place.role, place.node] += place.pods
         for place in gang.running:
             left[place.role, place.node] -= place.pods
-        is_elastic = max(gang.minimum, sum(role.minimum for role in gang.roles)) < sum(r.replicas for r in gang.roles)
-        moved += not is_elastic and any(pods > left[spot] for spot, pods in x.new_pods[g].items())
+        moved += not _is_elastic(gang) and any(pods > left[spot] for spot, pods in x.new_pods[g].items())
     return moved
 
 

@@ -110,7 +110,7 @@ def _feasible_costs(
     found = {}
     for admitted, states in reached.items():
         costs = [
-            (*near[:2], *opened_counts(problem, room, use), near[2])
+            (*near[:2], 0, *opened_counts(problem, room, use), near[2])
             for (use, _, spots), near in states.items()
             if keeps_pod_rules(problem, Counter(dict(spots)))
         ]

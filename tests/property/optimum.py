@@ -34,8 +34,11 @@ from tests.property.brute_queues import (
     queue_rules,
 )
 
-_ClusterUse = tuple[tuple[Vector, ...], tuple[Vector, ...]]
-"""What new pods take from each node, and from each queue."""
+_Places = frozenset[tuple[int, int]]
+"""(gang, node) of new pods, where gangs have separation wishes."""
+
+_ClusterUse = tuple[tuple[Vector, ...], tuple[Vector, ...], _Places]
+"""What new pods take from each node, and from each queue, and where they are."""
 
 PlanValue = tuple[tuple[Fraction, ...], ...]
 
@@ -101,8 +104,29 @@ def opened_counts(problem: Problem, room: FreeCapacity, use: Sequence[Vector]) -
 Nearness = tuple[int, int, int]
 """Subgroups, spread, node groups."""
 
-Cost = tuple[int, int, int, int, int]
-"""Subgroups, spread, supernodes, nodes, node groups."""
+Cost = tuple[int, int, int, int, int, int]
+"""Subgroups, spread, separations, supernodes, nodes, node groups."""
+
+
+def company_cost(problem: Problem, places: _Places) -> int:
+    """What separation wishes cost: for each of a gang with new pods the hypernodes of its tier that hold some of them,
+    and pods of a gang that it selects, new or running, or foreign ones."""
+    held = {*places, *((g, p.node) for g, gang in enumerate(problem.gangs) for p in gang.running)}
+
+    def within(node: int, h: int) -> bool:
+        at = problem.nodes[node].leaf
+        while at not in (h, None):
+            at = None if at is None else problem.hypernodes[at].parent
+        return at == h
+
+    return sum(
+        wish.weight
+        for g, gang in enumerate(problem.gangs)
+        for wish in gang.separation_wishes
+        for h, hypernode in enumerate(problem.hypernodes)
+        if hypernode.tier == wish.tier and any(of == g and within(node, h) for of, node in places)
+        if h in wish.present or any(of in wish.gangs and within(node, h) for of, node in held)
+    )
 
 
 def group_cost(problem: Problem, gang: Gang, new_pods: Mapping[RoleOnNode, int]) -> int:
@@ -115,24 +139,26 @@ def added(left: Nearness, right: Nearness) -> Nearness:
     return left[0] + right[0], left[1] + right[1], left[2] + right[2]
 
 
-def cheapest_starts(problem: Problem, g: int) -> list[tuple[tuple[Vector, ...], Nearness]]:
-    """The ways to start gang g: what its pods take from each node, and how far they are torn, spread and unwanted, the
-    least for each."""
+def cheapest_starts(problem: Problem, g: int) -> list[tuple[tuple[tuple[Vector, ...], _Places], Nearness]]:
+    """The ways to start gang g: what its pods take from each node, and where they are; and how far they are torn,
+    spread and unwanted, the least for each."""
     room, gang = FreeCapacity(problem), problem.gangs[g]
-    found: dict[tuple[Vector, ...], Nearness] = {}
+    found: dict[tuple[tuple[Vector, ...], _Places], Nearness] = {}
+    wishes = any(each.separation_wishes for each in problem.gangs)
     for option in minimal_sets(new_pod_sets(problem, g)):
         use, pods = room.use_of(g, option), option + running_pods(gang)
         spread = span_cost(problem, {node for _, node in pods})
         cost = split_cost(problem, gang, pods), spread, group_cost(problem, gang, option)
-        found[use] = min(cost, found.get(use, cost))
-    return sorted(found.items())
+        way = use, frozenset((g, node) for _, node in option) if wishes else frozenset[tuple[int, int]]()
+        found[way] = min(cost, found.get(way, cost))
+    return list(found.items())
 
 
 def least_costs(problem: Problem) -> dict[frozenset[int], Cost]:
     """Every set of gangs that can start together (those that are kept apart) -> the least that their places cost."""
     room, ceilings = FreeCapacity(problem), QueueCeilings.of(problem)
     nothing = (0,) * len(problem.resources)
-    start: _ClusterUse = ((nothing,) * len(problem.nodes), (nothing,) * len(problem.queues))
+    start: _ClusterUse = ((nothing,) * len(problem.nodes), (nothing,) * len(problem.queues), frozenset())
     reached: dict[frozenset[int], dict[_ClusterUse, Nearness]] = {frozenset(): {start: (0, 0, 0)}}
     for g, gang in enumerate(problem.gangs):
         if meets_minima_now(gang) or not accepts_gangs(problem, gang.queue):
@@ -140,7 +166,7 @@ def least_costs(problem: Problem) -> dict[frozenset[int], Cost]:
         ways = cheapest_starts(problem, g)
         for admitted, states in list(reached.items()):
             more: dict[_ClusterUse, Nearness] = {}
-            for ((use, charges), near), (extra, own) in product(states.items(), ways):
+            for ((use, charges, places), near), ((extra, more_places), own) in product(states.items(), ways):
                 both = tuple(vector_sum(a, b) for a, b in zip(use, extra, strict=True))
                 demand = tuple(sum(column) for column in zip(*extra, strict=True))
                 charged = tuple(
@@ -148,11 +174,15 @@ def least_costs(problem: Problem) -> dict[frozenset[int], Cost]:
                 )
                 if room.fits_nodes(both) and room.fits_queues(charged) and ceilings.allow_amounts(room.held, charged):
                     cost = added(near, own)
-                    more[both, charged] = min(cost, more.get((both, charged), cost))
+                    after = both, charged, places | more_places
+                    more[after] = min(cost, more.get(after, cost))
             if more:
                 reached[admitted | {g}] = more
     return {
-        admitted: min((*near[:2], *opened_counts(problem, room, use), near[2]) for (use, _), near in states.items())
+        admitted: min(
+            (*near[:2], company_cost(problem, places), *opened_counts(problem, room, use), near[2])
+            for (use, _, places), near in states.items()
+        )
         for admitted, states in reached.items()
     }
 

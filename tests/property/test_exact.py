@@ -18,7 +18,7 @@ from tests.builders.strategies import contended_problems, problems, problems_und
 from tests.property.optimum import age_objective, best_sets, least_costs, objective_values
 from tests.property.plan_events import plan_events, rare_events
 
-COSTS = ("subgroups", "spread", "supernodes", "nodes", "node groups")
+COSTS = ("subgroups", "spread", "separations", "supernodes", "nodes", "node groups")
 
 
 def started(made: Plan) -> frozenset[int]:

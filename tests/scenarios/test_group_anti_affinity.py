@@ -4,33 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.cluster_state.cluster_state import ClusterState
 from compiler.outcome import Outcome
-from compiler.pipeline import compile_repository
-from compiler.repository.tree import Repository
+from tests.builders.volcano_1_16 import actions, cluster_1_16, planned_1_16, running_pod
 
-CLUSTER = """\
-apiVersion: gangplan.dev/v1alpha1
-kind: Cluster
-metadata: {name: test}
-spec: {volcano: "1.16"}
----
-apiVersion: gangplan.dev/v1alpha1
-kind: NodePool
-metadata: {name: gpu}
-spec:
-  count: 4
-  capacity: {cpu: 64, nvidia.com/gpu: 8}
-  topology: [{name: rack, size: 2}, {name: spine, size: 2}]
----
-apiVersion: gangplan.dev/v1alpha1
-kind: SchedulerConfiguration
-metadata: {name: volcano-scheduler-configmap, namespace: volcano-system}
-spec:
-  actions: [enqueue, allocate]
-  tiers:
-  - plugins: [{name: priority}, {name: gang}, {name: predicates}, {name: capacity}, {name: group-topology-affinity}]
-"""
+RACKS_OF_TWO = (
+    "{count: 4, capacity: {cpu: 64, nvidia.com/gpu: 8}, topology: [{name: rack, size: 2}, {name: spine, size: 2}]}"
+)
+CLUSTER = cluster_1_16({"gpu": RACKS_OF_TWO}, "group-topology-affinity")
 STRAY = """\
 ---
 apiVersion: v1
@@ -43,10 +23,17 @@ RACKS = ({"gpu-0", "gpu-1"}, {"gpu-2", "gpu-3"})
 
 
 def group(
-    name: str, *, pods: int = 2, gpus: int = 2, term: str = TERM, namespace: str = "ml", app: str = "llama"
+    name: str,
+    *,
+    pods: int = 2,
+    gpus: int = 2,
+    term: str = TERM,
+    namespace: str = "ml",
+    app: str = "llama",
+    sort: str = "required",
 ) -> str:
-    """A PodGroup with its pods; term: its required one, "" for none."""
-    written = f"  topologyAffinity: {{podGroupAntiAffinity: {{required: [{term}]}}}}\n" if term else ""
+    """A PodGroup with its pods; term: its only one, of this sort, "" for none."""
+    written = f"  topologyAffinity: {{podGroupAntiAffinity: {{{sort}: [{term}]}}}}\n" if term else ""
     parts = [
         "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\n"
         f"metadata: {{name: {name}, namespace: {namespace}, labels: {{app: {app}}}}}\n"
@@ -66,35 +53,15 @@ def group(
 def running(name: str, *nodes: str, app: str = "llama", gpus: int = 2) -> list[dict[str, Any]]:
     """The objects of a PodGroup that runs, as the cluster has them."""
     metadata = {"name": name, "namespace": "ml", "labels": {"app": app}}
-    found: list[dict[str, Any]] = [
-        {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": {}}
+    annotations = {"scheduling.k8s.io/group-name": name}
+    return [
+        {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": {}},
+        *(running_pod(f"{name}-{index}", node, gpus, annotations) for index, node in enumerate(nodes)),
     ]
-    for index, node in enumerate(nodes):
-        container = {"name": "m", "image": "a", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": str(gpus)}}}
-        annotations = {"scheduling.k8s.io/group-name": name}
-        found.append(
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {"name": f"{name}-{index}", "namespace": "ml", "annotations": annotations},
-                "spec": {"schedulerName": "volcano", "nodeName": node, "containers": [container]},
-                "status": {"phase": "Running"},
-            }
-        )
-    return found
 
 
 def planned(*groups: str, state: list[dict[str, Any]] | None = None, cluster: str = CLUSTER) -> Outcome:
-    files = {"cluster-specs/test/cluster.yaml": cluster}
-    files |= {f"jobs/{number}.yaml": text for number, text in enumerate(groups)}
-    tree = Repository({path: text.encode() for path, text in files.items()})
-    outcome = compile_repository(tree, state=ClusterState.from_objects(state) if state else None)
-    assert [each.message for each in outcome.diagnostics if each.severity == "error"] == []
-    return outcome
-
-
-def actions(outcome: Outcome) -> dict[str, str]:
-    return {decision.name.removeprefix("ml/"): decision.action for decision in outcome.decisions}
+    return planned_1_16(*groups, cluster=cluster, state=state)
 
 
 def racks(outcome: Outcome) -> dict[str, set[int]]:
@@ -241,3 +208,58 @@ spec:
     outcome = planned(job.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 4"), group("a"))
     found = racks(outcome)
     assert found["j"].isdisjoint(found["a"])
+
+
+# ---- preferred terms
+
+
+def wishing(name: str, *, weight: int = 100, tier: str = "rack", **others: Any) -> str:
+    return group(name, term=f"{{weight: {weight}, {TERM[1:]}".replace("rack", tier), sort="preferred", **others)
+
+
+def company(outcome: Outcome) -> list[tuple[float, str]]:
+    """Value and verdict of the goal, of each batch that has it."""
+    objectives = [each for batch in outcome.plan.batches for each in batch.objectives] if outcome.plan else []
+    return [(each.value, each.verdict) for each in objectives if each.name == "separations"]
+
+
+def test_groups_that_prefer_to_keep_apart_do_so_and_the_third_starts_too() -> None:
+    outcome = planned(wishing("a"), wishing("b"))
+    assert sorted(map(sorted, racks(outcome).values())) == [[0], [1]]
+    assert company(outcome) == [(0, "proven")]
+    assert not codes(outcome) & {"GP430", "GP444"}
+    outcome = planned(wishing("a"), wishing("b"), wishing("c", weight=40))
+    assert set(actions(outcome).values()) == {"start"}
+    assert company(outcome) == [(140, "proven")]
+
+
+def test_a_preferred_term_is_judged_beside_what_runs_and_what_is_foreign() -> None:
+    assert racks(planned(wishing("a"), wishing("b"), state=running("a", "gpu-2", "gpu-2"))) == {"a": {1}, "b": {0}}
+    assert racks(planned(wishing("a"), state=running("x", "gpu-0")))["a"] == {1}
+    assert racks(planned(wishing("a"), state=running("x", "gpu-0", app="other")))["a"] == {0}
+    crowded = [*running("x", "gpu-0"), *running("y", "gpu-3")]
+    assert company(planned(wishing("a"), state=crowded)) == [(100, "proven")]
+
+
+def test_the_lesser_wish_gives_way() -> None:
+    """Two selected groups hold a rack each; the terms differ in weight."""
+    terms = "{{weight: {}, podGroupSelector: {{matchLabels: {{app: {}}}}}, topologyTier: 1}}"
+    state = [*running("x", "gpu-0", app="one"), *running("y", "gpu-3", app="two")]
+    for one, two, rack in ((90, 10, 1), (10, 90, 0)):
+        both = f"{terms.format(one, 'one')}, {terms.format(two, 'two')}"
+        assert racks(planned(group("a", term=both, sort="preferred"), state=state))["a"] == {rack}
+
+
+def test_a_preferred_term_that_decides_nothing_plans_as_without() -> None:
+    without = CLUSTER.replace(", {name: group-topology-affinity}", "")
+    nothing = CLUSTER.replace("group-topology-affinity}", "group-topology-affinity, arguments: {weight: 0}}")
+    unordered = CLUSTER.replace("group-topology-affinity}", "group-topology-affinity, enabledHyperNodeOrder: false}")
+    for cluster in (without, nothing, unordered):
+        outcome = planned(wishing("a"), wishing("b"), cluster=cluster)
+        assert company(outcome) == []
+        assert [*racks(outcome).values()] == [{0}, {0}]
+    outcome = planned(wishing("a", tier="row"), wishing("b", tier="row"))
+    assert company(outcome) == []
+    assert "no hypernode has tierName 'row': a preferred term does nothing" in [
+        each.message for each in outcome.diagnostics if each.code == "GP444"
+    ]

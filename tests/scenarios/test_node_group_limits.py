@@ -4,35 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.cluster_state.cluster_state import ClusterState
 from compiler.outcome import Outcome
-from compiler.pipeline import compile_repository
-from compiler.repository.tree import Repository
+from tests.builders.volcano_1_16 import actions, cluster_1_16, planned_1_16, running_pod
 
-CLUSTER = """\
-apiVersion: gangplan.dev/v1alpha1
-kind: Cluster
-metadata: {name: test}
-spec: {volcano: "1.16"}
----
-apiVersion: gangplan.dev/v1alpha1
-kind: NodePool
-metadata: {name: fast}
-spec: {count: 2, labels: {volcano.sh/nodegroup-name: fast}, capacity: {cpu: 64, nvidia.com/gpu: 8}}
----
-apiVersion: gangplan.dev/v1alpha1
-kind: NodePool
-metadata: {name: slow}
-spec: {count: 1, labels: {volcano.sh/nodegroup-name: slow}, capacity: {cpu: 64, nvidia.com/gpu: 8}}
----
-apiVersion: gangplan.dev/v1alpha1
-kind: SchedulerConfiguration
-metadata: {name: volcano-scheduler-configmap, namespace: volcano-system}
-spec:
-  actions: [enqueue, allocate]
-  tiers:
-  - plugins: [{name: priority}, {name: gang}, {name: predicates}, {name: capacity}, {name: nodegroup}]
-"""
+
+def pool(count: int, group: str) -> str:
+    labels = f"{{volcano.sh/nodegroup-name: {group}}}"
+    return f"{{count: {count}, labels: {labels}, capacity: {{cpu: 64, nvidia.com/gpu: 8}}}}"
+
+
+CLUSTER = cluster_1_16({"fast": pool(2, "fast"), "slow": pool(1, "slow")}, "nodegroup")
 
 
 def queue(name: str, limits: str = "", groups: str = "[fast]") -> str:
@@ -62,30 +43,13 @@ spec:
 
 def held(name: str, node: str, gpus: int, queue: str = "a") -> dict[str, Any]:
     """A pod of the queue that belongs to no job of the repository."""
-    container = {"name": "m", "image": "a", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": str(gpus)}}}
-    annotations = {"scheduling.volcano.sh/queue-name": queue}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "ml", "annotations": annotations},
-        "spec": {"schedulerName": "volcano", "nodeName": node, "containers": [container]},
-        "status": {"phase": "Running"},
-    }
+    return running_pod(name, node, gpus, {"scheduling.volcano.sh/queue-name": queue})
 
 
 def planned(
     *texts: str, queues: str, state: list[dict[str, Any]] | None = None, cluster: str = CLUSTER, code: str = ""
 ) -> Outcome:
-    files = {"cluster-specs/test/cluster.yaml": cluster, "cluster-specs/test/queues.yaml": queues}
-    files |= {f"jobs/{number}.yaml": text for number, text in enumerate(texts)}
-    tree = Repository({path: text.encode() for path, text in files.items()})
-    outcome = compile_repository(tree, state=ClusterState.from_objects(state) if state else None)
-    assert {each.code for each in outcome.diagnostics if each.severity == "error"} == ({code} if code else set())
-    return outcome
-
-
-def actions(outcome: Outcome) -> dict[str, str]:
-    return {decision.name.removeprefix("ml/"): decision.action for decision in outcome.decisions}
+    return planned_1_16(*texts, cluster=cluster, queues=queues, state=state, error=code)
 
 
 def gpus(outcome: Outcome, group: str) -> int:

@@ -8,7 +8,7 @@ from random import Random
 
 from solver.facts import ResourceShortage, Undecided
 from solver.plan import Objective, Plan
-from solver.problem import Gang, Placement, Problem
+from solver.problem import Gang, Placement, Problem, SeparationWish
 from solver.repairs import (
     EndOfGangs,
     EndOfPods,
@@ -193,6 +193,20 @@ def loss_falsified(world: Problem, placed: PodsByGang, random: Random) -> Iterat
     yield world, _with_objective(plan_of_pods(world, placed), Objective(name, value, value, 0.0, "proven"))
 
 
+def company_falsified(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    """A gang would rather not share its hypernode with foreign pods, and does: it costs neither less nor more."""
+    for g, (_, node) in pick_one(random, new_pods(world, placed)):
+        if (leaf := world.nodes[node].leaf) is not None:
+            wish = SeparationWish(world.hypernodes[leaf].tier, frozenset(), frozenset({leaf}), 50)
+            gangs = tuple(replace(x, separation_wishes=(wish,)) if k == g else x for k, x in enumerate(world.gangs))
+            wishing = replace(world, gangs=gangs)
+            made, gang = plan_of_pods(wishing, placed), world.gangs[g]
+            least = max(gang.minimum, sum(role.minimum for role in gang.roles))
+            is_sure = made.decisions[g].action == "start" and least == sum(role.replicas for role in gang.roles)
+            value = random.choice((0.0, 100.0) if is_sure else (100.0,))
+            yield wishing, _with_objective(made, Objective("separations", value, value, 0.0, "proven"))
+
+
 def bound_on_the_wrong_side(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     name, value, bound = random.choice(
         (("placed[0]", 5.0, 4.0), ("oldest first", 5.0, 4.0), ("spread", 5.0, 6.0), ("nodes", 5.0, 6.0))
@@ -217,5 +231,6 @@ MUTATORS: Mutators = {
     fitting_gang_left_out_of_a_proof: "idle_room",
     number_of_gangs_falsified: "objective_values",
     loss_falsified: "objective_values",
+    company_falsified: "objective_values",
     bound_on_the_wrong_side: "objective_values",
 }

@@ -1,0 +1,55 @@
+"""A cluster of Volcano 1.16, what runs in it, and plans of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from compiler.cluster_state.cluster_state import ClusterState
+from compiler.outcome import Outcome
+from compiler.pipeline import compile_repository
+from compiler.repository.tree import Repository
+
+
+def cluster_1_16(pools: Mapping[str, str], plugin: str) -> str:
+    """pools: name of a NodePool -> its spec, in flow style. plugin: the scheduler's last one."""
+    own = "apiVersion: gangplan.dev/v1alpha1\nkind: "
+    return "---\n".join(
+        (
+            f'{own}Cluster\nmetadata: {{name: test}}\nspec: {{volcano: "1.16"}}\n',
+            *(f"{own}NodePool\nmetadata: {{name: {name}}}\nspec: {spec}\n" for name, spec in pools.items()),
+            f"{own}SchedulerConfiguration\n"
+            "metadata: {name: volcano-scheduler-configmap, namespace: volcano-system}\n"
+            "spec:\n  actions: [enqueue, allocate]\n  tiers:\n"
+            "  - plugins: [{name: priority}, {name: gang}, {name: predicates}, {name: capacity}, "
+            f"{{name: {plugin}}}]\n",
+        )
+    )
+
+
+def running_pod(name: str, node: str, gpus: int, annotations: Mapping[str, str]) -> dict[str, Any]:
+    """A pod of no job of the repository."""
+    container = {"name": "m", "image": "a", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": str(gpus)}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "ml", "annotations": annotations},
+        "spec": {"schedulerName": "volcano", "nodeName": node, "containers": [container]},
+        "status": {"phase": "Running"},
+    }
+
+
+def planned_1_16(
+    *jobs: str, cluster: str, queues: str = "", state: list[dict[str, Any]] | None = None, error: str = ""
+) -> Outcome:
+    """error: the code that is reported, and no other error."""
+    files = {"cluster-specs/test/cluster.yaml": cluster, "cluster-specs/test/queues.yaml": queues}
+    files |= {f"jobs/{number}.yaml": text for number, text in enumerate(jobs)}
+    tree = Repository({path: text.encode() for path, text in files.items() if text})
+    outcome = compile_repository(tree, state=ClusterState.from_objects(state) if state else None)
+    assert {each.code for each in outcome.diagnostics if each.severity == "error"} == ({error} if error else set())
+    return outcome
+
+
+def actions(outcome: Outcome) -> dict[str, str]:
+    return {decision.name.removeprefix("ml/"): decision.action for decision in outcome.decisions}

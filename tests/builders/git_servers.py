@@ -14,9 +14,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from pathlib import Path
 
+# asyncssh brings it.
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+Key = ec.EllipticCurvePrivateKey
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "p@ss/word"  # noqa: S105 (of a server that lives for one test)
 TOKEN = "bearer-token"  # noqa: S105
@@ -41,12 +51,10 @@ class Certificates:
 
     def make(self) -> None:
         self.folder.mkdir()
-        self._run("req", "-x509", "-subj", "/CN=ca", "-keyout", "ca.key", "-out", "ca.crt")
-        for name, subject in (("server", "/CN=127.0.0.1"), ("tls", "/CN=client")):
-            self._run("req", "-subj", subject, "-keyout", f"{name}.key", "-out", f"{name}.csr")
-            (self.folder / "extensions").write_text("subjectAltName=IP:127.0.0.1\n")
-            signing = ("-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "extensions")
-            self._run("x509", "-req", "-in", f"{name}.csr", *signing, "-out", f"{name}.crt")
+        ca = self._write("ca", "ca", x509.BasicConstraints(ca=True, path_length=None))
+        address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+        self._write("server", "127.0.0.1", address, *ca)
+        self._write("tls", "client", address, *ca)
 
     def context(self) -> ssl.SSLContext:
         """Of a server."""
@@ -54,9 +62,27 @@ class Certificates:
         made.load_cert_chain(self.folder / "server.crt", self.folder / "server.key")
         return made
 
-    def _run(self, *arguments: str) -> None:
-        key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes") if arguments[0] == "req" else ()
-        subprocess.run(["openssl", *arguments, *key], cwd=self.folder, check=True, capture_output=True)
+    def _write(
+        self, file: str, subject: str, extension: x509.ExtensionType, issuer: str = "", signer: Key | None = None
+    ) -> tuple[str, Key]:
+        """What signs others: the subject and its key. Without a signer it signs itself."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        signer, now = signer or key, datetime.now(UTC)
+        made = x509.CertificateBuilder(_name(issuer or subject), _name(subject), key.public_key())
+        made = made.serial_number(x509.random_serial_number())
+        made = made.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(days=1))
+        known = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+        for each in (extension, x509.SubjectKeyIdentifier.from_public_key(key.public_key()), known):
+            made = made.add_extension(each, critical=isinstance(each, x509.BasicConstraints))
+        signed = made.sign(signer, hashes.SHA256())
+        (self.folder / f"{file}.crt").write_bytes(signed.public_bytes(Encoding.PEM))
+        secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        (self.folder / f"{file}.key").write_bytes(secret)
+        return subject, key
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 
 def _tls_context(certificates: Certificates, *, asks_certificate: bool) -> ssl.SSLContext:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -19,31 +20,42 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGED = ("compiler", "reconciler", "solver")
 SOLVING = ("mip", "models", "placement", "preemption", "test_solve.py", "test_solve_queues.py")
 """Of tests/unit/solver: where HiGHS and numpy are called, and whole plans. The rest computes with Python alone."""
-LOWER_BOUND = re.compile(r"([\w.-]+)>=([\w.]+)")
+LOWER_BOUND = re.compile(r"([\w.-]+)>=([\w.]+).*")
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("installation")]
 
 
-@pytest.fixture(scope="module", params=["newest", "oldest"])
-def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs' folder of an environment outside of the checkout, so that only the first run on a machine is
-    slow."""
-    cache = cache_root().with_name("installations")
-    programs = cache / f"{request.param}-{sys.version_info.major}.{sys.version_info.minor}" / "bin"
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = tmp_path_factory.mktemp("source")
     for name in PACKAGED:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
-    bounds = source / "oldest.txt"
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-w", source, source], check=True)
+    return next(source.glob("*.whl"))
+
+
+@pytest.fixture(scope="module", params=["newest", "oldest"])
+def installed(request: pytest.FixtureRequest, wheel: Path) -> Path:
+    """The programs' folder of an environment outside of the checkout. Its dependencies are installed when they change,
+    and the newest once a day."""
+    cache = cache_root().with_name("installations")
+    environment = cache / f"{request.param}-{sys.version_info.major}.{sys.version_info.minor}"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    bounds.write_text("".join("{}=={}\n".format(*LOWER_BOUND.match(each).groups()) for each in project["dependencies"]))  # type: ignore[union-attr]
-    versions = ["-c", str(bounds)] if request.param == "oldest" else ["--upgrade", "--upgrade-strategy", "eager"]
-    if not (programs / "pip").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(programs.parent)], check=True)
-    pip = [str(programs / "pip"), "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-    subprocess.run([*pip, *versions, str(source), "pytest>=9,<9.2", "hypothesis"], check=True)
-    return programs
+    newest = [*project["dependencies"], "pytest>=9,<9.2", "hypothesis"]
+    oldest = [LOWER_BOUND.sub(r"\1==\2", each) for each in project["dependencies"]]
+    wanted, day = (oldest, "") if request.param == "oldest" else (newest, str(date.today()))
+    stamp, asked = environment / "asked-for.json", json.dumps([wanted, day])
+    pip = [str(environment / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    if not stamp.exists() or stamp.read_text() != asked:
+        if not Path(pip[0]).exists():
+            subprocess.run([sys.executable, "-m", "venv", "--clear", environment], check=True)
+        subprocess.run([*pip, "--upgrade", "--upgrade-strategy", "eager", *wanted], check=True)
+        stamp.write_text(asked)
+    subprocess.run([*pip, "--no-deps", "--force-reinstall", str(wheel)], check=True)
+    return environment / "bin"
 
 
 def output_of(programs: Path, folder: Path, *arguments: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.timings import TIMINGS
 from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
@@ -302,14 +300,11 @@ def test_sigterm_gives_the_lease_away_and_another_replica_goes_on_at_once(plane:
             "the one that stands by writes nothing"
         )
         assert first.send_signal(15) == 0
-        began = time.monotonic()
+        assert plane.api("GET", lease)["spec"]["holderIdentity"] != holder, "the lease was given away, not left to end"
         plane.wait_until(
             lambda: plane.api("GET", lease)["spec"]["holderIdentity"],
             lambda seen: seen not in ("", holder),
             what="a new holder",
-        )
-        assert time.monotonic() - began < TIMINGS.lease.duration - TIMINGS.lease.period, (
-            "a lease that was given away is not waited for"
         )
         repository.write_file("jobs/late.yaml", volcano_job("late", role("worker", 2, gpus=1), queue="team"))
         repository.commit()

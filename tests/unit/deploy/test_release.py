@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from compiler.version import VERSION
 from deploy.release import ROOT, obstacles, release, write_archive
+from tests.builders.image import pinned_wheels
 from tests.controlplane.helm import helm
 
 NAMED = f"# Changelog\n\n## {VERSION} - 2026-11-26\n"
@@ -44,7 +45,9 @@ def test_an_archive_is_the_same_for_the_same_files(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("installation")
-def test_a_dry_run_leaves_what_pip_and_helm_install(tmp_path: Path) -> None:
+def test_a_dry_run_leaves_what_pip_and_helm_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(pinned_wheels(ROOT)))
     folder = tmp_path / "made"
     done = CliRunner().invoke(release, [VERSION, "--dry-run", "--output", str(folder), "--helm", str(helm())])
     assert done.exit_code == 0, done.output

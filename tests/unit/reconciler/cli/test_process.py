@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import socket
 import subprocess
@@ -97,7 +96,6 @@ def lines_of(*arguments: str | Path, code: int) -> list[dict[str, Any]]:
     return lines
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 def test_a_certificate_that_is_not_checked_is_told_once(tmp_path: Path) -> None:
     """urllib3 warned of each request in two lines that were no JSON."""
     certificates, seen = Certificates(tmp_path / "certificates"), Seen()

@@ -32,6 +32,8 @@ CAPACITY = 8
 PODS_PATH = "/api/v1/namespaces/default/pods/"
 STEPS = 14
 QUIET_STEPS = 14
+STEPS_AT_REST = 4
+"""Without a change, in peace: then nothing more comes."""
 HANGS, LOSES, LANDS_LATE = 0.12, 0.08, 0.08
 """Shares of patches that hang, whose answer is lost, and that land after their answer was given up."""
 
@@ -317,16 +319,21 @@ class Schedule:
         self.move_watch()
 
     def run(self) -> None:
-        """All steps, and then as many in peace."""
+        """All steps, and then as many in peace, until nothing changes."""
         for self.step_number in range(STEPS):
             self.happen()
             self.do_pass()
         self.faults, self.lag, self.unready = 0.0, 0, set()
         self.writes.hangs = 0.0
+        changed, length = STEPS, 0
         for self.step_number in range(STEPS, STEPS + QUIET_STEPS):
             self.writes.let_go(1.0)
             self.happen()
             self.do_pass()
+            if length != len(self.history) or self.running is not None or self.created != self.sizes.keys():
+                changed, length = self.step_number, len(self.history)
+            elif self.step_number - changed >= STEPS_AT_REST:
+                return
 
     def stranded(self) -> list[str]:
         """Gangs that the last plan starts or keeps and that have gated pods, with no reason reported."""

@@ -10,51 +10,25 @@ import pulp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver import solve
 from solver.mip.engine import solve_model
 from solver.models.device_slots import slot_capacity_rows, slot_variables
 from solver.options import Options
 from solver.problem import Problem, SlotRequest
 from solver.semantics.device_slots import assign_slots, deal_slots, exact_assignment, pods_per_node
-from solver.verify import verify
-from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import problems_with_slots
-from tests.property.brute import admission_score, alone_on_empty_cluster, feasible_sets, meets_minima_now
-from tests.property.test_solve import admitted, timeless
+from tests.property.test_solve import assert_best_set, assert_nothing_more_could_start
 
 
 @settings(max_examples=60)
 @given(problems_with_slots(running="whole gangs"))
 def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Problem) -> None:
-    made = solve_without_repairs(world)
-    assert verify(world, made) == []
-    sets = feasible_sets(world)
-    assert admitted(made) in sets
-    assert admission_score(world, admitted(made)) == max(admission_score(world, candidate) for candidate in sets)
-    admission = [objective for batch in made.batches for objective in batch.objectives if objective.name != "spread"]
-    assert {objective.verdict for objective in admission} <= {"proven"}
+    assert_best_set(world, costs=("spread",))
 
 
 @settings(max_examples=50)
 @given(problems_with_slots(running="anything"))
 def test_whatever_runs_already_the_plan_is_valid_and_nothing_more_could_start(world: Problem) -> None:
-    made = solve(world)
-    assert verify(world, made) == []
-    chosen = admitted(made)
-    assert [candidate for candidate in feasible_sets(world) if candidate > chosen] == []
-    assert timeless(solve(world)) == timeless(made)
-
-
-@settings(max_examples=50)
-@given(problems_with_slots(running="whole gangs"))
-def test_a_gang_starts_alone_exactly_when_it_can_and_is_told_never_only_when_it_cannot(world: Problem) -> None:
-    made = solve_without_repairs(world)
-    for g, gang in enumerate(world.gangs):
-        if not meets_minima_now(gang):
-            alone = alone_on_empty_cluster(world, g)
-            possible = len(feasible_sets(alone)) == 2
-            assert possible == (solve_without_repairs(alone).decisions[0].action == "start")
-            assert not (possible and any(fact.never for fact in made.decisions[g].facts))
+    assert_nothing_more_could_start(world)
 
 
 def _choices(held: tuple[int, ...], number: int) -> int:

@@ -32,13 +32,18 @@ from tests.property.plan_events import plan_events, rare_events
 from tests.property.test_solve import admitted
 
 
-def assert_best_set(world: Problem) -> None:
-    """The plan is right, and no set of gangs that fits is better by the objectives."""
+def assert_best_set(world: Problem) -> Plan:
+    """The plan is right, and no set of gangs that fits is better by the objectives. A gang reported as never fitting
+    does not fit an empty cluster."""
     made = solve_without_repairs(world)
     assert verify(world, made) == []
     sets = feasible_sets_under_rules(world)
     assert admitted(made) in sets
     assert admission_score(world, admitted(made)) == max(admission_score(world, candidate) for candidate in sets)
+    for decision in made.decisions:
+        if any(fact.never for fact in decision.facts):
+            assert feasible_sets_under_rules(alone(world, decision.gang)) == [frozenset()]
+    return made
 
 
 @settings(max_examples=35)
@@ -48,9 +53,19 @@ def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Prob
 
 
 @settings(max_examples=50)
-@given(problems_with_pod_rules(running="whole gangs"))
-def test_beside_running_gangs_too(world: Problem) -> None:
-    assert_best_set(world)
+@given(problems_with_pod_rules(running="whole gangs"), st.randoms(use_true_random=True))
+def test_beside_running_gangs_too_and_mutants_of_plans_are_caught_each_by_its_rule(
+    world: Problem, random: Random
+) -> None:
+    placed: PodsByGang = {
+        decision.gang: Counter({(place.role, place.node): place.pods for place in decision.placements})
+        for decision in assert_best_set(world).decisions
+        if decision.action != "wait"
+    }
+    for mutate, rule in MUTATORS.items():
+        if rule in ("anti_affinity", "separation", "affinity", "topology_spread", "quota"):
+            for problem, broken in mutate(world, placed, random):
+                assert rule in {violation.rule for violation in verify(problem, broken)}, mutate.__name__
 
 
 @settings(max_examples=60)
@@ -180,14 +195,6 @@ def test_scattered_pods_keep_every_relation(world: Problem) -> None:
     assert verify(scattered, solve_without_repairs(scattered)) == []
 
 
-@settings(max_examples=80)
-@given(st.one_of(problems_with_pod_rules(running="whole gangs"), problems_with_quotas()))
-def test_a_gang_reported_as_never_fitting_does_not_fit_an_empty_cluster(world: Problem) -> None:
-    for decision in solve_without_repairs(world).decisions:
-        if any(fact.never for fact in decision.facts):
-            assert feasible_sets_under_rules(alone(world, decision.gang)) == [frozenset()]
-
-
 def test_a_gang_blocked_only_by_a_pod_rule_starts_exactly_without_it() -> None:
     """Beside what runs: nobody asks any more who of the gang is where."""
     seen = Counter[str]()
@@ -231,17 +238,3 @@ def alone(world: Problem, g: int) -> Problem:
         for r in gang.roles
     )
     return replace(lone, gangs=(replace(gang, roles=roles),), pod_rules=tuple(empty))
-
-
-@settings(max_examples=30)
-@given(problems_with_pod_rules(running="whole gangs"), st.randoms(use_true_random=True))
-def test_mutants_of_plans_with_relations_are_caught_each_by_its_rule(world: Problem, random: Random) -> None:
-    placed: PodsByGang = {
-        decision.gang: Counter({(place.role, place.node): place.pods for place in decision.placements})
-        for decision in solve_without_repairs(world).decisions
-        if decision.action != "wait"
-    }
-    for mutate, rule in MUTATORS.items():
-        if rule in ("anti_affinity", "separation", "affinity", "topology_spread", "quota"):
-            for problem, broken in mutate(world, placed, random):
-                assert rule in {violation.rule for violation in verify(problem, broken)}, mutate.__name__

@@ -206,6 +206,20 @@ class ReconcilerProcess:
         return found
 
 
+def begin(
+    plane: ControlPlane, folder: Path, nodes: int, *jobs: Object, gpus: int = 4, supernode: int = 0
+) -> GitRepository:
+    """A cluster of GPU nodes, all alike, and a repository with these jobs."""
+    add_gpu_nodes(plane, nodes, gpus=gpus)
+    repository = GitRepository(folder / "repo")
+    pool = node_pool("gpu", nodes, gpus=gpus, supernode=supernode)
+    repository.write_file("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, pool, queue("team"))
+    for job in jobs:
+        repository.write_file(f"jobs/{job['metadata']['name']}.yaml", job)
+    repository.commit()
+    return repository
+
+
 def run_gangplan(*arguments: str) -> str:
     """What the command says."""
     done = subprocess.run(
@@ -293,6 +307,10 @@ def end_pods(plane: ControlPlane, job: str) -> None:
 
 def job_phase(plane: ControlPlane, job: str) -> str:
     return str(plane.api("GET", f"{VOLCANO_JOBS_PATH}/{job}").get("status", {}).get("state", {}).get("phase", ""))
+
+
+def wait_for_phase(plane: ControlPlane, job: str, phase: str = "Running") -> None:
+    plane.wait_until(lambda: job_phase(plane, job), lambda seen: seen == phase, what=f"job {job} to be {phase}")
 
 
 def is_gated(pod: Object) -> bool:

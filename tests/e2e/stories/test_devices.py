@@ -24,6 +24,7 @@ from tests.e2e.stories.story import (
     queue,
     role,
     volcano_job,
+    wait_for_phase,
 )
 
 pytestmark = pytest.mark.e2e
@@ -139,9 +140,7 @@ def test_pods_land_where_one_numa_cell_or_one_card_has_the_room(plane: ControlPl
         one_cell = limited("worker", 1, {"cpu": "6", "memory": "4Gi"}, topologyPolicy="single-numa-node")
         repository.write_file("jobs/cell.yaml", volcano_job("cell", one_cell, queue="team"))
         repository.commit()
-        plane.wait_until(
-            lambda: job_phase(plane, "cell"), lambda seen: seen == "Running", what="the job of one NUMA cell to run"
-        )
+        wait_for_phase(plane, "cell")
         assert bound_pods(plane, "cell") == planned_pods(plane, "cell") == {"worker": {"numa-1": 1}}, (
             "numa-0 has as many idle CPUs, 4 in each cell"
         )
@@ -191,5 +190,5 @@ def test_pods_land_where_one_numa_cell_or_one_card_has_the_room(plane: ControlPl
         )
         plane.wait_until(lambda: reconciler.gang_status("cell"), lambda seen: not seen, what="a plan without it")
         tell_numa(plane, "numa-1", "0-7")
-        plane.wait_until(lambda: job_phase(plane, "next"), lambda seen: seen == "Running", what="the next job to run")
+        wait_for_phase(plane, "next")
         assert bound_pods(plane, "next") == {"worker": {"numa-1": 1}}

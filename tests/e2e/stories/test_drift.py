@@ -30,6 +30,7 @@ from tests.e2e.stories.story import (
     queue,
     role,
     volcano_job,
+    wait_for_phase,
 )
 
 pytestmark = pytest.mark.e2e
@@ -98,9 +99,7 @@ def kept(installed: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> I
     repository.write_file("jobs/settings.yaml", settings)
     repository.commit()
     with ReconcilerProcess(installed, repository, folder / "one") as reconciler:
-        installed.wait_until(
-            lambda: job_phase(installed, "steady"), lambda seen: seen == "Running", what="the job to run"
-        )
+        wait_for_phase(installed, "steady")
         yield Kept(installed, repository, reconciler)
     clean_cluster(installed)
 

@@ -20,6 +20,7 @@ from tests.e2e.stories.story import (
     Object,
     ReconcilerProcess,
     add_gpu_nodes,
+    begin,
     bound_pods,
     end_pods,
     is_gated,
@@ -31,6 +32,7 @@ from tests.e2e.stories.story import (
     queue,
     role,
     volcano_job,
+    wait_for_phase,
 )
 
 pytestmark = pytest.mark.e2e
@@ -58,7 +60,7 @@ def test_a_tensorflow_job_runs_with_every_pod_on_its_planned_node(plane: Control
     repository.write_file("jobs/ads/tensorflow.yaml", tensorflow)
     repository.commit()
     with ReconcilerProcess(plane, repository, tmp_path / "one"):
-        plane.wait_until(lambda: job_phase(plane, "tensorflow"), lambda seen: seen == "Running", what="the job to run")
+        wait_for_phase(plane, "tensorflow")
         as_planned(plane, "tensorflow")
         assert len(job_pods(plane, "tensorflow")) == 3
 
@@ -66,16 +68,12 @@ def test_a_tensorflow_job_runs_with_every_pod_on_its_planned_node(plane: Control
 def test_of_two_jobs_of_four_workers_on_four_gpus_the_second_runs_after_the_first(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    add_gpu_nodes(plane, 2, gpus=2)
-    repository = GitRepository(tmp_path / "repo")
-    repository.write_file(
-        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2, gpus=2), queue("team")
-    )
+    repository = begin(plane, tmp_path, 2, gpus=2)
     for name in ("alpha", "beta"):
         repository.write_file(f"jobs/{name}.yaml", volcano_job(name, role("worker", 4, gpus=1), queue="team"))
     repository.commit()
     with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
-        plane.wait_until(lambda: job_phase(plane, "alpha"), lambda seen: seen == "Running", what="the first job to run")
+        wait_for_phase(plane, "alpha")
         waiting = plane.wait_until(
             lambda: plane.api("GET", f"{VOLCANO_JOBS_PATH}/beta")["metadata"]["annotations"],
             lambda seen: "gangplan.dev/waiting" in seen,
@@ -107,11 +105,7 @@ def test_of_two_jobs_of_four_workers_on_four_gpus_the_second_runs_after_the_firs
 
 
 def test_five_jobs_of_which_fewer_than_two_fit_all_finish(plane: ControlPlane, tmp_path: Path) -> None:
-    add_gpu_nodes(plane, 3, gpus=2)
-    repository = GitRepository(tmp_path / "repo")
-    repository.write_file(
-        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 3, gpus=2), queue("team")
-    )
+    repository = begin(plane, tmp_path, 3, gpus=2)
     names = [f"train-{at}" for at in range(5)]
     for name in names:
         worker = role("worker", 4, gpus=1, run_for="1s", policies=[{"event": "TaskCompleted", "action": "CompleteJob"}])
@@ -161,7 +155,7 @@ def test_a_hard_topology_gang_stays_in_one_supernode_where_a_greedy_packer_would
     )
     repository.commit()
     with ReconcilerProcess(plane, repository, tmp_path / "one"):
-        plane.wait_until(lambda: job_phase(plane, "llm"), lambda seen: seen == "Running", what="the job to run")
+        wait_for_phase(plane, "llm")
         as_planned(plane, "llm")
         assert bound_pods(plane, "llm") == {"worker": {"gpu-2": 1, "gpu-3": 1}}
 
@@ -187,11 +181,7 @@ def four_gates_at_most(plane: ControlPlane) -> Iterator[None]:
 
 
 def test_a_kill_between_two_gates_loses_no_pod_and_doubles_none(plane: ControlPlane, tmp_path: Path) -> None:
-    add_gpu_nodes(plane, 3, gpus=8)
-    repository = GitRepository(tmp_path / "repo")
-    repository.write_file("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 3), queue("team"))
-    repository.write_file("jobs/big.yaml", volcano_job("big", role("worker", 24, gpus=1), queue="team"))
-    repository.commit()
+    repository = begin(plane, tmp_path, 3, volcano_job("big", role("worker", 24, gpus=1), queue="team"), gpus=8)
 
     def lifted() -> Object:
         pods = job_pods(plane, "big")
@@ -216,15 +206,9 @@ def test_a_kill_between_two_gates_loses_no_pod_and_doubles_none(plane: ControlPl
 def test_an_evicted_pod_comes_back_gated_and_takes_the_place_that_became_free(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    add_gpu_nodes(plane, 2, gpus=4)
-    repository = GitRepository(tmp_path / "repo")
-    repository.write_file(
-        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2, gpus=4), queue("team")
-    )
-    repository.write_file("jobs/steady.yaml", volcano_job("steady", role("worker", 6, gpus=1), queue="team"))
-    repository.commit()
+    repository = begin(plane, tmp_path, 2, volcano_job("steady", role("worker", 6, gpus=1), queue="team"))
     with ReconcilerProcess(plane, repository, tmp_path / "one"):
-        plane.wait_until(lambda: job_phase(plane, "steady"), lambda seen: seen == "Running", what="the job to run")
+        wait_for_phase(plane, "steady")
         victim = job_pods(plane, "steady")[2]
         meta = victim["metadata"]
         eviction = {
@@ -246,11 +230,7 @@ def test_an_evicted_pod_comes_back_gated_and_takes_the_place_that_became_free(
 def test_a_pod_that_the_scheduler_cannot_bind_is_evicted_and_planned_elsewhere(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    add_gpu_nodes(plane, 2, gpus=4)
-    repository = GitRepository(tmp_path / "repo")
-    repository.write_file(
-        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2, gpus=4), queue("team")
-    )
+    repository = begin(plane, tmp_path, 2)
     job = volcano_job("shy", role("worker", 1, gpus=1), queue="team")
     # A host port that somebody else's pod holds: the scheduler's business, of which the plan knows nothing.
     port = {"containerPort": 9999, "hostPort": 9999, "protocol": "TCP"}
@@ -260,7 +240,7 @@ def test_a_pod_that_the_scheduler_cannot_bind_is_evicted_and_planned_elsewhere(
     with ReconcilerProcess(plane, repository, tmp_path / "one", "--bind-timeout", "4"):
         first = plane.wait_until(lambda: planned_pods(plane, "shy"), what="a placement")["worker"]
         assert list(first.values()) == [1]
-        plane.wait_until(lambda: job_phase(plane, "shy"), lambda seen: seen == "Running", what="the job to run")
+        wait_for_phase(plane, "shy")
     plane.api("DELETE", f"{VOLCANO_JOBS_PATH}/shy")
     plane.wait_until(lambda: job_pods(plane, "shy"), lambda seen: not seen, what="the pods to go")
     (node,) = first
@@ -271,21 +251,14 @@ def test_a_pod_that_the_scheduler_cannot_bind_is_evicted_and_planned_elsewhere(
         {"metadata": {"name": "holder"}, "spec": {"nodeName": node, "containers": [holder]}},
     )
     with ReconcilerProcess(plane, repository, tmp_path / "one", "--bind-timeout", "4"):
-        plane.wait_until(
-            lambda: job_phase(plane, "shy"), lambda seen: seen == "Running", what="the job to run elsewhere"
-        )
+        wait_for_phase(plane, "shy")
         assert list(bound_pods(plane, "shy")["worker"]) != [node]
         events = plane.api("GET", "/api/v1/namespaces/default/events?fieldSelector=reason=NotBound")["items"]
         assert any(node in event["message"] for event in events)
 
 
 def test_sigterm_gives_the_lease_away_and_another_replica_goes_on_at_once(plane: ControlPlane, tmp_path: Path) -> None:
-    add_gpu_nodes(plane, 1, gpus=4)
-    repository = GitRepository(tmp_path / "repo")
-    repository.write_file(
-        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1, gpus=4), queue("team")
-    )
-    repository.commit()
+    repository = begin(plane, tmp_path, 1)
     with (
         ReconcilerProcess(plane, repository, tmp_path / "one") as one,
         ReconcilerProcess(plane, repository, tmp_path / "two") as two,
@@ -308,4 +281,4 @@ def test_sigterm_gives_the_lease_away_and_another_replica_goes_on_at_once(plane:
         )
         repository.write_file("jobs/late.yaml", volcano_job("late", role("worker", 2, gpus=1), queue="team"))
         repository.commit()
-        plane.wait_until(lambda: job_phase(plane, "late"), lambda seen: seen == "Running", what="the job to run")
+        wait_for_phase(plane, "late")

@@ -8,39 +8,17 @@ import pytest
 
 from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (
-    CLUSTER,
-    SCHEDULER,
-    GitRepository,
-    Object,
     ReconcilerProcess,
-    add_gpu_nodes,
+    begin,
     bound_pods,
     is_gated,
-    job_phase,
     job_pods,
-    node_pool,
-    queue,
     role,
     volcano_job,
+    wait_for_phase,
 )
 
 pytestmark = pytest.mark.e2e
-
-
-def begin(plane: ControlPlane, folder: Path, nodes: int, *jobs: Object, supernode: int = 0) -> GitRepository:
-    """A cluster of nodes with 4 GPUs each, and a repository with these jobs."""
-    add_gpu_nodes(plane, nodes, gpus=4)
-    repository = GitRepository(folder / "repo")
-    pool = node_pool("gpu", nodes, gpus=4, supernode=supernode)
-    repository.write_file("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, pool, queue("team"))
-    for job in jobs:
-        repository.write_file(f"jobs/{job['metadata']['name']}.yaml", job)
-    repository.commit()
-    return repository
-
-
-def wait_for_phase(plane: ControlPlane, job: str, phase: str = "Running") -> None:
-    plane.wait_until(lambda: job_phase(plane, job), lambda seen: seen == phase, what=f"job {job} to be {phase}")
 
 
 def running_on(plane: ControlPlane, job: str) -> set[str]:

@@ -30,6 +30,7 @@ from tests.e2e.stories.story import (
     queue,
     role,
     volcano_job,
+    wait_for_phase,
 )
 
 pytestmark = pytest.mark.e2e
@@ -64,9 +65,7 @@ def test_an_urgent_gang_takes_the_place_of_one_that_matters_less_and_of_no_more(
             volcano_job("urgent", role("worker", 1, gpus=8), queue="team", priorityClassName="urgent"),
         )
         repository.commit()
-        plane.wait_until(
-            lambda: job_phase(plane, "urgent"), lambda seen: seen == "Running", what="the urgent job to run"
-        )
+        wait_for_phase(plane, "urgent")
 
         def held_back() -> list[str]:
             return [
@@ -127,7 +126,7 @@ def test_a_borrower_of_a_dedicated_supernode_leaves_it_to_its_owner_and_comes_ba
             volcano_job("own", role("worker", 2, gpus=8), queue="owner", networkTopology=one_supernode),
         )
         repository.commit()
-        plane.wait_until(lambda: job_phase(plane, "own"), lambda seen: seen == "Running", what="the owner's job to run")
+        wait_for_phase(plane, "own")
         assert bound_pods(plane, "own") == planned_pods(plane, "own")
         (stays,) = (name for name in guests if running(plane, name) == before[name])
         (leaves,) = {*guests} - {stays}
@@ -138,7 +137,7 @@ def test_a_borrower_of_a_dedicated_supernode_leaves_it_to_its_owner_and_comes_ba
             what="who left to be back, gated",
         )
         end_pods(plane, "own")
-        plane.wait_until(lambda: job_phase(plane, leaves), lambda seen: seen == "Running", what="it to borrow again")
+        wait_for_phase(plane, leaves)
         assert job_phase(plane, "own") == "Completed"
         assert running(plane, stays) == before[stays]
         assert len(evicted(reconciler)) == 2
@@ -165,9 +164,7 @@ def test_an_elastic_gang_shrinks_for_an_urgent_one_and_grows_again(plane: Contro
             "jobs/urgent.yaml", volcano_job("urgent", worker, queue="team", priorityClassName="urgent")
         )
         repository.commit()
-        plane.wait_until(
-            lambda: job_phase(plane, "urgent"), lambda seen: seen == "Running", what="the urgent job to run"
-        )
+        wait_for_phase(plane, "urgent")
         assert bound_pods(plane, "urgent") == planned_pods(plane, "urgent")
         shrunk = running(plane, "elastic")
         assert len(shrunk) == 2
@@ -240,9 +237,7 @@ def test_a_kill_between_two_evictions_ends_with_one_victim_and_one_winner(plane:
         victim = max(low, key=lambda name: begun[name])
         assert job_phase(plane, "urgent") != "Running"
         reconciler.start()
-        plane.wait_until(
-            lambda: job_phase(plane, "urgent"), lambda seen: seen == "Running", what="the urgent job to run"
-        )
+        wait_for_phase(plane, "urgent")
         assert bound_pods(plane, "urgent") == planned_pods(plane, "urgent")
         (other,) = {*low} - {victim}
         assert running(plane, other) == before[other], "nobody goes beside the victim that was begun"

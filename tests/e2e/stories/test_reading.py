@@ -17,11 +17,11 @@ from tests.e2e.stories.story import (
     GitRepository,
     ReconcilerProcess,
     add_gpu_nodes,
-    job_phase,
     node_pool,
     queue,
     role,
     volcano_job,
+    wait_for_phase,
 )
 
 pytestmark = pytest.mark.e2e
@@ -47,7 +47,7 @@ def test_after_a_restart_of_the_api_server_the_next_commit_is_planned_at_once(
     repository = made_repository(tmp_path / "repository")
     add_gpu_nodes(plane, 2, 8)
     with ReconcilerProcess(plane, repository, tmp_path / "reconciler") as reconciler:
-        plane.wait_until(lambda: job_phase(plane, "first"), lambda seen: seen == "Running", what="the first job")
+        wait_for_phase(plane, "first")
         plane.kill("kube-apiserver")
         repository.write_file("jobs/second.yaml", volcano_job("second", role("worker", 1, gpus=4), queue="team"))
         commit = repository.commit()

@@ -20,13 +20,14 @@ from tests.e2e.stories.story import (
     Object,
     ReconcilerProcess,
     add_gpu_nodes,
-    job_phase,
+    begin,
     job_pods,
     node_pool,
     queue,
     role,
     run_gangplan,
     volcano_job,
+    wait_for_phase,
 )
 
 pytestmark = pytest.mark.e2e
@@ -47,11 +48,7 @@ def exists(plane: ControlPlane, job: str) -> bool:
 
 
 def test_a_finished_job_never_runs_again_and_a_changed_one_does(plane: ControlPlane, tmp_path: Path) -> None:
-    add_gpu_nodes(plane, 1, gpus=4)
-    repository = GitRepository(tmp_path / "repo")
-    repository.write_file(
-        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1, gpus=4), queue("team")
-    )
+    repository = begin(plane, tmp_path, 1)
     repository.write_file(
         "jobs/short.yaml",
         volcano_job("short", role("worker", 2, gpus=1, run_for="1s"), queue="team", ttlSecondsAfterFinished=2),
@@ -78,9 +75,7 @@ def test_a_finished_job_never_runs_again_and_a_changed_one_does(plane: ControlPl
         plane.wait_until(
             lambda: reconciler.read_status()["commit"], lambda seen: seen == commit, what="the next commit"
         )
-        plane.wait_until(
-            lambda: job_phase(plane, "more"), lambda seen: seen == "Running", what="a job that needs all room"
-        )
+        wait_for_phase(plane, "more")
         assert not exists(plane, "short")
         assert plane.api("GET", f"{VOLCANO_JOBS_PATH}/kept")["metadata"]["uid"] == first
         plane.wait_until(
@@ -99,7 +94,7 @@ def test_a_finished_job_never_runs_again_and_a_changed_one_does(plane: ControlPl
             lambda seen: seen != first,
             what="a new run of the changed job",
         )
-        plane.wait_until(lambda: job_phase(plane, "kept"), lambda seen: seen == "Completed", what="its end")
+        wait_for_phase(plane, "kept", "Completed")
         assert not exists(plane, "short")
         lose_the_inventory(plane, repository, reconciler)
 
@@ -126,15 +121,9 @@ def lose_the_inventory(plane: ControlPlane, repository: GitRepository, reconcile
 def test_a_changed_specification_waits_for_the_end_of_a_running_job_unless_told_otherwise(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    add_gpu_nodes(plane, 1, gpus=4)
-    repository = GitRepository(tmp_path / "repo")
-    repository.write_file(
-        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1, gpus=4), queue("team")
-    )
-    repository.write_file("jobs/long.yaml", volcano_job("long", role("worker", 2, gpus=1), queue="team"))
-    repository.commit()
+    repository = begin(plane, tmp_path, 1, volcano_job("long", role("worker", 2, gpus=1), queue="team"))
     with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
-        plane.wait_until(lambda: job_phase(plane, "long"), lambda seen: seen == "Running", what="the job to run")
+        wait_for_phase(plane, "long")
         first = plane.api("GET", f"{VOLCANO_JOBS_PATH}/long")["metadata"]["uid"]
         changed = volcano_job("long", role("worker", 2, gpus=2), queue="team")
         repository.write_file("jobs/long.yaml", changed)
@@ -150,7 +139,7 @@ def test_a_changed_specification_waits_for_the_end_of_a_running_job_unless_told_
             lambda seen: seen != first,
             what="the new run",
         )
-        plane.wait_until(lambda: job_phase(plane, "long"), lambda seen: seen == "Running", what="it to run")
+        wait_for_phase(plane, "long")
         assert {
             pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] for pod in job_pods(plane, "long")
         } == {"2"}
@@ -171,17 +160,13 @@ def test_once_applies_and_ends_and_a_second_time_writes_nothing(plane: ControlPl
 
 
 def test_snapshot_and_status_say_what_the_cluster_holds(plane: ControlPlane, tmp_path: Path) -> None:
-    add_gpu_nodes(plane, 2, gpus=4)
-    repository = GitRepository(tmp_path / "repo")
-    repository.write_file(
-        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2, gpus=4), queue("team")
-    )
+    repository = begin(plane, tmp_path, 2)
     repository.write_file("jobs/runs.yaml", volcano_job("runs", role("worker", 6, gpus=1), queue="team"))
     repository.write_file("jobs/waits.yaml", volcano_job("waits", role("worker", 4, gpus=1), queue="team"))
     commit = repository.commit()
     access = ("--kubeconfig", str(plane.kubeconfig_for("gangplan")))
     with ReconcilerProcess(plane, repository, tmp_path / "one"):
-        plane.wait_until(lambda: job_phase(plane, "runs"), lambda seen: seen == "Running", what="the job to run")
+        wait_for_phase(plane, "runs")
         said = run_gangplan("status", "--cluster", "test", *access)
         assert commit in said
         assert "default/waits" in said
@@ -338,7 +323,7 @@ def test_a_job_of_a_kind_that_passes_through_runs_once_and_again_when_asked(
             plane.api("DELETE", f"{RAY_JOBS_PATH}/ray")
             repository.write_file("jobs/next.yaml", volcano_job("next", role("worker", 1, gpus=1), queue="team"))
             repository.commit()
-            plane.wait_until(lambda: job_phase(plane, "next"), lambda seen: seen == "Running", what="the next job")
+            wait_for_phase(plane, "next")
             assert uids() == []
             where = ["--cluster", "test", "--kubeconfig", str(plane.kubeconfig_for("admin"))]
             assert "run 2" in run_gangplan("rerun", *where, "default/ray")
@@ -384,7 +369,7 @@ def test_a_job_that_loses_our_label_gets_it_back_and_is_neither_over_nor_made_ag
             plane.wait_until(lambda: "gangplan.dev/cluster" in labels(), what="the label after a restart")
             repository.write_file("jobs/next.yaml", volcano_job("next", role("worker", 1, gpus=1), queue="team"))
             repository.commit()
-            plane.wait_until(lambda: job_phase(plane, "next"), lambda seen: seen == "Running", what="the next job")
+            wait_for_phase(plane, "next")
             plane.wait_until(lambda: reconciler.condition("Applied")["status"] == "True", what="all applied")
             status = reconciler.read_status()
             assert (status["finished"], status["held"]) == ({}, [])

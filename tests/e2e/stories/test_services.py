@@ -12,16 +12,11 @@ from compiler.rights import KindInUse
 from reconciler.cluster.rights import rbac_objects
 from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (
-    CLUSTER,
-    SCHEDULER,
     TEST_USER,
-    GitRepository,
     Object,
     ReconcilerProcess,
-    add_gpu_nodes,
+    begin,
     is_gated,
-    node_pool,
-    queue,
 )
 
 pytestmark = pytest.mark.e2e
@@ -73,11 +68,7 @@ def rights(plane: ControlPlane) -> Iterator[None]:
 
 @pytest.mark.usefixtures("rights")
 def test_a_service_gets_its_nodes_through_updates_and_losses(plane: ControlPlane, tmp_path: Path) -> None:
-    add_gpu_nodes(plane, 2, gpus=2)
-    repository = GitRepository(tmp_path / "repo")
-    repository.write_file(
-        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2, gpus=2), queue("team")
-    )
+    repository = begin(plane, tmp_path, 2, gpus=2)
     repository.write_file("jobs/llm.yaml", service("one"))
     repository.commit()
     with ReconcilerProcess(plane, repository, tmp_path / "one"):

@@ -28,6 +28,7 @@ from tests.e2e.stories.story import (
     role,
     run_gangplan,
     volcano_job,
+    wait_for_phase,
 )
 
 pytestmark = pytest.mark.e2e
@@ -53,7 +54,7 @@ def test_a_job_starts_when_maintenance_is_over_although_nothing_happens(plane: C
         )
         assert "GW116" in said
         assert time.time() < over, "the story was too slow to see the maintenance"
-        plane.wait_until(lambda: job_phase(plane, "train"), lambda seen: seen == "Running", what="the job to run")
+        wait_for_phase(plane, "train")
         assert time.time() >= over
         assert bound_pods(plane, "train") == planned_pods(plane, "train")
         compiles = reconciler.log_lines()
@@ -81,7 +82,7 @@ def test_a_large_gang_gets_its_reserved_supernode_and_only_gangs_that_end_before
     repository.write_file("jobs/first.yaml", lasting("first", role("worker", 1, gpus=8, run_for="40s"), duration="40s"))
     repository.commit()
     with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
-        plane.wait_until(lambda: job_phase(plane, "first"), lambda seen: seen == "Running", what="the first job to run")
+        wait_for_phase(plane, "first")
         began = epoch_seconds(job_pods(plane, "first")[0]["status"]["startTime"])
         assert began is not None
         one_supernode = {"mode": "hard", "highestTierAllowed": 1}
@@ -111,7 +112,7 @@ def test_a_large_gang_gets_its_reserved_supernode_and_only_gangs_that_end_before
         )
         assert f"expected to start about {rfc3339(began + 40)}" in " ".join(said.split())
 
-        plane.wait_until(lambda: job_phase(plane, "large"), lambda seen: seen == "Running", what="the large job to run")
+        wait_for_phase(plane, "large")
         assert job_phase(plane, "first") == job_phase(plane, "short") == "Completed"
         assert bound_pods(plane, "large") == planned_pods(plane, "large") == {"worker": {"gpu-0": 1, "gpu-1": 1}}
         assert bound_pods(plane, "beside") == {"worker": {"gpu-3": 1}}

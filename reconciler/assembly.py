@@ -74,6 +74,7 @@ def build_parts(settings: Settings, client: Client, identity: str, timings: Timi
     planning = make_planning(hands, voices, desired)
     request_store = RequestStore(side_client(hands), settings.namespace, settings.cluster)
     requests = RequestsPart(request_store, wake.set, timings.requests)
+    probe = SchedulerProbe(settings.scheduler_metrics, wake.set, timings=timings.scheduler)
     corrections = Corrections(watches, writer, wake.set, partial(voices.metrics.time_phase, "drift"))
     return Parts(
         planning,
@@ -91,7 +92,7 @@ def build_parts(settings: Settings, client: Client, identity: str, timings: Timi
             timings.ownership,
             timings.look_ups,
         ),
-        make_scheduler(hands),
+        SchedulerPart(probe, settings.scheduler_timeout, timings.scheduler),
         make_pods(hands, writer),
         ObjectsPart(writer, Differ(desired, writer, watches), corrections, wake.set),
         hands,
@@ -137,12 +138,6 @@ def make_planning(hands: Hands, voices: Voices, desired: DesiredManifests) -> Pl
         PlanCopy(side_client(hands), settings.namespace, settings.cluster, timings.plan_copy),
         worker_state=WorkerState(timings.compile),
     )
-
-
-def make_scheduler(hands: Hands) -> SchedulerPart:
-    settings, timings = hands.settings, hands.timings.scheduler
-    probe = SchedulerProbe(settings.scheduler_metrics, hands.wake.set, timings=timings)
-    return SchedulerPart(probe, settings.scheduler_timeout, timings)
 
 
 def make_pods(hands: Hands, writer: ClusterWriter) -> PodsPart:

@@ -148,7 +148,7 @@ def observe(parts: Parts) -> tuple[Seen, Effects]:
 
 def _go_on_with(parts: Parts, inventory: Inventory, is_leading: bool) -> None:
     """Take up what hangs on an inventory that was read."""
-    parts.pods.lifter.memory.believe_starts()
+    parts.pods.lifter.believe_starts()
     parts.planning.take_up(inventory)
     parts.scheduler.recall(inventory)
     if is_leading:

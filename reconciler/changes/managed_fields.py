@@ -15,7 +15,7 @@ from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
 
 def applied_fields(live: Object) -> Mapping[str, Any]:
     """Our applied field set, without metadata beyond labels and annotations."""
-    for entry in filter(_is_our_apply, _entries(live)):
+    for entry in filter(is_our_apply, managers_of(live)):
         fields = dict(entry.get("fieldsV1") or {})
         meta = fields.get("f:metadata") or {}
         fields["f:metadata"] = {k: v for k, v in meta.items() if k in ("f:labels", "f:annotations")}
@@ -32,14 +32,14 @@ def is_annotation_overwritten(live: Object, name: str) -> bool:
 def own_fields(live: Object) -> frozenset[str]:
     """The fields that only we hold, spelled as the API server spells them in a conflict."""
     ours, others = set[str](), set[str]()
-    for entry in _entries(live):
-        (ours if _is_our_apply(entry) else others).update(_paths(entry.get("fieldsV1") or {}, ""))
+    for entry in managers_of(live):
+        (ours if is_our_apply(entry) else others).update(_paths(entry.get("fieldsV1") or {}, ""))
     return frozenset(ours - others)
 
 
 def other_holders(live: Object, paths: Iterable[FieldPath]) -> list[tuple[str, str]]:
     """Each of these fields, as the server names it, with another manager that holds it."""
-    others = [entry for entry in _entries(live) if not _is_our_apply(entry)]
+    others = [entry for entry in managers_of(live) if not is_our_apply(entry)]
     found = []
     for path in paths:
         holders = (entry for entry in others if _is_held(entry.get("fieldsV1") or {}, path))
@@ -62,7 +62,7 @@ def hand_over_patch(live: Object) -> list[dict[str, Any]]:
     }
     for part, keys in ours.items():
         operations += [{"op": "remove", "path": f"/metadata/{part}/{escape_json_pointer(key)}"} for key in keys]
-    for index, entry in reversed([*enumerate(_entries(live))]):
+    for index, entry in reversed([*enumerate(managers_of(live))]):
         if entry.get("manager") == FIELD_MANAGER:
             path = f"/metadata/managedFields/{index}"
             operations.append({"op": "test", "path": f"{path}/manager", "value": FIELD_MANAGER})
@@ -70,11 +70,11 @@ def hand_over_patch(live: Object) -> list[dict[str, Any]]:
     return operations
 
 
-def _entries(live: Object) -> list[Mapping[str, Any]]:
+def managers_of(live: Object) -> list[Mapping[str, Any]]:
     return live["metadata"].get("managedFields") or []
 
 
-def _is_our_apply(entry: Mapping[str, Any]) -> bool:
+def is_our_apply(entry: Mapping[str, Any]) -> bool:
     is_ours = entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply"
     return is_ours and not entry.get("subresource")
 

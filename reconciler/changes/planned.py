@@ -44,11 +44,6 @@ class PlannedGang:
     def name(self) -> str:
         return f"{self.job.namespace}/{self.job.name}"
 
-    @property
-    def may_run_pods(self) -> bool:
-        """Whether it is not to wait, or is a service that may have more pods than are written."""
-        return self.decision != "wait" or bool(self.written_pods)
-
     def pods_by_place(self) -> dict[tuple[str, str], int]:
         """(Role, node name) -> pods."""
         return {(role, node): pods for role, by_node in self.pods.items() for node, pods in by_node.items()}

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from compiler.emit.manifest import Manifest
 from reconciler.changes.diff import Change
 from reconciler.changes.pods import Eviction, GateLift
-from reconciler.cluster.objects import Object, ref_of
+from reconciler.cluster.objects import Object
 
 MAX_TEXTS = 5
 """Sentences that a condition says at most."""
@@ -108,11 +108,6 @@ class Effects:
     @classmethod
     def of_event(cls, item: Object, reason: str, message: str, is_warning: bool) -> Effects:
         return cls(events=(ObjectEvent(item, reason, message, is_warning),))
-
-    @classmethod
-    def of_eviction(cls, eviction: Eviction) -> Effects:
-        event = ObjectEvent(eviction.pod, eviction.reason, eviction.message, True)
-        return cls(evicted=(str(ref_of(eviction.pod)),), events=(event,))
 
 
 def events_of_results(results: Iterable[ChangeResult]) -> Iterator[ObjectEvent]:

@@ -26,13 +26,7 @@ from compiler.volcano.fairshare import STATE_CONFIG_MAP, STATE_LABELS
 from reconciler.assembly import build_parts
 from reconciler.cli import Command, add_kubeconfig_options, namespace_option, state_folder
 from reconciler.cli.config import load_config
-from reconciler.cli.connection import (
-    TimeLimitError,
-    check_kubeconfig,
-    cluster_command,
-    reported_cluster,
-    time_limit,
-)
+from reconciler.cli.connection import TimeLimitError, check_kubeconfig, cluster_command, reported_cluster, time_limit
 from reconciler.cli.requests import target_key
 from reconciler.cluster.client import ApiError, Client, Forbidden, NotFound, NotServed
 from reconciler.cluster.lease import vacancy
@@ -41,7 +35,7 @@ from reconciler.cluster.preflight import CannotStartError, check_cluster, wait_f
 from reconciler.cluster.transport import Connector
 from reconciler.git.process import GitError
 from reconciler.inventory.keeper import OtherGangplanError
-from reconciler.inventory.store import FinishedRun, InventoryStore
+from reconciler.inventory.store import InventoryStore
 from reconciler.loop import Hands, Parts
 from reconciler.planning.fingerprint import without_server_fields
 from reconciler.report.process_log import JsonFormatter, log_as_json
@@ -84,8 +78,9 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
-def seconds_option(name: str, default: float, least: float, help: str) -> Callable[[Command], Command]:
-    return click.option(name, default=default, show_default=True, type=click.FloatRange(least), help=help)
+def number_option(name: str, default: float, least: float, help: str) -> Callable[[Command], Command]:
+    kind = click.IntRange(int(least)) if isinstance(default, int) else click.FloatRange(least)
+    return click.option(name, default=default, show_default=True, type=kind, help=help)
 
 
 @click.command(cls=JsonLogCommand)
@@ -113,13 +108,7 @@ def seconds_option(name: str, default: float, least: float, help: str) -> Callab
     help="Mounted git secret: username and password (or only a token as password), bearerToken, ca.crt, tls.crt and "
     "tls.key, or ssh-privatekey and known_hosts.",
 )
-@click.option(
-    "--git-max-size",
-    default=512,
-    show_default=True,
-    type=click.IntRange(1),
-    help="MiB that a fetch may bring, and the clone may have.",
-)
+@number_option("--git-max-size", 512, 1, "MiB that a fetch may bring, and the clone may have.")
 @click.option(
     "--git-trusted-keys",
     type=FOLDER,
@@ -134,9 +123,9 @@ def seconds_option(name: str, default: float, least: float, help: str) -> Callab
 )
 @click.option("--webhook", default="", metavar="HOST:PORT", help="Receive webhooks: a push is fetched at once.")
 @click.option("--webhook-secret", type=FILE, help="File with the secret by which webhooks are signed.")
-@seconds_option("--poll", 30.0, 0.1, "Seconds between looks at the repository.")
-@seconds_option("--bind-timeout", 120.0, 1, "Seconds in which a placed pod must be bound.")
-@seconds_option(
+@number_option("--poll", 30.0, 0.1, "Seconds between looks at the repository.")
+@number_option("--bind-timeout", 120.0, 1, "Seconds in which a placed pod must be bound.")
+@number_option(
     "--node-timeout",
     60.0,
     0,
@@ -149,7 +138,7 @@ def seconds_option(name: str, default: float, least: float, help: str) -> Callab
     help="Metrics of Volcano's scheduler, by which it is seen whether it has taken its configuration. "
     "[default: in a pod the service of Volcano's chart]",
 )
-@seconds_option(
+@number_option(
     "--scheduler-timeout",
     180.0,
     15,
@@ -344,7 +333,9 @@ def status(client: Client, job: str | None, cluster: str | None, namespace: str,
     (NAMESPACE/NAME, or KIND.GROUP/NAMESPACE/NAME) how its last run went."""
     cluster = cluster or reported_cluster(client, namespace)
     if job is not None:
-        run = _finished_run(client, namespace, cluster, job)
+        inventory = InventoryStore(client, namespace, cluster).read()
+        if (run := inventory.runs.get(target_key(job, inventory))) is None:
+            raise click.ClickException(f"no run of {job} is over that gangplan knows of on {cluster}")
         click.echo(json.dumps(record_row(run), indent=1) if output == "json" else record_text(run).rstrip("\n"))
         return
     try:
@@ -359,11 +350,3 @@ def status(client: Client, job: str | None, cluster: str | None, namespace: str,
         if sentence := vacancy(lease, datetime.now(UTC)):
             click.echo(f"{sentence}\n")
     click.echo(status_text(found), nl=False)
-
-
-def _finished_run(client: Client, namespace: str, cluster: str, job: str) -> FinishedRun:
-    """The last run of the job that is over."""
-    inventory = InventoryStore(client, namespace, cluster).read()
-    if (run := inventory.runs.get(target_key(job, inventory))) is None:
-        raise click.ClickException(f"no run of {job} is over that gangplan knows of on {cluster}")
-    return run

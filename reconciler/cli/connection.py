@@ -11,17 +11,14 @@ from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import click
 
-from reconciler.cli import add_kubeconfig_options
+from reconciler.cli import Command, add_kubeconfig_options
 from reconciler.cluster.client import ApiError, Client, Retry, Unauthorized
 from reconciler.cluster.preflight import one_line, server_trouble
 from reconciler.cluster.transport import Connector
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 
 _STATUS_NAME = re.compile(r"gangplan-(.+)-status")
 

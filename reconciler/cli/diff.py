@@ -11,18 +11,12 @@ from compiler.cli.executor import open_executor
 from compiler.cli.inputs import FOLDER, CompileInputs, compile_options, echo, fail_option, load_state_file, load_tree
 from compiler.cli.reading_cache import ReadingCache
 from compiler.cluster_state.cluster_state import ClusterState
-from compiler.comparison.compare import Compile, Revision, compare
-from compiler.comparison.render import (
-    comparison_document,
-    comparison_markdown,
-    comparison_sarif,
-    comparison_text,
-)
+from compiler.comparison.compare import Revision, compare
+from compiler.comparison.render import comparison_document, comparison_markdown, comparison_sarif, comparison_text
 from compiler.outcome import FailLevel, Outcome
 from compiler.pipeline import CommandLimit, compile_specs
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository, read_rendered
-from compiler.specs.cluster_spec import Specs
 from compiler.views.machine import to_json
 from reconciler.git.commits import default_base, read_revision
 from reconciler.git.process import GitError
@@ -81,12 +75,14 @@ def diff(
         if base_dir is not None and head_dir is not None:
             sides = tuple((str(folder), read_rendered(folder, inputs.repo)) for folder in (base_dir, head_dir))
         else:
-            sides = read_side(inputs.repo, base or default_base(inputs.repo)), _head(ctx, inputs.repo, head)
+            changed = read_side(inputs.repo, head) if head else (WORK_TREE, load_tree(ctx, inputs.repo))
+            sides = read_side(inputs.repo, base or default_base(inputs.repo)), changed
     except GitError as error:
         raise click.ClickException(str(error)) from error
     (base_name, base_tree), (head_name, head_tree) = sides
     state = load_state_file(inputs.state_file)
-    clusters = [inputs.cluster] if inputs.cluster else _cluster_names(base_tree, head_tree)
+    names = sorted({*base_tree.cluster_folders(), *head_tree.cluster_folders()})
+    clusters: list[str | None] = [inputs.cluster] if inputs.cluster else [*names] or [None]
     with open_executor(inputs.executor) as mapper:
         revision = revision_reader(inputs, mapper)
         found = [compare(revision(base_tree, name), revision(head_tree, name), state) for name in clusters]
@@ -106,20 +102,13 @@ def revision_reader(inputs: CompileInputs, mapper: Mapper) -> Callable[[Reposito
 
     def read(tree: Repository, cluster: str | None) -> Revision:
         specs = read_specs(tree, cluster, cache.parse)
-        return Revision(specs, _compile_of(tree, specs, inputs, mapper))
+
+        def compile_against(state: ClusterState | None) -> Outcome:
+            return compile_specs(tree, specs, state, mapper=mapper, limit=CommandLimit(inputs.time_limit))
+
+        return Revision(specs, compile_against)
 
     return read
-
-
-def _compile_of(tree: Repository, specs: Specs, inputs: CompileInputs, mapper: Mapper) -> Compile:
-    def compile_against(state: ClusterState | None) -> Outcome:
-        return compile_specs(tree, specs, state, mapper=mapper, limit=CommandLimit(inputs.time_limit))
-
-    return compile_against
-
-
-def _head(ctx: click.Context, folder: Path, revision: str | None) -> Named:
-    return read_side(folder, revision) if revision else (WORK_TREE, load_tree(ctx, folder))
 
 
 def read_side(folder: Path, revision: str) -> Named:
@@ -127,9 +116,3 @@ def read_side(folder: Path, revision: str) -> Named:
     commit, tree = read_revision(folder, revision)
     short = commit[:SHORT_ID]
     return (short if commit == revision else revision if commit.startswith(revision) else f"{revision} ({short})"), tree
-
-
-def _cluster_names(*trees: Repository) -> list[str | None]:
-    """All clusters of the revisions; one without a name where a repository has no cluster's folder."""
-    names = sorted({folder for tree in trees for folder in tree.cluster_folders()})
-    return [*names] or [None]

@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from compiler.cli.inputs import repo_option
+from reconciler.cli import namespace_option
 
 
 @click.command()
 @repo_option
 @click.option("--cluster", help="Which cluster of the repository; needed only when there are several.")
-@click.option("--namespace", default="gangplan-system", show_default=True, help="Where gangplan keeps its own objects.")
+@namespace_option
 def rbac(repo: Path, cluster: str | None, namespace: str) -> None:
     """Print the rights that a reconciler of this repository needs, and the admission policies that narrow them: for the
     kinds it holds and no others."""

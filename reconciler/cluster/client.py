@@ -26,7 +26,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlencode
 
 from reconciler.cluster.objects import (
@@ -98,12 +98,11 @@ class Unauthorized(ApiError): ...
 class Invalid(ApiError): ...
 
 
-@dataclass(frozen=True, slots=True)
-class FieldOwner:
+class FieldOwner(NamedTuple):
     """A field and the manager that owns it, from a server-side apply conflict."""
 
-    manager: str
     field: str
+    manager: str
 
 
 class Conflict(ApiError):
@@ -465,7 +464,7 @@ def _api_error(method: str, path: str, status: int, headers: Mapping[str, str], 
 def _field_owner(cause: Mapping[str, Any]) -> FieldOwner:
     """causes[].message reads: conflict with "kubectl-edit" using scheduling.volcano.sh/v1beta1."""
     named = re.search(r'"([^"]*)"', str(cause.get("message") or ""))
-    return FieldOwner(named[1] if named else "another manager", str(cause.get("field") or ""))
+    return FieldOwner(str(cause.get("field") or ""), named[1] if named else "another manager")
 
 
 def server_message(error: ApiError) -> str:

@@ -133,7 +133,11 @@ def _run(name: str, command: list[str], folder: str, environment: Mapping[str, s
         try:
             output, errors = process.communicate(timeout=seconds)
         except BaseException as error:
-            _kill(process, is_interactive)
+            with contextlib.suppress(ProcessLookupError):  # with what it started, which would keep the pipes open
+                if is_interactive:
+                    process.kill()
+                else:
+                    os.killpg(process.pid, signal.SIGKILL)
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
             raise ConfigException(f"{name} gave no answer in {seconds:g} s") from None
@@ -141,15 +145,6 @@ def _run(name: str, command: list[str], folder: str, environment: Mapping[str, s
         said = " ".join((errors or "").split())[:500] or "without a message"
         raise ConfigException(f"{name} ended with {process.returncode}: {said}")
     return output
-
-
-def _kill(process: subprocess.Popen[str], is_interactive: bool) -> None:
-    """End the plugin with what it started, which would keep the pipes open."""
-    with contextlib.suppress(ProcessLookupError):
-        if is_interactive:
-            process.kill()
-        else:
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _cluster_info(cluster: Mapping[str, Any], version: str) -> dict[str, Any]:

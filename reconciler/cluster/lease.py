@@ -153,8 +153,13 @@ class Lease:
 
     def try_acquire(self) -> bool:
         """Take or renew the lease if that is allowed now; whether it is ours. Raises ApiError."""
-        if self._written is not None and self._renew_written(self._written):
-            return True
+        if self._written is not None:
+            try:
+                self._write(self._written)
+            except (Conflict, NotFound):  # it was written since, or our answer was lost
+                self._written = None
+            else:
+                return True
         asked_at = self.clock()
         try:
             lease = self.client.get(self._ref)
@@ -175,15 +180,6 @@ class Lease:
             self._write(lease)
         except Conflict:
             self._renewed_at = None
-            return False
-        return True
-
-    def _renew_written(self, lease: Object) -> bool:
-        """Renew the lease as last written here. False where it was written since, or our answer was lost."""
-        try:
-            self._write(lease)
-        except (Conflict, NotFound):
-            self._written = None
             return False
         return True
 

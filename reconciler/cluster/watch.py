@@ -166,26 +166,6 @@ class WatchHealth:
         self.is_withdrawn = self.was_served and not is_shown
 
 
-@dataclass(slots=True)
-class Backoff:
-    """Pauses that double while the same thing goes wrong, with jitter."""
-
-    first_pause: float
-    random: random.Random = field(default_factory=random.Random)
-    cause: str = ""
-    failures: int = 0
-
-    def next_pause(self, cause: str, longest: float) -> float:
-        """Seconds to wait now that `cause` has happened, once more or for the first time."""
-        self.failures = self.failures + 1 if cause == self.cause else 1
-        self.cause = cause
-        most = min(longest, self.first_pause * 2.0 ** min(self.failures - 1, 16))
-        return most * self.random.uniform(0.5, 1.0)
-
-    def reset(self) -> None:
-        self.cause, self.failures = "", 0
-
-
 class Informer:
     """A thread that keeps the cache of one kind. `wake` is called after every change, but for updates of objects where
     `on_update` takes these; readers take `items()`."""
@@ -204,8 +184,9 @@ class Informer:
         self.client, self.resource, self.selector, self.wake, self.clock = client, resource, selector, wake, clock
         self.health = WatchHealth(last_event=clock())
         self.heartbeat = Heartbeat(f"watch-{resource.plural}", timings.heartbeat_limit)
-        self.backoff = Backoff(timings.first_pause)
         self.on_update, self.timings = on_update, timings
+        self._random = random.Random()  # noqa: S311 (spreads load; nothing secret)
+        self._cause, self._failures = "", 0
         self._cache = ObjectCache(on_delete)
         self._refused_since: float | None = None
         self._missing_since: float | None = None
@@ -246,21 +227,16 @@ class Informer:
     def keyed_items(self) -> Mapping[str, Object]:
         """The same by `Ref.key`, in the order of the keys; made once for each state of the cache."""
         with self._lock:
-            changes, keyed = self._keyed
-            if changes != self._cache.changes:
-                objects = self._cache.objects
-                keyed = {key: objects[at] for at, key in self._keys_in_order(objects).items()}
-                self._keyed = self._cache.changes, keyed
-            return keyed
-
-    def _keys_in_order(self, objects: Mapping[ObjectKey, Object]) -> Mapping[ObjectKey, str]:
-        """The `Ref.key` of each object, made and sorted anew only where objects came or went."""
-        if self._sorted_keys.keys() != objects.keys():
-            kind = group_kind_of(self.resource.api_version, self.resource.kind)
-            known = {at: key for at, key in self._sorted_keys.items() if at in objects}
-            known |= {at: f"{kind}/{at[0]}/{at[1]}" for at in objects if at not in known}
-            self._sorted_keys = dict(sorted(known.items(), key=itemgetter(1)))
-        return self._sorted_keys
+            if self._keyed[0] == self._cache.changes:
+                return self._keyed[1]
+            objects = self._cache.objects
+            if self._sorted_keys.keys() != objects.keys():  # sorted again only where objects came or went
+                kind = group_kind_of(self.resource.api_version, self.resource.kind)
+                known = {at: key for at, key in self._sorted_keys.items() if at in objects}
+                known |= {at: f"{kind}/{at[0]}/{at[1]}" for at in objects if at not in known}
+                self._sorted_keys = dict(sorted(known.items(), key=itemgetter(1)))
+            self._keyed = self._cache.changes, {key: objects[at] for at, key in self._sorted_keys.items()}
+            return self._keyed[1]
 
     def expect_kind(self) -> None:
         """Take the kind for one that was served before: with objects of ours a 404 does not mean that it is empty."""
@@ -287,21 +263,28 @@ class Informer:
             self._list_and_watch()
         except (Gone, RelistError, Silent) as error:
             if not isinstance(error, Silent):
-                pause = self.backoff.next_pause("relist", self.timings.longest_relist_pause)
+                pause = self._next_pause("relist", self.timings.longest_relist_pause)
             self._record_relist(error)
         except (Forbidden, NotFound, Unauthorized) as error:
             pause = self._record_refusal(error)
         except ApiError as error:
-            pause = self.backoff.next_pause("unreachable", self.timings.longest_pause)
-            if isinstance(error, Retry) and self.backoff.failures > 1:
+            pause = self._next_pause("unreachable", self.timings.longest_pause)
+            if isinstance(error, Retry) and self._failures > 1:
                 pause = max(pause, min(error.after, self.timings.longest_unavailable_pause))
             self._refused_since = self._missing_since = None
             self._record_problem(error, str(error))
         except Exception as error:
             self.heartbeat.record_error(error)
-            pause = self.backoff.next_pause("unexpected", self.timings.longest_pause)
+            pause = self._next_pause("unexpected", self.timings.longest_pause)
             self._record_problem(error, short_error(error))
         return pause
+
+    def _next_pause(self, cause: str, longest: float) -> float:
+        """Seconds to wait now that `cause` has happened: doubled while the same thing goes wrong, with jitter."""
+        self._failures = self._failures + 1 if cause == self._cause else 1
+        self._cause = cause
+        most = min(longest, self.timings.first_pause * 2.0 ** min(self._failures - 1, 16))
+        return most * self._random.uniform(0.5, 1.0)
 
     def _record_relist(self, error: Exception) -> None:
         """Note that the list is read again, as the protocol asks for. What is known stays good until that fails."""
@@ -341,7 +324,7 @@ class Informer:
         timings = self.timings
         is_new = health.was_served or now - self._refused_since < timings.start
         longest = timings.longest_pause if is_new else timings.longest_unavailable_pause
-        return self.backoff.next_pause("refused", longest)
+        return self._next_pause("refused", longest)
 
     def _record_absence(self, error: ApiError) -> None:
         """Note a 404 that does not mean yet that there are no objects."""
@@ -386,17 +369,17 @@ class Informer:
         self._ready.set()
         if changed or not was_good:
             self.wake()
-        until = self.clock() + self.timings.relist * self.backoff.random.uniform(0.9, 1.1)
+        until = self.clock() + self.timings.relist * self._random.uniform(0.9, 1.1)
         while not self._stop.is_set() and self.clock() < until:
             began = self.clock()
             self._watch_once(began)
             if self.clock() - began < self.timings.stable:
-                self._stop.wait(self.backoff.next_pause("ends at once", self.timings.longest_relist_pause))
+                self._stop.wait(self._next_pause("ends at once", self.timings.longest_relist_pause))
             else:
-                self.backoff.reset()
+                self._cause, self._failures = "", 0
 
     def _watch_once(self, began: float) -> None:
-        seconds = self.backoff.random.randint(*self.timings.request)
+        seconds = self._random.randint(*self.timings.request)
         for line in self.client.watch(self.resource, self._cache.version, seconds, self.selector):
             if self._stop.is_set():
                 return
@@ -408,7 +391,7 @@ class Informer:
             if line.strip():
                 self.health.record_event(now)
             if now - began >= self.timings.stable:
-                self.backoff.reset()
+                self._cause, self._failures = "", 0
             if updated is not None and self.on_update is not None:
                 self.on_update(updated)
             elif changed:

@@ -104,49 +104,15 @@ class _Call:
 
 
 @dataclass(slots=True)
-class _Threads:
-    """Threads that make one write after the other, since starting one takes as long as half a request, and end after
-    `longest_idle` seconds without one. idle: where those without a write wait for one."""
-
-    longest_idle: float
-    idle: deque[SimpleQueue[_Call]] = field(default_factory=deque)
-
-    def give(self, call: _Call) -> None:
-        """Let an idle thread make the write, else a new one. Raises RuntimeError where the system has none."""
-        call.begin()
-        try:
-            orders = self.idle.pop()
-        except IndexError:
-            orders = SimpleQueue()
-            threading.Thread(target=self._work, args=(orders,), name="writer", daemon=True).start()
-        orders.put(call)
-
-    def _work(self, orders: SimpleQueue[_Call]) -> None:
-        while True:
-            try:
-                tell = orders.get(timeout=self.longest_idle).send()
-            except Empty:
-                with suppress(ValueError):  # a write is on its way
-                    self.idle.remove(orders)
-                    return
-            else:
-                self.idle.append(orders)  # first: who is told may have the next write
-                tell()
-                del tell  # it holds what was written
-
-
-@dataclass(slots=True)
 class WriteThreads:
     """Runs writes, and keeps those that are left, by their object's key, until they are taken up. on_end: called when
-    one of these ends."""
+    one of these ends. _idle: where threads without a write wait for one: starting one takes as long as half a
+    request."""
 
     timings: WriteTimings = TIMINGS.writes
     on_end: Callable[[], None] = lambda: None
-    _threads: _Threads = field(init=False)
     _left: dict[str, _Call] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._threads = _Threads(self.timings.idle)
+    _idle: deque[SimpleQueue[_Call]] = field(default_factory=deque)
 
     def run(self, tasks: Sequence[Task]) -> list[Any]:
         """The result of each, in the order of the tasks. Raises the first error, when none of them goes on but those
@@ -211,7 +177,7 @@ class WriteThreads:
             if self.is_crowded(call.task.ref):
                 continue
             try:
-                self._threads.give(call)
+                self._give(call)
             except RuntimeError as error:
                 if begun or room < self.timings.writers:
                     waiting.appendleft(call)
@@ -221,6 +187,30 @@ class WriteThreads:
                 begun.append(call)
                 call.answer.add_done_callback(lambda _: signals.put(None))
         return begun
+
+    def _give(self, call: _Call) -> None:
+        """Let an idle thread make the write, else a new one. Raises RuntimeError where the system has none."""
+        call.begin()
+        try:
+            orders = self._idle.pop()
+        except IndexError:
+            orders = SimpleQueue()
+            threading.Thread(target=self._work, args=(orders,), name="writer", daemon=True).start()
+        orders.put(call)
+
+    def _work(self, orders: SimpleQueue[_Call]) -> None:
+        """Make one write after the other, until there is none for long."""
+        while True:
+            try:
+                tell = orders.get(timeout=self.timings.idle).send()
+            except Empty:
+                with suppress(ValueError):  # a write is on its way
+                    self._idle.remove(orders)
+                    return
+            else:
+                self._idle.append(orders)  # first: who is told may have the next write
+                tell()
+                del tell  # it holds what was written
 
     def _leave_late(self, under_way: Iterable[_Call]) -> None:
         """Leave the calls that the loop has waited for too long."""

@@ -119,7 +119,11 @@ class Mirror:
         commit = str(git.rev_parse("--verify", "--end-of-options", f"{INCOMING_REF}^{{commit}}"))
         if git.for_each_ref("--format=%(objectname)", HEAD_REF) == commit:
             return commit
-        self._check_completeness(commit)
+        try:
+            git.rev_list("--objects", "--quiet", "--missing=allow-promisor", "-1", "--end-of-options", commit)
+        except CommandFailed as error:  # a clone in which the commit is not whole
+            shutil.rmtree(self.directory, ignore_errors=True)
+            raise GitError(f"the clone is damaged and will be made anew: {error}") from error
         if self.trusted_keys is not None:
             check_signature(self.directory, commit, self.trusted_keys, self.timeout)
         git.update_ref(HEAD_REF, commit)
@@ -171,15 +175,6 @@ class Mirror:
                 doubt = "" if self.is_local else ", or there is no git server (a page to log in, say)"
                 raise GitError(f"{redact(self.url)} has no branch {self.branch}{doubt}") from error
             raise GitError(f"{error}{hint(str(error))}") from error
-
-    def _check_completeness(self, commit: str) -> None:
-        """A clone in which the commit is not whole is broken, and made anew by the next fetch."""
-        try:
-            options = ("--objects", "--quiet", "--missing=allow-promisor", "-1")
-            self._local_git().rev_list(*options, "--end-of-options", commit)
-        except CommandFailed as error:
-            shutil.rmtree(self.directory, ignore_errors=True)
-            raise GitError(f"the clone is damaged and will be made anew: {error}") from error
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Whether `old` is `new` or one of its ancestors. False as well when `old` is not in the clone, or no id at

@@ -21,6 +21,7 @@ from compiler.kubernetes import (
     labels_of,
     namespace_of,
 )
+from reconciler.changes.managed_fields import is_our_apply, managers_of
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.lease import Fence, Lease
 from reconciler.cluster.objects import FIELD_MANAGER, Object
@@ -110,33 +111,27 @@ def is_marked(item: Object, cluster: str) -> bool:
     labels = labels_of(item)
     if (labels.get(MANAGED_BY_LABEL), labels.get(CLUSTER_LABEL)) != (FIELD_MANAGER, cluster):
         return False
-    return any(_applied_label(entry) for entry in _managers(item))
+    return any(_applied_label(entry) for entry in managers_of(item))
 
 
 def origin_of(item: Object, cluster: str) -> Origin:
     """What an object says of where it comes from: created if it carries our mark, and is no older than our fields, or
     no other manager had written its contents before these last changed. One that others may have made, and whose
     fields we may take, counts as taken. It is only asked where nothing else tells."""
-    applied_at = [str(entry.get("time") or "") for entry in _managers(item) if _applied_label(entry)]
+    applied_at = [str(entry.get("time") or "") for entry in managers_of(item) if _applied_label(entry)]
     if applied_at and is_marked(item, cluster):
-        others = [str(entry.get("time") or "") for entry in _managers(item) if _is_others(entry)]
+        others = [str(entry.get("time") or "") for entry in managers_of(item) if _is_others(entry)]
         if "" < applied_at[0] <= created_at(item) or applied_at[0] < min(others, default="~"):
             return "created"
     return "taken" if annotations_of(item).get(ADOPT_ANNOTATION) == "true" else "joined"
 
 
-def _managers(item: Object) -> list[Mapping[str, Any]]:
-    return item["metadata"].get("managedFields") or []
-
-
 def _applied_label(entry: Mapping[str, Any]) -> bool:
     labels = ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:labels") or {}
-    is_ours = (entry.get("manager"), entry.get("operation")) == (FIELD_MANAGER, "Apply")
-    return is_ours and f"f:{CLUSTER_LABEL}" in labels
+    return is_our_apply(entry) and f"f:{CLUSTER_LABEL}" in labels
 
 
 def _is_others(entry: Mapping[str, Any]) -> bool:
     """Whether another manager has written contents."""
-    if entry.get("manager") == FIELD_MANAGER or entry.get("subresource"):
-        return False
-    return bool((entry.get("fieldsV1") or {}).keys() - _FIELDS_OF_NO_AUTHOR)
+    is_ours = entry.get("manager") == FIELD_MANAGER or entry.get("subresource")
+    return not is_ours and bool((entry.get("fieldsV1") or {}).keys() - _FIELDS_OF_NO_AUTHOR)

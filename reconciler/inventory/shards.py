@@ -78,10 +78,9 @@ class Table(dict[str, Row]):
         self.changed_keys.add(key)
 
     def pop(self, key: str, default: Row | None = None) -> Row | None:  # type: ignore[override]
-        if key not in self:
-            return default
-        row = self[key]
-        del self[key]
+        row = self.get(key, default)
+        if key in self:
+            del self[key]
         return row
 
     def update(self, rows: Mapping[str, Row]) -> None:  # type: ignore[override]
@@ -101,15 +100,8 @@ class Layout:
     shards: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedShards:
-    """Shards to be written: index -> ConfigMap data. layout: the one that they belong to."""
-
-    layout: Layout
-    contents: Mapping[int, Mapping[str, Any]]
-
-    def are_within(self, limit: int) -> bool:
-        return all(_stored_size(content) <= limit for content in self.contents.values())
+Contents = dict[int, Mapping[str, Any]]
+"""Shards to be written: index -> ConfigMap data."""
 
 
 @dataclass(slots=True)
@@ -150,7 +142,7 @@ class ShardSet:
         for key in keys:
             self._keys.setdefault(shard_of(key, self.layout.shards), set()).add(key)
 
-    def prepare(self, table: Table[Any], generation: str) -> PreparedShards:
+    def prepare(self, table: Table[Any], generation: str) -> tuple[Layout, Contents]:
         """The shards that the table's changes touch; all of a new layout where the present one is too narrow."""
         if self.layout.shards:
             touched: set[int] = set()
@@ -159,25 +151,26 @@ class ShardSet:
                 touched.add(index)
                 keys = self._keys.setdefault(index, set())
                 (keys.add if key in table else keys.discard)(key)
-            prepared = self._encode(table, self.layout, {index: self._keys[index] for index in touched})
-            if prepared.are_within(self.limit):
-                return prepared
+            contents = self._encode(table, {index: self._keys[index] for index in touched})
+            if self._fits(contents):
+                return self.layout, contents
         sample = encode_rows(self._text(key, table[key]) for key in islice(table, SAMPLE_SIZE))
         expected = _stored_size(sample) * len(table) // (max(1, min(len(table), SAMPLE_SIZE)) * self.limit)
-        layout = Layout(generation, max(1 << expected.bit_length(), 2 * self.layout.shards))
-        while not (prepared := self._spread(table, layout)).are_within(self.limit):
-            layout = Layout(generation, 2 * layout.shards)
-        return prepared
+        shards = max(1 << expected.bit_length(), 2 * self.layout.shards)
+        while True:
+            spread: dict[int, list[str]] = {index: [] for index in range(shards)}
+            for key in table:
+                spread[shard_of(key, shards)].append(key)
+            if self._fits(contents := self._encode(table, spread)):
+                return Layout(generation, shards), contents
+            shards *= 2
 
-    def _spread(self, table: Table[Any], layout: Layout) -> PreparedShards:
-        keys: dict[int, list[str]] = {index: [] for index in range(layout.shards)}
-        for key in table:
-            keys[shard_of(key, layout.shards)].append(key)
-        return self._encode(table, layout, keys)
+    def _fits(self, contents: Contents) -> bool:
+        return all(_stored_size(content) <= self.limit for content in contents.values())
 
-    def _encode(self, table: Table[Any], layout: Layout, keys: Mapping[int, Iterable[str]]) -> PreparedShards:
+    def _encode(self, table: Table[Any], keys: Mapping[int, Iterable[str]]) -> Contents:
         texts = {index: [self._text(key, table[key]) for key in sorted(found)] for index, found in keys.items()}
-        return PreparedShards(layout, {index: encode_rows(each) for index, each in texts.items()})
+        return {index: encode_rows(each) for index, each in texts.items()}
 
     def _text(self, key: str, row: Any) -> str:
         """Rows are replaced and never changed: each is encoded once."""
@@ -186,22 +179,21 @@ class ShardSet:
             known = self._texts[key] = row, _encode_row(self.as_row(row))
         return known[1]
 
-    def write(self, prepared: PreparedShards, table: Table[Any]) -> None:
+    def write(self, layout: Layout, contents: Contents, table: Table[Any]) -> None:
         """Write the shards. Raises Conflict where another gangplan has written one since it was read."""
-        is_new = prepared.layout != self.layout
+        is_new = layout != self.layout
         versions: dict[int, str] = {} if is_new else self._versions
-        for index in sorted(prepared.contents):
-            versions[index] = self._put(index, prepared, versions.get(index, ""), may_exist=is_new)
+        for index, content in sorted(contents.items()):
+            versions[index] = self._put(index, layout, content, versions.get(index, ""), may_exist=is_new)
         if is_new:
-            self.layout, self._versions, self._keys = prepared.layout, versions, {}
+            self.layout, self._versions, self._keys = layout, versions, {}
             self._note_keys(table)
         table.mark_written()
         drop_other_keys(self._texts, table)
 
-    def _put(self, index: int, prepared: PreparedShards, version: str, may_exist: bool) -> str:
+    def _put(self, index: int, layout: Layout, content: Mapping[str, Any], version: str, may_exist: bool) -> str:
         """The new resource version. may_exist: a shard of a layout that no head has named yet is left by a writer that
         was killed, and replaced; so is one that is not as a gangplan has written it."""
-        layout, content = prepared.layout, prepared.contents[index]
         place = {"table": self.name, "generation": layout.generation, "index": index, "shards": layout.shards}
         metadata = {
             "namespace": self.namespace,
@@ -229,8 +221,8 @@ class ShardSet:
             if _is_intact(found):
                 return False
             version = str(found["metadata"]["resourceVersion"])
-        prepared = self._encode(table, self.layout, {index: self._keys.get(index, set()) & table.keys()})
-        self._versions[index] = self._put(index, prepared, version, may_exist=False)
+        contents = self._encode(table, {index: self._keys.get(index, set()) & table.keys()})
+        self._versions[index] = self._put(index, self.layout, contents[index], version, may_exist=False)
         return True
 
 
@@ -296,19 +288,15 @@ def text_stored_in(item: Object, key: str) -> str:
 def rows_of(items: Iterable[Object]) -> Iterator[Any]:
     """The rows of these ConfigMaps, of one after another. Raises ValueError: an error is never an empty table."""
     for item in items:
-        yield from _decode_rows(item)
-
-
-def _decode_rows(item: Object) -> list[Any]:
-    try:
-        rows = json.loads(text_stored_in(item, _ROWS))
-    except UNREADABLE as error:
-        raise unreadable(item, "rows", error) from error
-    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-        raise unreadable(item, "rows", TypeError("no list of rows"))
-    if not _is_intact(item):
-        raise unreadable(item, "rows", ValueError("they are not those that gangplan wrote"))
-    return rows
+        try:
+            rows = json.loads(text_stored_in(item, _ROWS))
+            if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+                raise TypeError("no list of rows")
+            if not _is_intact(item):
+                raise ValueError("they are not those that gangplan wrote")
+        except UNREADABLE as error:
+            raise unreadable(item, "rows", error) from error
+        yield from rows
 
 
 def _is_intact(item: Object) -> bool:

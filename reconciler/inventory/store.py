@@ -98,9 +98,6 @@ class Inventory:
     scheduler: Mapping[str, str] = field(default_factory=dict)
     is_lost: bool = False
 
-    def __post_init__(self) -> None:
-        self.entries, self.runs = _as_table(self.entries), _as_table(self.runs)
-
     @classmethod
     def from_rows(cls, objects: Iterable[Any], runs: Iterable[Any], head: Mapping[str, Any]) -> Inventory:
         """Raises ValueError for what is no inventory: an error is never an empty inventory."""
@@ -108,7 +105,7 @@ class Inventory:
             entries = [_from_row(InventoryEntry, row) for row in objects]
             by_end = sorted(runs, key=lambda row: str(row[7].get("ended") or ""))  # RFC 3339, where it is known
             finished = [_from_row(FinishedRun, row) for row in by_end]
-            inventory = cls(
+            return cls(
                 Table({entry.ref.key: entry for entry in entries}),
                 Table({run.ref.key: run for run in finished}),
                 str(head["commit"]),
@@ -119,7 +116,6 @@ class Inventory:
             )
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise ValueError(f"the inventory cannot be read: {error!r}") from error
-        return inventory
 
     @property
     def is_stored(self) -> bool:
@@ -220,10 +216,6 @@ class Inventory:
 _Row = TypeVar("_Row", InventoryEntry, FinishedRun)
 
 
-def _as_table(rows: Mapping[str, _Row]) -> Table[_Row]:
-    return rows if isinstance(rows, Table) else Table(rows)
-
-
 def _from_row(row_type: type[_Row], row: list[Any]) -> _Row:
     return row_type(Ref(*row[:4]), *row[4:])
 
@@ -258,6 +250,9 @@ class InventoryStore:
         place, labels, limit = (self.client, self.namespace), memory_labels(self.cluster), self.timings.shard_limit
         names = (f"gangplan-{self.cluster}-{table}" for table in ("objects", "runs"))
         self._objects, self._runs = (ShardSet(*place, name, labels, limit, _as_row) for name in names)
+
+    def _tables(self, inventory: Inventory) -> list[tuple[ShardSet, Table[Any]]]:
+        return [(self._objects, inventory.entries), (self._runs, inventory.runs)]
 
     @property
     def ref(self) -> Ref:
@@ -312,9 +307,7 @@ class InventoryStore:
     ) -> Inventory:
         """The inventory that these ConfigMaps hold; none of its rows has to be written. Raises ValueError first."""
         inventory = Inventory.from_rows(rows_of(items[0]), rows_of(items[1]), head)
-        tables: list[tuple[ShardSet, Table[Any]]]
-        tables = [(self._objects, inventory.entries), (self._runs, inventory.runs)]
-        for (shards, table), layout, found in zip(tables, layouts, items, strict=True):
+        for (shards, table), layout, found in zip(self._tables(inventory), layouts, items, strict=True):
             shards.adopt(layout, found, table)
             table.mark_written()
         return inventory
@@ -345,14 +338,13 @@ class InventoryStore:
         if not self._version:
             self._forget_layouts()
             self._put_head(self._head_content(inventory))
-        tables: list[tuple[ShardSet, Table[Any]]]
-        tables = [(self._runs, inventory.runs), (self._objects, inventory.entries)]
+        tables = self._tables(inventory)[::-1]
         prepared = [shards.prepare(table, self._version) for shards, table in tables]
         former = [shards.layout for shards, _ in tables]
-        is_spread = [each.layout for each in prepared] != former
+        is_spread = [layout for layout, _ in prepared] != former
         self._put_head(self._head if is_spread else self._head_content(inventory))
-        for (shards, table), shards_to_write in zip(tables, prepared, strict=True):
-            shards.write(shards_to_write, table)
+        for (shards, table), to_write in zip(tables, prepared, strict=True):
+            shards.write(*to_write, table)
         if is_spread:
             self._put_head(self._head_content(inventory))
             for (shards, _), layout in zip(tables, former, strict=True):
@@ -369,8 +361,7 @@ class InventoryStore:
         if not self._version:
             return False
         self._checks += 1
-        tables = (self._objects, inventory.entries), (self._runs, inventory.runs)
-        shards, table = tables[self._checks % 2]
+        shards, table = self._tables(inventory)[self._checks % 2]
         is_restored = shards.restore(self._checks // 2, table)
         with suppress(NotFound):
             if _is_intact(self.client.get_briefly(self.ref)):

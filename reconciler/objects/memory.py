@@ -17,14 +17,30 @@ from reconciler.timings import TIMINGS, ObjectTimings
 
 
 @dataclass(slots=True)
-class FightDetector:
-    """Heat per object: each correction adds one, and it cools down linearly. An object above the threshold is left
-    alone for a while, and no other.
+class WriterMemory:
+    """Tables by Ref.key; losing them costs a few needless requests, nothing else.
 
-    heat: key -> heat and when it was so. fights: key -> until when it is left alone, and a sentence on who it is with.
+    unfixable_differences: (digest of differences that stay after an apply, since a webhook changes the fields or the
+    server spells them otherwise; pause; time before which it is not tried again).
+    applied_digests: of what was applied last. paused_changes: (digest of what was refused, failures, time before which
+    it is not tried again). refused_updates: of an object that the server does not let be changed, what was refused
+    (`refusal_digest`). own_fields: of an object that existed before us, the fields that were ours alone when it was
+    last as planned: only these are put back. unsaved_intents: what the stored inventory does not hold yet.
+    lost_answers: when a write of the object got no answer last, so that it may still be made.
+    failures: how the last attempt failed, or that it has no answer, until one succeeds.
+    heat: of each object and when it was so. Each correction adds one, and it cools down linearly. fights: an object
+    above the threshold -> until when it, and no other, is left alone, and a sentence on who it is with.
     """
 
     timings: ObjectTimings = TIMINGS.objects
+    unfixable_differences: dict[str, tuple[str, float, float]] = field(default_factory=dict)
+    applied_digests: dict[str, str] = field(default_factory=dict)
+    paused_changes: dict[str, tuple[str, int, float]] = field(default_factory=dict)
+    refused_updates: dict[str, str] = field(default_factory=dict)
+    own_fields: dict[str, frozenset[str]] = field(default_factory=dict)
+    unsaved_intents: set[str] = field(default_factory=set)
+    lost_answers: dict[str, float] = field(default_factory=dict)
+    failures: dict[str, ChangeResult] = field(default_factory=dict)
     heat: dict[str, tuple[float, float]] = field(default_factory=dict)
     fights: dict[str, tuple[float, str]] = field(default_factory=dict)
 
@@ -46,40 +62,6 @@ class FightDetector:
     def conditions(self, now: float) -> Iterator[Condition]:
         texts = [f"{name_of_key(key)}: {who}" for key, (until, who) in sorted(self.fights.items()) if now < until]
         yield Condition.of_texts("Fighting", texts, "None", "Fighting")
-
-    def trim(self, now: float) -> None:
-        window = self.timings.fight_window
-        drop_other_keys(self.heat, {key for key, (_, at) in self.heat.items() if now - at < window})
-        drop_other_keys(self.fights, {key for key, (until, _) in self.fights.items() if now < until})
-
-
-@dataclass(slots=True)
-class WriterMemory:
-    """Tables by Ref.key; losing them costs a few needless requests, nothing else.
-
-    unfixable_differences: (digest of differences that stay after an apply, since a webhook changes the fields or the
-    server spells them otherwise; pause; time before which it is not tried again).
-    applied_digests: of what was applied last. paused_changes: (digest of what was refused, failures, time before which
-    it is not tried again). refused_updates: of an object that the server does not let be changed, what was refused
-    (`refusal_digest`). own_fields: of an object that existed before us, the fields that were ours alone when it was
-    last as planned: only these are put back. unsaved_intents: what the stored inventory does not hold yet.
-    lost_answers: when a write of the object got no answer last, so that it may still be made.
-    failures: how the last attempt failed, or that it has no answer, until one succeeds.
-    """
-
-    timings: ObjectTimings = TIMINGS.objects
-    unfixable_differences: dict[str, tuple[str, float, float]] = field(default_factory=dict)
-    applied_digests: dict[str, str] = field(default_factory=dict)
-    paused_changes: dict[str, tuple[str, int, float]] = field(default_factory=dict)
-    refused_updates: dict[str, str] = field(default_factory=dict)
-    own_fields: dict[str, frozenset[str]] = field(default_factory=dict)
-    unsaved_intents: set[str] = field(default_factory=set)
-    lost_answers: dict[str, float] = field(default_factory=dict)
-    failures: dict[str, ChangeResult] = field(default_factory=dict)
-    fights: FightDetector = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.fights = FightDetector(self.timings)
 
     def record_intent(self, key: str) -> None:
         self.unsaved_intents.add(key)
@@ -152,7 +134,9 @@ class WriterMemory:
         refusals = self.paused_changes, self.refused_updates, self.failures, self.lost_answers
         for table in (self.unfixable_differences, self.applied_digests, self.own_fields, *refusals):
             drop_other_keys(table, keys)
-        self.fights.trim(now)
+        window = self.timings.fight_window
+        drop_other_keys(self.heat, {key for key, (_, at) in self.heat.items() if now - at < window})
+        drop_other_keys(self.fights, {key for key, (until, _) in self.fights.items() if now < until})
 
 
 def refusal_digest(desired: Manifest, live: Object | None) -> str:

@@ -211,7 +211,7 @@ class ObjectsPart(Part):
         return self.writer.threads.is_any_open() or not all(map(self.writer.memory.is_given_up, changes))
 
     def conditions(self, now: float) -> Iterator[Condition]:
-        return self.writer.memory.fights.conditions(now)
+        return self.writer.memory.conditions(now)
 
     def deadlines(self, now: float) -> list[float]:
         return [*self.writer.retry_times(), *self.pace.deadlines(now)]

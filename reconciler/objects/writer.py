@@ -197,7 +197,7 @@ class ClusterWriter:
         if self.is_out_of_time():
             return _conclusion(change, "put off", PUT_OFF)
         began_at, desired = self.clock(), change.desired
-        if desired is not None and (opponent := self.memory.fights.opponent(change.ref.key, began_at)):
+        if desired is not None and (opponent := self.memory.opponent(change.ref.key, began_at)):
             return _conclusion(change, "fight", opponent)
         try:
             if change.action == "release":
@@ -208,7 +208,8 @@ class ClusterWriter:
         except Conflict as error:
             return _conclusion(change, *_conflict(change, error))
         except Retry as error:
-            return partial(self._note_trouble, change, error, self._pause_after(error, began_at))
+            took = self.clock() - began_at if error.is_answer else 0.0
+            return partial(self._note_trouble, change, error, max(error.after, self._slow_pause(took)))
         except Invalid as error:
             return self._conclude_refusal(change, str(error), proceed)
         except ApiError as error:
@@ -223,20 +224,17 @@ class ClusterWriter:
             return _conclusion(change, "refused", message)
         if not may_be_replaced(change.desired.object):
             return _conclusion(change, "refused", f"{message}; {WAY_OUT}")
-        return partial(self._note_replaceable, change, message)
 
-    def _note_replaceable(self, change: Change, message: str) -> ChangeResult:
-        self.memory.record_refused_update(change)
-        return ChangeResult(change, "retry", f"it is to be made anew: {message}")
+        def note() -> ChangeResult:
+            self.memory.record_refused_update(change)
+            return ChangeResult(change, "retry", f"it is to be made anew: {message}")
+
+        return note
 
     def _note_trouble(self, change: Change, error: Retry, pause: float) -> ChangeResult:
         if not error.is_answer:
             self.memory.record_lost_answer(change.ref.key, self.clock())
         return ChangeResult(change, "retry", str(error), pause)
-
-    def _pause_after(self, error: Retry, began_at: float) -> float:
-        took = self.clock() - began_at if error.is_answer else 0.0
-        return max(error.after, self._slow_pause(took))
 
     def _slow_pause(self, took: float) -> float:
         return min(self.timings.slow_factor * took, self.timings.longest_pause)
@@ -277,7 +275,7 @@ class ClusterWriter:
         remaining = _differences_digest(desired, field_differences(desired.object, written))
         is_correction = self.memory.record_apply(key, json_digest(desired.object), remaining, self.clock())
         opponent = f"put back again and again, so it is left alone for a while: {overridden or _UNKNOWN_OPPONENT}"
-        if is_correction and self.memory.fights.record_correction(key, opponent, self.clock()):
+        if is_correction and self.memory.record_correction(key, opponent, self.clock()):
             return ChangeResult(change, "fight", opponent)
         return ChangeResult(change, "done", overridden, is_takeover=forced.is_takeover)
 
@@ -307,53 +305,44 @@ class ClusterWriter:
                 others = () if own is None else tuple(owner for owner in error.owners if owner.field not in own)
                 if not error.owners or (others and not may_adopt):
                     raise Conflict(str(error), others) from error
-                holders = [(owner.field, owner.manager) for owner in error.owners]
+                holders = [*error.owners]
             proceed()
         message = "; ".join(f"{field} was set by {manager}" for field, manager in holders)
         is_takeover = own is not None and any(field not in own for field, _ in holders)
         return self.client.apply(desired.object, uid, force=True), _Forced(message, is_takeover)
 
     def _delete_object(self, change: Change, inventory: Inventory) -> Note:
-        """Delete by uid. NotFound is as good, unless the kind is not served, which says nothing about the object; a
-        namesake with another uid is left alone. The entry stays until the object is gone, and what replaces it is
-        created when a later pass sees that."""
+        """Delete by uid; a namesake with another uid is left alone. The entry stays until the object is gone, and what
+        replaces it is created when a later pass sees that."""
         assert change.live is not None  # noqa: S101
-        try:
-            self.client.delete(change.ref, uid_of(change.live))
-        except NotServed:
-            raise
-        except NotFound:
-            log.info("it was gone already", extra={"object": str(change.ref)})
-        return partial(self._note_deleted, change, change.live, inventory)
+        ref, target = change.ref, change.live
+        _unless_gone(ref, partial(self.client.delete, ref, uid_of(target)))
 
-    def _note_deleted(self, change: Change, target: Object, inventory: Inventory) -> ChangeResult:
-        ref = change.ref
-        self.own.record_deletion(ref.key, uid_of(target))
-        if is_run(target) and ref.key in inventory.entries:
-            inventory.enter(InventoryEntry(ref))
-        return ChangeResult(change, "done", change.reason)
+        def note() -> ChangeResult:
+            self.own.record_deletion(ref.key, uid_of(target))
+            if is_run(target) and ref.key in inventory.entries:
+                inventory.enter(InventoryEntry(ref))
+            return ChangeResult(change, "done", change.reason)
+
+        return note
 
     def _release_object(self, change: Change, inventory: Inventory, proceed: Proceed) -> Note:
         """Give back an object that existed before us; what we had taken over keeps its value."""
         assert change.live is not None  # noqa: S101
-        live, entry = change.live, inventory.entries[change.ref.key]
+        ref, live = change.ref, change.live
+        hand_over = partial(self.client.patch, ref, hand_over_patch(live))
+        let_go = partial(self.client.apply, empty_set(ref), uid_of(live))
         try:
-            if entry.origin != "taken":
-                self.client.apply(empty_set(change.ref), uid_of(live))
-            else:
-                self.client.patch(change.ref, hand_over_patch(live))
-        except NotServed:
-            raise
-        except NotFound:
-            log.info("it was gone already", extra={"object": str(change.ref)})
+            _unless_gone(ref, hand_over if inventory.entries[ref.key].origin == "taken" else let_go)
         except Invalid:  # it needs a field that only we own
             proceed()
-            self.client.patch(change.ref, hand_over_patch(live))
-        return partial(self._note_released, change, inventory)
+            hand_over()
 
-    def _note_released(self, change: Change, inventory: Inventory) -> ChangeResult:
-        inventory.drop_entry(change.ref.key)
-        return ChangeResult(change, "done", change.reason)
+        def note() -> ChangeResult:
+            inventory.drop_entry(ref.key)
+            return ChangeResult(change, "done", change.reason)
+
+        return note
 
     # --- what parts ask
 
@@ -387,7 +376,17 @@ class ClusterWriter:
 
     def retry_times(self) -> list[float]:
         changes = [retry_at for _, _, retry_at in self.memory.paused_changes.values()]
-        return [*changes, *(until for until, _ in self.memory.fights.fights.values())]
+        return [*changes, *(until for until, _ in self.memory.fights.values())]
+
+
+def _unless_gone(ref: Ref, send: Callable[[], object]) -> None:
+    """Send a request about an object. NotFound is as good, unless its kind is not served, which says nothing of it."""
+    try:
+        send()
+    except NotServed:
+        raise
+    except NotFound:
+        log.info("it was gone already", extra={"object": str(ref)})
 
 
 def _conclusion(change: Change, outcome: ChangeOutcome, message: str) -> Note:

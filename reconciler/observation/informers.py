@@ -53,17 +53,16 @@ class InformerSet:
         for resource in STATE_RESOURCES:
             self._add_informer(resource, "")
 
-    def watch_kinds(self, kinds: Iterable[tuple[str, str]], job_kinds: Collection[str] = ()) -> bool:
-        """Watch these kinds, by (apiVersion, kind), beside those of the state, and no others; whether anything has
-        changed. job_kinds: group kinds that are watched whole, in addition to the known ones."""
+    def watch_kinds(self, kinds: Iterable[tuple[str, str]], job_kinds: Collection[str] = ()) -> None:
+        """Watch these kinds, by (apiVersion, kind), beside those of the state, and no others. job_kinds: group kinds
+        that are watched whole, in addition to the known ones."""
         wanted: dict[str, list[tuple[str, str]]] = {}
         for api, kind in sorted(kinds):
             wanted.setdefault(group_kind_of(api, kind), []).append((api, kind))
-        obsolete = self.informers.keys() - wanted.keys() - _STATE_GROUPS
-        for group_kind in obsolete:
+        for group_kind in self.informers.keys() - wanted.keys() - _STATE_GROUPS:
             self.informers.pop(group_kind).stop()
             self.own.drop_kind(group_kind)
-        unknown_before, self.unknown_kinds = self.unknown_kinds, {}
+        self.unknown_kinds = {}
         added: list[Informer] = []
         failure = ""
         for group_kind, versions in sorted(wanted.items()):
@@ -81,7 +80,6 @@ class InformerSet:
             if group_kind not in self.informers:
                 self.unknown_kinds[group_kind] = failure or self._looked_for[group_kind][1]
         _wait_for_lists(added, self.timings.list_wait)
-        return bool(obsolete or added or unknown_before != self.unknown_kinds)
 
     def _look_for(
         self, group_kind: str, versions: Sequence[tuple[str, str]], former: Informer | None, selector: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,6 +10,9 @@ from compiler.kubernetes import HOSTNAME_LABEL, assigned_node, is_ready_node, la
 from compiler.specs.eligibility import CORDONED, tolerates
 from compiler.specs.pod_spec import Taint, Toleration
 from reconciler.cluster.objects import Object
+
+NodeFacts = tuple[str, str | None, bool, frozenset[Taint]]
+"""Of a node: its name, its hostname label, whether it is ready, and the taints that keep pods away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +30,12 @@ class NodeIndex:
 
     @classmethod
     def from_nodes(cls, nodes: Iterable[Object], leaf_of: Mapping[str, str]) -> NodeIndex:
+        return cls.from_facts(list(map(facts_of_node, nodes)), leaf_of)
+
+    @classmethod
+    def from_facts(cls, facts: Sequence[NodeFacts], leaf_of: Mapping[str, str]) -> NodeIndex:
         """Nodes whose hostname label is missing or shared with another cannot be named by a selector: left out."""
         names: dict[str, list[str]] = {}
-        facts = [facts_of_node(node) for node in nodes]
         for name, hostname, _, _ in facts:
             if hostname:
                 names.setdefault(hostname, []).append(name)
@@ -64,9 +70,7 @@ class NodeIndex:
         return all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
 
 
-def facts_of_node(node: Object) -> tuple[str, str | None, bool, frozenset[Taint]]:
-    """What an index holds of a node: its name, its hostname label, whether it is ready, and the taints that keep pods
-    away."""
+def facts_of_node(node: Object) -> NodeFacts:
     return name_of(node), labels_of(node).get(HOSTNAME_LABEL), is_ready_node(node), frozenset(_hard_taints(node))
 
 

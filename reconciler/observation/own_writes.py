@@ -34,17 +34,12 @@ class OwnWrite:
         if self.item is not None:
             version = version_number(self.item)
             return reached >= version or (shown is not None and version_number(shown) >= version)
-        if self.lift is not None:
-            return self._is_lift_shown_by(self.lift, shown, reached)
-        return shown is None or uid_of(shown) != self.uid or is_terminating(shown)
-
-    def _is_lift_shown_by(self, lift: GateLift, shown: Object | None, reached: int) -> bool:
-        """A watch that lags behind the pod itself, which we have read elsewhere, says nothing of it."""
-        if shown is None:
-            return reached >= version_number(lift.pod)
-        if uid_of(shown) != self.uid:
-            return max(reached, version_number(shown)) >= version_number(lift.pod)
-        return not is_gated(shown)
+        is_another = shown is None or uid_of(shown) != self.uid
+        if self.lift is None:
+            return is_another or (shown is not None and is_terminating(shown))
+        if is_another:  # a watch that lags behind the pod itself, which we have read elsewhere, says nothing of it
+            return max(reached, version_number(shown) if shown else 0) >= version_number(self.lift.pod)
+        return shown is not None and not is_gated(shown)
 
     def newest(self, shown: Object | None) -> Object | None:
         """What the object is, or may be, where the watch shows this."""
@@ -54,13 +49,8 @@ class OwnWrite:
         return self.lift.lifted(self.lift.pod if is_behind or shown is None else shown)
 
 
-@dataclass(slots=True)
-class _Overlay:
-    """What the objects of a kind are with the entries laid over, made once for each state of both."""
-
-    shown: Mapping[str, Object]
-    entries: Mapping[str, OwnWrite]
-    merged: Mapping[str, Object]
+_Overlay = tuple[Mapping[str, Object], Mapping[str, OwnWrite], Mapping[str, Object]]
+"""What is shown of a kind, the entries, and the objects with these laid over; made once for each state of both."""
 
 
 @dataclass(slots=True)
@@ -121,10 +111,10 @@ class OwnWrites:
         open_writes = {key: write for key, write in known.items() if not write.is_shown_by(shown.get(key), reached)}
         self.entries[group_kind] = open_writes
         last = self._overlays.get(group_kind)
-        if last is None or last.shown is not shown or last.entries != open_writes:
+        if last is None or last[0] is not shown or last[1] != open_writes:
             merged = dict(_merged(shown, open_writes)) if open_writes else shown
-            last = self._overlays[group_kind] = _Overlay(shown, dict(open_writes), merged)
-        return last.merged
+            last = self._overlays[group_kind] = shown, dict(open_writes), merged
+        return last[2]
 
     def record_reads(self, group_kind: str, listed: Iterable[Object], shown: Mapping[str, Object]) -> None:
         """Take up a list that is newer than the watch, as our own writes are.

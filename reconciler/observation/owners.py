@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -50,28 +50,8 @@ class _Owners:
     missed: frozenset[str]
 
 
-class _Lookups(Mapping[str, Object]):
-    """The jobs, and the keys that were looked for in vain."""
-
-    def __init__(self, jobs: Mapping[str, Object]) -> None:
-        self.jobs, self.missed = jobs, set[str]()
-
-    def __getitem__(self, key: str) -> Object:
-        return self.jobs[key]
-
-    def __contains__(self, key: object) -> bool:
-        if key in self.jobs:
-            return True
-        self.missed.add(str(key))
-        return False
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.jobs)
-
-    def __len__(self) -> int:
-        return len(self.jobs)
-
-
+Find = Callable[[str], Object | None]
+"""The job of a Ref.key."""
 _OWNERSHIP_FIELDS = ("uid", "name", "namespace", "ownerReferences", "labels", "annotations", "creationTimestamp")
 
 
@@ -94,9 +74,10 @@ class OwnershipMemory:
         found: dict[str, list[Object]] = {key: [] for key in jobs}
         former: set[str] = set()
         for pod in pods:
-            owners = known.get(id(pod))
-            if owners is None:
-                owners = _owners_of_changed_pod(pod, by_uid.get(uid_of(pod)), jobs)
+            if (owners := known.get(id(pod))) is None:
+                before = by_uid.get(uid_of(pod))
+                is_same = before is not None and _ownership_of(before.pod) == _ownership_of(pod)
+                owners = replace(before, pod=pod) if before and is_same else _owners_of_pod(pod, jobs)
             self.known[id(pod)] = owners
             for key in owners.jobs:
                 found[key].append(pod)
@@ -124,17 +105,9 @@ class OwnershipMemory:
         return {at: owners for at, owners in self.known.items() if owners.missed.isdisjoint(new)}
 
 
-def _owners_of_changed_pod(pod: Object, before: _Owners | None, jobs: Mapping[str, Object]) -> _Owners:
-    """The owners of a pod. before: those of its former state."""
-    if before is None or not _says_the_same(before.pod, pod):
-        return _owners_of_pod(pod, jobs)
-    return replace(before, pod=pod)
-
-
-def _says_the_same(one: Object, other: Object) -> bool:
-    """Whether two states of a pod say the same of whose it is."""
-    was, now = one["metadata"], other["metadata"]
-    return all(was.get(name) == now.get(name) for name in _OWNERSHIP_FIELDS)
+def _ownership_of(pod: Object) -> list[Any]:
+    """What a pod says of whose it is."""
+    return [pod["metadata"].get(name) for name in _OWNERSHIP_FIELDS]
 
 
 def _job_identity(job: Object) -> tuple[Any, ...]:
@@ -144,36 +117,38 @@ def _job_identity(job: Object) -> tuple[Any, ...]:
     return uid_of(job), metadata.get("ownerReferences"), metadata.get("creationTimestamp"), between
 
 
-def _owners_of_pod(pod: Object, live_jobs: Mapping[str, Object]) -> _Owners:
-    jobs, owners, former = _Lookups(live_jobs), set[str](), set[str]()
-    if (bare := next(filter(jobs.__contains__, _bare_pod_keys(pod)), None)) is not None:
+def _owners_of_pod(pod: Object, jobs: Mapping[str, Object]) -> _Owners:
+    missed, owners, former = set[str](), set[str](), set[str]()
+
+    def find(key: str) -> Object | None:
+        if key not in jobs:
+            missed.add(key)
+        return jobs.get(key)
+
+    if (bare := next(filter(find, _bare_pod_keys(pod)), None)) is not None:
         owners.add(bare)
-    for at in _owners(pod, jobs):
-        if isinstance(at, str):
-            former.add(at)
-        else:
-            owners.add(ref_of(at).key)
+    for key, is_live in _owner_keys(pod, find):
+        (owners if is_live else former).add(key)
     if (marked := marked_job(pod)) is not None:
         key = f"{marked[0]}/{ref_of(pod).namespace}/{marked[1]}"
-        if key in jobs and key not in owners and _is_marked_pod(pod, jobs[key], jobs):
+        if (job := find(key)) is not None and key not in owners and _is_marked_pod(pod, job, find):
             owners.add(key)
-    return _Owners(pod, uid_of(pod), frozenset(owners), frozenset(former), frozenset(jobs.missed))
+    return _Owners(pod, uid_of(pod), frozenset(owners), frozenset(former), frozenset(missed))
 
 
-def _owners(item: Object, jobs: Mapping[str, Object], depth: int = 3) -> Iterator[Object | str]:
-    """The live jobs that own the object, near and far, each by its uid; of other owners the keys."""
+def _owner_keys(item: Object, find: Find, depth: int = 3) -> Iterator[tuple[str, bool]]:
+    """The keys of what owns the object, near and far, each with whether it is a live job, by its uid."""
     namespace = ref_of(item).namespace
     for owner in item["metadata"].get("ownerReferences") or ():
         key = Ref(owner["apiVersion"], owner["kind"], namespace, owner["name"]).key
-        if key in jobs and uid_of(jobs[key]) == owner["uid"]:
-            yield jobs[key]
-            if depth:
-                yield from _owners(jobs[key], jobs, depth - 1)
-        else:
-            yield key
+        job = find(key)
+        is_live = job is not None and uid_of(job) == owner["uid"]
+        yield key, is_live
+        if job is not None and is_live and depth:
+            yield from _owner_keys(job, find, depth - 1)
 
 
-def _is_marked_pod(pod: Object, job: Object, jobs: Mapping[str, Object]) -> bool:
+def _is_marked_pod(pod: Object, job: Object, find: Find) -> bool:
     """Whether a pod whose template names the job is of its present run: its owners are of kinds that the job says stand
     between them, up to one that is not watched (else its uid would have told), and the pod is not older than the
     job."""
@@ -185,9 +160,9 @@ def _is_marked_pod(pod: Object, job: Object, jobs: Mapping[str, Object]) -> bool
         owner = Ref(controller["apiVersion"], controller["kind"], ref_of(pod).namespace, controller["name"])
         if owner.group_kind not in between:
             return False
-        if owner.key not in jobs:
+        if (found := find(owner.key)) is None:
             return born >= since
-        if uid_of(jobs[owner.key]) != controller["uid"]:
+        if uid_of(found) != controller["uid"]:
             return False
-        item = jobs[owner.key]
+        item = found
     return False

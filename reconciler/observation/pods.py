@@ -39,16 +39,11 @@ def role_of(pod: Object, gang: PlannedGang) -> str | None:
 def index_of(pod: Object) -> tuple[int, int, str]:
     """The number of the pod's group, if it has one, and its number within its role; then its name."""
     groups = (str(labels_of(pod).get(key, "")) for key in GROUP_INDEX_LABELS)
-    return (next((int(group) for group in groups if group.isdigit()), 0), *_number_in_role(pod))
-
-
-def _number_in_role(pod: Object) -> tuple[int, str]:
-    name = name_of(pod)
-    for key in INDEX_LABELS:
-        if (value := labels_of(pod).get(key) or annotations_of(pod).get(key) or "").isdigit():
-            return int(value), name
-    number = re.search(r"(\d+)$", name)
-    return int(number[1]) if number else 0, name
+    indices = (labels_of(pod).get(key) or annotations_of(pod).get(key) or "" for key in INDEX_LABELS)
+    at_end = re.search(r"\d+$", name_of(pod))
+    numbers = (*indices, at_end[0] if at_end else "0")
+    group, number = (next((int(text) for text in texts if text.isdigit()), 0) for texts in (groups, numbers))
+    return group, number, name_of(pod)
 
 
 VOLCANO_JOB, POD_GROUP = "Job.batch.volcano.sh", "PodGroup.scheduling.volcano.sh"

@@ -90,7 +90,7 @@ def prune_plan(
     (`excess`). `live` has only what was looked at. `pods`: by Ref.key of what has them."""
     found = _departures(desired_keys, inventory, live)
     doubts, leaving = tuple(_doubts(safety)), [*found["deletion"], *replacements]
-    containers = [change for change in leaving if _takes_others(change)]
+    containers = list(filter(_takes_others, leaving))
     if not safety.allowed.isdisjoint((safety.commit, deletion_digest(containers))):
         containers = []
     deletions = [change for change in found["deletion"] if change not in containers]

@@ -32,15 +32,7 @@ from reconciler.inventory.keeper import is_marked, origin_of
 from reconciler.inventory.store import Inventory, InventoryEntry
 from reconciler.observation.observe import Seen
 from reconciler.observation.own_writes import OwnWrites
-from reconciler.ownership.guard import (
-    PruneSafety,
-    Toll,
-    pods_of_all,
-    prune_plan,
-    sum_tolls,
-    takes_data,
-    toll_of_change,
-)
+from reconciler.ownership.guard import PruneSafety, Toll, pods_of_all, prune_plan, sum_tolls, takes_data, toll_of_change
 from reconciler.ownership.queues import without_occupied_queues, without_occupied_replacements
 from reconciler.part import Part
 from reconciler.planning.branch import Target
@@ -141,9 +133,11 @@ class OwnershipPart(Part):
         standstill = self._settle_lost_inventory(changes, seen, target)
         live, obstructed = self._live_inventory(changes, seen, target)
         has_left = not seen.inventory.entries.keys() <= changes.declared
-        may_end = has_left or any(change.action == "replace" for change in changes.due)
-        pods = _pods_of_all(seen) if may_end else seen.pods
-        ended = {change.ref.key: change for change in changes.due if _ends_what_runs(change, pods)}
+        replaced = [change for change in changes.due if change.action == "replace"]
+        pods = _pods_of_all(seen) if has_left or replaced else seen.pods
+        tolls = ((change, toll_of_change(change, pods.get(change.ref.key, ()))) for change in replaced)
+        dying = ((change, any(toll) or takes_data(change)) for change, toll in tolls)
+        ended = {change.ref.key: change for change, dies in dying if dies}
         plan = self._prune_plan(changes, seen, target, live, pods, [*ended.values()])
         held = {change.ref.key for change in plan.held_changes}
         if plan.excess:
@@ -233,19 +227,16 @@ class OwnershipPart(Part):
     def prune(self, allowed: Allowed, seen: Seen, done: Iterable[ChangeResult]) -> Effects:
         """Delete and release what left the repository, and end the entries of what is gone. done: of the changes so
         far."""
-        plan, awaited = allowed.prune_plan, self._awaited_names(allowed.changes.due, done)
+        # A new object of another kind takes a name first. One that the server refuses may need the room.
+        tried = {result.change.ref.key for result in done if result.outcome == "done"} | self.deleter.refused_keys()
+        new = (change.ref for change in allowed.changes.due if change.action == "create")
+        plan, awaited = allowed.prune_plan, {(ref.namespace, ref.name) for ref in new if ref.key not in tried}
         due = [change for change in (*plan.releases, *plan.changes) if self.deleter.is_due(change)]
         due = [change for change in due if (change.ref.namespace, change.ref.name) not in awaited]
         self.announce_deletions(due, seen, plan)
         results = self.deleter.prune_objects(due, seen.inventory)
         self._trim_gone_entries(seen, plan.vanished_keys)
         return Effects(tuple(results))
-
-    def _awaited_names(self, changes: Iterable[Change], done: Iterable[ChangeResult]) -> set[tuple[str, str]]:
-        """Names that a new object of another kind takes first. One that the server refuses may need the room."""
-        tried = {result.change.ref.key for result in done if result.outcome == "done"} | self.deleter.refused_keys()
-        new = (change.ref for change in changes if change.action == "create")
-        return {(ref.namespace, ref.name) for ref in new if ref.key not in tried}
 
     def _trim_gone_entries(self, seen: Seen, vanished: Collection[str]) -> None:
         """End the entries of what is gone, or is there again without our mark. Intentions stay while a request may
@@ -291,9 +282,3 @@ def _problems(seen: Seen, target: Target) -> tuple[str, ...]:
 def _pods_of_all(seen: Seen) -> Mapping[str, list[Object]]:
     observation = seen.observation
     return pods_of_all(seen.inventory.entries, seen.pods, observation.objects, observation.objects_of_kind("Pod"))
-
-
-def _ends_what_runs(change: Change, pods: Mapping[str, list[Object]]) -> bool:
-    """Whether it is a replacement of which something dies: not of a job that waits or is over."""
-    dies = any(toll_of_change(change, pods.get(change.ref.key, ()))) or takes_data(change)
-    return change.action == "replace" and dies

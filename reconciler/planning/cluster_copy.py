@@ -20,7 +20,7 @@ from typing import Any
 from compiler.repository.tree import Repository
 from reconciler.cluster.client import ApiError, Client, LostLease, NotFound
 from reconciler.cluster.objects import Ref
-from reconciler.inventory.shards import memory_labels
+from reconciler.inventory.shards import UNREADABLE, memory_labels
 from reconciler.planning.snapshot import Snapshot
 from reconciler.threads.heartbeat import Heartbeat
 from reconciler.timings import TIMINGS, PlanCopyTimings
@@ -122,7 +122,7 @@ class PlanCopy:
             return self._read_slot(json.loads(self.client.get(self.ref)["data"][_HEAD_KEY]))
         except NotFound:
             return None
-        except (ValueError, KeyError, TypeError, OSError, EOFError, zlib.error) as error:
+        except UNREADABLE as error:
             log.warning("the copy of the plan in the cluster cannot be read", extra={"reason": str(error)})
             return None
 
@@ -135,7 +135,11 @@ class PlanCopy:
         if zlib.crc32(packed) != head["checksum"]:
             raise ValueError("its parts do not belong together")
         self._slot = head["slot"]
-        return _unpack(packed)
+        data, tree = json.loads(gzip.decompress(packed)), None
+        if data["tree"] is not None:
+            files = {path: base64.b64decode(content) for path, content in data["tree"]["files"].items()}
+            tree = Repository(files, data["tree"]["dates"])
+        return KeptPlan(Snapshot.from_json(data["snapshot"]), tree)
 
     def _put(self, name: str, content: Mapping[str, Any]) -> None:
         self.heartbeat.beat()
@@ -150,12 +154,3 @@ def _pack(plan: KeptPlan) -> bytes:
         tree = {"files": files, "dates": dict(plan.tree.commit_dates)}
     text = json.dumps({"snapshot": plan.snapshot.as_json(), "tree": tree})
     return gzip.compress(text.encode(), compresslevel=3, mtime=0)
-
-
-def _unpack(packed: bytes) -> KeptPlan:
-    data = json.loads(gzip.decompress(packed))
-    tree = None
-    if data["tree"] is not None:
-        files = {path: base64.b64decode(content) for path, content in data["tree"]["files"].items()}
-        tree = Repository(files, data["tree"]["dates"])
-    return KeptPlan(Snapshot.from_json(data["snapshot"]), tree)

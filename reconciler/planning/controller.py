@@ -316,9 +316,8 @@ class PlanningPart(Part):
         is_of_target = target.snapshot is not None and target.snapshot.commit == target.commit
         is_fresh = is_of_target and current == self.base_fingerprint and self._due_moment(seen) is None
         known = replace(target, fingerprint=current, base=self.base_fingerprint, is_fresh=is_fresh, runs=runs)
-        is_waiting = self.candidacy.candidate is not None and not (
-            self.snapshot is not None and self.candidacy.unanswered_message()
-        )
+        is_silent = self.snapshot is not None and bool(self.candidacy.unanswered_message())
+        is_waiting = self.candidacy.candidate is not None and not is_silent
         if not target.commit or seen.observation.problems or is_waiting or self.compiler.is_busy or not is_free:
             return known
         stale = (seen.inventory.runs.keys() - over) | set(given_up)
@@ -326,7 +325,9 @@ class PlanningPart(Part):
             problem = self._start_compile(seen, target.commit, over, stale)
             return replace(known, problems=(*known.problems, problem)) if problem else known
         if seen.is_leading and seen.now >= self.worker_state.tell_at():
-            self._tell_worker(seen, over, stale)
+            self.worker_state.note_told(seen.now)
+            if self.snapshot is not None and self.tree is not None:
+                self.compiler.tell_state(self._compile_request(seen, over, stale, self.snapshot.commit, self.tree))
         return known
 
     def _current_fingerprint(self, seen: Seen, snapshot: Snapshot, over: frozenset[str]) -> Fingerprint:
@@ -374,18 +375,12 @@ class PlanningPart(Part):
         self.compiler.start_compile(request)
         return ""
 
-    def _tell_worker(self, seen: Seen, over: frozenset[str], stale: Collection[str]) -> None:
-        """Let the compile worker know what the cluster holds by now."""
-        self.worker_state.note_told(seen.now)
-        if self.snapshot is not None and self.tree is not None:
-            self.compiler.tell_state(self._compile_request(seen, over, stale, self.snapshot.commit, self.tree))
-
     def _compile_request(
         self, seen: Seen, over: frozenset[str], stale: Collection[str], commit: str, tree: Repository
     ) -> CompileRequest:
         """All that a plan of this commit is made of. stale: jobs whose next run is planned, and not what is there."""
         refs = [seen.inventory.runs[key].ref for key in sorted(over)]
-        restrictions = seen.observation.restrictions
+        restrictions, gangs = seen.observation.restrictions, self.snapshot.gangs.items() if self.snapshot else ()
         return CompileRequest(
             commit,
             self.given.cluster,
@@ -398,7 +393,7 @@ class PlanningPart(Part):
             clock=int(seen.wall_now),
             held_jobs=list(_by_job(restrictions.held_jobs)),
             closed_nodes=[(job, sorted(nodes)) for job, nodes in _by_job(restrictions.closed_nodes)],
-            former_places=list(_by_job(self.snapshot.placed_pods)) if self.snapshot else [],
+            former_places=list(_by_job({key: gang.pods for key, gang in gangs if gang.decision in ("start", "keep")})),
         )
 
 

@@ -120,7 +120,9 @@ class DryRun:
     def _ask_all(self) -> None:
         self.heartbeat.beat()
         try:
-            self.result = self._refusals()
+            with ThreadPoolExecutor(self.timings.askers, "dry-run") as threads:
+                answers = zip(self.questions, list(threads.map(self._refusal, self.questions)), strict=True)
+            self.result = tuple(Refusal(question, message) for question, message in answers if message)
             counts = {"objects": len(self.questions), "refused": len(self.result), "unanswered": len(self.troubles)}
             log.info("dry run", extra={**counts, "seconds": round(self.heartbeat.clock() - self.began_at, 3)})
         except LostLease:
@@ -133,12 +135,6 @@ class DryRun:
         self.ended.set()
         if not self.is_awaited:
             self.wake()
-
-    def _refusals(self) -> tuple[Refusal, ...]:
-        with ThreadPoolExecutor(self.timings.askers, "dry-run") as threads:
-            messages = list(threads.map(self._refusal, self.questions))
-        pairs = zip(self.questions, messages, strict=True)
-        return tuple(Refusal(question, message) for question, message in pairs if message)
 
     def _refusal(self, question: Question) -> str:
         """Why the object is not taken, empty when it is or when that cannot be said."""
@@ -156,7 +152,10 @@ class DryRun:
         message = self._ask(question, item if is_queue else reduced)
         if message and is_queue and question.others:
             message = self._ask(question, reduced)
-        if not message or _names(message) & question.others or _queue_above(item) in question.others:
+        # Until the queue above a NamespaceQueue is there, the server cannot judge it.
+        above = (item.get("spec") or {}).get("parent") if item["kind"] == "NamespaceQueue" else None
+        named = {word.strip(".-") for word in re.findall(r"[a-z0-9.-]+", message)}
+        if not message or not question.others.isdisjoint({*named, str(above or "").rpartition("/")[2]}):
             return ""
         anew = _without_references(item, question.others, is_new=True)
         if not question.uid or question.is_job or self.is_given_up or not is_taken_anew(self.client, anew):
@@ -218,13 +217,3 @@ def _without_references(item: Object, others: Collection[str], *, is_new: bool) 
     if is_new and str(spec.get("queue") or "").rpartition("/")[2] in others:
         return {**item, "spec": {**spec, "queue": "default"}}
     return item
-
-
-def _queue_above(item: Object) -> str:
-    """The plain name of a NamespaceQueue's parent: until that is there the server cannot judge it."""
-    parent = (item.get("spec") or {}).get("parent") if item["kind"] == "NamespaceQueue" else None
-    return str(parent or "").rpartition("/")[2]
-
-
-def _names(message: str) -> set[str]:
-    return {word.strip(".-") for word in re.findall(r"[a-z0-9.-]+", message)}

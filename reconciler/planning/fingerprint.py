@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import starmap
 from typing import Any
 
 from compiler.cluster_state.observed import unready_queues
@@ -28,21 +29,14 @@ from compiler.syntax.runs import json_digest
 from reconciler.changes.planned import PlannedGang
 from reconciler.cluster.objects import Object
 from reconciler.observation.informers import _STATE_GROUPS
-from reconciler.observation.nodes import NodeIndex
 from reconciler.observation.observe import Observation
 from reconciler.observation.owners import pods_by_job
 from reconciler.observation.pods import has_ended, role_of
 from reconciler.planning.snapshot import Snapshot
 
 _SERVER_FIELDS = frozenset({"managedFields", "generation", "selfLink"})
-
-
 _BUDGET, _HYPERNODE = "PodDisruptionBudget.policy", "HyperNode.topology.volcano.sh"
-
-
 _LOCAL_QUEUE = "NamespaceQueue.scheduling.volcano.sh"
-
-
 FINGERPRINT_KINDS = frozenset({"Node", "Pod", "Numatopology.nodeinfo.volcano.sh", _BUDGET, _HYPERNODE, _LOCAL_QUEUE})
 """What a fingerprint is made from, beside the jobs of the plan."""
 
@@ -78,7 +72,9 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     for quarantined in restrictions.quarantined_nodes & known.keys():
         parts[quarantined].append("quarantined")
     all_pods = _pods_of_gangs(observation, snapshot.gangs)
-    pods_of = {key: pods for key, pods in all_pods.items() if snapshot.gangs[key].may_run_pods}
+    plain = (gang for gang in snapshot.gangs.values() if not gang.written_pods)  # a service may have more than written
+    waiting = {gang.job.key for gang in plain if gang.decision == "wait"}
+    pods_of = {key: pods for key, pods in all_pods.items() if key not in waiting}
     for node_name, trace in _traces_of_pods(observation, snapshot, pods_of):
         if node_name in known:
             parts[node_name].append(trace)
@@ -141,7 +137,10 @@ def _traces_of_pods(
 ) -> Iterator[tuple[str, Any]]:
     """The name of a node, and what a pod of it leaves in the node's part of a fingerprint."""
     index, leaving = observation.node_index(snapshot.leaves), observation.restrictions.leaving_pods
-    expected = _expected_pods(observation, pods_of, snapshot.gangs, index)
+    # Of a gang that waits for the rest of its pods none: each that goes may let the whole gang start elsewhere.
+    gangs = ((key, snapshot.gangs[key], pods) for key, pods in pods_of.items())
+    bound = ((key, gang, pods, index) for key, gang, pods in gangs if gang.decision != "wait")
+    expected = set[str]().union(*starmap(observation.memory.pods_as_planned, bound))
     are_all_open = not index.unready and not index.taints_of and not snapshot.nodes_behind
     placed = ((name, pod) for name, pods in observation.pods_by_node.items() for pod in pods)
     for node_name, pod in placed:
@@ -173,21 +172,6 @@ def _surplus(gang: PlannedGang, pods: Sequence[Object]) -> dict[str, int]:
         return {}
     alive = Counter(role_of(pod, gang) for pod in pods if not has_ended(pod))
     return {role: alive[role] - number for role, number in gang.written_pods.items() if alive[role] > number}
-
-
-def _expected_pods(
-    observation: Observation,
-    pods_of: Mapping[str, list[Object]],
-    gangs: Mapping[str, PlannedGang],
-    nodes: NodeIndex,
-) -> set[str]:
-    """uids of pods that stand at a place the plan gave to their role, and not more of them than it gave. Of a gang that
-    waits for the rest of its pods none: each that goes may let the whole gang start elsewhere."""
-    expected: set[str] = set()
-    for key, pods in pods_of.items():
-        if gangs[key].decision != "wait":
-            expected |= observation.memory.pods_as_planned(key, gangs[key], pods, nodes)
-    return expected
 
 
 def _numa_layout(topology: Object) -> list[Any]:

@@ -79,9 +79,10 @@ class Snapshot:
         return {gang.job.key: gang for gang in self._planned_gangs if gang.bound}
 
     @cached_property
-    def placed_pods(self) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
-        """Ref.key of each gang that starts or is kept -> its pods."""
-        return {key: gang.pods for key, gang in self.gangs.items() if gang.decision in ("start", "keep")}
+    def begun_gangs(self) -> Mapping[str, PlannedGang]:
+        """The gangs as they are once they have begun."""
+        begun = ((key, gang.decision == "start", gang) for key, gang in self.gangs.items())
+        return {key: replace(gang, decision="keep") if starts else gang for key, starts, gang in begun}
 
     @cached_property
     def unbound_gangs(self) -> tuple[PlannedGang, ...]:

@@ -130,10 +130,6 @@ class BindingMemory:
         """What is known of the gang; begun with this run."""
         return self.troubles.setdefault(key, GangTrouble(run))
 
-    def is_any_overdue(self, now: float, timeout: float) -> bool:
-        """Whether any pod at all waits for too long."""
-        return any(now - since >= timeout for since in self.unbound_since.values())
-
     def overdue_pods(self, pods: Sequence[Object], nodes: NodeIndex, now: float, timeout: float) -> list[UnboundPod]:
         """The pods of a gang to act on: those whose node is to blame; where no node is, all that wait for too long.
         None while the scheduler is silent about all of them and has bound no other pod meanwhile."""
@@ -158,11 +154,9 @@ class BindingMemory:
 
     def closed_nodes(self, now: float) -> dict[str, frozenset[str]]:
         """Ref.key of a job -> nodes that are closed to it."""
-        found = {}
-        for key, trouble in self.troubles.items():
-            if nodes := frozenset(node for node, until in trouble.closed.items() if until > now):
-                found[key] = nodes
-        return found
+        found = ((key, trouble.closed.items()) for key, trouble in self.troubles.items())
+        closed = {key: frozenset(node for node, until in nodes if until > now) for key, nodes in found}
+        return {key: nodes for key, nodes in closed.items() if nodes}
 
     def deadlines(self, timeout: float) -> list[float]:
         """The times at which something is to be done although nothing happens."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from compiler.cluster_state.pods import EVICTION_SLACK
 from compiler.kubernetes import bound_node, is_gated, is_terminating, name_of, uid_of
@@ -132,7 +132,7 @@ class PodEvictor:
         now, effects, nodes = self.clock(), Effects(), seen.observation.node_index(snapshot.leaves)
         troubles = self.binding.troubles
         self.binding.forget(troubles.keys() - seen.pods.keys())
-        if not troubles and not self.binding.is_any_overdue(now, self.bind_timeout):
+        if not troubles and not any(now - at >= self.bind_timeout for at in self.binding.unbound_since.values()):
             return effects
         prints = target.fingerprint.nodes if target.fingerprint else {}
         for key in sorted(_keys_in_reach(seen, snapshot, orders) & seen.pods.keys()):
@@ -147,7 +147,7 @@ class PodEvictor:
             if key in troubles and troubles[key].is_held(now):
                 for pod in self.binding.waiting_pods(pods):
                     what = f"{nodes.node_of(pod)}, so its gang is held: {troubles[key].message}"
-                    effects += self._evict_unbound(seen, key, pod, what)
+                    effects += self._evict_unbound(pod, what, uid_of(seen.observation.objects[key]))
         return effects
 
     def _end_round(self, seen: Seen, key: str, trouble: GangTrouble, overdue: list[UnboundPod]) -> Effects:
@@ -155,7 +155,8 @@ class PodEvictor:
         would keep these nodes."""
         effects, first, job = Effects(), overdue[0], seen.observation.objects[key]
         for each in overdue:
-            effects += self._evict_unbound(seen, key, each.pod, f"{each.node}, so it is planned again: {each.message}")
+            what = f"{each.node}, so it is planned again: {each.message}"
+            effects += self._evict_unbound(each.pod, what, uid_of(job))
         for pod in self.binding.waiting_pods(seen.pods[key]):
             message = f"its gang is planned again: {name_of(first.pod)} was not bound: {first.message}"
             effects += self._evict(Eviction(pod, "NotBound", message, breaks=uid_of(job)))
@@ -163,9 +164,8 @@ class PodEvictor:
             effects += Effects.of_event(job, "BindingHeld", trouble.reason, True)
         return effects
 
-    def _evict_unbound(self, seen: Seen, key: str, pod: Object, what: str) -> Effects:
-        message = f"not bound within {self.bind_timeout:g} s to {what}"
-        return self._evict(Eviction(pod, "NotBound", message, breaks=uid_of(seen.observation.objects[key])))
+    def _evict_unbound(self, pod: Object, what: str, breaks: str) -> Effects:
+        return self._evict(Eviction(pod, "NotBound", f"not bound within {self.bind_timeout:g} s to {what}", breaks))
 
     def _is_over(
         self, trouble: GangTrouble, run: tuple[str, int], pods: Iterable[Object], prints: Mapping[str, str]
@@ -201,10 +201,10 @@ class PodEvictor:
         for key in sorted(_keys_in_reach(seen, snapshot, orders) & seen.pods.keys()):
             gang, uid = snapshot.gangs[key], uid_of(seen.observation.objects[key])
             alive = [pod for pod in seen.pods[key] if not has_ended(pod)]
-            bound = sum(bool(bound_node(pod)) for pod in alive)
-            if any(self._is_on_bad_node(nodes, pod) for pod in alive):
+            places = [(node, pod) for pod in alive if (node := bound_node(pod))]
+            if any(node in self.node_health.lost_since or not nodes.accepts(node, pod) for node, pod in places):
                 self.broken.add(uid)
-            elif gang.decision != "wait" and bound >= sum(gang.pods_by_place().values()):
+            elif gang.decision != "wait" and len(places) >= sum(gang.pods_by_place().values()):
                 self.broken.discard(uid)
             if uid in self.broken and target.is_fresh and _is_stuck(seen, key, gang, nodes):
                 for pod in alive:
@@ -213,10 +213,6 @@ class PodEvictor:
                         effects += self._evict(Eviction(pod, "GangIncomplete", message))
         self.broken &= {uid_of(seen.observation.objects[key]) for key in seen.pods}
         return effects
-
-    def _is_on_bad_node(self, nodes: NodeIndex, pod: Object) -> bool:
-        node = bound_node(pod)
-        return bool(node) and (node in self.node_health.lost_since or not nodes.accepts(node, pod))
 
     def _evict(self, eviction: Eviction) -> Effects:
         """Evict a pod. A refusal, or that there is no answer yet, is reported; it is tried again later."""
@@ -227,18 +223,14 @@ class PodEvictor:
             self.wake()
         elif self.memory.is_due(eviction.pod, self.clock()) and not self.writes.threads.must_wait(ref):
             effects = self.note_result(self.writes.evict(eviction))
-        obstacle = self._obstacle(eviction)
+        obstacle = ""
+        if self.memory.is_due(eviction.pod, self.clock()) and self.writes.threads.must_wait(ref):
+            obstacle = f"it is to be evicted ({eviction.message}): {NO_ANSWER}"
+        elif known := self.memory.refused.get(uid_of(eviction.pod)):
+            obstacle = f"its eviction was refused {known[0]} times ({eviction.message}): {known[2]}"
         if obstacle and str(ref) not in self.evicted:
             effects += Effects(held=(Change("held", ref, reason=obstacle),))
         return effects
-
-    def _obstacle(self, eviction: Eviction) -> str:
-        """Why a pod that is to go is not evicted; empty where nothing is known against it."""
-        if self.memory.is_due(eviction.pod, self.clock()) and self.writes.threads.must_wait(ref_of(eviction.pod)):
-            return f"it is to be evicted ({eviction.message}): {NO_ANSWER}"
-        if known := self.memory.refused.get(uid_of(eviction.pod)):
-            return f"its eviction was refused {known[0]} times ({eviction.message}): {known[2]}"
-        return ""
 
     def note_result(self, result: EvictionResult) -> Effects:
         """Note that a pod was evicted, or why it was not. One that has no answer yet is neither."""
@@ -248,7 +240,8 @@ class PodEvictor:
             self.memory.record_grant(eviction.pod)
             if eviction.breaks:
                 self.broken.add(eviction.breaks)
-            return Effects.of_eviction(eviction)
+            evicted = Effects.of_event(eviction.pod, eviction.reason, eviction.message, True)
+            return replace(evicted, evicted=(str(ref_of(eviction.pod)),))
         if result.outcome not in UNANSWERED:
             self.memory.record_refusal(eviction.pod, result.message, result.retry_after, self.clock())
         return Effects()

@@ -39,7 +39,8 @@ def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> t
     has_begun, is_obstructed = False, False
     for role, counts in gang.pods.items():
         alive = [pod for pod in by_role[role] if not has_ended(pod)]
-        succeeded = _succeeded_since(gang, role, by_role[role])
+        ended_well = sum(map(is_succeeded_pod, by_role[role]))
+        succeeded = max(ended_well - gang.succeeded_pods.get(role, 0), 0)  # since the plan was made
         planned = sum(counts.values())
         if role not in gang.dependent_roles and len(alive) + succeeded < planned:
             return ()
@@ -58,11 +59,6 @@ def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> t
     return () if is_obstructed and not has_begun else tuple(lifts)
 
 
-def _succeeded_since(gang: PlannedGang, role: str, pods: Iterable[Object]) -> int:
-    """How many pods of the role, of those that the plan places, have ended well."""
-    return max(sum(map(is_succeeded_pod, pods)) - gang.succeeded_pods.get(role, 0), 0)
-
-
 def has_strayed(gang: PlannedGang, pods: Iterable[Object], nodes: NodeIndex) -> bool:
     """Whether pods of the gang have places that the plan does not give it: it was made before they had them."""
     there = Counter((role_of(pod, gang), nodes.node_of(pod)) for pod in pods if not has_ended(pod))
@@ -76,7 +72,11 @@ def pods_to_evict(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -
     if not gang.evicted_for:
         return ()
     present: dict[tuple[str, str], list[Object]] = {}
-    for pod in sorted(pods, key=lambda pod: (_is_preemptable(pod), index_of(pod))):
+
+    def is_preemptable(pod: Object) -> bool:
+        return preemptable_word(annotations_of(pod), labels_of(pod)) is not False
+
+    for pod in sorted(pods, key=lambda pod: (is_preemptable(pod), index_of(pod))):
         if (node := nodes.node_of(pod)) is not None and not has_ended(pod):
             present.setdefault((role_of(pod, gang) or "", node), []).append(pod)
     planned = gang.pods_by_place()
@@ -84,10 +84,6 @@ def pods_to_evict(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -
     for place, there in sorted(present.items()):
         victims += there[planned.get(place, 0) :]
     return tuple(victims)
-
-
-def _is_preemptable(pod: Object) -> bool:
-    return preemptable_word(annotations_of(pod), labels_of(pod)) is not False
 
 
 def _assign_nodes(
@@ -108,18 +104,13 @@ def _assign_nodes(
         if (partition := labels_of(pod).get(PARTITION_LABEL)) is not None:
             leaves = [nodes.leaf_of_node(node) for node in free_nodes]
             if partition not in leaf_of_partition:
-                leaf_of_partition[partition] = _first_leaf_with_room(leaves, sizes[partition])
+                has_room = (leaf for leaf, places in Counter(leaves).items() if places >= sizes[partition])
+                leaf_of_partition[partition] = next(has_room, leaves[0])
             leaf = leaf_of_partition[partition]
             at = leaves.index(leaf) if leaf in leaves else 0
         node = free_nodes.pop(at)
         lifts.append(GateLift(pod, node, nodes.hostname_of[node]))
     return lifts
-
-
-def _first_leaf_with_room(leaves: Sequence[str], pods: int) -> str:
-    """The first of the leaves of free places that has enough of them; the very first where none has."""
-    places = Counter(leaves)
-    return next((leaf for leaf in places if places[leaf] >= pods), leaves[0])
 
 
 def _with_task_priorities(

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, is_gated, name_of, uid_of
 from reconciler.changes.planned import PlannedGang
 from reconciler.changes.pods import GateLift
-from reconciler.changes.results import UNANSWERED, ChangeResult, Effects, GateResult
-from reconciler.cluster.objects import Ref, ref_of
+from reconciler.changes.results import UNANSWERED, ChangeResult, Effects, GateResult, ObjectEvent
+from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.cluster.write_threads import NO_ANSWER
 from reconciler.inventory.store import Inventory
 from reconciler.observation.nodes import NodeIndex
@@ -52,19 +52,35 @@ class _Round:
     now: float
 
 
+@dataclass(frozen=True, slots=True)
+class UnliftedGates:
+    """Gates of one gang that cannot be lifted: since when, when they are tried again, and why."""
+
+    since: float
+    retry_at: float
+    message: str
+
+
 @dataclass(slots=True)
 class GateLifter:
-    """save: stores the inventory, and returns the result where that failed. wake: asks for another pass."""
+    """save: stores the inventory, and returns the result where that failed. wake: asks for another pass.
+
+    By the Ref.key of a gang's job: unlifted, gates of former passes. troubles: of this pass so far, why, and whether
+    the next pass looks again: such gates wait for an answer or another plan. doubtful_starts: the pods whose gates were
+    to be lifted, where none is known to be. refused: how the gang was planned when its nodes were closed to it or had
+    no room for it: a reason for a new plan. due_at: when gates that the server refused are tried again.
+    """
 
     writes: PodWrites
     save: Callable[[Inventory], ChangeResult | None]
     clock: Callable[[], float]
     wake: Callable[[], None]
     timings: PodTimings = field(default_factory=PodTimings)
-    memory: GateMemory = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.memory = GateMemory(self.timings)
+    unlifted: dict[str, UnliftedGates] = field(default_factory=dict)
+    troubles: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    doubtful_starts: dict[str, list[Ref]] = field(default_factory=dict)
+    refused: dict[str, PlannedGang] = field(default_factory=dict)
+    due_at: float = 0.0
 
     def lift(self, seen: Seen, target: Target, snapshot: Snapshot, orders: Orders, nodes: NodeIndex) -> Effects:
         """Lift the gates of each gang whose nodes and run are as planned, where the nodes have room for them by the
@@ -79,8 +95,8 @@ class GateLifter:
             if gang.decision not in ("start", "keep") or gang.name in preemptors or key in batch:
                 continue
             if not any(map(is_gated, seen.pods.get(key, ()))):
-                self.memory.accept(key)
-            elif key not in self.memory.troubles and (lifts := self._next_lifts(this, key, gang)):
+                self.refused.pop(key, None)
+            elif key not in self.troubles and (lifts := self._next_lifts(this, key, gang)):
                 batch[key] = lifts
             if sum(map(len, batch.values())) >= most:
                 effects += self._lift_batch(seen, batch)
@@ -89,8 +105,44 @@ class GateLifter:
                     self.wake()
                     break
         effects += self._lift_batch(seen, batch)
-        self.memory.end_pass(self.clock())
+        self._end_pass(self.clock())
         return effects
+
+    def _note_trouble(self, key: str, reason: str, *, is_prompt: bool = True) -> None:
+        self.troubles[key] = reason, is_prompt
+
+    def _end_pass(self, now: float) -> None:
+        """Take the troubles of this pass: all other gates could be lifted, or need not. They are tried again after as
+        long as that goes on, and `longest_gate_pause` at most."""
+        found = {key: known for key, known in self.unlifted.items() if now < known.retry_at}
+        for key, (message, is_prompt) in self.troubles.items():
+            since = self.unlifted[key].since if key in self.unlifted else now
+            pause = 0.0 if is_prompt else min(now - since, self.timings.longest_gate_pause)
+            found[key] = UnliftedGates(since, now + pause, message)
+        self.unlifted, self.troubles = found, {}
+
+    def _may_lift(self, key: str, now: float) -> bool:
+        """Whether the gates of this gang are to be tried now."""
+        return key not in self.unlifted or now >= self.unlifted[key].retry_at
+
+    def lasting_troubles(self, now: float) -> dict[str, str]:
+        """Ref.key of a gang -> why gates of it are not lifted, where that is not only so for a moment."""
+        after = self.timings.gates_reported_after
+        return {key: known.message for key, known in self.unlifted.items() if now - known.since >= after}
+
+    def believe_starts(self) -> None:
+        """Count what the inventory has as started as started: another replica may have lifted gates meanwhile."""
+        self.doubtful_starts.clear()
+
+    def still_refused(self, snapshot: Snapshot | None) -> frozenset[str]:
+        """The refused gangs that the plan in force has as they were when they were refused; forgets the others."""
+        gangs = snapshot.gangs if snapshot else {}
+        self.refused = {key: gang for key, gang in self.refused.items() if gangs.get(key) == gang}
+        return frozenset(self.refused)
+
+    def deadlines(self) -> list[float]:
+        """When gates that were not lifted are tried again."""
+        return [self.due_at, *(known.retry_at for known in self.unlifted.values())]
 
     def obstacle(self, seen: Seen, target: Target, orders: Orders, key: str, gang: PlannedGang) -> str | None:
         """Why no gate of the gang is lifted by this plan, None where nothing is in the way. Empty where that is
@@ -117,27 +169,28 @@ class GateLifter:
         obstacle = self.obstacle(this.seen, this.target, this.orders, key, gang)
         if obstacle is None and not this.target.is_fresh and has_strayed(gang, pods, this.nodes):
             obstacle = f"pods of it have nodes that the plan does not give them; {REPLANNED}"
-        if obstacle is None and any(self.writes.threads.must_wait(ref_of(pod)) for pod in pods):
+        if obstacle is None and self._is_open(pods):
             obstacle = NO_ANSWER
         if obstacle is not None:
             if obstacle:
-                self.memory.note_trouble(key, obstacle)
+                self._note_trouble(key, obstacle)
             return ()
-        if not self.memory.may_lift(key, this.now):
+        if not self._may_lift(key, this.now):
             return ()
         lifts = gate_lifts(gang, pods, this.nodes)
         if shortage := this.room.take(lifts):
             if not shortage.is_passing:
                 self._refuse(key, gang)
-                self.memory.note_trouble(key, shortage.message)
+                self._note_trouble(key, shortage.message)
             return ()
-        self.memory.accept(key)
+        self.refused.pop(key, None)
         return lifts
 
     def _refuse(self, key: str, gang: PlannedGang) -> None:
-        """Note that the plan itself is in the way, and let the next one be made at once."""
-        if self.memory.refuse(key, gang):
+        """Note that the gang cannot start as it is planned, and let the next plan be made at once."""
+        if self.refused.get(key) != gang:
             self.wake()
+        self.refused[key] = gang
 
     def _room(self, seen: Seen, nodes: NodeIndex) -> Room:
         """What the nodes have free by the observation, in which our own writes are."""
@@ -153,22 +206,21 @@ class GateLifter:
         found: dict[str, Sequence[GateLift]] = {}
         for key, pods in sorted(this.seen.pods.items()) if open_lifts else ():
             writes = [open_lifts[uid_of(pod)] for pod in pods if uid_of(pod) in open_lifts]
-            if not writes or key in self.memory.troubles:
+            if not writes or key in self.troubles:
                 continue
             lost = list(filter(None, (write.lift for write in writes if write.is_lost)))
+            is_planned = key in this.snapshot.gangs and key not in this.orders.suspended
             if obstacle := next(filter(None, (self._resend_obstacle(this, lift) for lift in lost)), ""):
-                self.memory.note_trouble(key, obstacle)
-            elif lost and self._may_resend(this, key):
+                self._note_trouble(key, obstacle)
+            elif lost and is_planned and self._may_lift(key, this.now) and not self._is_open(this.seen.pods[key]):
                 found[key] = lost
             else:
-                self.memory.note_trouble(key, NO_ANSWER)
+                self._note_trouble(key, NO_ANSWER)
         return found
 
-    def _may_resend(self, this: _Round, key: str) -> bool:
-        """Whether lost lifts of a gang of the plan are asked for again now: not beside another write of its pods."""
-        if key not in this.snapshot.gangs or key in this.orders.suspended or not self.memory.may_lift(key, this.now):
-            return False
-        return not any(self.writes.threads.must_wait(ref_of(pod)) for pod in this.seen.pods[key])
+    def _is_open(self, pods: Iterable[Object]) -> bool:
+        """Whether another write of any of these pods has to be awaited."""
+        return any(self.writes.threads.must_wait(ref_of(pod)) for pod in pods)
 
     def _resend_obstacle(self, this: _Round, lift: GateLift) -> str:
         """Why a lift whose answer was lost is not asked for again now: what counts already may be too much since."""
@@ -189,13 +241,13 @@ class GateLifter:
             effects += Effects(results=(failure,))
             batch = {key: lifts for key, lifts in batch.items() if key not in newly_started}
         for key in newly_started & batch.keys():
-            self.memory.doubt_start(key, (ref_of(lift.pod) for lift in batch[key]))
+            self.doubtful_starts[key] = [ref_of(lift.pod) for lift in batch[key]]
         began_at = self.clock()
         results = self.writes.lift_gates(batch)
         if results:
             log.info("lifting gates", extra={"pods": len(results), "seconds": round(self.clock() - began_at, 3)})
         if any(result.outcome in ("refused", "retry") for result in results):
-            self.memory.pause(self.clock())
+            self.due_at = self.clock() + self.timings.first_gate_pause
         return effects + self.note_results(seen, results)
 
     def note_results(self, seen: Seen, results: Iterable[GateResult]) -> Effects:
@@ -204,128 +256,28 @@ class GateLifter:
         by_gang: dict[str, list[GateResult]] = {}
         for result in results:
             by_gang.setdefault(result.gang, []).append(result)
-        effects = Effects()
+        lifted, placed = dict[str, int](), list[ObjectEvent]()
         for gang, of_gang in by_gang.items():
             if any(each.outcome in ("done", "retry") for each in of_gang):
-                self.memory.confirm_start(gang)
+                self.doubtful_starts.pop(gang, None)
             if troubles := [each for each in of_gang if each.outcome != "done"]:
                 answered = [each for each in troubles if each.outcome not in UNANSWERED]
                 told = (answered or troubles)[0].message
-                self.memory.note_trouble(gang, told, is_prompt=not answered)
+                self._note_trouble(gang, told, is_prompt=not answered)
                 log.info("a gate was not lifted", extra={"gang": gang, "reason": told})
-            effects += _placed(seen, gang, [each.lift.node for each in of_gang if each.outcome == "done"])
-        for gang in self.memory.take_failed_starts(self.writes.threads.is_open):
-            if gang in seen.inventory.entries:
-                seen.inventory.unmark_started(gang)
-        return effects
-
-
-def _placed(seen: Seen, gang: str, nodes: Sequence[str]) -> Effects:
-    """The pods of a gang that were given these nodes, with an Event on the job."""
-    effects = Effects(lifted={gang: len(nodes)})
-    if nodes and (job := seen.observation.objects.get(gang)) is not None:
-        message = f"{len(nodes)} pods were given their nodes: {', '.join(sorted(set(nodes)))}"
-        effects += Effects.of_event(job, "Placed", message, False)
-    return effects
+            nodes = [each.lift.node for each in of_gang if each.outcome == "done"]
+            lifted[gang] = len(nodes)
+            if nodes and (job := seen.observation.objects.get(gang)) is not None:
+                message = f"{len(nodes)} pods were given their nodes: {', '.join(sorted(set(nodes)))}"
+                placed.append(ObjectEvent(job, "Placed", message, False))
+        for gang, pods in list(self.doubtful_starts.items()):
+            if not any(self.writes.threads.is_open(pod.key) for pod in pods):
+                del self.doubtful_starts[gang]
+                if gang in seen.inventory.entries:
+                    seen.inventory.unmark_started(gang)
+        return Effects(lifted=lifted, events=tuple(placed))
 
 
 def _names(nodes: Sequence[str]) -> str:
     more = f" and {len(nodes) - MAX_NAMES} more" if len(nodes) > MAX_NAMES else ""
     return f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes[:MAX_NAMES])}{more}"
-
-
-@dataclass(frozen=True, slots=True)
-class UnliftedGates:
-    """Gates of one gang that cannot be lifted: since when, when they are tried again, and why."""
-
-    since: float
-    retry_at: float
-    message: str
-
-
-@dataclass(slots=True)
-class GateMemory:
-    """By the Ref.key of a gang's job.
-
-    unlifted: of former passes. troubles: of this pass so far, why, and whether the next pass looks again: such gates
-    wait for an answer or another plan. due_at: when gates that the server refused are tried again. doubtful_starts: the
-    pods whose gates were to be lifted, where none is known to be. refused: how the gang was planned when its nodes were
-    closed to it or had no room for it: a reason for a new plan.
-    """
-
-    timings: PodTimings = field(default_factory=PodTimings)
-    unlifted: dict[str, UnliftedGates] = field(default_factory=dict)
-    troubles: dict[str, tuple[str, bool]] = field(default_factory=dict)
-    due_at: float = 0.0
-    doubtful_starts: dict[str, tuple[Ref, ...]] = field(default_factory=dict)
-    refused: dict[str, PlannedGang] = field(default_factory=dict)
-
-    def note_trouble(self, key: str, reason: str, *, is_prompt: bool = True) -> None:
-        self.troubles[key] = reason, is_prompt
-
-    def end_pass(self, now: float) -> None:
-        """Take the troubles of this pass: all other gates could be lifted, or need not. They are tried again after as
-        long as that goes on, and `longest_gate_pause` at most."""
-        found = {key: known for key, known in self.unlifted.items() if now < known.retry_at}
-        for key, (message, is_prompt) in self.troubles.items():
-            since = self.unlifted[key].since if key in self.unlifted else now
-            pause = 0.0 if is_prompt else min(now - since, self.timings.longest_gate_pause)
-            found[key] = UnliftedGates(since, now + pause, message)
-        self.unlifted, self.troubles = found, {}
-
-    def may_lift(self, key: str, now: float) -> bool:
-        """Whether the gates of this gang are to be tried now."""
-        return key not in self.unlifted or now >= self.unlifted[key].retry_at
-
-    def lasting_troubles(self, now: float) -> dict[str, str]:
-        """Ref.key of a gang -> why gates of it are not lifted, where that is not only so for a moment."""
-        after = self.timings.gates_reported_after
-        return {key: known.message for key, known in self.unlifted.items() if now - known.since >= after}
-
-    def has_passing_troubles(self, now: float) -> bool:
-        """Whether gates are not lifted of which it is not reported yet, since that may be over in a moment."""
-        return len(self.lasting_troubles(now)) < len(self.unlifted)
-
-    def pause(self, now: float) -> None:
-        """Let a pass come soon for the gates that the server refused."""
-        self.due_at = now + self.timings.first_gate_pause
-
-    def doubt_start(self, gang: str, pods: Iterable[Ref]) -> None:
-        """Note that a gang counts as started whose gates are about to be lifted."""
-        self.doubtful_starts[gang] = tuple(pods)
-
-    def confirm_start(self, gang: str) -> None:
-        """Note that a gate of the gang was lifted, or may have been."""
-        self.doubtful_starts.pop(gang, None)
-
-    def take_failed_starts(self, is_open: Callable[[str], bool]) -> list[str]:
-        """The gangs of which no gate was lifted, and none is under way any more; each once. is_open: by Ref.key."""
-        doubtful = self.doubtful_starts.items()
-        failed = [gang for gang, pods in doubtful if not any(is_open(pod.key) for pod in pods)]
-        for gang in failed:
-            del self.doubtful_starts[gang]
-        return failed
-
-    def believe_starts(self) -> None:
-        """Count what the inventory has as started as started: another replica may have lifted gates meanwhile."""
-        self.doubtful_starts.clear()
-
-    def refuse(self, key: str, gang: PlannedGang) -> bool:
-        """Note that the gang cannot start as it is planned; whether that is news."""
-        is_news = self.refused.get(key) != gang
-        self.refused[key] = gang
-        return is_news
-
-    def accept(self, key: str) -> None:
-        """Note that the plan is not in the gang's way."""
-        self.refused.pop(key, None)
-
-    def still_refused(self, snapshot: Snapshot | None) -> frozenset[str]:
-        """The refused gangs that the plan in force has as they were when they were refused; forgets the others."""
-        gangs = snapshot.gangs if snapshot else {}
-        self.refused = {key: gang for key, gang in self.refused.items() if gangs.get(key) == gang}
-        return frozenset(self.refused)
-
-    def deadlines(self) -> list[float]:
-        """When gates that were not lifted are tried again."""
-        return [self.due_at, *(known.retry_at for known in self.unlifted.values())]

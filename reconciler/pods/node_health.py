@@ -44,29 +44,20 @@ class NodeHealth:
         gone = {name for name in pods.keys() - nodes.names if not all(map(has_ended, pods[name]))}
         absent_or_unready = nodes.unready | gone
         for node in sorted(absent_or_unready):
-            self._note_loss(node, now)
+            if node not in self.lost_since or self.back_since.pop(node, None) is not None:
+                count, _ = self.losses.get(node, (0, now))
+                self.losses[node] = count + 1, now
+            self.lost_since.setdefault(node, now)
         for node in sorted((self.lost_since.keys() | self.back_since.keys()) - absent_or_unready):
-            if node in nodes.names:
-                self._note_return(node, now)
-            else:
+            back_for = now - self.back_since.setdefault(node, now)
+            is_gone = node not in nodes.names
+            if is_gone or back_for >= self.timings.settle:
                 self.lost_since.pop(node, None)
-                self.back_since.pop(node, None)
+            if is_gone or back_for >= max(self.timings.settle, self._quarantine(node)):
+                del self.back_since[node]
         self.losses = {node: seen for node, seen in self.losses.items() if now - seen[1] < self.timings.flap_memory}
         lost_now = self.lost_since.keys() - self.back_since.keys()
         self.is_disrupted = len(lost_now) > self.timings.disrupted_share * max(len(nodes.names), 1)
-
-    def _note_loss(self, node: str, now: float) -> None:
-        if node not in self.lost_since or self.back_since.pop(node, None) is not None:
-            count, _ = self.losses.get(node, (0, now))
-            self.losses[node] = count + 1, now
-        self.lost_since.setdefault(node, now)
-
-    def _note_return(self, node: str, now: float) -> None:
-        seconds = now - self.back_since.setdefault(node, now)
-        if seconds >= self.timings.settle:
-            self.lost_since.pop(node, None)
-        if seconds >= max(self.timings.settle, self._quarantine(node)):
-            del self.back_since[node]
 
     def _quarantine(self, node: str) -> float:
         losses, _ = self.losses.get(node, (0, 0.0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -51,7 +51,7 @@ class PodsPart(Part):
         held = {**evictor.binding.held_jobs(now), **dict(_unserved_jobs(observation, jobs)), **held}
         quarantined = frozenset(evictor.node_health.quarantined_nodes(now)) | _unnamed_nodes(observation, snapshot)
         leaving = dict(self._leaving_pods(observation, snapshot, wall_now))
-        crowded = self.lifter.memory.still_refused(snapshot)
+        crowded = self.lifter.still_refused(snapshot)
         return Restrictions(quarantined, held, evictor.binding.closed_nodes(now), leaving, crowded)
 
     def _leaving_pods(
@@ -70,14 +70,11 @@ class PodsPart(Part):
             for pod in pods:
                 yield uid_of(pod), leaving[uid_of(pod)][1]
 
-    def settle(self, results: Iterable[WriteResult], seen: Seen) -> Effects:
+    def settle(self, results: Sequence[WriteResult], seen: Seen) -> Effects:
         """Note the lifts and evictions that former passes have left and that have ended since."""
-        results = list(results)
         effects = self.lifter.note_results(seen, [each for each in results if isinstance(each, GateResult)])
-        for each in results:
-            if isinstance(each, EvictionResult):
-                effects += self.evictor.note_result(each)
-        return effects
+        evictions = (each for each in results if isinstance(each, EvictionResult))
+        return sum(map(self.evictor.note_result, evictions), effects)
 
     def act(self, seen: Seen, target: Target, orders: Orders) -> Effects:
         """Evict, lift gates, and evict what cannot be bound, in this order; nothing while nodes or pods cannot be
@@ -105,13 +102,13 @@ class PodsPart(Part):
 
     def unplaced_jobs(self, observation: Observation) -> Iterator[Change]:
         """The jobs whose pods should be given their nodes and are not, with why."""
-        for key, reason in sorted(self.lifter.memory.lasting_troubles(self.clock()).items()):
+        for key, reason in sorted(self.lifter.lasting_troubles(self.clock()).items()):
             if (job := observation.objects.get(key)) is not None:
                 yield Change("held", ref_of(job), live=job, reason=f"its pods are not given their nodes: {reason}")
 
     def is_busy(self) -> bool:
-        """Whether gates are not lifted of which it is not reported yet."""
-        return self.lifter.memory.has_passing_troubles(self.clock())
+        """Whether gates are not lifted of which it is not reported yet, since that may be over in a moment."""
+        return len(self.lifter.lasting_troubles(self.clock())) < len(self.lifter.unlifted)
 
     def suspects(self) -> int:
         """How many nodes are closed to gangs."""
@@ -124,7 +121,7 @@ class PodsPart(Part):
 
     def deadlines(self, now: float) -> Iterator[float]:
         yield from self.evictor.deadlines(now)
-        yield from self.lifter.memory.deadlines()
+        yield from self.lifter.deadlines()
 
 
 def _unnamed_nodes(observation: Observation, snapshot: Snapshot | None) -> frozenset[str]:

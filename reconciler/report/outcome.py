@@ -52,9 +52,9 @@ class Outcome:
         """The gangs of the plan, with "keep" for what was to start and has started since."""
         if (snapshot := self.verdict.target.snapshot) is None:
             return
-        started = {entry.ref.key for entry in self.seen.inventory.entries.values() if entry.started}
+        started = {key for key, entry in self.seen.inventory.entries.items() if entry.started}
         for key, gang in snapshot.gangs.items():
-            yield replace(gang, decision="keep") if gang.decision == "start" and key in started else gang
+            yield snapshot.begun_gangs[key] if key in started else gang
         yield from snapshot.unbound_gangs
 
     @property

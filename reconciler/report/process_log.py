@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 
 from reconciler.report import stray_lines
 
@@ -68,7 +67,8 @@ def log_as_json(formatter: JsonFormatter) -> None:
     logging.getLogger("urllib3").setLevel(logging.ERROR)
     if is_own:
         logging.captureWarnings(True)
-        sys.excepthook = _log_last_error
+        last = "the process ends by an unexpected error"
+        sys.excepthook = lambda kind, error, trace: log.critical(last, exc_info=(kind, error, trace))
         threading.excepthook = _log_error_of_thread
         sys.unraisablehook = _log_ignored_error
 
@@ -113,10 +113,6 @@ def _end_reader(reader: subprocess.Popen[bytes], taken: Sequence[int]) -> None:
     os.close(nowhere)
     with contextlib.suppress(subprocess.TimeoutExpired):
         reader.wait(LAST_LINES_SECONDS)
-
-
-def _log_last_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    log.critical("the process ends by an unexpected error", exc_info=(kind, error, trace))
 
 
 def _log_error_of_thread(args: threading.ExceptHookArgs) -> None:

@@ -166,7 +166,9 @@ class StatusPublisher:
             return
         self.refusal = ""
         try:
-            self._write_status(document(self._known_status()), at_once)
+            if self._last_status is None:
+                self._last_status = self._read_status()
+            self._write_status(document(self._last_status), self._last_status, at_once)
         except ApiError as error:
             self.refusal = "" if isinstance(error, Retry) else str(error)
             if (took := self.clock() - began_at) > self.timings.slow_write:
@@ -175,26 +177,16 @@ class StatusPublisher:
 
     def recheck(self) -> None:
         """Have what somebody deleted or changed written again with the next report."""
-        if self._last_status is None:
-            return
         try:
-            is_as_written = self._last_status == self._read_status()
+            if self._last_status is not None and self._last_status != self._read_status():
+                self._last_status = None
         except ApiError as error:
             log.info("whether the status is as it was written is not known", extra={"reason": str(error)})
-            return
-        if not is_as_written:
-            self._last_status = None
 
     def seconds_due(self) -> float:
         return inf if self.due_at is None else max(0.0, self.due_at - self.clock())
 
-    def _known_status(self) -> dict[str, Any]:
-        if self._last_status is None:
-            self._last_status = self._read_status()
-        return self._last_status
-
-    def _write_status(self, status: dict[str, Any], at_once: bool) -> None:
-        last = self._known_status()
+    def _write_status(self, status: dict[str, Any], last: dict[str, Any], at_once: bool) -> None:
         if status == last:
             return
         is_urgent = at_once or any(status.get(part) != last.get(part) for part in ("commit", "head", "conditions"))
@@ -203,12 +195,10 @@ class StatusPublisher:
         if not is_urgent and self.clock() < due_at:
             self.due_at = due_at
             return
-        metadata = {"namespace": self.namespace, "name": self.ref.name}
-        labels = {MANAGED_BY_LABEL: FIELD_MANAGER, CLUSTER_LABEL: self.cluster}
+        item, labels = self.event_object, {MANAGED_BY_LABEL: FIELD_MANAGER, CLUSTER_LABEL: self.cluster}
         indent = 1 if len(status["gangs"]) <= READABLE_GANGS else None
         content = stored_text(_KEY, json.dumps(status, indent=indent, sort_keys=True), PLAIN_LIMIT)
-        head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "labels": labels}}
-        self.client.apply_anyway({**head, **content})
+        self.client.apply_anyway({**item, "metadata": {**item["metadata"], "labels": labels}, **content})
         _log_turned_conditions(last, status)
         self._last_status, self._written_at = status, self.clock()
 
@@ -241,24 +231,20 @@ def status_text(document: Mapping[str, Any]) -> str:
         lines.append(f"{condition['type']:<16} {condition['status']:<6} {condition['reason']}{message}")
         if sentence := condition_sentence(condition["type"], condition["status"] == "True"):
             lines.append(f"    {sentence}")
+    held = [f"{row['object']}: {row['reason']}" for row in document.get("held") or ()]
+    more = document.get("heldTotal", len(held)) - len(held)
+    held += [f"and {more} more"] if more > 0 else []
     tables = {
         "gangs": [_gang_line(gang) for gang in document.get("gangs") or ()],
         "last finished": [record_line(row) for row in document.get("records") or ()],
         "suspended": document.get("suspended") or (),
-        "held": _held_lines(document),
+        "held": held,
         "problems": document.get("diagnostics") or (),
     }
     for title, rows in tables.items():
         if rows:
             lines += ["", title, *(f"  {row}" for row in rows)]
     return "\n".join(lines) + "\n"
-
-
-def _held_lines(document: Mapping[str, Any]) -> list[str]:
-    held = document.get("held") or ()
-    lines = [f"{row['object']}: {row['reason']}" for row in held]
-    more = document.get("heldTotal", len(held)) - len(held)
-    return [*lines, f"and {more} more"] if more > 0 else lines
 
 
 def _gang_line(gang: Mapping[str, Any]) -> str:

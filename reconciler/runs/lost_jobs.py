@@ -9,7 +9,7 @@ slow loses nothing: the jobs of a wave wait for their turn. A job without pods h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
@@ -146,12 +146,9 @@ class DepartedJobs:
     def record_departure(self, key: str, now: float) -> None:
         self.times[key] = now, now
 
-    def record_pods(self, key: str, now: float) -> None:
-        gone_at, _ = self.times.get(key, (now, now))
-        self.times[key] = gone_at, now
-
-    def release_names(self, now: float) -> None:
-        """Forget jobs whose names are free again."""
+    def observe(self, keys: Iterable[str], now: float) -> None:
+        """Note the jobs that have pods left, and forget those whose names are free again."""
+        self.times |= {key: (self.times.get(key, (now, now))[0], now) for key in keys}
         reserved_until = self.reservations()
         self.times = {key: times for key, times in self.times.items() if reserved_until[key] > now}
 

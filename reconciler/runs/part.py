@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any
 
 from compiler.emit.manifest import Manifest
@@ -77,7 +78,8 @@ class RunsPart(Part):
         if self._told is not None and self._told.is_stored:
             self._unsaved = []
         elif inventory is not self._told:
-            again = [(item, was_seen) for item, was_seen in self._unsaved if _is_pod_or_entered(inventory, item)]
+            counting = (row[0]["kind"] == "Pod" or _is_entered(inventory, row[0]) for row in self._unsaved)
+            again = list(compress(self._unsaved, counting))
             self._unsaved = again
         self._unsaved, self._told = self._unsaved + new, inventory
         return again + new
@@ -108,9 +110,7 @@ class RunsPart(Part):
             else:
                 self.running[key] = job
         with_pods_left = seen.observation.pods_by_job[1]
-        for key in (*filter(runs.is_job, with_pods_left), *former_flows(seen.observation)):
-            self.departed_jobs.record_pods(key, seen.now)
-        self.departed_jobs.release_names(seen.now)
+        self.departed_jobs.observe((*filter(runs.is_job, with_pods_left), *former_flows(seen.observation)), seen.now)
 
     def record_unobserved_ends(self, seen: Seen, runs: PlannedRuns) -> dict[str, str]:
         """Enter the runs of started jobs with a time to live that are gone although no reconciler saw them go: a
@@ -163,10 +163,6 @@ def _is_entered(inventory: Inventory, item: Object) -> bool:
     """Whether the inventory has this very object."""
     entry = inventory.entries.get(ref_of(item).key)
     return entry is not None and entry.uid == uid_of(item)
-
-
-def _is_pod_or_entered(inventory: Inventory, item: Object) -> bool:
-    return item["kind"] == "Pod" or _is_entered(inventory, item)
 
 
 def _is_run(runs: PlannedRuns, item: Object) -> bool:

@@ -34,6 +34,7 @@ not known is left out."""
 MAX_NODES, MAX_FAILURES, MAX_ROLES, MAX_CODES = 64, 20, 16, 20
 """Nodes, failed pods, roles, and exit codes (or phases) of a role that a record holds at most."""
 _SHOWN_NODES = 4
+_FAILURE_WORDS = (("at", "{}"), ("role", "{}"), ("node", "on {}"), ("exitCode", "exit code {}"), ("reason", "{}"))
 _OTHERS = "others"
 """The role, or the exit code, of what is beyond that."""
 
@@ -46,8 +47,10 @@ def with_pods(record: RunRecord, pods: Sequence[Object], gone_at: str = "") -> R
         marks = {**annotations_of(pod), **labels_of(pod)}
         role = next(filter(None, map(marks.get, ROLE_KEYS)), "")
         _add_events(_row_of(made.setdefault("events", {}), role), pod, gone_at)
-        if codes := [str(each.get("exitCode")) for each in _terminations(pod)]:
-            _count_codes(_row_of(made.setdefault("exitCodes", {}), role), codes)
+        for code in (str(each.get("exitCode")) for each in _terminations(pod)):
+            counts = _row_of(made.setdefault("exitCodes", {}), role)
+            known = code if code in counts or len(counts) < MAX_CODES else _OTHERS
+            counts[known] = counts.get(known, 0) + 1
         if _fate_of(pod) == "failed":
             made.setdefault("failures", []).append(_failure(pod, role))
     starts = (made.get("started"), *(status_of(pod).get("startTime") for pod in pods))
@@ -114,12 +117,6 @@ def _terminations(pod: Object) -> Iterator[Mapping[str, Any]]:
                 yield ended
 
 
-def _count_codes(counts: dict[str, int], codes: Sequence[str]) -> None:
-    for code in codes:
-        known = code if code in counts or len(counts) < MAX_CODES else _OTHERS
-        counts[known] = counts.get(known, 0) + 1
-
-
 def _row_of(table: dict[str, dict[str, Any]], role: str) -> dict[str, Any]:
     return table.setdefault(role if role in table or len(table) < MAX_ROLES else _OTHERS, {})
 
@@ -171,20 +168,13 @@ def record_line(row: Mapping[str, Any]) -> str:
 def record_text(run: FinishedRun) -> str:
     """All that is known of the run and of those before it."""
     row = record_row(run)
-    lines = [record_line(row), f"  {run.digest}", *_event_lines(row), *_failure_lines(row)]
-    lines += [f"  before: {record_line({'job': former['digest'], **former})}" for former in row.get("former", ())]
-    return "\n".join(lines) + "\n"
-
-
-def _event_lines(row: Mapping[str, Any]) -> Iterator[str]:
+    lines = [record_line(row), f"  {run.digest}"]
     for role, events in row.get("events", {}).items():
         for event, (count, first, last) in events.items():
             times = f", {first}" if first == last else f", {first} to {last}"
-            yield f"  {' '.join(filter(None, (role, event)))}: {count}{times if last else ''}"
-
-
-def _failure_lines(row: Mapping[str, Any]) -> Iterator[str]:
+            lines.append(f"  {' '.join(filter(None, (role, event)))}: {count}{times if last else ''}")
     for failure in row.get("failures", ()):
-        said = (("at", "{}"), ("role", "{}"), ("node", "on {}"), ("exitCode", "exit code {}"), ("reason", "{}"))
-        words = (text.format(failure[name]) for name, text in said if name in failure)
-        yield f"  failed: {', '.join(words)}"
+        words = (text.format(failure[name]) for name, text in _FAILURE_WORDS if name in failure)
+        lines.append(f"  failed: {', '.join(words)}")
+    lines += [f"  before: {record_line({'job': former['digest'], **former})}" for former in row.get("former", ())]
+    return "\n".join(lines) + "\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from math import inf
 
 from compiler.emit.manifest import Manifest
 from compiler.volcano.scheduler_conf import CONF_KEY
@@ -12,12 +13,18 @@ from reconciler.changes.diff import Change
 from reconciler.changes.results import ChangeResult, Condition, Effects
 from reconciler.inventory.store import Inventory
 from reconciler.observation.observe import Seen
-from reconciler.observation.pods import scheduler_text
+from reconciler.observation.pods import POD_GROUP, VOLCANO_JOB, scheduler_text
 from reconciler.part import Part
 from reconciler.planning.branch import Target
 from reconciler.scheduler.configuration import SchedulerMemory, SchedulerProbe
 from reconciler.scheduler.release import release_conditions
-from reconciler.scheduler.stalls import VolcanoStalls
+from reconciler.scheduler.stalls import (
+    StallDetector,
+    signs_of_controllers,
+    signs_of_scheduler,
+    unscheduled_jobs,
+    unserved_jobs,
+)
 from reconciler.threads.heartbeat import Heartbeat
 from reconciler.timings import SchedulerTimings
 
@@ -26,12 +33,15 @@ log = logging.getLogger(__name__)
 
 class SchedulerPart(Part):
     """The text before the last change is kept, and returns when the scheduler does not act by the new one. memory: what
-    was written and what came of it. stalls: who owes gangs of the plan something."""
+    was written and what came of it. detectors: of components that owe gangs of the plan something."""
 
     def __init__(self, probe: SchedulerProbe, patience: float, timings: SchedulerTimings) -> None:
         """patience: seconds in which the scheduler has to take a text."""
         self.probe, self.patience, self.memory = probe, patience, SchedulerMemory(patience)
-        self.stalls = VolcanoStalls(timings)
+        self.timings, self.looked_at, stalled = timings, -inf, timings.stalled
+        controllers = StallDetector("Volcano's controllers have served no job", "volcano-controllers", stalled)
+        scheduler = StallDetector("Volcano's scheduler has bound no pod", "volcano-scheduler", stalled)
+        self.detectors = controllers, scheduler
 
     def recall(self, inventory: Inventory) -> None:
         """Go on with what the leader before this one knew."""
@@ -46,10 +56,24 @@ class SchedulerPart(Part):
         return replace(manifest, object={**manifest.object, "data": {**manifest.object["data"], CONF_KEY: standing}})
 
     def observe(self, seen: Seen, target: Target, repeats: Collection[str], unbound: Collection[str]) -> None:
-        """Look at what the gangs of the plan wait for. repeats: Ref.key of jobs that are made again, since they got no
-        pods. unbound: uids of pods that were given a node and wait for the scheduler."""
-        if target.snapshot is not None:
-            self.stalls.observe(seen, target.snapshot.gangs, repeats, unbound)
+        """Look at what the gangs of the plan wait for, where it is time for a look. While that cannot be read, nothing
+        is concluded. repeats: Ref.key of jobs that are made again, since they got no pods. unbound: uids of pods that
+        were given a node and wait for the scheduler."""
+        now, observation = seen.now, seen.observation
+        if target.snapshot is None:
+            return
+        if not observation.readable_kinds >= {VOLCANO_JOB, POD_GROUP, "Pod"}:
+            for detector in self.detectors:
+                detector.restart(now)
+        elif now >= self.looked_at + self.timings.look:
+            self.looked_at, (controllers, scheduler), gangs = now, self.detectors, target.snapshot.gangs
+            jobs = set(unserved_jobs(seen, gangs, repeats))
+            controllers.observe(
+                jobs, signs_of_controllers(observation.objects_of_kind(VOLCANO_JOB) if jobs else ()), now
+            )
+            jobs = set(unscheduled_jobs(seen, gangs, unbound))
+            written = (observation.objects_of_kind(kind) if jobs else () for kind in (POD_GROUP, "Pod"))
+            scheduler.observe(jobs, signs_of_scheduler(*written), now)
 
     def follow(self, seen: Seen, target: Target, results: Sequence[ChangeResult]) -> Effects:
         """Note what was written, compare it with what the scheduler does, and let the former configuration return."""
@@ -71,7 +95,7 @@ class SchedulerPart(Part):
         """A row for each component that has stalled, at the first job that waits for it."""
         gangs = target.snapshot.gangs if target.snapshot else {}
         found = []
-        for detector in self.stalls.detectors:
+        for detector in self.detectors:
             waiting = [key for key in detector.waiting if key in gangs]
             if waiting and (message := detector.message(seen.now)):
                 job = seen.observation.objects.get(waiting[0])
@@ -86,7 +110,10 @@ class SchedulerPart(Part):
         yield from release_conditions(seen.observation, target)
 
     def deadlines(self, now: float) -> list[float]:
-        return [*self.memory.deadlines(now), *self.stalls.deadlines(now)]
+        """The next look also while a stall is told: that ends with it."""
+        at = [at for detector in self.detectors for at in detector.deadlines(now)]
+        is_any_told = any(each.message(now) for each in self.detectors)
+        return [*self.memory.deadlines(now), *at, *([self.looked_at + self.timings.look] if is_any_told else [])]
 
     def heartbeats(self) -> list[Heartbeat]:
         return [self.probe.heartbeat]

@@ -21,7 +21,10 @@ from reconciler.planning.branch import Target
 
 def release_conditions(observation: Observation, target: Target) -> Iterator[Condition]:
     """Whether the release that runs has a known vulnerability, and whether it is another one than the Cluster names."""
-    running = running_releases(observation, _scheduler_namespace(target))
+    manifests = target.snapshot.manifests if target.snapshot else ()
+    maps = (each.object for each in manifests if each.object["kind"] == "ConfigMap")
+    namespace = next((namespace_of(item) for item in maps if scheduler_text(item)), SCHEDULER_NAMESPACE)
+    running = running_releases(observation, namespace)
     said = target.snapshot.settings.volcano if target.snapshot else ""
     declared = VolcanoVersion.of_text(said) if said else None
     yield _vulnerable(observation, running or ((declared,) if declared else ()))
@@ -41,13 +44,6 @@ def _pods_of_namespace(pods: list[Object], namespace: str) -> Iterator[Object]:
     """Found by bisection: a pass looks at few of a large cluster's pods. Keys are in the order of NAMESPACE/NAME."""
     start = bisect_left(pods, f"{namespace}/", key=lambda pod: f"{namespace_of(pod)}/")
     return takewhile(lambda pod: namespace_of(pod) == namespace, (pods[at] for at in range(start, len(pods))))
-
-
-def _scheduler_namespace(target: Target) -> str:
-    """The namespace of the scheduler's configuration in the plan in force."""
-    manifests = target.snapshot.manifests if target.snapshot else ()
-    maps = (each.object for each in manifests if each.object["kind"] == "ConfigMap")
-    return next((namespace_of(item) for item in maps if scheduler_text(item)), SCHEDULER_NAMESPACE)
 
 
 def _vulnerable(observation: Observation, releases: tuple[VolcanoVersion, ...]) -> Condition:

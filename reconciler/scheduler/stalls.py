@@ -27,11 +27,9 @@ from reconciler.changes.planned import PlannedGang
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.observation.observe import Seen
 from reconciler.observation.pods import POD_GROUP, VOLCANO_JOB, pod_group_key
-from reconciler.timings import SchedulerTimings
 
 Signs = Mapping[str, Any]
 """uid of each object into which the component has written -> what stands there."""
-_NEEDED = frozenset({VOLCANO_JOB, POD_GROUP, "Pod"})
 _PHASES_OF_NEW_GROUPS = (None, "", "Pending")
 """Of PodGroups that the scheduler need not have looked at: others than the scheduler write the last one as well."""
 
@@ -77,50 +75,7 @@ class StallDetector:
         return [at] if self.waiting and at > now else []
 
 
-class VolcanoStalls:
-    """Both components, and what the gangs of the plan wait for."""
-
-    def __init__(self, timings: SchedulerTimings) -> None:
-        self.timings = timings
-        patience = timings.stalled
-        self.controllers = StallDetector("Volcano's controllers have served no job", "volcano-controllers", patience)
-        self.scheduler = StallDetector("Volcano's scheduler has bound no pod", "volcano-scheduler", patience)
-        self._looked_at = -inf
-
-    @property
-    def detectors(self) -> tuple[StallDetector, StallDetector]:
-        return self.controllers, self.scheduler
-
-    def observe(
-        self, seen: Seen, gangs: Mapping[str, PlannedGang], repeats: Collection[str], unbound: Collection[str]
-    ) -> None:
-        """Look at what the gangs wait for, where it is time for a look. While that cannot be read, nothing is
-        concluded. repeats: Ref.key of jobs that are made again, since they got no pods. unbound: uids of pods that were
-        given a node and wait for the scheduler."""
-        now, observation = seen.now, seen.observation
-        if not observation.readable_kinds >= _NEEDED:
-            for detector in self.detectors:
-                detector.restart(now)
-            return
-        if now < self._looked_at + self.timings.look:
-            return
-        self._looked_at = now
-        jobs = set(_unserved_jobs(seen, gangs, repeats))
-        self.controllers.observe(
-            jobs, signs_of_controllers(observation.objects_of_kind(VOLCANO_JOB)) if jobs else {}, now
-        )
-        groups, pods = observation.objects_of_kind(POD_GROUP), observation.objects_of_kind("Pod")
-        jobs = set(_unscheduled_jobs(seen, gangs, unbound))
-        self.scheduler.observe(jobs, signs_of_scheduler(groups, pods) if jobs else {}, now)
-
-    def deadlines(self, now: float) -> list[float]:
-        """When one counts as stalled, and the next look while one does: what is told then ends with it."""
-        at = [at for detector in self.detectors for at in detector.deadlines(now)]
-        is_any_told = any(each.message(now) for each in self.detectors)
-        return [*at, self._looked_at + self.timings.look] if is_any_told else at
-
-
-def _unserved_jobs(seen: Seen, gangs: Mapping[str, PlannedGang], repeats: Collection[str]) -> Iterator[str]:
+def unserved_jobs(seen: Seen, gangs: Mapping[str, PlannedGang], repeats: Collection[str]) -> Iterator[str]:
     """Ref.key of each Volcano Job without a status; of one that is being made again, as well."""
     for key, gang in gangs.items():
         if gang.job.group_kind != VOLCANO_JOB:
@@ -133,7 +88,7 @@ def _unserved_jobs(seen: Seen, gangs: Mapping[str, PlannedGang], repeats: Collec
             yield key
 
 
-def _unscheduled_jobs(seen: Seen, gangs: Mapping[str, PlannedGang], unbound: Collection[str]) -> Iterator[str]:
+def unscheduled_jobs(seen: Seen, gangs: Mapping[str, PlannedGang], unbound: Collection[str]) -> Iterator[str]:
     """Ref.key of each gang that may start, and of which the scheduler has not looked at the PodGroup or at pods."""
     of_kind = seen.observation.objects_of_kind(POD_GROUP)
     groups = {ref_of(each).key for each in of_kind if not status_of(each).get("phase")}  # its first session gives one
@@ -173,9 +128,9 @@ def signs_of_scheduler(groups: Iterable[Object], pods: Iterable[Object]) -> Sign
     for group in groups:
         if status_of(group).get("phase") not in _PHASES_OF_NEW_GROUPS:
             signs[uid_of(group)] = status_of(group)
-    for pod in pods:
-        if is_of_volcano(pod) and not is_unseen_pod(pod):
-            signs[uid_of(pod)] = bound_node(pod), _scheduled_rows(pod)
+    for pod in filter(is_of_volcano, pods):
+        if not is_unseen_pod(pod):
+            signs[uid_of(pod)] = bound_node(pod) or _scheduled_rows(pod)
     return signs
 
 

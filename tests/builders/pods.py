@@ -174,7 +174,7 @@ class PodsWorld:
         runs = PlannedRuns(self.snapshot.jobs)
         aim = Target(commit, "", self.snapshot, fingerprint, base, is_fresh, runs)
         effects += self.part.act(seen, aim, self.orders)
-        unlifted = {key: known.message for key, known in self.lifter.memory.unlifted.items()}
+        unlifted = {key: known.message for key, known in self.lifter.unlifted.items()}
         return Acted(seen, aim, effects, unlifted)
 
     @property

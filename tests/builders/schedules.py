@@ -337,7 +337,7 @@ class Schedule:
 
     def stranded(self) -> list[str]:
         """Gangs that the last plan starts or keeps and that have gated pods, with no reason reported."""
-        reported = self.leader.lifter.memory.unlifted
+        reported = self.leader.lifter.unlifted
         found = []
         for key, gang in self.snapshot.gangs.items():
             pods = [item for path, item in self.cluster.objects.items() if path.startswith(PODS_PATH)]

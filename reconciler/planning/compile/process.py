@@ -20,7 +20,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import inf
 from pathlib import Path
@@ -57,21 +57,14 @@ class CompileRequest:
     former_places: Sequence[tuple[JobKey, Mapping[str, Mapping[str, int]]]] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class HeldInputs:
-    """The files and the state of a former request, as both ends know them. Only what differs is sent: a running cluster
-    of ten thousand nodes is 20 MB of JSON, of which the next compile needs a few objects anew."""
-
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    state: Sequence[Object] = ()
-
-    @classmethod
-    def of(cls, request: CompileRequest) -> HeldInputs:
-        return cls(request.files, request.state)
+NO_REQUEST = CompileRequest("", "", {}, {})
+"""Of which nothing is held."""
 
 
-def encode_request(request: CompileRequest, held: HeldInputs) -> bytes:
-    """The request as JSON: a file that is held by its path alone, objects that are held as [from, to] of their list."""
+def encode_request(request: CompileRequest, held: CompileRequest) -> bytes:
+    """The request as JSON: a file that is held by its path alone, objects that are held as [from, to] of their list.
+    held: a former request, as both ends know it. Only what differs is sent: a running cluster of ten thousand nodes is
+    20 MB of JSON, of which the next compile needs a few objects anew."""
     data = {name: getattr(request, name) for name in CompileRequest.__slots__}
     data["files"] = {
         path: None if held.files.get(path) == content else base64.b64encode(content).decode()
@@ -81,8 +74,8 @@ def encode_request(request: CompileRequest, held: HeldInputs) -> bytes:
     return json.dumps(data).encode()
 
 
-def decode_request(text: bytes, held: HeldInputs) -> CompileRequest:
-    """The request that was encoded for a worker with these inputs; of what it held, the same objects."""
+def decode_request(text: bytes, held: CompileRequest) -> CompileRequest:
+    """The request that was encoded for a worker that holds this one; of what it held, the same objects."""
     data = json.loads(text)
     data["files"] = {
         path: held.files[path] if content is None else base64.b64decode(content)
@@ -127,7 +120,6 @@ if TYPE_CHECKING:
     from compiler.cluster_state.cluster_state import ClusterState
     from compiler.repository.tree import Repository
     from compiler.specs.cluster_spec import Specs
-    from compiler.specs.gang_spec import GangSpec
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +152,7 @@ class CompileProcess:
         self.heartbeat = Heartbeat("compile", timings.time_limit + most)
         self.telling_heartbeat = Heartbeat("compile-state", most)
         self._worker: subprocess.Popen[bytes] | None = None
-        self._held = HeldInputs()
+        self._held = NO_REQUEST
         self._child = 0
         self._thread: threading.Thread | None = None
         self._telling: threading.Thread | None = None
@@ -214,7 +206,7 @@ class CompileProcess:
             question = self.directory / "state.json"
             question.write_bytes(encode_request(request, self._held))
             if self._order({"request": str(question)}, time.monotonic() + self.timings.telling_limit) == 0:
-                self._held = HeldInputs.of(request)
+                self._held = request
         except Exception as error:  # whatever it is: what the worker holds, and says next, is not known
             log.warning("the compile worker was not told the state", extra={"reason": short_error(error)})
             self.stop()
@@ -236,7 +228,9 @@ class CompileProcess:
         self.on_end()
 
     def _compile(self, request: CompileRequest) -> Snapshot | CompileBreakdown:
-        self._make_folder()
+        if not self.directory.exists():  # what former processes left beside it goes
+            shutil.rmtree(self.directory.parent, ignore_errors=True)
+            self.directory.mkdir(parents=True)
         question, answer, errors = (self.directory / name for name in ("request.json", "compiled.json", "errors.txt"))
         for old in (answer, errors):
             old.unlink(missing_ok=True)
@@ -259,18 +253,12 @@ class CompileProcess:
         finally:
             self._child = 0
         if status == 0:
-            self._held = HeldInputs.of(request)
+            self._held = request
         if status != 0 or not answer.exists():
             text = errors.read_text(errors="replace") if errors.exists() else ""
             message = text.strip().rpartition("\n")[2][:500] or "no message"
             return CompileBreakdown(request.commit, f"it ended {_end_text(status)}: {message}")
         return Snapshot.from_json(answer.read_text())
-
-    def _make_folder(self) -> None:
-        """Make the folder; what former processes left beside it goes."""
-        if not self.directory.exists():
-            shutil.rmtree(self.directory.parent, ignore_errors=True)
-            self.directory.mkdir(parents=True)
 
     def _run_in_worker(self, order: Mapping[str, Any], deadline: float) -> int:
         """The exit status of the child that compiles. Raises TimeoutError at the deadline, EOFError or OSError when
@@ -289,7 +277,7 @@ class CompileProcess:
 
     def stop(self) -> int:
         """End the worker, and the compile under way; its exit status."""
-        worker, self._worker, self._held = self._worker, None, HeldInputs()
+        worker, self._worker, self._held = self._worker, None, NO_REQUEST
         if self._child:
             _kill_process_group(self._child)
         if worker is None:
@@ -410,7 +398,8 @@ def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snaps
     if outcome.problem is None or not outcome.ok or outcome.error_count:
         return Snapshot(request.commit, ok=False, diagnostics=diagnostics)
     hypernodes, nodes = outcome.problem.hypernodes, outcome.problem.nodes
-    cluster, gangs = outcome.specs.cluster, [decision.gang for decision in outcome.decisions]
+    cluster, jobs = outcome.specs.cluster, ((each.gang.document, each.gang) for each in outcome.decisions)
+    gangs = {Ref(job.api_version, job.kind, gang.namespace, job.name).key: gang for job, gang in jobs}
     return Snapshot(
         request.commit,
         ok=True,
@@ -422,7 +411,7 @@ def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snaps
         max_waiting_pods=cluster.max_waiting_pods,
         moments=outcome.recheck_times,
         nodes_behind=outcome.origins.outdated_nodes if outcome.origins else (),
-        requests={_job_key(gang): [dict(role.pod.requests) for role in gang.roles] for gang in gangs},
+        requests={key: [dict(role.pod.requests) for role in gang.roles] for key, gang in gangs.items()},
         settings=_settings_of(outcome.specs),
     )
 
@@ -434,11 +423,6 @@ def _settings_of(specs: Specs) -> RepositorySettings:
     cluster, plugin = specs.cluster, fair_share(specs.cluster, specs.scheduler)
     allow_prune = annotations_of(cluster.document.data).get(ALLOW_PRUNE_ANNOTATION, "")
     return RepositorySettings(allow_prune, str(cluster.volcano), "/".join(plugin.state) if plugin else "")
-
-
-def _job_key(gang: GangSpec) -> str:
-    document = gang.document
-    return Ref(document.api_version, document.kind, gang.namespace, document.name).key
 
 
 def _tree_and_state(request: CompileRequest) -> tuple[Repository, ClusterState]:

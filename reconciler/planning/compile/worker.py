@@ -29,8 +29,8 @@ from compiler.reading.files import configurations_inside
 from compiler.repository.tree import Repository
 from compiler.syntax.parse import Adopt, ParsedFile, parse_file
 from reconciler.planning.compile.process import (
+    NO_REQUEST,
     CompileRequest,
-    HeldInputs,
     compile_request,
     decode_request,
     prepare_next,
@@ -78,17 +78,14 @@ def main() -> None:
         importlib.import_module(name)
     gc.set_threshold(*GC_THRESHOLD)
     gc.freeze()
-    memory, held = FileMemory(), HeldInputs()
-    request: CompileRequest | None = None
-    idle = 0.0
-    while line := _next_order(request, memory, idle):
+    memory, held, idle = FileMemory(), NO_REQUEST, 0.0
+    while line := _next_order(held, memory, idle):
         order = json.loads(line)
         idle = order.get("idle", idle)
         if "answer" not in order:
             told = _read_state(order, held)
             _say(answers, int(told is None))
-            if told is not None:
-                request, held = told, HeldInputs.of(told)
+            held = told or held
             continue
         if (pid := os.fork()) == 0:
             os.close(answers)  # a worker that is killed is seen to be gone, though its child goes on
@@ -98,26 +95,25 @@ def main() -> None:
         # Read before the status is said: the next request is written then.
         text = Path(order["request"]).read_bytes() if status == 0 else b""
         _say(answers, status)
-        request = decode_request(text, held) if status == 0 else None
-        if request is not None:
-            former, held = held, HeldInputs.of(request)
+        if status == 0:
+            former, held = held, decode_request(text, held)
             if held.files != former.files:
                 memory.keep_only(held.files)
             del text
             gc.freeze()
 
 
-def _next_order(request: CompileRequest | None, memory: FileMemory, idle: float) -> bytes:
+def _next_order(held: CompileRequest, memory: FileMemory, idle: float) -> bytes:
     """The next line. Where none comes for `idle` seconds, what the next compile needs of the last request is worked out
     meanwhile."""
-    if request is not None and not select.select([sys.stdin], [], [], idle)[0]:
+    if held is not NO_REQUEST and not select.select([sys.stdin], [], [], idle)[0]:
         with contextlib.suppress(Exception):
-            prepare_next(request, memory.parse)
+            prepare_next(held, memory.parse)
         gc.freeze()
     return sys.stdin.buffer.readline()
 
 
-def _read_state(order: Mapping[str, Any], held: HeldInputs) -> CompileRequest | None:
+def _read_state(order: Mapping[str, Any], held: CompileRequest) -> CompileRequest | None:
     """The request of an order that tells the state; its files are held."""
     with contextlib.suppress(Exception):
         return decode_request(Path(order["request"]).read_bytes(), held)
@@ -138,7 +134,7 @@ def _say(answers: int, number: int) -> None:
         sys.exit("nobody waits for the answers of this compile any more")
 
 
-def _compile_and_exit(order: Mapping[str, Any], memory: FileMemory, held: HeldInputs) -> NoReturn:
+def _compile_and_exit(order: Mapping[str, Any], memory: FileMemory, held: CompileRequest) -> NoReturn:
     """The child: in a process group of its own, so that what it starts ends with it."""
     status = 1
     try:

@@ -57,27 +57,18 @@ def run(*arguments: str) -> Result:
     return done
 
 
-def test_no_kubeconfig(command: tuple[str, ...]) -> None:
+def test_what_is_wrong_with_a_kubeconfig_is_one_line(command: tuple[str, ...], tmp_path: Path) -> None:
+    """Of one that is not there it was click's usage of the command, three lines above the error."""
     assert "no kubeconfig was found: give --kubeconfig" in run(*command).output
-
-
-def test_a_kubeconfig_that_is_not_there_is_one_line(command: tuple[str, ...], tmp_path: Path) -> None:
-    """It was click's usage of the command, three lines above the error."""
     for path in (tmp_path / "nothing", tmp_path):
         assert f"kubeconfig {path}: no such file" in run(*command, "--kubeconfig", str(path)).output
-
-
-@pytest.mark.parametrize("text", ["", "a: [", "{}", "just text", '{"contexts": 3}'])
-def test_a_kubeconfig_that_is_none(text: str, command: tuple[str, ...], tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
-    path.write_text(text)
-    assert f"the kubeconfig {path} cannot be used" in run(*command, "--kubeconfig", str(path)).output
-
-
-def test_a_context_that_is_not_there(command: tuple[str, ...], tmp_path: Path) -> None:
-    path = kubeconfig(tmp_path, 1)
-    output = run(*command, "--kubeconfig", path, "--context", "elsewhere").output
-    assert f'context "elsewhere" does not exist in {path}' in output
+    for text in ("", "a: [", "{}", "just text", '{"contexts": 3}'):
+        path.write_text(text)
+        assert f"the kubeconfig {path} cannot be used" in run(*command, "--kubeconfig", str(path)).output
+    good = kubeconfig(tmp_path, 1)
+    output = run(*command, "--kubeconfig", good, "--context", "elsewhere").output
+    assert f'context "elsewhere" does not exist in {good}' in output
 
 
 def test_a_server_that_is_not_there(command: tuple[str, ...], tmp_path: Path) -> None:

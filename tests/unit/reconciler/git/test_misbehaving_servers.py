@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,23 +108,17 @@ def corrupt(answer: Answer) -> None:
         answer.body = answer.body[:at] + bytes([answer.body[at] ^ 255]) + answer.body[at + 1 :]
 
 
-def redirect(answer: Answer) -> None:
-    answer.status, answer.headers["Location"] = 302, "https://elsewhere.example.com/team.git/info/refs"
+def answer_so(**parts: Any) -> Trick:
+    """Give these parts of each answer other values."""
 
-
-def login_page(answer: Answer) -> None:
-    answer.headers, answer.body = {"Content-Type": "text/html"}, b"<html>Log in</html>"
-
-
-def say_nothing(answer: Answer) -> None:
-    answer.body = b""
-
-
-def refuse(status: int) -> Trick:
     def trick(answer: Answer) -> None:
-        answer.status, answer.body = status, b""
+        for name, value in parts.items():
+            setattr(answer, name, value)
 
     return trick
+
+
+ELSEWHERE = {"Location": "https://elsewhere.example.com/team.git/info/refs"}
 
 
 @pytest.mark.parametrize(
@@ -131,12 +126,15 @@ def refuse(status: int) -> Trick:
     [
         (truncate, r"fetch failed .*(early EOF|hung up|disconnect)"),
         (corrupt, r"fetch failed .*(inflate|corrupt|pack|mismatch|SHA1)"),
-        (redirect, r"returned error: 302; redirects are not followed"),
-        (login_page, r"has no branch main, or there is no git server"),
-        (say_nothing, r"fetch failed .*hung up"),
-        (refuse(401), r"Authentication failed .*; the server does not take"),
-        (refuse(404), r"not found"),
-        (refuse(500), r"returned error: 500"),
+        (answer_so(status=302, headers=ELSEWHERE), r"returned error: 302; redirects are not followed"),
+        (
+            answer_so(headers={"Content-Type": "text/html"}, body=b"<html>Log in</html>"),
+            r"has no branch main, or there is no git server",
+        ),
+        (answer_so(body=b""), r"fetch failed .*hung up"),
+        (answer_so(status=401, body=b""), r"Authentication failed .*; the server does not take"),
+        (answer_so(status=404, body=b""), r"not found"),
+        (answer_so(status=500, body=b""), r"returned error: 500"),
     ],
 )
 def test_a_wrong_answer_is_one_message_and_the_head_stays(trick: Trick, words: str, remote: Remote) -> None:

@@ -14,7 +14,7 @@ from reconciler.changes.results import ChangeOutcome, ChangeResult
 from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.inventory.store import InventoryStore
-from reconciler.objects.memory import FightDetector, WriterMemory
+from reconciler.objects.memory import WriterMemory
 from reconciler.objects.writer import PUT_OFF, _differences_digest
 from reconciler.observation.own_writes import OwnWrites
 from reconciler.timings import TIMINGS
@@ -279,7 +279,7 @@ def test_nothing_that_one_process_remembers_outlives_its_object() -> None:
         memory.record_result(ChangeResult(change, "refused"), 0.0)
         memory.refused_updates[key] = "x"
         memory.record_lost_answer(key, 0.0)
-        memory.fights.record_correction(key, "them", 0.0)
+        memory.record_correction(key, "them", 0.0)
         own.record_deletion(key, "uid")
     kept = {"ConfigMap/default/kept"}
     memory.trim(kept, 600.0)
@@ -287,7 +287,7 @@ def test_nothing_that_one_process_remembers_outlives_its_object() -> None:
     tables = memory.unfixable_differences, memory.applied_digests, memory.failures, memory.lost_answers
     for table in (*tables, memory.refused_updates, memory.paused_changes, own.entries["ConfigMap"]):
         assert table.keys() == kept
-    assert not memory.fights.heat
+    assert not memory.heat
 
 
 def test_what_is_refused_again_and_again_is_given_up() -> None:
@@ -308,10 +308,10 @@ def test_what_is_refused_again_and_again_is_given_up() -> None:
 
 
 def test_corrections_in_quick_succession_are_a_fight_and_slow_ones_are_not() -> None:
-    fights, most = FightDetector(), int(TIMINGS.objects.fight_threshold)
-    assert not any(fights.record_correction("slow", "them", now=60.0 * at) for at in range(20))
-    turns = [fights.record_correction("quick", "them", now=1200.0 + at) for at in range(most + 1)]
+    memory, most = WriterMemory(), int(TIMINGS.objects.fight_threshold)
+    assert not any(memory.record_correction("slow", "them", now=60.0 * at) for at in range(20))
+    turns = [memory.record_correction("quick", "them", now=1200.0 + at) for at in range(most + 1)]
     assert turns == [*[False] * most, True]
     end = 1200.0 + most + TIMINGS.objects.fight_pause
-    assert [fights.opponent("quick", at) for at in (1210.0, end - 1, end)] == ["them", "them", ""]
-    assert not fights.opponent("slow", 1210.0)
+    assert [memory.opponent("quick", at) for at in (1210.0, end - 1, end)] == ["them", "them", ""]
+    assert not memory.opponent("slow", 1210.0)

@@ -99,6 +99,18 @@ def test_domains_that_others_declare_are_news() -> None:
     assert prints() == prints(with_metadata(theirs, labels={CLUSTER_LABEL: "c"})) != prints(theirs)
 
 
+def test_whether_a_queue_of_a_namespace_is_ready_is_news_and_nothing_else_of_it() -> None:
+    """NamespaceQueues of Volcano 1.16."""
+
+    def queue(ready: str, **status: Any) -> Object:
+        made = live("scheduling.volcano.sh/v1beta1", "NamespaceQueue", "train", namespace="ml")
+        return {**made, "status": {**status, "conditions": [{"type": "Ready", "status": ready}] if ready else []}}
+
+    assert prints(queue("False")) != prints(queue("True"))
+    assert prints(queue("True")) == prints(queue("")) == prints(queue("True", running=5))
+    assert queue("False") in state_objects(sight(queue("False")))
+
+
 @pytest.mark.parametrize(("written", "is_news"), [({"written": {"w": 2}}, True), ({}, False)])
 def test_pods_of_a_service_beyond_what_is_written_are_news(written: Mapping[str, Any], is_news: bool) -> None:
     """A rolling update, or an autoscaler; below that, and of another job, gated pods are none."""

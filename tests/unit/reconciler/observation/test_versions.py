@@ -73,8 +73,10 @@ def serve(watches: InformerSet, *versions: str) -> Moved:
 
 
 def look(watches: InformerSet, version: str = OLD) -> tuple[bool, str]:
-    """Whether anything has changed where this version is wanted, and the version that is watched."""
-    return watches.watch_kinds([(version, "Thing")]), watches.informers[KIND].resource.api_version
+    """Whether another informer watches where this version is wanted, and the version that is watched."""
+    before = watches.informers.get(KIND)
+    watches.watch_kinds([(version, "Thing")])
+    return watches.informers[KIND] is not before, watches.informers[KIND].resource.api_version
 
 
 def test_jobs_are_watched_whole_and_what_else_a_plan_holds_by_our_label(watches: InformerSet) -> None:

@@ -15,13 +15,7 @@ from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.inventory.shards import Table
 from reconciler.inventory.store import Inventory, InventoryEntry, Origin
 from reconciler.observation.observe import Observation
-from reconciler.ownership.guard import (
-    PruneSafety,
-    Toll,
-    deletion_digest,
-    pods_of_all,
-    prune_plan,
-)
+from reconciler.ownership.guard import PruneSafety, Toll, deletion_digest, pods_of_all, prune_plan
 from reconciler.ownership.queues import without_occupied_queues
 from reconciler.timings import TIMINGS
 from tests.builders.ownership import World

@@ -108,7 +108,7 @@ def test_an_inventory_that_is_read_again_decides_which_gangs_have_started(world:
     world.hang("/g-w-", "PATCH")
     world.plan(planned("g", "start", n1=1))
     world.act(*everything)
-    world.lifter.memory.believe_starts()
+    world.lifter.believe_starts()
     world.let_go(error_answer(422, "the gate is gone"))
     world.act(*everything)
     assert has_started(world, "g")

@@ -18,6 +18,7 @@ from reconciler.changes.diff import Change, classify_change
 from reconciler.changes.planned import PlannedRuns
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
+from reconciler.inventory.shards import Table
 from reconciler.inventory.store import Inventory, InventoryEntry, _as_row
 from reconciler.observation.observe import Observation, Seen
 from reconciler.runs.part import RunsPart, former_flows
@@ -57,7 +58,7 @@ def part() -> RunsPart:
 
 
 def seen(*objects: Object, entries: tuple[InventoryEntry, ...] = (started(RAY),)) -> Seen:
-    return looking_at(Inventory({entry.ref.key: entry for entry in entries}), *objects)  # type: ignore[arg-type]
+    return looking_at(Inventory(Table({entry.ref.key: entry for entry in entries})), *objects)
 
 
 def looking_at(inventory: Inventory, *objects: Object, is_leading: bool = True) -> Seen:

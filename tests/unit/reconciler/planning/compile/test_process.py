@@ -18,7 +18,6 @@ from reconciler.planning.compile.process import (
     MOST,
     CompileProcess,
     CompileRequest,
-    HeldInputs,
     _receive,
     available_memory,
     child_environment,
@@ -107,7 +106,7 @@ def test_one_worker_serves_all_compiles_and_a_killed_one_is_replaced(compiler: C
 def test_a_state_that_was_told_is_not_sent_again(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = list[bytes]()
 
-    def note_and_encode(wanted: CompileRequest, held: HeldInputs) -> bytes:
+    def note_and_encode(wanted: CompileRequest, held: CompileRequest) -> bytes:
         sent.append(encode_request(wanted, held))
         return sent[-1]
 
@@ -169,7 +168,7 @@ def test_the_worker_ends_with_its_parent(compiler: Compiler) -> None:
 def test_the_compile_of_a_process_that_was_killed_answers_nobody(compiler: Compiler, tmp_path: Path) -> None:
     """Its child went on, and could write its answer, of an older commit, over that of the process after it."""
     former = Compiler(tmp_path / "compile")
-    former._make_folder()
+    former.directory.mkdir(parents=True)
     assert compiler.plan().ok
     with pytest.raises(FileNotFoundError):
         write_answer(Snapshot("0ld", ok=True), former.directory / "compiled.json")

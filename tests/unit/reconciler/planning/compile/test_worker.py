@@ -20,8 +20,8 @@ from compiler.reading.files import configurations_inside
 from compiler.specs.eligibility import returned_node
 from reconciler.planning.compile import worker as compile_worker
 from reconciler.planning.compile.process import (
+    NO_REQUEST,
     CompileRequest,
-    HeldInputs,
     WorkerState,
     compile_request,
     decode_request,
@@ -67,9 +67,9 @@ def _items(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else ()
 
 
-@pytest.mark.parametrize(("kept", "prepared"), [(asked(train=JOB), 1), (None, 0)])
+@pytest.mark.parametrize(("kept", "prepared"), [(asked(train=JOB), 1), (NO_REQUEST, 0)])
 def test_the_next_compile_is_prepared_when_no_order_comes_and_its_trouble_is_none(
-    monkeypatch: pytest.MonkeyPatch, kept: CompileRequest | None, prepared: int
+    monkeypatch: pytest.MonkeyPatch, kept: CompileRequest, prepared: int
 ) -> None:
     receiving, sending = os.pipe()
     found: list[CompileRequest] = []
@@ -82,7 +82,7 @@ def test_the_next_compile_is_prepared_when_no_order_comes_and_its_trouble_is_non
     monkeypatch.setattr(compile_worker, "prepare_next", prepare)
     with os.fdopen(receiving, "rb", buffering=0) as pipe:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(pipe)))
-        if kept is None:
+        if kept is NO_REQUEST:
             os.write(sending, b"order\n")
         assert compile_worker._next_order(kept, FileMemory(), 0.01) == b"order\n"
         assert len(found) == prepared
@@ -92,7 +92,7 @@ def test_the_next_compile_is_prepared_when_no_order_comes_and_its_trouble_is_non
         )
         assert len(found) == prepared
         os.close(sending)
-        assert compile_worker._next_order(None, FileMemory(), 0.01) == b""
+        assert compile_worker._next_order(NO_REQUEST, FileMemory(), 0.01) == b""
 
 
 def test_a_file_is_known_by_name_and_content_for_as_long_as_the_repository_has_it() -> None:
@@ -146,7 +146,7 @@ def state_node(name: str, version: int = 1) -> dict[str, Any]:
 
 
 STATE = [state_node(name) for name in "abcdef"]
-HELD = HeldInputs(FILES, STATE)
+HELD = CompileRequest("", "", FILES, {}, state=STATE)
 
 
 def request_of(state: list[dict[str, Any]], files: dict[str, bytes] = FILES) -> CompileRequest:
@@ -180,8 +180,8 @@ def request_of(state: list[dict[str, Any]], files: dict[str, bytes] = FILES) -> 
         [{**STATE[0], "kind": "Pod"}, {**STATE[0], "metadata": {**STATE[0]["metadata"], "namespace": "team"}}],
     ],
 )
-@pytest.mark.parametrize("held", [HeldInputs(), HELD])
-def test_what_is_read_is_what_was_asked(held: HeldInputs, state: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize("held", [NO_REQUEST, HELD])
+def test_what_is_read_is_what_was_asked(held: CompileRequest, state: list[dict[str, Any]]) -> None:
     for files in (FILES, {"a.yaml": b"kind: C", "c.yaml": b""}):
         asked = request_of(state, files)
         assert decode_request(encode_request(asked, held), held) == asked

@@ -107,7 +107,7 @@ def kinds_without_rights(check_input: CheckInput) -> Iterator[Finding]:
         if not is_known and identity_of(document) not in check_input.failed_objects:
             found.setdefault(kind, document)
     if found:
-        names = [_kind_name(document) for document in found.values()]
+        names = sorted(map(_kind_name, found.values()))
         shown = ", ".join(names[:_MOST_KINDS]) + (f" and {len(names) - _MOST_KINDS} more" * (len(names) > _MOST_KINDS))
         count = f"{len(names)} kinds: " if len(names) > 1 else ""
         help = "`gangplan rbac` prints permissions that do; without them these objects are not applied, all others are"

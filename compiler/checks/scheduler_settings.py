@@ -229,7 +229,7 @@ def missing_node_filter(check_input: CheckInput) -> Iterator[Finding]:
 DEQUEUE_STRATEGY = ("spec", "dequeueStrategy")
 
 
-@check("GP418", "queue field without its plugin", "warning")
+@check("GP418", "queue field without its plugin", "warning", folds=True)
 def unread_queue_fields(check_input: CheckInput) -> Iterator[Finding]:
     """deserved is read by the plugin capacity only, weight by proportion only, affinity by nodegroup only, and
     `dequeueStrategy: fifo` by nothing in Volcano 1.15: small jobs start before a large one. A deserved amount that is
@@ -257,8 +257,8 @@ def unread_queue_fields(check_input: CheckInput) -> Iterator[Finding]:
             }
             for name, (is_set, readers) in unread.items():
                 if is_set and not any(reader in enabled for reader in readers):
-                    message = f"no plugin reads {name} of queue {queue.name!r}"
-                    yield Finding(queue.document, ("spec", name), message, f"enable {readers[0]}", see)
+                    message, help = f"no plugin reads {name}", f"enable {readers[0]}"
+                    yield Finding(queue.document, ("spec", name), message, help, see)
 
 
 def _is_deserved_above_guarantee(queue: QueueSpec) -> bool:

@@ -7,9 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from compiler.diagnostics.diagnostic import Diagnostic
+from compiler.explain.caveats import LIVE_REQUESTS
 from compiler.reading.one_document import GENERATED_NAME
 
 _NUMBER = re.compile(r"\d[\d.,]*")
+_LEFT_OUT = (GENERATED_NAME.code, LIVE_REQUESTS.code)
+"""Infos that a change of the repository cannot cause, or that the jobs show."""
+_OF_REPOSITORY = "GP357"
+"""One finding a repository, shown at the first object that it is about."""
 _Key = tuple[str, ...]
 
 
@@ -44,11 +49,16 @@ def finding_changes(base: Iterable[Diagnostic], head: Iterable[Diagnostic]) -> F
 
 
 def _by_subject(findings: Iterable[Diagnostic]) -> dict[_Key, Diagnostic]:
-    """By what they are about. The name of a job that has generateName is no finding: the jobs show it."""
-    names = (GENERATED_NAME.code, "info")
-    return {_subject(each): each for each in findings if (each.code, each.severity) != names}
+    """By what they are about."""
+    return {_subject(each): each for each in findings if not _is_left_out(each)}
+
+
+def _is_left_out(finding: Diagnostic) -> bool:
+    return finding.severity == "info" and finding.code in _LEFT_OUT
 
 
 def _subject(finding: Diagnostic, *, masked: bool = False) -> _Key:
     message = _NUMBER.sub("#", finding.message) if masked else finding.message
+    if finding.code == _OF_REPOSITORY:
+        return finding.code, "" if masked else message
     return finding.code, finding.severity, finding.object, finding.position.file, message

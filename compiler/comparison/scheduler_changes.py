@@ -11,6 +11,10 @@ from compiler.volcano.plugin_plans import PLUGIN_PLANS
 
 _TierPlugin = tuple[int, PluginSpec]
 """Tier, from 1, and the plugin."""
+_ALIKE_IN_EACH_TIER = frozenset(
+    ["binpack", "deviceshare", "nodegroup", "nodeorder", "numaaware", "predicates", "resource-strategy-fit", "usage"]
+)
+"""Plugins that register only filters, which all must pass, and scores, which are added up (Volcano 1.15.1)."""
 ACTION_MEANINGS = {
     "enqueue": "admits jobs only while the cluster and their queue have room for their minimum",
     "allocate": "gives pods their nodes",
@@ -61,7 +65,9 @@ def _plugin_changes(before: SchedulerSpec, after: SchedulerSpec) -> Iterator[str
             continue
         (tier, plugin), (new_tier, changed) = common[name]
         if new_tier != tier:
-            yield f"plugin {name} moves from tier {tier} to tier {new_tier}: the first tier with an answer decides"
+            alike = name in _ALIKE_IN_EACH_TIER
+            effect = "it filters and scores nodes alike in each" if alike else "the first tier with an answer decides"
+            yield f"plugin {name} moves from tier {tier} to tier {new_tier}: {effect}"
         yield from _value_changes(f"plugin {name}", plugin.flags, changed.flags)
         yield from _value_changes(f"plugin {name}", plugin.arguments, changed.arguments)
 
@@ -72,9 +78,10 @@ def _effect_text(plugin: str) -> str:
 
 
 def _order_changes(old: Mapping[str, _TierPlugin], new: Mapping[str, _TierPlugin]) -> Iterator[str]:
-    """One sentence for each tier whose common plugins are called in another order."""
+    """One sentence for each tier whose common plugins are called in another order, where the order decides."""
     common = [name for name in new if name in old]
-    stay = [name for name in common if old[name][0] == new[name][0]]
+    ordered = [name for name in common if name not in _ALIKE_IN_EACH_TIER]
+    stay = [name for name in ordered if old[name][0] == new[name][0]]
     for tier in sorted({new[name][0] for name in stay}):
         after = [name for name in stay if new[name][0] == tier]
         before = [name for name in old if name in after]

@@ -137,6 +137,8 @@ class NearKinds:
     def of(self, pod: PodSpec, open_classes: frozenset[int]) -> tuple[tuple[int, int], ...]:
         """Those of other classes that nothing but taints closes; where no class is open, then those that the values
         meant by misspelt ones match."""
+        if open_classes and not self._has_taints:
+            return ()
         tolerant = replace(pod, tolerations=(Toleration(operator="Exists"),))
         near = [kind for kind in self._matching(tolerant) if hard_taints(self._first[kind])]
         if not open_classes and (meant := self._respelt(tolerant)) != tolerant:
@@ -165,6 +167,10 @@ class NearKinds:
         )
         selector = {key: value(key, wanted) for key, wanted in pod.node_selector.items()}
         return replace(pod, node_selector=selector, node_affinity=terms)
+
+    @cached_property
+    def _has_taints(self) -> bool:
+        return any(hard_taints(node) for node in self._first.values())
 
     @cached_property
     def _known(self) -> dict[NodeRequirement, list[tuple[int, int]]]:

@@ -12,13 +12,13 @@ from compiler.openapi.schemas import time_zones
 from compiler.syntax.documents import FieldPath
 from compiler.validation import access, names
 from compiler.validation.cron import schedule_objection
-from compiler.validation.judge import Judge, items, mapping, values
+from compiler.validation.judge import Judge, items, mapping, texts, values
 from compiler.validation.operators import operator_object
 from compiler.validation.selectors import annotation_keys, label_selector, labels
 from compiler.validation.volumes import claim
 
 MAX_CRON_NAME = 52
-"""A job of a CronJob has 11 characters more."""
+"""A job of a CronJob, and a workflow of Argo's CronWorkflow, has 11 characters more."""
 _MAX_INDEXED_PARALLELISM = 100_000
 _MAX_LABEL = 63
 _ZONES_OF_A_MACHINE = ("posix/", "right/")
@@ -38,6 +38,8 @@ _QUOTA_NAMES = """
     requests.ephemeral-storage limits.cpu limits.memory limits.ephemeral-storage
 """
 _QUOTA_RESOURCES = frozenset(_QUOTA_NAMES.split())
+
+_CRON_KINDS = frozenset({"CronJob.batch", "CronJob.batch.volcano.sh", "CronWorkflow.argoproj.io"})
 
 
 def metadata(
@@ -62,7 +64,7 @@ def metadata(
 
 def objects(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
     """An object of a kind ("Kind.group")."""
-    longest = {"CronJob.batch": MAX_CRON_NAME, "CronJob.batch.volcano.sh": MAX_CRON_NAME}.get(kind_key)
+    longest = MAX_CRON_NAME if kind_key in _CRON_KINDS else None
     if kind_key in ("Job.batch", "Job.batch.volcano.sh", "StatefulSet.apps"):
         longest = _MAX_LABEL
     is_lenient = kind_key.endswith(".rbac.authorization.k8s.io") or kind_key == "PodDisruptionBudget.policy"
@@ -208,20 +210,42 @@ def _indexed_name(judge: Judge, data: dict[str, Any]) -> None:
         judge.contradiction(("metadata", "name"), what, "shorten the name")
 
 
+def _schedule(judge: Judge, schedule: Any, path: FieldPath) -> None:
+    if isinstance(schedule, str) and schedule and (objection := schedule_objection(schedule)):
+        judge.contradiction(path, f"{schedule!r}: {objection}", 'write like "0 3 * * *"')
+
+
+def _time_zone(judge: Judge, zone: Any, path: FieldPath) -> None:
+    if isinstance(zone, str) and zone not in time_zones() and not zone.startswith(_ZONES_OF_A_MACHINE):
+        near = did_you_mean(zone, sorted(time_zones()))
+        help = f"did you mean {near!r}?" if near else "write like Europe/Berlin"
+        judge.contradiction(path, f"{zone!r} is no time zone", help)
+
+
 def _cron(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
     schedule, zone = spec.get("schedule"), spec.get("timeZone")
     if schedule in (None, ""):
         judge.missing((*path, "schedule"))
-    elif isinstance(schedule, str) and (objection := schedule_objection(schedule)):
-        judge.contradiction((*path, "schedule"), f"{schedule!r}: {objection}", 'write like "0 3 * * *"')
+    _schedule(judge, schedule, (*path, "schedule"))
     if zone == "" or (isinstance(zone, str) and zone.lower() == "local"):
         judge.contradiction((*path, "timeZone"), "it is no time zone", "write like Europe/Berlin, or leave it out")
-    elif isinstance(zone, str) and zone not in time_zones() and not zone.startswith(_ZONES_OF_A_MACHINE):
-        near = did_you_mean(zone, sorted(time_zones()))
-        help = f"did you mean {near!r}?" if near else "write like Europe/Berlin"
-        judge.contradiction((*path, "timeZone"), f"{zone!r} is no time zone", help)
+    else:
+        _time_zone(judge, zone, (*path, "timeZone"))
     judge.choice((*path, "concurrencyPolicy"), spec.get("concurrencyPolicy"), _POLICIES)
     _counts(judge, spec, path, "successfulJobsHistoryLimit", "failedJobsHistoryLimit", "startingDeadlineSeconds")
+
+
+def _cron_workflow(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    """What Argo's ValidateCronWorkflow (workflow/validate/validate.go) refuses."""
+    if not spec.get("schedule") and not values(spec, "schedules"):
+        judge.missing((*path, "schedules"))
+    _schedule(judge, spec.get("schedule"), (*path, "schedule"))
+    for number, schedule in texts(spec, "schedules"):
+        _schedule(judge, schedule, (*path, "schedules", number))
+    if spec.get("timezone") not in ("", "Local"):  # as Go's time.LoadLocation takes them
+        _time_zone(judge, spec.get("timezone"), (*path, "timezone"))
+    judge.choice((*path, "concurrencyPolicy"), spec.get("concurrencyPolicy"), _POLICIES)
+    _counts(judge, spec, path, "startingDeadlineSeconds")
 
 
 def _cron_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
@@ -334,6 +358,7 @@ def _pod(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
 _RULES: Mapping[str, Callable[[Judge, dict[str, Any], FieldPath], None]] = {
     "CronJob.batch": _cron_job,
     "CronJob.batch.volcano.sh": _volcano_cron,
+    "CronWorkflow.argoproj.io": _cron_workflow,
     "DaemonSet.apps": _service,
     "Deployment.apps": _deployment,
     "Job.batch": batch_job,

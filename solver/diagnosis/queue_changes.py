@@ -25,6 +25,7 @@ from solver.repairs import (
     SmallerGuarantee,
 )
 from solver.semantics.placements import add_vectors
+from solver.semantics.queue_limits import share_limits
 from solver.semantics.queues import queue_path
 from solver.state.queue_books import QueueBooks
 
@@ -146,10 +147,8 @@ def _weight_change(
     now = ledger.problem.queues[q].weight
 
     def suffices(weight: int) -> bool:
-        rules = state.queue_rules(state.with_queue(ledger.problem, q, weight=weight))
-        ceilings = (c for c in rules.ceilings_by_queue[q] if c.code == ShareLimit.code)
-        limits = [ceiling.limits[r] for ceiling in ceilings]
-        return all(limit is None or ledger.direct[q][r] + asked <= limit for limit in limits)
+        limit = share_limits(state.with_queue(ledger.problem, q, weight=weight), q)[r]
+        return limit is None or ledger.direct[q][r] + asked <= limit
 
     least = first_sufficient(range(now + 1, now * state.options.budget.weight_factor + 1), suffices)
     return None if least is None else (MoreWeight(q, least, now), state.with_queue(ledger.problem, q, weight=least))

@@ -80,9 +80,11 @@ def _water_filled_shares(problem: Problem, held: Collection[int]) -> tuple[Vecto
         if (remaining == before).all():
             break
     found: list[Vector | None] = [None] * len(problem.queues)
-    for q, amounts in zip(b.queues, share.tolist(), strict=True):
-        amounts = iter(amounts)
-        found[q] = tuple(int(next(amounts) // unit) if unit else 0 for unit in _units(problem))
+    units = np.array(_units(problem))
+    amounts = np.zeros((len(b.queues), len(units)), dtype=np.int64)
+    amounts[:, units > 0] = share // units[units > 0]
+    for q, own in zip(b.queues, amounts.tolist(), strict=True):
+        found[q] = tuple(own)
     return tuple(found)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from solver.problem import Limits, Problem
+from solver.problem import Limits, Problem, Vector
 from solver.semantics.entitlements import asked_amounts, water_filled_shares
 from solver.semantics.queues import PODS, queue_path, real_capability
 
@@ -27,18 +27,25 @@ def queue_ceilings(problem: Problem, held: Collection[int] = ()) -> tuple[QueueC
     the `held` gangs are kept out of the cluster."""
     stated = tuple((queue.capability, queue.guarantee, queue.parent) for queue in problem.queues)
     key = "capability ceilings", problem.policy, problem.totals, stated
-    found, whole = list(problem.memoize(key, lambda: _capability_ceilings(problem))), problem.totals
+    found = list(problem.memoize(key, lambda: _capability_ceilings(problem)))
     if problem.policy.proportion:
         shares = zip(water_filled_shares(problem, held), asked_amounts(problem, held), strict=True)
-        for q, (share, wanted) in enumerate(shares):
-            # A share that is the whole cluster, or all that the queue asks for, is never what holds it back.
-            ends = map(min, whole, wanted or whole)
-            least = tuple(
-                None if n == PODS or m >= end else m
-                for n, m, end in zip(problem.resources, share or whole, ends, strict=True)
-            )
-            found.append(QueueCeiling("GW112", q, False, least))
+        found += [QueueCeiling("GW112", q, False, _share_limits(problem, *each)) for q, each in enumerate(shares)]
     return tuple(ceiling for ceiling in found if any(amount is not None for amount in ceiling.limits))
+
+
+def share_limits(problem: Problem, q: int) -> Limits:
+    """What the plugin proportion lets queue q hold."""
+    return _share_limits(problem, water_filled_shares(problem)[q], asked_amounts(problem)[q])
+
+
+def _share_limits(problem: Problem, share: Vector | None, wanted: Sequence[int] | None) -> Limits:
+    """A share that is the whole cluster, or all that the queue asks for, is never what holds it back."""
+    whole = problem.totals
+    ends = map(min, whole, wanted or whole)
+    return tuple(
+        None if n == PODS or m >= end else m for n, m, end in zip(problem.resources, share or whole, ends, strict=True)
+    )
 
 
 def _capability_ceilings(problem: Problem) -> tuple[QueueCeiling, ...]:

@@ -266,6 +266,16 @@ def test_a_finding_of_which_only_a_number_differs_is_one() -> None:
     assert "all its nodes hold 5" in after.message
 
 
+def test_the_finding_on_kinds_without_permissions_is_new_where_the_kinds_are() -> None:
+    """It is shown at the first object of them: another one before it changes nothing."""
+    dashboard = "apiVersion: grafana.integreatly.org/v1beta1\nkind: GrafanaDashboard\nmetadata: {name: %s}\n"
+    base = {**BASE, "jobs/m.yaml": dashboard % "m"}
+    assert not changes(base, {**base, "jobs/b.yaml": dashboard % "b"}).findings
+    other = {**base, "jobs/b.yaml": (dashboard % "b").replace("GrafanaDashboard", "GrafanaFolder")}
+    ((before, after),) = changes(base, other).findings.changed
+    assert (before.code, after.code) == ("GP357", "GP357")
+
+
 def test_equal_findings_are_folded_and_come_with_their_fix() -> None:
     tainted = POOL.replace("spec: {", "spec: {taints: [{key: maintenance, effect: NoSchedule}], ")
     comparison = changes(BASE, {**BASE, "cluster-specs/demo/nodes.yaml": tainted})
@@ -313,6 +323,21 @@ def test_the_order_of_plugins_in_a_tier_is_a_change() -> None:
     assert changes(BASE, {**BASE, "cluster-specs/demo/scheduler.yaml": head}).scheduler == (
         "tier 1 calls its plugins in another order: gang, priority, conformance (before: priority, gang, conformance); "
         "the first with an answer decides",
+    )
+
+
+def test_tiers_and_order_mean_nothing_to_plugins_that_filter_and_score() -> None:
+    turned = SCHEDULER.replace(
+        "{name: predicates}, {name: capacity}, {name: nodeorder}",
+        "{name: nodeorder}, {name: capacity}, {name: predicates}",
+    )
+    assert changes(BASE, {**BASE, "cluster-specs/demo/scheduler.yaml": turned}).scheduler == ()
+    moved = SCHEDULER.replace(
+        ", {name: capacity}, {name: nodeorder}]", "]\n  - plugins: [{name: capacity}, {name: nodeorder}]"
+    )
+    assert changes(BASE, {**BASE, "cluster-specs/demo/scheduler.yaml": moved}).scheduler == (
+        "plugin capacity moves from tier 2 to tier 3: the first tier with an answer decides",
+        "plugin nodeorder moves from tier 2 to tier 3: it filters and scores nodes alike in each",
     )
 
 

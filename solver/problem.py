@@ -220,9 +220,14 @@ class PodRule:
     quota: GroupQuota | None = None
 
     @property
+    def keeps_apart(self) -> bool:
+        """Whether owners and selected pods are in no domain together."""
+        return self.rule_kind in ("anti-affinity", "separation")
+
+    @property
     def only_forbids(self) -> bool:
         """Whether other pods never make it easier."""
-        return self.rule_kind in ("anti-affinity", "separation", "quota")
+        return self.keeps_apart or self.rule_kind == "quota"
 
 
 @dataclass(frozen=True, slots=True)

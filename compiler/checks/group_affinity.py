@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.jobs import POD_GROUP
 from compiler.diagnostics.diagnostic import suggestion
 from compiler.kubernetes import NAMESPACE_NAME_LABEL, labels_of
-from compiler.specs.gang_spec import GangSpec
 from compiler.specs.parts import ANTI_AFFINITY_PATH, GroupTerm
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.group_affinity import (
@@ -79,7 +78,8 @@ def _weak_terms(
         help = f"the tiers are {', '.join(map(str, tiers))}"
         yield Finding(document, (*path, "topologyTier"), message, help)
     rows = term.namespace_selector.expressions() if term.namespace_selector else ()
-    declared = {key for labels in namespace_labels(check_input.specs.documents).values() for key in labels}
+    known = namespace_labels(check_input.specs.documents) if rows else {}
+    declared = {key for labels in known.values() for key in labels}
     for key in dict.fromkeys(row[0] for row in rows):
         if key not in (NAMESPACE_NAME_LABEL, *declared):
             message = f"no Namespace of the repository has the label {key}: the plan takes namespaces for having none"
@@ -87,25 +87,31 @@ def _weak_terms(
             yield Finding(document, (*path, "namespaceSelector"), message, help)
 
 
+class _Group(NamedTuple):
+    document: Document
+    namespace: str
+    labels: Mapping[str, Any]
+    terms: tuple[GroupTerm, ...]
+
+
 def _one_sided_terms(check_input: CheckInput) -> Iterator[Finding]:
     """For each PodGroup the first other one that it keeps out of the domains of, and that does not do so in turn."""
     known = namespace_labels(check_input.specs.documents)
-    groups = [gang for gang in check_input.jobs if gang.pod_group is not None]
-    for gang in groups:
-        for term in gang.pod_group.terms if gang.pod_group else ():
-            other = next((each for each in groups if _is_one_sided(gang, each, term, known)), None)
-            if other is not None and gang.pod_group is not None:
+    written = [(gang.namespace, gang.pod_group) for gang in check_input.jobs if gang.pod_group is not None]
+    groups = [
+        _Group(of.document, namespace, labels_of({"metadata": of.document.metadata}), of.terms)
+        for namespace, of in written
+    ]
+    for group in groups:
+        for term in group.terms:
+            other = next((each for each in groups if _is_one_sided(group, each, term, known)), None)
+            if other is not None:
                 message = f"{other.document.display_name} has no term against this one: it may start beside it later"
-                yield Finding(gang.pod_group.document, term.path, message, "give it such a term too")
+                yield Finding(group.document, term.path, message, "give it such a term too")
                 break
 
 
-def _is_one_sided(gang: GangSpec, other: GangSpec, term: GroupTerm, known: NamespaceLabels) -> bool:
-    if gang is other or not _selects(gang, other, term, known) or other.pod_group is None:
+def _is_one_sided(group: _Group, other: _Group, term: GroupTerm, known: NamespaceLabels) -> bool:
+    if group is other or not term_selects(term, group.namespace, other.namespace, other.labels, known):
         return False
-    return not any(_selects(other, gang, back, known) for back in other.pod_group.terms)
-
-
-def _selects(gang: GangSpec, other: GangSpec, term: GroupTerm, known: NamespaceLabels) -> bool:
-    labels = labels_of({"metadata": other.pod_group.document.metadata}) if other.pod_group else {}
-    return term_selects(term, gang.namespace, other.namespace, labels, known)
+    return not any(term_selects(back, other.namespace, group.namespace, group.labels, known) for back in other.terms)

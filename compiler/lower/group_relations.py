@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from compiler.cluster_state.observed import ObservedState
 from compiler.cluster_state.pods import ForeignPod
@@ -29,7 +30,9 @@ def with_group_rules(rules: LoweredRules, inputs: LoweringInputs) -> LoweredRule
     if not owners or not separates_groups(specs.cluster, specs.scheduler):
         return rules
     lowering = _GroupRules(inputs)
-    pod_rules, rules_of_role, texts = list(rules.pod_rules), dict(rules.rules_of_role), list(rules.texts)
+    pod_rules, texts = list(rules.pod_rules), list(rules.texts)
+    owned: dict[tuple[int, int], list[int]] = {role: [*own] for role, (own, _) in rules.rules_of_role.items()}
+    selecting: dict[tuple[int, int], list[int]] = {role: [*by] for role, (_, by) in rules.rules_of_role.items()}
     term_of_rule: dict[int, tuple[int, GroupTerm]] = {}
     for i in owners:
         for term in lowering.terms_of(i):
@@ -38,18 +41,19 @@ def with_group_rules(rules: LoweredRules, inputs: LoweringInputs) -> LoweredRule
             pod_rules.append(lowering.rule(i, term, tier))
             texts.append(term_text(term, tier))
             term_of_rule[rho] = i, term
-            for k, t in lowering.roles_of(i):
-                owned, selecting = rules_of_role.get((k, t), ((), ()))
-                rules_of_role[k, t] = (*owned, rho), selecting
+            for role in lowering.roles_of(i):
+                owned.setdefault(role, []).append(rho)
             for k in lowering.selected_gangs(i, term):
-                for _, t in lowering.roles_of(k):
-                    owned, selecting = rules_of_role.get((k, t), ((), ()))
-                    rules_of_role[k, t] = owned, (*selecting, rho)
+                for role in lowering.roles_of(k):
+                    selecting.setdefault(role, []).append(rho)
     return replace(
         rules,
         pod_rules=tuple(pod_rules),
         texts=tuple(texts),
-        rules_of_role=rules_of_role,
+        rules_of_role={
+            role: (tuple(owned.get(role, ())), tuple(selecting.get(role, ())))
+            for role in dict.fromkeys([*owned, *selecting])
+        },
         owner_pods=(*rules.owner_pods, *(() for _ in term_of_rule)),
         term_of_rule=term_of_rule,
     )
@@ -86,6 +90,7 @@ class _GroupRules:
         self._namespaces = namespace_labels(inputs.specs.documents)
         self._labels = [self._labels_of(i) for i in range(len(inputs.gangs))]
         self._domains: dict[int | None, tuple[int | None, ...]] = {}
+        self._selected: dict[object, list[int]] = {}
 
     def _labels_of(self, i: int) -> Mapping[str, str]:
         """Of the PodGroup as written; else of the one that the cluster has; else of the job, whose PodGroup gets them.
@@ -136,12 +141,16 @@ class _GroupRules:
                 present[d] += 1
         return PodRule("separation", domains, tuple(present), tier=tier)
 
-    def selected_gangs(self, i: int, term: GroupTerm) -> Iterator[int]:
+    def selected_gangs(self, i: int, term: GroupTerm) -> list[int]:
         """The other gangs that the term of gang i selects."""
         own = self.inputs.gangs[i].namespace
-        for k, (spec, labels) in enumerate(zip(self.inputs.gangs, self._labels, strict=True)):
-            if k != i and term_selects(term, own, spec.namespace, labels, self._namespaces):
-                yield k
+        key = term.selector, term.namespaces, own
+        if key not in self._selected:
+            gangs = enumerate(zip(self.inputs.gangs, self._labels, strict=True))
+            selects = partial(term_selects, term, own)
+            found = [k for k, (spec, labels) in gangs if selects(spec.namespace, labels, self._namespaces)]
+            self._selected[key] = found
+        return [k for k in self._selected[key] if k != i]
 
     def _selects_pod(self, i: int, term: GroupTerm, pod: ForeignPod) -> bool:
         """Whether the pod is of another PodGroup that the term selects. One that is being deleted holds no domain."""

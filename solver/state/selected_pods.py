@@ -164,11 +164,14 @@ class PodRuleCounts:
 
     def add_pods(self, role: AnyRole, node: int, pods: int, stamp: int) -> None:
         """Count `pods` more of the role on a node, or fewer. stamp: never falls from call to call; for `undo`."""
-        for rho in sorted({*role.owned_rules, *role.selecting_rules}):
-            owns, selected = rho in role.owned_rules, rho in role.selecting_rules
+        owned, selecting = frozenset(role.owned_rules), frozenset(role.selecting_rules)
+        for rho in sorted(owned | selecting):
             number = pods * unit(self.rule(rho), role)
-            new = number * (owns and not selected), number * (selected and not owns), number * (owns and selected)
-            self._change_counts(rho, node, (*new, 0, 0), stamp)
+            if rho not in owned:
+                change: Change = (0, number, 0, 0, 0)
+            else:
+                change = (0, 0, number, 0, 0) if rho in selecting else (number, 0, 0, 0, 0)
+            self._change_counts(rho, node, change, stamp)
 
     def evict_pods(self, role: AnyRole, node: int, pods: int, stamp: int) -> None:
         """Count existing pods of the role as gone, or fewer of them. Only anti-affinity counts on that: a new pod waits
@@ -185,12 +188,13 @@ class PodRuleCounts:
 
     def _add_change(self, rho: int, d: int, change: Change, sign: int = 1) -> None:
         inside = self._changes.setdefault(rho, {})
-        b, m, s, selected, owners = (a + sign * c for a, c in zip(inside.get(d, _UNCHANGED), change, strict=True))
-        inside[d] = (b, m, s, selected, owners)
+        b, m, s, selected, owners = inside.get(d, _UNCHANGED)
+        new_b, new_m, new_s, gone_selected, gone_owners = change
+        b, m, s = b + sign * new_b, m + sign * new_m, s + sign * new_s
+        inside[d] = (b, m, s, selected + sign * gone_selected, owners + sign * gone_owners)
         if inside[d] == _UNCHANGED:
             del inside[d]
         if rho in self._totals and d != NO_DOMAIN:
-            new_b, new_m, new_s, gone_selected, gone_owners = change
             all_selected, all_owners = self._totals[rho]
             all_selected[d] += sign * (new_m + new_s - gone_selected)
             all_owners[d] += sign * (new_b + new_s - gone_owners)
@@ -249,11 +253,28 @@ class PodRuleCounts:
 
     def allowed_nodes(self, role: AnyRole, rules: frozenset[int] | None = None) -> BoolArray:
         """Node -> whether one more pod of the role may come there now. rules: those that count; None for all."""
+        asked = self.rules_of(role) if rules is None else sorted(rules.intersection(self.rules_of(role)))
+        apart = [rho for rho in asked if self.rule(rho).keeps_apart]
+        found = self._nodes_apart(role, apart)
+        for rho in sorted(set(asked).difference(apart)):
+            domains, outside = self._allowed_domains(rho, role)
+            found &= np.append(domains, outside)[self.existing_pods.partitions[rho]]
+        return found
+
+    def _nodes_apart(self, role: AnyRole, rules: Iterable[int]) -> BoolArray:
+        """Node -> whether these rules, which keep apart, allow one more pod of the role there: no owner beside a
+        selected pod or, of a separation, outside all domains, and no selected pod beside an owner."""
+        by_partition: dict[int, list[int]] = {}
+        for rho in rules:
+            by_partition.setdefault(id(self.existing_pods.partitions[rho]), []).append(rho)
         found: BoolArray = np.ones(self.existing_pods.node_count, dtype=np.bool_)
-        for rho in self.rules_of(role):
-            if rules is None or rho in rules:
-                domains, outside = self._allowed_domains(rho, role)
-                found &= np.append(domains, outside)[self.existing_pods.partitions[rho]]
+        owned, selecting = frozenset(role.owned_rules), frozenset(role.selecting_rules)
+        for same in by_partition.values():
+            pods = [self.totals(rho)[0] for rho in same if rho in owned]
+            pods += [self.totals(rho)[1] for rho in same if rho in selecting]
+            is_inside = any(self.rule(rho).rule_kind == "separation" for rho in owned.intersection(same))
+            free = ~np.logical_or.reduce(pods)
+            found &= np.append(free, not is_inside)[self.existing_pods.partitions[same[0]]]
         return found
 
     def _allowed_domains(self, rho: int, role: AnyRole) -> AllowedDomains:
@@ -285,17 +306,15 @@ class PodRuleCounts:
     def cap_fit_counts(self, role: AnyRole, fit_counts: IntArray) -> IntArray:
         """Node -> the most pods of the role that ever come there: those that fit and that rules which only forbid
         allow."""
-        for rho in self.rules_of(role):
-            if not self.rule(rho).only_forbids:
-                continue
-            domains, outside = self._allowed_domains(rho, role)
-            partition = self.existing_pods.partitions[rho]
-            fit_counts = np.where(np.append(domains, outside)[partition], fit_counts, 0)
-            if self.rule(rho).quota is not None:
-                most = np.append(self._quota_pods(rho, role), fit_counts.max(initial=0))
-                fit_counts = np.minimum(fit_counts, most[partition])
-            elif rho in role.owned_rules and rho in role.selecting_rules:
-                fit_counts = np.where(partition == NO_DOMAIN, fit_counts, np.minimum(fit_counts, 1))
+        rules = self.rules_of(role)
+        apart = [rho for rho in rules if self.rule(rho).keeps_apart]
+        fit_counts = np.where(self._nodes_apart(role, apart), fit_counts, 0)
+        for rho in sorted(frozenset(role.owned_rules).intersection(role.selecting_rules, apart)):
+            is_outside = self.existing_pods.partitions[rho] == NO_DOMAIN
+            fit_counts = np.where(is_outside, fit_counts, np.minimum(fit_counts, 1))
+        for rho in (rho for rho in rules if self.rule(rho).quota is not None):
+            most = np.append(self._quota_pods(rho, role), fit_counts.max(initial=0))
+            fit_counts = np.minimum(fit_counts, most[self.existing_pods.partitions[rho]])
         return fit_counts
 
     def max_new_pods(self, role: AnyRole, h: int, nodes: IntArray) -> int:
@@ -310,8 +329,8 @@ class PodRuleCounts:
                 most = most if reaches_outside else min(most, int(self._quota_pods(rho, role)[inside].sum()))
                 continue
             if rule.only_forbids and not reaches_outside:
-                domains, _ = _anti_affinity_domains(self, rho, True, True)
-                most = min(most, int(domains[inside].sum()))
+                selected, owners = self.totals(rho)
+                most = min(most, int(((selected + owners)[inside] == 0).sum()))
             if rule.rule_kind == "spread" and len(outside):
                 selected = self.selected_counts(rho)
                 least = int(selected[outside].min()) if len(selected) >= rule.min_domains else 0
@@ -326,17 +345,6 @@ class PodRuleCounts:
 
 AllowedDomains = tuple[BoolArray, bool]
 """(domain -> whether one more pod may come there, whether it may come outside all domains)."""
-
-
-def _anti_affinity_domains(x: PodRuleCounts, rho: int, owns: bool, selected: bool) -> AllowedDomains:
-    """No owner beside a selected pod, and no selected pod beside an owner."""
-    all_selected, all_owners = x.totals(rho)
-    return (all_selected * owns + all_owners * selected) == 0, True
-
-
-def _separation_domains(x: PodRuleCounts, rho: int, owns: bool, selected: bool) -> AllowedDomains:
-    """As with anti-affinity, and no owner outside all domains."""
-    return _anti_affinity_domains(x, rho, owns, selected)[0], not owns
 
 
 def _affinity_domains(x: PodRuleCounts, rho: int, owns: bool, selected: bool) -> AllowedDomains:
@@ -361,8 +369,6 @@ def _spread_domains(x: PodRuleCounts, rho: int, owns: bool, selected: bool) -> A
 
 
 _ALLOWED_DOMAINS = {
-    "anti-affinity": _anti_affinity_domains,
-    "separation": _separation_domains,
     "affinity": _affinity_domains,
     "spread": _spread_domains,
 }

@@ -40,9 +40,10 @@ def differences(repositories: Sequence[Files]) -> list[list[str]]:
 
 def plan_of(files: Files) -> Plan:
     documents = [each for text in files.values() for each in yaml.load_all(text, yaml.CSafeLoader) if each]
-    jobs = [each for each in documents if each["kind"] == "Job"]  # there already, so that the plan holds none
-    state = ClusterState.from_objects(jobs)
-    outcome = compile_repository(Repository(dict(files)), state=state, options=without_repairs(Options()))
+    # Jobs are there already, so that the plan holds none.
+    state = ClusterState.from_objects([each for each in documents if each["kind"] in ("Job", "ConfigMap")])
+    own = {path: text for path, text in files.items() if not path.startswith("state/")}
+    outcome = compile_repository(Repository(own), state=state, options=without_repairs(Options()))
     assert outcome.plan is not None, outcome.diagnostics
     errors = [f"{each.code}: {each.message}" for each in outcome.diagnostics if each.severity == "error"]
     objectives = [each for batch in outcome.plan.batches for each in batch.objectives]

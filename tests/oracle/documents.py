@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -50,6 +51,17 @@ class Queue:
     guarantee: Amounts
     deserved: Amounts
     capability: Amounts
+    groups: frozenset[str] = frozenset()
+    group_limits: Mapping[str, Amounts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Term:
+    """Keeps out of the domains of a tier that hold jobs with these labels, of its own namespace or of all."""
+
+    tier: int
+    labels: Mapping[str, str]
+    namespace: str | None
 
 
 @dataclass(frozen=True)
@@ -68,7 +80,8 @@ class Role:
 
 @dataclass(frozen=True)
 class Job:
-    """rank: 0 for the oldest. hard_tier: the highest tier under one hypernode of which all pods must be."""
+    """rank: 0 for the one that goes first. hard_tier: the highest tier under one hypernode of which all pods must
+    be."""
 
     name: str
     queue: str
@@ -76,6 +89,8 @@ class Job:
     rank: int
     roles: tuple[Role, ...]
     hard_tier: int | None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    terms: tuple[Term, ...] = ()
 
     def demand(self, replicas: bool = False) -> dict[str, int]:
         """What the pods ask for that must run, or all replicas."""
@@ -88,7 +103,8 @@ class Job:
 
 @dataclass(frozen=True)
 class World:
-    """plugins: those that decide between queues, each with whether its hierarchy is on."""
+    """plugins: those that decide between queues, each with whether its hierarchy is on. groups: queues use only the
+    node groups that they name."""
 
     nodes: tuple[Node, ...]
     hypernodes: tuple[HyperNode, ...]
@@ -98,6 +114,7 @@ class World:
     reclaims: bool
     queues_first: bool
     enqueues: bool
+    groups: bool = False
 
     @property
     def totals(self) -> dict[str, int]:
@@ -123,16 +140,46 @@ def read_world(files: Mapping[str, bytes]) -> World:
     queues = {queue.name: queue for queue in map(_queue, of_kind.get("Queue", []))}
     for name in ("root", "default"):
         queues.setdefault(name, Queue(name, None if name == "root" else "root", 1, 0, {}, {}, {}))
+    jobs = _jobs([*of_kind.get("Job", []), *_groups(of_kind)], classes, tiers)
     return World(
         tuple(map(_node, of_kind.get("Node", []))),
         tuple(map(_hypernode, of_kind.get("HyperNode", []))),
         queues,
-        _jobs(of_kind.get("Job", []), classes, tiers),
+        _in_turn(jobs, of_kind.get("ConfigMap", [])) if "fairshare" in plugins else jobs,
         frozenset(plugins) & {"capacity", "proportion"} if said else frozenset({"proportion"}),
         "reclaim" in (said or {}).get("actions", []),
         of_kind["Cluster"][0]["spec"].get("order", "queues-first") == "queues-first",
         said is None or "enqueue" in said.get("actions", []),
+        "nodegroup" in plugins,
     )
+
+
+def _groups(of_kind: Mapping[str, list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """PodGroups with their pods, which are alike, as jobs with one task."""
+    for group in of_kind.get("PodGroup", []):
+        metadata, spec = group["metadata"], group["spec"]
+        named = [
+            pod
+            for pod in of_kind.get("Pod", [])
+            if (pod["metadata"]["namespace"], pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"])
+            == (metadata["namespace"], metadata["name"])
+        ]
+        pod = {key: value for key, value in named[0]["spec"].items() if key != "schedulerName"}
+        task = {"name": "pods", "replicas": len(named), "minAvailable": spec["minMember"], "template": {"spec": pod}}
+        yield {**group, "spec": {**spec, "tasks": [task]}}
+
+
+def _in_turn(jobs: tuple[Job, ...], config_maps: list[dict[str, Any]]) -> tuple[Job, ...]:
+    """The jobs of a queue share their ranks: those of the namespace that used less first, in it the oldest. Use is as
+    written, since nothing says how late it is, and nothing runs."""
+    said = json.loads(config_maps[0]["data"]["state.json"])["queues"]
+    found = []
+    for queue in sorted({job.queue for job in jobs}):
+        used = said.get(queue, {})
+        members = sorted((job for job in jobs if job.queue == queue), key=lambda job: job.rank)
+        first = sorted(members, key=lambda job: used.get(job.name.split("/")[0], 0))
+        found += [replace(job, rank=at.rank) for job, at in zip(first, members, strict=True)]
+    return tuple(sorted(found, key=lambda job: job.rank))
 
 
 def quantity(resource: str, said: object) -> int:
@@ -166,6 +213,7 @@ def _hypernode(document: Mapping[str, Any]) -> HyperNode:
 
 def _queue(document: Mapping[str, Any]) -> Queue:
     name, spec = document["metadata"]["name"], document.get("spec") or {}
+    said = document["metadata"].get("annotations", {}).get("volcano.sh/nodegroup-resource-limits", "{}")
     return Queue(
         name,
         None if name == "root" else spec.get("parent", "root"),
@@ -174,7 +222,15 @@ def _queue(document: Mapping[str, Any]) -> Queue:
         amounts(spec.get("guarantee", {}).get("resource")),
         amounts(spec.get("deserved")),
         amounts(spec.get("capability")),
+        frozenset(_required(spec.get("affinity", {}).get("nodeGroupAffinity", {}))),
+        {group: amounts(limits) for group, limits in json.loads(said).items()},
     )
+
+
+def _required(affinity: Mapping[str, Any]) -> list[str]:
+    if set(affinity) - {"requiredDuringSchedulingIgnoredDuringExecution"}:
+        raise UnknownDocumentError(f"affinity of a queue: {affinity}")
+    return list(affinity.get("requiredDuringSchedulingIgnoredDuringExecution", []))
 
 
 def _jobs(documents: list[dict[str, Any]], classes: Mapping[str, int], tiers: Mapping[str, int]) -> tuple[Job, ...]:
@@ -199,9 +255,19 @@ def _jobs(documents: list[dict[str, Any]], classes: Mapping[str, int], tiers: Ma
                 rank,
                 roles,
                 _hard_tier(spec.get("networkTopology", {}), tiers),
+                metadata.get("labels", {}),
+                tuple(_terms(spec.get("topologyAffinity", {}), metadata["namespace"])),
             )
         )
     return tuple(found)
+
+
+def _terms(affinity: Mapping[str, Any], namespace: str) -> Iterator[Term]:
+    for term in affinity.get("podGroupAntiAffinity", {}).get("required", []):
+        if set(term["podGroupSelector"]) - {"matchLabels"} or term.get("namespaceSelector"):
+            raise UnknownDocumentError(f"term {term}")
+        labels = term["podGroupSelector"].get("matchLabels", {})
+        yield Term(term["topologyTier"], labels, None if "namespaceSelector" in term else namespace)
 
 
 def _role(task: Mapping[str, Any], tiers: Mapping[str, int]) -> Role:

@@ -11,12 +11,13 @@ import yaml
 
 from tests.oracle.comparison import FOUND_FOLDER, ROOT, Files, Maker, differences
 from tests.oracle.crowded import crowded_repository
+from tests.oracle.newer import newer_repository
 from tests.oracle.richer import richer_repository
 from tests.oracle.worlds import random_repository
 
 WORLDS_PER_ROUND = 100
-MAKERS: tuple[Maker, ...] = (random_repository, richer_repository, crowded_repository, crowded_repository)
-KEPT_KINDS = ("Cluster", "SchedulerConfiguration")
+MAKERS: tuple[Maker, ...] = (random_repository, richer_repository, crowded_repository, newer_repository)
+KEPT_KINDS = ("Cluster", "SchedulerConfiguration", "ConfigMap")
 """Without a scheduler's configuration the plan takes Volcano's default, and the oracle no plugin."""
 
 

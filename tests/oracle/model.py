@@ -11,7 +11,7 @@ from math import gcd, lcm
 from ortools.sat.python import cp_model
 
 from tests.oracle import rules
-from tests.oracle.documents import HyperNode, Job, Node, World
+from tests.oracle.documents import HyperNode, Job, Node, Term, World
 
 Values = dict[str, Fraction]
 """Goal -> its value, in the order of the goals; those that the plan records are named as there."""
@@ -41,6 +41,8 @@ class Model:
         for job in self.world.jobs:
             self._place(job)
         self._fill_nodes()
+        self._keep_apart()
+        self._limit_groups()
         self._limit_queues()
         self._guarantee_queues()
         self._claim_entitlements()
@@ -75,12 +77,15 @@ class Model:
     def _place(self, job: Job) -> None:
         """All pods of a job that starts, on nodes open to its roles, with a hard tier in one domain; of a role with a
         hard tier whole partitions in each domain."""
-        domains = self._domains(job.hard_tier)
+        domains = self._domains(min((t for t in (job.hard_tier, *(x.tier for x in job.terms)) if t), default=None))
+        groups = self.world.queues[job.queue].groups
         chosen = {d: self.model.new_bool_var(f"g {job.name} {d}") for d in domains}
         self.model.add(sum(chosen.values()) == self.starts[job.name])
         for t, role in enumerate(job.roles):
             on = {}
             for node in self.world.nodes:
+                if self.world.groups and node.labels.get("volcano.sh/nodegroup-name") not in groups:
+                    continue
                 if role.selector.items() <= node.labels.items() and (role.tolerates or not node.tainted):
                     on[node.name] = self.model.new_int_var(0, role.pods, f"n {job.name} {t} {node.name}")
                     self.pods[job.name, t, node.name] = on[node.name]
@@ -100,6 +105,44 @@ class Model:
             for r in self.world.totals:
                 taken = [n * roles[j, t].asks.get(r, 0) for (j, t, on), n in self.pods.items() if on == node.name]
                 self.model.add(sum(taken) <= node.has.get(r, 0))
+
+    def _keep_apart(self) -> None:
+        """Of a job and those that one of its terms selects, one at most has pods in a domain of exactly that tier; the
+        job has none outside these domains. The whole cluster is one domain, a tier above the highest."""
+        highest = max((h.tier for h in self.world.hypernodes), default=0)
+        for job, term in [(each, term) for each in self.world.jobs for term in each.terms]:
+            inside: dict[str, list[str]] = {}
+            for node in self.world.nodes:
+                above = {h.tier: h.name for h in self._line(node)} | ({highest + 1: ""} if highest else {})
+                if term.tier in above:
+                    inside.setdefault(above[term.tier], []).append(node.name)
+            open_nodes = {node for nodes in inside.values() for node in nodes}
+            self.model.add(sum(n for (j, _, at), n in self.pods.items() if j == job.name and at not in open_nodes) == 0)
+            others = [other for other in self.world.jobs if other is not job and _selects(term, other)]
+            for d, nodes in inside.items():
+                mine = self._is_in(job, nodes, f"{job.name} {term} {d}")
+                for other in others:
+                    self.model.add_bool_or([mine.negated(), self._is_in(other, nodes, f"{d} {other.name}").negated()])
+
+    def _is_in(self, job: Job, nodes: Collection[str], name: str) -> cp_model.IntVar:
+        """Whether the job has pods on one of the nodes."""
+        found = self.model.new_bool_var(f"in {name}")
+        most = sum(role.pods for role in job.roles)
+        pods = [n for (j, _, at), n in self.pods.items() if j == job.name and at in nodes]
+        self.model.add(sum(pods) <= most * found)
+        return found
+
+    def _limit_groups(self) -> None:
+        """What a queue's own jobs hold on the nodes of a group."""
+        if not self.world.groups:
+            return
+        asks = {(job.name, t): (job.queue, role.asks) for job in self.world.jobs for t, role in enumerate(job.roles)}
+        group_of = {node.name: node.labels.get("volcano.sh/nodegroup-name") for node in self.world.nodes}
+        for name, queue in self.world.queues.items():
+            for group, limits in queue.group_limits.items():
+                here = [(asks[j, t], n) for (j, t, at), n in self.pods.items() if group_of[at] == group]
+                for r, most in limits.items():
+                    self.model.add(sum(n * asked.get(r, 0) for (of, asked), n in here if of == name) <= most)
 
     def _demand(self, queues: Collection[str], r: str) -> cp_model.LinearExprT:
         """What the jobs of these queues that start ask for."""
@@ -362,6 +405,11 @@ class Model:
             if any(role.asks.get(r, 0) for r in counts):
                 self.model.add(pods <= role.pods * opened[node_name])
         return opened
+
+
+def _selects(term: Term, job: Job) -> bool:
+    is_inside = term.namespace in (None, job.name.split("/")[0])
+    return is_inside and term.labels.items() <= job.labels.items()
 
 
 # ---- overtaking

@@ -8,13 +8,15 @@ import pytest
 
 from tests.oracle.comparison import FOUND_FOLDER, Maker, differences, judged, plan_of
 from tests.oracle.crowded import crowded_repository
+from tests.oracle.newer import newer_repository
 from tests.oracle.richer import richer_repository
 from tests.oracle.worlds import random_repository
 
 MAKERS: dict[Maker, range] = {
     random_repository: range(0, 75, 25),
     richer_repository: range(0, 25, 25),
-    crowded_repository: range(0, 100, 25),
+    crowded_repository: range(0, 75, 25),
+    newer_repository: range(0, 25, 25),
 }
 """What makes the repositories -> the first numbers of their 25s; two hundred in all."""
 ALWAYS = ("waits", "entitled", "shares")
@@ -22,6 +24,7 @@ SEEN: dict[Maker, tuple[str, ...]] = {
     random_repository: (*ALWAYS, "spread", "supernodes"),
     richer_repository: (*ALWAYS, "spread", "supernodes"),
     crowded_repository: (*ALWAYS, "grows", "priorities first"),
+    newer_repository: ("waits", "entitled", "spread"),
 }
 
 

@@ -46,12 +46,17 @@ class TraceMachine:
 
 
 def read_rows(*path: str) -> list[dict[str, str]]:
-    """The lines of one file of the traces. Raises AbsentError without it."""
+    """The lines of one file of the traces. Raises MissingInputError without it."""
+    with trace_file(*path).open(newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def trace_file(*path: str) -> Path:
+    """One file of the traces. Raises MissingInputError without it."""
     place = Path(os.environ.get(TRACES_VARIABLE) or DEFAULT_FOLDER).joinpath(*path)
     if not place.is_file():
         raise MissingInputError(f"trace not here: {place}")
-    with place.open(newline="") as lines:
-        return list(csv.DictReader(lines))
+    return place
 
 
 def lingjun_topology() -> tuple[tuple[HyperNode, ...], tuple[Node, ...]]:

@@ -45,9 +45,11 @@ DECIDING_SHARE = 0.7
 _VERDICT_ORDER: tuple[Verdict, ...] = ("proven", "within gap", "limit reached")
 
 
-def solve(problem: Problem, options: Options | None = None, mapper: Mapper = LOCAL_EXECUTOR) -> Plan:
+def solve(
+    problem: Problem, options: Options | None = None, mapper: Mapper = LOCAL_EXECUTOR, *, reasons: bool = True
+) -> Plan:
     """Decide every gang of the problem. Same problem and options, same plan (its `seconds` apart), wherever `mapper`
-    computes its parts.
+    computes its parts. reasons: also find why gangs wait, and what would help.
 
     Raises InvalidProblemError, naming the index, for a problem that contradicts itself.
     """
@@ -55,10 +57,11 @@ def solve(problem: Problem, options: Options | None = None, mapper: Mapper = LOC
     with watch_time_limit() as watch, limit_time(options.time_limit, LATE_WORK):
         validate(problem)
         start = _Start.of(problem, options)
-        mapper.prepare(explanation_work(problem, sum(not meets_minima(gang) for gang in problem.gangs)))
+        if reasons:
+            mapper.prepare(explanation_work(problem, sum(not meets_minima(gang) for gang in problem.gangs)))
         with limit_time(DECIDING_SHARE * seconds_left()):
             decided = _decide(start, mapper)
-        plan = _finish_plan(start, decided, mapper)
+        plan = _finish_plan(start, decided, mapper if reasons else None)
     return replace(plan, hit_time_limit=watch.hit_time_limit)
 
 
@@ -138,11 +141,14 @@ class _Start:
         return PlanState.initial(self.state.problem, self.strict, self.options, mapper)
 
 
-def _finish_plan(start: _Start, decided: PlanState, mapper: Mapper) -> Plan:
+def _finish_plan(start: _Start, decided: PlanState, mapper: Mapper | None) -> Plan:
+    """The plan. mapper: for the reasons; None leaves them out."""
     problem = start.state.problem
     placements = _final_placements(start, decided)
     uses = _slot_uses(decided, placements)
-    explanations = explain_waiting_gangs(_delays(start, decided, placements, uses), mapper)
+    explanations: Mapping[int, Explanation] = {}
+    if mapper is not None:
+        explanations = explain_waiting_gangs(_delays(start, decided, placements, uses), mapper)
     decisions = [_decision(decided, j, placements, explanations.get(j)) for j in range(len(problem.gangs))]
     for j, of_gang in uses.items():
         decisions[j] = replace(decisions[j], slot_uses=of_gang)

@@ -28,7 +28,7 @@ SECONDS = 120.0
 """For the plan, so that its own limits strike before the clock."""
 
 BASELINES = {
-    "gradient descent": lambda problem: single.place_by_gradient(problem, "gpu"),
+    "gradient descent": lambda problem: single.place_by_gradient(problem, "gpu", GPU_UNITS),
     "best fit": single.place_by_best_fit,
     "Volcano's order": volcano.place_gangs,
 }

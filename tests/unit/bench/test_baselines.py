@@ -184,15 +184,9 @@ def test_gradient_descent_keeps_whole_what_the_workload_needs_whole() -> None:
         gang("b", role(1, cpu=1, gpu=8)),
     )
     assert spread_over(single.place_by_best_fit(world)) == {0: [(0, 1)]}
-    placements = single.place_by_gradient(world, "gpu")
+    placements = single.place_by_gradient(world, "gpu", 1)
     assert spread_over(placements) == {0: [(1, 1)], 1: [(0, 1)]}
     assert valid(world, placements)
-
-
-def test_the_fragmentation_of_a_node_is_what_the_workload_cannot_use() -> None:
-    # 3 free GPUs: of use to the pods of 1 and 2, not to those of 4, which are half of the workload
-    world = problem(nodes(1, gpu=8), *(gang(f"g{size}{i}", role(1, gpu=size)) for i, size in enumerate((1, 2, 4, 4))))
-    assert single.FragmentationGradient(world, 0).fragmentation((0, (3,), ())) == 3 * 2
 
 
 def share(of: int) -> tuple[tuple[str, int, dict[str, int]], ...]:
@@ -200,35 +194,8 @@ def share(of: int) -> tuple[tuple[str, int, dict[str, int]], ...]:
     return (("device", 1, {"gpu": of}),)
 
 
-def test_what_is_free_on_devices_that_are_too_full_is_a_fragment() -> None:
-    # 15 free on two devices: all of use to the half, 10 of them to the whole one
-    half = [*device_slots("device", 1, gpu=10), *device_slots("device", 1, {"gpu": 5}, gpu=10)]
-    world = problem(
-        nodes(1, gpu=20, free={"gpu": 15}, slots=half),
-        gang("a", role(1, gpu=5, slot_requests=share(5))),
-        gang("b", role(1, gpu=10, slot_requests=share(10))),
-    )
-    assert single.FragmentationGradient(world, 0).fragmentation((0, (15,), (5, 10))) == 5
-
-
-def test_gradient_descent_tries_each_device_of_a_node() -> None:
-    """Devices with 7 and 9 left and a pod of 2: the fuller one leaves room for a pod of 8 on the other, the other one
-    room for two of 7."""
-    used = [*device_slots("device", 1, {"gpu": 7}, gpu=10), *device_slots("device", 1, {"gpu": 9}, gpu=10)]
-    for large, left in ((8, (5, 9)), (7, (7, 7))):
-        world = problem(
-            nodes(1, gpu=20, free={"gpu": 16}, slots=used),
-            gang("small", role(1, gpu=2, slot_requests=share(2))),
-            gang("large", role(1, gpu=large, slot_requests=share(large))),
-        )
-        gradient = single.FragmentationGradient(world, 0)
-        assert gradient(BaselineCluster(world), world.gangs[0].roles[0]) == 0
-        assert gradient.state_of_node is not None
-        assert gradient.known_states[int(gradient.state_of_node[0])] == (0, (14,), left)
-
-
 @pytest.mark.parametrize(
-    "place", [single.place_by_best_fit, volcano.place_gangs, lambda world: single.place_by_gradient(world, "gpu")]
+    "place", [single.place_by_best_fit, volcano.place_gangs, lambda world: single.place_by_gradient(world, "gpu", 10)]
 )
 def test_every_baseline_gives_a_pod_its_share_of_one_device(place: Callable[[Problem], Placements]) -> None:
     """12 are free, 6 on each of two devices: room for a pod of 6 each, none for one of 8."""

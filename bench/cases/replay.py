@@ -1,0 +1,94 @@
+"""Replays beside published results: the schedule of Batsim's EASY, job by job, and FGD's GPU allocation on openb."""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable, Mapping
+
+from bench.measure import peak_memory
+from bench.registry import Comparison, Figures, register_case
+from bench.traces import trace_file
+from compiler.traces.nodes import read_nodes
+from compiler.traces.reading import read_trace
+from compiler.traces.workloads import RequestedTimes, Sampling, machines, make_workload
+from solver.simulation.gradient import FragmentationGradient
+from solver.simulation.placing import best_fit, lowest_numbered
+from solver.simulation.policies import Easy, FirstThatFits, Policy
+from solver.simulation.replay import Replay, Simulation
+from solver.simulation.workload import SECOND, Workload
+
+SEEDS = range(1, 11)
+LOAD = 1.3
+PUBLISHED = {"FGD": (95.27, 95.49), "best fit": (92.87, 93.25)}
+"""GPU allocation in percent, least and most of ten seeds (ATC'23, expected results of its artifact)."""
+
+
+def measure_easy() -> Figures:
+    """The schedule of a workload of 801 jobs on 32 machines beside that of Batsim."""
+    began, cpu = time.perf_counter(), time.process_time()
+    trace = read_trace(trace_file("batsim-medium-late", "medium_late.json"))
+    world = make_workload(trace, machines(trace.machines or 1), RequestedTimes())
+    found = Simulation(world, Easy(lowest_numbered)).run()
+    seconds, spent = time.perf_counter() - began, time.process_time() - cpu
+    with trace_file("batsim-medium-late", "easy_out_jobs.csv").open(newline="") as lines:
+        published = {row["job_id"]: row for row in csv.DictReader(lines)}
+    runs = dict(zip((job.name for job in world.jobs), found.runs, strict=True))
+    starts = sum(round(float(row["starting_time"]) * SECOND) == runs[name].start for name, row in published.items())
+    places = sum(_machines(row) == {hold.node for hold in runs[name].holds} for name, row in published.items())
+    rows = (("EASY", str(len(published)), str(starts), str(places)),)
+    return Figures(
+        seconds,
+        spent,
+        peak_memory(),
+        comparison=Comparison("EASY beside Batsim's", ("policy", "jobs", "same start", "same machines"), rows),
+        claims={"every job starts when and where it does in Batsim": starts == places == len(published)},
+    )
+
+
+def _machines(row: Mapping[str, str]) -> set[int]:
+    ranges = [[int(end) for end in part.split("-")] for part in row["allocated_resources"].split()]
+    return {number for ends in ranges for number in range(ends[0], ends[-1] + 1)}
+
+
+def measure_openb() -> Figures:
+    """The mean GPU allocation of each policy over ten seeds."""
+    began, cpu = time.perf_counter(), time.process_time()
+    trace = read_trace(trace_file("openb-2023", "openb_pod_list_default.csv"))
+    cluster, classes = read_nodes(trace_file("openb-2023", "openb_node_list_all_node.csv"))
+    rows, claims = list[tuple[str, ...]](), dict[str, bool]()
+    for name, make in POLICIES.items():
+        shares = []
+        for seed in SEEDS:
+            world = make_workload(trace, cluster, RequestedTimes(), Sampling(LOAD, seed), (), classes)
+            shares.append(_allocated(Simulation(world, make(world)).run()))
+        mean, (least, most) = sum(shares) / len(shares), PUBLISHED[name]
+        rows.append((name, f"{mean:.2f}", f"{min(shares):.2f}", f"{max(shares):.2f}", f"{least}", f"{most}"))
+        claims[f"{name}: the mean is within the published range"] = least <= mean <= most
+    return Figures(
+        time.perf_counter() - began,
+        time.process_time() - cpu,
+        peak_memory(),
+        comparison=Comparison(
+            "openb, GPU allocation in percent at load 130 %",
+            ("policy", "mean", "least", "most", "published least", "published most"),
+            tuple(rows),
+        ),
+        claims=claims,
+    )
+
+
+def _fgd(world: Workload) -> Policy:
+    roles = [job.role for job in world.jobs]
+    return FirstThatFits(FragmentationGradient(world.cluster, roles, world.device, world.unit))
+
+
+POLICIES: Mapping[str, Callable[[Workload], Policy]] = {"FGD": _fgd, "best fit": lambda _: FirstThatFits(best_fit)}
+
+
+def _allocated(found: Replay) -> float:
+    return 100 * max(span.held for span in found.spans) / found.workload.cluster.totals[found.workload.device]
+
+
+register_case("replay-easy", "replay 801 jobs under EASY", measure_easy, seconds=10)
+register_case("replay-openb", "replay openb under FGD and best fit, ten seeds", measure_openb, group="long")

@@ -1,0 +1,66 @@
+"""Nodes, and their outages, from tables."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from compiler.traces.tables import MIB, seconds_at
+from compiler.traces.trace import TraceError
+from solver.problem import Node, Problem, Queue
+from solver.simulation.workload import SECOND, Outage
+
+RESOURCES = ("cpu", "memory", "nvidia.com/gpu")
+MEANINGS = {"name": "name", "sn": "name", "cpu_milli": "cpu", "memory_mib": "memory", "gpu": "gpu", "model": "model"}
+"""Column -> what it means."""
+
+
+def read_nodes(path: Path) -> tuple[Problem, Mapping[str, int]]:
+    """(the cluster, model of its GPUs -> class of the nodes that have it), from a CSV like that of openb (ATC'23).
+    Raises TraceError, with a line for each bad row."""
+    rows = [(number, _values(row)) for number, row in _rows(path)]
+    models = {model: number for number, model in enumerate(sorted({row.get("model", "") for _, row in rows}))}
+    nodes, problems = list[Node](), list[str]()
+    for number, row in rows:
+        try:
+            amount = int(row["cpu"]), int(row["memory"]) * MIB, int(row["gpu"])
+            nodes.append(Node(row["name"], models[row.get("model", "")], None, amount, amount))
+        except (KeyError, ValueError) as error:
+            problems.append(f"{path}:{number}: {error}: a node has a name, cpu_milli, memory_mib and gpu")
+    if problems or not nodes:
+        raise TraceError("\n".join(problems) or f"{path}: there are no nodes")
+    nothing = (None,) * len(RESOURCES)
+    queue = Queue("default", None, 1, 0, nothing, nothing, nothing, (0,) * len(RESOURCES))
+    return Problem(RESOURCES, tuple(nodes), (), (queue,), ()), models
+
+
+def read_outages(path: Path, cluster: Problem) -> list[Outage]:
+    """Outages from a CSV: node, start, end in seconds since the first arrival. Raises TraceError, with a line for each
+    bad row."""
+    names = {node.name: n for n, node in enumerate(cluster.nodes)}
+    found, problems = list[Outage](), list[str]()
+    for number, row in _rows(path):
+        try:
+            outage = Outage(names[row["node"]], *(round(seconds_at(row[name]) * SECOND) for name in ("start", "end")))
+        except (KeyError, ValueError) as error:
+            problems.append(f"{path}:{number}: {error}: an outage has a node of the cluster, a start and an end")
+            continue
+        if 0 <= outage.start < outage.end:
+            found.append(outage)
+        else:
+            problems.append(f"{path}:{number}: an outage ends after it starts, and no earlier than 0")
+    if problems:
+        raise TraceError("\n".join(problems))
+    return found
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    with path.open(newline="", encoding="utf-8-sig") as lines:
+        for number, row in enumerate(csv.DictReader(lines), start=2):
+            yield number, {str(name).strip().lower(): str(value or "").strip() for name, value in row.items()}
+
+
+def _values(row: Mapping[str, str]) -> dict[str, str]:
+    """The row by meaning."""
+    return {MEANINGS[name]: value for name, value in row.items() if name in MEANINGS}

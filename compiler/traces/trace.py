@@ -1,0 +1,42 @@
+"""What every format is read into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+class TraceError(ValueError):
+    """The file is no trace that can be read; the text has a line for each problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJob:
+    """One line of a trace. Times in seconds, `submit` since any moment. duration: None for a job that has not
+    ended. requested: None where the trace states none.
+    devices: over all pods. share: thousandths of each device. cpu (millicores) and memory (bytes): of the job. models:
+    of devices that it may use, empty for any."""
+
+    id: str
+    submit: float
+    duration: float | None
+    requested: float | None
+    devices: int
+    share: int = 1000
+    cpu: int = 0
+    memory: int = 0
+    models: tuple[str, ...] = ()
+    queue: str = ""
+    user: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """jobs: by submission. left_out: why lines are no jobs -> how many. machines: of the cluster, where it is stated.
+    origin: the moment from which a replay counts its seconds; the first arrival, where the trace has dates."""
+
+    jobs: Sequence[TraceJob]
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    machines: int | None = None
+    origin: float = 0.0

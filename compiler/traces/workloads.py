@@ -1,0 +1,221 @@
+"""From a trace and a cluster to what is replayed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from compiler.fields.quantity import is_device
+from compiler.traces.trace import Trace, TraceError, TraceJob
+from solver.problem import DeviceSlot, Node, Problem, Queue, Role, SlotRequest
+from solver.simulation.workload import SECOND, Job, Outage, Workload
+
+WHOLE = 1000
+"""Thousandths of a device."""
+
+MACHINE = "machine"
+"""The resource of a cluster of machines that a trace, or the user, only counts."""
+
+SHARED_GROUP = "device"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedTimes:
+    """What policies believe of a job whose trace states no requested time. factor: times the real duration. past: the
+    mean of the user's last two jobs that had ended by then (Tsafrir et al., Backfilling Using System-Generated
+    Predictions, TPDS 2007), and the factor before there are any."""
+
+    factor: float = 1.0
+    past: bool = False
+
+    def describe(self) -> str:
+        """In words."""
+        factor = f"{self.factor:g} times the real duration"
+        return f"the mean of the user's last two jobs, else {factor}" if self.past else factor
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """The trace is inflated until its jobs ask for `load` times the devices of the cluster: jobs drawn with replacement
+    are added, and all are shuffled, by the seed. They come one by one; one that cannot start is lost (FGD, ATC'23)."""
+
+    load: float
+    seed: int
+
+
+def machines(count: int) -> Problem:
+    """A cluster of so many equal machines, each of which holds one unit of a job."""
+    nodes = tuple(Node(str(number), 0, None, (1,), (1,)) for number in range(count))
+    return Problem((MACHINE,), nodes, (), (_queue("default", 1),), ())
+
+
+def make_workload(
+    trace: Trace,
+    cluster: Problem,
+    requested: RequestedTimes,
+    sampling: Sampling | None = None,
+    outages: Sequence[Outage] = (),
+    classes: Mapping[str, int] | None = None,
+) -> Workload:
+    """The workload. classes: model of devices -> the class of the nodes that have it. Raises TraceError where the
+    cluster has nothing of what jobs are counted in."""
+    device = device_resource(cluster)
+    jobs = [job for job in trace.jobs if job.duration is not None]
+    if sampling is not None:
+        jobs = _sampled(trace.jobs, cluster.totals[device], sampling)
+    shares = any(job.share != WHOLE for job in jobs)
+    cluster = _with_queues(_with_shares(cluster, device) if shares else cluster, jobs)
+    origin = 0.0 if sampling is not None else trace.origin
+    builder = _JobBuilder(cluster, device, shares, classes or {})
+    believed = _requested_times(jobs, requested)
+    found = [builder.job(job, job.submit - origin, limit) for job, limit in zip(jobs, believed, strict=True)]
+    return Workload(cluster, found, device, WHOLE if shares else 1, outages, loses_jobs=sampling is not None)
+
+
+def device_resource(cluster: Problem) -> int:
+    """What jobs are counted in: the device that the cluster has most of, else machines, else CPU."""
+    totals = {name: total for name, total in zip(cluster.resources, cluster.totals, strict=True) if total}
+    devices = sorted(filter(is_device, totals), key=lambda name: -totals[name])
+    for name in (*devices, MACHINE, "cpu"):
+        if name in totals:
+            return cluster.resources.index(name)
+    raise TraceError("the cluster has no devices and no CPU that a job could ask for")
+
+
+def _sampled(jobs: Sequence[TraceJob], total: int, sampling: Sampling) -> list[TraceJob]:
+    if not any(job.devices for job in jobs):
+        raise TraceError("no job of the trace asks for devices, so that none can be drawn")
+    draw = random.Random(sampling.seed)  # noqa: S311  # the same draw each time
+    target, pool = sampling.load * total * WHOLE, list(jobs)
+    asked = sum(job.devices * job.share for job in pool)
+    while asked < target:
+        pool.append(draw.choice(jobs))
+        asked += pool[-1].devices * pool[-1].share
+    draw.shuffle(pool)
+    chosen = list[TraceJob]()
+    for job in pool:
+        if target <= 0:
+            break
+        chosen.append(replace(job, id=f"{len(chosen)}-{job.id}", submit=float(len(chosen))))
+        target -= job.devices * job.share
+    last = float(len(chosen))
+    return [replace(job, duration=2 * last - job.submit, requested=None) for job in chosen]  # all stay to the end
+
+
+def _with_queues(cluster: Problem, jobs: Sequence[TraceJob]) -> Problem:
+    """With a queue for each that the trace names and the cluster has not: without limits."""
+    known = {queue.name for queue in cluster.queues}
+    names = sorted({job.queue or "default" for job in jobs} - known)
+    more = tuple(_queue(name, len(cluster.resources)) for name in names)
+    return replace(cluster, queues=(*cluster.queues, *more), gangs=())
+
+
+def _queue(name: str, width: int) -> Queue:
+    nothing = (None,) * width
+    return Queue(name, None, 1, 0, nothing, nothing, nothing, (0,) * width)
+
+
+def _with_shares(cluster: Problem, device: int) -> Problem:
+    """The same in thousandths of devices, each a device slot of its node."""
+
+    def scaled(amounts: Sequence[int]) -> tuple[int, ...]:
+        return tuple(amount * WHOLE if r == device else amount for r, amount in enumerate(amounts))
+
+    one = tuple(WHOLE if r == device else 0 for r in range(len(cluster.resources)))
+    nodes = tuple(
+        replace(
+            node,
+            capacity=scaled(node.capacity),
+            free=scaled(node.free),
+            slots=(DeviceSlot(0, one, one),) * node.capacity[device],
+        )
+        for node in cluster.nodes
+    )
+    return replace(cluster, nodes=nodes, slot_groups=(SHARED_GROUP,))
+
+
+class _JobBuilder:
+    """Jobs of a trace on one cluster."""
+
+    def __init__(self, cluster: Problem, device: int, shares: bool, models: Mapping[str, int]) -> None:
+        self.cluster, self.device, self.shares, self.models = cluster, device, shares, models
+        self.queues: Mapping[str, int] = {queue.name: q for q, queue in enumerate(cluster.queues)}
+        self.classes = frozenset(node.node_class for node in cluster.nodes)
+        self.largest = max((node.capacity[device] for node in cluster.nodes), default=0) // (WHOLE if shares else 1)
+
+    def job(self, job: TraceJob, submit: float, requested: float) -> Job:
+        """The job in the units of the cluster; it ends at its requested time where the trace states one."""
+        ran = job.duration or 0.0
+        duration = ran if job.requested is None else min(ran, job.requested)
+        return Job(
+            job.id,
+            round(submit * SECOND),
+            max(1, round(duration * SECOND)),
+            max(1, round(requested * SECOND)),
+            self._role(job),
+            self.queues[job.queue or "default"],
+            job.priority,
+            job.user,
+        )
+
+    def _role(self, job: TraceJob) -> Role:
+        """Pods of the largest equal size that a node can hold."""
+        sizes = range(self.largest if job.devices else 0, 0, -1)
+        each = next((size for size in sizes if job.devices % size == 0), 0)
+        pods = job.devices // each if each else 1
+        asked = {self.device: each * (job.share if self.shares else 1)}
+        for name, amount in (("cpu", job.cpu), ("memory", job.memory), ("pods", pods)):
+            if name in self.cluster.resources and self.cluster.resources.index(name) not in asked:
+                asked[self.cluster.resources.index(name)] = -(-amount // pods)
+        request = tuple(asked.get(r, 0) for r in range(len(self.cluster.resources)))
+        share = tuple(job.share if r == self.device else 0 for r in range(len(request)))
+        slots = (SlotRequest(0, each, share),) if self.shares and each else ()
+        return Role("pod", pods, pods, request, self._open_to(job), slot_requests=slots)
+
+    def _open_to(self, job: TraceJob) -> frozenset[int]:
+        """The classes of nodes that have one of the job's models; all, where it names none or these are not known."""
+        return frozenset(self.models[model] for model in job.models if model in self.models) or self.classes
+
+
+def _requested_times(jobs: Sequence[TraceJob], model: RequestedTimes) -> list[float]:
+    """What policies believe of each job's duration."""
+    found, ended = list[float](), dict[str, list[tuple[float, float]]]()
+    for job in jobs:
+        ran = job.duration or 0.0
+        known = [duration for end, duration in ended.get(job.user, ()) if end <= job.submit][-2:]
+        if job.requested is not None:
+            found.append(job.requested)
+        elif model.past and known:
+            found.append(sum(known) / len(known))
+        else:
+            found.append(model.factor * ran)
+        if model.past:
+            ended.setdefault(job.user, []).append((job.submit + ran, ran))
+    return found
+
+
+def assumptions(trace: Trace, workload: Workload, requested: RequestedTimes, sampling: Sampling | None) -> list[str]:
+    """What a replay of the workload rests on, a sentence each."""
+    found = []
+    unended = sum(job.duration is None for job in trace.jobs) if sampling is None else 0
+    left_out = {**trace.left_out, **({"not ended": unended} if unended else {})}
+    if left_out:
+        reasons = ", ".join(f"{reason}: {number}" for reason, number in sorted(left_out.items()))
+        found.append(f"Lines left out: {reasons}.")
+    stated = sum(job.requested is not None for job in trace.jobs if job.duration is not None)
+    if sampling is not None:
+        found.append(
+            f"Jobs are drawn until they ask for {sampling.load:g} times the cluster (seed {sampling.seed}). "
+            "One that does not fit when it comes is lost, and none ends."
+        )
+    elif stated == len(workload.jobs):
+        found.append("Requested times are those of the trace; a job ends at its requested time.")
+    else:
+        others = f"the other {len(workload.jobs) - stated} count" if stated else "they count"
+        found.append(f"Requested times in the trace: {stated}; {others} as {requested.describe()}.")
+    lost = sum(outage.end - outage.start for outage in workload.outages)
+    if workload.outages:
+        hours = lost / SECOND / 3600
+        found.append(f"Outages: {len(workload.outages)}, {hours:.1f} node hours; jobs on a lost node begin again.")
+    return found

@@ -1,0 +1,167 @@
+"""Replays of a workload, for people and for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.diagnostics.render.words import printable
+from compiler.explain.names import count_text
+from compiler.views.style import Style
+from solver.simulation.measures import Waits, size_class, usage, waits, waits_by
+from solver.simulation.replay import Replay
+from solver.simulation.workload import SECOND, Workload
+
+KIND = {"apiVersion": "gangplan.dev/v1alpha1", "kind": "Simulation"}
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationView:
+    """replays: policy -> its replay of one workload. assumptions: what the answer rests on, a sentence each."""
+
+    workload: Workload
+    replays: Mapping[str, Replay]
+    assumptions: Sequence[str]
+
+
+def simulation_document(view: SimulationView) -> dict[str, Any]:
+    """One policy: its replay; several: a list of such. Times in seconds since the trace's origin."""
+    found = [
+        {**KIND, "policy": policy, "assumptions": [*view.assumptions], **_replay_data(view.workload, replay)}
+        for policy, replay in view.replays.items()
+    ]
+    return found[0] if len(found) == 1 else {**KIND, "kind": "SimulationList", "items": found}
+
+
+def _replay_data(workload: Workload, replay: Replay) -> dict[str, Any]:
+    used = usage(replay)
+    queues = [queue.name for queue in workload.cluster.queues]
+    return {
+        "complete": replay.is_complete,
+        "devices": workload.cluster.totals[workload.device] / workload.unit,
+        "usage": {
+            "utilisation": round(used.utilisation, 6),
+            "peak": round(used.peak, 6),
+            "stranded": round(used.stranded / workload.unit, 6),
+            "spread": None if used.spread is None else round(used.spread, 6),
+            "restarts": used.restarts,
+            "lostDeviceHours": round(used.lost / workload.unit / SECOND / 3600, 6),
+            "seconds": used.span / SECOND,
+        },
+        "waits": {
+            "all": _waits_data(waits(replay, range(len(replay.runs)))),
+            "byQueue": _groups(waits_by(replay, lambda j: queues[workload.jobs[j].queue])),
+            "bySize": _groups(waits_by(replay, lambda j: size_class(workload.devices(j) // workload.unit))),
+            "byPriority": _groups(waits_by(replay, lambda j: str(workload.jobs[j].priority))),
+        },
+        "jobs": [_job_data(workload, replay, j) for j in range(len(replay.runs))],
+    }
+
+
+def _groups(found: Mapping[str, Waits]) -> dict[str, Any]:
+    return {name.strip(): _waits_data(of_group) for name, of_group in found.items()}
+
+
+def _waits_data(found: Waits) -> dict[str, Any]:
+    times = {name: getattr(found, name) for name in ("mean", "p50", "p95", "p99", "longest")}
+    return {
+        "jobs": found.jobs,
+        "started": found.started,
+        **{name: None if value is None else round(value / SECOND, 6) for name, value in times.items()},
+        "slowdown": None if found.slowdown is None else round(found.slowdown, 6),
+    }
+
+
+def _job_data(workload: Workload, replay: Replay, j: int) -> dict[str, Any]:
+    job, run = workload.jobs[j], replay.runs[j]
+    return {
+        "id": job.name,
+        "queue": workload.cluster.queues[job.queue].name,
+        "submit": job.submit / SECOND,
+        "start": None if run.start is None else run.start / SECOND,
+        "finish": None if run.finish is None else run.finish / SECOND,
+        "nodes": [workload.cluster.nodes[hold.node].name for hold in run.holds],
+        "restarts": run.restarts,
+    }
+
+
+# ---- for people
+
+
+def simulation_text(view: SimulationView, style: Style) -> str:
+    """A table of the policies, then one of each group of jobs."""
+    return "\n".join(_lines(view, style)) + "\n"
+
+
+def _lines(view: SimulationView, style: Style) -> Iterator[str]:
+    workload = view.workload
+    devices = workload.cluster.totals[workload.device] // view.workload.unit
+    name = printable(workload.cluster.resources[workload.device])
+    nodes = count_text(len(workload.cluster.nodes), "node")
+    yield f"{count_text(len(workload.jobs), 'job')} on {devices} x {name}, {nodes}"
+    for assumption in view.assumptions:
+        yield f"  {assumption}"
+    yield ""
+    heads = ("policy", "started", "mean wait", "p50", "p95", "p99", "longest", "slowdown", "used", "peak", "stranded")
+    rows = []
+    for policy, replay in view.replays.items():
+        used = usage(replay)
+        rows.append(
+            (
+                policy,
+                *_wait_cells(waits(replay, range(len(replay.runs)))),
+                f"{used.utilisation:.1%}",
+                f"{used.peak:.2%}",
+                f"{used.stranded / view.workload.unit:.1f}",
+            )
+        )
+    yield from _table(heads, rows, style)
+    queues = [queue.name for queue in workload.cluster.queues]
+    for title, group_of in (
+        ("queue", lambda j: queues[workload.jobs[j].queue]),
+        ("devices", lambda j: size_class(workload.devices(j) // workload.unit)),
+        ("priority", lambda j: str(workload.jobs[j].priority)),
+    ):
+        groups = {policy: waits_by(replay, group_of) for policy, replay in view.replays.items()}
+        if len(next(iter(groups.values()))) < 2:
+            continue
+        yield ""
+        rows = [
+            (printable(group.strip()), policy, *_wait_cells(of_policy[group]))
+            for group in next(iter(groups.values()))
+            for policy, of_policy in groups.items()
+        ]
+        yield from _table((title, *heads[:8]), rows, style)
+    if not all(replay.is_complete for replay in view.replays.values()):
+        yield ""
+        yield "The replay was stopped: jobs that had not ended by then count as far as they came."
+
+
+def _wait_cells(found: Waits) -> tuple[str, ...]:
+    slowdown = "-" if found.slowdown is None else f"{found.slowdown:.1f}"
+    times = (found.mean, found.p50, found.p95, found.p99, found.longest)
+    return (f"{found.started} of {found.jobs}", *map(_time_text, times), slowdown)
+
+
+def _time_text(microseconds: float | None) -> str:
+    """As people say it: 42 s, 3.5 min, 2.1 h, 4.0 d."""
+    if microseconds is None:
+        return "-"
+    seconds = microseconds / SECOND
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 or seconds == 0 else f"{seconds:.1f} s"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], style: Style) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    left = {"policy", "queue", "devices", "priority"}
+    for line in (heads, *rows):
+        cells = (
+            cell.ljust(width) if head in left else cell.rjust(width)
+            for head, cell, width in zip(heads, line, widths, strict=True)
+        )
+        text = "  ".join(cells).rstrip()
+        yield style.paint(text, "head") if line is heads else text

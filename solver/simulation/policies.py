@@ -1,0 +1,148 @@
+"""Policies: who starts now, and where. One small class each; the order is priority, then arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from solver.simulation.placing import PlaceRule
+from solver.simulation.profile import Profile
+from solver.simulation.room import Holds, Room
+from solver.simulation.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened at one moment. arrived: jobs that wait since then. ended: jobs that run no longer. returned:
+    whether a node has come back."""
+
+    arrived: Sequence[int]
+    ended: Sequence[int]
+    returned: bool = False
+
+    @property
+    def gives_room(self) -> bool:
+        """Whether room may have come."""
+        return bool(self.ended) or self.returned
+
+
+class Policy(Protocol):
+    """Decides at every event."""
+
+    def decide(self, site: Site, event: Event) -> None:
+        """Start what shall start now (`Site.start`)."""
+
+
+class FirstInFirstOut:
+    """Strictly in order: nothing passes a job that waits."""
+
+    def __init__(self, place: PlaceRule) -> None:
+        self.place = place
+
+    def decide(self, site: Site, event: Event) -> None:
+        while (j := site.head()) is not None and (holds := self.place(site.room, site.job(j).role)):
+            site.start(j, holds)
+
+
+class FirstThatFits:
+    """In order, and whoever fits starts: nothing is reserved, so that large jobs may starve."""
+
+    def __init__(self, place: PlaceRule) -> None:
+        self.place = place
+
+    def decide(self, site: Site, event: Event) -> None:
+        for j in site.waiting_in_order(site.room) if event.gives_room else event.arrived:
+            role = site.job(j).role
+            if site.room.fits(role) and (holds := self.place(site.room, role)):
+                site.start(j, holds)
+
+
+class Easy:
+    """EASY backfilling (Lifka, The ANL/IBM SP Scheduling System, 1995): the first job that does not fit gets a
+    reservation, and others start now if they do not delay it: they end before it, or use nothing of what it reserves.
+
+    The reservation is on concrete nodes and devices, as in Batsim's EASY. It is renewed when room has come.
+    """
+
+    def __init__(self, place: PlaceRule) -> None:
+        self.place = place
+        self._reserved: int | None = None
+        self._start = 0
+        self._later: Room | None = None
+
+    def decide(self, site: Site, event: Event) -> None:
+        if event.gives_room or self._reserved is None or site.head() != self._reserved:
+            self._start_in_order(site)
+            self._backfill(site, site.waiting_in_order(site.room))
+        else:
+            self._backfill(site, event.arrived)
+
+    def _start_in_order(self, site: Site) -> None:
+        """Start from the head of the queue, and reserve for the first job that does not fit."""
+        while (j := site.head()) is not None and (holds := self.place(site.room, site.job(j).role)):
+            site.start(j, holds)
+        self._reserved, self._later = j, None
+        if j is None:
+            return
+        role = site.job(j).role
+        if (found := site.ends.first_fit(site.now, role)) is not None:
+            self._start, self._later = found
+            self._later.take(role, self.place(self._later, role) or ())
+
+    def _backfill(self, site: Site, candidates: Iterable[int]) -> None:
+        unreserved: Room | None = None
+        for j in candidates:
+            job = site.job(j)
+            if j == self._reserved or not site.room.fits(job.role):
+                continue
+            if self._later is None or site.now + job.requested <= self._start:
+                holds = self.place(site.room, job.role)
+            else:
+                unreserved = unreserved or site.room.meet(self._later)
+                if holds := self.place(unreserved, job.role):
+                    self._later.take(job.role, holds)
+            if holds:
+                site.start(j, holds)
+                unreserved = None
+
+
+class Conservative:
+    """Conservative backfilling: every waiting job has a reservation, and nobody delays one.
+
+    When room comes early, the reservations are made again one after another in the order of the queue, each without
+    touching the others, as Batsim does. Otherwise new jobs are added behind.
+    """
+
+    def __init__(self, place: PlaceRule) -> None:
+        self.place = place
+        self._profile: Profile | None = None
+        self._booked: dict[int, tuple[int, int, Holds]] = {}
+
+    def decide(self, site: Site, event: Event) -> None:
+        profile = self._profile = self._profile or Profile(site.empty)
+        profile.advance(site.now, site.room.up)
+        waiting = self._booked.keys() - site.running.keys()
+        late = [j for j in sorted(waiting) if self._booked[j][0] < site.now]
+        for j in (*event.ended, *late):
+            self._unbook(site, profile, j)
+        for j, (start, end, holds) in self._booked.items():
+            if end <= site.now:  # it runs longer than it said
+                self._booked[j] = start, site.now + 1, holds
+                profile.take(end, site.now + 1, site.job(j).role, holds)
+        for j in list(site.waiting_in_order()) if event.gives_room else event.arrived:
+            self._unbook(site, profile, j)
+            job = site.job(j)
+            found = profile.first_fit(job.requested, job.role, self.place)
+            if found is None:
+                continue
+            start, holds = found
+            self._booked[j] = start, start + job.requested, holds
+            profile.take(start, start + job.requested, job.role, holds)
+            if start == site.now:
+                site.start(j, holds)
+
+    def _unbook(self, site: Site, profile: Profile, j: int) -> None:
+        if j in self._booked:
+            start, end, holds = self._booked.pop(j)
+            profile.take(start, end, site.job(j).role, holds, -1)

@@ -1,0 +1,56 @@
+"""What will be free when: a line of moments, with the room from each to the next."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.problem import Role
+from solver.simulation.placing import PlaceRule
+from solver.simulation.room import Holds, Room
+
+
+class Profile:
+    """times[k]: from when `rooms[k]` is what is free; the last holds for ever, the first is now."""
+
+    def __init__(self, empty: Room) -> None:
+        self.times, self.rooms = [0], [empty.copy()]
+
+    def advance(self, now: int, up: npt.NDArray[np.bool_]) -> None:
+        """Forget what is past. up: nodes that take pods."""
+        first = bisect_right(self.times, now) - 1
+        del self.times[:first], self.rooms[:first]
+        self.times[0] = now
+        if (self.rooms[0].up != up).any():
+            self.rooms = [Room(room.free, room.classes, room.largest, up.copy()) for room in self.rooms]
+
+    def take(self, start: int, end: int, role: Role, holds: Holds, times: int = 1) -> None:
+        """Take the room of these pods from `start` to `end`, or give it back (times = -1)."""
+        start = max(start, self.times[0])
+        if start < end:
+            first, last = self._split(start), self._split(end)
+            for room in self.rooms[first:last]:
+                room.take(role, holds, times)
+
+    def _split(self, time: int) -> int:
+        """The index of a slice that begins at this time, which is made where there is none."""
+        at = bisect_left(self.times, time)
+        if at == len(self.times) or self.times[at] != time:
+            self.times.insert(at, time)
+            self.rooms.insert(at, self.rooms[at - 1].copy())
+        return at
+
+    def first_fit(self, duration: int, role: Role, place: PlaceRule) -> tuple[int, Holds] | None:
+        """(the first moment from which the pods fit for so long at one place, that place); None where they never do."""
+        for first, start in enumerate(self.times):
+            room = self.rooms[first]
+            end = bisect_left(self.times, start + duration)
+            for other in self.rooms[first + 1 : end]:
+                if not room.fits(role):
+                    break
+                room = room.meet(other)
+            if room.fits(role) and (holds := place(room, role)):
+                return start, holds
+        return None

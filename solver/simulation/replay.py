@@ -1,0 +1,144 @@
+"""A workload replayed under a policy: event after event, until all has ended that can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+
+from solver.simulation.policies import Event, Policy
+from solver.simulation.room import Holds
+from solver.simulation.site import Running, Site
+from solver.simulation.workload import Workload
+
+END, ARRIVAL, DOWN, UP = range(4)
+"""Kinds of events, in the order in which those of one moment are handled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What came of a job. start: of its last run. finish: None where it has not ended. lost: microseconds that it ran
+    in vain. An outcome without a start is a job that never started."""
+
+    start: int | None = None
+    finish: int | None = None
+    holds: Holds = ()
+    restarts: int = 0
+    lost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From `start` to `end` so many units of the device resource were held. stranded: units that were free while a job
+    waited that asks for no more of them: they are in the wrong places, or reserved."""
+
+    start: int
+    end: int
+    held: int
+    stranded: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """runs: as the workload's jobs. is_complete: not ended before all was done."""
+
+    workload: Workload
+    runs: Sequence[Run]
+    spans: Sequence[Span]
+    is_complete: bool
+
+
+class Simulation:
+    """One replay; call `run` once."""
+
+    def __init__(self, workload: Workload, policy: Policy) -> None:
+        self.workload, self.policy, self.site = workload, policy, Site(workload)
+        self.runs = [Run() for _ in workload.jobs]
+        self.spans: list[Span] = []
+        self._held, self._all = 0, workload.cluster.totals[workload.device]
+        self._generations = [0] * len(workload.jobs)
+        self._events: list[tuple[int, int, int, int]] = []
+        for j, job in enumerate(workload.jobs):
+            self._add(job.submit, ARRIVAL, j)
+        for number, outage in enumerate(workload.outages):
+            self._add(outage.start, DOWN, number)
+            self._add(outage.end, UP, number)
+        self.site.advance(self._events[0][0] if self._events else 0)
+
+    def run(self, show_progress: Callable[[int], None] = lambda ended: None) -> Replay:
+        """show_progress: called at every moment with the number of jobs that have ended."""
+        ended = 0
+        while self._events:
+            show_progress(ended)
+            now = self._events[0][0]
+            self._note_span(now)
+            self.site.advance(now)
+            event = self._next_event()
+            ended += len(event.ended)
+            if event.arrived or event.gives_room:
+                self.policy.decide(self.site, event)
+            self._note_starts(event)
+        return self.result()
+
+    def result(self) -> Replay:
+        """What is known so far: of a replay that was interrupted, as far as it came."""
+        return Replay(self.workload, self.runs, self.spans, is_complete=not self._events)
+
+    def _add(self, time: int, kind: int, subject: int, generation: int = 0) -> None:
+        heappush(self._events, (time, kind, subject, generation))
+
+    def _next_event(self) -> Event:
+        """All that happens at this moment, done to the site."""
+        arrived, ended, returned = list[int](), list[int](), False
+        while self._events and self._events[0][0] == self.site.now:
+            _, kind, subject, generation = heappop(self._events)
+            if kind == END and generation == self._generations[subject]:
+                self._stop(subject)
+                self.runs[subject] = replace(self.runs[subject], finish=self.site.now)
+                ended.append(subject)
+            elif kind == ARRIVAL and self.site.can_ever_start(subject):
+                self.site.wait(subject)
+                arrived.append(subject)
+            elif kind in (DOWN, UP):
+                node, returned = self.workload.outages[subject].node, returned or kind == UP
+                self.site.room.set_up(node, kind == UP)
+                lost = self._jobs_on(node) if kind == DOWN else []
+                for j in lost:
+                    self._restart(j)
+                arrived += lost
+                ended += lost
+        return Event(arrived, ended, returned)
+
+    def _jobs_on(self, node: int) -> list[int]:
+        return sorted(j for j, of in self.site.running.items() if any(held.node == node for held in of.holds))
+
+    def _restart(self, j: int) -> None:
+        """The job lost a node: it waits again, and all that it did is lost."""
+        run = self.runs[j]
+        began = self._stop(j).start
+        self._generations[j] += 1
+        self.runs[j] = Run(restarts=run.restarts + 1, lost=run.lost + self.site.now - began)
+        self.site.wait(j)
+
+    def _stop(self, j: int) -> Running:
+        self._held -= self.workload.devices(j)
+        return self.site.stop(j)
+
+    def _note_starts(self, event: Event) -> None:
+        now = self.site.now
+        for j in self.site.take_started():
+            self.runs[j] = replace(self.runs[j], start=now, holds=self.site.running[j].holds)
+            self._held += self.workload.devices(j)
+            self._add(now + self.workload.jobs[j].duration, END, j, self._generations[j])
+        if self.workload.loses_jobs:
+            for j in event.arrived:
+                if j not in self.site.running:
+                    self.site.leave(j)
+
+    def _note_span(self, now: int) -> None:
+        """What was held since the last moment."""
+        if now > self.site.now:
+            free = self._all - self._held
+            least = min((self.workload.devices(line[0][2]) for line in self.site.waiting.values()), default=None)
+            stranded = 0 if least is None or least > free else free
+            self.spans.append(Span(self.site.now, now, self._held, stranded))

@@ -1,0 +1,116 @@
+"""What is free on the nodes while time goes by: pods stay on the device slots that they got until they end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.problem import Problem, Role
+from solver.semantics.device_slots import (
+    FreeVectors,
+    IntArray,
+    PodsPerSlot,
+    best_fit_slots,
+    vectors_without_foreign,
+)
+
+Key = tuple[object, frozenset[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """`pods` pods of a job on node `node`. slots: for each slot request of a pod, how many of them each slot serves."""
+
+    node: int
+    pods: int
+    slots: tuple[PodsPerSlot, ...] = ()
+
+
+Holds = tuple[Hold, ...]
+
+
+class Room:
+    """Free amounts and device slots, node by node. Fit counts are cached and refreshed for changed nodes only.
+
+    classes: node -> its class. largest: the most of each resource that an empty node has. up: node -> takes pods."""
+
+    def __init__(self, free: FreeVectors, classes: IntArray, largest: IntArray, up: npt.NDArray[np.bool_]) -> None:
+        self.free, self.classes, self.largest, self.up = free, classes, largest, up
+        self._changed: list[int] = []
+        self._fit_counts: dict[Key, tuple[IntArray, int]] = {}
+
+    @classmethod
+    def of_cluster(cls, cluster: Problem) -> Room:
+        """All that is free without the cluster's gangs, on nodes that are all up."""
+        classes = np.array([node.node_class for node in cluster.nodes], dtype=np.int64)
+        empty = vectors_without_foreign(cluster)
+        return cls(empty, classes, empty.amounts.max(axis=0), np.ones(len(cluster.nodes), dtype=bool))
+
+    def copy(self) -> Room:
+        """An independent copy."""
+        return Room(self.free.copy(), self.classes, self.largest, self.up.copy())
+
+    def meet(self, other: Room) -> Room:
+        """What is free in both."""
+        amounts = np.minimum(self.free.amounts, other.free.amounts)
+        slots = np.minimum(self.free.slots, other.free.slots)
+        return Room(FreeVectors(amounts, slots), self.classes, self.largest, self.up & other.up)
+
+    def fit_counts(self, role: Role) -> IntArray:
+        """Node -> pods of the role that it holds. Do not write to the result."""
+        key = role.pod_request, role.node_classes
+        if key not in self._fit_counts:
+            self._fit_counts[key] = self._count(role, slice(None)), len(self._changed)
+        counts, seen = self._fit_counts[key]
+        if seen < len(self._changed):
+            nodes = np.unique(self._changed[seen:])
+            counts[nodes] = self._count(role, nodes)
+            self._fit_counts[key] = counts, len(self._changed)
+        return counts
+
+    def _count(self, role: Role, nodes: npt.NDArray[np.int64] | slice) -> IntArray:
+        free = FreeVectors(self.free.amounts[nodes], self.free.slots[nodes])
+        is_open = self.up[nodes] & np.isin(self.classes[nodes], [*role.node_classes])
+        return np.where(is_open, free.fit_counts(role.pod_request), 0)
+
+    def fits(self, role: Role) -> bool:
+        """Whether all pods of the role fit together."""
+        return int(self.fit_counts(role).sum()) >= role.replicas
+
+    def hold(self, role: Role, node: int, pods: int) -> Hold:
+        """These pods on the fullest device slots of the node that serve them; they must fit (`fit_counts`)."""
+        chosen = []
+        for request in role.slot_requests:
+            found = best_fit_slots(self.free.slots[node, request.slot_group], request, pods)
+            if found is None:
+                raise ValueError(f"node {node} cannot hold {pods} more pods of {role.name}")
+            chosen.append(found)
+        return Hold(node, pods, tuple(chosen))
+
+    def take(self, role: Role, holds: Holds, times: int = 1) -> None:
+        """Take the room of these pods, or give it back (times = -1)."""
+        for held in holds:
+            self.free.amounts[held.node] -= times * held.pods * np.array(role.request, dtype=np.int64)
+            for request, pods in zip(role.slot_requests, held.slots, strict=True):
+                self.free.slots[held.node, request.slot_group] -= times * np.outer(pods, request.share)
+            self._changed.append(held.node)
+
+    def give(self, role: Role, holds: Holds) -> None:
+        """Give the room of these pods back."""
+        self.take(role, holds, -1)
+
+    def set_up(self, node: int, up: bool) -> None:
+        """Whether the node takes pods."""
+        self.up[node] = up
+        self._changed.append(node)
+
+    @property
+    def version(self) -> int:
+        """Changes so far (`changed_since`)."""
+        return len(self._changed)
+
+    def changed_since(self, version: int) -> list[int]:
+        """The nodes that changed since then, ascending."""
+        return sorted(set(self._changed[version:]))

@@ -1,0 +1,180 @@
+"""The cluster while a workload is replayed: what runs until when, what waits in which order, what is free."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from heapq import merge
+
+import numpy as np
+
+from solver.problem import Role
+from solver.simulation.room import Holds, Room
+from solver.simulation.workload import Job, Shape, Workload
+
+Order = tuple[int, int, int]
+"""(-priority, arrival, index): who is asked first."""
+
+NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A job that runs since `start`. believed_end: when its request says that it ends. rows: its lines in `Ends`."""
+
+    start: int
+    believed_end: int
+    holds: Holds
+    rows: tuple[int, ...]
+
+
+class Ends:
+    """Believed ends of what runs, as arrays: row -> (end, node, what it gives back)."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._free_rows: list[int] = []
+        self._count = 0
+        self._end = np.full(64, NEVER, dtype=np.int64)
+        self._node = np.zeros(64, dtype=np.int64)
+        self._amounts = np.zeros((64, *room.free.amounts.shape[1:]), dtype=np.int64)
+        self._slots = np.zeros((64, *room.free.slots.shape[1:]), dtype=np.int64)
+
+    def add(self, end: int, role: Role, holds: Holds) -> tuple[int, ...]:
+        """Rows for these pods, until they are removed."""
+        return tuple(self._add_row(end, role, holds, at) for at in range(len(holds)))
+
+    def remove(self, rows: tuple[int, ...]) -> None:
+        for row in rows:
+            self._end[row] = NEVER
+        self._free_rows.extend(rows)
+
+    def _add_row(self, end: int, role: Role, holds: Holds, at: int) -> int:
+        if not self._free_rows:
+            if self._count == len(self._end):
+                self._grow()
+            self._free_rows.append(self._count)
+            self._count += 1
+        row, held = self._free_rows.pop(), holds[at]
+        self._end[row], self._node[row] = end, held.node
+        self._amounts[row] = np.array(role.request, dtype=np.int64) * held.pods
+        self._slots[row] = 0
+        for request, pods in zip(role.slot_requests, held.slots, strict=True):
+            self._slots[row, request.slot_group] += np.outer(pods, request.share)
+        return row
+
+    def _grow(self) -> None:
+        self._end = np.concatenate([self._end, np.full_like(self._end, NEVER)])
+        self._node, self._amounts, self._slots = (
+            np.concatenate([part, np.zeros_like(part)]) for part in (self._node, self._amounts, self._slots)
+        )
+
+    def first_fit(self, now: int, role: Role) -> tuple[int, Room] | None:
+        """(when all pods of the role fit if nothing else starts, what is free then); None where they never do.
+
+        Room only grows, so the first of the sorted ends is found by halving. What should have ended ends at once.
+        """
+        live = np.flatnonzero(self._end < NEVER)
+        ends = np.maximum(self._end[live], now + 1)
+        order = np.argsort(ends, kind="stable")
+        live, ends = live[order], ends[order]
+        after = np.flatnonzero(np.append(ends[1:] != ends[:-1], True)) + 1 if len(ends) else ends  # rows gone by an end
+        low, high, found = 0, len(after), None
+        while low < high:
+            middle = (low + high) // 2
+            room = self._room_after(live[: after[middle]])
+            if room.fits(role):
+                high, found = middle, (int(ends[after[middle] - 1]), room)
+            else:
+                low = middle + 1
+        return found
+
+    def _room_after(self, rows: np.ndarray) -> Room:
+        room = self._room.copy()
+        np.add.at(room.free.amounts, self._node[rows], self._amounts[rows])
+        if room.free.slots.size:
+            np.add.at(room.free.slots, self._node[rows], self._slots[rows])
+        return room
+
+
+class Site:
+    """A cluster in the middle of a replay. Policies read it and call `start`; the replay calls the rest."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload, self.now = workload, 0
+        self.empty = Room.of_cluster(workload.cluster)
+        self.room = self.empty.copy()
+        self.ends = Ends(self.room)
+        self.running: dict[int, Running] = {}
+        self._started: list[int] = []
+        self._waiting: dict[Shape, list[Order]] = {}
+
+    def job(self, j: int) -> Job:
+        return self.workload.jobs[j]
+
+    def advance(self, now: int) -> None:
+        """It is later."""
+        self.now = now
+
+    # ---- who waits
+
+    def order(self, j: int) -> Order:
+        job = self.job(j)
+        return -job.priority, job.submit, j
+
+    def wait(self, j: int) -> None:
+        insort(self._waiting.setdefault(self.job(j).shape, []), self.order(j))
+
+    def leave(self, j: int) -> None:
+        """The job waits no longer."""
+        shape, order = self.job(j).shape, self.order(j)
+        line = self._waiting[shape]
+        del line[bisect_left(line, order)]
+        if not line:
+            del self._waiting[shape]
+
+    @property
+    def waiting(self) -> Mapping[Shape, list[Order]]:
+        """The waiting jobs of each shape, in order. Do not write to it."""
+        return self._waiting
+
+    def head(self) -> int | None:
+        """The waiting job that is asked first."""
+        return min((line[0] for line in self._waiting.values()), default=(0, 0, None))[2]
+
+    def waiting_in_order(self, fits: Room | None = None) -> Iterator[int]:
+        """The jobs that wait now; with `fits`, only those that fit it."""
+        lines = ([*line] for line in self._waiting.values() if self._fits(line, fits))
+        return (order[2] for order in merge(*lines))
+
+    def _fits(self, line: list[Order], room: Room | None) -> bool:
+        """Whether the jobs of a line, which are of one shape, fit the room, if there is one to fit."""
+        return room is None or room.fits(self.job(line[0][2]).role)
+
+    # ---- what runs
+
+    def start(self, j: int, holds: Holds) -> None:
+        """Start a waiting job now."""
+        job = self.job(j)
+        self.leave(j)
+        self.room.take(job.role, holds)
+        end = self.now + job.requested
+        self.running[j] = Running(self.now, end, holds, self.ends.add(end, job.role, holds))
+        self._started.append(j)
+
+    def take_started(self) -> list[int]:
+        """The jobs that started since the last call."""
+        found, self._started = self._started, []
+        return found
+
+    def stop(self, j: int) -> Running:
+        """End a running job; its room is free."""
+        ended = self.running.pop(j)
+        self.room.give(self.job(j).role, ended.holds)
+        self.ends.remove(ended.rows)
+        return ended
+
+    def can_ever_start(self, j: int) -> bool:
+        """Whether the job fits the empty cluster."""
+        return self.empty.fits(self.job(j).role)

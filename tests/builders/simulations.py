@@ -1,0 +1,62 @@
+"""Small workloads for replays: `workload(machines(4), job("a", size=2, runs=10))`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from solver.options import Options
+from solver.problem import Node, Problem, Queue, Role
+from solver.simulation.placing import best_fit, lowest_numbered
+from solver.simulation.planned import Planned
+from solver.simulation.policies import Conservative, Easy, FirstInFirstOut, FirstThatFits, Policy
+from solver.simulation.replay import Replay, Simulation
+from solver.simulation.workload import SECOND, Job, Outage, Workload
+
+POLICIES: Mapping[str, Callable[[], Policy]] = {
+    "fifo": lambda: FirstInFirstOut(lowest_numbered),
+    "easy": lambda: Easy(lowest_numbered),
+    "conservative": lambda: Conservative(lowest_numbered),
+    "first-fit": lambda: FirstThatFits(lowest_numbered),
+    "best-fit": lambda: FirstThatFits(best_fit),
+    "gangplan": lambda: Planned(Options()),
+}
+
+
+def machines(count: int, gpus: int = 1) -> Problem:
+    """A cluster of nodes with so many GPUs each, and one queue without limits."""
+    nodes = tuple(Node(f"n{n}", 0, None, (gpus,), (gpus,)) for n in range(count))
+    return Problem(("gpu",), nodes, (), (Queue("default", None, 1, 0, (None,), (None,), (None,), (0,)),), ())
+
+
+def job(
+    name: str,
+    *,
+    size: int = 1,
+    runs: int,
+    at: int = 0,
+    requested: int | None = None,
+    gpus: int = 1,
+    priority: int = 0,
+) -> Job:
+    """size: pods of `gpus` each. runs, at, requested: seconds; the last is what it runs, where it is not given."""
+    pods = Role("pod", size, size, (gpus,), frozenset({0}))
+    believed = runs if requested is None else requested
+    return Job(name, at * SECOND, runs * SECOND, believed * SECOND, pods, priority=priority)
+
+
+def workload(
+    cluster: Problem, *jobs: Job, outages: Sequence[tuple[int, int, int]] = (), loses_jobs: bool = False
+) -> Workload:
+    """outages: (node, start, end) in seconds."""
+    away = [Outage(node, start * SECOND, end * SECOND) for node, start, end in outages]
+    return Workload(cluster, jobs, 0, 1, away, loses_jobs)
+
+
+def replay(policy: str, world: Workload) -> Replay:
+    return Simulation(world, POLICIES[policy]()).run()
+
+
+def starts(policy: str, world: Workload) -> dict[str, int | None]:
+    """Job -> the second of its start."""
+    runs = zip(world.jobs, replay(policy, world).runs, strict=True)
+    return {job.name: None if run.start is None else run.start // SECOND for job, run in runs}

@@ -1,0 +1,128 @@
+"""What holds for every replay of a random workload, whoever decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solver.simulation.replay import Replay
+from solver.simulation.workload import Job, Workload
+from tests.builders.simulations import POLICIES, job, machines, replay, workload
+
+EXAMPLES = {"gangplan": 8}
+"""Fewer than the others where each event is a plan."""
+
+
+@st.composite
+def workloads(draw: st.DrawFn, outages: bool = False) -> Workload:
+    count, gpus = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    jobs = [
+        job(
+            f"j{number}",
+            size=draw(st.integers(1, 4)),
+            gpus=draw(st.integers(1, gpus)),
+            runs=draw(st.integers(1, 12)),
+            at=draw(st.integers(0, 20)),
+            requested=draw(st.none() | st.integers(1, 15)),
+            priority=draw(st.integers(0, 1)),
+        )
+        for number in range(draw(st.integers(1, 9)))
+    ]
+    away = st.tuples(st.integers(0, count - 1), st.integers(0, 15), st.integers(16, 40))
+    lost = {node: (node, start, end) for node, start, end in draw(st.lists(away, max_size=2))} if outages else {}
+    return workload(machines(count, gpus), *jobs, outages=[*lost.values()])
+
+
+def fits_alone(world: Workload, of: Job) -> bool:
+    (gpus,) = of.role.request
+    return sum(node.capacity[0] // gpus for node in world.cluster.nodes) >= of.role.replicas
+
+
+def free_at(found: Replay, moment: int) -> list[int]:
+    """GPUs free on each node after what happened at this moment."""
+    free = [node.capacity[0] for node in found.workload.cluster.nodes]
+    for of, run in zip(found.workload.jobs, found.runs, strict=True):
+        if run.start is not None and run.finish is not None and run.start <= moment < run.finish:
+            for held in run.holds:
+                free[held.node] -= held.pods * of.role.request[0]
+    return free
+
+
+def check_replay(found: Replay) -> None:
+    """Gangs are whole, run as long as they do, wait no negative time, and never hold more than a node has."""
+    world = found.workload
+    for of, run in zip(world.jobs, found.runs, strict=True):
+        assert (run.start is not None) == fits_alone(world, of)
+        if run.start is not None and run.finish is not None:
+            assert run.start >= of.submit
+            assert run.finish - run.start == of.duration
+            assert sum(held.pods for held in run.holds) == of.role.replicas
+            assert min(free_at(found, run.start)) >= 0
+    assert all(before.end <= after.start for before, after in zip(found.spans, found.spans[1:], strict=False))
+    given_time = sum((span.end - span.start) * span.held for span in found.spans)
+    asked_time = sum(
+        world.devices(j) * (of.duration + found.runs[j].lost)
+        for j, of in enumerate(world.jobs)
+        if found.runs[j].start is not None
+    )
+    assert given_time == asked_time
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_replay_is_possible_and_complete(policy: str) -> None:
+    @settings(max_examples=EXAMPLES.get(policy, 60), deadline=None)
+    @given(workloads())
+    def holds(world: Workload) -> None:
+        found = replay(policy, world)
+        check_replay(found)
+        assert found.runs == replay(policy, world).runs
+
+    holds()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_jobs_that_lose_nodes_run_to_their_end(policy: str) -> None:
+    @settings(max_examples=EXAMPLES.get(policy, 40), deadline=None)
+    @given(workloads(outages=True))
+    def holds(world: Workload) -> None:
+        check_replay(replay(policy, world))
+
+    holds()
+
+
+@settings(max_examples=60, deadline=None)
+@given(workloads())
+def test_first_fit_leaves_no_room_that_a_waiting_job_could_use(world: Workload) -> None:
+    found = replay("first-fit", world)
+    moments = {run.start for run in found.runs if run.start is not None} | {
+        run.finish for run in found.runs if run.finish
+    }
+    for moment in moments:
+        free = free_at(found, moment)
+        for of, run in zip(world.jobs, found.runs, strict=True):
+            if run.start is not None and of.submit <= moment < run.start:
+                assert sum(have // of.role.request[0] for have in free) < of.role.replicas
+
+
+@settings(max_examples=60, deadline=None)
+@given(workloads())
+def test_first_in_first_out_starts_in_order(world: Workload) -> None:
+    found = replay("fifo", world)
+    runs = zip(world.jobs, found.runs, strict=True)
+    started = sorted((run.start, of.submit) for of, run in runs if run.start is not None and of.priority == 0)
+    by_start = [submit for _, submit in started]
+    assert by_start == sorted(by_start)
+
+
+@settings(max_examples=60, deadline=None)
+@given(workloads())
+def test_conservative_starts_nobody_later_than_in_order_of_arrival(world: Workload) -> None:
+    """Where jobs run as long as they say, and pods of one GPU fit wherever one is free."""
+    single = {of.role: replace(of.role, request=(1,)) for of in world.jobs}
+    jobs = [Job(of.name, of.submit, of.duration, of.duration, single[of.role]) for of in world.jobs]
+    honest = workload(world.cluster, *jobs)
+    runs = zip(replay("conservative", honest).runs, replay("fifo", honest).runs, strict=True)
+    assert all(early.start <= late.start for early, late in runs if early.start is not None and late.start is not None)

@@ -1,0 +1,112 @@
+"""`gangplan simulate` as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from compiler.cli.root import cli
+from compiler.cli.simulate import POLICIES
+
+TRACE = """id,submit,duration,requested,devices,queue,priority
+first,0,100,120,3,a,0
+head,10,50,60,4,a,0
+short,20,30,40,1,b,0
+late,200,10,20,2,b,5
+huge,210,10,20,9,b,0
+"""
+
+
+def simulate(folder: Path, *arguments: str, trace: str = TRACE, machines: str = "4") -> str:
+    (folder / "trace.csv").write_text(trace)
+    where = ["--machines", machines] if machines else []
+    ran = CliRunner().invoke(cli, ["simulate", str(folder / "trace.csv"), *where, *arguments])
+    assert ran.exit_code == 0, ran.output
+    return ran.stdout
+
+
+def document(folder: Path, *arguments: str, **more: Any) -> Any:
+    return json.loads(simulate(folder, *arguments, "-o", "json", **more))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_says_of_each_job_when_and_where(tmp_path: Path, policy: str) -> None:
+    trace = TRACE.replace(",3,", ",1,").replace(",4,", ",1,").replace(",2,", ",1,") if policy == "fgd" else TRACE
+    found = document(tmp_path, "--policy", policy, trace=trace)
+    jobs = {job["id"]: job for job in found["jobs"]}
+    assert (found["policy"], [*jobs]) == (policy, ["first", "head", "short", "late", "huge"])
+    assert (jobs["first"]["submit"], jobs["first"]["start"], jobs["first"]["finish"]) == (0, 0, 100)
+    assert jobs["huge"]["start"] is None
+    assert found["waits"]["all"]["started"] == 4
+
+
+def test_easy_backfills_and_takes_the_lowest_machines(tmp_path: Path) -> None:
+    jobs = {job["id"]: job for job in document(tmp_path, "--policy", "easy")["jobs"]}
+    assert jobs["short"]["start"] == 20
+    assert jobs["short"]["nodes"] == ["3"]
+    assert jobs["head"]["start"] == 100
+    assert jobs["late"]["nodes"] == ["0", "1"]
+
+
+def test_policies_are_compared_in_one_table(tmp_path: Path) -> None:
+    text = simulate(tmp_path, "--policy", "easy", "--policy", "fifo")
+    assert "5 jobs on 4 x machine, 4 nodes" in text
+    assert "Requested times are those of the trace" in text
+    assert {line.split()[0] for line in text.splitlines() if "4 of 5" in line} == {"easy", "fifo"}
+    assert len(document(tmp_path, "--policy", "easy", "--policy", "fifo")["items"]) == 2
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
+    arguments = ("--policy", "gangplan", "--policy", "conservative", "-o", "json")
+    assert simulate(tmp_path, *arguments) == simulate(tmp_path, *arguments)
+
+
+def test_requested_times_from_the_past(tmp_path: Path) -> None:
+    trace = "id,submit,duration,devices,user\na,0,10,1,u\nb,20,10,1,u\nc,40,100,1,u\nd,41,5,1,v\n"
+    text = simulate(tmp_path, "--requested", "past", "--policy", "easy", trace=trace)
+    assert "they count as the mean of the user's last two jobs, else 1 times the real duration" in text
+
+
+def test_outages_and_nodes_of_a_table(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("name,cpu_milli,memory_mib,gpu,model\nx,8000,1024,4,A\ny,8000,1024,4,B\n")
+    (tmp_path / "outages.csv").write_text("node,start,end\nx,50,60\n")
+    places = ["--nodes", str(tmp_path / "nodes.csv"), "--outages", str(tmp_path / "outages.csv")]
+    found = document(tmp_path, *places, "--policy", "easy", machines="")
+    assert found["devices"] == 8
+    first = next(job for job in found["jobs"] if job["id"] == "first")
+    assert (first["start"], first["nodes"], first["restarts"]) == (60, ["x"], 1)
+    assert found["usage"]["lostDeviceHours"] == round(3 * 50 / 3600, 6)
+
+
+def test_a_sample_with_shared_devices_is_lost_where_it_does_not_fit(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("name,cpu_milli,memory_mib,gpu,model\nx,8000,1024,4,A\ny,8000,1024,4,B\n")
+    trace = "name,creation_time,deletion_time,num_gpu,gpu_milli,gpu_spec\np,0,9,1,500,A\nq,1,9,2,1000,\nr,2,,1,300,\n"
+    found = document(
+        tmp_path, "--nodes", str(tmp_path / "nodes.csv"), "--sample", "1.5", "--policy", "fgd", trace=trace, machines=""
+    )
+    assert 0.8 < found["usage"]["peak"] <= 1
+    assert found["waits"]["all"]["started"] < found["waits"]["all"]["jobs"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--requested", "soon", "--machines", "4"], "'soon' is neither a positive number nor past"),
+        (["--columns", "COLUMNS", "--machines", "4"], "COLUMNS: 'gpus' is no meaning of a column"),
+        (["--outages", "OUTAGES", "--machines", "4"], "an outage has a node of the cluster"),
+        (["--nodes", "COLUMNS"], "a node has a name, cpu_milli, memory_mib and gpu"),
+    ],
+)
+def test_bad_input_ends_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
+    (tmp_path / "trace.csv").write_text(TRACE)
+    (tmp_path / "COLUMNS").write_text("gpus: a\nid: c\n")
+    (tmp_path / "OUTAGES").write_text("node,start,end\nnowhere,1,2\n")
+    named = [str(tmp_path / word) if word.isupper() else word for word in arguments]
+    ran = CliRunner().invoke(cli, ["simulate", str(tmp_path / "trace.csv"), *named])
+    assert ran.exit_code == 1
+    assert said in ran.stderr
+    assert "Traceback" not in ran.stderr

@@ -11,7 +11,7 @@ from bench.registry import Comparison, Figures, register_case
 from bench.traces import trace_file
 from compiler.traces.nodes import read_nodes
 from compiler.traces.reading import read_trace
-from compiler.traces.workloads import RequestedTimes, Sampling, machines, make_workload
+from compiler.traces.workloads import RequestedTimes, Sampling, machines_cluster, make_workload
 from solver.simulation.gradient import FragmentationGradient
 from solver.simulation.placing import best_fit, lowest_numbered
 from solver.simulation.policies import Easy, FirstThatFits, Policy
@@ -28,7 +28,7 @@ def measure_easy() -> Figures:
     """The schedule of a workload of 801 jobs on 32 machines beside that of Batsim."""
     began, cpu = time.perf_counter(), time.process_time()
     trace = read_trace(trace_file("batsim-medium-late", "medium_late.json"))
-    world = make_workload(trace, machines(trace.machines or 1), RequestedTimes())
+    world = make_workload(trace, machines_cluster(trace.machines or 1), RequestedTimes())
     found = Simulation(world, Easy(lowest_numbered)).run()
     seconds, spent = time.perf_counter() - began, time.process_time() - cpu
     with trace_file("batsim-medium-late", "easy_out_jobs.csv").open(newline="") as lines:

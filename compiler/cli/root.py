@@ -103,6 +103,5 @@ for _name, _short_help in (
     ("init", "Write a small repository to start from."),
     ("plan", "Show what would start where, and what waits and why."),
     ("schema", "Print the JSON schema of gangplan's own kinds."),
-    ("simulate", "Replay a trace of jobs, and compare scheduling policies."),
 ):
     cli.add_lazy(_name, f"compiler.cli.{_name}:{_name}", _short_help)

@@ -44,7 +44,7 @@ class Sampling:
     seed: int
 
 
-def machines(count: int) -> Problem:
+def machines_cluster(count: int) -> Problem:
     """A cluster of so many equal machines, each of which holds one unit of a job."""
     nodes = tuple(Node(str(number), 0, None, (1,), (1,)) for number in range(count))
     return Problem((MACHINE,), nodes, (), (_queue("default", 1),), ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from compiler.cli.root import cli
-from compiler.cli.simulate import POLICIES
+from reconciler.cli import load_tree
+from reconciler.cli.simulate import POLICIES
 
+NAMED = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
 TRACE = """id,submit,duration,requested,devices,queue,priority
 first,0,100,120,3,a,0
 head,10,50,60,4,a,0
@@ -110,3 +113,57 @@ def test_bad_input_ends_in_one_line(tmp_path: Path, arguments: list[str], said: 
     assert ran.exit_code == 1
     assert said in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+QUEUES = """apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {{name: a}}
+spec: {{capability: {{nvidia.com/gpu: {a}}}}}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {{name: b}}
+"""
+CLUSTER = """apiVersion: gangplan.dev/v1alpha1
+kind: Cluster
+metadata: {name: c}
+---
+apiVersion: gangplan.dev/v1alpha1
+kind: NodePool
+metadata: {name: gpus}
+spec:
+  count: 2
+  capacity: {cpu: 64, memory: 256Gi, nvidia.com/gpu: 8, pods: 110}
+"""
+
+
+def test_a_smaller_queue_waits_longer_and_is_named(tmp_path: Path) -> None:
+    repo = tmp_path / "repo"
+    specs = repo / "cluster-specs" / "c"
+    specs.mkdir(parents=True)
+    (specs / "cluster.yaml").write_text(CLUSTER)
+    (specs / "queues.yaml").write_text(QUEUES.format(a=16))
+    for command in (["init", "-q"], ["add", "."], [*NAMED, "commit", "-qm", "Start"]):
+        subprocess.run(["git", "-C", str(repo), *command], check=True)
+    (specs / "queues.yaml").write_text(QUEUES.format(a=4))
+    lines = [f"{job}{n},{n * 100},90,4,{job[0]}" for n in range(40) for job in ("a", "a-more", "b")]
+    (tmp_path / "trace.csv").write_text("\n".join(["id,submit,duration,devices,queue", *lines]))
+    arguments = ["simulate", str(tmp_path / "trace.csv"), "--repo", str(repo), "--compare", "HEAD.."]
+    ran = CliRunner().invoke(cli, arguments, obj=load_tree)
+    assert ran.exit_code == 0, ran.output
+    assert "Pays: a\n" in ran.stdout
+    assert "Better off: no queue for certain" in ran.stdout
+    found = json.loads(CliRunner().invoke(cli, [*arguments, "-o", "json"], obj=load_tree).stdout)
+    assert found["byQueue"]["b"]["before"] == found["byQueue"]["b"]["after"] == 0
+    assert 0 < found["byQueue"]["a"]["low"] <= found["byQueue"]["a"]["high"]
+
+
+def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text(TRACE)
+    for arguments, said in (
+        (["--compare", "main"], "write BASE..HEAD"),
+        (["--compare", "main..", "--machines", "4"], "--compare takes one policy"),
+    ):
+        ran = CliRunner().invoke(cli, ["simulate", str(tmp_path / "trace.csv"), *arguments])
+        assert ran.exit_code == 1
+        assert said in ran.stderr

@@ -1,0 +1,242 @@
+"""`gangplan simulate TRACE`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from compiler.cli.inputs import echo, load_tree, output_option, repo_option, reported, terminal_style
+from compiler.pipeline import lowered_problem
+from compiler.reading import read_specs
+from compiler.reading.clusters import NO_CLUSTER_CODES
+from compiler.repository.tree import Repository
+from compiler.traces.nodes import read_nodes, read_outages
+from compiler.traces.reading import read_columns, read_trace
+from compiler.traces.trace import Trace, TraceError
+from compiler.traces.workloads import RequestedTimes, Sampling, assumptions, machines_cluster, make_workload
+from compiler.views import machine
+from compiler.views.simulation import (
+    ContrastView,
+    SimulationView,
+    contrast_document,
+    contrast_text,
+    simulation_document,
+    simulation_text,
+)
+from reconciler.cli.diff import WORK_TREE, read_side
+from reconciler.git.process import GitError
+from solver.options import Options
+from solver.problem import Problem
+from solver.simulation.gradient import FragmentationGradient
+from solver.simulation.placing import best_fit, lowest_numbered
+from solver.simulation.planned import Planned
+from solver.simulation.policies import Conservative, Easy, FirstInFirstOut, FirstThatFits, Policy
+from solver.simulation.replay import Replay, Simulation
+from solver.simulation.workload import Workload
+
+
+def _gradient(workload: Workload) -> Policy:
+    roles = [job.role for job in workload.jobs]
+    return FirstThatFits(FragmentationGradient(workload.cluster, roles, workload.device, workload.unit))
+
+
+POLICIES: Mapping[str, Callable[[Workload], Policy]] = {
+    "fifo": lambda _: FirstInFirstOut(lowest_numbered),
+    "easy": lambda _: Easy(lowest_numbered),
+    "conservative": lambda _: Conservative(lowest_numbered),
+    "first-fit": lambda _: FirstThatFits(lowest_numbered),
+    "best-fit": lambda _: FirstThatFits(best_fit),
+    "fgd": _gradient,
+    "gangplan": lambda _: Planned(Options()),
+}
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+PROGRESS_SECONDS = 10.0
+
+
+def _requested_times(ctx: click.Context, param: click.Parameter, text: str) -> RequestedTimes:
+    if text == "past":
+        return RequestedTimes(past=True)
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = 0.0
+    if not 0 < factor < float("inf"):
+        raise click.BadParameter(f"{text!r} is neither a positive number nor past", ctx, param)
+    return RequestedTimes(factor)
+
+
+@click.command()
+@click.argument("trace", type=FILE)
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    type=click.Choice([*POLICIES]),
+    default=("gangplan",),
+    show_default=True,
+    help="Who decides; may be repeated, and the policies are compared.",
+)
+@click.option(
+    "--compare",
+    metavar="BASE..[HEAD]",
+    help="Replay on the cluster of two revisions, and show whose waits change. HEAD is by default the working tree.",
+)
+@click.option("--machines", type=click.IntRange(min=1), help="Replay on so many equal machines, not on the cluster.")
+@click.option(
+    "--nodes", "nodes_file", type=FILE, help="Replay on the nodes of a CSV: name, cpu_milli, memory_mib, gpu."
+)
+@click.option("--columns", "columns_file", type=FILE, help="YAML: meaning -> columns of the trace that have it.")
+@click.option(
+    "--requested",
+    default="1",
+    show_default=True,
+    metavar="FACTOR|past",
+    callback=_requested_times,
+    help="Requested times where the trace has none: times the real ones, or from the user's past jobs.",
+)
+@click.option("--outages", "outages_file", type=FILE, help="CSV of nodes that fail: node, start, end (seconds).")
+@click.option(
+    "--sample", type=click.FloatRange(min=0.001), help="Draw jobs until they ask for so many times the cluster."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of --sample, and of the intervals of --compare.")
+@click.option("--cluster", help="Which cluster of the repository; needed only when there are several.")
+@repo_option
+@output_option
+@click.pass_context
+def simulate(
+    ctx: click.Context,
+    /,
+    trace: Path,
+    policies: tuple[str, ...],
+    compare: str | None,
+    machines: int | None,
+    nodes_file: Path | None,
+    columns_file: Path | None,
+    requested: RequestedTimes,
+    outages_file: Path | None,
+    sample: float | None,
+    seed: int,
+    cluster: str | None,
+    repo: Path,
+    output: str,
+) -> None:
+    """Replay a TRACE of jobs on the declared cluster, and show what each policy makes of it.
+
+    TRACE is a file in the Standard Workload Format, a workload of Batsim, a CSV (Philly, Kalos, openb, or columns of
+    your own), the output of sacct --parsable2, or JSON lines; gzip is read too. The same input gives the same bytes.
+    Ctrl-C ends the replay and shows what there is.
+    """
+    try:
+        with reported():
+            found = read_trace(trace, read_columns(columns_file))
+            request = _Request(found, requested, None if sample is None else Sampling(sample, seed), outages_file)
+            if compare is not None:
+                if machines is not None or nodes_file is not None or len(policies) > 1:
+                    raise click.UsageError("--compare takes one policy, and no --machines or --nodes", ctx)
+                text = _comparison(ctx, request, policies[0], compare, repo, cluster, seed, output)
+            else:
+                is_declared = _is_given(ctx, "repo") or _is_given(ctx, "cluster")
+                if nodes_file is not None:
+                    place, classes = read_nodes(nodes_file)
+                    workload = request.workload(place, classes)
+                elif machines is not None or (found.machines is not None and not is_declared):
+                    workload = request.workload(machines_cluster(machines or found.machines or 1))
+                else:
+                    workload = request.workload(_declared_cluster(load_tree(ctx, repo), cluster))
+                text = _simulation(request, workload, policies, output)
+    except TraceError as error:
+        raise click.ClickException(str(error)) from error
+    echo(text)
+
+
+def _is_given(ctx: click.Context, option: str) -> bool:
+    return ctx.get_parameter_source(option) is not click.core.ParameterSource.DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is replayed, wherever."""
+
+    trace: Trace
+    requested: RequestedTimes
+    sampling: Sampling | None
+    outages_file: Path | None
+
+    def workload(self, cluster: Problem, classes: Mapping[str, int] | None = None) -> Workload:
+        """The workload on a cluster. Raises TraceError."""
+        outages = () if self.outages_file is None else read_outages(self.outages_file, cluster)
+        return make_workload(self.trace, cluster, self.requested, self.sampling, outages, classes)
+
+    def assumptions(self, workload: Workload) -> list[str]:
+        return assumptions(self.trace, workload, self.requested, self.sampling)
+
+
+def _simulation(request: _Request, workload: Workload, policies: tuple[str, ...], output: str) -> str:
+    replays = {policy: _replay(workload, policy, policy) for policy in dict.fromkeys(policies)}
+    view = SimulationView(workload, replays, request.assumptions(workload))
+    if output == "text":
+        return simulation_text(view, terminal_style())
+    return machine.FORMATS[output](simulation_document(view))
+
+
+def _comparison(
+    ctx: click.Context,
+    request: _Request,
+    policy: str,
+    revisions: str,
+    repo: Path,
+    cluster: str | None,
+    seed: int,
+    output: str,
+) -> str:
+    base, dots, head = revisions.partition("..")
+    if not base or not dots:
+        raise click.UsageError(f"--compare {revisions}: write BASE..HEAD, or BASE.. for the working tree", ctx)
+    try:
+        before = read_side(repo, base)
+        after = read_side(repo, head) if head else (WORK_TREE, load_tree(ctx, repo))
+    except GitError as error:
+        raise click.ClickException(str(error)) from error
+    sides = [(name, request.workload(_declared_cluster(tree, cluster))) for name, tree in (before, after)]
+    replays = [_replay(workload, policy, f"{policy}, {name}") for name, workload in sides]
+    view = ContrastView(before[0], after[0], policy, replays[0], replays[1], request.assumptions(sides[1][1]), seed)
+    if output == "text":
+        return contrast_text(view, terminal_style())
+    return machine.FORMATS[output](contrast_document(view))
+
+
+def _declared_cluster(tree: Repository, name: str | None) -> Problem:
+    """The cluster of a repository, empty."""
+    specs = read_specs(tree, name)
+    if fatal := [diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NO_CLUSTER_CODES]:
+        raise click.ClickException(f"{fatal[0].message}; or name --machines or --nodes")
+    return lowered_problem(tree, specs)
+
+
+def _replay(workload: Workload, policy: str, name: str) -> Replay:
+    """The replay of one policy, with its progress on stderr; Ctrl-C ends it where it is."""
+    simulation = Simulation(workload, POLICIES[policy](workload))
+    try:
+        return simulation.run(_Progress(name, len(workload.jobs)))
+    except KeyboardInterrupt:
+        click.echo(f"{name}: stopped", err=True)
+        return simulation.result()
+
+
+class _Progress:
+    """A line on stderr every few seconds, with an estimate of the rest."""
+
+    def __init__(self, name: str, jobs: int) -> None:
+        self.name, self.jobs = name, jobs
+        self.began = self.shown = time.monotonic()
+
+    def __call__(self, ended: int) -> None:
+        now = time.monotonic()
+        if now - self.shown >= PROGRESS_SECONDS and ended:
+            self.shown = now
+            rest = (now - self.began) * (self.jobs - ended) / ended
+            click.echo(f"{self.name}: {ended} of {self.jobs} jobs, about {rest:.0f} s to go", err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.jobs import POD_GROUP
@@ -13,7 +13,7 @@ from compiler.diagnostics.diagnostic import suggestion
 from compiler.fields.quantity import exact_amount
 from compiler.kubernetes import DEFAULT_QUEUE, HIERARCHY_ANNOTATION, ROOT_QUEUE
 from compiler.specs.hypernode_tree import MAX_LOOP_SHOWN
-from compiler.specs.namespace_queues import lacks_cluster_queues, queue_name
+from compiler.specs.namespace_queues import OWN_NAMESPACE, lacks_cluster_queues, queue_name, workload_queue
 from compiler.specs.pod_spec import Amounts
 from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import FieldPath
@@ -328,13 +328,22 @@ def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
             and (gang.is_bound or gang.queue)
             and not is_queue_elsewhere(check_input, gang.queue)
         ):
-            help = suggestion(gang.queue, known, f"the queues are {', '.join(sorted(known - {ROOT_QUEUE}))}")
+            help = _queues_to_name(known, gang.namespace, gang.queue)
             yield Finding(gang.document, gang.field_paths["queue"], f"there is no queue {gang.queue!r}", help)
     for document, group in check_input.documents_of(POD_GROUP):  # one without pods is no gang
-        name = group.spec.queue
+        namespace = document.namespace or "default"
+        name = workload_queue(namespace, group.spec.queue or "")
         if name and name not in known and not is_queue_elsewhere(check_input, name):
-            help = suggestion(name, known, f"the queues are {', '.join(sorted(known - {ROOT_QUEUE}))}")
+            help = _queues_to_name(known, namespace, name)
             yield Finding(document, ("spec", "queue"), f"there is no queue {name!r}", help)
+
+
+def _queues_to_name(known: Iterable[str], namespace: str, missing: str) -> str:
+    """What a workload of the namespace may write in place of a queue that does not exist."""
+    own = queue_name(namespace, "")
+    there = [name.replace(own, f"{OWN_NAMESPACE}/") if name.startswith(own) else name for name in known]
+    names = sorted(name for name in there if name.partition("/")[0] in (name, OWN_NAMESPACE))
+    return suggestion(missing, names, f"the queues are {', '.join(name for name in names if name != ROOT_QUEUE)}")
 
 
 @check("GP306", "job in a queue that has children", folds=True, on_partial=True)

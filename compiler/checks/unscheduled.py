@@ -12,6 +12,7 @@ from compiler.checks.scheduler_settings import ENQUEUE_VOTERS
 from compiler.fields.quantity import amounts_sum, exact_amount, integer_amounts
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.specs.cluster_spec import PluginSpec
+from compiler.specs.namespace_queues import workload_queue
 from compiler.specs.queue_spec import QueueSpec
 
 DEFAULT_OVERCOMMIT = 1.2
@@ -52,7 +53,8 @@ def never_enqueued(check_input: CheckInput) -> Iterator[Finding]:
     for document, group in check_input.documents_of(POD_GROUP):
         asked = integer_amounts(group.spec.min_resources or {}, "up")
         asked = {name: amount for name, amount in asked.items() if not UNCOUNTED_RESOURCES.match(name)}
-        queue = group.spec.queue or check_input.specs.cluster.default_queue
+        written = group.spec.queue or check_input.specs.cluster.default_queue
+        queue = workload_queue(document.namespace or "default", written)
         over = next(_exceeded_limits(check_input, plugins, queue, asked), None) if asked else None
         if over is not None:
             resource, whose, most = over

@@ -17,6 +17,7 @@ from compiler.kubernetes import (
     namespace_of,
 )
 from compiler.specs.gang_spec import GangSpec
+from compiler.specs.namespace_queues import workload_queue
 
 JobIdentity = tuple[str, str, str, str]
 """(namespace, name, kind, API group)."""
@@ -92,8 +93,13 @@ def queue_of(pod: Object, group: Object | None) -> str | None:
     """The name of the pod's queue: its own annotation or label, else its PodGroup's queue."""
     for where in ("annotations", "labels"):
         if name := _first_value(pod, QUEUE_KEYS, (where,)):
-            return name
-    return str((group.get("spec") or {}).get("queue") or "default") if group else None
+            return workload_queue(namespace_of(pod), name)
+    return spec_queue(group) if group else None
+
+
+def spec_queue(item: Object) -> str:
+    """The name of the queue of a PodGroup or a Volcano Job."""
+    return workload_queue(namespace_of(item), str((item.get("spec") or {}).get("queue") or "default"))
 
 
 def _first_value(pod: Object, keys: Sequence[str], sections: Sequence[str]) -> str | None:

@@ -17,6 +17,7 @@ from compiler.kubernetes import (
     VOLCANO_SCHEDULER,
 )
 from compiler.specs.gang_spec import GangSpec, RoleSpec
+from compiler.specs.namespace_queues import workload_queue
 
 
 def pod_templates(data: dict[str, Any], gang: GangSpec) -> Iterator[tuple[RoleSpec, dict[str, Any]]]:
@@ -75,11 +76,12 @@ def name_queue(data: dict[str, Any], gang: GangSpec) -> None:
     """Write the queue into every pod template where an annotation names it: Volcano, which makes the PodGroups of such
     pods, reads that annotation of a pod and not of what owns the pod."""
     path = gang.field_paths.get("queue", ())
-    if path[-1:] != (QUEUE_NAME_ANNOTATION,) or value_at(gang.document.data, path) != gang.queue:
+    written = value_at(gang.document.data, path) if path[-1:] == (QUEUE_NAME_ANNOTATION,) else None
+    if not isinstance(written, str) or workload_queue(gang.namespace, written) != gang.queue:
         return
     for _, template in pod_templates(data, gang):
         if not value_at(template, ("metadata", "annotations", QUEUE_NAME_ANNOTATION)):
-            annotate(template, QUEUE_NAME_ANNOTATION, gang.queue)
+            annotate(template, QUEUE_NAME_ANNOTATION, written)
 
 
 def annotate(data: dict[str, Any], key: str, value: str) -> None:

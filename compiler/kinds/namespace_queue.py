@@ -29,6 +29,8 @@ class Spec(StrictModel):
     priority: Natural | None = None
     reclaimable: Bool | None = None
     dequeue_strategy: Literal["fifo", "traverse"] | None = None
+    state: Literal["Open", "Closed"] | None = None
+    desired_state: Literal["Open", "Closed"] | None = None
 
 
 class NamespaceQueue(ObjectModel):

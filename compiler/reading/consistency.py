@@ -30,6 +30,7 @@ from compiler.specs.exclusive_topology import ExclusiveDomains, with_exclusive_t
 from compiler.specs.gang_spec import GangSpec, RoleSpec, UnplannedPods
 from compiler.specs.hypernode_tree import resolve_hypernodes
 from compiler.specs.job_flows import job_flow_gangs
+from compiler.specs.namespace_queues import workload_queue
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec, NumaTopologySpec
 from compiler.specs.pod_groups import pod_group_gangs, with_named_groups
 from compiler.specs.queue_spec import PriorityClassSpec, QueueSpec
@@ -173,6 +174,7 @@ def _with_queue(gang: GangSpec, cluster: ClusterSpec, of_namespaces: Mapping[str
     queue = gang.queue or cluster.default_queue
     if queue == DEFAULT_QUEUE:
         queue = of_namespaces.get(gang.namespace, queue)
+    queue = workload_queue(gang.namespace, queue)
     return gang if gang.queue == queue else replace(gang, queue=queue)
 
 

@@ -20,6 +20,7 @@ from compiler.fields.quantity import QuantityError, exact_amount, parse_quantity
 from compiler.kinds.common.pods import PodTemplate, pod_spec
 from compiler.kubernetes import QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
 from compiler.specs.gang_spec import UnplannedPods
+from compiler.specs.namespace_queues import workload_queue
 from compiler.syntax.documents import Document, FieldPath
 
 KIND_NOT_PLANNED = declare_rule(
@@ -120,7 +121,8 @@ def declared_pods(document: Document) -> Iterator[UnplannedPods]:
             template = PodTemplate.model_validate({"metadata": metadata, "spec": part.value})
         except ValidationError:  # the API server refuses such a template: no pod comes of it
             continue
-        queue = template.annotations.get(QUEUE_NAME_ANNOTATION, "")
+        written = template.annotations.get(QUEUE_NAME_ANNOTATION, "")
+        queue = workload_queue(document.namespace or "default", written)
         yield UnplannedPods(
             document,
             part.path,

@@ -15,6 +15,8 @@ from compiler.specs.queue_spec import QueueSpec
 ALL_NAMESPACES = "*"
 CLUSTER_PREFIX = "cluster/"
 """Of a parent that is a Queue of the cluster."""
+OWN_NAMESPACE = "namespace"
+"""What a workload writes before the name of a NamespaceQueue."""
 MAX_DEPTH = 5
 """Levels of NamespaceQueues below a cluster's Queue (--max-namespacequeue-depth)."""
 
@@ -22,6 +24,13 @@ MAX_DEPTH = 5
 def queue_name(namespace: str, name: str) -> str:
     """The name by which Volcano's scheduler knows a NamespaceQueue."""
     return f"{namespace}/{name}"
+
+
+def workload_queue(namespace: str, written: str) -> str:
+    """The name of the queue that a workload of this namespace means: namespace/NAME, the first word as it is, is a
+    NamespaceQueue of its own namespace. Source: pkg/util/queue_reference.go of Volcano 1.16's branch."""
+    prefix, slash, name = written.partition("/")
+    return queue_name(namespace, name) if slash and prefix == OWN_NAMESPACE else written
 
 
 def parent_name(namespace: str, parent: str | None) -> str:

@@ -34,7 +34,7 @@ NEW_FIELDS = {
 NEW_ANNOTATIONS = {NODE_GROUP_LIMITS_ANNOTATION: Addition(16)}
 NEW_POD_ANNOTATIONS = dict.fromkeys(VGPU_UUID_ANNOTATIONS, Addition(16))
 QUEUE_OF_NAMESPACE = Addition(16, NAMESPACE_QUEUE_GATE)
-"""NAMESPACE/NAME as the queue of a workload."""
+"""namespace/NAME as the queue of a workload."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from compiler.cluster_state.owners import spec_queue
 from compiler.kubernetes import (
     GROUP_NAME_ANNOTATION,
     annotations_of,
@@ -93,7 +94,7 @@ def _occupants(observation: Observation, change: Change, going: set[str]) -> Ite
         return
     queue, is_strict = _queue_of(change), change.ref.group_kind == NAMESPACE_QUEUE
     going = set() if is_strict else going
-    groups = [group for group in observation.objects_of_kind(POD_GROUP) if _is_in(group, queue)]
+    groups = [group for group in observation.objects_of_kind(POD_GROUP) if spec_queue(group) == queue]
     over = _groups_that_are_over(observation)
     for group in groups:
         is_over = status_of(group).get("phase") == "Completed" or (namespace_of(group), name_of(group)) in over
@@ -103,7 +104,7 @@ def _occupants(observation: Observation, change: Change, going: set[str]) -> Ite
     with_group = {uid for group in groups for uid in _owners(group)}
     for job in observation.objects_of_kind(VOLCANO_JOB):
         is_over = end_of_run(job) is not None or (is_terminating(job) and not is_strict)
-        if _is_in(job, queue) and not is_over and uid_of(job) not in going | with_group:
+        if spec_queue(job) == queue and not is_over and uid_of(job) not in going | with_group:
             yield job
 
 
@@ -114,10 +115,6 @@ def _groups_that_are_over(observation: Observation) -> set[tuple[str, str]]:
         if group := annotations_of(pod).get(GROUP_NAME_ANNOTATION):
             (finished if is_finished_pod(pod) else alive).add((namespace_of(pod), group))
     return finished - alive
-
-
-def _is_in(item: Object, queue: str) -> bool:
-    return ((item.get("spec") or {}).get("queue") or "default") == queue
 
 
 def _owners(item: Object) -> list[str]:

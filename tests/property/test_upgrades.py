@@ -77,7 +77,7 @@ def add_namespace_queue(chooser: Random, world: World) -> None:
     own = {"parent": "cluster/shared", "capability": {GPU: chooser.choice((4, 8, 32))}}
     world["cluster-specs/c/own.yaml"] = volcano_object("NamespaceQueue", "own", own, namespace="t")
     task = {"name": "w", "replicas": 1, "template": template(4, {})}
-    job = {"schedulerName": "volcano", "queue": "t/own", "minAvailable": 1, "tasks": [task]}
+    job = {"schedulerName": "volcano", "queue": "namespace/own", "minAvailable": 1, "tasks": [task]}
     world["jobs/own.yaml"] = volcano_object("Job", "own", job, "batch.volcano.sh/v1alpha1", namespace="t")
 
 

@@ -48,7 +48,7 @@ apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
 metadata: {{name: {name}, namespace: ml}}
 spec:
-  queue: ml/train
+  queue: namespace/train
   minAvailable: 1
   tasks:
   - {{name: w, replicas: 1, template: {{spec: {{restartPolicy: Never, containers: [
@@ -118,7 +118,7 @@ def test_an_upgrade_says_what_it_changes_for_this_repository() -> None:
 def test_the_namespace_that_used_less_goes_first_and_the_plan_says_so() -> None:
     fair = CLUSTER.replace("{name: priority}", "{name: priority}, {name: fairshare}")
     shared = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: shared}\nspec: {}\n"
-    texts = {name: job(name, 8).replace("ml/train", "shared") for name in ("a1", "a2", "b1", "b2")}
+    texts = {name: job(name, 8).replace("namespace/train", "shared") for name in ("a1", "a2", "b1", "b2")}
     texts |= {name: text.replace("namespace: ml", f"namespace: {name[0]}") for name, text in texts.items()}
     files = {"cluster-specs/test/cluster.yaml": fair, "cluster-specs/test/queues.yaml": shared}
     files |= {f"jobs/{name}.yaml": text for name, text in texts.items()}

@@ -119,7 +119,7 @@ def test_queues_of_namespaces_come_after_their_parents_and_go_once_they_are_drai
         groups = f"{SCHEDULING}/namespaces/ml/podgroups"
         group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "theirs"}}
         plane.api("POST", groups, {**group, "spec": {"minMember": 1, "queue": "default"}})
-        plane.api("PATCH", f"{groups}/theirs", {"spec": {"queue": "ml/train"}})
+        plane.api("PATCH", f"{groups}/theirs", {"spec": {"queue": "namespace/train"}})
         repository.remove_file("cluster-specs/test/queues.yaml")
         repository.commit()
         plane.wait_until(lambda: names_at(plane, LOCAL_QUEUES), lambda seen: seen == ["train"], what="the child to go")

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.specs.namespace_queues import queues_not_ready
+from compiler.cluster_state.owners import queue_of
+from compiler.specs.namespace_queues import queues_not_ready, workload_queue
 from compiler.specs.queue_spec import QueueSpec
 from tests.builders.specs import queue
 
@@ -111,3 +112,27 @@ def test_amounts_hold_along_the_tree(queues: list[QueueSpec]) -> None:
             assert (each.name in not_ready) == expected
         else:
             assert each.name not in not_ready
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("train", "train"),
+        ("namespace/train", "ml/train"),
+        ("namespace/train.v2", "ml/train.v2"),
+        ("ml/train", "ml/train"),  # refused (GP438), and no other queue's name
+        ("namespaces/train", "namespaces/train"),
+        ("namespace", "namespace"),
+        ("", ""),
+    ],
+)
+def test_workloads_name_a_queue_of_their_own_namespace_by_a_fixed_word(written: str, meant: str) -> None:
+    assert workload_queue("ml", written) == meant
+
+
+def test_what_the_cluster_has_is_read_by_the_same_grammar() -> None:
+    metadata = {"name": "x", "namespace": "ml"}
+    group = {"metadata": metadata, "spec": {"queue": "namespace/train"}}
+    pod = {"metadata": metadata}
+    named = {"metadata": {**metadata, "annotations": {"scheduling.volcano.sh/queue-name": "namespace/eval"}}}
+    assert [queue_of(pod, group), queue_of(named, group), queue_of(named, None)] == ["ml/train", "ml/eval", "ml/eval"]

@@ -68,12 +68,12 @@ def reasons(leaving: Object, *seen: Object, also: tuple[Object, ...] = ()) -> li
     ("seen", "is_held"),
     [
         ((), False),
-        ((group("ml/train"),), True),
-        ((group("ml/train", "Pending"),), True),
-        ((group("ml/train", deletionTimestamp="2026"),), True),  # until it is gone: the webhook counts it
-        ((queued("ml/train"),), True),
-        ((queued("ml/train", deletionTimestamp="2026"),), True),
-        ((group("ml/train", "Completed"),), False),
+        ((group("namespace/train"),), True),
+        ((group("namespace/train", "Pending"),), True),
+        ((group("namespace/train", deletionTimestamp="2026"),), True),  # until it is gone: the webhook counts it
+        ((queued("namespace/train"),), True),
+        ((queued("namespace/train", deletionTimestamp="2026"),), True),
+        ((group("namespace/train", "Completed"),), False),
         ((group("train"),), False),  # of the cluster's queue of that name
         ((group("other/train"),), False),
         ((namespace_queue("below", "train"),), True),
@@ -87,7 +87,7 @@ def test_a_queue_of_a_namespace_is_drained_before_it_is_deleted(seen: tuple[Obje
 
 
 def test_what_goes_in_the_same_commit_counts_until_it_is_gone() -> None:
-    job = queued("ml/train")
+    job = queued("namespace/train")
     (reason,) = reasons(TRAIN, also=(job,))
     assert reason.endswith("is deleted when what is in it has gone: Job ml/train")
     (reason,) = reasons(TRAIN, also=(CHILD,))
@@ -104,8 +104,8 @@ def test_a_queue_of_the_cluster_stays_while_queues_of_namespaces_are_below_it() 
 
 def test_a_replacement_waits_for_the_same() -> None:
     change = Change("replace", ref_of(TRAIN), live=TRAIN)
-    other = Change("replace", ref_of(queued("ml/train")), live=queued("ml/train"))
-    for seen, held in (((group("ml/train"),), True), ((CHILD,), True), ((), False)):
+    other = Change("replace", ref_of(queued("namespace/train")), live=queued("namespace/train"))
+    for seen, held in (((group("namespace/train"),), True), ((CHILD,), True), ((), False)):
         changes = without_occupied_replacements(observation((TRAIN, *seen)), Changes(due=(change, other)))
         assert changes.due == ((other,) if held else (change, other))
         assert [each.action for each in changes.held] == ["held"] * held
@@ -115,7 +115,7 @@ def test_deletions_come_jobs_first_then_queues_of_namespaces_then_those_of_the_c
     world = Writing()
     refuse_children_first(world)
     items = [world.cluster.put(f"{QUEUES}/science", SCIENCE), world.cluster.put(f"{NAMESPACE_QUEUES}/train", TRAIN)]
-    items.append(world.put(volcano_job("train", {"queue": "ml/train"})))
+    items.append(world.put(volcano_job("train", {"queue": "namespace/train"})))
     changes = [Change("prune", ref_of(item), live=item) for item in items]
     world.writer.prune_objects(changes, world.inventory)
     deleted = [path.rsplit("/", 2)[1] for method, path in world.cluster.writes if method == "DELETE"]

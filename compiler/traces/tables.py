@@ -90,7 +90,7 @@ def _job(row: Row, columns: Columns, number: int) -> TraceJob | str:
     name = value("id") or f"row-{number}"
     if re.fullmatch(r"\d+(_\d+)?\..+", name):
         return "a step of a job"  # sacct lists them below their job
-    submit, duration = value("submit"), _duration(value("duration"), value("start"), value("end"))
+    submit, duration = value("submit"), _duration(value("duration"), value("start") or value("submit"), value("end"))
     if submit is None:
         raise ValueError(f"there is no time of submission; known columns are {', '.join(columns['submit'])}")
     devices = _devices(value("devices"), value("tres"), value("processors"))
@@ -132,6 +132,7 @@ def _devices(devices: str | None, tres: str | None, processors: str | None) -> i
 
 
 def _duration(text: str | None, start: str | None, end: str | None) -> float | None:
+    """start: the submission, where a table does not say when jobs started: then the wait counts as run time."""
     if text is not None:
         return clock_seconds(text)
     return None if start is None or end is None else seconds_at(end) - seconds_at(start)

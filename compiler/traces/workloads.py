@@ -62,6 +62,8 @@ def make_workload(
     cluster has nothing of what jobs are counted in."""
     device = device_resource(cluster)
     jobs = [job for job in trace.jobs if job.duration is not None]
+    if not jobs and sampling is None:
+        raise TraceError("no job of the trace has ended, so that nothing is known of how long they run")
     if sampling is not None:
         jobs = _sampled(trace.jobs, cluster.totals[device], sampling)
     shares = any(job.share != WHOLE for job in jobs)

@@ -95,6 +95,32 @@ def test_a_sample_with_shared_devices_is_lost_where_it_does_not_fit(tmp_path: Pa
     assert found["waits"]["all"]["started"] < found["waits"]["all"]["jobs"]
 
 
+SHARED = """name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time
+p,1000,10,1,600,0,50
+q,1000,10,1,600,1,60
+r,1000,10,1,400,2,70
+s,1000,10,2,1000,3,80
+t,1000,10,1,300,4,20
+u,1000,10,1,1000,5,30
+"""
+
+
+@pytest.mark.parametrize("policy", ["gangplan", "easy", "conservative", "first-fit"])
+def test_shared_devices_are_given_out_card_by_card(tmp_path: Path, policy: str) -> None:
+    """Of the three cards p and q leave 400 of each of two, which r and t take: whole ones come at 50 and 60."""
+    (tmp_path / "nodes.csv").write_text("name,cpu_milli,memory_mib,gpu,model\nx,8000,1024,2,A\ny,8000,1024,1,B\n")
+    found = document(tmp_path, "--nodes", str(tmp_path / "nodes.csv"), "--policy", policy, trace=SHARED, machines="")
+    jobs = {job["id"]: job for job in found["jobs"]}
+    assert {name: jobs[name]["start"] for name in "pqr"} == {"p": 0, "q": 1, "r": 2}
+    held = dict.fromkeys(range(200), 0)
+    for row, job in zip(SHARED.splitlines()[1:], found["jobs"], strict=True):
+        devices, share = (int(cell) for cell in row.split(",")[3:5])
+        for second in range(int(job["start"]), int(job["finish"])):
+            held[second] += devices * share
+    assert max(held.values()) <= 3000
+    assert jobs["s"]["nodes"] == ["x"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -140,18 +140,20 @@ class PodRuleCounts:
         self._changes: dict[int, dict[int, Change]] = {}
         self._log: list[tuple[int, int, int, Change]] = []
         self._totals: dict[int, tuple[IntArray, IntArray]] = {}
+        self._own_totals: set[int] = set()
 
     def copy(self) -> PodRuleCounts:
-        """An independent copy, which cannot undo what happened before."""
+        """An independent copy, which cannot undo what happened before. Totals are shared until either changes."""
         other = copy.copy(self)
         other._changes, other._log = {rho: dict(domains) for rho, domains in self._changes.items()}, []
-        other._totals = {}
+        other._totals = dict(self._totals)
+        self._own_totals, other._own_totals = set(), set()
         return other
 
     def without_pods(self, removed: Iterable[tuple[AnyRole, int, int]]) -> PodRuleCounts:
         """A copy without some existing pods: (role, node, number). New ones are removed by `add_pods`."""
         other = self.copy()
-        other.existing_pods = self.existing_pods.without_pods(removed)
+        other.existing_pods, other._totals = self.existing_pods.without_pods(removed), {}
         return other
 
     def restrict_to(self, enforced: frozenset[int]) -> PodRuleCounts:
@@ -195,6 +197,9 @@ class PodRuleCounts:
         if inside[d] == _UNCHANGED:
             del inside[d]
         if rho in self._totals and d != NO_DOMAIN:
+            if rho not in self._own_totals:
+                self._totals[rho] = self._totals[rho][0].copy(), self._totals[rho][1].copy()
+                self._own_totals.add(rho)
             all_selected, all_owners = self._totals[rho]
             all_selected[d] += sign * (new_m + new_s - gone_selected)
             all_owners[d] += sign * (new_b + new_s - gone_owners)
@@ -243,6 +248,7 @@ class PodRuleCounts:
             figures = (lambda count: count.selected), (lambda count: count.owners)
             selected, owners = (self.count_array(rho, figure) for figure in figures)
             self._totals[rho] = selected, owners
+            self._own_totals.add(rho)
         return self._totals[rho]
 
     def min_selected(self, rho: int, selected: IntArray) -> int:

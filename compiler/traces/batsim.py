@@ -10,10 +10,10 @@ from compiler.traces.trace import Trace, TraceError, TraceJob
 
 
 def read(document: Any) -> Trace:
-    """Raises TraceError, with a line for each bad job."""
+    """Return the trace of a workload. Raises TraceError, with a line for each invalid job."""
     listed, profiles = document.get("jobs"), document.get("profiles")
     if not isinstance(listed, list) or not isinstance(profiles, dict):
-        raise TraceError("1: this is no workload of Batsim, which has `jobs` and `profiles`")
+        raise TraceError("1: not a Batsim workload: `jobs` and `profiles` are required")
     jobs, left_out, problems = list[TraceJob](), Counter[str](), list[str]()
     for number, job in enumerate(listed):
         try:
@@ -26,7 +26,7 @@ def read(document: Any) -> Trace:
             limit = requested if requested > 0 else None
             jobs.append(TraceJob(str(job["id"]), submit, float(profile["delay"]), limit, size))
         except KeyError as error:
-            problems.append(f"1: jobs[{number}]: there is no {error}")
+            problems.append(f"1: jobs[{number}]: missing {error}")
         except (TypeError, ValueError, AttributeError) as error:
             problems.append(f"1: jobs[{number}]: {error}")
     if problems:

@@ -27,9 +27,11 @@ def read_nodes(path: Path) -> tuple[Problem, Mapping[str, int]]:
             amount = int(row["cpu"]), int(row["memory"]) * MIB, int(row["gpu"])
             nodes.append(Node(row["name"], models[row.get("model", "")], None, amount, amount))
         except (KeyError, ValueError) as error:
-            problems.append(f"{path}:{number}: {error}: a node has a name, cpu_milli, memory_mib and gpu")
+            problems.append(
+                f"{path}:{number}: invalid node: {error}. Fix: write the columns name, cpu_milli, memory_mib and gpu"
+            )
     if problems or not nodes:
-        raise TraceError("\n".join(problems) or f"{path}: there are no nodes")
+        raise TraceError("\n".join(problems) or f"{path}: no nodes found")
     nothing = (None,) * len(RESOURCES)
     queue = Queue("default", None, 1, 0, nothing, nothing, nothing, (0,) * len(RESOURCES))
     return Problem(RESOURCES, tuple(nodes), (), (queue,), ()), models
@@ -44,12 +46,14 @@ def read_outages(path: Path, cluster: Problem) -> list[Outage]:
         try:
             outage = Outage(names[row["node"]], *(round(seconds_at(row[name]) * SECOND) for name in ("start", "end")))
         except (KeyError, ValueError) as error:
-            problems.append(f"{path}:{number}: {error}: an outage has a node of the cluster, a start and an end")
+            problems.append(
+                f"{path}:{number}: invalid outage: {error}. Fix: write the columns node (of the cluster), start and end"
+            )
             continue
         if 0 <= outage.start < outage.end:
             found.append(outage)
         else:
-            problems.append(f"{path}:{number}: an outage ends after it starts, and no earlier than 0")
+            problems.append(f"{path}:{number}: invalid outage: it must start at 0 or later, and end after its start")
     if problems:
         raise TraceError("\n".join(problems))
     return found

@@ -1,4 +1,4 @@
-"""One trace from a file, whatever its format: told by its content, not by its name."""
+"""Read a trace from a file. The format is recognized by the content, not by the name."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ GZIP = b"\x1f\x8b"
 
 
 def read_trace(path: Path, columns: Mapping[str, Sequence[str]] | None = None) -> Trace:
-    """The trace of a file. columns: meaning -> columns that have it, before the known ones (`columns.toml`).
+    """Return the trace of a file. columns: meaning -> columns that have it, before the known ones (`columns.toml`).
 
-    Raises TraceError for a file that is none, OSError where it cannot be read.
+    Raises TraceError for a file that is not a trace, OSError where it cannot be read.
     """
     content = path.read_bytes()
     try:
         text = (gzip.decompress(content) if content.startswith(GZIP) else content).decode("utf-8-sig")
     except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
-        raise TraceError(f"{path}: this is no text: {error}") from error
+        raise TraceError(f"{path}: not a text file: {error}") from error
     first = next((line for line in text.splitlines() if line.strip()), "")
     try:
         found = _read_text(text, first, tables.known_columns(columns or {}))
     except json.JSONDecodeError as error:
-        raise TraceError(f"{path}:{error.lineno}:{error.colno}: this is no JSON: {error.msg}") from error
+        raise TraceError(f"{path}:{error.lineno}:{error.colno}: invalid JSON: {error.msg}") from error
     except TraceError as error:
         raise TraceError("\n".join(f"{path}:{line}" for line in str(error).splitlines())) from error
     if not found.jobs:
-        raise TraceError(f"{path}: there is no job in it")
+        raise TraceError(f"{path}: no jobs found")
     return found
 
 
@@ -60,18 +60,18 @@ def _is_swf(line: str) -> bool:
 
 
 def read_columns(path: Path | None) -> Mapping[str, Sequence[str]]:
-    """The columns that a file names: YAML, meaning -> a column or a list of them. Raises TraceError."""
+    """Return the columns that a file names: YAML, meaning -> a column or a list of them. Raises TraceError."""
     if path is None:
         return {}
     try:
         found = YAML(typ="safe").load(path.read_text("utf-8"))
     except (YAMLError, UnicodeDecodeError) as error:
-        raise TraceError(f"{path}: this is no YAML: {error}") from error
+        raise TraceError(f"{path}: invalid YAML: {error}") from error
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
-        raise TraceError(f"{path}: this is no mapping of meanings to columns, such as `devices: my_gpus`")
+        raise TraceError(f"{path}: not a mapping. Fix: write a column for each meaning, for example `devices: my_gpus`")
     if unknown := sorted(found.keys() - tables.known_columns({}).keys()):
         meanings = ", ".join(tables.known_columns({}))
-        raise TraceError(f"{path}: {unknown[0]!r} is no meaning of a column; there are {meanings}")
+        raise TraceError(f"{path}: unknown meaning {unknown[0]!r} of a column. Fix: use one of {meanings}")
     return {
         meaning: [str(name) for name in (names if isinstance(names, list) else [names])]
         for meaning, names in found.items()

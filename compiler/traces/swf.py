@@ -19,7 +19,7 @@ def is_number(word: str) -> bool:
 
 
 def read(text: str) -> Trace:
-    """Raises TraceError, with a line for each bad one."""
+    """Return the trace of a file's text. Raises TraceError, with a line for each invalid one."""
     machines, queues = dict[str, int](), dict[str, str]()
     jobs, left_out, problems = list[TraceJob](), Counter[str](), list[str]()
     for number, line in enumerate(text.splitlines(), start=1):
@@ -33,7 +33,9 @@ def read(text: str) -> Trace:
         if not words:
             continue
         if len(words) != FIELDS or not all(is_number(word) for word in words):
-            problems.append(f"{number}: a line of the Standard Workload Format has {FIELDS} numbers")
+            problems.append(
+                f"{number}: expected {FIELDS} numbers of the Standard Workload Format, found {len(words)} fields"
+            )
             continue
         size = next((int(float(words[at])) for at in (ASKED, ALLOCATED) if float(words[at]) > 0), 0)
         duration, requested = float(words[RUN_TIME]), float(words[REQUESTED])

@@ -52,7 +52,7 @@ def read_lines(text: str, columns: Columns) -> Trace:
                 try:
                     found = json.loads(line)
                 except json.JSONDecodeError as error:
-                    raise TraceError(f"{number}:{error.colno}: this is no JSON: {error.msg}") from error
+                    raise TraceError(f"{number}:{error.colno}: invalid JSON: {error.msg}") from error
                 yield number, {name: "" if value is None else str(value) for name, value in found.items()}
 
     return _read_rows(rows(), columns)
@@ -80,7 +80,7 @@ def _read_rows(rows: Iterable[tuple[int, Mapping[str, object]]], columns: Column
 
 
 def _job(row: Row, columns: Columns, number: int) -> TraceJob | str:
-    """The job of a row, or why it is none. Raises ValueError for a value that cannot be read."""
+    """Return the job of a row, or why the row is left out. Raises ValueError for a value that cannot be read."""
 
     def value(meaning: str) -> str | None:
         """The first column with this meaning; None where there is none, or nothing is known."""
@@ -92,7 +92,7 @@ def _job(row: Row, columns: Columns, number: int) -> TraceJob | str:
         return "a step of a job"  # sacct lists them below their job
     submit, duration = value("submit"), _duration(value("duration"), value("start") or value("submit"), value("end"))
     if submit is None:
-        raise ValueError(f"there is no time of submission; known columns are {', '.join(columns['submit'])}")
+        raise ValueError("no submission time. Fix: name the column with --columns, for example `submit: my_column`")
     devices = _devices(value("devices"), value("tres"), value("processors"))
     if devices is None:
         return "no size"
@@ -119,7 +119,7 @@ def _integer(text: str | None, meaning: str, default: int) -> int:
     try:
         return int(float(text))
     except ValueError as error:
-        raise ValueError(f"{meaning} {text!r} is no number") from error
+        raise ValueError(f"invalid {meaning} {text!r}: not a number") from error
 
 
 def _devices(devices: str | None, tres: str | None, processors: str | None) -> int | None:
@@ -147,7 +147,7 @@ def seconds_at(text: str) -> float:
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
-        raise ValueError(f"{text!r} is neither a number of seconds nor a date") from error
+        raise ValueError(f"invalid time {text!r}: expected seconds or an ISO 8601 date") from error
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
@@ -158,6 +158,6 @@ def clock_seconds(text: str) -> float:
         try:
             return float(text)
         except ValueError as error:
-            raise ValueError(f"{text!r} is no duration: seconds, or [days-]hours:minutes:seconds") from error
+            raise ValueError(f"invalid duration {text!r}: expected seconds or [days-]hours:minutes:seconds") from error
     days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

@@ -63,7 +63,7 @@ def make_workload(
     device = device_resource(cluster)
     jobs = [job for job in trace.jobs if job.duration is not None]
     if not jobs and sampling is None:
-        raise TraceError("no job of the trace has ended, so that nothing is known of how long they run")
+        raise TraceError("no job of the trace has ended: run times are unknown")
     if sampling is not None:
         jobs = _sampled(trace.jobs, cluster.totals[device], sampling)
     shares = any(job.share != WHOLE for job in jobs)
@@ -82,12 +82,12 @@ def device_resource(cluster: Problem) -> int:
     for name in (*devices, MACHINE, "cpu"):
         if name in totals:
             return cluster.resources.index(name)
-    raise TraceError("the cluster has no devices and no CPU that a job could ask for")
+    raise TraceError("the cluster has no devices and no CPU")
 
 
 def _sampled(jobs: Sequence[TraceJob], total: int, sampling: Sampling) -> list[TraceJob]:
     if not any(job.devices for job in jobs):
-        raise TraceError("no job of the trace asks for devices, so that none can be drawn")
+        raise TraceError("no job of the trace requests devices: nothing to sample")
     draw = random.Random(sampling.seed)  # noqa: S311  # the same draw each time
     target, pool = sampling.load * total * WHOLE, list(jobs)
     asked = sum(job.devices * job.share for job in pool)
@@ -208,16 +208,20 @@ def assumptions(trace: Trace, workload: Workload, requested: RequestedTimes, sam
     stated = sum(job.requested is not None for job in trace.jobs if job.duration is not None)
     if sampling is not None:
         found.append(
-            f"Jobs are drawn until they ask for {sampling.load:g} times the cluster (seed {sampling.seed}). "
-            "One that does not fit when it comes is lost, and none ends."
+            f"Jobs are drawn until they request {sampling.load:g} times the cluster (seed {sampling.seed}). "
+            "A job that does not fit on arrival is lost; none ends."
         )
     elif stated == len(workload.jobs):
         found.append("Requested times are those of the trace; a job ends at its requested time.")
     else:
-        others = f"the other {len(workload.jobs) - stated} count" if stated else "they count"
-        found.append(f"Requested times in the trace: {stated}; {others} as {requested.describe()}.")
+        which = (
+            f"{len(workload.jobs) - stated} jobs state no requested time"
+            if stated
+            else "The trace states no requested times"
+        )
+        found.append(f"{which}: policies assume {requested.describe()}.")
     lost = sum(outage.end - outage.start for outage in workload.outages)
     if workload.outages:
         hours = lost / SECOND / 3600
-        found.append(f"Outages: {len(workload.outages)}, {hours:.1f} node hours; jobs on a lost node begin again.")
+        found.append(f"Outages: {len(workload.outages)}, {hours:.1f} node hours; jobs on a lost node start again.")
     return found

@@ -215,7 +215,7 @@ def _lines(view: SimulationView, style: Style) -> Iterator[str]:
         yield from _table((title, *heads[:8]), rows, style)
     if not all(replay.is_complete for replay in view.replays.values()):
         yield ""
-        yield "The replay was stopped: jobs that had not ended by then count as far as they came."
+        yield "The replay was interrupted: results cover the time until then."
 
 
 def _wait_cells(found: Waits) -> tuple[str, ...]:

@@ -65,7 +65,7 @@ def _requested_times(ctx: click.Context, param: click.Parameter, text: str) -> R
     except ValueError:
         factor = 0.0
     if not 0 < factor < float("inf"):
-        raise click.BadParameter(f"{text!r} is neither a positive number nor past", ctx, param)
+        raise click.BadParameter(f"expected a positive number or past, not {text!r}", ctx, param)
     return RequestedTimes(factor)
 
 
@@ -195,7 +195,9 @@ def _comparison(
 ) -> str:
     base, dots, head = revisions.partition("..")
     if not base or not dots:
-        raise click.UsageError(f"--compare {revisions}: write BASE..HEAD, or BASE.. for the working tree", ctx)
+        raise click.UsageError(
+            f"invalid --compare {revisions}. Fix: write BASE..HEAD, or BASE.. for the working tree", ctx
+        )
     try:
         before = read_side(repo, base)
         after = read_side(repo, head) if head else (WORK_TREE, load_tree(ctx, repo))
@@ -213,7 +215,7 @@ def _declared_cluster(tree: Repository, name: str | None) -> Problem:
     """The cluster of a repository, empty."""
     specs = read_specs(tree, name)
     if fatal := [diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NO_CLUSTER_CODES]:
-        raise click.ClickException(f"{fatal[0].message}; or name --machines or --nodes")
+        raise click.ClickException(f"{fatal[0].message}. Fix: correct it, or use --machines or --nodes")
     return lowered_problem(tree, specs)
 
 
@@ -223,7 +225,7 @@ def _replay(workload: Workload, policy: str, name: str) -> Replay:
     try:
         return simulation.run(_Progress(name, len(workload.jobs)))
     except KeyboardInterrupt:
-        click.echo(f"{name}: stopped", err=True)
+        click.echo(f"{name}: interrupted", err=True)
         return simulation.result()
 
 

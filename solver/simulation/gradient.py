@@ -33,7 +33,7 @@ from solver.simulation.room import Hold, Holds, Room
 
 NodeState = tuple[int, Vector, Vector]
 """(node class, what is free on it, what is free of the GPU on each device, ascending): nodes of one state are as good
-as one another. No devices where they are not told apart."""
+as one another. No devices where only their number counts."""
 
 
 class FragmentationGradient:
@@ -86,7 +86,7 @@ class FragmentationGradient:
         return int(100 / (1 + math.exp(rise / self._pods / self.unit)))
 
     def _device_request(self, request: PodRequest) -> tuple[int, int]:
-        """(how many devices, how much of each); (0, 0) where the GPUs of a node are not told apart."""
+        """(how many devices, how much of each); (0, 0) where only their number counts."""
         return next(((slot.number, slot.share[self.gpu]) for slot in request.slot_requests), (0, 0))
 
     # ---- states of nodes

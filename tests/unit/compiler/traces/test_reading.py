@@ -132,15 +132,15 @@ def test_columns_of_ones_own(tmp_path: Path) -> None:
         (
             "id,submit,duration,gpus\na,soon,5,1\nb,1,long,1\n",
             None,
-            ["trace:2: 'soon' is neither", "trace:3: 'long' is no"],
+            ["trace:2: invalid time 'soon'", "trace:3: invalid duration 'long'"],
         ),
-        ("id,duration,gpus\na,5,1\n", None, ["trace:2: there is no time of submission"]),
-        ("; MaxProcs: 8\n1 2 3\n", None, ["trace:2: a line of the Standard Workload Format has 18 numbers"]),
-        ('{"jobs": [}', None, ["trace:1:11: this is no JSON"]),
-        ('{"jobs": [{"id": 1}], "profiles": {}}', None, ["trace:1: jobs[0]: there is no 'profile'"]),
-        ("a,b\n1,2\n", "[a]", ["columns.yaml: this is no mapping"]),
-        ("a,b\n1,2\n", "{gpus: a}", ["'gpus' is no meaning of a column"]),
-        ("\x00\x01", None, ["trace: there is no job in it"]),
+        ("id,duration,gpus\na,5,1\n", None, ["trace:2: no submission time. Fix:"]),
+        ("; MaxProcs: 8\n1 2 3\n", None, ["trace:2: expected 18 numbers"]),
+        ('{"jobs": [}', None, ["trace:1:11: invalid JSON"]),
+        ('{"jobs": [{"id": 1}], "profiles": {}}', None, ["trace:1: jobs[0]: missing 'profile'"]),
+        ("a,b\n1,2\n", "[a]", ["columns.yaml: not a mapping"]),
+        ("a,b\n1,2\n", "{gpus: a}", ["unknown meaning 'gpus' of a column"]),
+        ("\x00\x01", None, ["trace: no jobs found"]),
     ],
 )
 def test_a_file_that_is_no_trace_is_named_with_its_lines(

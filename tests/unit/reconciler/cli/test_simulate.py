@@ -71,7 +71,8 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_requested_times_from_the_past(tmp_path: Path) -> None:
     trace = "id,submit,duration,devices,user\na,0,10,1,u\nb,20,10,1,u\nc,40,100,1,u\nd,41,5,1,v\n"
     text = simulate(tmp_path, "--requested", "past", "--policy", "easy", trace=trace)
-    assert "they count as the mean of the user's last two jobs, else 1 times the real duration" in text
+    model = "the mean of the user's last two jobs, else 1 times the real duration"
+    assert f"The trace states no requested times: policies assume {model}." in text
 
 
 def test_outages_and_nodes_of_a_table(tmp_path: Path) -> None:
@@ -124,10 +125,10 @@ def test_shared_devices_are_given_out_card_by_card(tmp_path: Path, policy: str) 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--requested", "soon", "--machines", "4"], "'soon' is neither a positive number nor past"),
-        (["--columns", "COLUMNS", "--machines", "4"], "COLUMNS: 'gpus' is no meaning of a column"),
-        (["--outages", "OUTAGES", "--machines", "4"], "an outage has a node of the cluster"),
-        (["--nodes", "COLUMNS"], "a node has a name, cpu_milli, memory_mib and gpu"),
+        (["--requested", "soon", "--machines", "4"], "expected a positive number or past, not 'soon'"),
+        (["--columns", "COLUMNS", "--machines", "4"], "COLUMNS: unknown meaning 'gpus' of a column"),
+        (["--outages", "OUTAGES", "--machines", "4"], "Fix: write the columns node (of the cluster), start and end"),
+        (["--nodes", "COLUMNS"], "Fix: write the columns name, cpu_milli, memory_mib and gpu"),
     ],
 )
 def test_bad_input_ends_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:

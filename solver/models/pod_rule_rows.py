@@ -79,7 +79,8 @@ def rule_terms(s: Sets, x: Variables, rule_counts: PodRuleCounts) -> list[tuple[
                     rule.mark_straddling()
                 elif terms and d is not None:
                     new = rule.domains.setdefault(d, NewPodTerms())
-                    getattr(new, letter).extend(terms if each == 1 else scale_terms(terms, each))
+                    by_letter = {"B": new.B, "M": new.M, "S": new.S}
+                    by_letter[letter].extend(terms if each == 1 else scale_terms(terms, each))
                     new.max_pods[letter] += s.pod_limits[k, t][i]
     return sorted(found.items())
 

@@ -97,4 +97,9 @@ def queues_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
         if queue.name in asking and not any(may_use(plugin, affinity, group) for group in groups):
             path: FieldPath = ("spec", "affinity") if queue.affinity is not None else ("metadata", "name")
             message = f"the plugin nodegroup lets queue {queue.name!r} use no node"
-            yield Finding(queue.document, path, message, "name node groups in its nodeGroupAffinity")
+            help = (
+                "set enableHierarchy or strict: false"
+                if queue.namespace
+                else "name node groups in its nodeGroupAffinity"
+            )
+            yield Finding(queue.document, path, message, help)

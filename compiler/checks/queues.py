@@ -11,9 +11,17 @@ from compiler.checks.jobs import POD_GROUP
 from compiler.checks.resource_names import near_resource
 from compiler.diagnostics.diagnostic import suggestion
 from compiler.fields.quantity import exact_amount
+from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import DEFAULT_QUEUE, HIERARCHY_ANNOTATION, ROOT_QUEUE
+from compiler.specs.gang_spec import GangSpec
 from compiler.specs.hypernode_tree import MAX_LOOP_SHOWN
-from compiler.specs.namespace_queues import OWN_NAMESPACE, lacks_cluster_queues, queue_name, workload_queue
+from compiler.specs.namespace_queues import (
+    OWN_NAMESPACE,
+    lacks_cluster_queues,
+    names_no_queue,
+    queue_name,
+    workload_queue,
+)
 from compiler.specs.pod_spec import Amounts
 from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import FieldPath
@@ -327,22 +335,35 @@ def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
             gang.queue not in known
             and (gang.is_bound or gang.queue)
             and not is_queue_elsewhere(check_input, gang.queue)
+            and not _is_refused(gang)
         ):
             help = _queues_to_name(known, gang.namespace, gang.queue)
             yield Finding(gang.document, gang.field_paths["queue"], f"there is no queue {gang.queue!r}", help)
     for document, group in check_input.documents_of(POD_GROUP):  # one without pods is no gang
         namespace = document.namespace or "default"
         name = workload_queue(namespace, group.spec.queue or "")
-        if name and name not in known and not is_queue_elsewhere(check_input, name):
+        is_open = name not in known and not names_no_queue(group.spec.queue or "")
+        if name and is_open and not is_queue_elsewhere(check_input, name):
             help = _queues_to_name(known, namespace, name)
             yield Finding(document, ("spec", "queue"), f"there is no queue {name!r}", help)
 
 
+def _is_refused(gang: GangSpec) -> bool:
+    """Whether the text that names its queue can name none (GP438)."""
+    written = value_at(gang.document.data, gang.field_paths["queue"])
+    return isinstance(written, str) and names_no_queue(written)
+
+
+def _as_written(queues: Iterable[str], namespace: str) -> list[str]:
+    """What a workload of the namespace writes to name each of these queues; those of other namespaces it cannot."""
+    own = queue_name(namespace, "")
+    there = [name.replace(own, f"{OWN_NAMESPACE}/") if name.startswith(own) else name for name in queues]
+    return sorted(name for name in there if name.partition("/")[0] in (name, OWN_NAMESPACE))
+
+
 def _queues_to_name(known: Iterable[str], namespace: str, missing: str) -> str:
     """What a workload of the namespace may write in place of a queue that does not exist."""
-    own = queue_name(namespace, "")
-    there = [name.replace(own, f"{OWN_NAMESPACE}/") if name.startswith(own) else name for name in known]
-    names = sorted(name for name in there if name.partition("/")[0] in (name, OWN_NAMESPACE))
+    names = _as_written(known, namespace)
     return suggestion(missing, names, f"the queues are {', '.join(name for name in names if name != ROOT_QUEUE)}")
 
 
@@ -353,10 +374,9 @@ def job_in_parent_queue(check_input: CheckInput) -> Iterator[Finding]:
     children = _children_by_queue(check_input)
     for gang in check_input.volcano_jobs:
         if gang.queue != ROOT_QUEUE and (below := children.get(gang.queue)):
-            names = ", ".join(sorted(queue.name for queue in below))
-            yield Finding(
-                gang.document, gang.field_paths["queue"], f"queue {gang.queue!r} has children", f"name one of {names}"
-            )
+            names = _as_written((queue.name for queue in below), gang.namespace)
+            help = f"name one of {', '.join(names)}" if names else "name a queue without children"
+            yield Finding(gang.document, gang.field_paths["queue"], f"queue {gang.queue!r} has children", help)
 
 
 @check("GP307", "job in the root queue", folds=True, on_partial=True)

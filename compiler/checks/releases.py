@@ -14,19 +14,33 @@ from compiler.checks.scheduler_settings import plugins_of
 from compiler.diagnostics.diagnostic import suggestion
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.common.paths import value_at
-from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION
+from compiler.kubernetes import (
+    CLOSED_ANNOTATION,
+    DEDICATED_DOMAINS_ANNOTATION,
+    DEFAULT_QUEUE,
+    HIERARCHY_ANNOTATION,
+    HIERARCHY_WEIGHTS_ANNOTATION,
+    NODE_GROUP_LIMITS_ANNOTATION,
+    ORDER_ANNOTATION,
+    ROOT_QUEUE,
+)
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.namespace_queues import (
+    ALL_NAMESPACES,
     CLUSTER_PREFIX,
     OWN_NAMESPACE,
     NotReady,
     lacks_cluster_queues,
+    names_no_queue,
+    queue_name,
     queues_not_ready,
     workload_queue,
 )
 from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping
+from compiler.validation.names import DNS_SUBDOMAIN
+from compiler.volcano.fairshare import DEFAULT_RESOURCE
 from compiler.volcano.node_groups import has_readable_limits
 from compiler.volcano.releases import (
     DEVICE_COUNTS,
@@ -144,14 +158,18 @@ def _huge_numbers(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath
         if (path := _CLAIM_SPECS.get(f"{document.kind}.{document.group}")) is None:
             continue
         for at, request in items(mapping(document.data, *path, "devices"), "requests"):
-            count = mapping(request, "exactly").get("count")
-            if isinstance(count, int) and count > MOST_DEVICES:
-                yield document, (*path, "devices", "requests", at, "exactly", "count"), count
+            parts: list[tuple[FieldPath, Any]] = [((), request), (("exactly",), request.get("exactly"))]
+            parts += [(("firstAvailable", number), part) for number, part in items(request, "firstAvailable")]
+            for place, part in parts:
+                count = mapping(part).get("count")
+                if isinstance(count, int) and count > MOST_DEVICES:
+                    yield document, (*path, "devices", "requests", at, *place, "count"), count
     for gang in check_input.specs.gangs:
         for role in gang.roles if gang.document.kind == "Job" and gang.document.group == "batch.volcano.sh" else ():
-            place = (*role.path, "minAvailable")
-            if role.minimum > MOST_DEVICES and _claims_devices(gang) and place in gang.document.positions:
-                yield gang.document, place, role.minimum
+            written = [(*role.path, name) for name in ("minAvailable", "replicas")]
+            stated = next((path for path in written if path in gang.document.positions), None)
+            if stated and role.minimum > MOST_DEVICES and _claims_devices(gang):
+                yield gang.document, stated, role.minimum
 
 
 def _claims_devices(gang: GangSpec) -> bool:
@@ -165,21 +183,22 @@ def refused_namespace_queues(check_input: CheckInput) -> Iterator[Finding]:
     job names one of its own namespace as namespace/NAME, and cannot name another's. Source: Volcano 1.16's webhooks.
     Fix: as the message says."""
     for queue, why in _not_ready(check_input):
-        if why.refused:
+        if why.refused and queue.parent != ROOT_QUEUE:
             yield Finding(
                 queue.document, ("spec", "parent"), f"{queue.name}: {why.text}", _help(check_input, queue, why.reason)
             )
     for queue in _known_namespace_queues(check_input):
-        if queue.parent == "root":
+        if queue.parent == ROOT_QUEUE:
             message = "cluster/root cannot be the parent of a NamespaceQueue"
             yield Finding(queue.document, ("spec", "parent"), message, "name a queue below it")
-    for gang in check_input.jobs_and_services:
-        path = gang.field_paths["queue"]
-        written = value_at(gang.document.data, path)
-        prefix, slash, name = written.partition("/") if isinstance(written, str) else ("", "", "")
-        if slash and (prefix != OWN_NAMESPACE or "/" in name):
-            help = f"write {OWN_NAMESPACE}/NAME for a NamespaceQueue of {gang.namespace}"
-            yield Finding(gang.document, path, f"no job can be in {written!r}", help)
+    places = {(id(gang.document), gang.field_paths["queue"]): gang.document for gang in check_input.jobs_and_services}
+    groups = check_input.documents_of(POD_GROUP)  # those without pods are no gangs
+    places |= {(id(document), ("spec", "queue")): document for document, _ in groups}
+    for (_, path), document in places.items():
+        written = value_at(document.data, path)
+        if isinstance(written, str) and names_no_queue(written):
+            help = f"write {OWN_NAMESPACE}/NAME for a NamespaceQueue of {document.namespace or 'default'}"
+            yield Finding(document, path, f"no job can be in {written!r}", help)
 
 
 def _known_namespace_queues(check_input: CheckInput) -> list[QueueSpec]:
@@ -195,8 +214,14 @@ def _not_ready(check_input: CheckInput) -> Iterator[tuple[QueueSpec, NotReady]]:
     known = _known_namespace_queues(check_input)
     found = queues_not_ready(check_input.specs.queues, unread_queues(check_input)) if known else {}
     for queue in known:
-        if queue.name in found:
+        if queue.name in found and not _has_bad_parent(queue):
             yield queue, found[queue.name]
+
+
+def _has_bad_parent(queue: QueueSpec) -> bool:
+    """Whether the text of its parent can name no queue, which is reported of the field."""
+    name = (queue.parent or "").removeprefix(queue_name(queue.namespace, ""))
+    return DNS_SUBDOMAIN.objection(name) is not None
 
 
 _HELP = {
@@ -242,7 +267,8 @@ def unready_namespace_queues(check_input: CheckInput) -> Iterator[Finding]:
 def queues_elsewhere(check_input: CheckInput) -> Iterator[Finding]:
     """A repository with NamespaceQueues and no Queue of the cluster is that of a tenant, who may not read these.
     Whether a Queue exists, is open, lists the namespace in spec.allowedNamespaces and has room for the amounts below it
-    is not checked then, and a plan counts it as unlimited. Fix: nothing, or add the Queues of the cluster."""
+    is not checked then, and a plan counts it as unlimited. Volcano 1.16 creates Queue default for all namespaces; one
+    that was there before the upgrade lists none. Fix: nothing, or add the Queues of the cluster."""
     known = known_queues(check_input)
     parents = ((queue.document, ("spec", "parent"), queue.parent) for queue in _known_namespace_queues(check_input))
     jobs = ((gang.document, gang.field_paths["queue"], gang.queue) for gang in check_input.jobs_and_services)
@@ -254,18 +280,43 @@ def queues_elsewhere(check_input: CheckInput) -> Iterator[Finding]:
         if name and name not in known and is_queue_elsewhere(check_input, name):
             message = f"queue {name} is not in the repository, and nothing of it is checked"
             yield Finding(document, path, message, "add the Queues of the cluster where they are to be checked")
+    if DEFAULT_QUEUE not in {queue.name for queue in check_input.specs.queues} | unread_queues(check_input):
+        for queue in _known_namespace_queues(check_input):
+            if queue.parent == DEFAULT_QUEUE:
+                at: FieldPath = (
+                    ("spec", "parent") if ("spec", "parent") in queue.document.positions else ("metadata", "name")
+                )
+                message = (
+                    "queue default is not in the repository: one from before the upgrade to 1.16 allows no namespace"
+                )
+                help = f'add Queue {DEFAULT_QUEUE} with spec.allowedNamespaces: ["{ALL_NAMESPACES}"]'
+                yield Finding(queue.document, at, message, help)
 
 
-@check("GP447", "field of a NamespaceQueue that Volcano 1.16 may lack", "warning")
+_OF_CLUSTER_QUEUES = (
+    *(HIERARCHY_ANNOTATION, HIERARCHY_WEIGHTS_ANNOTATION, NODE_GROUP_LIMITS_ANNOTATION),
+    *(CLOSED_ANNOTATION, ORDER_ANNOTATION, DEDICATED_DOMAINS_ANNOTATION),
+)
+"""Annotations that are read of Queues of the cluster only."""
+
+
+@check("GP447", "field or annotation that a NamespaceQueue may lack", "warning")
 def uncertain_queue_fields(check_input: CheckInput) -> Iterator[Finding]:
     """spec.state (Open, Closed) and spec.desiredState of a NamespaceQueue are in a branch of Volcano and in its
     website's guide, and not in the later design, by which a queue is open until it is deleted. The plan ignores them.
-    Source: both texts of the guide. Fix: remove the field, or compare it with the CRD of the release."""
+    Annotations of Queues are not read of a NamespaceQueue. Source: both texts of the guide. Fix: remove it, or compare
+    the field with the CRD of the release."""
     for document, queue in check_input.documents_of(NAMESPACE_QUEUE):
         for name, value in (("state", queue.spec.state), ("desiredState", queue.spec.desired_state)):
             if value is not None:
                 message = f"spec.{name}: {value} is not in the design of the release, and the plan ignores it"
                 yield Finding(document, ("spec", name), message, "remove it, or compare with the release's CRD")
+        for name in _OF_CLUSTER_QUEUES:
+            if annotation_value(document, name) is not None:
+                message = f"nothing reads {name} of a NamespaceQueue"
+                yield Finding(
+                    document, ("metadata", "annotations", name), message, "write it at a Queue of the cluster"
+                )
 
 
 @check("GP440", "NamespaceQueues without the hierarchy of capacity", "warning")
@@ -287,9 +338,10 @@ def namespace_queues_without_hierarchy(check_input: CheckInput) -> Iterator[Find
 def idle_fairshare(check_input: CheckInput) -> Iterator[Finding]:
     """fairshare orders the jobs of a queue by what their namespaces used. The first plugin with an answer decides, so
     that drf before it leaves it nothing; its gate needs the action enqueue; without persistState a restart of the
-    scheduler forgets all use; its numbers are texts above 0. Source: fairshare.go of Volcano 1.16's branch. Fix: as the
-    message says."""
-    queues = {queue.name for queue in check_input.specs.queues} | {"default"}
+    scheduler forgets all use; its numbers are texts above 0. Before priority it decides first in Volcano, and the plan
+    orders by priority first. Source: fairshare.go of Volcano 1.16's branch. Fix: as the message says."""
+    queues = {queue.name for queue in check_input.specs.queues} | {DEFAULT_QUEUE}
+    offered = {name for node in check_input.specs.nodes for name in node.allocatable}
     for spec in check_input.schedulers:
         names = [plugin.name for plugin in spec.plugins]
         for path, plugin in plugins_of(spec):
@@ -298,16 +350,20 @@ def idle_fairshare(check_input: CheckInput) -> Iterator[Finding]:
             if "drf" in names[: names.index("fairshare")]:
                 message = "drf comes before fairshare, and its answer decides"
                 yield Finding(spec.document, (*path, "name"), message, "move fairshare before drf")
-            for name, message, help in _fairshare_flaws(plugin.arguments, spec.actions, queues):
+            if "priority" in names[names.index("fairshare") :]:
+                message = "fairshare comes before priority: Volcano puts use before priorities, the plan after them"
+                yield Finding(spec.document, (*path, "name"), message, "move priority before fairshare")
+            for name, message, help in _fairshare_flaws(plugin.arguments, spec.actions, queues, offered):
                 at = (*path, "arguments", name) if name in plugin.arguments else (*path, "name")
                 yield Finding(spec.document, at, message, help)
 
 
 def _fairshare_flaws(
-    arguments: Mapping[str, Any], actions: tuple[str, ...], queues: set[str]
+    arguments: Mapping[str, Any], actions: tuple[str, ...], queues: set[str], offered: set[str]
 ) -> Iterator[tuple[str, str, str]]:
     """(argument, message, help)"""
-    targets = [name.strip() for name in str(arguments.get("fairshare.targetQueues") or "").split(",") if name.strip()]
+    texts = {name: value for name, value in arguments.items() if isinstance(value, str)}  # of others says GP404
+    targets = [name.strip() for name in texts.get("fairshare.targetQueues", "").split(",") if name.strip()]
     for target in targets:
         if target not in queues:
             help = suggestion(target, queues, "correct the name")
@@ -316,10 +372,18 @@ def _fairshare_flaws(
         queue = name.removeprefix("fairshare.resourceKey.")
         if queue != name and queue not in targets:
             yield name, f"{name} is not read: fairshare.targetQueues does not list {queue}", f"add {queue} to it"
+    resources = {name: value for name, value in texts.items() if name.startswith("fairshare.resourceKey")}
+    for name, resource in ({"fairshare.resourceKey": DEFAULT_RESOURCE} | resources).items():
+        if offered and resource not in offered:
+            help = suggestion(resource, offered, "name a resource of the nodes in it")
+            yield name, f"no node has {resource}, whose use {name} counts", help
     for name in ("fairshare.halfLifeMinutes", "fairshare.flushIntervalSeconds"):
-        text = arguments.get(name)
-        if isinstance(text, str) and not (text.isdecimal() and int(text) > 0):
+        text = texts.get(name)
+        if text is not None and not (text.isdecimal() and int(text) > 0):
             yield name, f"{name} is {text!r}, and the default counts", "write a whole number above 0, in quotes"
+    name = "fairshare.enableEnqueueGate"
+    if texts.get(name, "false").lower() not in ("true", "false"):
+        yield name, f"{name} is {texts[name]!r}, which counts as false", 'write "true" or "false"'
     if str(arguments.get("fairshare.enableEnqueueGate")).lower() == "true" and actions and "enqueue" not in actions:
         yield "fairshare.enableEnqueueGate", "the gate does nothing without the action enqueue", "add enqueue"
     if str(arguments.get("fairshare.persistState")).lower() != "true":

@@ -25,6 +25,7 @@ from compiler.kubernetes import (
     conditions_of,
     is_finished_pod,
     is_suspended,
+    is_terminating,
     name_of,
     namespace_of,
     status_of,
@@ -221,13 +222,16 @@ def _avoiding_nodes(gang: GangSpec, nodes: frozenset[str]) -> GangSpec:
 
 
 def unready_queues(queues: Iterable[Object]) -> frozenset[str]:
-    """The NamespaceQueues whose condition Ready is False, by the name that Volcano's scheduler has for them: what waits
-    in them does not start. One of which the controller has not said anything yet counts as ready."""
-    return frozenset(
-        queue_name(namespace_of(queue), name_of(queue))
-        for queue in queues
-        if any(row.get("type") == "Ready" and row.get("status") == "False" for row in conditions_of(queue))
-    )
+    """The NamespaceQueues that are not open, or with the condition Ready or Authorized False, by the name that
+    Volcano's scheduler has for them: what waits in them does not start. One of which the controller has not said
+    anything yet counts as ready."""
+    return frozenset(queue_name(namespace_of(queue), name_of(queue)) for queue in queues if _is_unready(queue))
+
+
+def _is_unready(queue: Object) -> bool:
+    is_open = status_of(queue).get("state") in (None, "", "Open") and not is_terminating(queue)
+    said = {row.get("type"): row.get("status") for row in conditions_of(queue)}
+    return not is_open or "False" in (said.get("Ready"), said.get("Authorized"))
 
 
 def _closed_queues(queues: Sequence[Object]) -> frozenset[str]:

@@ -33,6 +33,12 @@ def workload_queue(namespace: str, written: str) -> str:
     return queue_name(namespace, name) if slash and prefix == OWN_NAMESPACE else written
 
 
+def names_no_queue(written: str) -> bool:
+    """Whether this text, as the queue of a workload, can name none: it is NAME or namespace/NAME."""
+    prefix, slash, name = written.partition("/")
+    return bool(slash) and (prefix != OWN_NAMESPACE or "/" in name)
+
+
 def parent_name(namespace: str, parent: str | None) -> str:
     """The name of the queue that spec.parent of a NamespaceQueue of this namespace means."""
     if parent is None:

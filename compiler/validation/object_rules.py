@@ -355,6 +355,15 @@ def _pod(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
         judge.contradiction((*path, "priority"), what, "name a priorityClassName in its place")
 
 
+def _pod_group(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    terms = mapping(spec, "topologyAffinity", "podGroupAntiAffinity")
+    for sort in ("required", "preferred"):
+        for number, term in items(terms, sort):
+            for key in ("podGroupSelector", "namespaceSelector"):
+                at = (*path, "topologyAffinity", "podGroupAntiAffinity", sort, number, key)
+                label_selector(judge, term.get(key), at)
+
+
 _RULES: Mapping[str, Callable[[Judge, dict[str, Any], FieldPath], None]] = {
     "CronJob.batch": _cron_job,
     "CronJob.batch.volcano.sh": _volcano_cron,
@@ -366,6 +375,7 @@ _RULES: Mapping[str, Callable[[Judge, dict[str, Any], FieldPath], None]] = {
     "Pod.": _pod,
     "PersistentVolumeClaim.": claim,
     "PodDisruptionBudget.policy": _disruption_budget,
+    "PodGroup.scheduling.volcano.sh": _pod_group,
     "ReplicaSet.apps": _service,
     "ResourceQuota.": _quota,
     "Service.": _network_service,

@@ -39,10 +39,10 @@ QUEUE_OF_NAMESPACE = Addition(16, NAMESPACE_QUEUE_GATE)
 
 @dataclass(frozen=True, slots=True)
 class BehaviourChange:
-    """What a release does differently. since: its minor version. actions, plugins, kinds: it concerns repositories that
-    have one of them; all empty: every one."""
+    """What a release does differently. since: its minor version and patch. actions, plugins, kinds: it concerns
+    repositories that have one of them; all empty: every one."""
 
-    since: int
+    since: tuple[int, int]
     text: str
     actions: tuple[str, ...] = ()
     plugins: tuple[str, ...] = ()
@@ -63,43 +63,58 @@ def _has_one(scheduler: SchedulerSpec, actions: tuple[str, ...], plugins: tuple[
 
 CHANGES = (
     BehaviourChange(
-        16,
+        (16, 0),
         "enqueue books a job's room after all plugins admit it: a rejected job no longer holds room of others",
         actions=("enqueue",),
     ),
     BehaviourChange(
-        16,
+        (16, 0),
         "preempt asks predicates again after its tentative evictions: it may evict more where devices are fragmented",
         actions=("preempt",),
     ),
     BehaviourChange(
-        16,
+        (16, 0),
         "usage estimates the load of pods that no metric shows yet: fewer nodes pass its thresholds",
         plugins=("usage",),
     ),
-    BehaviourChange(16, "a JobFlow counts a Terminated job as failed", kinds=("JobFlow",)),
-    BehaviourChange(16, "restarts of single pods or tasks keep the PodGroup", kinds=("Job",)),
+    BehaviourChange((16, 0), "a JobFlow counts a Terminated job as failed", kinds=("JobFlow",)),
+    BehaviourChange((16, 0), "restarts of single pods or tasks keep the PodGroup", kinds=("Job",)),
     BehaviourChange(
-        16, "predicates scores nodes by their DRA devices; planned pods keep their nodes", plugins=("predicates",)
+        (16, 0), "predicates scores nodes by their DRA devices; planned pods keep their nodes", plugins=("predicates",)
     ),
     BehaviourChange(
-        16, "predicates asks for the capacity of CSI storage unless --csi-storage=false", plugins=("predicates",)
+        (16, 0), "predicates asks for the capacity of CSI storage unless --csi-storage=false", plugins=("predicates",)
     ),
-    BehaviourChange(16, "gang keeps the PodGroup Running while pods that end still hold its slots", plugins=("gang",)),
-    BehaviourChange(16, "numa-aware reads which CPUs each container holds (podAllocations)", plugins=("numa-aware",)),
-    BehaviourChange(16, "pod templates have schedulingGroup.podGroupName in place of workloadRef (Kubernetes 1.36)"),
+    BehaviourChange(
+        (15, 2),
+        "reclaim asks predicates again after its tentative evictions: it may evict more where devices are fragmented",
+        actions=("reclaim",),
+    ),
+    BehaviourChange(
+        (16, 0),
+        "with the gate NamespaceQueue a Queue default that exists takes no NamespaceQueue until it lists namespaces",
+        kinds=("NamespaceQueue",),
+    ),
+    BehaviourChange(
+        (15, 2), "gang keeps the PodGroup Running while pods that end still hold its slots", plugins=("gang",)
+    ),
+    BehaviourChange(
+        (16, 0), "numa-aware reads which CPUs each container holds (podAllocations)", plugins=("numa-aware",)
+    ),
+    BehaviourChange(
+        (16, 0), "pod templates have schedulingGroup.podGroupName in place of workloadRef (Kubernetes 1.36)"
+    ),
 )
 
 
 def release_changes(before: VolcanoVersion, after: VolcanoVersion, specs: Specs) -> Iterator[str]:
     """One sentence for each difference between two releases that concerns the repository."""
-    if before.minor == after.minor:
-        return
-    old, new = sorted((before.minor, after.minor))
-    word = "from" if after.minor > before.minor else "until"
+    first, last = ((version.minor, version.patch or 0) for version in (before, after))
+    word = "from" if last > first else "until"
     for change in CHANGES:
-        if old < change.since <= new and change.concerns(specs):
-            yield f"{word} Volcano 1.{change.since}: {change.text}"
+        if min(first, last) < change.since <= max(first, last) and change.concerns(specs):
+            minor, patch = change.since
+            yield f"{word} Volcano 1.{minor}{f'.{patch}' if patch else ''}: {change.text}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,14 +138,17 @@ def test_the_namespace_that_used_less_goes_first_and_the_plan_says_so() -> None:
 
 
 def test_jobs_wait_in_a_queue_that_the_cluster_says_is_not_ready() -> None:
-    def live(status: str) -> ClusterState:
+    def live(status: str, state: str = "Open", *, ends: str | None = None) -> ClusterState:
         condition = {"type": "Ready", "status": status, "reason": "ParentNotReady"}
-        metadata = {"name": "train", "namespace": "ml"}
+        metadata = {"name": "train", "namespace": "ml", "deletionTimestamp": ends}
         queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "NamespaceQueue", "metadata": metadata}
-        return ClusterState.from_objects([{**queue, "status": {"conditions": [condition]}}], clock=1795694400)
+        said = {"conditions": [condition], "state": state}
+        return ClusterState.from_objects([{**queue, "status": said}], clock=1795694400)
 
     tree = repository(a=4)
     assert actions(compile_repository(tree, state=live("True"))) == {"ml/a": "start"}
+    assert actions(compile_repository(tree, state=live("True", "Closing"))) == {"ml/a": "wait"}
+    assert actions(compile_repository(tree, state=live("True", ends="2026-11-26T00:00:00Z"))) == {"ml/a": "wait"}
     outcome = compile_repository(tree, state=live("False"))
     (decision,) = outcome.decisions
     assert decision.action == "wait"

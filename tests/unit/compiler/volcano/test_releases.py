@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from compiler.reading import read_specs
+from compiler.repository.tree import Repository
 from compiler.specs.cluster_spec import VolcanoVersion
-from compiler.volcano.releases import release_of_image, vulnerabilities_of
+from compiler.volcano.releases import CHANGES, release_changes, release_of_image, vulnerabilities_of
 
 ADVISORY, OVERFLOW = "GHSA-j38h-7pfq-cxmw", "volcano-sh/volcano#5625"
 
@@ -47,3 +49,24 @@ def test_vulnerabilities_follow_the_patch_and_the_overflow_needs_device_quotas(
     version = VolcanoVersion.of_text(release)
     assert [each.name for each in vulnerabilities_of(version, has_device_quotas=False)] == names
     assert [each.name for each in vulnerabilities_of(version, has_device_quotas=True)] == with_quotas
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("1.15", "1.16", {"from Volcano 1.15.2", "from Volcano 1.16"}),
+        ("1.15.1", "1.15.2", {"from Volcano 1.15.2"}),
+        ("1.15.2", "1.16.0", {"from Volcano 1.16"}),
+        ("1.16", "1.15.1", {"until Volcano 1.15.2", "until Volcano 1.16"}),
+        ("1.15.0", "1.15.1", set()),
+    ],
+)
+def test_changes_follow_the_patch_that_has_them_first(before: str, after: str, words: set[str]) -> None:
+    actions = {"allocate", *(name for each in CHANGES for name in each.actions)}
+    plugins = {name for each in CHANGES for name in each.plugins}
+    text = f"actions: {sorted(actions)}\n  tiers: [{{plugins: [{', '.join(f'{{name: {name}}}' for name in plugins)}]}}]"
+    kind = "apiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\n"
+    text = f"{kind}metadata: {{name: volcano-scheduler-configmap}}\nspec:\n  {text}\n"
+    specs = read_specs(Repository({"cluster-specs/a/a.yaml": text.encode()}))
+    found = release_changes(VolcanoVersion.of_text(before), VolcanoVersion.of_text(after), specs)
+    assert {each.partition(":")[0] for each in found} == words

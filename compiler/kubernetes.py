@@ -216,6 +216,7 @@ TOPOLOGY_MODE_ANNOTATION = "volcano.sh/network-topology-mode"
 TOPOLOGY_TIER_ANNOTATION = "volcano.sh/network-topology-highest-tier"
 RAY_TOPOLOGY_TIER_LABEL = "volcano.sh/network-topology-highest-tier-allowed"
 """Beside the label of TOPOLOGY_MODE_ANNOTATION's name, which KubeRay reads among the labels."""
+KAI_QUEUE_LABEL = "kai.scheduler/queue"
 KUEUE_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 QUEUE_KEYS = (QUEUE_NAME_LABEL, QUEUE_NAME_ANNOTATION)
 PER_POD_LABELS = frozenset(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import ceil, floor
 from typing import Any
 
@@ -17,6 +18,7 @@ from compiler.kubernetes import (
     RAY_TOPOLOGY_TIER_LABEL,
     TOPOLOGY_MODE_ANNOTATION,
 )
+from compiler.openapi.schemas import find_schema
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping, texts, values
 
@@ -58,8 +60,9 @@ def refused_by_operator(check_input: DocumentInput) -> Iterator[Finding]:
     starts as a gang. A RayCluster has a head; a RayJob that is suspended or has a time to live shuts its cluster down,
     and what it may say besides follows from its submissionMode (KubeRay's utils/validation.go). The webhooks of Grove
     (pcs/validation/podcliqueset.go) and kthena (webhook/validator.go) refuse cliques and roles that do not fit. A group
-    of a LeaderWorkerSet has a pod, and subgroups divide it; what a Workflow begins with, and runs, are its
-    templates. Fix: as the message says."""
+    of a LeaderWorkerSet has a pod, and subgroups divide it; what a Workflow begins with, and runs, are its templates,
+    and the parameters that they use are its own. The CRDs of KServe and KAITO drop what they do not know. Fix: as the
+    message says."""
     for found in check_input.models:
         document = found.document
         version = document.api_version.rpartition("/")[2]
@@ -96,9 +99,9 @@ def _refusals_of_role(
         help = f"did you mean {near!r}?" if near else f"the roles are {', '.join(operator.roles)}"
         yield Finding(document, path, f"a {document.kind} has no role {name!r}", help)
         return
-    number = role.get("replicas")
+    number = role.get("replicas") or 0
     if name.lower() == operator.never_empty.lower() and isinstance(number, int) and number < 1:
-        help = "write 1 or more, or leave the role out"
+        help = "write replicas: 1 or more, or leave the role out"
         yield Finding(document, (*path, "replicas"), f"the role {name} has no pods", help)
     if name.lower() == operator.single.lower() and role.get("replicas") not in (None, 1):
         yield Finding(document, (*path, "replicas"), f"a {document.kind} has one {operator.single}", "write 1")
@@ -242,12 +245,35 @@ _NOT_IN_MODE: Mapping[str, tuple[str, ...]] = {
 def _workflow(document: Document) -> Iterator[Finding]:
     spec = mapping(document.data, "spec")
     names = [str(template.get("name")) for _, template in items(spec, "templates")]
-    if not mapping(spec, "workflowTemplateRef"):
-        yield from _unknown_templates(document, names)
+    if mapping(spec, "workflowTemplateRef"):
+        return
+    yield from _unknown_templates(document, names)
+    yield from _unknown_parameters(document, spec)
     entrypoint = spec.get("entrypoint")
-    if names and not mapping(spec, "workflowTemplateRef") and entrypoint not in names:
+    if names and entrypoint not in names:
         help = f"did you mean {near!r}?" if (near := did_you_mean(str(entrypoint), names)) else f"write {names[0]}"
         yield Finding(document, ("spec", "entrypoint"), f"there is no template {entrypoint!r} to begin with", help)
+
+
+_PARAMETER = re.compile(r"\{\{\s*workflow\.parameters\.([\w-]+)\s*\}\}")
+
+
+def _unknown_parameters(document: Document, spec: dict[str, Any]) -> Iterator[Finding]:
+    """Parameters of the workflow that its templates use, and that it does not have: at the first place of each."""
+    known = [str(each.get("name")) for _, each in items(mapping(spec, "arguments"), "parameters")]
+    places = dict[str, FieldPath]()
+    for at, text in _texts_in(spec.get("templates"), ("spec", "templates")):
+        for name in _PARAMETER.findall(text):
+            places.setdefault(name, at)
+    places.pop("json", None)
+    yield from _unknown(document, [(at, name) for name, at in places.items()], known, "parameter of the workflow")
+
+
+def _texts_in(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
+    if isinstance(value, str):
+        yield path, value
+    for key, child in value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ()):
+        yield from _texts_in(child, (*path, key))
 
 
 def _unknown_templates(document: Document, names: Sequence[str]) -> Iterator[Finding]:
@@ -365,8 +391,50 @@ def _pods_of(share: object, replicas: int, rounded: Callable[[float], int]) -> i
     return rounded(replicas * int(text) / 100) if text.isascii() and text.isdigit() else 0
 
 
+_COMPONENT_FIELDS = """
+    annotations autoScaling batcher canaryTrafficPercent containerConcurrency deploymentStrategy labels logger
+    maxReplicas minReplicas scaleMetric scaleMetricType scaleTarget storageUris timeout workerSpec
+    huggingface lightgbm model onnx paddle pmml pytorch sklearn tensorflow triton xgboost
+"""
+
+
+@cache
+def _component_fields() -> frozenset[str]:
+    """The fields of a predictor or transformer: its own, and those of a pod's spec."""
+    schema = find_schema("Pod.", "v1")
+    of_pods = schema.nodes[schema.root["properties"]["spec"]]["properties"] if schema is not None else {}
+    return frozenset((*_COMPONENT_FIELDS.split(), *of_pods))
+
+
+def _inference_service(document: Document) -> Iterator[Finding]:
+    known = _component_fields()
+    for name in ("predictor", "transformer"):
+        for key, value in mapping(document.data, "spec", name).items():
+            if key in known:
+                continue
+            inner = mapping(value)
+            if inner and inner.keys() <= known:
+                help = f"write {', '.join(inner)} in its place"
+            elif inner:
+                help = f"write model, with modelFormat.name: {key}"
+            else:
+                help = f"did you mean {near!r}?" if (near := did_you_mean(key, known)) else "remove it"
+            yield Finding(document, ("spec", name, key), f"a {name} has no field {key!r}", help)
+
+
+def _workspace(document: Document) -> Iterator[Finding]:
+    if document.data.get("inference") or document.data.get("tuning"):
+        return
+    if "spec" in document.data:
+        help = "move resource, inference and tuning out of spec: this kind has none"
+        yield Finding(document, ("spec",), "KAITO reads nothing in spec", help)
+    else:
+        yield Finding(document, ("kind",), "a Workspace is for inference or tuning", "add one of the two")
+
+
 _OTHERS = {
     "Deployment.apps": _deployment,
+    "InferenceService.serving.kserve.io": _inference_service,
     "JobSet.jobset.x-k8s.io": _job_set,
     "LeaderWorkerSet.leaderworkerset.x-k8s.io": _leader_worker_set,
     "ModelServing.workload.serving.volcano.sh": _model_serving,
@@ -379,5 +447,6 @@ _OTHERS = {
     "SparkConnect.sparkoperator.k8s.io": _spark,
     "StatefulSet.apps": _stateful_set,
     "Workflow.argoproj.io": _workflow,
+    "Workspace.kaito.sh": _workspace,
 }
 """Kind.group -> what is wrong with an object of it."""

@@ -8,9 +8,10 @@ from pathlib import PurePosixPath
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.common.paths import value_at
-from compiler.kubernetes import GROUP_MIN_MEMBER_ANNOTATION, KUEUE_QUEUE_LABEL, QUEUE_NAME_ANNOTATION
+from compiler.kubernetes import GROUP_MIN_MEMBER_ANNOTATION, KAI_QUEUE_LABEL, KUEUE_QUEUE_LABEL, QUEUE_NAME_ANNOTATION
 from compiler.specs.gang_spec import GangSpec
 from compiler.syntax.documents import FieldPath
+from compiler.validation.judge import mapping
 
 _VOLCANO_DOMAINS = ("volcano.sh", "scheduling.volcano.sh", "batch.volcano.sh", "scheduling.k8s.io")
 MIN_SIBLINGS = 3
@@ -89,17 +90,21 @@ def default_queue_beside_others(check_input: CheckInput) -> Iterator[Finding]:
             yield Finding(silent[0].document, ("metadata", "name"), message, help)
 
 
-@check("GP389", "job that Kueue admits", "info", folds=True)
-def admitted_by_kueue(check_input: CheckInput) -> Iterator[Finding]:
-    """The label kueue.x-k8s.io/queue-name hands the job to Kueue, which suspends it until it is admitted. gangplan
-    does not know Kueue's queues: it plans the job in the queue of Volcano that it names, else in the default queue.
-    Fix: name a queue of Volcano, and let one of the two admit the job."""
-    for gang in check_input.specs.gangs:
-        labels = gang.document.metadata.get("labels")
-        if isinstance(labels, dict) and KUEUE_QUEUE_LABEL in labels:
-            message = f"Kueue admits the job too; it is planned in Volcano's queue {gang.queue!r}"
+@check("GP389", "job that another queueing system admits", "info", folds=True)
+def admitted_elsewhere(check_input: CheckInput) -> Iterator[Finding]:
+    """The label kueue.x-k8s.io/queue-name hands the job to Kueue, which suspends it until it is admitted;
+    kai.scheduler/queue is for the KAI Scheduler. gangplan does not know their queues: it plans the job in the queue of
+    Volcano that it names, else in the default queue. Fix: name a queue of Volcano, and let one of the two admit the
+    job."""
+    for gang in (*check_input.specs.gangs, *check_input.unbound_gangs):
+        for label in sorted(mapping(gang.document.metadata, "labels").keys() & _OTHER_QUEUES.keys()):
+            message = f"{_OTHER_QUEUES[label]} admits the job too; it is planned "
+            message += f"in Volcano's queue {gang.queue!r}" if gang.queue else "without that queue's limits"
             help = "name a queue of Volcano, and let one of the two admit it"
-            yield Finding(gang.document, ("metadata", "labels", KUEUE_QUEUE_LABEL), message, help)
+            yield Finding(gang.document, ("metadata", "labels", label), message, help)
+
+
+_OTHER_QUEUES = {KAI_QUEUE_LABEL: "KAI Scheduler", KUEUE_QUEUE_LABEL: "Kueue"}
 
 
 def _names_no_queue(gang: GangSpec, default: str) -> bool:

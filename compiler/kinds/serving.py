@@ -270,7 +270,7 @@ def serving_runtimes(documents: Iterable[Document], namespace: str) -> Runtimes:
 
 _COMPONENTS = ("predictor", "transformer", "explainer")
 _FRAMEWORKS = """
-    model huggingface lightgbm mlflow onnx paddle pmml pytorch sklearn tensorflow triton xgboost
+    model huggingface lightgbm onnx paddle pmml pytorch sklearn tensorflow triton xgboost
 """
 _SERVING_CONTAINER = "kserve-container"
 _DEFAULT_REQUESTS = {"cpu": "1", "memory": "2Gi"}

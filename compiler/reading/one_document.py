@@ -55,20 +55,11 @@ GENERATED_NAME = declare_rule(
     metadata.name.""",
 )
 
-_EARLIER_VERSIONS = """
-    kubeflow.org: MPIJob v1alpha1 v1alpha2; MXJob v1beta1; PyTorchJob v1alpha1 v1alpha2 v1beta1 v1beta2;
-    TFJob v1alpha1 v1alpha2 v1beta1 v1beta2; XGBoostJob v1alpha1
-    ray.io: RayCluster v1alpha1; RayJob v1alpha1; RayService v1alpha1
-    sparkoperator.k8s.io: SparkApplication v1alpha1 v1beta1; ScheduledSparkApplication v1alpha1 v1beta1
-    jobset.x-k8s.io: JobSet v1alpha1
-    resource.k8s.io: DeviceClass v1beta1 v1beta2; ResourceClaim v1beta1 v1beta2; ResourceClaimTemplate v1beta1 v1beta2
-"""
 EARLIER_VERSIONS = {
-    (group.strip(), kind): frozenset(versions)
-    for group, rest in re.findall(r"(\S+):([^:]*?)(?=\s+\S+:|\s*\Z)", _EARLIER_VERSIONS)
-    for kind, *versions in (row.split() for row in rest.split(";"))
+    ("resource.k8s.io", kind): frozenset(("v1beta1", "v1beta2"))
+    for kind in ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate")
 }
-"""API group and kind -> versions that older releases served (of Kubernetes: that still are), which are not planned."""
+"""API group and kind -> earlier versions that the server still has, and that are not planned."""
 UNPLANNED_KINDS: dict[str, frozenset[str]] = {
     API_GROUP: frozenset(),
     "batch.volcano.sh": frozenset(),
@@ -330,7 +321,7 @@ def _version_diagnostic(document: Document, kind: Kind) -> Diagnostic:
 
 
 def _may_be_served(document: Document, kind: Kind) -> bool:
-    """Whether an older release of the operator served this version, or a newer one may."""
+    """Whether the server has this version too, or may have it with a newer operator."""
     version = version_of(document)
     is_older = version in EARLIER_VERSIONS.get((document.group, document.kind), ())
     return is_older or _rank(version) > max(map(_rank, kind.versions))

@@ -128,36 +128,46 @@ def _right_place(document: Document, path: FieldPath) -> Place:
     schema = find_schema(f"{document.kind}.{document.group}", document.api_version.rpartition("/")[2])
     if schema is None or path[-1] in ("apiVersion", "kind"):  # of an object where none is
         return "", ()
-    name, around = str(path[-1]), path[:-1]
+    name, around, inside = str(path[-1]), path[:-1], _value(document.data, path)
     outer = [around[:length] for length in range(len(around) - 1, -1, -1)]
     for place in ((*start, name) for start in (*outer, ("spec",))):
-        if _has_field(schema, place) and _value(document.data, place) is None:
+        if _has_field(schema, place, inside) and _value(document.data, place) is None:
             return _belongs_at(place), place
     for start in (around, ("spec",)):
-        if (node := _node_at(schema, start)) is not None and (below := _place_below(schema, node, name)):
+        if (node := _node_at(schema, start)) is not None and (below := _place_below(schema, node, name, inside)):
             return _belongs_at((*start, *below)), (*start, *below)
-    inside = _value(document.data, path)
     if isinstance(inside, dict) and inside and all(_has_field(schema, (*around, key)) for key in inside):
         return f"write {', '.join(inside)} in its place", (*around, next(iter(inside)))
-    return _place_in_other_list(schema, path)
+    return _place_in_other_list(schema, path, inside)
 
 
 def _belongs_at(place: FieldPath) -> str:
     return f"it belongs at {dotted_path(place)}"
 
 
-def _has_field(schema: Schema, path: FieldPath) -> bool:
-    return path[-1] in (_node_at(schema, path[:-1]) or {}).get("properties", {})
+def _has_field(schema: Schema, path: FieldPath, value: Any = None) -> bool:
+    return _takes(schema, _node_at(schema, path[:-1]) or {}, str(path[-1]), value)
 
 
-def _place_in_other_list(schema: Schema, path: FieldPath) -> Place:
+def _takes(schema: Schema, node: Node, name: str, value: Any) -> bool:
+    """Whether the node has this field, and the field may hold what such a value does; None holds nothing."""
+    if (index := node.get("properties", {}).get(name)) is None:
+        return False
+    field = schema.nodes[index]
+    if isinstance(value, dict):
+        return bool(field["type"] == "object" and value.keys() <= field.get("properties", value).keys())
+    is_alike = (field["type"] == "array") == isinstance(value, list) and field["type"] != "object"
+    return value is None or is_alike
+
+
+def _place_in_other_list(schema: Schema, path: FieldPath, value: Any) -> Place:
     """The one list beside the field's whose items have it: an item of the wrong list lacks fields of that."""
     *around, key, number, name = ("", "", *path)
     outer = tuple(around[2:])
     if not isinstance(number, int) or (node := _node_at(schema, outer)) is None:
         return "", ()
     lists = [other for other in node.get("properties", {}) if other != key]
-    found = [other for other in lists if _has_field(schema, (*outer, other, 0, name))]
+    found = [other for other in lists if _has_field(schema, (*outer, other, 0, name), value)]
     return (_belongs_at((*outer, f"{found[0]}[]", name)), path[:-1]) if len(found) == 1 else ("", ())
 
 
@@ -175,7 +185,7 @@ def _node_at(schema: Schema, path: FieldPath) -> Node | None:
     return node
 
 
-def _place_below(schema: Schema, node: Node, name: str) -> FieldPath:
+def _place_below(schema: Schema, node: Node, name: str, value: Any) -> FieldPath:
     """The nearest field of that name below the node, if there is one and no other as near; empty else."""
     level: list[tuple[FieldPath, Node]] = [((), node)]
     for _ in range(_DEEPEST):
@@ -186,7 +196,7 @@ def _place_below(schema: Schema, node: Node, name: str) -> FieldPath:
                 if "items" in child:
                     child, shown = schema.nodes[child["items"]], f"{key}[]"
                 inner.append(((*before, shown), child))
-        found = [(*before, name) for before, each in inner if name in each.get("properties", {})]
+        found = [(*before, name) for before, each in inner if _takes(schema, each, name, value)]
         if found:
             usual = [place for place in found if "containers[]" in place] or found
             return usual[0] if len(usual) == 1 else ()

@@ -383,6 +383,10 @@ _RULES: Mapping[str, Callable[[Judge, dict[str, Any], FieldPath], None]] = {
 }
 
 
+_MAKING_SERVICES = frozenset(("mpi", "pytorch", "ray", "svc", "tensorflow"))
+"""Plugins of a Volcano Job that give it a Service of its name, by themselves or with svc."""
+
+
 def pod_names(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
     """Names of pods made of the object's: host names, at most 63 characters."""
     if kind_key == "Job.batch":
@@ -394,6 +398,8 @@ def pod_names(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
     if kind_key != "Job.batch.volcano.sh":
         return
     name = str(mapping(data, "metadata").get("name"))
+    if "." in name and not _MAKING_SERVICES.isdisjoint(mapping(data, "spec", "plugins")):
+        judge.name(("metadata", "name"), name, names.DNS_LABEL)
     for number, task in items(mapping(data, "spec"), "tasks"):
         replicas = task.get("replicas")
         last = max(number, replicas - 1) if isinstance(replicas, int) else number

@@ -23,12 +23,26 @@ _CHOICES: Mapping[str, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = {
     "SparkApplication.sparkoperator.k8s.io": ((("spec", "batchScheduler"), _BATCH_SCHEDULERS),),
 }
 """Kind -> the values that a field may have."""
+_REQUIRED: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "StormService.orchestration.aibrix.ai": (("spec", "selector"), ("spec", "template")),
+}
+"""Kind without a schema here -> the fields that its CRD requires."""
 _CLEAN_POD_POLICIES = ("None", "Running", "All")
 _NUMBERS_OF_PROCESSES = ("auto", "cpu", "gpu")
 
 
+_SERVICES_NAMED = """
+    InferenceService.serving.kserve.io JobSet.jobset.x-k8s.io LeaderWorkerSet.leaderworkerset.x-k8s.io RayCluster.ray.io
+    RayJob.ray.io RayService.ray.io TrainJob.trainer.kubeflow.org
+"""
+_SERVICE_NAMED = frozenset(_SERVICES_NAMED.split())
+"""Kinds whose objects' names are also those of Services."""
+
+
 def operator_object(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
     """An object of a kind ("Kind.group")."""
+    if kind_key in _SERVICE_NAMED:
+        judge.name(("metadata", "name"), mapping(data, "metadata").get("name"), names.SERVICE_NAME)
     if (rule := _RULES.get(kind_key)) is not None:
         rule(judge, data)
     for path, lower, upper in _BOUNDS.get(kind_key, ()):
@@ -36,6 +50,9 @@ def operator_object(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
             least, most = found.get(lower), found.get(upper)
             if isinstance(least, int) and isinstance(most, int) and least > most > 0:
                 judge.contradiction((*at, lower), f"{least} is above {upper} {most}", f"lower it, or raise {upper}")
+    for keys in _REQUIRED.get(kind_key, ()):
+        if mapping(data, *keys[:-1]).get(keys[-1]) is None:
+            judge.missing(keys)
     for keys, allowed in _CHOICES.get(kind_key, ()):
         judge.choice(keys, mapping(data, *keys[:-1]).get(keys[-1]), allowed)
 
@@ -73,7 +90,6 @@ _BOUNDS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
 
 
 def _train_job(judge: Judge, data: dict[str, Any]) -> None:
-    judge.name(("metadata", "name"), mapping(data, "metadata").get("name"), names.SERVICE_NAME)
     _manager(judge, data, ("spec",), _TRAINER)
     at = ("spec", "trainer", "resourcesPerNode")
     resources(judge, mapping(data, *at), at)
@@ -114,6 +130,7 @@ def _start_order(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
 
 def _mpi_job(judge: Judge, data: dict[str, Any]) -> None:
     if str(data.get("apiVersion")).endswith("/v2beta1"):  # the training operator's v1 takes any text
+        judge.name(("metadata", "name"), mapping(data, "metadata").get("name"), names.DNS_LABEL)
         path = ("spec", "runPolicy", "cleanPodPolicy")
         judge.choice(path, mapping(data, *path[:-1]).get(path[-1]), _CLEAN_POD_POLICIES)
 
@@ -139,7 +156,6 @@ def _ray_service(judge: Judge, data: dict[str, Any]) -> None:
 
 def _inference_service(judge: Judge, data: dict[str, Any]) -> None:
     """Source: kserve, pkg/apis/serving/v1beta1 (inference_service_validation.go, component.go)."""
-    judge.name(("metadata", "name"), mapping(data, "metadata").get("name"), names.SERVICE_NAME)
     for key in _OF_COMPONENTS & mapping(data, "spec").keys():
         judge.contradiction(("spec", key), "only a component has it", f"move it to spec.predictor.{key}")
 

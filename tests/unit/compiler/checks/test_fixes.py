@@ -91,3 +91,19 @@ def test_an_edit_ends_its_finding_and_brings_no_error(file: str) -> None:
                 wrong.append((case.title, shown(found), *map(shown, left + new)))
     assert applied
     assert wrong == []
+
+
+def test_a_place_is_named_only_where_it_takes_such_a_value() -> None:
+    """`image` of a volume is no text, and a step of a JobFlow takes no pod spec by `spec`."""
+    flow = b"{apiVersion: flow.volcano.sh/v1alpha1, kind: JobFlow, metadata: {name: f}, spec: {flows: [FLOW]}}"
+    workflow = (
+        b"{apiVersion: argoproj.io/v1alpha1, kind: WorkflowTemplate, metadata: {name: w}, spec: {templates: [T]}}"
+    )
+    texts = (
+        flow.replace(b"FLOW", b"{name: a, patch: {spec: {tasks: []}}}"),
+        workflow.replace(b"T]", b"{name: m, image: busybox, container: {image: a}}]"),
+    )
+    for text in texts:
+        found = [each for each in read_specs(Repository({"jobs/a.yaml": text})).diagnostics if each.code == "GP202"]
+        assert found
+        assert not any(each.help.startswith("it belongs at") for each in found)

@@ -69,6 +69,7 @@ KINDS: dict[str, tuple[str, str, Item, dict[str, int]]] = {
         "StormService",
         {
             "replicas": 2,
+            "selector": {},
             "template": {
                 "spec": {
                     "roles": [

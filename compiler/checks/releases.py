@@ -38,7 +38,7 @@ from compiler.specs.namespace_queues import (
 )
 from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import Document, FieldPath
-from compiler.validation.judge import items, mapping
+from compiler.validation.judge import items, mapping, texts
 from compiler.validation.names import DNS_SUBDOMAIN
 from compiler.volcano.fairshare import DEFAULT_RESOURCE
 from compiler.volcano.node_groups import has_readable_limits
@@ -46,9 +46,12 @@ from compiler.volcano.releases import (
     DEVICE_COUNTS,
     NEW_ANNOTATIONS,
     NEW_FIELDS,
+    NEW_JOB_FLAGS,
     NEW_KINDS,
     NEW_POD_ANNOTATIONS,
+    NEW_POD_FIELDS,
     QUEUE_OF_NAMESPACE,
+    REPLACED_POD_FIELDS,
     Addition,
     limits_devices,
     newer_argument,
@@ -72,8 +75,9 @@ _CLAIM_SPECS: Mapping[str, tuple[str, ...]] = {
 def newer_than_the_cluster(check_input: CheckInput) -> Iterator[Finding]:
     """The kind, field, annotation, plugin or argument came with a later release than `volcano` of the Cluster says. The
     API server refuses a kind and drops a field; the scheduler ignores the others silently. A NamespaceQueue also needs
-    Volcano's feature gate, `namespaceQueues: true` of the Cluster. In the repository of a tenant, which has no Cluster,
-    it is a warning. Fix: remove it, or upgrade Volcano and write the release into the Cluster."""
+    Volcano's feature gate, `namespaceQueues: true` of the Cluster. A field that a later release replaced is a warning.
+    In the repository of a tenant, which has no Cluster, it is a warning. Fix: remove it, or upgrade Volcano and write
+    the release into the Cluster."""
     cluster = check_input.specs.cluster
     if check_input.failed_names("Cluster.gangplan.dev"):
         return  # its release may be what is wrong with it
@@ -84,12 +88,18 @@ def newer_than_the_cluster(check_input: CheckInput) -> Iterator[Finding]:
             yield Finding(document, path, message, help, severity="warning")
         elif since > cluster.volcano.minor:
             message = f"{what} came with Volcano 1.{since}, and cluster {cluster.name} runs {cluster.volcano}"
-            is_rejecting = {"annotations", "tiers", "configurations"}.isdisjoint(path)
+            is_rejecting = {"annotations", "tiers", "configurations", "plugins"}.isdisjoint(path)
             help = f'remove it, or write volcano: "1.{since}" in the Cluster once it is upgraded'
             yield Finding(document, path, message, help, is_rejecting=is_rejecting)
         elif gate and not cluster.namespace_queues:
             message = f"{what} needs Volcano's feature gate {gate}, which is off by default"
             yield Finding(document, path, message, "write namespaceQueues: true in the Cluster where it is on")
+    for gang in check_input.jobs_and_services:
+        for path, name in _pod_fields(gang, REPLACED_POD_FIELDS):
+            since, other = REPLACED_POD_FIELDS[name]
+            if cluster.volcano.minor >= since:
+                message = f"pod templates of Volcano 1.{since} have {other} in place of {name}"
+                yield Finding(gang.document, path, message, f"write {other}", severity="warning")
 
 
 def _is_of_tenant(check_input: CheckInput) -> bool:
@@ -117,11 +127,31 @@ def _newer_objects(check_input: CheckInput) -> Iterator[Newer]:
             if annotation_value(document, name) is not None:
                 yield document, ("metadata", "annotations", name), name, addition
     for gang in check_input.jobs_and_services:
-        if "/" in gang.queue:
-            yield gang.document, gang.field_paths["queue"], f"a queue of a namespace ({gang.queue})", QUEUE_OF_NAMESPACE
-        for role in gang.roles:
-            for name in sorted(NEW_POD_ANNOTATIONS.keys() & role.annotations.keys()):
-                yield *annotation_place(gang, role, name), name, NEW_POD_ANNOTATIONS[name]
+        yield from _newer_in_jobs(gang)
+
+
+def _newer_in_jobs(gang: GangSpec) -> Iterator[Newer]:
+    document, data = gang.document, gang.document.data
+    if "/" in gang.queue:
+        yield document, gang.field_paths["queue"], f"a queue of a namespace ({gang.queue})", QUEUE_OF_NAMESPACE
+    for path, name in _pod_fields(gang, NEW_POD_FIELDS):
+        yield document, path, name, NEW_POD_FIELDS[name]
+    for (plugin, flag), addition in NEW_JOB_FLAGS.items() if document.group == "batch.volcano.sh" else ():
+        for number, text in texts(mapping(data, "spec", "plugins"), plugin):
+            if text.lstrip("-").partition("=")[0] == flag:
+                at = ("spec", "plugins", plugin, number)
+                yield document, at, f"the flag --{flag} of the plugin {plugin}", addition
+    for role in gang.roles:
+        for name in sorted(NEW_POD_ANNOTATIONS.keys() & role.annotations.keys()):
+            yield *annotation_place(gang, role, name), name, NEW_POD_ANNOTATIONS[name]
+
+
+def _pod_fields(gang: GangSpec, names: Mapping[str, Any]) -> Iterator[tuple[FieldPath, str]]:
+    """Which of these fields the pod templates of a Volcano Job have."""
+    for role in gang.roles if gang.document.group == "batch.volcano.sh" else ():
+        path = (*role.template_path, "spec")
+        for name in sorted(names.keys() & mapping(value_at(gang.document.data, path)).keys()):
+            yield (*path, name), name
 
 
 def _newer_arguments(check_input: CheckInput) -> Iterator[Newer]:

@@ -1,4 +1,5 @@
-"""Plugins of Volcano Jobs and the flags that each reads (pkg/controllers/job/plugins of Volcano 1.15.1)."""
+"""Plugins of Volcano Jobs and the flags that each reads (pkg/controllers/job/plugins of Volcano 1.15.1
+and 1.16; check GP436 keeps each release to what it has)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from compiler.volcano.arguments import TRUTH_WORDS
 
 FLAGS: Mapping[str, Mapping[str, str]] = {
     "env": {},
-    "svc": {"publish-not-ready-addresses": "bool", "disable-network-policy": "bool"},
+    "svc": {"publish-not-ready-addresses": "bool", "disable-network-policy": "bool", "inject-hosts-env": "bool"},
     "ssh": {"ssh-key-file-path": "text", "ssh-private-key": "text", "ssh-public-key": "text", "ssh-port": "int"},
     "pytorch": {
         "master": "task",

@@ -33,6 +33,11 @@ NEW_FIELDS = {
 }
 NEW_ANNOTATIONS = {NODE_GROUP_LIMITS_ANNOTATION: Addition(16)}
 NEW_POD_ANNOTATIONS = dict.fromkeys(VGPU_UUID_ANNOTATIONS, Addition(16))
+NEW_JOB_FLAGS = {("svc", "inject-hosts-env"): Addition(16)}
+"""(plugin, flag) of Volcano Jobs."""
+NEW_POD_FIELDS = {"schedulingGroup": Addition(16)}
+REPLACED_POD_FIELDS = {"workloadRef": (16, "schedulingGroup.podGroupName")}
+"""Of pod templates in Volcano's own kinds; the latter: the first release without the field, and what it has."""
 QUEUE_OF_NAMESPACE = Addition(16, NAMESPACE_QUEUE_GATE)
 """namespace/NAME as the queue of a workload."""
 

@@ -160,11 +160,20 @@ def with_additions(crds: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             for step in around:
                 node = node["properties"][step]
             node["properties"][name] = schema
+        _add_scheduling_groups(crd)
         yield crd
     for key, schema in added.items():
         kind, _, group = key.partition(".")
         version = {"name": "v1beta1", "served": True, "schema": {"openAPIV3Schema": schema}}
         yield {"spec": {"group": group, "names": {"kind": kind}, "versions": [version]}}
+
+
+def _add_scheduling_groups(schema: Any) -> None:
+    """Pod templates have schedulingGroup in place of workloadRef, which those of 1.15 have."""
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        _add_scheduling_groups(part)
+    if isinstance(schema, dict) and "workloadRef" in schema:
+        schema["schedulingGroup"] = {"type": "object", "properties": {"podGroupName": {"type": "string"}}}
 
 
 def _kind_key(crd: Mapping[str, Any]) -> str:

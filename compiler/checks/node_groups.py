@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from compiler.checks.check import CheckInput, Finding, ModelOf, check
 from compiler.diagnostics.diagnostic import suggestion
 from compiler.fields.amounts import named_amount
+from compiler.kinds.common.resource_lists import PLAIN_RESOURCES
 from compiler.kubernetes import NODE_GROUP_LABEL, NODE_GROUP_LIMITS_ANNOTATION
 from compiler.specs.eligibility import NodeMasks, node_requirement
 from compiler.specs.queue_spec import QueueSpec
@@ -46,8 +47,8 @@ def unknown_node_groups(check_input: CheckInput) -> Iterator[Finding]:
 def idle_node_group_limits(check_input: CheckInput) -> Iterator[Finding]:
     """The annotation volcano.sh/nodegroup-resource-limits of a Queue is read by the plugin nodegroup only, and a group
     that no node is in, by the label volcano.sh/nodegroup-name, limits nothing. A pod that asks for more than the limit
-    never runs in the group. Source: nodegroup.go of Volcano's master. Fix: add the plugin, or correct the name or the
-    amount."""
+    never runs in the group. Of a resource that its nodes lack it limits nothing. Source: nodegroup.go of Volcano's
+    master. Fix: add the plugin, or correct the name or the amount."""
     specs = check_input.specs
     groups = {node.labels[NODE_GROUP_LABEL] for node in specs.nodes if NODE_GROUP_LABEL in node.labels}
     if specs.cluster.volcano.minor < LIMITS_SINCE or specs.scheduler is None or specs.scheduler.is_partial:
@@ -63,8 +64,19 @@ def idle_node_group_limits(check_input: CheckInput) -> Iterator[Finding]:
             if name not in groups:
                 help = suggestion(name, sorted(groups), f"label nodes with {NODE_GROUP_LABEL}: {name}")
                 yield Finding(queue.document, path, f"no node is in group {name!r}, so that it limits nothing", help)
+            yield from (Finding(queue.document, path, *each) for each in _absent_resources(check_input, queue, name))
         for message in _impossible_limits(check_input, queue) if limited else ():
             yield Finding(queue.document, path, message, "raise the limit, or leave the group to other queues")
+
+
+def _absent_resources(check_input: CheckInput, queue: QueueSpec, group: str) -> Iterator[tuple[str, str]]:
+    """(message, help) for each limited resource that no node of the group has; none where no node is in it."""
+    nodes = [node for node in check_input.specs.nodes if node.labels.get(NODE_GROUP_LABEL) == group]
+    offered = sorted({name for node in nodes for name in node.allocatable})
+    for name in group_limits(queue)[group] if nodes else ():
+        if name not in offered and name not in PLAIN_RESOURCES:
+            message = f"no node of group {group!r} has {name}, so that its limit does nothing"
+            yield message, suggestion(name, offered, "correct the name")
 
 
 def _impossible_limits(check_input: CheckInput, queue: QueueSpec) -> Iterator[str]:

@@ -14,6 +14,7 @@ from compiler.syntax.documents import FieldPath
 from compiler.volcano.eviction_votes import (
     EVICTION_ACTIONS,
     POD_EVICTION_ACTIONS,
+    RECLAIM_VOTERS,
     deciding_plugins,
     has_cooldown_plugin,
     has_eviction_action,
@@ -299,6 +300,25 @@ def surplus_only_eviction(check_input: CheckInput) -> Iterator[Finding]:
                     f"{action} takes from jobs only what they can spare",
                     f"set {flag}: false for gang, or use {gang_action}",
                 )
+
+
+@check("GP448", "reclaim that does not ask what queues deserve", "info")
+def unasked_queue_plugin(check_input: CheckInput) -> Iterator[Finding]:
+    """The first tier in which a plugin votes on the victims of reclaim decides on them. Where that is a tier above
+    capacity or proportion, Volcano takes from queues below what they deserve as well, and two queues may take from each
+    other in turn (Volcano issue 5896); the plan keeps what they deserve all the same. Fix: the voters into one tier."""
+    for spec in check_input.schedulers if len(check_input.specs.queues) > 1 else ():
+        asked = deciding_plugins(spec, RECLAIM_VOTERS, "enableReclaimable")
+        enabled = {plugin.name for plugin in spec.plugins if plugin.flags.get("enableReclaimable", True)}
+        unasked = sorted(enabled & _QUEUE_PLUGINS) if asked and not asked & _QUEUE_PLUGINS else []
+        for path, action in actions_of(spec) if unasked else ():
+            if action == "reclaim":
+                voters = " and ".join(sorted(asked))
+                message = f"reclaim asks {voters}, and not {unasked[0]} in a later tier, whom it may evict"
+                yield Finding(spec.document, path, message, f"put {voters} and {unasked[0]} into one tier")
+
+
+_QUEUE_PLUGINS = frozenset(("capacity", "proportion"))
 
 
 @check("GP429", "cooldown without effect", "warning")

@@ -227,7 +227,10 @@ def _shape_flaws(document: Document) -> Iterator[Flaw]:
 
 
 def _is_read_by_argo(flaw: Flaw, document: Document) -> bool:
-    """Whether Argo reads a number or truth value as the text of a parameter, where its schema wants text."""
+    """Whether Argo reads a number or truth value as the text of a parameter, where its schema wants text; or it is the
+    status of a Workflow, whose schema is that of a template."""
+    if flaw.path == ("status",) and document.kind == "Workflow":
+        return document.group == "argoproj.io"
     names = [step for step in flaw.path if isinstance(step, str)][-2:]
     is_of_parameter = names[:1] == ["parameters"] and names[1:] in (["value"], ["default"], ["enum"])
     is_scalar = not isinstance(_value(document.data, flaw.path), dict | list)

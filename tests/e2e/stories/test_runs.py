@@ -292,7 +292,7 @@ def repository_with_a_ray_job(plane: ControlPlane, tmp_path: Path) -> GitReposit
     repository = GitRepository(tmp_path / "repo")
     pool = node_pool("gpu", 1, gpus=4)
     repository.write_file("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, pool, queue("team"))
-    spec = {"entrypoint": "python train.py", "ttlSecondsAfterFinished": 1}
+    spec = {"entrypoint": "python train.py", "clusterSelector": {"ray.io/cluster": "shared"}}
     metadata = {"name": "ray", "namespace": "default"}
     ray = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata, "spec": spec}
     repository.write_file("jobs/ray.yaml", ray)
@@ -308,7 +308,7 @@ def stop_serving_ray_jobs(plane: ControlPlane) -> None:
 def test_a_job_of_a_kind_that_passes_through_runs_once_and_again_when_asked(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    """S16: a RayJob ends, its time to live takes it away, and it stays away until an operator asks."""
+    """S16: a RayJob ends, is deleted, and stays away until an operator asks."""
     repository = repository_with_a_ray_job(plane, tmp_path)
 
     def uids() -> list[str]:

@@ -20,7 +20,7 @@ from compiler.diagnostics.diagnostic import Diagnostic, Rule, Severity, declare_
 from compiler.kinds.registry import kinds
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.specs.cluster_spec import SchedulerSpec, Specs
-from compiler.specs.drafts import InnerJob, ListedResources, PodDraft, PrivilegedContainers
+from compiler.specs.drafts import DatedFields, InnerJob, ListedResources, PodDraft, PrivilegedContainers
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.hypernode_tree import TreeProblem
 from compiler.syntax.documents import Document, DocumentIdentity, FieldPath
@@ -103,7 +103,8 @@ class CheckInput(DocumentInput):
     failed_objects: objects with errors, which must not be reported as missing. tree_problems: of the hypernode tree.
     schedulers: every scheduler configuration found; `specs` has the first. unbound_gangs: those whose pods the plan
     binds to no node; `specs` has the others. privileged: the privileged containers of all documents. listed_resources:
-    the resources that they list with amounts. inner_jobs: those that controllers make of a part of an object.
+    the resources that they list with amounts. dated_fields: what only some releases of Volcano read in them.
+    inner_jobs: those that controllers make of a part of an object.
     """
 
     specs: Specs
@@ -115,6 +116,7 @@ class CheckInput(DocumentInput):
     unbound_gangs: tuple[GangSpec, ...] = ()
     privileged: tuple[PrivilegedContainers, ...] = ()
     listed_resources: tuple[ListedResources, ...] = ()
+    dated_fields: tuple[DatedFields, ...] = ()
     inner_jobs: tuple[InnerJob, ...] = ()
 
     @cached_property

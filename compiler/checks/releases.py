@@ -24,6 +24,7 @@ from compiler.kubernetes import (
     ORDER_ANNOTATION,
     ROOT_QUEUE,
 )
+from compiler.specs.drafts import DatedFields
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.namespace_queues import (
     ALL_NAMESPACES,
@@ -38,7 +39,7 @@ from compiler.specs.namespace_queues import (
 )
 from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import Document, FieldPath
-from compiler.validation.judge import items, mapping, texts
+from compiler.validation.judge import items, mapping
 from compiler.validation.names import DNS_SUBDOMAIN
 from compiler.volcano.fairshare import DEFAULT_RESOURCE
 from compiler.volcano.node_groups import has_readable_limits
@@ -94,12 +95,12 @@ def newer_than_the_cluster(check_input: CheckInput) -> Iterator[Finding]:
         elif gate and not cluster.namespace_queues:
             message = f"{what} needs Volcano's feature gate {gate}, which is off by default"
             yield Finding(document, path, message, "write namespaceQueues: true in the Cluster where it is on")
-    for gang in check_input.jobs_and_services:
-        for path, name in _pod_fields(gang, REPLACED_POD_FIELDS):
-            since, other = REPLACED_POD_FIELDS[name]
+    for dated in check_input.dated_fields:
+        for path, name in dated.fields:
+            since, other = REPLACED_POD_FIELDS.get(str(name), (cluster.volcano.minor + 1, ""))
             if cluster.volcano.minor >= since:
                 message = f"pod templates of Volcano 1.{since} have {other} in place of {name}"
-                yield Finding(gang.document, path, message, f"write {other}", severity="warning")
+                yield Finding(dated.document, path, message, f"write {other}", severity="warning")
 
 
 def _is_of_tenant(check_input: CheckInput) -> bool:
@@ -126,32 +127,28 @@ def _newer_objects(check_input: CheckInput) -> Iterator[Newer]:
         for name, addition in NEW_ANNOTATIONS.items():
             if annotation_value(document, name) is not None:
                 yield document, ("metadata", "annotations", name), name, addition
+    for dated in check_input.dated_fields:
+        yield from _newer_fields(dated)
     for gang in check_input.jobs_and_services:
         yield from _newer_in_jobs(gang)
 
 
+def _newer_fields(dated: DatedFields) -> Iterator[Newer]:
+    for path, name in dated.fields:
+        if isinstance(name, tuple):
+            plugin, flag = name
+            yield dated.document, path, f"the flag --{flag} of the plugin {plugin}", NEW_JOB_FLAGS[name]
+        elif name in NEW_POD_FIELDS:
+            yield dated.document, path, name, NEW_POD_FIELDS[name]
+
+
 def _newer_in_jobs(gang: GangSpec) -> Iterator[Newer]:
-    document, data = gang.document, gang.document.data
+    document = gang.document
     if "/" in gang.queue:
         yield document, gang.field_paths["queue"], f"a queue of a namespace ({gang.queue})", QUEUE_OF_NAMESPACE
-    for path, name in _pod_fields(gang, NEW_POD_FIELDS):
-        yield document, path, name, NEW_POD_FIELDS[name]
-    for (plugin, flag), addition in NEW_JOB_FLAGS.items() if document.group == "batch.volcano.sh" else ():
-        for number, text in texts(mapping(data, "spec", "plugins"), plugin):
-            if text.lstrip("-").partition("=")[0] == flag:
-                at = ("spec", "plugins", plugin, number)
-                yield document, at, f"the flag --{flag} of the plugin {plugin}", addition
     for role in gang.roles:
         for name in sorted(NEW_POD_ANNOTATIONS.keys() & role.annotations.keys()):
             yield *annotation_place(gang, role, name), name, NEW_POD_ANNOTATIONS[name]
-
-
-def _pod_fields(gang: GangSpec, names: Mapping[str, Any]) -> Iterator[tuple[FieldPath, str]]:
-    """Which of these fields the pod templates of a Volcano Job have."""
-    for role in gang.roles if gang.document.group == "batch.volcano.sh" else ():
-        path = (*role.template_path, "spec")
-        for name in sorted(names.keys() & mapping(value_at(gang.document.data, path)).keys()):
-            yield (*path, name), name
 
 
 def _newer_arguments(check_input: CheckInput) -> Iterator[Newer]:
@@ -196,9 +193,11 @@ def _huge_numbers(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath
                     yield document, (*path, "devices", "requests", at, *place, "count"), count
     for gang in check_input.specs.gangs:
         for role in gang.roles if gang.document.kind == "Job" and gang.document.group == "batch.volcano.sh" else ():
+            if role.minimum <= MOST_DEVICES or not _claims_devices(gang):
+                continue
             written = [(*role.path, name) for name in ("minAvailable", "replicas")]
             stated = next((path for path in written if path in gang.document.positions), None)
-            if stated and role.minimum > MOST_DEVICES and _claims_devices(gang):
+            if stated:
                 yield gang.document, stated, role.minimum
 
 
@@ -221,9 +220,10 @@ def refused_namespace_queues(check_input: CheckInput) -> Iterator[Finding]:
         if queue.parent == ROOT_QUEUE:
             message = "cluster/root cannot be the parent of a NamespaceQueue"
             yield Finding(queue.document, ("spec", "parent"), message, "name a queue below it")
-    places = {(id(gang.document), gang.field_paths["queue"]): gang.document for gang in check_input.jobs_and_services}
+    gangs = (gang for gang in check_input.jobs_and_services if "/" in gang.queue)
+    places = {(id(gang.document), gang.field_paths["queue"]): gang.document for gang in gangs}
     groups = check_input.documents_of(POD_GROUP)  # those without pods are no gangs
-    places |= {(id(document), ("spec", "queue")): document for document, _ in groups}
+    places |= {(id(each), ("spec", "queue")): each for each, group in groups if "/" in (group.spec.queue or "")}
     for (_, path), document in places.items():
         written = value_at(document.data, path)
         if isinstance(written, str) and names_no_queue(written):

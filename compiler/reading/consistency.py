@@ -17,6 +17,7 @@ from compiler.reading.culprits import LeftOut, attributed, check_input_without, 
 from compiler.reading.documents import DocumentCollector
 from compiler.specs.cluster_spec import ClusterSpec, SchedulerSpec, Specs
 from compiler.specs.drafts import (
+    DatedFields,
     HyperNodeDraft,
     InnerJob,
     JobFlowDraft,
@@ -123,6 +124,7 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
         unbound_gangs=unbound,
         privileged=tuple(collector.specs_of(PrivilegedContainers)),
         listed_resources=tuple(collector.specs_of(ListedResources)),
+        dated_fields=tuple(collector.specs_of(DatedFields)),
         inner_jobs=tuple(
             replace(inner, gang=_with_queue(inner.gang, cluster, of_namespaces))
             for inner in collector.specs_of(InnerJob)

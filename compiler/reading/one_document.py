@@ -11,6 +11,7 @@ from compiler.checks.check import ReadModel, document_findings
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, did_you_mean
 from compiler.diagnostics.guard import guarded
 from compiler.fields.validation import metadata_diagnostics, readable_part, validate_document
+from compiler.kinds.common.dated_fields import dated_fields
 from compiler.kinds.common.resource_lists import listed_resources
 from compiler.kinds.common.unbound import not_bound_diagnostic
 from compiler.kinds.kind import Kind
@@ -140,7 +141,11 @@ class DocumentReading:
 
     def _add_inventories(self) -> None:
         for document in self.documents:
-            self.spec_items += (*_privileged_containers(document), *listed_resources(document))
+            self.spec_items += (
+                *_privileged_containers(document),
+                *listed_resources(document),
+                *dated_fields(document),
+            )
 
     def _run_checks(self) -> None:
         """Add what the checks find that look at one document."""

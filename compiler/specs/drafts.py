@@ -108,6 +108,18 @@ class PrivilegedContainers:
     places: tuple[tuple[FieldPath, FieldPath], ...]
 
 
+DatedField = tuple[FieldPath, str | tuple[str, str]]
+"""(path, name): of a field of pods, or (plugin, flag) of a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatedFields:
+    """What only some releases of Volcano read in an object."""
+
+    document: Document
+    fields: tuple[DatedField, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class ListedResources:
     """The devices and unusual resources that an object's lists of amounts name: (path, name) of each."""

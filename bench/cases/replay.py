@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from bench.measure import peak_memory
 from bench.registry import Comparison, Figures, register_case
 from bench.traces import trace_file
-from compiler.traces.nodes import read_nodes
+from compiler.traces.nodes import machines_cluster, read_nodes
 from compiler.traces.reading import read_trace
-from compiler.traces.workloads import RequestedTimes, Sampling, machines_cluster, make_workload
-from solver.simulation.gradient import FragmentationGradient
-from solver.simulation.placing import best_fit, lowest_numbered
-from solver.simulation.policies import Easy, FirstThatFits, Policy
+from compiler.traces.workloads import RequestedTimes, Sampling, make_workload
+from solver.simulation.catalogue import POLICIES
 from solver.simulation.replay import Replay, Simulation
-from solver.simulation.workload import SECOND, Workload
+from solver.simulation.workload import SECOND
 
 SEEDS = range(1, 11)
 LOAD = 1.3
-PUBLISHED = {"FGD": (95.27, 95.49), "best fit": (92.87, 93.25)}
-"""GPU allocation in percent, least and most of ten seeds (ATC'23, expected results of its artifact)."""
+PUBLISHED = {"fgd": (95.27, 95.49), "best-fit": (92.87, 93.25)}
+"""Policy -> its GPU allocation in percent, least and most of ten seeds (ATC'23, expected results of its artifact)."""
 
 
 def measure_easy() -> Figures:
@@ -29,7 +27,7 @@ def measure_easy() -> Figures:
     began, cpu = time.perf_counter(), time.process_time()
     trace = read_trace(trace_file("batsim-medium-late", "medium_late.json"))
     world = make_workload(trace, machines_cluster(trace.machines or 1), RequestedTimes())
-    found = Simulation(world, Easy(lowest_numbered)).run()
+    found = Simulation(world, POLICIES["easy"](world)).run()
     seconds, spent = time.perf_counter() - began, time.process_time() - cpu
     with trace_file("batsim-medium-late", "easy_out_jobs.csv").open(newline="") as lines:
         published = {row["job_id"]: row for row in csv.DictReader(lines)}
@@ -57,12 +55,12 @@ def measure_openb() -> Figures:
     trace = read_trace(trace_file("openb-2023", "openb_pod_list_default.csv"))
     cluster, classes = read_nodes(trace_file("openb-2023", "openb_node_list_all_node.csv"))
     rows, claims = list[tuple[str, ...]](), dict[str, bool]()
-    for name, make in POLICIES.items():
+    for name, (least, most) in PUBLISHED.items():
         shares = []
         for seed in SEEDS:
             world = make_workload(trace, cluster, RequestedTimes(), Sampling(LOAD, seed), (), classes)
-            shares.append(_allocated(Simulation(world, make(world)).run()))
-        mean, (least, most) = sum(shares) / len(shares), PUBLISHED[name]
+            shares.append(_allocated(Simulation(world, POLICIES[name](world)).run()))
+        mean = sum(shares) / len(shares)
         rows.append((name, f"{mean:.2f}", f"{min(shares):.2f}", f"{max(shares):.2f}", f"{least}", f"{most}"))
         claims[f"{name}: the mean is within the published range"] = least <= mean <= most
     return Figures(
@@ -76,14 +74,6 @@ def measure_openb() -> Figures:
         ),
         claims=claims,
     )
-
-
-def _fgd(world: Workload) -> Policy:
-    roles = [job.role for job in world.jobs]
-    return FirstThatFits(FragmentationGradient(world.cluster, roles, world.device, world.unit))
-
-
-POLICIES: Mapping[str, Callable[[Workload], Policy]] = {"FGD": _fgd, "best fit": lambda _: FirstThatFits(best_fit)}
 
 
 def _allocated(found: Replay) -> float:

@@ -96,9 +96,14 @@ def newer_than_the_cluster(check_input: CheckInput) -> Iterator[Finding]:
             message = f"{what} needs Volcano's feature gate {gate}, which is off by default"
             yield Finding(document, path, message, "write namespaceQueues: true in the Cluster where it is on")
     for dated in check_input.dated_fields:
-        for path, name in dated.fields:
-            since, other = REPLACED_POD_FIELDS.get(str(name), (cluster.volcano.minor + 1, ""))
-            if cluster.volcano.minor >= since:
+        yield from _replaced_fields(dated, cluster.volcano.minor)
+
+
+def _replaced_fields(dated: DatedFields, release: int) -> Iterator[Finding]:
+    for path, name in dated.fields:
+        if isinstance(name, str) and name in REPLACED_POD_FIELDS:
+            since, other = REPLACED_POD_FIELDS[name]
+            if release >= since:
                 message = f"pod templates of Volcano 1.{since} have {other} in place of {name}"
                 yield Finding(dated.document, path, message, f"write {other}", severity="warning")
 

@@ -1,4 +1,4 @@
-"""Nodes, and their outages, from tables."""
+"""Clusters that no repository declares: machines that are only counted, nodes of a table, and outages of nodes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,23 @@ from compiler.traces.trace import TraceError
 from solver.problem import Node, Problem, Queue
 from solver.simulation.workload import SECOND, Outage
 
+MACHINE = "machine"
+"""The resource of a cluster of machines that a trace, or the user, only counts."""
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu")
 MEANINGS = {"name": "name", "sn": "name", "cpu_milli": "cpu", "memory_mib": "memory", "gpu": "gpu", "model": "model"}
 """Column -> what it means."""
+
+
+def unlimited_queue(name: str, width: int) -> Queue:
+    """A queue without limits in a problem of so many resources."""
+    nothing = (None,) * width
+    return Queue(name, None, 1, 0, nothing, nothing, nothing, (0,) * width)
+
+
+def machines_cluster(count: int) -> Problem:
+    """A cluster of so many equal machines, each of which holds one unit of a job."""
+    nodes = tuple(Node(str(number), 0, None, (1,), (1,)) for number in range(count))
+    return Problem((MACHINE,), nodes, (), (unlimited_queue("default", 1),), ())
 
 
 def read_nodes(path: Path) -> tuple[Problem, Mapping[str, int]]:
@@ -32,9 +46,7 @@ def read_nodes(path: Path) -> tuple[Problem, Mapping[str, int]]:
             )
     if problems or not nodes:
         raise TraceError("\n".join(problems) or f"{path}: no nodes found")
-    nothing = (None,) * len(RESOURCES)
-    queue = Queue("default", None, 1, 0, nothing, nothing, nothing, (0,) * len(RESOURCES))
-    return Problem(RESOURCES, tuple(nodes), (), (queue,), ()), models
+    return Problem(RESOURCES, tuple(nodes), (), (unlimited_queue("default", len(RESOURCES)),), ()), models
 
 
 def read_outages(path: Path, cluster: Problem) -> list[Outage]:

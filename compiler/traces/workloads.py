@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compiler.fields.quantity import is_device
+from compiler.traces.nodes import MACHINE, unlimited_queue
 from compiler.traces.trace import Trace, TraceError, TraceJob
-from solver.problem import DeviceSlot, Node, Problem, Queue, Role, SlotRequest
+from solver.problem import DeviceSlot, Problem, Role, SlotRequest
 from solver.simulation.workload import SECOND, Job, Outage, Workload
 
 WHOLE = 1000
 """Thousandths of a device."""
-
-MACHINE = "machine"
-"""The resource of a cluster of machines that a trace, or the user, only counts."""
 
 SHARED_GROUP = "device"
 
@@ -42,12 +40,6 @@ class Sampling:
 
     load: float
     seed: int
-
-
-def machines_cluster(count: int) -> Problem:
-    """A cluster of so many equal machines, each of which holds one unit of a job."""
-    nodes = tuple(Node(str(number), 0, None, (1,), (1,)) for number in range(count))
-    return Problem((MACHINE,), nodes, (), (_queue("default", 1),), ())
 
 
 def make_workload(
@@ -109,13 +101,8 @@ def _with_queues(cluster: Problem, jobs: Sequence[TraceJob]) -> Problem:
     """With a queue for each that the trace names and the cluster has not: without limits."""
     known = {queue.name for queue in cluster.queues}
     names = sorted({job.queue or "default" for job in jobs} - known)
-    more = tuple(_queue(name, len(cluster.resources)) for name in names)
+    more = tuple(unlimited_queue(name, len(cluster.resources)) for name in names)
     return replace(cluster, queues=(*cluster.queues, *more), gangs=())
-
-
-def _queue(name: str, width: int) -> Queue:
-    nothing = (None,) * width
-    return Queue(name, None, 1, 0, nothing, nothing, nothing, (0,) * width)
 
 
 def _with_shares(cluster: Problem, device: int) -> Problem:

@@ -35,9 +35,18 @@ def simulation_document(view: SimulationView) -> dict[str, Any]:
     return found[0] if len(found) == 1 else {**KIND, "kind": "SimulationList", "items": found}
 
 
-def _replay_data(workload: Workload, replay: Replay) -> dict[str, Any]:
-    used = usage(replay)
+def _groupings(workload: Workload) -> Mapping[str, Callable[[int], str]]:
+    """What jobs are grouped by -> the group of a job."""
     queues = [queue.name for queue in workload.cluster.queues]
+    return {
+        "queue": lambda j: queues[workload.jobs[j].queue],
+        "devices": lambda j: size_class(workload.devices(j) // workload.unit),
+        "priority": lambda j: str(workload.jobs[j].priority),
+    }
+
+
+def _replay_data(workload: Workload, replay: Replay) -> dict[str, Any]:
+    used, ways = usage(replay), _groupings(workload)
     return {
         "complete": replay.is_complete,
         "devices": workload.cluster.totals[workload.device] / workload.unit,
@@ -52,9 +61,9 @@ def _replay_data(workload: Workload, replay: Replay) -> dict[str, Any]:
         },
         "waits": {
             "all": _waits_data(waits(replay, range(len(replay.runs)))),
-            "byQueue": _groups(waits_by(replay, lambda j: queues[workload.jobs[j].queue])),
-            "bySize": _groups(waits_by(replay, lambda j: size_class(workload.devices(j) // workload.unit))),
-            "byPriority": _groups(waits_by(replay, lambda j: str(workload.jobs[j].priority))),
+            "byQueue": _groups(waits_by(replay, ways["queue"])),
+            "bySize": _groups(waits_by(replay, ways["devices"])),
+            "byPriority": _groups(waits_by(replay, ways["priority"])),
         },
         "jobs": [_job_data(workload, replay, j) for j in range(len(replay.runs))],
     }
@@ -101,14 +110,9 @@ class ContrastView:
 
     def groups(self) -> Mapping[str, Mapping[str, Contrast]]:
         """By what -> group -> its contrast. Queues and sizes are those of `after`."""
-        workload = self.after.workload
-        queues = [queue.name for queue in workload.cluster.queues]
-        ways: Mapping[str, Callable[[int], str]] = {
-            "all": lambda j: "all jobs",
-            "queue": lambda j: queues[workload.jobs[j].queue],
-            "devices": lambda j: size_class(workload.devices(j) // workload.unit),
-        }
-        return {name: contrasts_by(self.before, self.after, way, self.seed) for name, way in ways.items()}
+        ways = _groupings(self.after.workload)
+        chosen = {"all": lambda j: "all jobs", "queue": ways["queue"], "devices": ways["devices"]}
+        return {name: contrasts_by(self.before, self.after, way, self.seed) for name, way in chosen.items()}
 
 
 def contrast_document(view: ContrastView) -> dict[str, Any]:
@@ -176,7 +180,7 @@ def simulation_text(view: SimulationView, style: Style) -> str:
 
 def _lines(view: SimulationView, style: Style) -> Iterator[str]:
     workload = view.workload
-    devices = workload.cluster.totals[workload.device] // view.workload.unit
+    devices = workload.cluster.totals[workload.device] // workload.unit
     name = printable(workload.cluster.resources[workload.device])
     nodes = count_text(len(workload.cluster.nodes), "node")
     yield f"{count_text(len(workload.jobs), 'job')} on {devices} x {name}, {nodes}"
@@ -193,16 +197,11 @@ def _lines(view: SimulationView, style: Style) -> Iterator[str]:
                 *_wait_cells(waits(replay, range(len(replay.runs)))),
                 f"{used.utilisation:.1%}",
                 f"{used.peak:.2%}",
-                f"{used.stranded / view.workload.unit:.1f}",
+                f"{used.stranded / workload.unit:.1f}",
             )
         )
     yield from _table(heads, rows, style)
-    queues = [queue.name for queue in workload.cluster.queues]
-    for title, group_of in (
-        ("queue", lambda j: queues[workload.jobs[j].queue]),
-        ("devices", lambda j: size_class(workload.devices(j) // workload.unit)),
-        ("priority", lambda j: str(workload.jobs[j].priority)),
-    ):
+    for title, group_of in _groupings(workload).items():
         groups = {policy: waits_by(replay, group_of) for policy, replay in view.replays.items()}
         if len(next(iter(groups.values()))) < 2:
             continue

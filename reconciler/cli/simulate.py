@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +14,10 @@ from compiler.pipeline import lowered_problem
 from compiler.reading import read_specs
 from compiler.reading.clusters import NO_CLUSTER_CODES
 from compiler.repository.tree import Repository
-from compiler.traces.nodes import read_nodes, read_outages
+from compiler.traces.nodes import machines_cluster, read_nodes, read_outages
 from compiler.traces.reading import read_columns, read_trace
 from compiler.traces.trace import Trace, TraceError
-from compiler.traces.workloads import RequestedTimes, Sampling, assumptions, machines_cluster, make_workload
+from compiler.traces.workloads import RequestedTimes, Sampling, assumptions, make_workload
 from compiler.views import machine
 from compiler.views.simulation import (
     ContrastView,
@@ -29,30 +29,11 @@ from compiler.views.simulation import (
 )
 from reconciler.cli.diff import WORK_TREE, read_side
 from reconciler.git.process import GitError
-from solver.options import Options
 from solver.problem import Problem
-from solver.simulation.gradient import FragmentationGradient
-from solver.simulation.placing import best_fit, lowest_numbered
-from solver.simulation.planned import Planned
-from solver.simulation.policies import Conservative, Easy, FirstInFirstOut, FirstThatFits, Policy
+from solver.simulation.catalogue import POLICIES
 from solver.simulation.replay import Replay, Simulation
 from solver.simulation.workload import Workload
 
-
-def _gradient(workload: Workload) -> Policy:
-    roles = [job.role for job in workload.jobs]
-    return FirstThatFits(FragmentationGradient(workload.cluster, roles, workload.device, workload.unit))
-
-
-POLICIES: Mapping[str, Callable[[Workload], Policy]] = {
-    "fifo": lambda _: FirstInFirstOut(lowest_numbered),
-    "easy": lambda _: Easy(lowest_numbered),
-    "conservative": lambda _: Conservative(lowest_numbered),
-    "first-fit": lambda _: FirstThatFits(lowest_numbered),
-    "best-fit": lambda _: FirstThatFits(best_fit),
-    "fgd": _gradient,
-    "gangplan": lambda _: Planned(Options()),
-}
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 PROGRESS_SECONDS = 10.0
 

@@ -7,12 +7,13 @@ The interval is a bootstrap over windows of time (Efron and Tibshirani, An Intro
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from solver.semantics.device_slots import IntArray
+from solver.simulation.measures import groups_of, percentile
 from solver.simulation.replay import Replay
 
 SHARE = 95
@@ -55,10 +56,8 @@ def contrasts_by(
     first = min((job.submit for job in jobs), default=0)
     span = max((job.submit for job in jobs), default=0) - first + 1
     window = np.array([(job.submit - first) * WINDOWS // span for job in jobs], dtype=np.int64)
-    groups: dict[str, list[int]] = {}
-    for j in range(len(jobs)):
-        groups.setdefault(group_of(j), []).append(j)
-    return {name: _contrast(*waits, window, groups[name], seed) for name in sorted(groups)}
+    groups = groups_of(len(jobs), group_of)
+    return {name: _contrast(*waits, window, np.array(group), seed) for name, group in groups.items()}
 
 
 def _waits(replay: Replay) -> IntArray:
@@ -69,25 +68,18 @@ def _waits(replay: Replay) -> IntArray:
     return np.array(waits, dtype=np.int64)
 
 
-def _contrast(before: IntArray, after: IntArray, window: IntArray, chosen: Sequence[int], seed: int) -> Contrast:
-    members = [np.array([j for j in chosen if window[j] == number], dtype=np.int64) for number in range(WINDOWS)]
+def _contrast(before: IntArray, after: IntArray, window: IntArray, chosen: IntArray, seed: int) -> Contrast:
+    members = [chosen[window[chosen] == number] for number in range(WINDOWS)]
     draw, differences = random.Random(seed), list[int]()  # noqa: S311  # the same draw each time
     for _ in range(DRAWS):
         drawn = np.concatenate(draw.choices(members, k=WINDOWS))
         if len(drawn):
-            differences.append(_percentile(after[drawn], SHARE) - _percentile(before[drawn], SHARE))
+            differences.append(percentile(after[drawn], SHARE) - percentile(before[drawn], SHARE))
     spread, outside = np.array(differences or [0], dtype=np.int64), (100 - CERTAIN) // 2
-    here = np.array(chosen, dtype=np.int64)
     return Contrast(
         len(chosen),
-        _percentile(before[here], SHARE),
-        _percentile(after[here], SHARE),
-        _percentile(spread, outside),
-        _percentile(spread, 100 - outside),
+        percentile(before[chosen], SHARE),
+        percentile(after[chosen], SHARE),
+        percentile(spread, outside),
+        percentile(spread, 100 - outside),
     )
-
-
-def _percentile(values: IntArray, share: int) -> int:
-    """By nearest rank."""
-    rank = max(0, -(-share * len(values) // 100) - 1)
-    return int(np.partition(values, rank)[rank])

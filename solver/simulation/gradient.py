@@ -16,7 +16,7 @@ Nodes are compared as the paper's scheduler does, by a whole number from 0 to 10
     score = floor(100 / (1 + exp(rise / GPU)))        rise: of the expectation
 
 Of equal scores the node with the least free GPUs counts. The exact rise instead of the score allocates 0.5 % less on
-openb than the paper, and this as much (tests/unit/solver/simulation).
+openb than the paper, and this as much (`python -m bench --only replay-openb`).
 """
 
 from __future__ import annotations

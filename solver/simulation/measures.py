@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from solver.semantics.device_slots import IntArray
 from solver.simulation.replay import Replay
 from solver.simulation.workload import SECOND
 
@@ -58,20 +61,24 @@ def waits(replay: Replay, jobs: Iterable[int]) -> Waits:
             if run.finish is not None:
                 ran = run.finish - run.start
                 slowdowns.append(max(1.0, (run.finish - job.submit) / max(ran, SLOWDOWN_FLOOR)))
-    found.sort()
     if not found:
         return Waits(len(chosen), 0, None, None, None, None, None, None)
-    p50, p95, p99 = (_percentile(found, share) for share in (50, 95, 99))
+    p50, p95, p99 = (percentile(np.array(found), share) for share in (50, 95, 99))
     slowdown = sum(slowdowns) / len(slowdowns) if slowdowns else None
-    return Waits(len(chosen), len(found), sum(found) / len(found), p50, p95, p99, found[-1], slowdown)
+    return Waits(len(chosen), len(found), sum(found) / len(found), p50, p95, p99, max(found), slowdown)
 
 
 def waits_by(replay: Replay, group_of: Callable[[int], str]) -> Mapping[str, Waits]:
     """The waits of each group, in the order of their names."""
+    return {name: waits(replay, jobs) for name, jobs in groups_of(len(replay.runs), group_of).items()}
+
+
+def groups_of(jobs: int, group_of: Callable[[int], str]) -> Mapping[str, Sequence[int]]:
+    """Group -> its jobs, of so many; both in order."""
     groups: dict[str, list[int]] = {}
-    for j in range(len(replay.runs)):
+    for j in range(jobs):
         groups.setdefault(group_of(j), []).append(j)
-    return {name: waits(replay, groups[name]) for name in sorted(groups)}
+    return {name: groups[name] for name in sorted(groups)}
 
 
 def usage(replay: Replay) -> Usage:
@@ -108,6 +115,7 @@ def size_class(devices: int) -> str:
     return f"{low + 1:>3} and more"
 
 
-def _percentile(ordered: Sequence[int], share: int) -> int:
-    """By nearest rank, so that it is a wait that some job had."""
-    return ordered[max(0, -(-share * len(ordered) // 100) - 1)]
+def percentile(values: IntArray, share: int) -> int:
+    """By nearest rank, so that it is one of the values."""
+    rank = max(0, -(-share * len(values) // 100) - 1)
+    return int(np.partition(values, rank)[rank])

@@ -46,7 +46,7 @@ class FirstInFirstOut:
 
 
 class FirstThatFits:
-    """In order, and whoever fits starts: nothing is reserved, so that large jobs may starve."""
+    """In order, every job that fits starts: nothing is reserved, so that large jobs may starve."""
 
     def __init__(self, place: PlaceRule) -> None:
         self.place = place

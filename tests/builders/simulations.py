@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
-from solver.options import Options
 from solver.problem import Node, Problem, Queue, Role
-from solver.simulation.placing import best_fit, lowest_numbered
-from solver.simulation.planned import Planned
-from solver.simulation.policies import Conservative, Easy, FirstInFirstOut, FirstThatFits, Policy
+from solver.simulation import catalogue
 from solver.simulation.replay import Replay, Simulation
 from solver.simulation.workload import SECOND, Job, Outage, Workload
 
-POLICIES: Mapping[str, Callable[[], Policy]] = {
-    "fifo": lambda: FirstInFirstOut(lowest_numbered),
-    "easy": lambda: Easy(lowest_numbered),
-    "conservative": lambda: Conservative(lowest_numbered),
-    "first-fit": lambda: FirstThatFits(lowest_numbered),
-    "best-fit": lambda: FirstThatFits(best_fit),
-    "gangplan": lambda: Planned(Options()),
-}
+POLICIES = [name for name in catalogue.POLICIES if name != "fgd"]
+"""Those that place jobs of several pods."""
 
 
 def machines(count: int, gpus: int = 1) -> Problem:
@@ -53,7 +44,7 @@ def workload(
 
 
 def replay(policy: str, world: Workload) -> Replay:
-    return Simulation(world, POLICIES[policy]()).run()
+    return Simulation(world, catalogue.POLICIES[policy](world)).run()
 
 
 def starts(policy: str, world: Workload) -> dict[str, int | None]:

@@ -64,7 +64,7 @@ NO_REQUEST = CompileRequest("", "", {}, {})
 def encode_request(request: CompileRequest, held: CompileRequest) -> bytes:
     """The request as JSON: a file that is held by its path alone, objects that are held as [from, to] of their list.
     held: a former request, as both ends know it. Only what differs is sent: a running cluster of ten thousand nodes is
-    20 MB of JSON, of which the next compile needs a few objects anew."""
+    20 MB of JSON, of which few objects change between compiles."""
     data = {name: getattr(request, name) for name in CompileRequest.__slots__}
     data["files"] = {
         path: None if held.files.get(path) == content else base64.b64encode(content).decode()

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from compiler.cli.root import cli
 from reconciler.cli import load_tree
-from reconciler.cli.simulate import POLICIES
+from solver.simulation.catalogue import POLICIES
 
 NAMED = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
 TRACE = """id,submit,duration,requested,devices,queue,priority

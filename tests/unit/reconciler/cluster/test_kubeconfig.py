@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 import sys
 import threading
 import time
@@ -208,7 +207,6 @@ def test_requests_without_tls_are_given_to_a_proxy_with_their_whole_address(tmp_
     assert lines == [("GET http://api.example/version", f"Bearer {TOKEN}")]
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 @pytest.mark.parametrize("has_proxy", [False, True])
 def test_tls_with_a_certificate_of_our_own_also_through_a_proxy(tmp_path: Path, seen: Seen, *, has_proxy: bool) -> None:
     """The proxy sees the server's name and not the token."""

@@ -30,7 +30,7 @@ from tests.builders.git_source import Source
 from tests.builders.mounts import CAN_MOUNT
 
 ROOT = Path(__file__).resolve().parents[4]
-CAN_SERVE_HTTPS = shutil.which("openssl") is not None and http_backend().exists()
+CAN_SERVE_HTTPS = http_backend().exists()
 
 
 needs_ssh = pytest.mark.skipif(
@@ -52,7 +52,7 @@ def secret(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.skipif(not CAN_SERVE_HTTPS, reason="needs openssl and git-http-backend")
+@pytest.mark.skipif(not CAN_SERVE_HTTPS, reason="needs git-http-backend")
 @pytest.mark.parametrize(
     ("ask", "files"),
     [

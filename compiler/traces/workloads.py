@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TypeVar
 
 from compiler.fields.quantity import is_device
 from compiler.traces.nodes import MACHINE, unlimited_queue
@@ -16,6 +18,7 @@ WHOLE = 1000
 """Thousandths of a device."""
 
 SHARED_GROUP = "device"
+Amount = TypeVar("Amount", int, int | None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +101,19 @@ def _sampled(jobs: Sequence[TraceJob], total: int, sampling: Sampling) -> list[T
 
 
 def _with_queues(cluster: Problem, jobs: Sequence[TraceJob]) -> Problem:
-    """With a queue for each that the trace names and the cluster has not: without limits."""
+    """With a queue for each that the trace names and the cluster has not: without limits. Without what the cluster says
+    of jobs of its own."""
     known = {queue.name for queue in cluster.queues}
     names = sorted({job.queue or "default" for job in jobs} - known)
     more = tuple(unlimited_queue(name, len(cluster.resources)) for name in names)
-    return replace(cluster, queues=(*cluster.queues, *more), gangs=())
+    return replace(cluster, queues=(*cluster.queues, *more), gangs=(), pod_rules=(), disruption_budgets=())
 
 
 def _with_shares(cluster: Problem, device: int) -> Problem:
     """The same in thousandths of devices, each a device slot of its node."""
 
-    def scaled(amounts: Sequence[int]) -> tuple[int, ...]:
-        return tuple(amount * WHOLE if r == device else amount for r, amount in enumerate(amounts))
+    def scaled(amounts: Sequence[Amount]) -> tuple[Amount, ...]:
+        return tuple(amount * WHOLE if r == device and amount else amount for r, amount in enumerate(amounts))
 
     one = tuple(WHOLE if r == device else 0 for r in range(len(cluster.resources)))
     nodes = tuple(
@@ -121,7 +125,17 @@ def _with_shares(cluster: Problem, device: int) -> Problem:
         )
         for node in cluster.nodes
     )
-    return replace(cluster, nodes=nodes, slot_groups=(SHARED_GROUP,))
+    queues = tuple(
+        replace(
+            queue,
+            guarantee=scaled(queue.guarantee),
+            deserved=scaled(queue.deserved),
+            capability=scaled(queue.capability),
+            used=scaled(queue.used),
+        )
+        for queue in cluster.queues
+    )
+    return replace(cluster, nodes=nodes, queues=queues, slot_groups=(SHARED_GROUP,))
 
 
 class _JobBuilder:
@@ -172,10 +186,11 @@ def _requested_times(jobs: Sequence[TraceJob], model: RequestedTimes) -> list[fl
     found, ended = list[float](), dict[str, list[tuple[float, float]]]()
     for job in jobs:
         ran = job.duration or 0.0
-        known = [duration for end, duration in ended.get(job.user, ()) if end <= job.submit][-2:]
+        over = (duration for end, duration in reversed(ended.get(job.user, [])) if end <= job.submit)
+        known = list(islice(over, 2)) if model.past else []
         if job.requested is not None:
             found.append(job.requested)
-        elif model.past and known:
+        elif known:
             found.append(sum(known) / len(known))
         else:
             found.append(model.factor * ran)

@@ -8,7 +8,6 @@ from solver.options import Options
 from solver.plan import Decision
 from solver.planner import solve
 from solver.problem import DeviceSlot, Gang, Node, Placement, SlotHold
-from solver.semantics.device_slots import slot_positions
 from solver.simulation.policies import Event
 from solver.simulation.room import Hold
 from solver.simulation.site import Site
@@ -30,12 +29,12 @@ class Planned:
         plan = solve(problem, self.options, reasons=False)
         for j, decision in zip(jobs, plan.decisions, strict=True):
             if decision.action == "start":
-                site.start(j, _holds(site, decision))
+                site.start(j, _holds(site, j, decision))
 
 
 def _nodes(site: Site) -> tuple[Node, ...]:
     """The nodes with what their device slots have free; without room where they are away."""
-    cluster, positions = site.workload.cluster, slot_positions(site.workload.cluster)
+    cluster = site.workload.cluster
     if not cluster.slot_groups and site.room.up.all():
         return cluster.nodes
     found = []
@@ -43,7 +42,7 @@ def _nodes(site: Site) -> tuple[Node, ...]:
         free = site.room.free.slots[n]
         slots = tuple(
             DeviceSlot(slot.slot_group, slot.capacity, tuple(free[at].tolist()))
-            for slot, at in zip(node.slots, positions[n], strict=True)
+            for slot, at in zip(node.slots, site.slot_positions[n], strict=True)
         )
         nothing = (0,) * len(cluster.resources)
         found.append(replace(node, slots=slots) if site.room.up[n] else replace(node, slots=(), free=nothing))
@@ -59,13 +58,13 @@ def _gang(site: Site, j: int) -> Gang:
     )
     if running is None:
         return gang
-    positions = slot_positions(site.workload.cluster)
     holds = list[SlotHold]()
     for held in running.holds:
         for request, counts in zip(role.slot_requests, held.slots, strict=True):
             taken = [(at, pods) for at, pods in enumerate(counts) if pods]
             holds += [
-                SlotHold(0, held.node, positions[held.node].index((request.slot_group, at)), pods) for at, pods in taken
+                SlotHold(0, held.node, site.slot_positions[held.node].index((request.slot_group, at)), pods)
+                for at, pods in taken
             ]
     return replace(
         gang,
@@ -75,15 +74,14 @@ def _gang(site: Site, j: int) -> Gang:
     )
 
 
-def _holds(site: Site, decision: Decision) -> tuple[Hold, ...]:
-    """Where a decision puts the pods, and on which device slots."""
-    role, positions = site.job(decision.gang).role, slot_positions(site.workload.cluster)
-    found = []
+def _holds(site: Site, j: int, decision: Decision) -> tuple[Hold, ...]:
+    """Where the decision on a job puts its pods, and on which device slots."""
+    role, found = site.job(j).role, []
     for placement in decision.placements:
         counts = [[0] * site.room.free.slots.shape[2] for _ in role.slot_requests]
         for use in decision.slot_uses:
             if use.node == placement.node:
-                group, at = positions[use.node][use.slot]
+                group, at = site.slot_positions[use.node][use.slot]
                 for request, of_request in zip(role.slot_requests, counts, strict=True):
                     of_request[at] += use.pods if request.slot_group == group else 0
         found.append(Hold(placement.node, placement.pods, tuple(map(tuple, counts))))

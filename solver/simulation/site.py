@@ -5,11 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import merge
 
 import numpy as np
 
 from solver.problem import Role
+from solver.semantics.device_slots import slot_positions
 from solver.simulation.room import Holds, Room
 from solver.simulation.workload import Job, Shape, Workload
 
@@ -112,6 +114,11 @@ class Site:
 
     def job(self, j: int) -> Job:
         return self.workload.jobs[j]
+
+    @cached_property
+    def slot_positions(self) -> list[list[tuple[int, int]]]:
+        """Node -> for each of its device slots (slot group, slots of this group before it)."""
+        return slot_positions(self.workload.cluster)
 
     def advance(self, now: int) -> None:
         """It is later."""

@@ -122,6 +122,28 @@ def test_shared_devices_are_given_out_card_by_card(tmp_path: Path, policy: str) 
     assert jobs["s"]["nodes"] == ["x"]
 
 
+def test_jobs_with_and_without_devices_are_planned_together(tmp_path: Path) -> None:
+    """A job's devices are those of its own decision, also where jobs without devices come between."""
+    lines = [f"w{n},100,1,0,0,{n},{200 if n else 1}\ng{n},100,1,1,{300 + n},{n},200" for n in range(4)]
+    trace = "\n".join(["name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time", *lines])
+    (tmp_path / "nodes.csv").write_text("name,cpu_milli,memory_mib,gpu,model\nx,8000,1024,2,A\n")
+    found = document(tmp_path, "--nodes", str(tmp_path / "nodes.csv"), trace=trace, machines="")
+    assert {job["start"] for job in found["jobs"]} == {0, 1, 2, 3}
+    assert found["usage"]["peak"] == pytest.approx((300 + 301 + 302 + 303) / 2000)
+
+
+def test_limits_of_queues_hold_for_shares_of_devices(tmp_path: Path) -> None:
+    """Queue a has two of 16 GPUs: four halves run at a time."""
+    specs = tmp_path / "repo" / "cluster-specs" / "c"
+    specs.mkdir(parents=True)
+    (specs / "cluster.yaml").write_text(CLUSTER)
+    (specs / "queues.yaml").write_text(QUEUES.format(a=2))
+    lines = [f"j{n},0,0,1,500,0,100,a" for n in range(6)]
+    trace = "\n".join(["name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time,queue", *lines])
+    found = document(tmp_path, "--repo", str(tmp_path / "repo"), trace=trace, machines="")
+    assert sorted(job["start"] for job in found["jobs"]) == [0, 0, 0, 0, 100, 100]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

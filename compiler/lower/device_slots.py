@@ -1,5 +1,5 @@
 """Device slots of the cluster's nodes: what is free in each, and which running pods certainly hold which
-(docs/decisions/0008-cells.md)."""
+(docs/develop/decisions/0008-cells.md)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def lower_policy(scheduler: SchedulerSpec | None, order: QuotaOrder) -> Policy:
     """A plugin whose relevant function is disabled decides nothing. Of a plugin that is listed twice the first counts.
 
     overcommit is not among them: it decides which waiting jobs get pods at all, not which start
-    (docs/decisions/0005-queues.md).
+    (docs/develop/decisions/0005-queues.md).
     """
     if scheduler is None:
         return replace(DEFAULT_POLICY, order=order)

@@ -1,6 +1,6 @@
 """Slot groups: the ways in which nodes are divided into device slots, and what pods request of them.
 
-A group is "numa" or the resource of a shared device (docs/decisions/0008-cells.md). Only groups that some job requests
+A group is "numa" or the resource of a shared device (decisions/0008-cells.md). Only groups that some job requests
 are in the problem.
 """
 

@@ -1,7 +1,7 @@
 """YAML text to plain data with positions, from libyaml's event stream.
 
 Events show anchors and tags as written, need no recursion, and are ten times faster than a round-trip load
-(docs/decisions/0003-reading-yaml.md). Aliases and merge keys are expanded within limits.
+(docs/develop/decisions/0003-reading-yaml.md). Aliases and merge keys are expanded within limits.
 """
 
 from __future__ import annotations

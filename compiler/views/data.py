@@ -1,4 +1,4 @@
-"""The plan as plain data (docs/plan-json.md), from which every view is made.
+"""The plan as plain data (docs/reference/plan-json.md), from which every view is made.
 
 Amounts are numbers: cpu in cores, memory in bytes, everything else as a count.
 """

@@ -79,7 +79,7 @@ def deciding_plugins(scheduler: SchedulerSpec, voters: frozenset[str], flag: str
 
     All plugins of the tier must agree. Where the first tier allows no victim on a node, Volcano asks the next tier; the
     plan does not, since that would expose exactly the pods that the first tier protects
-    (docs/decisions/0009-victims.md).
+    (docs/develop/decisions/0009-victims.md).
     """
     for tier in scheduler.tiers:
         enabled = (plugin.name for plugin in tier if plugin.flags.get(flag, True))

@@ -131,7 +131,7 @@ PLUGIN_PLANS: Mapping[str, PluginPlan] = {
         ),
     ),
     "overcommit": PluginPlan(
-        "nothing: it limits how many waiting jobs have pods, not which start (docs/decisions/0005-queues.md)"
+        "nothing: it limits how many waiting jobs have pods, not which start (docs/develop/decisions/0005-queues.md)"
     ),
     "sla": PluginPlan(
         "nothing; Cluster.spec.patience is the plan's own limit of waiting",

@@ -1,7 +1,7 @@
 """A thin REST client on the kubernetes package: its configuration and authentication, our own requests, plain JSON.
 
 No typed models (they reject fields that they do not know), no request without a time limit, and an error class for each
-reaction of the caller (docs/decisions/0015-kubernetes-client.md):
+reaction of the caller (docs/develop/decisions/0015-kubernetes-client.md):
 
     ApiError
     +-- Retry          429, 5xx, timeouts, credentials that cannot be read, answers that are broken off or no object of
@@ -283,7 +283,7 @@ class Client:
 
     def create_by_apply(self, item: Object, *, dry_run: bool = False) -> Object:
         """Make the object by server-side apply, so that its fields are applied ones from the start; it changes none.
-        Raises Conflict when the object exists (docs/decisions/0018-fencing.md)."""
+        Raises Conflict when the object exists (docs/develop/decisions/0018-fencing.md)."""
         return self._apply(item, {"resourceVersion": NO_VERSION}, False, dry_run)
 
     def apply_anyway(self, item: Object) -> Object:

@@ -6,7 +6,7 @@ deadline < duration the two never overlap, whatever the wall clocks show. The cl
 sleeps. Not guaranteed: a write already on the wire when the deadline passes is not called back. So every write asks the
 `Fence` first, changes name the uid they are meant for, and the inventory carries the lease's transitions and is written
 with a resource version before each batch: what slips through meets an object that is another, or is known as an intent
-(docs/decisions/0018-fencing.md).
+(docs/develop/decisions/0018-fencing.md).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The connection to an API server: connections of urllib3 with the configuration of the kubernetes package, and the
-requests of http.client on them (docs/decisions/0015-kubernetes-client.md)."""
+requests of http.client on them (docs/develop/decisions/0015-kubernetes-client.md)."""
 
 from __future__ import annotations
 

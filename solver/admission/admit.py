@@ -1,4 +1,4 @@
-"""Stage A: which gangs of a batch start. Goals in the order of docs/model.md, each proved or honestly not."""
+"""Stage A: which gangs of a batch start. Goals in the order of docs/develop/model.md, each proved or honestly not."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The greedy that gives the incumbent and the floor: gang by gang, the tightest domain that holds it, best fit inside.
 
-After Kueue's topology-aware best fit and Volcano's hypernode gradient, described in docs/model.md; exact integers,
+After Kueue's topology-aware best fit and Volcano's hypernode gradient, described in develop/model.md; exact integers,
 always feasible.
 """
 

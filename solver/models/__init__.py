@@ -1,1 +1,1 @@
-"""The mathematics: sets, variables, constraints and objectives of each model, with the letters of docs/model.md."""
+"""The mathematics: sets, variables, constraints and objectives of each model, with the letters of develop/model.md."""

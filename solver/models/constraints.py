@@ -1,4 +1,4 @@
-"""The constraints of the admission model, a function for each family of named rows. Letters as in docs/model.md."""
+"""The constraints of the admission model, a function for each family of named rows. Letters as in develop/model.md."""
 
 from __future__ import annotations
 

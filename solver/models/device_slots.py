@@ -1,6 +1,6 @@
 """What the device slots of the nodes hold: a relaxation where nodes are counted together, exact at a single node.
 
-Letters as in docs/model.md:
+Letters as in docs/develop/model.md:
 
     m[i,a,c]    pods with slot request a at the single node i that take a share from its slot c        integer
 """

@@ -1,7 +1,7 @@
 """Which pods of running gangs to evict so that given gangs start: their admission model, all forced to start, with the
 evicted pods as further variables. Every victim may go for every one of the gangs.
 
-Letters as in docs/model.md: v a victim; z[v] it goes completely, d[v] it loses a pod, e[v,t,m] pods of role t that it
+Letters as in model.md: v a victim; z[v] it goes completely, d[v] it loses a pod, e[v,t,m] pods of role t that it
 loses on node m. n, g, u and the families link, gang, subgroup and pod rules are those of the admission model; capacity
 and queues are written anew, with what the victims return on the right-hand side.
 """

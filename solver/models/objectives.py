@@ -1,4 +1,4 @@
-"""The goals of the admission model, each maximised and then held while the next one is. Letters as in docs/model.md."""
+"""The goals of the admission model, each maximised and then held while the next one is. Letters as in model.md."""
 
 from __future__ import annotations
 

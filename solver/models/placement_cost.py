@@ -1,4 +1,4 @@
-"""The goals of stage B over the variables of the admission model. Letters as in docs/model.md.
+"""The goals of stage B over the variables of the admission model. Letters as in docs/develop/model.md.
 
 Each maximises minus a cost. Each adds variables and rows of its own to the model, and their values to `start`, a known
 solution.

@@ -1,6 +1,6 @@
 """Pod rules as rows: affinity, anti-affinity and topology spread of a batch's new pods, domain by domain.
 
-Letters as in docs/model.md: of pod rule rho, B new pods only own it, M are only selected by it, S are both.
+Letters as in docs/develop/model.md: of pod rule rho, B new pods only own it, M are only selected by it, S are both.
 
 Exact where every bucket lies inside one domain. A bucket that straddles several is left out of the rows of
 anti-affinity, separation and quotas, and switches off those of the other two: a relaxation. The packed pods are checked

@@ -1,4 +1,4 @@
-"""The index sets and parameters of one batch. Letters as in docs/model.md."""
+"""The index sets and parameters of one batch. Letters as in docs/develop/model.md."""
 
 from __future__ import annotations
 

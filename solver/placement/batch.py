@@ -1,4 +1,4 @@
-"""One batch, decided in three stages: which gangs start, in which domains, on which nodes (docs/model.md, A to C)."""
+"""One batch, decided in three stages: which gangs start, in which domains, on which nodes (model.md, A to C)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Former places: what the plan in force gave a gang, and whether it can have that again (docs/model.md, Former
+"""Former places: what the plan in force gave a gang, and whether it can have that again (docs/develop/model.md, Former
 places)."""
 
 from __future__ import annotations

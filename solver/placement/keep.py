@@ -1,4 +1,4 @@
-"""Stage B, first: gangs keep the places of the plan in force, and the others are placed beside them (docs/model.md,
+"""Stage B, first: gangs keep the places of the plan in force, and the others are placed beside them (develop/model.md,
 Former places)."""
 
 from __future__ import annotations

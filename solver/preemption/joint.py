@@ -78,7 +78,7 @@ def with_joint_preemption(plan: PlanState, preemptors: Sequence[int], extra_gang
     """The plan in which victims are chosen at once for these preemptors and for extra gangs, which have none; None
     where that is no better, or too much to ask.
 
-    minimise sum_v loss_v e[v], then sum_v z[v], then sum_v d[v]        all of them start        (docs/model.md,
+    minimise sum_v loss_v e[v], then sum_v z[v], then sum_v d[v]        all of them start        (docs/develop/model.md,
     Evictions)
     """
     base = _without_preemptors(plan, preemptors)

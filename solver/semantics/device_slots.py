@@ -1,7 +1,7 @@
 """Device slots: parts of a node (NUMA nodes, devices) from which pods take shares.
 
 A slot request asks for `share` from each of `number` different slots of one group. Three facts carry this module
-(docs/model.md, Device slots):
+(docs/develop/model.md, Device slots):
 
     counting  n pods of one request fit a node's slots  <=>  sum_c min(s_c, n) >= number n   s_c: shares that c holds
     several   counts m[a,c] are an assignment  <=>

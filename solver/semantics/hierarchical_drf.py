@@ -4,7 +4,7 @@ Bhattacharya et al., Hierarchical Scheduling for Diverse Datacenter Workloads, S
 not the dominant share of what its subtree holds. Otherwise a leaf that gets a resource without competition makes its
 parent look rich, and its siblings starve. Children are scaled down to the least of them before they are summed, and
 blocked ones count for nothing. Here the same is done in the fluid limit: the tree is filled continuously, and the final
-share of each leaf is the weight of its queue in the model (docs/decisions/0005-queues.md).
+share of each leaf is the weight of its queue in the model (docs/develop/decisions/0005-queues.md).
 """
 
 from __future__ import annotations

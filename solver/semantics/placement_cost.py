@@ -1,5 +1,5 @@
 """The cost of placements: subgroups split, tier span, unwanted company, unopened supernodes and nodes opened, less
-wanted node groups (docs/model.md)."""
+wanted node groups (docs/develop/model.md)."""
 
 from __future__ import annotations
 

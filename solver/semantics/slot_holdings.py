@@ -1,4 +1,4 @@
-"""The device slots that running pods are known to hold, and what evictions return of them (docs/model.md, Evictions).
+"""The device slots that running pods are known to hold, and what evictions return of them (model.md, Evictions).
 
 Of the pods of one role on one node, u_c hold a share of slot c. The plan does not choose which pods go; while n stay,
 

@@ -1,5 +1,5 @@
 """Entitled growth: what an elastic gang may still take within its queue's entitlement comes before what other queues
-borrow (docs/model.md, Growth).
+borrow (docs/develop/model.md, Growth).
 
 All gangs are decided by their minima first. Where borrowers then take room in which gangs of other queues could grow
 within these queues' entitlements, that growth is worked out beside all gangs but those borrowers, and everything is

@@ -1,6 +1,6 @@
 """What must hold of a world's outcome on the real Volcano and of gangplan's plan for it.
 
-Each function answers with what does not hold, in words. Known differences: docs/volcano-differences.md.
+Each function answers with what does not hold, in words. Known differences: docs/reliability/volcano-differences.md.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def illegal_evictions(world: World, outcome: Outcome, planned: Planned) -> list[
 
 def _may_fall_through(world: World, problem: Problem, v: int, others: Iterable[int]) -> bool:
     """Whether the plugins of the second tier may decide on v: they do where that of priorities, in the first one, names
-    nobody (docs/volcano-differences.md)."""
+    nobody (docs/reliability/volcano-differences.md)."""
     in_queue = any(problem.gangs[j].queue == problem.gangs[v].queue for j in others)
     return problem.preempt_enabled and not world.one_tier and in_queue
 

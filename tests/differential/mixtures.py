@@ -106,7 +106,7 @@ def _parts(rng: random.Random, total: int, number: int) -> list[int]:
 
 def _queue(rng: random.Random, name: str, part: Amounts, plugin: str) -> QueueData:
     """guarantee <= deserved <= capability, each of one resource or of both, or not said. drf alone knows no limits. A
-    capability of 0 CPUs, which Volcano does not obey (docs/volcano-differences.md), is in no world."""
+    capability of 0 CPUs, which Volcano does not obey (docs/reliability/volcano-differences.md), is in no world."""
     named = rng.choice((("gpu",), ("gpu",), ("gpu", "cpu"), ("cpu",)))
     deserved = {r: part[r] for r in named} if plugin == "capacity" and rng.random() < 5 / 6 else None
     guarantee = {r: rng.randint(0, part[r] // 2) for r in named} if plugin and rng.random() < 1 / 6 else None

@@ -1,4 +1,4 @@
-"""What an outcome is worth by the goals of docs/model.md, queues first, read from plain data: nothing of the solver is
+"""What an outcome is worth by the goals of model.md, queues first, read from plain data: nothing of the solver is
 used here. Worlds with one scarce resource, GPUs, only."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """What check says of an object, and what the real API server with Volcano's webhooks says: valid objects, and single
-changes of them. docs/admission.md tells the differences that are meant."""
+changes of them. docs/reference/admission.md tells the differences that are meant."""
 
 from __future__ import annotations
 

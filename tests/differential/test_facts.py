@@ -1,4 +1,4 @@
-"""Small worlds whose outcome docs/volcano-differences.md tells: what the real Volcano does, and what gangplan plans."""
+"""Small worlds whose outcome volcano-differences.md tells: what the real Volcano does, and what gangplan plans."""
 
 from __future__ import annotations
 

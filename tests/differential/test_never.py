@@ -12,7 +12,7 @@ WORLDS = {"plain": 1, "vgpu": 2, "gpu-memory": 3, "gpu-number": 6, "ascend": 5}
 """How devices are shared -> the seed of its world. What differs is looked at twice, as in `test_random_worlds`."""
 LOOSE = {"ascend": {"ascend_parts", "minima"}}
 """Kinds of which the plan starts more than Volcano alone, by how devices are shared: parts of Ascend's NPUs are not
-planned (GP430), and a gang waits where Volcano, pod by pod, leaves room in pieces (docs/volcano-differences.md)."""
+planned (GP430), and a gang waits where Volcano, pod by pod, leaves room in pieces (volcano-differences.md)."""
 
 
 @pytest.mark.parametrize("mode", WORLDS)

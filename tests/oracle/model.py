@@ -1,4 +1,4 @@
-"""The oracle's exact model: jobs, their pods on nodes, and the goals of docs/model.md, each maximised and then held."""
+"""The oracle's exact model: jobs, their pods on nodes, and the goals of model.md, each maximised and then held."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the best plan is worth, by trying everything: the objectives of docs/model.md in their order, under every queue
+"""What the best plan is worth, by trying everything: the objectives of model.md in their order, under every queue
 policy.
 
-Written from docs/model.md and from Volcano's own rules (capacity, proportion, drf), in fractions; `brute` knows what is
+Written from model.md and from Volcano's own rules (capacity, proportion, drf), in fractions; `brute` knows what is
 feasible.
 """
 

@@ -1,4 +1,4 @@
-"""The floor of docs/model.md: no plan is worth less than what the greedy alone starts, whatever cuts the search short.
+"""The floor of model.md: no plan is worth less than what the greedy alone starts, whatever cuts the search short.
 
 The greedy is said here once more: its turns, its queues, what its gangs are worth. Only the nodes that it picks are
 `solver.greedy.best_fit`'s own, since another choice of nodes would be another floor.

@@ -1,4 +1,4 @@
-"""Growth against the rule of docs/model.md, unit by unit, in a world where it does not matter on which node a pod
+"""Growth against the rule of develop/model.md, unit by unit, in a world where it does not matter on which node a pod
 lies."""
 
 from __future__ import annotations

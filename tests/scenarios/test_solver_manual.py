@@ -1,4 +1,4 @@
-"""The examples in docs/solver.md do what it says."""
+"""The examples in docs/develop/solver.md do what it says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from solver import Plan
 
-MANUAL = Path(__file__).parents[2] / "docs" / "solver.md"
+MANUAL = Path(__file__).parents[2] / "docs" / "develop" / "solver.md"
 
 
 def examples(language: str) -> list[str]:

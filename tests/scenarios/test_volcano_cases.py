@@ -27,7 +27,7 @@ DIFFERENT = {
     "a gang that cannot start whole": {"pg-victim": -1, "pg-preemptor": 1},
     "queue priorities where the plugin limits nothing": {"pg3": 1},
 }
-"""Case -> what Volcano does there; docs/volcano-differences.md says why the plan does not."""
+"""Case -> what Volcano does there; docs/reliability/volcano-differences.md says why the plan does not."""
 
 FLAGS = (
     "enablePreemptable",

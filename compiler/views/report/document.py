@@ -1,4 +1,4 @@
-"""What the page shows: the document of `plan -o json`, and what only a picture needs (docs/report.md).
+"""What the page shows: the document of `plan -o json`, and what only a picture needs (docs/reference/report.md).
 
 A reason and a repair keep what the page prints of them, so that the names of a thousand rivals do not fill it. Columns
 of nodes are run-length encoded: pairs of a value and how many nodes in a row have it.

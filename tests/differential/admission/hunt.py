@@ -15,7 +15,7 @@ A_ROUND = 500
 
 
 def hunt(minutes: float, seed: int | None) -> int:
-    """Print what check and the server disagree on without docs/admission.md telling it; 1 where there is something.
+    """Print what check and the server disagree on without admission.md telling it; 1 where there is something.
     seed: of the only round."""
     end, count = time.time() + 60 * minutes, Counter[str]()
     with ControlPlane() as plane:

@@ -149,7 +149,7 @@ _LEFT_TO_THE_SERVER = """
 
 
 def is_meant(verdict: Verdict) -> bool:
-    """Whether docs/admission.md tells this difference."""
+    """Whether docs/reference/admission.md tells this difference."""
     if verdict.is_false_alarm:
         unread = verdict.case.kind.startswith(_UNREAD_TEMPLATES)
         codes = {each.code for each in verdict.errors}

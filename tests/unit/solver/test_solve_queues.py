@@ -128,7 +128,7 @@ def test_the_lowest_share_is_raised_above_the_greedys_in_large_models_too(
 
 
 def test_what_queues_deserve_comes_before_priorities_unless_the_site_says_otherwise() -> None:
-    """The example of docs/order.md. The real Volcano 1.15.1 starts two of each, too."""
+    """The example of docs/concepts/queues.md. The real Volcano 1.15.1 starts two of each, too."""
     a = [gang(f"a{i}", role(1, gpu=4), queue="a", priority=1000) for i in range(4)]
     b = [gang(f"b{i}", role(1, gpu=4), queue="b", priority=10) for i in range(2)]
     queues = queue("a", deserved={"gpu": 8}), queue("b", deserved={"gpu": 8})

@@ -1,4 +1,4 @@
-"""Rows are named by family and key, and docs/model.md describes every family."""
+"""Rows are named by family and key, and docs/develop/model.md describes every family."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.builders.problems import (
 )
 from tests.builders.strategies import with_quota
 
-PAGE = (Path(__file__).parents[4] / "docs" / "model.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[4] / "docs" / "develop" / "model.md").read_text(encoding="utf-8")
 FAMILIES = set(re.findall(r"\*\*([a-z. -]+)\*\*", PAGE.split("## Objectives")[0]))
 
 

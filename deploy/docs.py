@@ -1,0 +1,58 @@
+"""Writes the documentation as a site: `python -m deploy.docs build|serve` (scripts/docs).
+
+The pages are the files of docs/. Zensical builds them from build/docs and stops at a link that leads nowhere.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from compiler.version import DOCS_URL
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE, BUILD = ROOT / "docs", ROOT / "build"
+
+
+def written_pages() -> dict[str, str]:
+    """Return the hand-written pages: path below docs/ -> Markdown."""
+    return {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.md")}
+
+
+def all_pages() -> dict[str, str]:
+    """Return every page of the site."""
+    return written_pages()
+
+
+def configuration() -> dict[str, object]:
+    """Return mkdocs.yml with the address of the site."""
+    found: dict[str, object] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    return {**found, "site_url": f"{DOCS_URL}/", "docs_dir": "docs", "site_dir": "site"}
+
+
+def write_sources(folder: Path, pages: Mapping[str, str]) -> Path:
+    """Write what Zensical reads into the folder. Return its configuration."""
+    shutil.rmtree(folder / "docs", ignore_errors=True)
+    for name, text in pages.items():
+        file = folder / "docs" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    target = folder / "mkdocs.yml"
+    target.write_text(json.dumps(configuration(), indent=2), encoding="utf-8")
+    return target
+
+
+def main(arguments: list[str]) -> int:
+    command, *options = arguments or ["serve"]
+    found = write_sources(BUILD, all_pages())
+    return subprocess.run([sys.executable, "-m", "zensical", command, "-f", found, *options], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

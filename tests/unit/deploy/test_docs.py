@@ -1,0 +1,61 @@
+"""The pages of the site: each link leads somewhere, and each page is in the navigation."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from deploy.docs import ROOT, all_pages, configuration, written_pages
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+@pytest.fixture(scope="module")
+def pages() -> Mapping[str, str]:
+    return all_pages()
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"```.*?```|`[^`\n]*`|^ {4}.*?$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(text: str) -> set[str]:
+    """Anchors of headings, as Python-Markdown's toc makes them."""
+    titles = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    plain = (re.sub(r"[^\w\s-]", "", title).strip().lower() for title in titles)
+    return {re.sub(r"[-\s]+", "-", title) for title in plain}
+
+
+def navigated(entries: Any) -> Iterator[str]:
+    for entry in entries:
+        found = next(iter(entry.values())) if isinstance(entry, dict) else entry
+        yield from navigated(found) if isinstance(found, list) else [found]
+
+
+def test_each_link_leads_to_a_page_and_a_heading(pages: Mapping[str, str]) -> None:
+    broken = []
+    for name, text in pages.items():
+        for link in LINK.findall(without_code(text)):
+            path, _, anchor = link.partition("#")
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) if path else name
+            if not link.startswith("https://") and (
+                target not in pages or (anchor and anchor not in anchors(pages[target]))
+            ):
+                broken.append(f"{name}: {link}")
+    assert broken == []
+
+
+def test_each_page_of_the_readme_exists() -> None:
+    links = LINK.findall(without_code((ROOT / "README.md").read_text()))
+    assert [link for link in links if "://" not in link and not (ROOT / link.partition("#")[0]).exists()] == []
+
+
+def test_the_navigation_holds_each_written_page_but_decisions(pages: Mapping[str, str]) -> None:
+    shown = list(navigated(configuration()["nav"]))
+    assert len(shown) == len(set(shown))
+    assert set(shown) <= pages.keys()
+    assert {name for name in written_pages() if "/decisions/" not in name} <= set(shown)

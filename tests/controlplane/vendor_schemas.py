@@ -144,7 +144,7 @@ def _custom_kinds(crds: Iterable[Mapping[str, Any]], pool: Pool) -> Iterator[tup
 
 
 def _crds(folder: Path) -> Iterator[dict[str, Any]]:
-    for file in sorted(folder.glob("**/*.yaml")):
+    for file in sorted(folder.glob("**/*.yaml"), key=lambda file: (file.name, file)):
         for crd in yaml.load_all(file.read_text(), yaml.CSafeLoader):
             if isinstance(crd, dict) and crd.get("kind") == "CustomResourceDefinition":
                 yield crd
@@ -180,22 +180,22 @@ def _kind_key(crd: Mapping[str, Any]) -> str:
     return f"{crd['spec']['names']['kind']}.{crd['spec']['group']}"
 
 
-def _write(name: str, pool: Pool, kinds: Mapping[str, Any], *, structural: bool) -> None:
+def _write(folder: Path, name: str, pool: Pool, kinds: Mapping[str, Any], *, structural: bool) -> None:
     data = {"structural": structural, "kinds": dict(sorted(kinds.items())), "nodes": pool.nodes}
     text = json.dumps(data, separators=(",", ":"), sort_keys=True).encode()
-    (DATA / f"{name}.json.gz").write_bytes(gzip.compress(text, mtime=0))
+    (folder / f"{name}.json.gz").write_bytes(gzip.compress(text, mtime=0))
     print(f"{name}: {len(kinds)} kinds, {len(pool.nodes)} nodes, {len(text)} bytes")
 
 
-def _write_time_zones(folder: Path) -> None:
-    with zipfile.ZipFile(folder / "zoneinfo.zip") as archive:
+def _write_time_zones(folder: Path, go_folder: Path) -> None:
+    with zipfile.ZipFile(go_folder / "zoneinfo.zip") as archive:
         names = sorted(name for name in archive.namelist() if not name.endswith("/"))
-    (DATA / "time-zones.json").write_text(json.dumps(names, indent=0) + "\n")
+    (folder / "time-zones.json").write_text(json.dumps(names, indent=0) + "\n")
 
 
-def main() -> None:
-    kubeconfig, *sources = sys.argv[1:]
-    client = from_kubeconfig(Path(kubeconfig))
+def write_schemas(kubeconfig: Path, sources: Iterable[str], folder: Path = DATA) -> None:
+    """Write the files. sources: NAME=FOLDER of each beside Kubernetes."""
+    client = from_kubeconfig(kubeconfig)
 
     def get(path: str) -> Any:
         said = client("GET", path)
@@ -207,22 +207,22 @@ def main() -> None:
         name: schema for found in documents.values() for name, schema in found["components"]["schemas"].items()
     }
     pool = Pool(definitions)
-    _write(KUBERNETES, pool, _core_kinds(documents, pool), structural=False)
+    _write(folder, KUBERNETES, pool, _core_kinds(documents, pool), structural=False)
     index = dict.fromkeys(_core_kinds(documents, pool), KUBERNETES)
     for source in sources:
-        name, _, folder = source.partition("=")
+        name, _, place = source.partition("=")
         if name == "time-zones":
-            _write_time_zones(Path(folder))
+            _write_time_zones(folder, Path(place))
             continue
         pool = Pool(definitions)
-        crds = _crds(Path(folder))
+        crds = _crds(Path(place))
         kinds = dict(_custom_kinds(with_additions(crds) if name == VOLCANO else crds, pool))
-        _write(name, pool, kinds, structural=not name.startswith("argo-workflows"))  # Argo decodes them itself
+        _write(folder, name, pool, kinds, structural=not name.startswith("argo-workflows"))  # Argo decodes them itself
         for kind, versions in kinds.items():
             taken = kind in index  # by another operator, with other versions
             index |= dict.fromkeys([f"{kind}/{version}" for version in versions] if taken else [kind], name)
-    (DATA / "index.json").write_text(json.dumps(index, indent=1, sort_keys=True) + "\n")
+    (folder / "index.json").write_text(json.dumps(index, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    write_schemas(Path(sys.argv[1]), sys.argv[2:])

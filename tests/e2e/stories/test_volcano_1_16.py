@@ -3,6 +3,7 @@ queues of namespaces, the numbers of fairshare, and the release that an image na
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from functools import partial
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.controlplane import ControlPlane, NotSeenError
-from tests.controlplane.vendor_schemas import with_additions
+from tests.controlplane.build import build
+from tests.controlplane.vendor_schemas import DATA, KUBERNETES, VOLCANO, with_additions, write_schemas
 from tests.e2e.stories.story import (
     QUEUES_PATH,
     SCHEDULER,
@@ -92,6 +94,18 @@ def newer_plane(newer_types: None, plane: ControlPlane) -> Iterator[ControlPlane
             plane.api("DELETE", f"{SCHEDULING}/namespaces/{namespace}/{plural}")
         look = partial(names_at, plane, f"/api/v1/namespaces/{namespace}/pods")
         plane.wait_until(look, lambda seen: not seen, what="pods to go")
+
+
+def test_the_vendored_schemas_are_what_their_script_writes(installed: ControlPlane, tmp_path: Path) -> None:
+    """Of Kubernetes, and of Volcano: its CRDs of 1.15.1 with what volcano-1.16.yaml adds."""
+    folder = tmp_path / "crds"
+    folder.mkdir()
+    for file in (build() / "crds").glob("*.volcano.sh_*.yaml"):
+        (folder / file.name).write_bytes(file.read_bytes())
+    write_schemas(installed.kubeconfig, [f"{VOLCANO}={folder}"], tmp_path)
+    for name in (KUBERNETES, VOLCANO):
+        written, vendored = (gzip.decompress((place / f"{name}.json.gz").read_bytes()) for place in (tmp_path, DATA))
+        assert written == vendored
 
 
 def names_at(plane: ControlPlane, path: str) -> list[str]:

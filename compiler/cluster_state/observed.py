@@ -13,6 +13,7 @@ from compiler.cluster_state.nodes import observed_hypernodes, observed_nodes, un
 from compiler.cluster_state.owners import JobIdentity, RoleLookup, gang_identity, object_identity, queue_of
 from compiler.cluster_state.pod_records import PodRecord, gang_of_pod
 from compiler.cluster_state.pods import ForeignPod, RequestCache, foreign_pod, leaving_until
+from compiler.cluster_state.refused_queues import LiveQueues, local_name
 from compiler.fields.quantity import amounts_sum
 from compiler.fields.timestamp import epoch_seconds
 from compiler.kubernetes import (
@@ -33,9 +34,9 @@ from compiler.kubernetes import (
 from compiler.run_kinds import end_of_run
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec, JobKey, RoleSpec
-from compiler.specs.namespace_queues import queue_name
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.specs.pod_spec import Amounts, Expression, NodeSelectorTerm, PodSpec
+from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import Document
 
 
@@ -45,8 +46,8 @@ class ObservedState:
 
     Nodes are indices into `nodes`. running_pods: gang -> (role, node) -> pods. foreign_amounts: node -> amounts held by
     all other pods.
-    queue_used: queue name -> amounts held by other pods that belong to it. closed_queues: by Command CloseQueue, or
-    NamespaceQueues that are not ready.
+    queue_used: queue name -> amounts held by other pods that belong to it. closed_queues: by Command CloseQueue,
+    NamespaceQueues that are not ready, and refused_queues: NamespaceQueues that Volcano would refuse -> why.
     unready_nodes: take nothing new whatever a pod tolerates. finished_gangs: their jobs are over. held_gangs: gang ->
     why nothing of it starts now; its pods count as foreign ones. running_records: gang -> (role, node, record) of each
     running pod. start_times: gang -> when its running pods started. checkpoint_times: gang -> (start, last checkpoint)
@@ -67,6 +68,7 @@ class ObservedState:
     foreign_amounts: dict[int, Amounts] = field(default_factory=dict)
     queue_used: dict[str, Amounts] = field(default_factory=dict)
     closed_queues: frozenset[str] = frozenset()
+    refused_queues: Mapping[str, str] = field(default_factory=dict)
     unready_nodes: frozenset[str] = frozenset()
     creation_times: dict[int, int] = field(default_factory=dict)
     finished_gangs: frozenset[int] = frozenset()
@@ -155,11 +157,13 @@ class ObservedState:
 def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
     """Relate the state to the specs. Without nodes in the state, the declared ones count."""
     nodes = observed_nodes(specs.nodes, state)
+    refused = _refused_queues(specs.queues, state)
     observed = ObservedState(
         nodes,
         observed_hypernodes(specs, state, nodes),
         unready_nodes=unready_nodes(state),
-        closed_queues=_closed_queues(state.queues) | unready_queues(state.namespace_queues),
+        closed_queues=_closed_queues(state.queues) | unready_queues(state.namespace_queues) | refused.keys(),
+        refused_queues=refused,
         now=state.now,
         budget_selections=read_budgets(state.disruption_budgets, specs.documents),
         held_gangs=_held_gangs(specs.gangs, state),
@@ -174,6 +178,12 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
         counter.count_pod(record, asked)
     observed.enter_gangs_with_pods(counter.gangs_of_pods)
     return observed
+
+
+def _refused_queues(queues: Iterable[QueueSpec], state: ClusterState) -> dict[str, str]:
+    wanted = {queue.name: queue.parent or "" for queue in queues if queue.namespace}
+    live = LiveQueues(state.queues, state.namespace_queues, state.pod_groups)
+    return live.refused(wanted, {queue.name for queue in queues}) if wanted else {}
 
 
 def _has_group_limits(queue: Document) -> bool:
@@ -225,7 +235,7 @@ def unready_queues(queues: Iterable[Object]) -> frozenset[str]:
     """The NamespaceQueues that are not open, or with the condition Ready or Authorized False, by the name that
     Volcano's scheduler has for them: what waits in them does not start. One of which the controller has not said
     anything yet counts as ready."""
-    return frozenset(queue_name(namespace_of(queue), name_of(queue)) for queue in queues if _is_unready(queue))
+    return frozenset(local_name(queue) for queue in queues if _is_unready(queue))
 
 
 def _is_unready(queue: Object) -> bool:

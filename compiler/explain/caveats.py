@@ -78,6 +78,30 @@ TURNS = declare_rule(
 )
 _MOST_TURNS = 5
 
+REFUSED_QUEUE = declare_rule(
+    "GP530",
+    "error",
+    "NamespaceQueue that the cluster does not accept now",
+    """Volcano 1.16 refuses a new NamespaceQueue in two cases that only the cluster shows. Its parent has no queue below
+    it and holds work, which would then be in a queue that takes no jobs. Or its parent is a Queue that only the cluster
+    has and that does not list the namespace in spec.allowedNamespaces: Volcano gives its Queue default `["*"]` where it
+    creates that, and leaves one from before an upgrade as it is. Jobs of the queue wait until then. The reconciler asks
+    the server, and holds the commit while it refuses. Fix: let the parent's jobs end, or give these another queue; add
+    the parent to the repository with spec.allowedNamespaces.""",
+)
+
+
+def refused_queue_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
+    for spec in origins.queues:
+        if spec is None or spec.name not in origins.refused_queues:
+            continue
+        why, document = origins.refused_queues[spec.name], spec.document
+        help = "name a parent that is empty or has queues below it, or wait until its jobs have ended"
+        if "allowedNamespaces" in why:
+            help = f"add Queue {spec.parent} with spec.allowedNamespaces: [{spec.namespace}] to the repository"
+        at = document.position("spec", "parent")
+        yield REFUSED_QUEUE.diagnostic(at, f"{spec.name}: {why}", help, object=document.display_name)
+
 
 def turn_diagnostics(problem: Problem, origins: Origins, plan: Plan) -> Iterator[Diagnostic]:
     """One for each queue with jobs that wait, where its namespaces have different turns."""

@@ -174,7 +174,7 @@ REASONS: tuple[Entry[Any], ...] = (
         _closed_values,
         special_texts=(
             "queue {closed} is closed",
-            "queue {unready} is not ready: see its conditions, and GP439",
+            "queue {unready} is not ready: see its conditions, GP439 and GP530",
             "queue {parent} has children, which take the jobs",
         ),
         remedy="Open the queue, or name another one.",

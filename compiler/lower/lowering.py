@@ -124,6 +124,7 @@ def _origins(
         priority_classes={spec.name: spec.value for spec in specs.priority_classes},
         reserved_rooms=inputs.reserved_rooms,
         turns=inputs.turns,
+        refused_queues=observed.refused_queues,
     )
 
 

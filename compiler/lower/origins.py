@@ -43,7 +43,7 @@ class Origins:
     pod rule -> (gang, the term of its PodGroup that it is). affinity_owners: queue -> the queue whose spec.affinity it
     has, by index.
     priority_classes: name -> value. reserved_rooms: what is kept for declared pods that the plan binds to
-    no node. turns: as of `compiler.lower.gang_order.age_ranks`.
+    no node. turns: as of `compiler.lower.gang_order.age_ranks`. refused_queues: as of `ObservedState`.
     """
 
     gangs: tuple[GangSpec, ...]
@@ -70,6 +70,7 @@ class Origins:
     priority_classes: Mapping[str, int] = field(default_factory=dict)
     reserved_rooms: tuple[ReservedRoom, ...] = ()
     turns: Mapping[tuple[str, str], Turn] = field(default_factory=dict)
+    refused_queues: Mapping[str, str] = field(default_factory=dict)
 
     def position(self, where: tuple[str | int, ...]) -> Position | None:
         """The line for a path of indices such as ("gangs", 3, "roles", 0, "request"); None without a declaration."""

@@ -19,9 +19,9 @@ def lower_queues(
     """The declared queues in order, then `root` and the default queue if undeclared, each with its spec.
 
     Volcano creates both at its start; a queue without a parent hangs under the root. Queues that the cluster has closed
-    are closed whatever their documents say, and so are NamespaceQueues that do not become ready. In the repository of a
-    tenant the queues of the cluster that jobs name count as if undeclared. Weights of a hierarchy are counted in
-    thousandths.
+    are closed whatever their documents say, and so are NamespaceQueues that do not become ready, or below such. In the
+    repository of a tenant the queues of the cluster that jobs name count as if undeclared. Weights of a hierarchy are
+    counted in thousandths.
     """
     declared = [spec.name for spec in specs.queues]
     elsewhere = (gang.queue for gang in specs.gangs if gang.queue) if lacks_cluster_queues(specs.queues) else ()
@@ -34,6 +34,13 @@ def lower_queues(
         return tuple(max(0, amount) for amount in vector(observed.queue_used.get(name, {}), names))
 
     not_ready = queues_not_ready(specs.queues)
+    local = {spec.name: spec for spec in specs.queues if spec.namespace}
+
+    def is_open(spec: QueueSpec) -> bool:
+        is_shut = not spec.open or spec.name in not_ready or spec.name in observed.closed_queues
+        above = local.get(spec.parent or "") if spec.namespace else None
+        return not is_shut and (above is None or is_open(above))
+
     queues = [
         Queue(
             spec.name,
@@ -44,7 +51,7 @@ def lower_queues(
             limits(spec.deserved, names),
             limits(spec.capability, names),
             used(spec.name),
-            spec.open and spec.name not in not_ready and spec.name not in observed.closed_queues,
+            is_open(spec),
             _hierarchy_path(spec, specs.queues),
             spec.reclaimable,
             spec.strict_order,
@@ -54,8 +61,8 @@ def lower_queues(
     unset = (None,) * len(names)
     for name in implied:
         parent = None if name == ROOT_QUEUE else index[ROOT_QUEUE]
-        is_open = name not in observed.closed_queues
-        queues.append(Queue(name, parent, 1, 0, unset, unset, unset, used(name), is_open))
+        accepts = name not in observed.closed_queues
+        queues.append(Queue(name, parent, 1, 0, unset, unset, unset, used(name), accepts))
     return tuple(queues), (*specs.queues, *(None for _ in implied))
 
 

@@ -97,7 +97,7 @@ class _Conditions:
                 text = f"its parent {queue.parent} does not exist"
                 yield NotReady("ParentNotFound", text, refused="/" not in (queue.parent or ""))
         elif not parent.namespace:
-            if not _allows(parent, queue.namespace):
+            if not allows_namespace(parent.allowed_namespaces, queue.namespace):
                 text = f"queue {parent.name} does not list {queue.namespace} in spec.allowedNamespaces"
                 yield NotReady("NamespaceNotAllowed", text, refused=True)
             if not parent.open:
@@ -147,9 +147,10 @@ class _Conditions:
                 yield from _exceeded_sums(limiting, self.children.get(limiting.name, ()))
 
 
-def _allows(queue: QueueSpec, namespace: str) -> bool:
-    """Whether the cluster's Queue takes queues of that namespace below it; an empty list denies all."""
-    return not {namespace, ALL_NAMESPACES}.isdisjoint(queue.allowed_namespaces)
+def allows_namespace(allowed: Collection[str], namespace: str) -> bool:
+    """Whether a cluster's Queue with these allowedNamespaces takes queues of that namespace below it; none denies
+    all."""
+    return not {namespace, ALL_NAMESPACES}.isdisjoint(allowed)
 
 
 def _exceeded_sums(parent: QueueSpec, children: Sequence[QueueSpec]) -> Iterator[str]:

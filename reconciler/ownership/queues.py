@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from compiler.cluster_state.owners import spec_queue
+from compiler.cluster_state.refused_queues import local_parent
 from compiler.kubernetes import (
     GROUP_NAME_ANNOTATION,
     annotations_of,
@@ -22,7 +23,7 @@ from compiler.kubernetes import (
     uid_of,
 )
 from compiler.run_kinds import end_of_run
-from compiler.specs.namespace_queues import parent_name, queue_name
+from compiler.specs.namespace_queues import queue_name
 from reconciler.changes.diff import Change
 from reconciler.changes.results import Changes, PrunePlan
 from reconciler.cluster.objects import Object, ref_of
@@ -77,7 +78,7 @@ def _children(observation: Observation, change: Change) -> Iterator[Object]:
     if change.ref.group_kind not in _QUEUES:
         return
     for item in observation.objects_of_kind(NAMESPACE_QUEUE):
-        if parent_name(namespace_of(item), (item.get("spec") or {}).get("parent")) == _queue_of(change):
+        if local_parent(item) == _queue_of(change):
             yield item
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import starmap
 from typing import Any
 
 from compiler.cluster_state.observed import unready_queues
 from compiler.cluster_state.pods import with_leaving_mark
+from compiler.cluster_state.refused_queues import LiveQueues
 from compiler.cluster_state.succeeded import ENDED_FOR_GOOD_KINDS
 from compiler.kubernetes import (
     CLUSTER_LABEL,
@@ -36,7 +37,8 @@ from reconciler.planning.snapshot import Snapshot
 
 _SERVER_FIELDS = frozenset({"managedFields", "generation", "selfLink"})
 _BUDGET, _HYPERNODE = "PodDisruptionBudget.policy", "HyperNode.topology.volcano.sh"
-_LOCAL_QUEUE = "NamespaceQueue.scheduling.volcano.sh"
+_QUEUE, _LOCAL_QUEUE = "Queue.scheduling.volcano.sh", "NamespaceQueue.scheduling.volcano.sh"
+_GROUP = "PodGroup.scheduling.volcano.sh"
 FINGERPRINT_KINDS = frozenset({"Node", "Pod", "Numatopology.nodeinfo.volcano.sh", _BUDGET, _HYPERNODE, _LOCAL_QUEUE})
 """What a fingerprint is made from, beside the jobs of the plan."""
 
@@ -45,7 +47,7 @@ FINGERPRINT_KINDS = frozenset({"Node", "Pod", "Numatopology.nodeinfo.volcano.sh"
 class Fingerprint:
     """What a plan rests on, node by node, so that a change tells which gangs it touches. restrictions: a digest of what
     is kept from single jobs, of what budgets let go, of domains that others declare, of NamespaceQueues that are not
-    ready, and of pods that ask for something else than the plan counts."""
+    ready or that the server would refuse, and of pods that ask for something else than the plan counts."""
 
     nodes: Mapping[str, str] = field(default_factory=dict)
     finished_jobs: frozenset[str] = frozenset()
@@ -86,10 +88,18 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     others += [_budgets(observation, snapshot), _domains_of_others(observation), _ended_steps(observation, snapshot)]
     others.append(_succeeded_pods(snapshot, pods_of))
     others.append(sorted(unready_queues(observation.objects_of_kind(_LOCAL_QUEUE))))
+    others.append(sorted(_refused_queues(observation, snapshot)))
     counted = ((key, snapshot.requests[key], pods) for key, pods in all_pods.items() if key in snapshot.requests)
     unlike = {key: memory.pods_unlike_plan(key, requests, pods) for key, requests, pods in counted}
     others.append({key: found for key, found in unlike.items() if found})
     return Fingerprint(digests, finished_jobs, json_digest(others))
+
+
+def _refused_queues(observation: Observation, snapshot: Snapshot) -> Collection[str]:
+    if not snapshot.local_queue_parents:
+        return ()
+    live = LiveQueues(*map(observation.objects_of_kind, (_QUEUE, _LOCAL_QUEUE, _GROUP)))
+    return live.refused(snapshot.local_queue_parents, snapshot.cluster_queues)
 
 
 def _succeeded_pods(snapshot: Snapshot, pods_of: Mapping[str, list[Object]]) -> dict[str, dict[str, int]]:

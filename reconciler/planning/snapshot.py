@@ -10,8 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from compiler.cluster_state.refused_queues import local_name, local_parent
 from compiler.emit.manifest import Manifest
-from compiler.kubernetes import DEPENDENT_ROLES_ANNOTATION, POD_OWNERS_ANNOTATION, annotations_of
+from compiler.kubernetes import DEPENDENT_ROLES_ANNOTATION, POD_OWNERS_ANNOTATION, annotations_of, name_of
 from compiler.volcano.shared_devices import VGPU_MEMORY
 from reconciler.changes.planned import PlannedGang
 from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
@@ -66,6 +67,17 @@ class Snapshot:
     @cached_property
     def group_kinds(self) -> frozenset[str]:
         return frozenset(group_kind_of(*kind) for kind in self.kinds)
+
+    @cached_property
+    def cluster_queues(self) -> frozenset[str]:
+        objects = (manifest.object for manifest in self.manifests)
+        return frozenset(name_of(each) for each in objects if each["kind"] == "Queue")
+
+    @cached_property
+    def local_queue_parents(self) -> Mapping[str, str]:
+        """NamespaceQueue -> its parent, by the names of Volcano's scheduler."""
+        objects = (manifest.object for manifest in self.manifests)
+        return {local_name(each): local_parent(each) for each in objects if each["kind"] == "NamespaceQueue"}
 
     @cached_property
     def job_kinds(self) -> frozenset[str]:

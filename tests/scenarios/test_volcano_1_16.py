@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.comparison.compare import Revision, compare
 from compiler.emit.waves import manifests
@@ -152,5 +156,64 @@ def test_jobs_wait_in_a_queue_that_the_cluster_says_is_not_ready() -> None:
     outcome = compile_repository(tree, state=live("False"))
     (decision,) = outcome.decisions
     assert decision.action == "wait"
-    assert decision.reasons[0].message == "queue ml/train is not ready: see its conditions, and GP439"
+    assert decision.reasons[0].message == "queue ml/train is not ready: see its conditions, GP439 and GP530"
     assert "open queue" not in explanation_text(outcome, decision)
+
+
+SCIENCE: dict[str, Any] = {
+    "apiVersion": "scheduling.volcano.sh/v1beta1",
+    "kind": "Queue",
+    "metadata": {"name": "science"},
+    "spec": {"allowedNamespaces": ["ml"]},
+}
+TRAIN = {**SCIENCE, "kind": "NamespaceQueue", "metadata": {"name": "train", "namespace": "ml"}, "spec": {}}
+GROUP = {**SCIENCE, "kind": "PodGroup", "metadata": {"name": "theirs", "namespace": "ml"}, "spec": {"queue": "science"}}
+OF_SCIENCE = {"spec": {"parent": "cluster/science"}}
+BUSY = "queue science has no queue below it yet, and holds work: "
+
+
+@pytest.mark.parametrize(
+    ("live", "why"),
+    [
+        ([SCIENCE], ""),
+        ([{**SCIENCE, "status": {"completed": 3, "allocated": {"cpu": "0"}}}], ""),
+        ([{**SCIENCE, "status": {"running": 2, "allocated": {"cpu": "4"}}}], "2 running PodGroups, 4 cpu allocated"),
+        ([{**SCIENCE, "status": {"reservation": {"resource": {"cpu": "4"}}}}], "4 cpu reservation"),
+        ([SCIENCE, {**GROUP, "status": {"phase": "Inqueue"}}], "1 inqueue PodGroup"),
+        ([SCIENCE, {**GROUP, "status": {"phase": "Completed"}}], ""),
+        ([{**GROUP, "status": {"phase": "Running"}}], ""),  # its queue is not there yet, and is made empty
+        ([{**SCIENCE, "status": {"running": 2}}, {**TRAIN, **OF_SCIENCE}], ""),  # there already
+        ([{**SCIENCE, "status": {"running": 2}}, TRAIN], "2 running PodGroups"),  # there, with another parent
+        (
+            [
+                {**SCIENCE, "status": {"running": 2}},
+                {**SCIENCE, "metadata": {"name": "x"}, "spec": {"parent": "science"}},
+            ],
+            "",
+        ),
+    ],
+)
+def test_a_queue_that_holds_work_does_not_become_a_parent(live: list[dict[str, Any]], why: str) -> None:
+    """Volcano refuses the NamespaceQueue, so that the job in it waits."""
+    outcome = compile_repository(repository(a=4), state=ClusterState.from_objects(live))
+    errors = [each.message for each in outcome.diagnostics if each.severity == "error"]
+    assert errors == ([f"ml/train: {BUSY}{why}"] if why else [])
+    assert actions(outcome) == {"ml/a": "wait" if why else "start"}
+
+
+def test_a_busy_leaf_of_the_namespace_closes_all_below_it() -> None:
+    below = QUEUES.replace("train,", "pool,").partition("---")[0] + "---\n" + QUEUES.replace("cluster/science", "pool")
+    live = [SCIENCE, {**TRAIN, **OF_SCIENCE, "metadata": {"name": "pool", "namespace": "ml"}, "status": {"pending": 1}}]
+    outcome = compile_repository(repository(queues=below, a=4), state=ClusterState.from_objects(live))
+    assert [each.code for each in outcome.diagnostics if each.severity == "error"] == ["GP530"]
+    assert actions(outcome) == {"ml/a": "wait"}
+
+
+@pytest.mark.parametrize(("allowed", "codes"), [({}, ["GP530"]), ({"allowedNamespaces": ["*"]}, [])])
+def test_a_default_queue_from_before_the_upgrade_takes_no_namespace(allowed: dict[str, Any], codes: list[str]) -> None:
+    """Volcano 1.16 leaves it as it is; one that it creates lists all of them."""
+    own = QUEUES.partition("---")[0].replace("parent: cluster/science, ", "")
+    live = [{**SCIENCE, "metadata": {"name": "default"}, "spec": allowed}]
+    outcome = compile_repository(repository(queues=own, a=4), state=ClusterState.from_objects(live))
+    assert [each.code for each in outcome.diagnostics if each.severity == "error"] == codes
+    assert actions(outcome) == {"ml/a": "wait" if codes else "start"}

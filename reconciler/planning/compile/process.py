@@ -384,6 +384,7 @@ def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snaps
     from compiler.diagnostics.diagnostic import Diagnostic
     from compiler.diagnostics.render.json import diagnostic_entry
     from compiler.emit.waves import manifests
+    from compiler.explain.caveats import REFUSED_QUEUE
     from compiler.pipeline import compile_specs
     from compiler.reading import read_specs
     from compiler.views import data
@@ -395,7 +396,9 @@ def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snaps
     objects = manifests(outcome, errors.append)
     outcome = outcome.with_diagnostics(errors)
     diagnostics = tuple(diagnostic_entry(diagnostic) for diagnostic in outcome.diagnostics)
-    if outcome.problem is None or not outcome.ok or outcome.error_count:
+    # Whether a queue is refused the dry run asks the server, and of one in force that holds up only itself.
+    is_good = all(each.severity != "error" or each.code == REFUSED_QUEUE.code for each in outcome.diagnostics)
+    if outcome.problem is None or not outcome.ok or not is_good:
         return Snapshot(request.commit, ok=False, diagnostics=diagnostics)
     hypernodes, nodes = outcome.problem.hypernodes, outcome.problem.nodes
     cluster, jobs = outcome.specs.cluster, ((each.gang.document, each.gang) for each in outcome.decisions)

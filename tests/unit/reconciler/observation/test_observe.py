@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from compiler.emit.manifest import Manifest
 from compiler.kubernetes import CLUSTER_LABEL
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.observation import owners
@@ -109,6 +110,16 @@ def test_whether_a_queue_of_a_namespace_is_ready_is_news_and_nothing_else_of_it(
     assert prints(queue("False")) != prints(queue("True"))
     assert prints(queue("True")) == prints(queue("")) == prints(queue("True", running=5))
     assert queue("False") in state_objects(sight(queue("False")))
+
+
+def test_whether_a_queue_of_a_namespace_would_be_refused_is_news() -> None:
+    local = live("scheduling.volcano.sh/v1beta1", "NamespaceQueue", "train", namespace="ml")
+    plan = plan_of(manifests=(Manifest(1, {**local, "spec": {"parent": "cluster/science"}}, "f:1"),))
+    parent = live("scheduling.volcano.sh/v1beta1", "Queue", "science")
+    allowed = {"allowedNamespaces": ["ml"]}
+    idle, busy = ({**parent, "spec": allowed, "status": {"running": running}} for running in (0, 2))
+    assert prints(idle, plan=plan) != prints(busy, plan=plan)
+    assert prints(idle) == prints(busy), "of a queue that is to get no queue below it"
 
 
 @pytest.mark.parametrize(("written", "is_news"), [({"written": {"w": 2}}, True), ({}, False)])

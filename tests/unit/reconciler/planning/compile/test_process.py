@@ -92,6 +92,23 @@ def test_an_error_rejects_the_whole_commit(asked: CompileRequest, file: str) -> 
     assert any(file in d["file"] and d["severity"] == "error" for d in found.diagnostics)
 
 
+def test_a_queue_that_the_cluster_refuses_now_holds_up_only_itself() -> None:
+    """It is in the manifests: the dry run asks the server, and a commit in force goes on without it."""
+    queue = b"""\
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: NamespaceQueue
+metadata: {name: train, namespace: default}
+"""
+    newer = CLUSTER.replace(
+        b"metadata: {name: test}\n", b"metadata: {name: test}\nspec: {volcano: '1.16', namespaceQueues: true}\n", 1
+    )
+    parent = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
+    files = {**ASKED.files, "cluster-specs/test/cluster.yaml": newer, "cluster-specs/test/queues.yaml": queue}
+    found = compile_request(replace(ASKED, files=files, state=(parent,)))
+    assert (found.ok, [each["code"] for each in found.diagnostics if each["severity"] == "error"]) == (True, ["GP530"])
+    assert found.local_queue_parents == {"default/train": "default"}
+
+
 def test_one_worker_serves_all_compiles_and_a_killed_one_is_replaced(compiler: Compiler) -> None:
     worker = compiler.worker
     for number, job in enumerate((JOB, OTHER)):

@@ -30,16 +30,19 @@ def bad_topology_affinity(check_input: CheckInput) -> Iterator[Finding]:
     as the message says."""
     for document, group in check_input.documents_of(POD_GROUP):
         for path, term, is_preferred in group.spec.anti_affinity.terms():
-            if message := _term_flaw(term, is_preferred=is_preferred):
-                yield Finding(document, path, message, "correct the term")
+            for message, help in _term_flaws(term, is_preferred=is_preferred):
+                yield Finding(document, path, message, help)
 
 
-def _term_flaw(term: AntiAffinityTerm, *, is_preferred: bool) -> str:
+def _term_flaws(term: AntiAffinityTerm, *, is_preferred: bool) -> Iterator[tuple[str, str]]:
+    """(message, help)"""
     if (term.topology_tier is None) == (term.topology_tier_name is None):
-        return "a term names one of topologyTier and topologyTierName"
-    if is_preferred != (term.weight is not None):
-        return "a preferred term has a weight" if is_preferred else "a required term has no weight"
-    return ""
+        help = "remove one of them" if term.topology_tier is not None else "add one of them"
+        yield "a term names one of topologyTier and topologyTierName", help
+    if is_preferred and term.weight is None:
+        yield "a preferred term has a weight", "add weight, 1 to 100"
+    if not is_preferred and term.weight is not None:
+        yield "a required term has no weight", "remove weight, or make the term a preferred one"
 
 
 @check("GP444", "topology anti-affinity of a PodGroup that does less than it says", "warning")

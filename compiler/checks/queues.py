@@ -64,6 +64,12 @@ def is_queue_elsewhere(check_input: CheckInput, name: str) -> bool:
     return is_of_cluster and lacks_cluster_queues(check_input.specs.queues) and not check_input.failed_names(QUEUE_KIND)
 
 
+def is_of_tenant(check_input: CheckInput) -> bool:
+    """Whether it is the repository of a tenant: NamespaceQueues, no Queue of the cluster, and no Cluster."""
+    specs = check_input.specs
+    return lacks_cluster_queues(specs.queues) and specs.cluster.document not in specs.documents
+
+
 def _queues_by_name(check_input: CheckInput) -> dict[str, QueueSpec]:
     return {queue.name: queue for queue in reversed(check_input.specs.queues)}
 
@@ -326,6 +332,12 @@ def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
     itself. Fix: correct the name, or add the queue."""
     known = known_queues(check_input)
     cluster = check_input.specs.cluster
+    knows_local = cluster.has_namespace_queues or is_of_tenant(check_input)
+
+    def is_newer(queue: str) -> bool:
+        """Whether the cluster's Volcano has no queues of that kind (GP436)."""
+        return "/" in queue and not knows_local
+
     if cluster.default_queue not in known:
         help = suggestion(cluster.default_queue, known, "add the queue")
         yield Finding(cluster.document, ("spec", "defaultQueue"), f"there is no queue {cluster.default_queue!r}", help)
@@ -336,13 +348,14 @@ def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
             and (gang.is_bound or gang.queue)
             and not is_queue_elsewhere(check_input, gang.queue)
             and not _is_refused(gang)
+            and not is_newer(gang.queue)
         ):
             help = _queues_to_name(known, gang.namespace, gang.queue)
             yield Finding(gang.document, gang.field_paths["queue"], f"there is no queue {gang.queue!r}", help)
     for document, group in check_input.documents_of(POD_GROUP):  # one without pods is no gang
         namespace = document.namespace or "default"
         name = workload_queue(namespace, group.spec.queue or "")
-        is_open = name not in known and not names_no_queue(group.spec.queue or "")
+        is_open = name not in known and not names_no_queue(group.spec.queue or "") and not is_newer(name)
         if name and is_open and not is_queue_elsewhere(check_input, name):
             help = _queues_to_name(known, namespace, name)
             yield Finding(document, ("spec", "queue"), f"there is no queue {name!r}", help)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from compiler.checks.check import CheckInput, Finding, ModelOf, check
 from compiler.checks.device_slots import annotation_place
 from compiler.checks.jobs import POD_GROUP
-from compiler.checks.queues import is_queue_elsewhere, known_queues, unread_queues
+from compiler.checks.queues import is_of_tenant, is_queue_elsewhere, known_queues, unread_queues
 from compiler.checks.scheduler_settings import plugins_of
 from compiler.diagnostics.diagnostic import suggestion
 from compiler.kinds.common.jobs import annotation_value
@@ -24,6 +24,7 @@ from compiler.kubernetes import (
     ORDER_ANNOTATION,
     ROOT_QUEUE,
 )
+from compiler.specs.cluster_spec import KNOWN_MINORS
 from compiler.specs.drafts import DatedFields
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.namespace_queues import (
@@ -31,7 +32,6 @@ from compiler.specs.namespace_queues import (
     CLUSTER_PREFIX,
     OWN_NAMESPACE,
     NotReady,
-    lacks_cluster_queues,
     names_no_queue,
     queue_name,
     queues_not_ready,
@@ -53,6 +53,7 @@ from compiler.volcano.releases import (
     NEW_POD_FIELDS,
     QUEUE_OF_NAMESPACE,
     REPLACED_POD_FIELDS,
+    UNREAD_ANNOTATIONS,
     Addition,
     limits_devices,
     newer_argument,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 NAMESPACE_QUEUE: ModelOf[NamespaceQueue] = ModelOf("NamespaceQueue.scheduling.volcano.sh")
 MOST_DEVICES = 1_000_000
 """Claimed devices, or pods of a minimum, above which the vulnerable scheduler is busy for long."""
+_KINDS_WITH_DESIGNS = ("Queue.scheduling.volcano.sh", "NamespaceQueue.scheduling.volcano.sh", "Node.")
 _CLAIM_SPECS: Mapping[str, tuple[str, ...]] = {
     "ResourceClaim.resource.k8s.io": ("spec",),
     "ResourceClaimTemplate.resource.k8s.io": ("spec", "spec"),
@@ -76,14 +78,15 @@ _CLAIM_SPECS: Mapping[str, tuple[str, ...]] = {
 def newer_than_the_cluster(check_input: CheckInput) -> Iterator[Finding]:
     """The kind, field, annotation, plugin or argument came with a later release than `volcano` of the Cluster says. The
     API server refuses a kind and drops a field; the scheduler ignores the others silently. A NamespaceQueue also needs
-    Volcano's feature gate, `namespaceQueues: true` of the Cluster. A field that a later release replaced is a warning.
+    Volcano's feature gate, `namespaceQueues: true` of the Cluster. A field that a later release replaced is a warning,
+    and so is an annotation of a design that no release has.
     In the repository of a tenant, which has no Cluster, it is a warning. Fix: remove it, or upgrade Volcano and write
     the release into the Cluster."""
     cluster = check_input.specs.cluster
     if check_input.failed_names("Cluster.gangplan.dev"):
         return  # its release may be what is wrong with it
     for document, path, what, (since, gate) in (*_newer_objects(check_input), *_newer_arguments(check_input)):
-        if since > cluster.volcano.minor and _is_of_tenant(check_input):
+        if since > cluster.volcano.minor and is_of_tenant(check_input):
             message = f"{what} came with Volcano 1.{since}, and no Cluster names the release that runs"
             help = f'write volcano: "1.{since}" in a Cluster, or see that this release runs'
             yield Finding(document, path, message, help, severity="warning")
@@ -97,6 +100,18 @@ def newer_than_the_cluster(check_input: CheckInput) -> Iterator[Finding]:
             yield Finding(document, path, message, "write namespaceQueues: true in the Cluster where it is on")
     for dated in check_input.dated_fields:
         yield from _replaced_fields(dated, cluster.volcano.minor)
+    for document in check_input.specs.documents:
+        yield from _unread_annotations(document)
+
+
+def _unread_annotations(document: Document) -> Iterator[Finding]:
+    if f"{document.kind}.{document.group}" not in _KINDS_WITH_DESIGNS:
+        return
+    for name in document.metadata.get("annotations") or {}:
+        for start, origin in UNREAD_ANNOTATIONS.items():
+            if name == start or (start.endswith("-") and name.startswith(start)):
+                message = f"no release up to Volcano 1.{KNOWN_MINORS[-1]} reads {name}: {origin}"
+                yield Finding(document, ("metadata", "annotations", name), message, "remove it", severity="warning")
 
 
 def _replaced_fields(dated: DatedFields, release: int) -> Iterator[Finding]:
@@ -108,18 +123,13 @@ def _replaced_fields(dated: DatedFields, release: int) -> Iterator[Finding]:
                 yield Finding(dated.document, path, message, f"write {other}", severity="warning")
 
 
-def _is_of_tenant(check_input: CheckInput) -> bool:
-    """Whether it is the repository of a tenant: NamespaceQueues, no Queue of the cluster, and no Cluster."""
-    specs = check_input.specs
-    return lacks_cluster_queues(specs.queues) and specs.cluster.document not in specs.documents
-
-
 Newer = tuple[Document, FieldPath, str, Addition]
 """Document, path, what stands there, and when it came."""
 
 
 def _newer_objects(check_input: CheckInput) -> Iterator[Newer]:
-    for document in check_input.specs.documents:
+    inner = (each.document for each in check_input.models if each.document.written is not each.document)
+    for document in chain(check_input.specs.documents, inner):
         if document.group != "scheduling.volcano.sh":
             continue
         key = f"{document.kind}.{document.group}"
@@ -196,7 +206,7 @@ def _huge_numbers(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath
                 count = mapping(part).get("count")
                 if isinstance(count, int) and count > MOST_DEVICES:
                     yield document, (*path, "devices", "requests", at, *place, "count"), count
-    for gang in check_input.specs.gangs:
+    for gang in check_input.jobs:
         for role in gang.roles if gang.document.kind == "Job" and gang.document.group == "batch.volcano.sh" else ():
             if role.minimum <= MOST_DEVICES or not _claims_devices(gang):
                 continue
@@ -239,9 +249,7 @@ def refused_namespace_queues(check_input: CheckInput) -> Iterator[Finding]:
 def _known_namespace_queues(check_input: CheckInput) -> list[QueueSpec]:
     """The NamespaceQueues, where the cluster's Volcano has the kind, or a tenant does not say; else GP436 reports
     them."""
-    cluster = check_input.specs.cluster
-    is_declared = cluster.namespace_queues and cluster.volcano.minor >= QUEUE_OF_NAMESPACE.since
-    is_known = is_declared or _is_of_tenant(check_input)
+    is_known = check_input.specs.cluster.has_namespace_queues or is_of_tenant(check_input)
     return [queue for queue in check_input.specs.queues if queue.namespace] if is_known else []
 
 
@@ -429,8 +437,9 @@ def _fairshare_flaws(
 @check("GP443", "limits of node groups that cannot be read")
 def bad_node_group_limits(check_input: CheckInput) -> Iterator[Finding]:
     """The annotation volcano.sh/nodegroup-resource-limits of a Queue is a JSON object: node group -> resource ->
-    amount. Where it is invalid, Volcano 1.16 closes every node to the queue. Valid limits are planned. Source:
-    nodegroup.go of Volcano's master. Fix: write it like {"a100": {"nvidia.com/gpu": "8"}}."""
+    amount. Where it is invalid, Volcano 1.16 closes every node to the queue. Valid limits are planned; null and an
+    empty text are none. Source: nodegroup.go of Volcano's master. Fix: write it like {"a100": {"nvidia.com/gpu":
+    "8"}}."""
     for queue in check_input.specs.queues:
         if has_readable_limits(queue):
             continue

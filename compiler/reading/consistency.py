@@ -99,7 +99,7 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
     schedulers = sorted(collector.specs_of(SchedulerSpec), key=lambda spec: not spec.is_emitted)
     scheduler = schedulers[0] if schedulers else None
     gangs = [without_ascend_memory(with_default_requests(gang, ranges), scheduler) for gang in gangs]
-    unbound = tuple(with_default_requests(gang, ranges) for gang in unbound)
+    unbound = tuple(_with_own_queue(with_default_requests(gang, ranges)) for gang in unbound)
     specs = Specs(
         cluster=cluster,
         documents=_sorted_by_object(collector.documents, lambda document: document),
@@ -176,7 +176,12 @@ def _with_queue(gang: GangSpec, cluster: ClusterSpec, of_namespaces: Mapping[str
     queue = gang.queue or cluster.default_queue
     if queue == DEFAULT_QUEUE:
         queue = of_namespaces.get(gang.namespace, queue)
-    queue = workload_queue(gang.namespace, queue)
+    return _with_own_queue(gang if gang.queue == queue else replace(gang, queue=queue))
+
+
+def _with_own_queue(gang: GangSpec) -> GangSpec:
+    """The gang with the name of the NamespaceQueue that it means by namespace/NAME."""
+    queue = workload_queue(gang.namespace, gang.queue)
     return gang if gang.queue == queue else replace(gang, queue=queue)
 
 

@@ -165,6 +165,7 @@ class DocumentReading:
         with guarded(document, errors.append):
             for inner in inner_objects(document):
                 errors += inner.problems
+                self.spec_items += dated_fields(inner.document)
                 if inner.model is not None and not has_error(inner.problems):
                     self.models.append(ReadModel(inner.document, inner.model))
                     specs = inner.kind.specs(inner.document, inner.model)

@@ -14,6 +14,7 @@ from compiler.kinds.registry import kinds
 from compiler.kubernetes import API_GROUP
 from compiler.openapi.schemas import Node, Schema, find_schema, kinds_named, known_versions
 from compiler.openapi.shape import Flaw, shape_flaws
+from compiler.specs.parts import ANTI_AFFINITY_PATH
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import Judge
 from compiler.validation.object_rules import metadata, objects, pod_names
@@ -243,6 +244,8 @@ def _is_told_by_check(kind_key: str, path: FieldPath) -> bool:
         return path[:2] == ("spec", "replicatedJobs") and len(path) == 3  # a name that is there twice
     if kind_key == "RayCluster.ray.io":
         return path == ("spec", "headGroupSpec")
+    if kind_key == "PodGroup.scheduling.volcano.sh":  # the weight of a required term, which has none
+        return path[:4] == (*ANTI_AFFINITY_PATH, "required") and path[-1] == "weight"
     if kind_key != "Job.batch.volcano.sh":
         return False
     last = [step for step in path if isinstance(step, str)][-1:]

@@ -84,6 +84,10 @@ class SchedulerSpec:
         return next((plugin for plugin in self.plugins if plugin.name == name), None)
 
 
+NAMESPACE_QUEUES_SINCE = 16
+"""The first minor version of Volcano with NamespaceQueues."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
     """The Cluster object, or an empty one of the folder's name at its first line, which is not in `Specs.documents`.
@@ -112,6 +116,11 @@ class ClusterSpec:
     scheduler_plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     volcano: VolcanoVersion = FIRST_RELEASE
     namespace_queues: bool = False
+
+    @property
+    def has_namespace_queues(self) -> bool:
+        """Whether its release has NamespaceQueues, and the gate is on."""
+        return self.namespace_queues and self.volcano.minor >= NAMESPACE_QUEUES_SINCE
 
 
 @dataclass(frozen=True, slots=True)

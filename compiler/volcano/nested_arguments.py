@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from compiler.diagnostics.diagnostic import suggestion
 from compiler.fields.duration import go_duration_seconds
+from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.syntax.documents import FieldPath
 
 Category = Literal["type", "unknown", "unread", "range", "time"]
@@ -45,8 +46,8 @@ request_ratio | float | 0.7 | | ignored | share of its requests that a pod is ex
 burst_ratio | float | 0 | | ignored | share of what is between requests and limits
 risk_threshold | float | 0.6 | | ignored | load from which estimates are raised
 risk_factor | float | 1.2 | | ignored | by how much
-be_cpu | string | 250m | | ignored | CPU of a pod without requests
-be_mem | string | 200Mi | | ignored | memory of a pod without requests
+be_cpu | quantity | 250m | | ignored | CPU of a pod without requests
+be_mem | quantity | 200Mi | | ignored | memory of a pod without requests
 
 rescheduling strategies
 [] | map | | | ignored | a strategy
@@ -100,6 +101,7 @@ _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
     "bool": ((bool,), "true or false"),
     "string": ((str,), "text"),
     "duration": ((str,), "text"),
+    "quantity": ((str,), "text"),
     "list": ((list,), "a list"),
     "map": ((dict,), "a mapping"),
 }
@@ -237,11 +239,23 @@ def _value_flaw(value: Any, shape: Shape, at: FieldPath) -> NestedFlaw | None:
     if shape.type_name == "duration" and not go_duration_seconds(value):
         help = f"write {value}s" if value.isdigit() and int(value) else "write it like 30s or 1m"
         return NestedFlaw(at[1:], "time", f"{name}: {value!r} is no duration, and {shape.default} counts", help)
+    if shape.type_name == "quantity" and (why := _not_a_quantity(value)):
+        return NestedFlaw(
+            at[1:], "range", f"{name}: {why}, and {shape.default} counts", f"write it like {shape.default}"
+        )
     if shape.low is not None and (value < shape.low or (shape.high is not None and value > shape.high)):
         allowed = f"{shape.low:g} to {shape.high:g}" if shape.high is not None else f"{shape.low:g} or more"
         then = f"Volcano takes {shape.default}" if shape.is_enforced else "Volcano computes with it all the same"
         return NestedFlaw(at[1:], "range", f"{name} is {value}: {then}", f"write {allowed}")
     return None
+
+
+def _not_a_quantity(text: str) -> str:
+    try:
+        parse_quantity(text)
+    except QuantityError as error:
+        return str(error)
+    return ""
 
 
 def _effect(value: Any, shape: Shape) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from compiler.fields.quantity import integer_amounts, parse_quantity
 from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION as LIMITS_ANNOTATION
@@ -19,17 +20,20 @@ LIMITS_SINCE = 16
 
 def group_limits(queue: QueueSpec) -> Mapping[str, Amounts]:
     """Node group -> resource -> what the queue may hold there. Raises AttributeError, TypeError or ValueError where the
-    annotation cannot be read. A NamespaceQueue has none."""
-    text = None if queue.namespace else (queue.document.metadata.get("annotations") or {}).get(LIMITS_ANNOTATION)
-    limits = {} if text is None else json.loads(text)
-    return {group: integer_amounts(_amounts(resources), "up") for group, resources in limits.items()}
+    annotation cannot be read. A NamespaceQueue has none. As Go reads JSON, null is an empty mapping, or an amount of
+    0."""
+    text = "" if queue.namespace else (queue.document.metadata.get("annotations") or {}).get(LIMITS_ANNOTATION)
+    limits = _filled(json.loads(text, parse_int=str, parse_float=str) if text else None)
+    return {group: integer_amounts(_amounts(_filled(resources)), "up") for group, resources in limits.items()}
+
+
+def _filled(value: Any) -> Any:
+    return {} if value is None else value
 
 
 def _amounts(resources: Mapping[str, object]) -> dict[str, Fraction]:
-    found = {name: parse_quantity(amount) for name, amount in resources.items()}
-    if any(isinstance(resources[name], bool | float) or amount < 0 for name, amount in found.items()):
-        raise ValueError("an amount is a whole number or a text, and not below 0")
-    return found
+    texts = {name: value.strip() if isinstance(value, str) else value for name, value in resources.items()}
+    return {name: parse_quantity(0 if value is None else value) for name, value in texts.items()}
 
 
 def has_readable_limits(queue: QueueSpec) -> bool:

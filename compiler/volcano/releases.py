@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
-from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION
-from compiler.specs.cluster_spec import SchedulerSpec, Specs, VolcanoVersion
+from compiler.kubernetes import CROSS_QUOTA_PREFIX, NODE_GROUP_LIMITS_ANNOTATION, QUEUE_OVERCOMMIT_ANNOTATION
+from compiler.specs.cluster_spec import NAMESPACE_QUEUES_SINCE, SchedulerSpec, Specs, VolcanoVersion
 from compiler.volcano.arguments import OWNERS, find_argument
 from compiler.volcano.shared_devices import VGPU_UUID_ANNOTATIONS
 
@@ -26,20 +26,25 @@ class Addition(NamedTuple):
 
 
 NAMESPACE_QUEUE_GATE = "NamespaceQueue"
-NEW_KINDS = {"NamespaceQueue.scheduling.volcano.sh": Addition(16, NAMESPACE_QUEUE_GATE)}
+QUEUE_OF_NAMESPACE = Addition(NAMESPACE_QUEUES_SINCE, NAMESPACE_QUEUE_GATE)
+"""NamespaceQueues, and namespace/NAME as the queue of a workload."""
+NEW_KINDS = {"NamespaceQueue.scheduling.volcano.sh": QUEUE_OF_NAMESPACE}
 NEW_FIELDS = {
-    "Queue.scheduling.volcano.sh": {("spec", "allowedNamespaces"): Addition(16, NAMESPACE_QUEUE_GATE)},
+    "Queue.scheduling.volcano.sh": {("spec", "allowedNamespaces"): QUEUE_OF_NAMESPACE},
     "PodGroup.scheduling.volcano.sh": {("spec", "topologyAffinity"): Addition(16)},
 }
 NEW_ANNOTATIONS = {NODE_GROUP_LIMITS_ANNOTATION: Addition(16)}
 NEW_POD_ANNOTATIONS = dict.fromkeys(VGPU_UUID_ANNOTATIONS, Addition(16))
+UNREAD_ANNOTATIONS = {
+    QUEUE_OVERCOMMIT_ANNOTATION: "a design of August 2026 limits by it what a queue admits",
+    CROSS_QUOTA_PREFIX: "a design limits by it what pods without GPUs hold of a node with GPUs",
+}
+"""Annotation, or the beginning of some, that no release up to 1.16 reads -> where it comes from."""
 NEW_JOB_FLAGS = {("svc", "inject-hosts-env"): Addition(16)}
 """(plugin, flag) of Volcano Jobs."""
 NEW_POD_FIELDS = {"schedulingGroup": Addition(16)}
 REPLACED_POD_FIELDS = {"workloadRef": (16, "schedulingGroup.podGroupName")}
 """Of pod templates in Volcano's own kinds; the latter: the first release without the field, and what it has."""
-QUEUE_OF_NAMESPACE = Addition(16, NAMESPACE_QUEUE_GATE)
-"""namespace/NAME as the queue of a workload."""
 
 
 @dataclass(frozen=True, slots=True)

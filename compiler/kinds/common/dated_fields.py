@@ -15,14 +15,15 @@ _POD_FIELDS = {*NEW_POD_FIELDS, *REPLACED_POD_FIELDS}
 
 def dated_fields(document: Document) -> Iterator[DatedFields]:
     """The dated fields of pod templates and the dated flags of plugins in a Volcano Job, if there are any."""
-    found: tuple[DatedField, ...] = ()
-    if document.group == "batch.volcano.sh":
+    if (document.kind, document.group) == ("Job", "batch.volcano.sh"):
         found = (*_pod_fields(document), *_flags(document))
-    if found:
-        yield DatedFields(document, found)
+        if found:
+            yield DatedFields(document, found)
 
 
 def _pod_fields(document: Document) -> Iterator[DatedField]:
+    if document.written.kind == "HyperJob":
+        return  # its CRD has none of them in any release, which GP202 reports
     for path in pod_spec_paths(document, without_schema=True):
         for name in sorted(_POD_FIELDS & mapping(document.value_at(*path)).keys()):
             yield (*path, name), name

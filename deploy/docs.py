@@ -1,6 +1,7 @@
 """Writes the documentation as a site: `python -m deploy.docs build|serve` (scripts/docs).
 
-The pages are the files of docs/. Zensical builds them from build/docs and stops at a link that leads nowhere.
+The pages are the files of docs/ and what `deploy.reference` makes from the code. Zensical builds them from build/docs,
+and stops at a link that leads nowhere.
 """
 
 from __future__ import annotations
@@ -27,7 +28,12 @@ def written_pages() -> dict[str, str]:
 
 def all_pages() -> dict[str, str]:
     """Return every page of the site."""
-    return written_pages()
+    from deploy.reference import reference_pages
+
+    decisions = {name: text.splitlines()[0] for name, text in written_pages().items() if "/decisions/" in name}
+    rows = [f"* [{title.removeprefix('# ')}]({Path(name).name})" for name, title in sorted(decisions.items())]
+    index = "# Decisions\n\nWhy things are as they are, one short page each.\n\n" + "\n".join(rows) + "\n"
+    return {**written_pages(), **reference_pages(), "develop/decisions/index.md": index}
 
 
 def configuration() -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Facts: why a gang waits. One type for each obstacle; its code is stable (docs/reasons.md has the texts).
+"""Facts: why a gang waits. One type for each obstacle; its code is stable (compiler.explain has the texts).
 
 A field named role, queue, resource, hypernode, subgroup, pod_rule, gang(s) or node(s) holds indices of the problem,
 subgroup and role indices of the gang. Amounts are in the resource's own unit; without a resource they are pods.

@@ -1,6 +1,6 @@
 """Repairs: changes that would let a waiting gang start beside the plan, tried, each the least of its kind.
 
-One type for each kind of change; its code is stable (docs/reasons.md has the texts). Index fields as in `solver.facts`.
+One type for each kind of change; its code is stable (texts: compiler.explain). Index fields as in `solver.facts`.
 """
 
 from __future__ import annotations

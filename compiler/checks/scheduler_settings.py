@@ -172,8 +172,8 @@ def duplicate_plugins(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP430", "Volcano may decide otherwise", "warning")
 def differing_plugins(check_input: CheckInput) -> Iterator[Finding]:
     """The plugin does something that plans do not foresee, so that Volcano may refuse a planned node, evict a pod that
-    the plan keeps, or hold a job back. docs/plugins.md says of every plugin what the plan makes of it. Fix: none where
-    that is wanted; else remove the plugin, or the argument or action that the page names."""
+    the plan keeps, or hold a job back. `gangplan explain PLUGIN` says what the plan makes of it. Fix: none where
+    that is wanted; else remove the plugin, or the argument or action that it names."""
     seen = set()
     for spec, path, plugin in _plugins(check_input):
         plan = PLUGIN_PLANS.get(plugin.name) if plugin.name not in seen else None
@@ -182,7 +182,9 @@ def differing_plugins(check_input: CheckInput) -> Iterator[Finding]:
         if found:
             message = f"{plugin.name}: {'; '.join(it.text for it in found)}"
             severity: Severity = "warning" if any(it.severity == "warning" for it in found) else "info"
-            yield Finding(spec.document, (*path, "name"), message, "see docs/plugins.md", severity=severity)
+            yield Finding(
+                spec.document, (*path, "name"), message, f"see gangplan explain {plugin.name}", severity=severity
+            )
 
 
 @check("GP416", "device sharing modes exclude one another")

@@ -176,7 +176,7 @@ def _argument_at(
 def argument_types(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano keeps the default where an argument has another type, and its scheduler stops where the message says so:
     whole numbers are not quoted and have no fraction. Source: GetInt, GetFloat64, GetBool, GetString and Get of
-    pkg/scheduler/framework/arguments.go; docs/scheduler-arguments.md names the reader of each. Fix: write the value in
+    pkg/scheduler/framework/arguments.go; `gangplan explain PLUGIN` names the reader of each. Fix: write the value in
     the type that the message names."""
     for given in _arguments(check_input):
         for path, flaw in given.nested("type"):
@@ -217,7 +217,7 @@ def _is_plain_scalar(text: str) -> bool:
 
 @check("GP405", "unknown argument", "warning")
 def unknown_arguments(check_input: CheckInput) -> Iterator[Finding]:
-    """Volcano ignores an argument that the plugin or action does not read. docs/scheduler-arguments.md has all that are
+    """Volcano ignores an argument that the plugin or action does not read. `gangplan explain PLUGIN` lists all that are
     read; init-params, which Ascend's devices read, may have others. Fix: correct the spelling, or remove it."""
     for given in _arguments(check_input):
         for path, flaw in given.nested("unknown", "unread"):
@@ -237,7 +237,7 @@ def unknown_arguments(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP420", "argument out of its range", "warning")
 def argument_ranges(check_input: CheckInput) -> Iterator[Finding]:
     """Some arguments have a range outside which Volcano takes the default, with a line in its log at most; with others
-    it goes on computing. Source: docs/scheduler-arguments.md, which names the reader of each. For a word
+    it goes on computing. `gangplan explain PLUGIN.ARGUMENT` names the reader. For a word
     that it does not know Volcano takes the default too, which may be the opposite: an error. Fix: write a value that
     is allowed."""
     for given in _arguments(check_input):

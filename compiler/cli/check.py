@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from compiler.cli.inputs import FOLDER, pause_garbage_collection, take_defaults, wants_colour
+from compiler.cli.inputs import FOLDER, pause_garbage_collection, take_defaults, wants_colour, wants_links
 from compiler.repository.paths import ROOT_FOLDERS
 
 if TYPE_CHECKING:
@@ -187,7 +187,8 @@ def _report_text(diagnostics: Sequence[Diagnostic], form: str, tree: Repository,
 
     if form == "text":
         sources = {file: text for file, text in tree.files.items() if not text.startswith(BUILT_MARK)}
-        return render_text(diagnostics, colour=wants_colour(sys.stdout), sources=sources)
+        colour, links = wants_colour(sys.stdout), wants_links(sys.stdout)
+        return render_text(diagnostics, colour=colour, links=links, sources=sources)
     if form in ("github", "sarif"):
         diagnostics = _from_git_root(diagnostics, root)
     if form == "github" and (summary := os.environ.get("GITHUB_STEP_SUMMARY")):

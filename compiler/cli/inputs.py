@@ -279,12 +279,20 @@ def print_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
     from compiler.diagnostics.render import render_text
 
     if diagnostics:
-        click.echo(render_text(fold_diagnostics(diagnostics), colour=wants_colour(sys.stderr)), err=True, nl=False)
+        colour, links = wants_colour(sys.stderr), wants_links(sys.stderr)
+        click.echo(render_text(fold_diagnostics(diagnostics), colour=colour, links=links), err=True, nl=False)
 
 
 def wants_colour(stream: Any) -> bool:
     """Whether to write colours: on a terminal, unless NO_COLOR is not empty (https://no-color.org)."""
     return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def wants_links(stream: Any) -> bool:
+    """Whether to write links: where colours are, on a terminal that shows links."""
+    from compiler.diagnostics.pages import shows_links
+
+    return wants_colour(stream) and shows_links(os.environ)
 
 
 def terminal_style() -> Style:
@@ -296,7 +304,10 @@ def terminal_style() -> Style:
     encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "")
     width = shutil.get_terminal_size((100, 24)).columns
     return Style(
-        width=max(80, min(width, 120)), colour=wants_colour(sys.stdout), block_characters=encoding.startswith("utf")
+        width=max(80, min(width, 120)),
+        colour=wants_colour(sys.stdout),
+        links=wants_links(sys.stdout),
+        block_characters=encoding.startswith("utf"),
     )
 
 

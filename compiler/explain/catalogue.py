@@ -1,4 +1,5 @@
-"""All entries of reasons and repairs by their types, and what is said of a code alone. docs/reasons.md is made of them.
+"""All entries of reasons and repairs by their types, and what is said of a code alone. The pages of the
+reference are made of them.
 
 A new fact or repair gets an entry in the file of its family.
 """

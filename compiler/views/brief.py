@@ -18,7 +18,7 @@ def grouped_waits(style: Style, waiting: Sequence[JobDecision]) -> Iterator[str]
         role = "never" if jobs[0].never else "wait"
         mark = style.paint("!" if jobs[0].never else "-", role)
         said = f"{count_text(len(jobs), 'job')}: {meaning}: {named_jobs(jobs)}"
-        yield from hanging_text(f"  {mark} {style.paint(f'{code:<5}', role)}  ", said, style.width - 11, " " * 11)
+        yield from hanging_text(f"  {mark} {style.code(code, role)}  ", said, style.width - 11, " " * 11)
     yield "  gangplan plan --decision wait tells them one by one, gangplan explain JOB all of one"
 
 

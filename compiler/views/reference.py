@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from compiler.diagnostics.diagnostic import did_you_mean
+from compiler.diagnostics.pages import CODES_URL
 
 _CODE = re.compile(r"G[PRW]\d+")
 _FIELD = re.compile(r"[A-Z]\w*[\w.-]*")
-CODE_PAGES = {"GP": "docs/diagnostics.md", "GW": "docs/reasons.md", "GR": "docs/reasons.md"}
 
 Schema = Mapping[str, Any]
 
@@ -47,7 +47,7 @@ def _code_text(code: str) -> str:
             return f"{rule.code} {rule.title} ({rule.severity})\n{rule.text}\n"
     elif text := code_text(code):
         return text
-    raise UnknownReferenceError(f"there is no code {code}; all codes are in {CODE_PAGES[code[:2]]}")
+    raise UnknownReferenceError(f"there is no code {code}; all codes: {CODES_URL}/")
 
 
 def _field_text(words: str) -> str | None:

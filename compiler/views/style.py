@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from compiler.diagnostics.pages import linked_code
+
 COLOURS: Mapping[str, str] = {
     "start": "32",
     "keep": "36",
@@ -21,14 +23,19 @@ COLOURS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """width in columns; colour: ANSI escapes; blocks: the terminal can show block characters."""
+    """width in columns; colour: ANSI escapes; links: OSC 8; blocks: the terminal can show block characters."""
 
     width: int = 100
     colour: bool = False
+    links: bool = False
     block_characters: bool = True
 
     def paint(self, text: str, colour_key: str) -> str:
         return f"\033[{COLOURS[colour_key]}m{text}\033[0m" if self.colour and text else text
+
+    def code(self, code: str, colour_key: str) -> str:
+        """Return the painted code, a link to its page where links are shown."""
+        return self.paint(linked_code(code, self.links), colour_key)
 
 
 PLAIN = Style()

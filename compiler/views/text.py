@@ -277,7 +277,7 @@ class PlanView:
         return f"room is reserved for it: {when} after {compact_names(list(decision.awaited_jobs), 4)}"
 
     def message_lines(self, message: CodedMessage, colour_key: str, indent: str, prefix: str = "") -> Iterator[str]:
-        head, below = f"{indent}{self.style.paint(message.code, colour_key)}  ", f"{indent}       "
+        head, below = f"{indent}{self.style.code(message.code, colour_key)}  ", f"{indent}       "
         yield from hanging_text(head, prefix + message.message, self.style.width - len(below), below)
         sources = [*message.sources, *(source for other in message.also for source in other.sources)]
         if not prefix or self.show_all_sources:  # in short only what is in the way

@@ -1,6 +1,6 @@
 """Every argument of Volcano's actions and plugins: type, default, range, meaning, where it is read and since when.
 
-docs/scheduler-arguments.md is made of this table, `gangplan explain plugin.argument` answers from it, and the checks
+A page of the reference is made of this table, `gangplan explain plugin.argument` answers from it, and the checks
 GP4xx judge by it.
 """
 
@@ -372,16 +372,15 @@ def _owner_text(owner: ArgumentOwner) -> str:
 
 
 def _first_release(since: int) -> str:
-    """The release whose source was read; of 1.16 files of its branch, see docs/scheduler-arguments.md."""
+    """The release whose source was read; of 1.16 files of its branch, see the page."""
     return "1.15.1" if since == FIRST_VERSION else f"1.{since}"
 
 
 def arguments_page() -> str:
-    """docs/scheduler-arguments.md."""
+    """Return the page of the reference with every argument."""
     rows = [
         "# Arguments of Volcano's scheduler",
         "",
-        "Made by `python -m compiler.volcano.arguments > docs/scheduler-arguments.md`; a test keeps it current.",
         "All actions and plugins of Volcano 1.15 and 1.16; what only 1.16 has is marked. "
         "`gangplan explain binpack.weight` shows one argument. "
         "Sources are below pkg/scheduler; those of 1.15.1 were run, those of 1.16 were only read.",
@@ -416,7 +415,3 @@ def _nested_rows(owner: str) -> list[str]:
         found.append(f"| `{shown}` | {type_name} | {default} | {allowed} | {meaning} | {mistype} |")
     header = ["", "| inside | type | default | range | meaning | mistyped |", "|---|---|---|---|---|---|"]
     return [*header, *found] if found else []
-
-
-if __name__ == "__main__":
-    print(arguments_page(), end="")

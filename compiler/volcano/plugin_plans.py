@@ -1,4 +1,4 @@
-"""What each of Volcano's plugins means for a plan, and where Volcano may decide otherwise (docs/plugins.md)."""
+"""What each of Volcano's plugins means for a plan, and where Volcano may decide otherwise."""
 
 from __future__ import annotations
 
@@ -316,11 +316,10 @@ def planned_text(name: str) -> str:
 
 
 def plugins_page() -> str:
-    """docs/plugins.md."""
+    """Return the page of the reference with every plugin."""
     rows = [
         "# What Volcano's plugins mean for a plan",
         "",
-        "Made by `python -m compiler.volcano.plugin_plans > docs/plugins.md`; a test keeps it current.",
         "All plugins of Volcano 1.15 and 1.16. "
         "Where Volcano may decide otherwise than the plan, `check` warns of it (GP430) at the plugin's line, once.",
         "",
@@ -333,7 +332,3 @@ def plugins_page() -> str:
             shown = (f"`{name}`", plan.planned) if number == 0 else ("", "")
             rows.append(f"| {' | '.join((*shown, found.text, found.when))} |")
     return "\n".join(rows) + "\n"
-
-
-if __name__ == "__main__":
-    print(plugins_page(), end="")

@@ -1,7 +1,7 @@
 """Facts against brute force: with all of them out of the way a gang starts, with one of them left it does not; and
 repairs do what they say.
 
-What "out of the way" means is written here once more, from the words of docs/reasons.md.
+What "out of the way" means is written here once more, from the words of docs/reference/reasons.md.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from compiler.diagnostics.diagnostic import RULES, Diagnostic, Position
+from compiler.diagnostics.pages import code_url
 from compiler.diagnostics.render.words import sentence
 from compiler.version import VERSION
 
@@ -39,6 +40,7 @@ def _rule(code: str) -> dict[str, Any]:
         "id": code,
         "shortDescription": {"text": known.title},
         "fullDescription": {"text": known.text},
+        "helpUri": code_url(code),
         "defaultConfiguration": {"level": _LEVELS[known.severity]},
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from compiler.diagnostics.diagnostic import Diagnostic, Position
+from compiler.diagnostics.pages import linked_code
 from compiler.diagnostics.render.words import place_text, printable, sentence
 
 _COLOURS = {"error": "31", "warning": "33", "info": "36"}
@@ -12,14 +13,19 @@ _MAX_COLUMNS = 120
 
 
 def render(
-    diagnostics: Sequence[Diagnostic], *, colour: bool = False, sources: Mapping[str, bytes] | None = None
+    diagnostics: Sequence[Diagnostic],
+    *,
+    colour: bool = False,
+    links: bool = False,
+    sources: Mapping[str, bytes] | None = None,
 ) -> str:
-    """sources: the files' contents, for excerpts; without them, one line for each diagnostic."""
+    """sources: the files' contents, for excerpts; without them, one line for each diagnostic. links: codes are links to
+    their pages."""
     lines: dict[str, list[str]] = {}
     out: list[str] = []
     for diagnostic in diagnostics:
         at = diagnostic.position
-        place, head = f"{place_text(at)}:", f"{diagnostic.severity} {diagnostic.code}:"
+        place, head = f"{place_text(at)}:", f"{diagnostic.severity} {linked_code(diagnostic.code, links)}:"
         if colour:
             place, head = f"\x1b[1m{place}\x1b[0m", f"\x1b[{_COLOURS[diagnostic.severity]}m{head}\x1b[0m"
         see = f" (see {place_text(diagnostic.see)})" if diagnostic.see else ""

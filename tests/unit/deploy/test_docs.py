@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from compiler.checks.catalogue import all_rules
+from compiler.explain.catalogue import REASONS, REPAIRS, entries_by_code
 from deploy.docs import ROOT, all_pages, configuration, written_pages
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -59,3 +61,21 @@ def test_the_navigation_holds_each_written_page_but_decisions(pages: Mapping[str
     assert len(shown) == len(set(shown))
     assert set(shown) <= pages.keys()
     assert {name for name in written_pages() if "/decisions/" not in name} <= set(shown)
+
+
+def test_each_code_has_a_page_with_its_fix_and_an_example(pages: Mapping[str, str]) -> None:
+    rules = all_rules()
+    for code in (*rules, *entries_by_code(REASONS), *entries_by_code(REPAIRS)):
+        assert pages[f"reference/codes/{code}.md"].startswith(f"# {code} ")
+        assert f"({code}.md)" in pages["reference/codes/index.md"]
+    with_fix = [code for code in rules if "## Fix" in pages[f"reference/codes/{code}.md"]]
+    with_example = [code for code in rules if "## Example" in pages[f"reference/codes/{code}.md"]]
+    assert len(with_fix) > 200
+    assert len(with_example) > 200
+
+
+def test_each_option_of_each_command_is_on_its_page(pages: Mapping[str, str]) -> None:
+    assert "--fail-on" in pages["reference/commands/diff.md"]
+    assert "--node-timeout" in pages["reference/commands/reconcile.md"]
+    assert "gangplan_pass_seconds" in pages["reference/metrics.md"]
+    assert "PruneHeld" in pages["reference/conditions.md"]

@@ -13,7 +13,7 @@ import pytest
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
-from tests.unit.compiler.checks.test_cases import FIXTURES, Case, load_cases
+from tests.builders.cases import FIXTURES, Case, load_cases
 
 _QUOTED = re.compile(r"'([^']+)'")
 _WORD = re.compile(r"[^\s,\[\]{}\"':]+")

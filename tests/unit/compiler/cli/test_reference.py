@@ -33,8 +33,8 @@ def test_explain_says_what_the_reference_does(words: str, said: tuple[str, ...])
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("GP999", "there is no code GP999; all codes are in docs/diagnostics.md"),
-        ("GW999", "docs/reasons.md"),
+        ("GP999", "there is no code GP999; all codes: https://"),
+        ("GW999", "/reference/codes/"),
         ("Queue.spec.wieght", "did you mean weight?"),
         ("Job.spec.takss", "Job.batch.volcano.sh: there is no field 'takss'; did you mean tasks?"),
     ],

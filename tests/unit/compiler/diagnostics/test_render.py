@@ -6,9 +6,14 @@ import json
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
+import pytest
+
 from compiler.diagnostics.diagnostic import Diagnostic, Position
+from compiler.diagnostics.pages import shows_links
 from compiler.diagnostics.render import FORMATS, render_github, render_json, render_junit, render_sarif, render_text
 from compiler.diagnostics.render.words import severity_counts
+from compiler.version import DOCS_URL
+from compiler.views.style import Style
 
 NASTY = Diagnostic(
     "GP101",
@@ -46,6 +51,30 @@ def test_text_in_colour_only_when_asked() -> None:
         "\x1b[1mjobs/z.yaml:1:1:\x1b[0m \x1b[33mwarning GP302:\x1b[0m "
         "there is no queue 'x'. Did you mean 'y'? (see q.yaml:2:3)\n"
     )
+
+
+def test_a_code_is_a_link_to_its_page_where_the_terminal_shows_links() -> None:
+    url = f"{DOCS_URL}/reference/codes/GP302/"
+    assert f"\x1b]8;;{url}\x1b\\GP302\x1b]8;;\x1b\\:" in render_text((PLAIN,), links=True)
+    assert Style(links=True).code("GW104", "wait").startswith(f"\x1b]8;;{DOCS_URL}/reference/codes/GW104/\x1b\\GW104")
+
+
+@pytest.mark.parametrize(
+    ("variables", "shown"),
+    [
+        ({}, False),
+        ({"TERM": "xterm-256color"}, False),
+        ({"TERM": "xterm-kitty"}, True),
+        ({"TERM_PROGRAM": "vscode"}, True),
+        ({"WT_SESSION": "1"}, True),
+        ({"VTE_VERSION": "7402"}, True),
+        ({"VTE_VERSION": "4205"}, False),
+        ({"TERM": "xterm-kitty", "FORCE_HYPERLINK": "0"}, False),
+        ({"FORCE_HYPERLINK": "1"}, True),
+    ],
+)
+def test_links_are_shown_on_terminals_that_are_known_to(variables: dict[str, str], shown: bool) -> None:
+    assert shows_links(variables) is shown
 
 
 def test_text_shows_the_line_with_a_caret_where_the_source_is_at_hand() -> None:

@@ -29,7 +29,6 @@ from solver.repairs import (
     ShorterDuration,
 )
 from tests.builders import specs
-from tests.unit.compiler.explain.reasons_page import reasons_page
 
 ROOT = Path(__file__).parents[4]
 
@@ -247,9 +246,3 @@ def test_a_repair_that_takes_time_says_until_when(
     assert found.message == message
     assert {key: value for key, value in found.facts.items() if key in ("seconds", "amount")} == facts
     assert ("at" in found.facts) == (now is not None and isinstance(repair, EndOfGangs) and repair.seconds is not None)
-
-
-def test_the_page_of_reasons_is_current() -> None:
-    """Fix: python -c "from tests.unit.compiler.explain.reasons_page import reasons_page; print(reasons_page(), end='')"
-    > docs/reasons.md"""
-    assert (ROOT / "docs/reasons.md").read_text() == reasons_page()

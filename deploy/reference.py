@@ -1,0 +1,171 @@
+"""The pages of the reference that are made from the code: commands, codes, objects, conditions, metrics, Volcano."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from compiler.checks.catalogue import CODE_RANGES, all_rules
+from compiler.cli.root import cli
+from compiler.diagnostics.diagnostic import Rule
+from compiler.explain.catalogue import REASONS, REPAIRS, entries_by_code, job_text, with_names
+from compiler.explain.statements import Entry
+from compiler.views.reference import reference_text
+from compiler.views.schema import CLUSTER_ANNOTATIONS, JOB_ANNOTATIONS, OBJECT_ANNOTATIONS, QUEUE_ANNOTATIONS
+from compiler.volcano.arguments import arguments_page
+from compiler.volcano.plugin_plans import plugins_page
+from reconciler.report.metrics import Metrics
+from reconciler.report.status import CONDITION_TYPES, condition_sentence
+from tests.builders.cases import CASES, Case
+
+CODES = "reference/codes"
+COMMANDS = "reference/commands"
+OWN_KINDS = ("Cluster", "NodePool", "SchedulerConfiguration")
+
+
+def reference_pages() -> dict[str, str]:
+    """Return the generated pages: path below docs/ -> Markdown."""
+    return {
+        **command_pages(),
+        **code_pages(),
+        "reference/objects.md": objects_page(),
+        "reference/conditions.md": conditions_page(),
+        "reference/metrics.md": metrics_page(),
+        "reference/volcano-plugins.md": plugins_page(),
+        "reference/scheduler-arguments.md": arguments_page(),
+    }
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+# ---- commands
+
+
+def command_pages() -> dict[str, str]:
+    import_module("reconciler.cli")  # adds its commands to those of the compiler
+    names = cli.list_commands(click.Context(cli))
+    pages, rows = {}, []
+    for name in names:
+        with click.Context(cli, info_name="gangplan", resilient_parsing=True) as parent:
+            command = cli.get_command(parent, name)
+            if command is None:
+                continue
+            with click.Context(command, parent=parent, info_name=name, resilient_parsing=True) as context:
+                pages[f"{COMMANDS}/{name}.md"] = _command_page(command, context)
+        rows.append((f"[`gangplan {name}`]({name}.md)", cli.lazy_commands[name][1]))
+    defaults = "[variables or gangplan.toml](../repository.md#defaults-of-options)"
+    text = f"Defaults of options may come from {defaults}.\n"
+    pages[f"{COMMANDS}/index.md"] = f"# Commands\n\n{text}\n{table(('command', 'what it does'), rows)}"
+    return pages
+
+
+def _command_page(command: click.Command, context: click.Context) -> str:
+    usage = " ".join(command.collect_usage_pieces(context))
+    records = [record for each in command.get_params(context) if (record := each.get_help_record(context))]
+    options = table(("option", "what it does"), ((f"`{names}`", _escaped(text)) for names, text in records))
+    about = _escaped(inspect.cleandoc(command.help or "").replace("\b", ""))
+    return f"# gangplan {context.info_name}\n\n```console\n{context.command_path} {usage}\n```\n\n{about}\n\n{options}"
+
+
+def _escaped(text: str) -> str:
+    """Text without what Markdown would take for HTML or a link."""
+    return text.replace("<", "&lt;").replace("[", "\\[").replace("*", "\\*")
+
+
+# ---- codes
+
+
+def code_pages() -> dict[str, str]:
+    rules, reasons, repairs = all_rules(), entries_by_code(REASONS), entries_by_code(REPAIRS)
+    pages = {f"{CODES}/{code}.md": _rule_page(rule, _example(code)) for code, rule in rules.items()}
+    pages |= {f"{CODES}/{code}.md": _reason_page(code, entry) for code, entry in reasons.items()}
+    pages |= {f"{CODES}/{code}.md": _repair_page(code, entry) for code, entry in repairs.items()}
+    pages[f"{CODES}/index.md"] = _code_index(rules, reasons, repairs)
+    return pages
+
+
+def _example(code: str) -> Case | None:
+    """Return the shortest failing case of the code, one that fails for nothing else where there is one."""
+
+    def rank(case: Case) -> tuple[bool, int]:
+        return {found for *_, found in case.expected} != {code}, sum(map(len, case.shown.values()))
+
+    return min((case for case in CASES if case.fails and case.code == code), key=rank, default=None)
+
+
+def _code_index(rules: Mapping[str, Rule], *entries: Mapping[str, Entry[Any]]) -> str:
+    rows = ["# Codes\n", "A code never changes its meaning. `gangplan explain GP301` prints the same as its page.\n"]
+    for prefix, title in CODE_RANGES:
+        found = [(f"[{code}]({code}.md)", rule.severity, rule.title) for code, rule in rules.items() if prefix in code]
+        rows += [f"## {prefix}xx {title}\n", table(("code", "severity", "what is wrong"), found)]
+    titles = ("GWxxx Why a job waits", "GRxxx What would help")
+    for title, known in zip(titles, entries, strict=True):
+        rows += [f"## {title}\n", table(("code", ""), ((f"[{code}]({code}.md)", known[code].title) for code in known))]
+    rows.append("How they are chosen: [reasons and repairs](../reasons.md).\n")
+    return "\n".join(rows)
+
+
+def _rule_page(rule: Rule, example: Case | None) -> str:
+    why, _, fix = rule.text.partition("Fix: ")
+    rows = [f"# {rule.code} {rule.title}\n", f"Severity: {rule.severity}\n", f"{_escaped(why.strip())}\n"]
+    if fix:
+        rows += ["## Fix\n", f"{_escaped(fix[:1].upper() + fix[1:])}\n"]
+    if example:
+        rows += ["## Example\n", f"{_escaped(example.title[:1].upper() + example.title[1:])}:\n"]
+        rows += [f"```yaml title={name!r}\n{text.rstrip()}\n```\n" for name, text in example.shown.items()]
+    return "\n".join(rows)
+
+
+def _reason_page(code: str, entry: Entry[Any]) -> str:
+    rows = [f"# {code} {entry.title}\n", "A reason why a job waits.\n", f"> {_quoted(entry.texts[0])}\n"]
+    rows += [f"Or, where that is why:\n\n> {_quoted(text)}\n" for text in entry.special_texts]
+    rows += [f"Or, when waiting cannot help:\n\n> {_quoted(text)}\n" for text in entry.never_texts[:1]]
+    return "\n".join([*rows, "## Fix\n", f"{entry.remedy}\n", "[How reasons are chosen](../reasons.md)\n"])
+
+
+def _repair_page(code: str, entry: Entry[Any]) -> str:
+    what = "A change that was tried: with it the job starts.\n"
+    rows = [f"# {code} {entry.title}\n", what, f"> {_quoted(job_text(entry))}\n"]
+    return "\n".join([*rows, "[How repairs are chosen](../reasons.md)\n"])
+
+
+def _quoted(text: str) -> str:
+    return with_names(text, "*{}*")
+
+
+# ---- objects, conditions, metrics
+
+
+def objects_page() -> str:
+    rows = ["# Objects of gangplan\n", "`gangplan schema KIND` prints the JSON Schema of a kind.\n"]
+    for kind in OWN_KINDS:
+        rows += [f"## {kind}\n", f"```text\n{(reference_text(f'{kind}.spec') or '').rstrip()}\n```\n"]
+    owners = {"jobs": JOB_ANNOTATIONS, "queues": QUEUE_ANNOTATIONS, "the Cluster": CLUSTER_ANNOTATIONS}
+    for owner, texts in {**owners, "any object": OBJECT_ANNOTATIONS}.items():
+        rows += [f"## Annotations of {owner}\n", table(("annotation", ""), _named(texts.items()))]
+    return "\n".join(rows)
+
+
+def conditions_page() -> str:
+    rows = [(name, condition_sentence(name, True), condition_sentence(name, False)) for name in CONDITION_TYPES]
+    about = "`gangplan status` shows them, and `gangplan_condition` counts them.\n"
+    return f"# Conditions\n\n{about}\n{table(('condition', 'True', 'False'), rows)}"
+
+
+def metrics_page() -> str:
+    found = sorted(Metrics().registry.collect(), key=lambda metric: metric.name)
+    suffixes = {"counter": "_total"}
+    rows = [(f"`{each.name}{suffixes.get(each.type, '')}`", each.type, each.documentation) for each in found]
+    about = "`gangplan reconcile --listen :8080` serves them at `/metrics`.\n"
+    return f"# Metrics\n\n{about}\n{table(('metric', 'type', ''), rows)}"
+
+
+def _named(texts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(f"`{name}`", text) for name, text in texts]

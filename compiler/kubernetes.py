@@ -106,6 +106,13 @@ MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 """On every Namespace, by the API server: its name."""
+OS_LABEL, ARCH_LABEL = "kubernetes.io/os", "kubernetes.io/arch"
+INSTANCE_TYPE_LABEL = "node.kubernetes.io/instance-type"
+NODE_CONDITION_TAINTS = "node.kubernetes.io/"
+"""Begins the keys of taints that the node controller sets and takes away."""
+DEFAULT_TOLERATIONS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+"""Taints that admission lets each pod tolerate for a while."""
+LAST_APPLIED_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 _PLATFORM_LABELS = ("kubernetes.io/{}", "beta.kubernetes.io/{}")
 GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
 """On a pod: the name of its PodGroup."""

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -145,18 +145,31 @@ def _malformed(at: int, item: Object) -> StateError:
     )
 
 
+def read_objects(text: str | bytes) -> list[Object]:
+    """The objects of a file: documents of YAML, or JSON, each an object or a List of them. Raises StateError."""
+    found: list[Any] = []
+    for document in _parse_documents(text):
+        items = document.get("items") if isinstance(document, Mapping) else None
+        found += items if isinstance(items, list) else () if document is None else [document]
+    for at, item in enumerate(found):
+        check_object(item, at)
+        if _place_of(item) is None or not item.get("apiVersion"):
+            raise _malformed(at, item)
+    return found
+
+
 def load_state(text: str | bytes) -> ClusterState:
     """Read a `List` (JSON or YAML) as `kubectl get ... -o json` or `gangplan snapshot` writes it. Raises StateError."""
-    data = _parse_text(text)
+    documents = _parse_documents(text)
+    data = documents[0] if len(documents) == 1 else None
     if not isinstance(data, Mapping) or not isinstance(data.get("items"), list):
         raise StateError(
             "the state must be one `kind: List` with `items`, as `gangplan snapshot` or `kubectl get -o yaml` writes it"
         )
     seen: dict[tuple[str, ...], int] = {}
     for at, item in enumerate(data["items"]):
-        _check_shape(item, _OBJECT_SHAPE, ("items", at))
+        check_object(item, at)
         if isinstance(item, Mapping) and isinstance(item.get("metadata"), Mapping):
-            _check_shape(item.get("spec"), _SPEC_SHAPES.get(item.get("kind"), dict), ("items", at, "spec"))
             name = str(item["metadata"].get("name"))
             key = api_group_of(item), str(item.get("kind")), str(item["metadata"].get("namespace") or ""), name
             if seen.setdefault(key, at) != at:
@@ -164,6 +177,13 @@ def load_state(text: str | bytes) -> ClusterState:
                     f"items {seen[key]} and {at} of the state are both {item.get('kind')} {name}: keep one"
                 )
     return ClusterState.from_objects(data["items"], clock=_read_clock(data.get("metadata")))
+
+
+def check_object(item: Any, at: int) -> None:
+    """Raises StateError where a field that is read has not its type. at: of the item in its list."""
+    _check_shape(item, _OBJECT_SHAPE, ("items", at))
+    if isinstance(item, Mapping) and isinstance(item.get("metadata"), Mapping):
+        _check_shape(item.get("spec"), _SPEC_SHAPES.get(item.get("kind"), dict), ("items", at, "spec"))
 
 
 def _read_clock(metadata: object) -> int | None:
@@ -233,11 +253,22 @@ def _check_shape(value: Any, shape: Any, path: tuple[str | int, ...]) -> None:
             _check_shape(value.get(key), shape.get(key, shape.get("*")), (*path, key))
 
 
-def _parse_text(text: str | bytes) -> Any:
+class _Loader(yaml.CSafeLoader):  # type: ignore[misc]
+    """Times stay texts, as in JSON."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _parse_documents(text: str | bytes) -> list[Any]:
     try:
         content = text.decode() if isinstance(text, bytes) else text
-        parse = json.loads if content.lstrip().startswith("{") else partial(yaml.load, Loader=yaml.CSafeLoader)
-        return parse(content)
+        if content.lstrip().startswith("{"):
+            return [json.loads(content)]
+        return list(yaml.load_all(content, Loader=_Loader))
     except UnicodeDecodeError as error:
         raise StateError(f"the state is not UTF-8 text: byte {error.start} cannot be read") from error
     except RecursionError as error:

@@ -34,6 +34,10 @@ for _name, _module, _short_help in (
 ):
     cli.add_lazy(_name, f"reconciler.cli.{_module}:{_name.replace('-', '_')}", _short_help)
 
+cli.add_lazy(
+    "import", "reconciler.cli.importing:import_cluster", "Write a cluster's queues, nodes and jobs as a repository."
+)
+
 
 def load_tree(repo: Path) -> Repository:
     """The files of a folder, dated by the commits that brought them; undated without git or outside of a repository."""

@@ -1,0 +1,219 @@
+"""Nodes of a cluster folded into NodePools; a node that a pool cannot say stays a Node."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from compiler.fields.natural_order import natural_sort_key
+from compiler.fields.quantity import integer_amounts, parse_quantity
+from compiler.importing.written_form import written_form
+from compiler.kubernetes import (
+    API_VERSION,
+    ARCH_LABEL,
+    DEFAULT_PODS_PER_NODE,
+    HOSTNAME_LABEL,
+    INSTANCE_TYPE_LABEL,
+    NODE_CONDITION_TAINTS,
+    OS_LABEL,
+    Object,
+    annotations_of,
+    kubelet_labels,
+    labels_of,
+    name_of,
+    status_of,
+)
+from compiler.volcano.shared_devices import card_labels, shared_devices_of
+
+POOL_LABELS = (
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "karpenter.sh/nodepool",
+    "agentpool",
+    INSTANCE_TYPE_LABEL,
+)
+"""Labels whose value people know a group of nodes by, the most exact first."""
+MEASURED = ("memory", "ephemeral-storage")
+"""Resources of which equal machines report a little more or less."""
+TOLERANCE = 0.02
+"""Nodes of one pool differ in a measured resource by at most this share."""
+_SYSTEM_TAINTS = (NODE_CONDITION_TAINTS, "node.cloudprovider.kubernetes.io/")
+_NAME = re.compile(r"(.*?)(\d{1,9})(\D*)\Z", re.ASCII)
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedNodes:
+    """Documents of nodes, and what of the nodes they leave out."""
+
+    documents: list[dict[str, Any]]
+    notes: list[str] = field(default_factory=list)
+
+
+def fold_nodes(nodes: Iterable[Object], others_text: str) -> FoldedNodes:
+    """The nodes as pools, in the natural order of their names. others_text: what else the repository holds, which may
+    name a label."""
+    ordered = sorted(nodes, key=lambda node: natural_sort_key(name_of(node)))
+    own_labels = _own_labels(ordered, others_text)
+    groups = defaultdict[tuple[Any, ...], list[Object]](list)
+    single: list[Object] = []
+    for node in ordered:
+        if _fits_pool(node):
+            groups[_alike_key(node, own_labels)].append(node)
+        else:
+            single.append(node)
+    pools = [pool for group in groups.values() for pool in _of_measured_size(group)]
+    taken = Counter[str]()
+    documents = [_pool_document(pool, own_labels, taken) for pool in pools]
+    documents += [_node_document(node) for node in single]
+    notes = [f"the label {label} differs on every node, and nothing names it: it is left out" for label in own_labels]
+    spreads = sum(len({_measured(node) for node in pool}) > 1 for pool in pools)
+    if spreads:
+        notes.append(
+            f"the nodes of {spreads} pool{'s' if spreads > 1 else ''} differ a little in memory or storage: the least "
+            "of a pool is written"
+        )
+    return FoldedNodes(documents, notes)
+
+
+def _own_labels(nodes: Sequence[Object], others_text: str) -> tuple[str, ...]:
+    """Labels that say on each node something else and that nothing names: they tell nodes apart, and are no group."""
+    values = defaultdict[str, list[str]](list)
+    for node in nodes:
+        for key, value in labels_of(node).items():
+            values[key].append(value)
+    values.pop(HOSTNAME_LABEL, None)
+
+    def is_own(key: str) -> bool:
+        return len(values[key]) > 2 and len(set(values[key])) == len(values[key]) and key not in others_text
+
+    return tuple(filter(is_own, sorted(values)))
+
+
+def _fits_pool(node: Object) -> bool:
+    """Whether a pool can say the node: its hostname is its name, and it has no devices of which annotations tell."""
+    annotations = {key: str(value) for key, value in annotations_of(node).items()}
+    labels = labels_of(node)
+    offered = integer_amounts({name: parse_quantity(amount) for name, amount in _offered(node).items()}, "down")
+    has_cards = bool(card_labels(annotations)) or bool(shared_devices_of(annotations, offered))
+    is_linux = labels.get(OS_LABEL, "linux") == "linux"
+    return not has_cards and is_linux and labels.get(HOSTNAME_LABEL, name_of(node)) == name_of(node)
+
+
+def _offered(node: Object) -> Mapping[str, Any]:
+    status = status_of(node)
+    return status.get("allocatable") or status.get("capacity") or {}
+
+
+def _pool_labels(node: Object, own_labels: tuple[str, ...]) -> dict[str, str]:
+    """The labels that a pool has to state: neither the kubelet's nor the node's own."""
+    labels = labels_of(node)
+    implied = kubelet_labels(labels.get(ARCH_LABEL, "amd64"))
+    left_out = {HOSTNAME_LABEL, *own_labels, *(key for key in implied if labels.get(key) == implied[key])}
+    return {key: labels[key] for key in sorted(labels.keys() - left_out)}
+
+
+def _taints(node: Object) -> list[dict[str, Any]]:
+    """The taints that people set; those of conditions come and go by themselves."""
+    rows = (node.get("spec") or {}).get("taints") or ()
+    kept = [row for row in rows if not str(row.get("key")).startswith(_SYSTEM_TAINTS)]
+    return [{key: row[key] for key in ("key", "value", "effect") if row.get(key)} for row in kept]
+
+
+def _alike_key(node: Object, own_labels: tuple[str, ...]) -> tuple[Any, ...]:
+    exact = [(name, parse_quantity(amount)) for name, amount in _offered(node).items() if name not in MEASURED]
+    return (
+        tuple(sorted(exact)),
+        tuple(_pool_labels(node, own_labels).items()),
+        tuple(tuple(taint.items()) for taint in _taints(node)),
+        labels_of(node).get(ARCH_LABEL, "amd64"),
+        tuple(name for name in MEASURED if name in _offered(node)),
+    )
+
+
+def _measured(node: Object) -> tuple[Any, ...]:
+    return tuple(parse_quantity(_offered(node).get(name, 0)) for name in MEASURED)
+
+
+def _of_measured_size(group: Sequence[Object]) -> list[list[Object]]:
+    """The group in parts whose measured resources are within the tolerance, in the order of their first nodes."""
+    parts: list[list[Object]] = []
+    for node in sorted(group, key=_measured):
+        least = _measured(parts[-1][0]) if parts else ()
+        if parts and all(of <= one * (1 + TOLERANCE) for one, of in zip(least, _measured(node), strict=True)):
+            parts[-1].append(node)
+        else:
+            parts.append([node])
+    for part in parts:
+        part.sort(key=lambda node: natural_sort_key(name_of(node)))
+    return sorted(parts, key=lambda part: natural_sort_key(name_of(part[0])))
+
+
+def _pool_document(pool: Sequence[Object], own_labels: tuple[str, ...], taken: Counter[str]) -> dict[str, Any]:
+    first = pool[0]
+    capacity = {
+        name: min((_offered(node)[name] for node in pool), key=parse_quantity) if name in MEASURED else amount
+        for name, amount in sorted(_offered(first).items())
+        if parse_quantity(amount) != (DEFAULT_PODS_PER_NODE if name == "pods" else 0)
+    }
+    spec: dict[str, Any] = {"names": name_ranges([name_of(node) for node in pool]), "capacity": capacity}
+    if labels := _pool_labels(first, own_labels):
+        spec["labels"] = labels
+    if (arch := labels_of(first).get(ARCH_LABEL, "amd64")) != "amd64":
+        spec["arch"] = arch
+    if taints := _taints(first):
+        spec["taints"] = taints
+    name = _pool_name(first)
+    taken[name] += 1
+    unique = name if taken[name] == 1 else f"{name}-{taken[name]}"
+    return {"apiVersion": API_VERSION, "kind": "NodePool", "metadata": {"name": unique}, "spec": spec}
+
+
+def _pool_name(node: Object) -> str:
+    labels, found = labels_of(node), _NAME.match(name_of(node))
+    stem = next((labels[key] for key in POOL_LABELS if labels.get(key)), found[1] if found else name_of(node))
+    return _NOT_IN_NAMES.sub("-", stem.lower()).strip("-")[:50].strip("-") or "nodes"
+
+
+def name_ranges(names: Iterable[str]) -> list[str]:
+    """Names in natural order as a NodePool takes them: neighbours as gpu-[000-255], with the width of their numbers."""
+    found: list[str] = []
+    run: list[str] = []
+
+    def end_run() -> None:
+        if len(run) == 1:
+            found.append(run[0])
+        elif run:
+            (head, first, tail), last = _parts(run[0]), _parts(run[-1])[1]
+            found.append(f"{head}[{first}-{last}]{tail}")
+        run.clear()
+
+    for name in names:
+        if run and name != _next_name(run[-1], len(_parts(run[0])[1])):
+            end_run()
+        run.append(name)
+    end_run()
+    return found
+
+
+def _parts(name: str) -> tuple[str, str, str]:
+    """What stands before the last number of the first label of a name, the number, and the rest."""
+    host, dot, domain = name.partition(".")
+    found = _NAME.match(host)
+    return (found[1], found[2], f"{found[3]}{dot}{domain}") if found else (name, "", "")
+
+
+def _next_name(name: str, width: int) -> str:
+    head, number, tail = _parts(name)
+    return f"{head}{int(number) + 1:0{width}}{tail}" if number else ""
+
+
+def _node_document(node: Object) -> dict[str, Any]:
+    """The node as an object: what it offers stands in its status."""
+    found = written_form(node)
+    spec = {"taints": _taints(node)} if _taints(node) else {}
+    status = {key: status_of(node)[key] for key in ("capacity", "allocatable") if key in status_of(node)}
+    return {**{key: found[key] for key in ("apiVersion", "kind", "metadata")}, "spec": spec, "status": status}

@@ -1,0 +1,174 @@
+"""What a cluster holds, as the files of a repository."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+from compiler.emit.block import to_yaml
+from compiler.fields.natural_order import natural_sort_key
+from compiler.importing.node_pools import fold_nodes
+from compiler.importing.other_queues import queue_kinds, translate_queues
+from compiler.importing.scheduler import scheduler_document
+from compiler.importing.written_form import pod_specs, written_form
+from compiler.kinds.registry import kinds
+from compiler.kubernetes import (
+    ADOPT_ANNOTATION,
+    API_VERSION,
+    CLUSTER_LABEL,
+    DEFAULT_QUEUE,
+    KUEUE_QUEUE_LABEL,
+    ROOT_QUEUE,
+    SYSTEM_NAMESPACES,
+    VOLCANO_SCHEDULER,
+    Object,
+    api_group_of,
+    controller_of,
+    is_finished_pod,
+    is_terminating,
+    labels_of,
+    name_of,
+    namespace_of,
+)
+from compiler.run_kinds import end_of_run, run_kind_of
+from compiler.volcano.scheduler_conf import conf_text_keys
+
+Data = dict[str, Any]
+CLUSTER_FILES = {
+    "HyperNode.topology.volcano.sh": "hypernodes",
+    "PriorityClass.scheduling.k8s.io": "priorities",
+    "Queue.scheduling.volcano.sh": "queues",
+    "NamespaceQueue.scheduling.volcano.sh": "queues",
+    "Numatopology.nodeinfo.volcano.sh": "numatopologies",
+    "ClusterTrainingRuntime.trainer.kubeflow.org": "runtimes",
+}
+"""Kind.group -> the file of the cluster's folder that holds its objects."""
+_CORE_GROUPS = ("", "apps", "batch")
+"""Groups whose workloads most clusters hold many of that no batch scheduler places."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRepository:
+    """Path -> text of each file, and what was left out or has no equal, a sentence each."""
+
+    files: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def import_objects(objects: Iterable[Object], cluster: str, *, adopt: bool = False) -> ImportedRepository:
+    """The repository of a cluster that holds these objects, as an API server gives them; of two with one name the
+    later counts. adopt: gangplan may take fields of the objects that others own."""
+    by_name = {(run_kind_of(item), namespace_of(item), natural_sort_key(name_of(item))): item for item in objects}
+    items = [item for _, item in sorted(by_name.items(), key=itemgetter(0))]
+    nodes = [item for item in items if run_kind_of(item) == "Node."]
+    others = [item for item in items if run_kind_of(item) in queue_kinds()]
+    documents: dict[str, list[Data]] = {}
+    left_out: Counter[str] = Counter()
+    for item in items:
+        if run_kind_of(item) == "Node." or run_kind_of(item) in queue_kinds():
+            continue
+        if reason := _reason_to_leave_out(item):
+            left_out[reason] += 1
+            continue
+        document = _document_of(item)
+        if adopt:
+            document = _with_annotation(document, ADOPT_ANNOTATION, "true")
+        documents.setdefault(_file_of(item, cluster), []).append(document)
+    translated = translate_queues(others)
+    if translated.documents:
+        documents.setdefault(f"cluster-specs/{cluster}/queues.yaml", []).extend(translated.documents)
+    folded = fold_nodes(nodes, "".join(map(_text, documents.values())))
+    if folded.documents:
+        documents[f"cluster-specs/{cluster}/nodes.yaml"] = folded.documents
+    head = {"apiVersion": API_VERSION, "kind": "Cluster", "metadata": {"name": cluster}, "spec": _cluster_spec(items)}
+    documents[f"cluster-specs/{cluster}/cluster.yaml"] = [head]
+    notes = (
+        *(f"{number} left out: {reason}" for reason, number in sorted(left_out.items()) if reason != _SILENT),
+        *folded.notes,
+        *translated.notes,
+    )
+    return ImportedRepository({path: _text(found) for path, found in sorted(documents.items())}, notes)
+
+
+def _cluster_spec(items: Iterable[Object]) -> Data:
+    """Only Volcano 1.16 has NamespaceQueues."""
+    is_newer = any(run_kind_of(item) == "NamespaceQueue.scheduling.volcano.sh" for item in items)
+    return {"binding": "gated", **({"volcano": "1.16"} if is_newer else {})}
+
+
+# ---- which objects
+
+
+_SILENT = "what Kubernetes and Volcano make for themselves"
+
+
+def _reason_to_leave_out(item: Object) -> str:
+    """Why the object is no part of a repository, empty where it is one."""
+    kind = run_kind_of(item)
+    if is_terminating(item):
+        return "objects that are being deleted"
+    if _is_of_the_system(item) or controller_of(item) is not None:
+        return _SILENT
+    if CLUSTER_LABEL in labels_of(item):
+        return "objects that gangplan applied already; their repository has them"
+    if kind in CLUSTER_FILES or _is_scheduler_configuration(item):
+        return ""
+    if kind not in kinds() or kind == "ConfigMap.":
+        return _SILENT
+    if end_of_run(item) is not None or (kind == "Pod." and is_finished_pod(item)):
+        return "jobs that ended"
+    if api_group_of(item) in _CORE_GROUPS and not _is_for_a_queue(item):
+        return "workloads of Kubernetes' own kinds that do not name Volcano as their scheduler"
+    return ""
+
+
+def _is_of_the_system(item: Object) -> bool:
+    kind, name = run_kind_of(item), name_of(item)
+    if kind == "PriorityClass.scheduling.k8s.io":
+        return name.startswith("system-")
+    if kind == "Queue.scheduling.volcano.sh":
+        return name in (ROOT_QUEUE, DEFAULT_QUEUE) and not _says_something(item)
+    return (item["metadata"].get("namespace") or "") in SYSTEM_NAMESPACES
+
+
+def _says_something(queue: Object) -> bool:
+    """Whether somebody gave the queue that Volcano makes a limit, or anything else: root is not reclaimable anyway."""
+    return bool((written_form(queue).get("spec") or {}).keys() - {"reclaimable"})
+
+
+def _is_scheduler_configuration(item: Object) -> bool:
+    return run_kind_of(item) == "ConfigMap." and bool(conf_text_keys(item.get("data") or {}))
+
+
+def _is_for_a_queue(item: Object) -> bool:
+    named = any(pod.get("schedulerName") == VOLCANO_SCHEDULER for pod in pod_specs(item))
+    return named or KUEUE_QUEUE_LABEL in labels_of(item)
+
+
+# ---- where they go
+
+
+def _file_of(item: Object, cluster: str) -> str:
+    kind = run_kind_of(item)
+    if kind == "ConfigMap.":
+        return f"cluster-specs/{cluster}/scheduler.yaml"
+    if kind in CLUSTER_FILES:
+        return f"cluster-specs/{cluster}/{CLUSTER_FILES[kind]}.yaml"
+    return f"jobs/{namespace_of(item)}/{str(item['kind']).lower()}-{name_of(item)}.yaml"
+
+
+def _document_of(item: Object) -> Data:
+    return scheduler_document(item) if run_kind_of(item) == "ConfigMap." else written_form(item)
+
+
+def _with_annotation(document: Data, key: str, value: str) -> Data:
+    metadata = document["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), key: value}
+    return {**document, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _text(documents: Sequence[Data]) -> str:
+    return "---\n".join(map(to_yaml, documents))

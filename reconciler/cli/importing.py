@@ -1,0 +1,115 @@
+"""`gangplan import`: a living cluster, or files of its objects, as a repository."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from compiler.cli.inputs import print_diagnostics, reported
+from compiler.kinds.registry import kinds
+from compiler.kubernetes import Object
+from reconciler.cli import add_kubeconfig_options
+from reconciler.cli.commands import state_items
+from reconciler.cli.connection import check_kubeconfig, one_line_errors, time_limit
+from reconciler.cluster.client import Client, Forbidden, NotFound, NotServed
+from reconciler.cluster.objects import STATE_KINDS, Ref
+from reconciler.cluster.transport import Connector
+
+SCHEDULER_CONFIG_MAP = Ref("v1", "ConfigMap", "volcano-system", "volcano-scheduler-configmap")
+OTHER_KINDS = (
+    *(("kueue.x-k8s.io/v1beta1", kind) for kind in ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor")),
+    *(("kueue.x-k8s.io/v1beta2", kind) for kind in ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor")),
+    ("scheduling.run.ai/v2", "Queue"),
+)
+"""Read beside what gangplan plans."""
+
+
+@click.command(name="import")
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    "directory",
+    default=".",
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to write the repository into.",
+)
+@click.option("--cluster", default="imported", show_default=True, help="Name of the cluster in the repository.")
+@click.option("--adopt", is_flag=True, help="Let gangplan take over fields that others own in these objects.")
+@click.option(
+    "--timeout",
+    default=120.0,
+    show_default=True,
+    type=click.FloatRange(min=0.1),
+    help="Seconds that reading the cluster may take.",
+)
+@add_kubeconfig_options
+def import_cluster(
+    files: tuple[Path, ...],
+    directory: Path,
+    cluster: str,
+    adopt: bool,
+    timeout: float,
+    kubeconfig: Path | None,
+    context: str | None,
+) -> None:
+    """Write the queues, nodes, HyperNodes, priority classes, scheduler configuration and jobs of a cluster as a
+    repository, and check it. FILES hold objects as `gangplan snapshot` or `kubectl get -o yaml` writes them, queues of
+    Kueue and KAI among them; without any the cluster is read. Nothing is written to the cluster.
+    """
+    from compiler.cluster_state.cluster_state import StateError, read_objects
+    from compiler.importing.repository import import_objects
+
+    top = directory / "cluster-specs" / cluster
+    taken = [path for path in (top, directory / "jobs") if os.path.lexists(path)]
+    if taken:
+        raise click.ClickException(f"{taken[0]} exists already; nothing was written")
+    objects: list[Object] = []
+    for file in files:
+        with reported(file, StateError):
+            objects += read_objects(file.read_bytes())
+    if not files:
+        with one_line_errors(), time_limit(timeout):
+            check_kubeconfig(kubeconfig, context)
+            objects += _objects_of(Client(Connector(kubeconfig, context)))
+    found = import_objects(objects, cluster, adopt=adopt)
+    with reported():
+        for name, text in found.files.items():
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
+            (directory / name).write_text(text)
+            click.echo(f"wrote {directory / name}")
+    for note in found.notes:
+        click.echo(f"note: {note}")
+    _show_findings(directory, cluster)
+
+
+def _objects_of(client: Client) -> Iterator[Object]:
+    """What the cluster holds of the kinds that gangplan plans; without what is not served, or may not be listed."""
+    yield from state_items(client)
+    seen = set(STATE_KINDS)
+    planned = [(kind.api_version, kind.name) for kind in kinds().values() if kind.is_written]
+    for api, kind in (*planned, *OTHER_KINDS):
+        if (api, kind) in seen or (api, kind) == ("v1", "ConfigMap"):
+            continue
+        try:
+            yield from client.list(client.resource(api, kind))[0]
+        except Forbidden as error:
+            click.echo(f"note: {kind} objects are left out: {error}")
+        except (NotServed, NotFound):
+            continue
+    if (config_map := client.find(SCHEDULER_CONFIG_MAP)) is not None:
+        yield config_map
+
+
+def _show_findings(directory: Path, cluster: str) -> None:
+    """What `gangplan check` says of the repository that was written."""
+    from compiler.reading import read_specs
+    from compiler.repository.tree import Repository
+
+    print_diagnostics(read_specs(Repository.from_directory(directory), cluster).diagnostics)
+    where = "" if directory == Path() else f" --repo {directory}"
+    click.echo(f"Next: gangplan check{where}, then gangplan plan{where}")

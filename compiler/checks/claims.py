@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.checks.check import CheckInput, Finding, check
-from compiler.diagnostics.diagnostic import did_you_mean
+from compiler.diagnostics.diagnostic import did_you_mean, suggestion
 from compiler.kinds.common.paths import value_at
 from compiler.validation.judge import items
 
@@ -27,6 +27,6 @@ def unknown_claims(check_input: CheckInput) -> Iterator[Finding]:
             for number, claim in items(value_at(document.data, path), "resourceClaims"):
                 for field, kind in _NAMED.items():
                     names, name = known.get((kind, gang.namespace), set()), claim.get(field)
-                    if isinstance(name, str) and name not in names and (near := did_you_mean(name, names)):
+                    if isinstance(name, str) and name not in names and did_you_mean(name, names):
                         at = (*path, "resourceClaims", number, field)
-                        yield Finding(document, at, f"there is no {kind} {name!r}", f"did you mean {near!r}?")
+                        yield Finding(document, at, f"there is no {kind} {name!r}", suggestion(name, names, ""))

@@ -10,7 +10,7 @@ from math import ceil, floor
 from typing import Any
 
 from compiler.checks.check import DocumentInput, Finding, check
-from compiler.diagnostics.diagnostic import did_you_mean
+from compiler.diagnostics.diagnostic import suggestion, to_write
 from compiler.kubernetes import (
     GANG_ANNOTATION,
     GROUP_MIN_MEMBER_ANNOTATION,
@@ -95,8 +95,7 @@ def _refusals_of_role(
     document: Document, operator: _Operator, name: str, role: dict[str, Any], path: FieldPath
 ) -> Iterator[Finding]:
     if operator.roles and name.lower() not in map(str.lower, operator.roles):
-        near = did_you_mean(name, operator.roles)
-        help = f"did you mean {near!r}?" if near else f"the roles are {', '.join(operator.roles)}"
+        help = suggestion(name, operator.roles, f"the roles are {', '.join(operator.roles)}")
         yield Finding(document, path, f"a {document.kind} has no role {name!r}", help)
         return
     number = role.get("replicas") or 0
@@ -104,7 +103,7 @@ def _refusals_of_role(
         help = "write replicas: 1 or more, or leave the role out"
         yield Finding(document, (*path, "replicas"), f"the role {name} has no pods", help)
     if name.lower() == operator.single.lower() and role.get("replicas") not in (None, 1):
-        yield Finding(document, (*path, "replicas"), f"a {document.kind} has one {operator.single}", "write 1")
+        yield Finding(document, (*path, "replicas"), f"a {document.kind} has one {operator.single}", to_write(1))
     pod = mapping(role, "template", "spec")
     names = [container.get("name") for _, container in items(pod, "containers")]
     if operator.container and names and operator.container not in names:
@@ -122,7 +121,7 @@ def _job_set(document: Document) -> Iterator[Finding]:
             yield Finding(document, at, "pods of a job end: no Job comes of this", "write OnFailure or Never")
         for index, awaited in items(role, "dependsOn"):
             if (name := str(awaited.get("name"))) not in above:
-                help = f"did you mean {near!r}?" if (near := did_you_mean(name, above)) else "name one that is above"
+                help = suggestion(name, above, "name one that is above")
                 at = (*path, "dependsOn", index, "name")
                 yield Finding(document, at, f"no replicated Job above is named {name!r}", help)
         above.append(str(role.get("name")))
@@ -184,7 +183,9 @@ def _spark(document: Document) -> Iterator[Finding]:
             text = mapping(document.data, *path, pod).get(key)
             if isinstance(text, str) and not _JAVA_MEMORY.fullmatch(text):
                 amount = re.match(r"\s*(\d+)\s*([kmgtp])", text, re.ASCII | re.IGNORECASE)
-                help = f"write {amount[1]}{amount[2].lower()}" if amount else "write a whole number and m or g: 512m"
+                help = (
+                    to_write(f"{amount[1]}{amount[2].lower()}") if amount else "write a whole number and m or g: 512m"
+                )
                 yield Finding(document, (*path, pod, key), f"Spark reads no memory in {text!r}, and ends", help)
 
 
@@ -225,7 +226,7 @@ def _ray_job(document: Document) -> Iterator[Finding]:
     restart = mapping(document.data, *head).get("restartPolicy")
     if mode == "SidecarMode" and restart not in (None, "", "Never"):
         message = f"KubeRay refuses a head that restarts {restart} with SidecarMode"
-        yield Finding(document, (*head, "restartPolicy"), message, "write Never")
+        yield Finding(document, (*head, "restartPolicy"), message, to_write("Never"))
     if spec.get("suspend") and spec.get("clusterSelector"):
         message = "KubeRay refuses to suspend a RayJob of a cluster that it selects"
         yield Finding(document, ("spec", "suspend"), message, "remove it")
@@ -251,7 +252,7 @@ def _workflow(document: Document) -> Iterator[Finding]:
     yield from _unknown_parameters(document, spec)
     entrypoint = spec.get("entrypoint")
     if names and entrypoint not in names:
-        help = f"did you mean {near!r}?" if (near := did_you_mean(str(entrypoint), names)) else f"write {names[0]}"
+        help = suggestion(str(entrypoint), names, f"write {names[0]}")
         yield Finding(document, ("spec", "entrypoint"), f"there is no template {entrypoint!r} to begin with", help)
 
 
@@ -303,7 +304,9 @@ def _stateful_set(document: Document) -> Iterator[Finding]:
     least = replicas if key == GANG_ANNOTATION else int(text[:9]) if text.isascii() and text.isdigit() else 0
     if isinstance(least, int) and least > 1 and spec.get("podManagementPolicy") != "Parallel":
         message = f"its pods come one after another, and none starts before {least} are there: none ever does"
-        yield Finding(document, ("metadata", "annotations", key), message, "write spec.podManagementPolicy: Parallel")
+        place = ("spec", "podManagementPolicy")
+        help = to_write("Parallel", *place, help="write spec.podManagementPolicy: Parallel")
+        yield Finding(document, ("metadata", "annotations", key), message, help)
 
 
 def _model_serving(document: Document) -> Iterator[Finding]:
@@ -362,7 +365,7 @@ def _unknown(
     """Names at their places that are none of those known."""
     for path, name in named:
         if name not in known:
-            help = f"did you mean {near!r}?" if (near := did_you_mean(name, known)) else "name one that is there"
+            help = suggestion(name, known, "name one that is there")
             yield Finding(document, path, f"there is no {what} {name!r}", help)
 
 
@@ -418,7 +421,7 @@ def _inference_service(document: Document) -> Iterator[Finding]:
             elif inner:
                 help = f"write model, with modelFormat.name: {key}"
             else:
-                help = f"did you mean {near!r}?" if (near := did_you_mean(key, known)) else "remove it"
+                help = suggestion(key, known, "remove it")
             yield Finding(document, ("spec", name, key), f"a {name} has no field {key!r}", help)
 
 

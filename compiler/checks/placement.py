@@ -9,7 +9,7 @@ from functools import cached_property
 
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.resource_names import misspelt_in_pools, near_resource
-from compiler.diagnostics.diagnostic import Severity, did_you_mean, suggestion
+from compiler.diagnostics.diagnostic import Severity, did_you_mean, meant, suggestion
 from compiler.fields.quantity import exact_amount
 from compiler.kubernetes import DEFAULT_PODS_PER_NODE, HAMI_RESOURCES
 from compiler.last_result import LastResult
@@ -152,7 +152,7 @@ def unknown_resources(check_input: CheckInput) -> Iterator[Finding]:
             document, path = gang.pod_spec_of(role)
             near = near_resource(name, known)
             severity: Severity | None = "error" if near else None
-            help = f"did you mean {near!r}?" if near else f"the nodes offer {', '.join(known) or 'no devices'}"
+            help = meant(name, near) if near else f"the nodes offer {', '.join(known) or 'no devices'}"
             if name in HAMI_RESOURCES:
                 help = f"HAMi's scheduler reads it; for Volcano write {HAMI_RESOURCES[name]}"
             at = _request_path(document, path, name)
@@ -210,7 +210,10 @@ def _unknown_topology_keys(check_input: CheckInput, nodes: _Nodes) -> Iterator[F
                 inside = (at for at in document.positions if at[: len(path)] == path)
                 keys = (at for at in inside if at[-1:] == ("topologyKey",))
                 places = [at for at in keys if document.value_at(*at) == rule.topology_key]
-                message, help = f"no node has the label {rule.topology_key!r}", f"did you mean {near!r}?"
+                message, help = (
+                    f"no node has the label {rule.topology_key!r}",
+                    suggestion(rule.topology_key, labels, ""),
+                )
                 yield Finding(document, min(places, default=path), message, help)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from compiler.checks.check import CheckInput, Finding, check
+from compiler.diagnostics.diagnostic import to_write
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import GROUP_MIN_MEMBER_ANNOTATION, KAI_QUEUE_LABEL, KUEUE_QUEUE_LABEL, QUEUE_NAME_ANNOTATION
@@ -44,9 +45,9 @@ def unread_metadata(check_input: CheckInput) -> Iterator[Finding]:
 
 def _unread_queue(gang: GangSpec) -> Iterator[Finding]:
     for path, value in _queue_like(gang):
-        where = _shown(gang.field_paths["queue"])
+        place = gang.field_paths["queue"]
         message = f"nothing reads {path[-1]} among the {path[-2]} of a {gang.document.kind}: queue {gang.queue}"
-        yield Finding(gang.document, path, message, f"write {where}: {value}")
+        yield Finding(gang.document, path, message, to_write(value, *place, help=f"write {_shown(place)}: {value}"))
         return
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from compiler.checks.check import CheckInput, Finding, check
-from compiler.diagnostics.diagnostic import Severity, did_you_mean
+from compiler.diagnostics.diagnostic import Severity, did_you_mean, meant
 from compiler.kinds.common.resource_lists import PLAIN_RESOURCES
 from compiler.kubernetes import HAMI_RESOURCES
 
@@ -89,5 +89,5 @@ def unknown_resource_names(check_input: CheckInput) -> Iterator[Finding]:
             if not message or ("/" in name and not near):
                 continue
             severity: Severity | None = "error" if near else None
-            help = f"did you mean {near!r}?" if near else "write its full name, like nvidia.com/gpu"
+            help = meant(name, near) if near else "write its full name, like nvidia.com/gpu"
             yield Finding(document, path, message, help, severity=severity)

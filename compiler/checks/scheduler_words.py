@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.scheduler_settings import actions_of, plugins_of
-from compiler.diagnostics.diagnostic import Severity, did_you_mean, key_suggestion, suggestion
+from compiler.diagnostics.diagnostic import Severity, did_you_mean, key_suggestion, suggestion, unquoted
 from compiler.fields.duration import go_duration_seconds
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
 from compiler.syntax.documents import FieldPath
@@ -184,8 +184,8 @@ def argument_types(check_input: CheckInput) -> Iterator[Finding]:
         expected, value = given.type_name, given.value
         if expected is None or (given.known and not given.known.is_read) or _has_type(value, expected):
             continue
-        quoted = isinstance(value, str) and expected in ("int", "float", "bool") and _is_plain_scalar(value)
-        help = "remove the quotes" if quoted else f"write {_TYPE_NAMES[expected]}"
+        bare = unquoted(value) if expected in ("int", "float", "bool") else ""
+        help = bare or f"write {_TYPE_NAMES[expected]}"
         stops = "; Volcano's scheduler stops" if given.known and given.known.mistype == "stops" else ""
         yield given.finding(f"{given.name} is {value!r}, not {_TYPE_NAMES[expected]}{stops}", help)
 
@@ -209,10 +209,6 @@ def _has_type(value: object, expected: str) -> bool:
         return False
     types: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "list": (list,), "map": (dict,)}
     return isinstance(value, types.get(expected, (str,)))
-
-
-def _is_plain_scalar(text: str) -> bool:
-    return text in ("true", "false") or text.lstrip("-").replace(".", "", 1).isdigit()
 
 
 @check("GP405", "unknown argument", "warning")

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from compiler.cli.inputs import FOLDER, pause_garbage_collection, take_defaults, wants_colour, wants_links
+from compiler.cli.inputs import (
+    FOLDER,
+    folder_in_git,
+    pause_garbage_collection,
+    take_defaults,
+    wants_colour,
+    wants_links,
+)
 from compiler.repository.paths import ROOT_FOLDERS
 
 if TYPE_CHECKING:
     from compiler.cli.reading_cache import ReadingCache
-    from compiler.diagnostics.diagnostic import Diagnostic, Position
+    from compiler.diagnostics.diagnostic import Diagnostic, Position, TextEdit
     from compiler.repository.tree import Repository
 
+Place = TypeVar("Place", "Position", "TextEdit")
 STDIN, STDIN_NAME = "-", "stdin.yaml"
 FORMATS = ("text", "json", "github", "sarif", "junit")
 
@@ -38,6 +46,8 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
     "--format", "form", type=click.Choice(FORMATS), help="Output format. [default: github in GitHub Actions, else text]"
 )
 @click.option("--strict", is_flag=True, help="Warnings fail the check too.")
+@click.option("--fix", is_flag=True, help="Apply the fixes that are certain to the files.")
+@click.option("--diff", is_flag=True, help="Print what --fix would change as a patch instead.")
 @click.option("--cache/--no-cache", default=True, help="Keep what files say in the user's cache folder. [default: yes]")
 def check(
     paths: Sequence[Path],
@@ -46,6 +56,8 @@ def check(
     output: str | None,
     form: str | None,
     strict: bool,
+    fix: bool,
+    diff: bool,
     cache: bool,
 ) -> None:
     """Check the repository for problems.
@@ -65,12 +77,17 @@ def check(
         raise click.UsageError("-o and --format ask for different formats", ctx)
     chosen = form or output or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text")
     root = _root(ctx, repo, paths)
+    if (fix or diff) and Path(STDIN) in paths:
+        raise click.UsageError("--fix and --diff are for files, and - is stdin", ctx)
     tree, wanted = _with_paths(ctx, Repository.from_directory(root), root, paths)
-    found = [
-        one
-        for one in repository_diagnostics(tree, cluster, root if cache else None)
-        if _is_selected(one.position.file, wanted)
-    ]
+
+    def find(tree: Repository) -> list[Diagnostic]:
+        every = repository_diagnostics(tree, cluster, root if cache else None)
+        return [one for one in every if _is_selected(one.position.file, wanted)]
+
+    if fix or diff:
+        tree = _fixed(ctx, tree, root, find, is_shown=diff)
+    found = find(tree)
     shown = fold_diagnostics(found) if chosen in ("text", "github") else found
     click.echo(_report_text(shown, chosen, tree, root), nl=False)
     fatal = ("error", "warning") if strict else ("error",)
@@ -79,6 +96,28 @@ def check(
         files = count_text(sum(_is_selected(file, wanted) for file in tree.manifests()), "file")
         click.echo(f"{severity_counts(shown) or 'no problem found'} in {files}", err=True)
     ctx.exit(1 if failed else 0)
+
+
+def _fixed(
+    ctx: click.Context, tree: Repository, root: Path, find: Callable[[Repository], list[Diagnostic]], is_shown: bool
+) -> Repository:
+    """The tree with the fixes that are certain; they are written and listed, or shown as a patch, which ends the
+    command."""
+    from compiler.cli.fixing import fixed_tree, write_files
+    from compiler.diagnostics.render.words import place_text, sentence
+    from compiler.explain.names import count_text
+    from compiler.views.patch import patch_text
+
+    after, fixed = fixed_tree(tree, find)
+    if is_shown:
+        changed = {file: text for file, text in after.files.items() if text != tree.files[file]}
+        click.echo(patch_text(tree.files, changed, folder_in_git(root)), nl=False)
+        click.echo(f"{count_text(len(fixed), 'finding')} to fix in {count_text(len(changed), 'file')}", err=True)
+        ctx.exit(1 if fixed else 0)
+    write_files(root, tree.files, after.files)
+    for each in fixed:
+        click.echo(f"{place_text(each.position)}: fixed {each.code}: {sentence(each)}", err=True)
+    return after
 
 
 def repository_diagnostics(tree: Repository, cluster: str | None, cached: Path | None = None) -> tuple[Diagnostic, ...]:
@@ -189,6 +228,11 @@ def _report_text(diagnostics: Sequence[Diagnostic], form: str, tree: Repository,
         sources = {file: text for file, text in tree.files.items() if not text.startswith(BUILT_MARK)}
         colour, links = wants_colour(sys.stdout), wants_links(sys.stdout)
         return render_text(diagnostics, colour=colour, links=links, sources=sources)
+    if form in ("json", "sarif"):
+        from compiler.emit.fixes import Fixes
+
+        fixes = Fixes(tree.files)
+        diagnostics = [replace(each, fix=fixes.text_edits(each)) for each in diagnostics]
     if form in ("github", "sarif"):
         diagnostics = _from_git_root(diagnostics, root)
     if form == "github" and (summary := os.environ.get("GITHUB_STEP_SUMMARY")):
@@ -199,17 +243,17 @@ def _report_text(diagnostics: Sequence[Diagnostic], form: str, tree: Repository,
 
 def _from_git_root(diagnostics: Sequence[Diagnostic], root: Path) -> list[Diagnostic]:
     """The diagnostics with paths from the top of the git repository, as GitHub knows the files."""
-    from compiler.repository.tree import folders_to_git_root
+    folder = folder_in_git(root)
 
-    top = folders_to_git_root(root)[-1]
-    prefix = root.relative_to(top).as_posix() if (top / ".git").exists() else "."
-    if prefix == ".":
-        return list(diagnostics)
-
-    def in_folder(at: Position) -> Position:
-        return replace(at, file=f"{prefix}/{at.file}")
+    def moved(at: Place) -> Place:
+        return replace(at, file=f"{folder}{at.file}")
 
     return [
-        replace(each, position=in_folder(each.position), see=None if each.see is None else in_folder(each.see))
+        replace(
+            each,
+            position=moved(each.position),
+            see=None if each.see is None else moved(each.see),
+            fix=tuple(map(moved, each.fix)),
+        )
         for each in diagnostics
     ]

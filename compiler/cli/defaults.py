@@ -18,7 +18,7 @@ PREFIX = "GANGPLAN"
 TABLE = "defaults"
 SHARED = frozenset({"cluster", "context", "executor", "kubeconfig", "repo", "time-limit"})
 """Options that mean the same for every command, so that a variable may name them without a command."""
-NOT_FROM_FILES = frozenset({"context", "executor"})
+NOT_FROM_FILES = frozenset({"context", "diff", "executor", "fix"})
 COMMANDS_WITHOUT_FILE = frozenset({"reconcile"})
 """It has a file of its own, --config, and its repository is not read when it starts."""
 

@@ -239,6 +239,16 @@ def load_tree(ctx: click.Context, repo: Path) -> Repository:
     return Repository.from_directory(repo)
 
 
+def folder_in_git(root: Path) -> str:
+    """What stands before a file's name for git, with a slash; empty at the top of the git repository or outside."""
+    from compiler.repository.tree import folders_to_git_root
+
+    root = Path(os.path.abspath(root))
+    top = folders_to_git_root(root)[-1]
+    folder = root.relative_to(top).as_posix() if (top / ".git").exists() else "."
+    return "" if folder == "." else f"{folder}/"
+
+
 @contextmanager
 def reported(path: Path | None = None, *errors: type[ValueError]) -> Iterator[None]:
     """End the command in one line where a file cannot be read or written, or (`errors`) the text at the path is not

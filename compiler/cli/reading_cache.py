@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from compiler.diagnostics.diagnostic import RULES, Diagnostic, Position, Rule
+from compiler.diagnostics.diagnostic import RULES, Diagnostic, Edit, Position, Rule
 from compiler.diagnostics.guard import has_internal_error
 
 if TYPE_CHECKING:
@@ -214,6 +214,6 @@ _EMPTY: _Pack = ({}, (b"", []), [])
 
 
 def _diagnostic(code: str, severity: Any, position: Any, message: str, help: str, *rest: Any) -> Diagnostic:
-    subject, see, *more = rest
-    second = Position(*see) if see is not None else None
-    return Diagnostic(code, severity, Position(*position), message, help, subject, second, *more)
+    subject, see, cause, path, explains, edit, _ = rest
+    second, fix = Position(*see) if see is not None else None, Edit(*edit) if edit is not None else None
+    return Diagnostic(code, severity, Position(*position), message, help, subject, second, cause, path, explains, fix)

@@ -8,6 +8,7 @@ one document, GP3xx rules inside and across objects, GP4xx scheduler configurati
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Container, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -22,6 +23,41 @@ class Position:
     file: str
     line: int
     column: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextEdit:
+    """`text` instead of what is from one place of a file to another; these count from 1, the second is behind the last
+    character."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What to write at the field of a finding: `new` instead of `old`, its key, its value or a word in that; without
+    `old` as its value. at: the field, where that is another one than the finding's."""
+
+    new: str | int | float
+    old: str = ""
+    at: tuple[str | int, ...] = ()
+
+
+class Help(str):
+    """How to fix a finding, with the edit that does it where there is one only."""
+
+    edit: Edit | None
+
+    def __new__(cls, text: str, edit: Edit | None = None) -> Help:
+        """`text` with the edit."""
+        found = super().__new__(cls, text)
+        found.edit = edit
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +78,14 @@ class Diagnostic:
     """The field that it is about, of the object."""
     explains: tuple[str | int, ...] = ()
     """The place at which, on the way to which and below which a missing field follows from this finding."""
+    edit: Edit | None = None
+    """The fix at the path, where there is one only."""
+    fix: tuple[TextEdit, ...] = ()
+    """The same in the text of its file, where a command asks for it (`compiler.emit.fixes`)."""
 
     def as_data(self) -> dict[str, Any]:
         """The fields by name, for others to read: without those that only the reading of a document uses."""
-        return {key: value for key, value in asdict(self).items() if key not in ("path", "explains")}
+        return {key: value for key, value in asdict(self).items() if key not in ("path", "explains", "edit", "fix")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +110,8 @@ class Rule:
         severity: Severity | None = None,
     ) -> Diagnostic:
         """A diagnostic of this rule. severity: replaces the rule's own in another case."""
-        return Diagnostic(self.code, severity or self.severity, position, message, help, object, see)
+        edit = help.edit if isinstance(help, Help) else None
+        return Diagnostic(self.code, severity or self.severity, position, message, str(help), object, see, edit=edit)
 
 
 RULES: dict[str, Rule] = {}
@@ -95,22 +136,61 @@ def sorted_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, .
     return tuple(sorted(set(diagnostics), key=key))
 
 
+_LIKE, _DISTANCE = 0.75, 0.1
+"""How similar a known word is to the one that was meant, and how much less any other."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The known word most similar to `word`, or "". Case does not count as a difference."""
+    return next(iter(_near_words(word, known)), "")
+
+
+def _near_words(word: str, known: Iterable[str]) -> list[str]:
+    """The two known words most similar to `word`, or fewer."""
     by_case = {name.lower(): name for name in sorted(known, reverse=True)}
-    close = difflib.get_close_matches(word.lower(), by_case, n=1, cutoff=0.75)
-    return by_case[close[0]] if close else ""
+    return [by_case[name] for name in difflib.get_close_matches(word.lower(), by_case, n=2, cutoff=_LIKE)]
 
 
 def key_suggestion(key: str, known: Iterable[str], present: Container[str], fallback: str) -> tuple[str, str]:
     """The help on an unknown key of a mapping, and the key that was meant, if it is not there. present: its keys."""
+    known = tuple(known)
     near = did_you_mean(key, known)
     if near and near in present:
         return f"remove it: {near!r} is here already", ""
-    return (f"did you mean {near!r}?", near) if near else (fallback, "")
+    return suggestion(key, known, fallback), near
 
 
-def suggestion(word: str, known: Iterable[str], fallback: str) -> str:
-    """The help on an unknown word: the known word that it resembles, else `fallback`."""
-    near = did_you_mean(word, known)
-    return f"did you mean {near!r}?" if near else fallback
+def suggestion(word: str, known: Iterable[str], fallback: str, more: str = "") -> str:
+    """The help on an unknown word: the known word that it resembles, and `more`, else `fallback`; with its edit where
+    no other word is nearly as similar."""
+    near, *others = (*_near_words(word, known), "")
+    if not near:
+        return fallback
+    help = meant(word, near, f"did you mean {near!r}?{more}")
+    is_certain = all(_likeness(word, near) - _likeness(word, each) > _DISTANCE for each in others)
+    return help if is_certain else str(help)
+
+
+def meant(word: str, right: str, help: str = "") -> str:
+    """The help on a word instead of which another was meant."""
+    return Help(help or f"did you mean {right!r}?", Edit(right, word))
+
+
+def _likeness(word: str, known: str) -> float:
+    return difflib.SequenceMatcher(None, known.lower(), word.lower()).ratio() if known else 0.0
+
+
+def to_write(value: str | int | float, *at: str | int, help: str = "") -> str:
+    """The help that the value is to be written at the finding's field, or at that of another path."""
+    return Help(help or f"write {value}", Edit(value, at=at))
+
+
+def unquoted(text: object) -> str:
+    """The help on a number or a truth value that is in quotes; "" for anything else."""
+    if not isinstance(text, str) or not _IN_QUOTES.fullmatch(text):
+        return ""
+    value = text == "true" if text in ("true", "false") else float(text) if "." in text else int(text)
+    return to_write(value, help="remove the quotes")
+
+
+_IN_QUOTES = re.compile(r"true|false|[-+]?[0-9]+(?:\.[0-9]+)?")

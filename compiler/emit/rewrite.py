@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -109,12 +110,10 @@ def _spliced_text(document: Document, changes: Sequence[Edit]) -> str | None:
     groups: dict[FieldPath, dict[str, Any]] = {}
     for edit in changes:
         groups.setdefault(edit.path[:-1], {})[str(edit.path[-1])] = edit.value
-    starts = [0]
-    for line in document.text.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
+    starts = line_starts(document.text)
     inserts = []
     for path, added in groups.items():
-        place = _insertion_point(document, path, starts)
+        place = insertion_point(document, path, starts)
         if place is None:
             at, pairs = _flow_mapping_start(document, path, starts), _flow_pairs(added)
             if at is None or pairs is None:
@@ -133,7 +132,12 @@ def _spliced_text(document: Document, changes: Sequence[Edit]) -> str | None:
     return text
 
 
-def _insertion_point(document: Document, path: FieldPath, starts: Sequence[int]) -> tuple[int, int, bool] | None:
+def line_starts(text: str) -> list[int]:
+    """The offset of each line of the text, and its end."""
+    return [0, *accumulate(map(len, text.splitlines(keepends=True)))]
+
+
+def insertion_point(document: Document, path: FieldPath, starts: Sequence[int]) -> tuple[int, int, bool] | None:
     """Offset in the text, column of the mapping's keys, and whether the place is after the first key's line (else right
     before that key)."""
     mapping = document.value_at(*path)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Literal
 
-from compiler.diagnostics.diagnostic import declare_rule
+from compiler.diagnostics.diagnostic import declare_rule, to_write
 from compiler.kubernetes import COLOCATED_MEMORY
 
 NOT_A_QUANTITY = declare_rule(
@@ -93,7 +93,7 @@ def _short_repr(value: object) -> str:
 
 def _syntax_help(text: str) -> str:
     if found := _BLANK_BEFORE_UNIT.match(text):
-        return f"remove the blank before {found.group(1)!r}"
+        return to_write(text.replace(" ", ""), help=f"remove the blank before {found.group(1)!r}")
     if text.count(".") > 1:
         return "a number has one decimal point at most"
     if found := _UNIT_MEANT.match(text):
@@ -106,10 +106,10 @@ def _syntax_help(text: str) -> str:
 def _unit_help(number: str, unit: str) -> str:
     """What to write for a number with a unit such as GB, gib or cores."""
     if unit.lower() in _CORES:
-        return f"write {number}"
+        return to_write(number)
     letter = "k" if unit[0] in "kK" else unit[0].upper()
     binary = f"{number}{letter.upper()}i"
-    return f"write {binary}" if unit[1:2] in ("i", "I") else f"write {number}{letter} or {binary}"
+    return to_write(binary) if unit[1:2] in ("i", "I") else f"write {number}{letter} or {binary}"
 
 
 def lost_unit(name: str, value: object) -> tuple[str, str] | None:

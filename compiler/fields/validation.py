@@ -9,7 +9,17 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from compiler.diagnostics.diagnostic import Diagnostic, Rule, Severity, did_you_mean, key_suggestion
+from compiler.diagnostics.diagnostic import (
+    Diagnostic,
+    Rule,
+    Severity,
+    did_you_mean,
+    key_suggestion,
+    meant,
+    suggestion,
+    to_write,
+    unquoted,
+)
 from compiler.fields import quantity
 from compiler.fields.models import (
     BAD_NAME,
@@ -112,7 +122,7 @@ def _annotation_help(key: str) -> str:
     """The annotation of gangplan that `key` resembles; what all of them begin with is no likeness."""
     known = {name.removeprefix(ANNOTATION_PREFIX): name for name in KNOWN_ANNOTATIONS}
     near = did_you_mean(key.removeprefix(ANNOTATION_PREFIX), known)
-    return f"did you mean {known[near]!r}?" if near else f"the annotations are {', '.join(KNOWN_ANNOTATIONS)}"
+    return meant(key, known[near]) if near else f"the annotations are {', '.join(KNOWN_ANNOTATIONS)}"
 
 
 _NEVER_LABELS = (EXPECTED_DURATION_ANNOTATION, GANG_ANNOTATION, ORDER_ANNOTATION, SUBMITTED_AT_ANNOTATION)
@@ -137,17 +147,19 @@ def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iter
                 is_mild = key.startswith(METAX_PREFIX) and isinstance(value, int) and not isinstance(value, bool)
                 severity: Severity = "warning" if is_mild else "error"
                 message = f"{key} is {type_text(value)}, not text"
-                yield document.diagnostic(METADATA_NOT_TEXT, at, message, "quote the value", severity=severity)
+                yield document.diagnostic(
+                    METADATA_NOT_TEXT, at, message, to_write(_as_text(value), help="quote the value"), severity=severity
+                )
             elif section == "annotations" and key.startswith(ANNOTATION_PREFIX) and key not in KNOWN_ANNOTATIONS:
                 yield document.diagnostic(UNKNOWN_ANNOTATION, at, f"nothing reads {key}", _annotation_help(key))
-            elif (meant := f"{ANNOTATION_PREFIX}{key.rpartition('/')[2]}") in KNOWN_ANNOTATIONS and _is_strange(key):
-                yield document.diagnostic(UNKNOWN_ANNOTATION, at, f"nothing reads {key}", f"did you mean {meant!r}?")
+            elif (right := f"{ANNOTATION_PREFIX}{key.rpartition('/')[2]}") in KNOWN_ANNOTATIONS and _is_strange(key):
+                yield document.diagnostic(UNKNOWN_ANNOTATION, at, f"nothing reads {key}", meant(key, right))
             elif section == "labels" and key in _NEVER_LABELS:
                 yield document.diagnostic(
                     UNKNOWN_ANNOTATION, at, f"nothing reads the label {key}", "move it to annotations"
                 )
-            elif meant := meant_key(key):
-                yield document.diagnostic(MISSPELT_KEY, at, f"nothing reads {key}", f"did you mean {meant!r}?")
+            elif right := meant_key(key):
+                yield document.diagnostic(MISSPELT_KEY, at, f"nothing reads {key}", meant(key, right))
     notes = data.get("annotations") if isinstance(data, dict) else None
     read, unread = [notes.get(key) for key in _GROUP_NAMES] if isinstance(notes, dict) else (None, None)
     is_of_pod = path != ("metadata",) or document.kind == "Pod"
@@ -200,12 +212,9 @@ def _rule_and_texts(
     if error_type == "missing":
         return MISSING_FIELD, f"{field} is missing", "add it"
     if error_type in ("literal_error", "enum"):
-        near = did_you_mean(str(value), _quoted_words(context["expected"]))
-        return (
-            NOT_ALLOWED,
-            f"{field} is {short_repr(value)}",
-            (f"did you mean {near!r}? " if near else "") + f"allowed: {context['expected']}",
-        )
+        allowed = f"allowed: {context['expected']}"
+        help = suggestion(str(value), _quoted_words(context["expected"]), allowed, f" {allowed}")
+        return NOT_ALLOWED, f"{field} is {short_repr(value)}", help
     if error_type in _RANGE_ERRORS:
         return _range_texts(field, value, context)
     if error_type == "string_pattern_mismatch":
@@ -292,15 +301,20 @@ def type_text(value: object) -> str:
 
 
 def type_help(error_type: str, value: object) -> str:
-    if isinstance(value, str) and error_type in ("int_type", "float_type") and re.match(r"[-+]?\d+(\.\d+)?\Z", value):
-        return "remove the quotes"
+    if error_type in ("int_type", "float_type") and value not in ("true", "false") and (bare := unquoted(value)):
+        return bare
     if error_type == "string_type" and isinstance(value, int | float):
-        return "quote it"
+        return to_write(_as_text(value), help="quote it")
     if value is None:
         return "give it a value, or remove the field"
     if isinstance(value, str) and error_type == "bool_type":
         return "write true or false, unquoted"
     return f"write {EXPECTED_TYPES.get(error_type, 'another value')}"
+
+
+def _as_text(value: object) -> str:
+    """A scalar as YAML reads it in quotes."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def short_repr(value: object) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from compiler.diagnostics.diagnostic import Rule, did_you_mean, key_suggestion
+from compiler.diagnostics.diagnostic import Rule, key_suggestion, suggestion, to_write
 from compiler.fields.models import (
     BAD_NAME,
     BAD_TIME,
@@ -151,11 +151,10 @@ class _Walk:
             self.flaws.append(_wrong_type(path, data, "string_type"))
             return
         if "enum" in node and data not in node["enum"] and (data or self._structural):
-            near = did_you_mean(data, node["enum"])
-            help = f"did you mean {near!r}? " if near else ""
             allowed = f"allowed: {', '.join(map(repr, node['enum']))}"
+            help = suggestion(data, node["enum"], allowed, f" {allowed}")
             message = f"{dotted_path(path)} is {short_repr(data)}"
-            self.flaws.append(Flaw(path, NOT_ALLOWED, message, help + allowed))
+            self.flaws.append(Flaw(path, NOT_ALLOWED, message, help))
         elif "pattern" in node and not _pattern(node["pattern"]).search(data):
             message = f"{dotted_path(path)}: {short_repr(data)} is not a valid name"
             if not data:
@@ -188,7 +187,7 @@ class _Walk:
     def _quantity(self, data: Any, node: Node, path: FieldPath) -> None:
         if isinstance(data, float) and not data.is_integer() and self._structural:
             message = f"{dotted_path(path)} is the number {data!r}; a CRD takes text or a whole number here"
-            self.flaws.append(Flaw(path, WRONG_TYPE, message, f'write "{data!r}"'))
+            self.flaws.append(Flaw(path, WRONG_TYPE, message, to_write(repr(data), help=f'write "{data!r}"')))
             return
         try:
             parse_quantity(data)

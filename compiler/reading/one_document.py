@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.checks.check import ReadModel, document_findings
-from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, did_you_mean
+from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, did_you_mean, meant, suggestion, to_write
 from compiler.diagnostics.guard import guarded
 from compiler.fields.validation import metadata_diagnostics, readable_part, validate_document
 from compiler.kinds.common.dated_fields import dated_fields
@@ -343,7 +343,7 @@ def _rank(version: str) -> tuple[int, int, int]:
 
 
 def _unknown_version(document: Document, right: str) -> Diagnostic:
-    message, help = f"{document.kind} has no version {document.api_version}", f"write {right}"
+    message, help = f"{document.kind} has no version {document.api_version}", to_write(right)
     return document.diagnostic(WRONG_VERSION, ("apiVersion",), message, help)
 
 
@@ -359,7 +359,9 @@ def _kubernetes_diagnostics(document: Document) -> Iterator[Diagnostic]:
         if len(others) == 1:
             right = f"{others[0].partition('.')[2]}/{known_versions(others[0])[-1]}".lstrip("/")
             message = f"{document.api_version} has no kind {document.kind!r}"
-            yield document.diagnostic(UNKNOWN_KIND, ("apiVersion",), message, f"write apiVersion: {right}")
+            yield document.diagnostic(
+                UNKNOWN_KIND, ("apiVersion",), message, to_write(right, help=f"write apiVersion: {right}")
+            )
 
 
 def _unplanned_kind_diagnostics(document: Document) -> list[Diagnostic]:
@@ -374,14 +376,18 @@ def _unplanned_kind_diagnostics(document: Document) -> list[Diagnostic]:
         {found.name for found in kinds().values() if found.group == group} | UNPLANNED_KINDS.get(group, set())
     )
     message = f"{group} has no kind {kind!r}"
-    if group in UNPLANNED_KINDS and (near := did_you_mean(kind, known)):
-        return [document.diagnostic(UNKNOWN_KIND, ("kind",), message, f"did you mean {near!r}?")]
+    if group in UNPLANNED_KINDS and did_you_mean(kind, known):
+        return [document.diagnostic(UNKNOWN_KIND, ("kind",), message, suggestion(kind, known, ""))]
     versions = sorted(found.api_version for found in kinds().values() if found.name == kind)
     if versions and kind not in AMBIGUOUS_KINDS and group.endswith(RELATED_GROUPS):
-        return [document.diagnostic(UNKNOWN_KIND, ("apiVersion",), message, f"write apiVersion: {versions[0]}")]
+        return [
+            document.diagnostic(
+                UNKNOWN_KIND, ("apiVersion",), message, to_write(versions[0], help=f"write apiVersion: {versions[0]}")
+            )
+        ]
     if near_group := did_you_mean(group, {found.group for found in kinds().values() if found.name == kind} - {""}):
         message = f"there is no API group {group}; kind {kind} is of {near_group}"
-        return [document.diagnostic(UNKNOWN_KIND, ("apiVersion",), message, f"did you mean {near_group!r}?")]
+        return [document.diagnostic(UNKNOWN_KIND, ("apiVersion",), message, meant(group, near_group))]
     if group in CLOSED_GROUPS:
         return [document.diagnostic(UNKNOWN_KIND, ("kind",), message, f"the kinds are {', '.join(known)}")]
     return unplanned_pods(document)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from compiler.diagnostics.diagnostic import Diagnostic, Severity, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, Severity, declare_rule, to_write
 from compiler.fields.models import MISSING_FIELD, UNKNOWN_FIELD, WRONG_TYPE
 from compiler.fields.validation import dotted_path
 from compiler.kinds.registry import kinds
@@ -64,7 +64,11 @@ def shape_diagnostics(
                     flaw.rule, flaw.path, flaw.message, flaw.help, severity=severity, explains=flaw.explains
                 )
                 told = placed(document, at)
-                yield replace(told, help=f"a newer version may have it; else {told.help}") if severity else told
+                yield (
+                    replace(told, help=f"a newer version may have it; else {told.help}", edit=None)
+                    if severity
+                    else told
+                )
         paths += [flaw.path for flaw in found]
 
 
@@ -100,7 +104,9 @@ def other_kind_diagnostic(document: Document) -> Diagnostic | None:
                 what = ", ".join(f"spec.{name}" for name in strangers[:_MOST_FIELDS])
                 are = "is a field" if len(strangers) == 1 else "are fields"
                 message = f"{what} {are} of a {document.kind} of {right}"
-                return document.diagnostic(WRONG_VERSION, ("apiVersion",), message, f"write apiVersion: {right}")
+                return document.diagnostic(
+                    WRONG_VERSION, ("apiVersion",), message, to_write(right, help=f"write apiVersion: {right}")
+                )
     return None
 
 
@@ -116,7 +122,7 @@ def placed(document: Document, found: Diagnostic) -> Diagnostic:
     if found.code != UNKNOWN_FIELD.code or found.explains or not found.path:
         return found
     help, explained = _right_place(document, found.path)
-    return replace(found, help=help, explains=explained) if help else found
+    return replace(found, help=help, explains=explained, edit=None) if help else found
 
 
 Place = tuple[str, FieldPath]

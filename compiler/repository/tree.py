@@ -76,6 +76,10 @@ class Repository:
         """The repository with files that the user named and that stand elsewhere."""
         return replace(self, files={**self.files, **files}, named=(*self.named, *files))
 
+    def with_files(self, files: Mapping[str, bytes]) -> Repository:
+        """The repository with other content of some of its files."""
+        return replace(self, files={**self.files, **files})
+
     def manifests(self) -> tuple[str, ...]:
         """The files with objects, sorted."""
         tops = tuple(f"{top}/" for top in ROOT_FOLDERS)

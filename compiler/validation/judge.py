@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from compiler.diagnostics.diagnostic import Rule, declare_rule, did_you_mean
+from compiler.diagnostics.diagnostic import Rule, declare_rule, suggestion
 from compiler.fields.models import BAD_NAME, MISSING_FIELD, NOT_ALLOWED, OUT_OF_RANGE
 from compiler.fields.validation import dotted_path, short_repr
 from compiler.openapi.shape import Flaw
@@ -64,8 +64,8 @@ class Judge:
     def choice(self, path: FieldPath, value: Any, allowed: tuple[str, ...]) -> None:
         """A text, if there is one, is one of these."""
         if isinstance(value, str) and value and value not in allowed:
-            near = did_you_mean(value, allowed)
-            help = (f"did you mean {near!r}? " if near else "") + f"allowed: {', '.join(allowed)}"
+            choices = f"allowed: {', '.join(allowed)}"
+            help = suggestion(value, allowed, choices, f" {choices}")
             self.flaws.append(Flaw(path, NOT_ALLOWED, f"{dotted_path(path)} is {short_repr(value)}", help))
 
     def within(self, path: FieldPath, value: Any, least: int, most: int | None = None) -> None:

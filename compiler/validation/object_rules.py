@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from compiler.diagnostics.diagnostic import did_you_mean
+from compiler.diagnostics.diagnostic import suggestion
 from compiler.fields.duration import is_go_duration
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.openapi.schemas import time_zones
@@ -217,8 +217,7 @@ def _schedule(judge: Judge, schedule: Any, path: FieldPath) -> None:
 
 def _time_zone(judge: Judge, zone: Any, path: FieldPath) -> None:
     if isinstance(zone, str) and zone not in time_zones() and not zone.startswith(_ZONES_OF_A_MACHINE):
-        near = did_you_mean(zone, sorted(time_zones()))
-        help = f"did you mean {near!r}?" if near else "write like Europe/Berlin"
+        help = suggestion(zone, sorted(time_zones()), "write like Europe/Berlin")
         judge.contradiction(path, f"{zone!r} is no time zone", help)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from compiler.diagnostics.diagnostic import suggestion
+from compiler.diagnostics.diagnostic import meant, suggestion, to_write, unquoted
 from compiler.fields.duration import go_duration_seconds
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.syntax.documents import FieldPath
@@ -208,7 +208,9 @@ def _unknown(at: FieldPath, shape: Shape) -> NestedFlaw:
     renamed = (now for old, now in _OLD_NAMES.items() if key.startswith(old))
     now = next(filter(shape.keys.__contains__, renamed), "")
     known = ", ".join(shape.keys)
-    help = f"write {now}" if now else suggestion(key, list(shape.keys), f"the keys here are {known}")
+    help = (
+        meant(key, now, help=f"write {now}") if now else suggestion(key, list(shape.keys), f"the keys here are {known}")
+    )
     return NestedFlaw(at[1:], "unknown", f"nothing reads {key!r} of {at[0]}", help)
 
 
@@ -237,7 +239,7 @@ def _value_flaw(value: Any, shape: Shape, at: FieldPath) -> NestedFlaw | None:
         help = suggestion(value, shape.words, f"write {' or '.join(shape.words)}")
         return NestedFlaw(at[1:], "range", f"{name} is {value!r}{then}", help, is_word=True)
     if shape.type_name == "duration" and not go_duration_seconds(value):
-        help = f"write {value}s" if value.isdigit() and int(value) else "write it like 30s or 1m"
+        help = to_write(f"{value}s") if value.isdigit() and int(value) else "write it like 30s or 1m"
         return NestedFlaw(at[1:], "time", f"{name}: {value!r} is no duration, and {shape.default} counts", help)
     if shape.type_name == "quantity" and (why := _not_a_quantity(value)):
         return NestedFlaw(
@@ -267,11 +269,5 @@ def _effect(value: Any, shape: Shape) -> str:
 
 
 def _rewritten(value: Any, wanted: str) -> str:
-    is_plain = isinstance(value, str) and (
-        value in ("true", "false") or value.lstrip("-").replace(".", "", 1).isdigit()
-    )
-    return (
-        "remove the quotes"
-        if is_plain and wanted in ("a whole number", "a number", "true or false")
-        else f"write {wanted}"
-    )
+    bare = unquoted(value) if wanted in ("a whole number", "a number", "true or false") else ""
+    return bare or f"write {wanted}"

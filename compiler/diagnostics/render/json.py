@@ -1,5 +1,5 @@
 """JSON: {"diagnostics": [{"code", "severity", "file", "line", "column", "message", "help", "object"}]}, a stable
-interface for scripts."""
+interface for scripts. Where a fix is certain, "fix" lists what to replace in the file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from compiler.diagnostics.diagnostic import Diagnostic
+from compiler.diagnostics.diagnostic import Diagnostic, TextEdit
 
 
 def render(diagnostics: Sequence[Diagnostic]) -> str:
@@ -15,6 +15,7 @@ def render(diagnostics: Sequence[Diagnostic]) -> str:
 
 
 def diagnostic_entry(diagnostic: Diagnostic) -> dict[str, Any]:
+    fix = {"fix": [_text_edit_entry(each) for each in diagnostic.fix]} if diagnostic.fix else {}
     return {
         "code": diagnostic.code,
         "severity": diagnostic.severity,
@@ -24,4 +25,10 @@ def diagnostic_entry(diagnostic: Diagnostic) -> dict[str, Any]:
         "message": diagnostic.message,
         "help": diagnostic.help,
         "object": diagnostic.object,
+        **fix,
     }
+
+
+def _text_edit_entry(edit: TextEdit) -> dict[str, Any]:
+    end = {"endLine": edit.end_line, "endColumn": edit.end_column}
+    return {"file": edit.file, "line": edit.line, "column": edit.column, **end, "text": edit.text}

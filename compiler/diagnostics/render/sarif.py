@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any
 from urllib.parse import quote
 
-from compiler.diagnostics.diagnostic import RULES, Diagnostic, Position
+from compiler.diagnostics.diagnostic import RULES, Diagnostic, Position, TextEdit
 from compiler.diagnostics.pages import code_url
 from compiler.diagnostics.render.words import sentence
 from compiler.version import VERSION
@@ -55,9 +55,23 @@ def _result(diagnostic: Diagnostic, index: int) -> dict[str, Any]:
     }
     if diagnostic.see:
         result["relatedLocations"] = [_location(diagnostic.see)]
+    if diagnostic.fix:
+        changes = [_artifact_change(edit) for edit in diagnostic.fix]
+        result["fixes"] = [{"description": {"text": diagnostic.help}, "artifactChanges": changes}]
     return result
+
+
+def _artifact_change(edit: TextEdit) -> dict[str, Any]:
+    end = {"endLine": edit.end_line, "endColumn": edit.end_column}
+    deleted = {"startLine": edit.line, "startColumn": edit.column, **end}
+    replacement = {"deletedRegion": deleted, "insertedContent": {"text": edit.text}}
+    return {"artifactLocation": _artifact(edit.file), "replacements": [replacement]}
 
 
 def _location(at: Position) -> dict[str, Any]:
     region = {"startLine": at.line, "startColumn": at.column}
-    return {"physicalLocation": {"artifactLocation": {"uri": quote(at.file, errors="surrogatepass")}, "region": region}}
+    return {"physicalLocation": {"artifactLocation": _artifact(at.file), "region": region}}
+
+
+def _artifact(file: str) -> dict[str, str]:
+    return {"uri": quote(file, errors="surrogatepass")}

@@ -5,43 +5,13 @@ The findings are those of all failing cases of tests/fixtures/diagnostics.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-
 import pytest
 
 from compiler.diagnostics.diagnostic import Diagnostic
+from compiler.emit.fixes import Fixes
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
-from tests.builders.cases import FIXTURES, Case, load_cases
-
-_QUOTED = re.compile(r"'([^']+)'")
-_WORD = re.compile(r"[^\s,\[\]{}\"':]+")
-
-
-def edits(found: Diagnostic, line: str) -> Iterator[str]:
-    """The line with the edit that the help names; nothing where it names none."""
-    start = found.position.column - 1
-    before, rest = line[:start], line[start:]
-    if match := re.match(r"did you mean '([^']+)'\?", found.help):
-        right = match[1]
-        words = [word for quoted in _QUOTED.findall(found.message) for word in (quoted, *_WORD.findall(quoted))]
-        field = re.match(r"(\S+) is no field", found.message)
-        words += [re.split(r"[.\]]", field[1])[-1]] if field else []
-        words += [match[1]] if (match := re.match(r"(?:nothing reads|--\S+ names) (\S+)", found.message)) else []
-        for word in words:
-            if word != right and word in rest:
-                yield before + rest.replace(word, right, 1)
-                return
-    elif match := re.fullmatch(r"write (?:apiVersion: )?([\w.-]+/v\w+|v\d)", found.help):
-        yield re.sub(r"(apiVersion: *)[^\s,}]+", rf"\g<1>{match[1]}", line)
-    elif match := re.fullmatch(r"write (\d+\w*)(?: or \w+)?", found.help):
-        if value := re.match(r"(\"?[^\s\"':]+\"?: +)[^\s,\[\]{}]+", rest):
-            yield before + value[1] + match[1] + rest[value.end() :]
-    elif found.help == "remove the quotes":
-        yield before + re.sub(r"([\"'])([^\"']*)\1", r"\2", rest, count=1)
-    elif found.help == "quote it":
-        yield before + re.sub(r"(: +|^)([^\s,\[\]{}\"':]+)(?=[\s,\]}]|$)", r'\1"\2"', rest, count=1)
+from tests.builders.cases import FIXTURES, load_cases
 
 
 def key(found: Diagnostic) -> tuple[str, str, int]:
@@ -57,16 +27,6 @@ def errors(files: dict[str, bytes]) -> set[tuple[str, str, int]]:
     return {key(each) for each in read_specs(Repository(files)).diagnostics if each.severity == "error"}
 
 
-def fixes(case: Case) -> Iterator[tuple[Diagnostic, dict[str, bytes]]]:
-    """Each finding whose help names an edit, and the files after it."""
-    for found in read_specs(Repository(case.files)).diagnostics:
-        at = found.position
-        lines = case.files.get(at.file, b"").decode("utf-8", "replace").split("\n")
-        for edited in edits(found, lines[at.line - 1]) if 0 < at.line <= len(lines) else ():
-            text = "\n".join([*lines[: at.line - 1], edited, *lines[at.line :]])
-            yield found, {**case.files, at.file: text.encode()}
-
-
 WITHOUT_EDITS = {"base.txt", "cells.txt", "security.txt"}
 """Files of cases whose fixes are choices, and name no edit."""
 FILES = sorted(path.name for path in FIXTURES.glob("*.txt") if path.name not in WITHOUT_EDITS)
@@ -80,15 +40,17 @@ OF_WHOLE_OBJECTS = {"GP212", "GP216"}
 def test_an_edit_ends_its_finding_and_brings_no_error(file: str) -> None:
     applied, wrong = 0, []
     for case in load_cases(FIXTURES / file):
-        before = errors(case.files) if case.fails else set()
-        for found, files in fixes(case) if case.fails else ():
-            applied += 1
-            after = read_specs(Repository(files)).diagnostics
-            left = [each for each in after if shown(each) == shown(found)]
-            new = [each for each in after if each.severity == "error" and key(each) not in before]
-            new = [] if found.code in OF_WHOLE_OBJECTS else new
-            if left or new:
-                wrong.append((case.title, shown(found), *map(shown, left + new)))
+        fixes, before = Fixes(case.files), errors(case.files) if case.fails else set()
+        for found in read_specs(Repository(case.files)).diagnostics if case.fails else ():
+            changed, fixed = fixes.applied([found])
+            if fixed:
+                applied += 1
+                after = read_specs(Repository({**case.files, **changed})).diagnostics
+                left = [each for each in after if shown(each) == shown(found)]
+                new = [each for each in after if each.severity == "error" and key(each) not in before]
+                new = [] if found.code in OF_WHOLE_OBJECTS else new
+                if left or new:
+                    wrong.append((case.title, shown(found), *map(shown, left + new)))
     assert applied
     assert wrong == []
 

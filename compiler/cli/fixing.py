@@ -1,0 +1,61 @@
+"""`gangplan check --fix` and `--diff`: the fixes that are certain, made until none is left."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from compiler.diagnostics.diagnostic import Diagnostic
+    from compiler.repository.tree import Repository
+
+_MAX_ROUNDS = 10
+"""A fix may bring to light what was hidden behind the finding; no more often than this."""
+
+
+def fixed_tree(
+    tree: Repository, find: Callable[[Repository], Sequence[Diagnostic]]
+) -> tuple[Repository, list[Diagnostic]]:
+    """The tree with every fix that is certain, and the findings that it ends. find: the findings on a tree."""
+    from compiler.emit.fixes import Fixes
+
+    fixed: list[Diagnostic] = []
+    for _ in range(_MAX_ROUNDS):
+        changed, done = Fixes(tree.files).applied(find(tree))
+        if not done:
+            break
+        fixed += done
+        tree = tree.with_files(changed)
+    return tree, fixed
+
+
+def write_files(root: Path, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> None:
+    """Write the files that differ, each whole or not at all. ClickException for one that cannot be written, or that
+    somebody has changed meanwhile."""
+    for file in sorted(after):
+        if after[file] != before[file]:
+            try:
+                _write_file(root / file, before[file], after[file])
+            except OSError as problem:
+                raise click.ClickException(f"{file} is not changed: {problem.strerror}") from problem
+
+
+def _write_file(path: Path, before: bytes, after: bytes) -> None:
+    if path.read_bytes() != before:
+        raise click.ClickException(f"{path} is not changed: it was edited meanwhile")
+    with path.open("r+b") as file:  # refuses a file that is read-only
+        mode = os.fstat(file.fileno()).st_mode
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".gangplan-", delete=False) as made:
+        try:
+            made.write(after)
+            made.close()
+            os.chmod(made.name, mode)
+            os.replace(made.name, path)
+        except BaseException:
+            os.unlink(made.name)
+            raise

@@ -1,0 +1,286 @@
+"""Edits of fields written into the files of a repository.
+
+A value, a key or an item is put into the text where its node is; comments, anchors, quotes and line ends stay. The
+result is read again and taken only if it says exactly what is wanted, so that what cannot be written for certain (an
+alias, a block scalar, a file that is built) is refused and not guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from compiler.diagnostics.diagnostic import TextEdit
+from compiler.emit.block import scalar_text, yaml_lines
+from compiler.emit.rewrite import insertion_point, line_starts
+from compiler.syntax.documents import Document, DocumentIdentity
+from compiler.syntax.edits import FieldEdit, Removal, with_edits
+from compiler.syntax.parse import ParsedFile, parse_file
+
+_MARK = "\ufeff"
+_PROPERTY = re.compile(r"&[^\s,\[\]{}]+\s+")
+_PLAIN_QUANTITY = re.compile(r"\d+(?:\.\d+)?(?:[mkMGTPE]|[KMGTPE]i|[hs])")
+_REST_OF_LINE = re.compile(r"[ \t]*(?:#[^\n]*|\r)?(?:\n|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Splice:
+    """`text` instead of what is from `start` to `end` in the file."""
+
+    start: int
+    end: int
+    text: str
+
+
+class _RefusedError(Exception):
+    """An edit that cannot be written for certain."""
+
+
+def edited_files(files: Mapping[str, bytes], edits: Iterable[FieldEdit]) -> dict[str, bytes] | None:
+    """The files that the edits change, with their content afterwards; None where one cannot be written for certain."""
+    by_file: dict[str, list[FieldEdit]] = {}
+    for edit in edits:
+        by_file.setdefault(edit.document.file, []).append(edit)
+    try:
+        return {file: _Editor(file, files[file]).edited(of_file)[0] for file, of_file in by_file.items()}
+    except (KeyError, _RefusedError):
+        return None
+
+
+def text_edits(file: str, content: bytes, edits: Sequence[FieldEdit]) -> tuple[TextEdit, ...]:
+    """What the edits replace in the file's text; () where that cannot be said for certain."""
+    try:
+        return _Editor(file, content).edited(edits)[1]
+    except _RefusedError:
+        return ()
+
+
+class _Editor:
+    """One file: its text without a byte order mark, and its documents."""
+
+    def __init__(self, file: str, content: bytes) -> None:
+        self.file = file
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            raise _RefusedError from None
+        self.head, self.text = (_MARK, text[1:]) if text.startswith(_MARK) else ("", text)
+        self.lines = [0, *(found.end() for found in re.finditer("\n", self.text))]
+        self.parsed = parse_file(file, content)
+        self.eol = "\r\n" if "\r\n" in self.text else "\n"
+
+    def edited(self, edits: Sequence[FieldEdit]) -> tuple[bytes, tuple[TextEdit, ...]]:
+        """The content afterwards, and what was replaced. _RefusedError for what is not certain."""
+        by_document: dict[DocumentIdentity, list[FieldEdit]] = {}
+        for edit in edits:
+            by_document.setdefault(edit.document.identity, []).append(edit)
+        documents = [document for document, _ in self.parsed.documents]
+        wanted = []
+        splices = set[_Splice]()
+        for document in documents:
+            own = by_document.pop(document.identity, [])
+            wanted.append(_Said.of(document, own))
+            splices.update(self._splice(document, edit) for edit in own)
+        if by_document:
+            raise _RefusedError
+        text, end = "", 0
+        ordered = sorted(splices, key=lambda splice: (splice.start, splice.end))
+        for splice in ordered:
+            if splice.start < end:
+                raise _RefusedError
+            text, end = text + self.text[end : splice.start] + splice.text, splice.end
+        content = f"{self.head}{text}{self.text[end:]}".encode()
+        self._demand(parse_file(self.file, content), wanted)
+        return content, tuple(self._text_edit(splice) for splice in ordered)
+
+    def _demand(self, after: ParsedFile, wanted: Sequence[_Said]) -> None:
+        """That a file says what is wanted, and has no error that it had not."""
+        said = [_Said.of(document, []) for document, _ in after.documents]
+        errors, known = ({(each.code, each.message) for each in of.diagnostics} for of in (after, self.parsed))
+        if said != wanted or errors - known:
+            raise _RefusedError
+
+    def _text_edit(self, splice: _Splice) -> TextEdit:
+        return TextEdit(self.file, *self._place(splice.start), *self._place(splice.end), splice.text)
+
+    def _place(self, offset: int) -> tuple[int, int]:
+        """Line and column, from 1."""
+        row = bisect_right(self.lines, offset)
+        return row, offset - self.lines[row - 1] + 1
+
+    def _splice(self, document: Document, edit: FieldEdit) -> _Splice:
+        at = self.lines[document.line - 1]
+        if not self.text.startswith(document.text, at):
+            raise _RefusedError
+        try:
+            found = _splice_of(document, edit)
+        except yaml.YAMLError:
+            raise _RefusedError from None
+        text = found.text.replace("\n", self.eol) if self.eol != "\n" else found.text
+        return _Splice(at + found.start, at + found.end, text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a document says, and the name that follows from it left out."""
+
+    data: Any
+
+    @classmethod
+    def of(cls, document: Document, edits: Sequence[FieldEdit]) -> _Said:
+        data = document.data
+        if document.has_generated_name:
+            metadata = {key: value for key, value in document.metadata.items() if key != "name"}
+            data = {**data, "metadata": metadata}
+        try:
+            return cls(with_edits(data, edits))
+        except (LookupError, TypeError, AttributeError):
+            raise _RefusedError from None
+
+
+def _splice_of(document: Document, edit: FieldEdit) -> _Splice:
+    """The splice of an edit in the document's text."""
+    text, path = document.text, (*document.item_path, *edit.path)
+    node: yaml.Node = yaml.compose(text, Loader=yaml.CSafeLoader)
+    way: list[tuple[yaml.Node, int]] = []
+    for depth, step in enumerate(path):
+        if isinstance(node, yaml.MappingNode):
+            at = next((number for number, (key, _) in enumerate(node.value) if key.value == step), None)
+            if at is None:
+                return _new_key(document, node, edit, depth - len(document.item_path))
+            way.append((node, at))
+            node = node.value[at][1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            way.append((node, step))
+            node = node.value[step]
+        elif isinstance(node, yaml.SequenceNode) and step == len(node.value) and depth == len(path) - 1:
+            return _new_item(text, node, edit.value)
+        else:
+            raise _RefusedError
+    holder, at = way[-1]
+    if edit.value is Removal.FIELD:
+        return _removal(text, way)
+    if edit.is_key:
+        return _replaced(text, holder.value[at][0], edit.value) if isinstance(holder, yaml.MappingNode) else _refuse()
+    return _replaced(text, node, edit.value)
+
+
+def _refuse() -> _Splice:
+    raise _RefusedError
+
+
+def _replaced(text: str, node: yaml.Node, value: Any) -> _Splice:
+    """A scalar or a collection in flow style instead of one, behind its anchor; of an empty one after its key."""
+    start, end = node.start_mark.index, node.end_mark.index
+    if found := _PROPERTY.match(text, start, end):
+        start = found.end()
+    if isinstance(node, yaml.ScalarNode):
+        if node.style in ("|", ">"):
+            raise _RefusedError
+        blank = " " if start == end and text[start - 1 : start] == ":" else ""
+        return _Splice(start, end, blank + _scalar(value, node.style))
+    if isinstance(node, yaml.SequenceNode) and isinstance(value, list) and not node.flow_style:
+        raise _RefusedError
+    return _Splice(start, end, _flow_text(value)) if node.flow_style else _refuse()
+
+
+def _scalar(value: Any, style: str | None) -> str:
+    """The value in the quotes that were there, in none where it needs none."""
+    if isinstance(value, dict | list):
+        return _flow_text(value)
+    if isinstance(value, str) and value.isprintable():
+        if style == "'":
+            return "'" + value.replace("'", "''") + "'"
+        if style == '"':
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        if _PLAIN_QUANTITY.fullmatch(value):
+            return value
+    return scalar_text(value)
+
+
+def _flow_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{scalar_text(key)}: {_flow_text(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_flow_text, value)) + "]"
+    return _scalar(value, None)
+
+
+def _new_key(document: Document, mapping: yaml.MappingNode, edit: FieldEdit, depth: int) -> _Splice:
+    """The field with all that leads to it, in the mapping that is there."""
+    if edit.value is Removal.FIELD or edit.is_key:
+        raise _RefusedError
+    value = edit.value
+    for step in reversed(edit.path[depth + 1 :]):
+        value = {step: value}
+    key = str(edit.path[depth])
+    if mapping.flow_style:
+        start = mapping.start_mark.index
+        pair = f"{scalar_text(key)}: {_flow_text(value)}"
+        if not mapping.value:
+            return _Splice(start, mapping.end_mark.index, f"{{{pair}}}")
+        first = mapping.value[0][0].start_mark.index
+        return _Splice(first, first, f"{pair}, ")
+    starts = line_starts(document.text)
+    place = insertion_point(document, edit.path[:depth], starts)
+    if place is None:
+        raise _RefusedError
+    at, column, after = place
+    indent = " " * (column - 1)
+    lines = [indent + line for line in yaml_lines({key: value})]
+    if not after:
+        return _Splice(at, at, "\n".join(lines).lstrip(" ") + "\n" + indent)
+    if at == len(document.text) and not document.text.endswith("\n"):
+        return _Splice(at, at, "".join(f"\n{line}" for line in lines))
+    return _Splice(at, at, "".join(f"{line}\n" for line in lines))
+
+
+def _new_item(text: str, sequence: yaml.SequenceNode, value: Any) -> _Splice:
+    """Behind the last item; a block's goes below the last line of that."""
+    if sequence.flow_style:
+        if not sequence.value:
+            return _Splice(sequence.start_mark.index, sequence.end_mark.index, f"[{_flow_text(value)}]")
+        end = sequence.value[-1].end_mark.index
+        return _Splice(end, end, f", {_flow_text(value)}")
+    end = _end_of(sequence)
+    indent = " " * sequence.start_mark.column
+    lines = [indent + line for line in yaml_lines([value])]
+    if text[end - 1 : end] == "\n":
+        return _Splice(end, end, "".join(f"{line}\n" for line in lines))
+    rest = _REST_OF_LINE.match(text, end)
+    if rest is None:
+        raise _RefusedError
+    if not rest.group().endswith("\n"):
+        return _Splice(rest.end(), rest.end(), "".join(f"\n{line}" for line in lines))
+    return _Splice(rest.end(), rest.end(), "".join(f"{line}\n" for line in lines))
+
+
+def _end_of(node: yaml.Node) -> int:
+    """Where the text of a node ends, without the comments and blank lines below a block."""
+    while not isinstance(node, yaml.ScalarNode) and not node.flow_style and node.value:
+        node = node.value[-1][1] if isinstance(node, yaml.MappingNode) else node.value[-1]
+    end: int = node.end_mark.index
+    return end
+
+
+def _removal(text: str, way: Sequence[tuple[yaml.Node, int]]) -> _Splice:
+    """Without the field, and without what around it would be empty."""
+    *outer, (holder, at) = way
+    while len(holder.value) == 1 and outer:
+        *outer, (holder, at) = outer
+    if not isinstance(holder, yaml.MappingNode):
+        raise _RefusedError
+    (key, value), last = holder.value[at], at == len(holder.value) - 1
+    start, end = key.start_mark.index, _end_of(value)
+    if holder.flow_style:
+        before = holder.value[at - 1][1].end_mark.index
+        return _Splice(before, end, "") if last else _Splice(start, holder.value[at + 1][0].start_mark.index, "")
+    line, rest = text.rfind("\n", 0, start) + 1, _REST_OF_LINE.match(text, end)
+    if text[line:start].strip(" ") or rest is None:
+        raise _RefusedError
+    return _Splice(line, rest.end(), "")

@@ -1,0 +1,87 @@
+"""The fixes of findings as edits of the files they are in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from compiler.diagnostics.diagnostic import Diagnostic, Edit, TextEdit
+from compiler.emit.edited_files import edited_files, text_edits
+from compiler.repository.kustomize import BUILT_MARK
+from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.edits import FieldEdit
+from compiler.syntax.parse import parse_file
+
+
+class Fixes:
+    """The fixes of findings on these files, by name; those that are built have none."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self.files = files
+        self._documents: dict[str, list[Document]] = {}
+
+    def text_edits(self, finding: Diagnostic) -> tuple[TextEdit, ...]:
+        """What to replace in the finding's file; () where no fix is certain."""
+        edit = self._field_edit(finding)
+        return () if edit is None else text_edits(edit.document.file, self.files[edit.document.file], [edit])
+
+    def applied(self, findings: Iterable[Diagnostic]) -> tuple[dict[str, bytes], list[Diagnostic]]:
+        """The files that change, with their content afterwards, and the findings that are fixed. Of two fixes of the
+        same text the first is made."""
+        changed, fixed = dict[str, bytes](), list[Diagnostic]()
+        by_file: dict[str, list[tuple[Diagnostic, FieldEdit]]] = {}
+        for finding in findings:
+            if (edit := self._field_edit(finding)) is not None:
+                by_file.setdefault(edit.document.file, []).append((finding, edit))
+        for pairs in by_file.values():
+            kept = list[tuple[Diagnostic, FieldEdit]]()
+            for pair in pairs:
+                if (made := edited_files(self.files, [edit for _, edit in (*kept, pair)])) is not None:
+                    kept.append(pair)
+                    changed |= made
+            fixed += [finding for finding, _ in kept]
+        return changed, fixed
+
+    def _field_edit(self, finding: Diagnostic) -> FieldEdit | None:
+        if finding.edit is None or self.files.get(finding.position.file, BUILT_MARK).startswith(BUILT_MARK):
+            return None
+        found = [
+            edit
+            for document in self._documents_of(finding)
+            for edit in _field_edits(document, finding.edit, finding.path)
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def _documents_of(self, finding: Diagnostic) -> Iterator[Document]:
+        file = finding.position.file
+        if file not in self._documents:
+            self._documents[file] = [document for document, _ in parse_file(file, self.files[file]).documents]
+        for document in self._documents[file]:
+            if document.display_name == finding.object and document.position(*finding.path) == finding.position:
+                yield document
+
+
+def _field_edits(document: Document, edit: Edit, path: FieldPath) -> Iterator[FieldEdit]:
+    """The edit of the document; none where what it replaces is not at the field, or more than once."""
+    at, new = edit.at or path, edit.new
+    if not edit.old:
+        if at:
+            yield FieldEdit(document, at, new)
+    else:
+        for written, is_key in ((at[-1] if at else None, True), (_value(document, at), False)):
+            if isinstance(written, str) and (word := _replaced_word(written, edit.old, str(new))):
+                yield FieldEdit(document, at, word, is_key)
+                return
+
+
+def _replaced_word(text: str, old: str, new: str) -> str:
+    """The text with another word; "" where the word is not there, or more than once."""
+    words = re.findall(rf"(?<![\w-]){re.escape(old)}(?![\w-])", text)
+    return text.replace(old, new, 1) if len(words) == 1 else ""
+
+
+def _value(document: Document, path: Sequence[str | int]) -> object:
+    try:
+        return document.value_at(*path)
+    except (LookupError, TypeError):
+        return None

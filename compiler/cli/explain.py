@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 @click.argument("job")
 @compile_options
 @output_option
+@click.option("--patch", is_flag=True, help="Print each repair that edits files as a patch; git apply takes it.")
+@click.option("--repair", metavar="CODE|NUMBER", help="The patch of these repairs only, such as GR101 or 2.")
 @click.pass_context
-def explain(ctx: click.Context, job: str, inputs: CompileInputs, output: str) -> None:
+def explain(ctx: click.Context, job: str, inputs: CompileInputs, output: str, patch: bool, repair: str | None) -> None:
     """Say why JOB (its name, namespace/name, kind/name or file) starts or waits, and what would help.
 
     In place of a job: an action, a plugin or an argument of Volcano's scheduler (binpack.weight), the code of a
@@ -55,11 +57,36 @@ def explain(ctx: click.Context, job: str, inputs: CompileInputs, output: str) ->
     _print_findings(outcome, [decision.gang.document for decision in found] or _broken_documents(outcome, job))
     if not found:
         raise _unknown_job(ctx, outcome, job)
-    if output == "text":
+    if patch or repair:
+        _print_patches(ctx, inputs, outcome, found, repair)
+    elif output == "text":
         echo("\n".join(explanation_text(outcome, decision, terminal_style()) for decision in found))
     else:
         echo(machine.FORMATS[output]({"jobs": [data.gang_entry(decision) for decision in found]}))
     ctx.exit(0)
+
+
+def _print_patches(
+    ctx: click.Context, inputs: CompileInputs, outcome: Outcome, decisions: Sequence[JobDecision], wanted: str | None
+) -> None:
+    """The patch of each repair to stdout, which says before it what it is for; to stderr the repairs without one. They
+    are alternatives: one that a former one has not made needless is for `--repair` to choose."""
+    from compiler.cli.inputs import folder_in_git, load_tree
+    from compiler.emit.repaired_files import edited_by_repairs
+    from compiler.views.patch import patch_text
+
+    tree, printed = load_tree(ctx, inputs.repo), 0
+    for decision in decisions:
+        for number, (message, after) in enumerate(edited_by_repairs(outcome, decision, tree), 1):
+            if wanted in (None, message.code, str(number)):
+                what = f"{decision.name}, repair {number}: {message.code} {message.message}"
+                if after is None:
+                    click.echo(f"no patch for {what}", err=True)
+                else:
+                    echo(f"# {what}\n{patch_text(tree.files, after, folder_in_git(inputs.repo))}")
+                    printed += 1
+    if not printed:
+        raise click.ClickException("no repair is a certain edit of files; see gangplan explain without --patch")
 
 
 def _repository_path(job: str, repo: Path) -> str:

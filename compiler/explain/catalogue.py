@@ -21,6 +21,7 @@ from compiler.explain import (
 )
 from compiler.explain.provenance import Provenance
 from compiler.explain.statements import CodedMessage, Entry, values_of
+from compiler.syntax.edits import FieldEdit
 from solver.facts import Fact
 from solver.repairs import Repair
 
@@ -51,6 +52,13 @@ class Catalogue:
         first, *others = (tuple(dict.fromkeys(ENTRIES[type(part)].sources(self.provenance, j, part))) for part in parts)
         also = tuple(replace(each, sources=at) for each, at in zip(message.also, others, strict=True))
         return replace(message, sources=first, also=also)
+
+    def edits(self, j: int, repair: Repair) -> tuple[FieldEdit, ...]:
+        """What to write in the files for a repair of gang j and the changes that come with it; () where one of them is
+        no edit of a file, or not for certain."""
+        parts = (repair, *repair.also)
+        found = [tuple(ENTRIES[type(part)].edits(self.provenance, j, part, parts)) for part in parts]
+        return tuple(edit for edits in found for edit in edits) if all(found) else ()
 
     def _message(self, j: int, parts: Sequence[Fact | Repair]) -> CodedMessage:
         messages = [self._part(j, part, parts) for part in parts]

@@ -18,6 +18,8 @@ from compiler.specs.eligibility import (
 )
 from compiler.specs.node_spec import NodeSpec
 from compiler.specs.pod_spec import Expression, NodeSelectorTerm, PodSpec, Taint, Toleration
+from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.edits import FieldEdit
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,32 @@ class ClosedNodes:
 
     def edits(self, pod: PodSpec, n: int) -> tuple[str, ...]:
         """The edits with which the role can use node n as well; () where labels and taints allow it."""
-        conditions, node = _conditions(pod), self.nodes[n]
-        is_open = any(not untolerated_taints(self.nodes[other], pod) for other in self._matching(conditions))
-        unmet = [condition for condition in conditions if not self._mask(condition) >> n & 1]
+        node, (unmet, is_open) = self.nodes[n], self._unmet(pod, n)
         labels = [_label_edit(condition, node, is_open) or _term_edit(condition, node) for condition in unmet]
         return (*labels, *(f"toleration {_toleration_text(taint)}" for taint in untolerated_taints(node, pod)))
+
+    def field_edits(self, pod: PodSpec, n: int, document: Document, base: FieldPath) -> list[FieldEdit]:
+        """The same in the pod spec at `base` of the document; [] where an affinity has to change its shape."""
+        node, (unmet, is_open) = self.nodes[n], self._unmet(pod, n)
+        found = list[FieldEdit]()
+        for condition in unmet:
+            value = node.labels.get(condition.label)
+            if not condition.in_selector or is_open or value is None:
+                return []
+            found.append(FieldEdit(document, (*base, "nodeSelector", condition.label), value))
+        tolerations = [_toleration(taint) for taint in untolerated_taints(node, pod)]
+        place = (*base, "tolerations")
+        if place not in document.positions:
+            return [*found, *([FieldEdit(document, place, tolerations)] if tolerations else ())]
+        written = document.value_at(*place)
+        number = len(written) if isinstance(written, list) else 0
+        return [*found, *(FieldEdit(document, (*place, at), new) for at, new in enumerate(tolerations, number))]
+
+    def _unmet(self, pod: PodSpec, n: int) -> tuple[list[Condition], bool]:
+        """What the role demands and node n lacks, and whether the role can use other nodes."""
+        conditions = _conditions(pod)
+        is_open = any(not untolerated_taints(self.nodes[other], pod) for other in self._matching(conditions))
+        return [condition for condition in conditions if not self._mask(condition) >> n & 1], is_open
 
     def _reasons(self, pod: PodSpec) -> Mapping[str, str]:
         conditions = _conditions(pod)
@@ -227,6 +250,10 @@ def taint_text(taint: Taint) -> str:
     return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
 
 
+def _toleration(taint: Taint) -> dict[str, str]:
+    how = {"operator": "Equal", "value": taint.value} if taint.value else {"operator": "Exists"}
+    return {"key": taint.key, **how, "effect": taint.effect}
+
+
 def _toleration_text(taint: Taint) -> str:
-    how = f"operator: Equal, value: {taint.value}" if taint.value else "operator: Exists"
-    return f"{{key: {taint.key}, {how}, effect: {taint.effect}}}"
+    return f"{{{', '.join(f'{key}: {value}' for key, value in _toleration(taint).items())}}}"

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
-from compiler.specs.gang_spec import GangSpec
+from compiler.fields.quantity import QuantityError, integer_amounts, parse_quantity
+from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.edits import FieldEdit
 from solver.problem import Gang
 from solver.repairs import FewerPods, Repair, SmallerSubgroups
 
@@ -25,18 +28,65 @@ def pod_count_edits(
     for path, amount in _pod_count_fields(spec, gang, repair, group_sizes):
         written = _written_number(spec, path)
         if written is not None and (written > amount or (path[-1] == "totalPartitions" and written < amount)):
-            found[path] = str(amount) if isinstance(_written_value(spec.document, path), str) else amount
+            found[path] = str(amount) if isinstance(written_value(spec.document, path), str) else amount
     return found
 
 
+def replica_edits(spec: GangSpec, gang: Gang, repair: FewerPods, group_sizes: Mapping[int, int]) -> list[FieldEdit]:
+    """The edits for fewer pods, the number of the role's replicas among them; [] where that is not written as such."""
+    found = dict(pod_count_edits(spec, gang, repair, group_sizes))
+    role = None if repair.role is None else gang.roles[repair.role]
+    if repair.role is not None and role is not None and role.minimum >= role.replicas:
+        written = spec.roles[repair.role]
+        counts = [(*written.path, name) for name in ("replicas", "parallelism", "instances")]
+        paths = [path for path in counts if _written_number(spec, path) == written.replicas]
+        if written.unit == 1 and len(paths) == 1:
+            found[paths[0]] = repair.amount
+        elif written.unit_path not in found:
+            return []
+    return [FieldEdit(spec.document, path, value) for path, value in found.items()]
+
+
+def number_edit(document: Document, path: FieldPath, number: str) -> FieldEdit:
+    """The number at the path, in quotes where the one before it is."""
+    bare = number.isdigit() and not isinstance(written_value(document, path), str)
+    return FieldEdit(document, path, int(number) if bare else number)
+
+
+def named_field_edits(spec: GangSpec, field: str, name: str) -> list[FieldEdit]:
+    """The edit of a field of the job that names an object; [] where its kind has none of its own for that."""
+    path = spec.field_paths.get(field, ())
+    is_own = path[-1:] and field.partition("_")[0] in str(path[-1]).lower()
+    return [FieldEdit(spec.document, path, name)] if is_own else []
+
+
+def request_edits(spec: GangSpec, role: RoleSpec, resource: str, now: int, amount: str) -> list[FieldEdit]:
+    """The edits for pods that ask for another amount of a resource, where one container asks for all of it."""
+    document, base = spec.pod_spec_of(role)
+    asked = [(*base, "containers", 0, "resources", kind, resource) for kind in ("requests", "limits")]
+    paths = [path for path in document.positions if (path[: len(base)], path[-1:]) == (base, (resource,))]
+    said = [written_value(document, path) for path in paths]
+    is_known = all(path in asked and _amount(resource, value) == now for path, value in zip(paths, said, strict=True))
+    is_one = len(role.pod_documents) < 2 and role.live is None
+    return [number_edit(document, path, amount) for path in paths] if is_known and is_one else []
+
+
+def _amount(resource: str, written: object) -> int | None:
+    try:
+        return integer_amounts({resource: parse_quantity(written)}, "up").get(resource)
+    except QuantityError:
+        return None
+
+
 def _written_number(spec: GangSpec, path: FieldPath) -> int | None:
-    written = _written_value(spec.document, path)
+    written = written_value(spec.document, path)
     if isinstance(written, str) and written.isascii() and written.isdigit():
         return int(written[:10])
     return written if isinstance(written, int) else None
 
 
-def _written_value(document: Document, path: FieldPath) -> object:
+def written_value(document: Document, path: FieldPath) -> Any:
+    """What the document says at the path; None for nothing."""
     return document.value_at(*path) if path in document.positions else None
 
 

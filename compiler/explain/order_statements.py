@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from compiler.explain.edits import named_field_edits
 from compiler.explain.provenance import Provenance, Source, node_sources, source_at
 from compiler.explain.statements import Edits, Entry, Names, Values
 from compiler.fields.duration import duration_text, rounded_duration_text
@@ -16,6 +17,7 @@ from compiler.kubernetes import (
     SYSTEM_PRIORITIES,
 )
 from compiler.specs.gang_spec import GangSpec
+from compiler.syntax.edits import FieldEdit
 from solver import facts, repairs
 
 
@@ -171,6 +173,25 @@ def _eviction_edit(s: Provenance, j: int, repair: repairs.AllowEviction) -> str:
             return f'{PREEMPTABLE_ANNOTATION}: "true" on the pods that run'
 
 
+def _priority_edits(s: Provenance, j: int, x: repairs.HigherPriority, _: Any) -> list[FieldEdit]:
+    """The least class that is high enough."""
+    fitting = [(value, name) for name, value in s.origins.priority_classes.items() if value >= x.amount]
+    return named_field_edits(s.origins.gangs[j], "priority_class", min(fitting)[1]) if fitting else []
+
+
+def _eviction_edits(s: Provenance, j: int, x: repairs.AllowEviction, _: Any) -> list[FieldEdit]:
+    """That a queue's pods may be reclaimed; other obstacles are not of one field."""
+    spec = None if x.queue is None else s.origins.queues[x.queue]
+    return (
+        [FieldEdit(spec.document, ("spec", "reclaimable"), True)] if spec is not None and x.obstacle == "queue" else []
+    )
+
+
+def _duration_edits(s: Provenance, j: int, x: repairs.ShorterDuration, _: Any) -> list[FieldEdit]:
+    path = ("metadata", "annotations", EXPECTED_DURATION_ANNOTATION)
+    return [FieldEdit(s.origins.gangs[j].document, path, duration_text(x.seconds))]
+
+
 def _duration(s: Provenance, j: int, repair: repairs.ShorterDuration) -> Iterator[Source]:
     path = ("metadata", "annotations", EXPECTED_DURATION_ANNOTATION)
     yield source_at(s.origins.gangs[j].document, "expected duration", *path)
@@ -193,6 +214,7 @@ REPAIRS: tuple[Entry[Any], ...] = (
         ("gangplan.dev/expected-duration of at most {written_duration}",),
         _duration,
         lambda s, j, x, _: {"written_duration": duration_text(x.seconds)},
+        edits=_duration_edits,
     ),
     Entry(
         repairs.HigherPriority,
@@ -206,6 +228,7 @@ REPAIRS: tuple[Entry[Any], ...] = (
             "priorityClassName {class} ({amount:n} or more suffices)",
             "a priority of {amount:n} or more; {victims} would be evicted for it",
         ),
+        edits=_priority_edits,
     ),
     Entry(
         repairs.AllowEviction,
@@ -214,6 +237,7 @@ REPAIRS: tuple[Entry[Any], ...] = (
         _obstacle,
         _eviction_values,
         of_document=True,
+        edits=_eviction_edits,
     ),
     Entry(
         repairs.EndOfGangs,

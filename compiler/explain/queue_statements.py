@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from compiler.explain.edits import path_text
+from compiler.explain.edits import named_field_edits, number_edit, path_text, written_value
 from compiler.explain.provenance import Provenance, Source
 from compiler.explain.statements import Edits, Entry, Names, Values, amount_to_type
 from compiler.kubernetes import (
@@ -19,6 +19,7 @@ from compiler.kubernetes import (
 from compiler.lower.node_groups import UNGROUPED
 from compiler.specs.queue_spec import NodeGroupAffinity
 from compiler.syntax.documents import FieldPath
+from compiler.syntax.edits import FieldEdit, Removal
 from solver import facts, repairs
 
 
@@ -255,6 +256,45 @@ def _group_edit_text(path: FieldPath, written: str, whose: str) -> str:
     return f"{path[-1]}: {written} of {where}" if where else f"required {path[-2]}{whose} {written}"
 
 
+def _affinity_edits(s: Provenance, j: int, repair: repairs.OpenNodeGroups, _: Any) -> list[FieldEdit]:
+    spec = s.origins.queues[s.origins.affinity_owners[repair.queue]]
+    found = _group_edits(
+        None if spec is None else spec.affinity, [s.problem.node_groups[g] for g in repair.node_groups]
+    )
+    if spec is None or any(path[0] != "spec" for path in found):
+        return []
+    lists = {path: [name for name in text.strip("[]").split(", ") if name] for path, text in found.items()}
+    return [FieldEdit(spec.document, path, names) for path, names in lists.items()]
+
+
+def _amount_edits(s: Provenance, q: int, resource: int, amount: int, *path: str) -> list[FieldEdit]:
+    """An amount of a queue, with its path."""
+    spec, name = s.origins.queues[q], s.problem.resources[resource]
+    text = amount_to_type(name, amount).text
+    return [] if spec is None else [number_edit(spec.document, ("spec", *path, name), text)]
+
+
+def _queue_edits(s: Provenance, q: int, *path: str, value: Any, now: Any) -> list[FieldEdit]:
+    """A field of a queue that says something now."""
+    spec = s.origins.queues[q]
+    is_written = spec is not None and written_value(spec.document, path) == now
+    return [FieldEdit(spec.document, path, value)] if spec is not None and is_written else []
+
+
+def _weight_edits(s: Provenance, j: int, x: repairs.MoreWeight, _: Any) -> list[FieldEdit]:
+    spec = s.origins.queues[x.queue]
+    return [] if spec is None or spec.hierarchy else [number_edit(spec.document, ("spec", "weight"), str(x.amount))]
+
+
+def _domain_edits(s: Provenance, j: int, x: repairs.FewerDedicatedDomains, _: Any) -> list[FieldEdit]:
+    spec = s.origins.queues[x.queue]
+    if spec is None or spec.dedicated_domains is None:
+        return []
+    number, tier = spec.dedicated_domains
+    value = f"{number - x.amount} of tier {tier}" if number > x.amount else Removal.FIELD
+    return [FieldEdit(spec.document, ("metadata", "annotations", DEDICATED_DOMAINS_ANNOTATION), value)]
+
+
 def _to_type(s: Provenance, name: str, resource: int, amount: int) -> Values:
     return {name: amount_to_type(s.problem.resources[resource], amount)}
 
@@ -265,6 +305,7 @@ REPAIRS: tuple[Entry[Any], ...] = (
         "use another queue",
         ("queue {queue} instead of its own",),
         lambda s, j, x: (s.gang_field(j, "queue"),),
+        edits=lambda s, j, x, _: named_field_edits(s.origins.gangs[j], "queue", s.problem.queues[x.queue].name),
     ),
     Entry(
         repairs.MoreCapability,
@@ -273,6 +314,9 @@ REPAIRS: tuple[Entry[Any], ...] = (
         lambda s, j, x: s.queue_amount(x.queue, "capability", x.resource, "capability"),
         lambda s, j, x, _: _to_type(
             s, "limit", x.resource, (s.problem.queues[x.queue].capability[x.resource] or 0) + x.amount
+        ),
+        edits=lambda s, j, x, _: _amount_edits(
+            s, x.queue, x.resource, (s.problem.queues[x.queue].capability[x.resource] or 0) + x.amount, "capability"
         ),
     ),
     Entry(
@@ -283,6 +327,14 @@ REPAIRS: tuple[Entry[Any], ...] = (
         lambda s, j, x, _: _to_type(
             s, "limit", x.resource, (s.problem.queues[x.queue].guarantee[x.resource] or 0) - x.amount
         ),
+        edits=lambda s, j, x, _: _amount_edits(
+            s,
+            x.queue,
+            x.resource,
+            (s.problem.queues[x.queue].guarantee[x.resource] or 0) - x.amount,
+            "guarantee",
+            "resource",
+        ),
     ),
     Entry(
         repairs.MoreWeight,
@@ -292,6 +344,7 @@ REPAIRS: tuple[Entry[Any], ...] = (
             "weight {amount:n} instead of {now:n} for queue {queue}",
         ),
         _weight,
+        edits=_weight_edits,
     ),
     Entry(
         repairs.MoreDeserved,
@@ -302,6 +355,7 @@ REPAIRS: tuple[Entry[Any], ...] = (
         ),
         lambda s, j, x: s.queue_amount(x.queue, "deserved", x.resource, "deserved"),
         lambda s, j, x, _: _to_type(s, "amount", x.resource, x.amount),
+        edits=lambda s, j, x, _: _amount_edits(s, x.queue, x.resource, x.amount, "deserved"),
     ),
     Entry(
         repairs.OpenQueue,
@@ -310,12 +364,16 @@ REPAIRS: tuple[Entry[Any], ...] = (
         _closed,
         _closed_values,
         special_texts=("make queue {unready} ready",),
+        edits=lambda s, j, x, _: _queue_edits(
+            s, x.queue, "metadata", "annotations", CLOSED_ANNOTATION, value="false", now="true"
+        ),
     ),
     Entry(
         repairs.FewerDedicatedDomains,
         "keep fewer domains for another queue",
         ("{amount:n} fewer of the whole domains guaranteed to queue {queue}",),
         _domains,
+        edits=_domain_edits,
     ),
     Entry(
         repairs.OpenNodeGroups,
@@ -324,6 +382,7 @@ REPAIRS: tuple[Entry[Any], ...] = (
         _node_groups,
         _open_values,
         special_texts=("let queue {queue} use {named_groups} as well: {edits}",),
+        edits=_affinity_edits,
     ),
     Entry(
         repairs.HigherGroupLimit,
@@ -335,5 +394,13 @@ REPAIRS: tuple[Entry[Any], ...] = (
             **_to_type(s, "amount", x.resource, x.amount),
         },
     ),
-    Entry(repairs.NoStrictOrder, "lift a queue's strict order", ("queue {queue} without its strict order",), _order),
+    Entry(
+        repairs.NoStrictOrder,
+        "lift a queue's strict order",
+        ("queue {queue} without its strict order",),
+        _order,
+        edits=lambda s, j, x, _: _queue_edits(
+            s, x.queue, "metadata", "annotations", ORDER_ANNOTATION, value=Removal.FIELD, now="strict"
+        ),
+    ),
 )

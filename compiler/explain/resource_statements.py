@@ -7,7 +7,7 @@ from typing import Any
 
 from compiler.checks.resource_names import near_resource
 from compiler.cluster_state.cluster_state import STATE_SOURCE
-from compiler.explain.edits import pod_count_edits
+from compiler.explain.edits import pod_count_edits, replica_edits, request_edits
 from compiler.explain.names import MAX_LISTED
 from compiler.explain.provenance import (
     Provenance,
@@ -20,6 +20,7 @@ from compiler.explain.provenance import (
 from compiler.explain.statements import Edits, Entry, Values, amount_to_type, clear_amounts
 from compiler.fields.amounts import named_amount, rounded_amount, slot_request_text
 from compiler.specs.pod_spec import PodSpec
+from compiler.syntax.edits import FieldEdit
 from solver import facts, repairs
 
 
@@ -283,10 +284,27 @@ def _pod_count(s: Provenance, j: int, repair: repairs.FewerPods) -> Iterator[Sou
 def _pod_count_values(s: Provenance, j: int, repair: repairs.FewerPods, together: Sequence[repairs.Repair]) -> Values:
     """What to write beside the count, and a role whose pods are fewer than its replicas already: its minimum."""
     gang = s.problem.gangs[j]
-    sizes = {part.subgroup: part.amount for part in together if isinstance(part, repairs.SmallerSubgroups)}
-    values = Edits.of_fields(pod_count_edits(s.origins.gangs[j], gang, repair, sizes))
+    values = Edits.of_fields(pod_count_edits(s.origins.gangs[j], gang, repair, _group_sizes(together)))
     role = None if repair.role is None else gang.roles[repair.role]
     return values if role is None or role.minimum >= role.replicas else {**values, "elastic": role.name}
+
+
+def _group_sizes(together: Sequence[repairs.Repair]) -> dict[int, int]:
+    return {part.subgroup: part.amount for part in together if isinstance(part, repairs.SmallerSubgroups)}
+
+
+def _request_edits(s: Provenance, j: int, x: repairs.SmallerPods, _: Any) -> list[FieldEdit]:
+    spec, resource = s.origins.gangs[j], s.problem.resources[x.resource]
+    amount = amount_to_type(resource, x.amount).text
+    return request_edits(spec, spec.roles[x.role], resource, x.current_amount, amount)
+
+
+def _node_edits(s: Provenance, j: int, x: repairs.MoreNodeClasses, _: Any) -> list[FieldEdit]:
+    spec = s.origins.gangs[j]
+    role = spec.roles[x.role]
+    if len(role.pod_documents) > 1 or role.selector_paths:
+        return []
+    return s.closed_nodes.field_edits(role.pod, x.node, *spec.pod_spec_of(role))
 
 
 def node_edit_values(s: Provenance, pod: PodSpec, n: int) -> Values:
@@ -314,6 +332,9 @@ REPAIRS: tuple[Entry[Any], ...] = (
             "{amount:pods} of role {role} instead of {now:n}, with {edits}",
             "{amount:pods} at least instead of {now:n}: {edits}",
         ),
+        edits=lambda s, j, x, together: replica_edits(
+            s.origins.gangs[j], s.problem.gangs[j], x, _group_sizes(together)
+        ),
     ),
     Entry(
         repairs.SmallerPods,
@@ -321,6 +342,7 @@ REPAIRS: tuple[Entry[Any], ...] = (
         ("{amount} for a pod of role {role} instead of {now:n}",),
         lambda s, j, x: s.role_requests(j, x.role, x.resource),
         lambda s, j, x, _: {"amount": amount_to_type(s.problem.resources[x.resource], x.amount)},
+        edits=_request_edits,
     ),
     Entry(
         repairs.MoreNodeClasses,
@@ -330,6 +352,7 @@ REPAIRS: tuple[Entry[Any], ...] = (
         lambda s, j, x, _: node_edit_values(s, s.origins.gangs[j].roles[x.role].pod, x.node),
         special_texts=("let role {role} use nodes like {nodes} as well: {edits}",),
         of_document=True,
+        edits=_node_edits,
     ),
     Entry(
         repairs.Restart,

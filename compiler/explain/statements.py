@@ -17,6 +17,7 @@ from compiler.explain.provenance import Provenance, Source
 from compiler.fields.amounts import json_amount, rounded_amount
 from compiler.fields.quantity import exact_amount
 from compiler.syntax.documents import FieldPath
+from compiler.syntax.edits import FieldEdit
 from solver.facts import Fact
 from solver.problem import Gang, HyperNode, Node, Queue, Role, Subgroup
 from solver.repairs import Repair
@@ -59,6 +60,7 @@ class Entry(Generic[T]):
     """texts: the first whose names are all known is used. special_texts: tried before all others, where what they name
     plays a part. never_texts: tried before texts where waiting cannot help. remedy: advice on the page.
 
+    edits: of a repair, what to write in the files; () where that is not known for certain, or where it changes none.
     sources: what the statement about gang j points to. values: those that do not follow from its fields alone; given
     the statement and all changes that go together. of_document: whether they say what the gang's own document says.
     """
@@ -72,6 +74,7 @@ class Entry(Generic[T]):
     special_texts: tuple[str, ...] = ()
     remedy: str = ""
     of_document: bool = False
+    edits: Callable[[Provenance, int, T, Sequence[Any]], Iterable[FieldEdit]] = lambda s, j, x, together: ()
 
     def message(self, values: Values, sources: Iterable[Source] = (), even_empty: bool = False) -> CodedMessage:
         """The message with these values. even_empty: whether the obstacle is there on the empty cluster too, although

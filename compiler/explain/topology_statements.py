@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from compiler.explain.edits import partition_edits
+from compiler.explain.edits import partition_edits, written_value
 from compiler.explain.provenance import Provenance, Source, cluster_objects, source_at
 from compiler.explain.statements import Edits, Entry, Values
 from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION
+from compiler.syntax.edits import FieldEdit
 from compiler.volcano import metax
 from solver import facts, repairs
 
@@ -147,12 +148,47 @@ def _wish_values(s: Provenance, j: int, repair: repairs.SoftTopology, _: Any) ->
     return metax.annotation_repair(s.origins.gangs[j], repair.subgroup, repair.code, None)
 
 
+def _topology_edits(
+    s: Provenance, j: int, x: repairs.HigherTier | repairs.SoftTopology, field: str, value: int | str
+) -> list[FieldEdit]:
+    """The field of the networkTopology that the job, its PodGroup or a task's partitions have."""
+    spec = s.origins.gangs[j]
+    path = spec.field_paths.get("topology", ())
+    if x.subgroup is not None:
+        path = (*spec.subgroups[x.subgroup].path, "networkTopology")
+    written = written_value(spec.document, path)
+    is_known = isinstance(written, dict) and (field in written or field == "mode")
+    return [FieldEdit(spec.document, (*path, field), value)] if is_known else []
+
+
+def _size_edits(
+    s: Provenance, j: int, x: repairs.SmallerSubgroups, together: Sequence[repairs.Repair]
+) -> list[FieldEdit]:
+    spec, with_counts = s.origins.gangs[j], not any(isinstance(part, repairs.FewerPods) for part in together)
+    found = partition_edits(spec, x, with_counts)
+    return [FieldEdit(spec.document, path, value) for path, value in found.items()] or _annotation_edits(
+        s, j, x, x.amount
+    )
+
+
+def _annotation_edits(
+    s: Provenance, j: int, x: repairs.SmallerSubgroups | repairs.SoftTopology, pods: int | None
+) -> list[FieldEdit]:
+    """The annotation of MetaX, where it or the one that asks for the groups is written."""
+    if x.subgroup is None:
+        return []
+    spec = s.origins.gangs[j]
+    asking, found = spec.subgroups[x.subgroup].path, metax.annotation_repair(spec, x.subgroup, x.code, pods)
+    return [FieldEdit(spec.document, (*asking[:-1], str(found["annotation"])), str(found["written"]))] if found else []
+
+
 REPAIRS: tuple[Entry[Any], ...] = (
     Entry(
         repairs.HigherTier,
         "allow a higher tier",
         ("highestTierAllowed: {tier} for its groups ({subgroup})", "highestTierAllowed: {tier}"),
         _topology,
+        edits=lambda s, j, x, _: _topology_edits(s, j, x, "highestTierAllowed", x.tier),
     ),
     Entry(
         repairs.SmallerSubgroups,
@@ -165,6 +201,7 @@ REPAIRS: tuple[Entry[Any], ...] = (
             "{annotation}: {written}, groups of {amount:pods} instead of {now:n}",
             "groups of {amount:pods} instead of {now:n} ({subgroup}), with {edits}",
         ),
+        edits=_size_edits,
     ),
     Entry(
         repairs.SoftTopology,
@@ -177,6 +214,7 @@ REPAIRS: tuple[Entry[Any], ...] = (
         _wish_values,
         of_document=True,
         special_texts=("{annotation}: {written}, so that a whole group in one supernode is a wish",),
+        edits=lambda s, j, x, _: _topology_edits(s, j, x, "mode", "soft") or _annotation_edits(s, j, x, None),
     ),
     Entry(
         repairs.SoftSeparation,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from compiler.cluster_state.cluster_state import ClusterState
+from compiler.emit.repaired_files import edited_by_repairs
 from compiler.outcome import JobDecision, Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
@@ -34,12 +35,24 @@ def job(
     )
 
 
+def tree_of(*documents: str) -> Repository:
+    return Repository({"cluster-specs/c/all.yaml": "---\n".join((CLUSTER, *documents)).encode()})
+
+
 def compiled(*documents: str, errors: int = 0, state: ClusterState | None = None) -> Outcome:
-    files = {"cluster-specs/c/all.yaml": "---\n".join((CLUSTER, *documents)).encode()}
-    made = compile_repository(Repository(files), state=state)
+    made = compile_repository(tree_of(*documents), state=state)
     assert made.ok, made.diagnostics
     assert made.error_count == errors, made.diagnostics
     return made
+
+
+def repaired(*documents: str, code: str) -> JobDecision:
+    """What is decided on the job that asks once the patch of its repair is applied."""
+    made, tree = compiled(*documents), tree_of(*documents)
+    found = {message.code: files for message, files in edited_by_repairs(made, decided(made), tree)}
+    patched = found[code]
+    assert patched is not None
+    return decided(compile_repository(tree.with_files(patched)))
 
 
 def decided(made: Outcome, name: str = "asks") -> JobDecision:
@@ -62,28 +75,27 @@ def test_a_job_that_can_never_start_is_told_so_in_the_first_line() -> None:
 
 
 def test_a_capability_is_said_as_the_value_to_type() -> None:
-    documents = pool("h100", 4), job("asks", 3, spec=", queue: q")
-    made = compiled(*documents, queue("q", "capability: {nvidia.com/gpu: 16}"))
+    asks = job("asks", 3, spec=", queue: q")
+    documents = pool("h100", 4), asks, queue("q", "capability: {nvidia.com/gpu: 16}")
+    made = compiled(*documents)
     (repair,) = (r for r in decided(made).repairs if r.code == "GR101")
     assert repair.message == "capability 24 nvidia.com/gpu for queue q, 8 more"
     assert (repair.facts["limit"], repair.facts["amount"]) == (24, 8)
-    again = compiled(*documents, queue("q", f"capability: {{nvidia.com/gpu: {repair.facts['limit']}}}"))
-    assert decided(again).action == "start"
+    assert repaired(*documents, code="GR101").action == "start"
 
 
 def test_a_value_to_type_is_exact_and_one_that_a_queue_takes() -> None:
-    documents = pool("h100", 2), job("asks", 1, spec=", queue: q", gpu="cpu: 4500m")
-    assert said(decided(compiled(*documents, queue("q", "capability: {cpu: 4}"))))["GR101"] == (
-        "capability 4500m cpu for queue q, 0.5 more"
-    )
-    assert decided(compiled(*documents, queue("q", "capability: {cpu: 4500m}"))).action == "start"
+    asks = job("asks", 1, spec=", queue: q", gpu="cpu: 4500m")
+    documents = pool("h100", 2), asks, queue("q", "capability: {cpu: 4}")
+    assert said(decided(compiled(*documents)))["GR101"] == "capability 4500m cpu for queue q, 0.5 more"
+    assert repaired(*documents, code="GR101").action == "start"
 
 
 def test_smaller_pods_are_said_exactly_as_a_rounded_size_may_be_too_large() -> None:
     nodes = pool("h100", 1).replace("cpu: 64", "memory: 515396Mi")
     text = said(decided(compiled(nodes, job("asks", 1, gpu="memory: 600Gi"))))["GR115"]
     assert text == "515396Mi memory for a pod of role worker instead of 600Gi"
-    assert decided(compiled(nodes, job("asks", 1, gpu="memory: 515396Mi"))).action == "start"
+    assert repaired(nodes, job("asks", 1, gpu="memory: 600Gi"), code="GR115").action == "start"
 
 
 def test_the_repair_of_a_capability_names_the_gangs_that_would_use_it_first() -> None:
@@ -101,9 +113,9 @@ def test_the_repair_of_a_capability_names_the_gangs_that_would_use_it_first() ->
 
 
 def test_fewer_pods_come_with_every_edit_that_they_need() -> None:
-    parts = ", minAvailable: {}, partitionPolicy: {{totalPartitions: {}, partitionSize: 2, minPartitions: {}}}"
-    made = compiled(pool("h100", 5), job("asks", 6, spec=", minAvailable: 6", task=parts.format(6, 3, 3)))
-    (repair,) = (r for r in decided(made).repairs if r.code == "GR105")
+    parts = ", minAvailable: 6, partitionPolicy: {totalPartitions: 3, partitionSize: 2, minPartitions: 3}"
+    documents = pool("h100", 5), job("asks", 6, spec=", minAvailable: 6", task=parts)
+    (repair,) = (r for r in decided(compiled(*documents)).repairs if r.code == "GR105")
     assert repair.message == (
         "4 pods of role worker instead of 6, with minAvailable: 4 of the role, minPartitions: 2, totalPartitions: 2, "
         "minAvailable: 4"
@@ -114,8 +126,7 @@ def test_fewer_pods_come_with_every_edit_that_they_need() -> None:
         "spec.tasks[0].partitionPolicy.totalPartitions: 2",
         "spec.minAvailable: 4",
     )
-    again = compiled(pool("h100", 5), job("asks", 4, spec=", minAvailable: 4", task=parts.format(4, 2, 2)))
-    assert decided(again).action == "start"
+    assert repaired(*documents, code="GR105").action == "start"
 
 
 def test_fewer_pods_of_a_job_that_writes_nothing_else_need_no_other_edit() -> None:
@@ -145,8 +156,7 @@ def test_a_taint_is_told_apart_from_the_selector_with_the_toleration_that_mends_
         "3 nodes match gpu=a100; all have taint dedicated=a100:NoSchedule, which role worker does not tolerate"
     )
     assert told["GR112"] == f"let role worker use nodes like a100-0 as well: toleration {TOLERATION}"
-    mended = job("asks", 2, pod=f", nodeSelector: {{gpu: a100}}, tolerations: [{TOLERATION}]")
-    assert decided(compiled(*pools, mended)).action == "start"
+    assert repaired(*pools, asks, code="GR112").action == "start"
 
 
 def test_a_fact_tells_too_few_open_nodes_from_tainted_ones() -> None:

@@ -1,0 +1,38 @@
+"""The repairs of a job as edits of the repository's files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.emit.edited_files import edited_files
+from compiler.explain.catalogue import Catalogue
+from compiler.explain.edits import in_whole_units
+from compiler.explain.provenance import Provenance
+from compiler.explain.statements import CodedMessage
+from compiler.outcome import JobDecision, Outcome
+from compiler.reading import read_specs
+from compiler.repository.kustomize import BUILT_MARK
+from compiler.repository.tree import Repository
+
+
+def edited_by_repairs(
+    outcome: Outcome, decision: JobDecision, tree: Repository
+) -> Iterator[tuple[CodedMessage, dict[str, bytes] | None]]:
+    """Each repair of a waiting job with the files that it changes; None where it edits none, or not for certain, or
+    where an error comes of it."""
+    if decision.gang_index is None or outcome.problem is None or outcome.origins is None or outcome.plan is None:
+        return
+    cluster = outcome.specs.cluster
+    catalogue = Catalogue(Provenance(outcome.problem, outcome.origins, cluster.document))
+    files = {file: text for file, text in tree.files.items() if not text.startswith(BUILT_MARK)}
+    whole = (in_whole_units(decision.gang, each) for each in outcome.plan.decisions[decision.gang_index].repairs)
+    repairs = [repair for repair in whole if repair is not None]
+    for message, repair in zip(decision.repairs, repairs, strict=True):
+        edits = catalogue.edits(decision.gang_index, repair)
+        after = edited_files(files, edits) if edits else None
+        yield message, after if after and _error_count(tree, cluster.name, after) <= outcome.error_count else None
+
+
+def _error_count(tree: Repository, cluster: str, after: dict[str, bytes]) -> int:
+    specs = read_specs(tree.with_files(after), cluster)
+    return sum(diagnostic.severity == "error" for diagnostic in specs.diagnostics)

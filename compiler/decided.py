@@ -7,3 +7,23 @@ from typing import Literal
 JobAction = Literal["start", "keep", "wait", "evict", "done", "empty"]
 HELD_SENTENCE = "it is not created meanwhile, so that the share that it cannot use goes on to other queues"
 """What is said of a job that is held."""
+
+JobEffect = Literal[
+    "never",
+    "evicted",
+    "waits",
+    "later",
+    "removed",
+    "restarts",
+    "moves",
+    "shrinks",
+    "grows",
+    "starts",
+    "added",
+    "new run",
+    "edited",
+    "reason",
+]
+"""Worst first. later: it waits as before, and is expected to start later. moves: it runs, elsewhere. added: it is new,
+and has no pods of its own now. new run: it runs on as it is, and its new run comes after that. edited: it has its
+nodes, or waits, as before, with another specification. reason: it waits as before, for another reason."""

@@ -14,6 +14,7 @@ from compiler.cli.root import cli
 from compiler.diagnostics.diagnostic import Rule
 from compiler.explain.catalogue import REASONS, REPAIRS, entries_by_code, job_text, with_names
 from compiler.explain.statements import Entry
+from compiler.outputs import OUTPUTS, output_schema
 from compiler.views.reference import reference_text
 from compiler.views.schema import CLUSTER_ANNOTATIONS, JOB_ANNOTATIONS, OBJECT_ANNOTATIONS, QUEUE_ANNOTATIONS
 from compiler.volcano.arguments import arguments_page
@@ -33,6 +34,7 @@ def reference_pages() -> dict[str, str]:
         **command_pages(),
         **code_pages(),
         "reference/objects.md": objects_page(),
+        "reference/json-fields.md": outputs_page(),
         "reference/conditions.md": conditions_page(),
         "reference/metrics.md": metrics_page(),
         "reference/volcano-plugins.md": plugins_page(),
@@ -151,6 +153,48 @@ def objects_page() -> str:
     for owner, texts in {**owners, "any object": OBJECT_ANNOTATIONS}.items():
         rows += [f"## Annotations of {owner}\n", table(("annotation", ""), _named(texts.items()))]
     return "\n".join(rows)
+
+
+def outputs_page() -> str:
+    rows = ["# JSON fields\n", "What holds for all of them, and the schemas: [JSON outputs](outputs.md).\n"]
+    shown = set[str]()
+    for name in OUTPUTS:
+        schema = output_schema(name)
+        rows += [f"## gangplan {name} -o json\n", f"{schema.get('description', '')}\n", _fields_table(schema)]
+        for part, found in schema.get("$defs", {}).items():
+            if part not in shown:
+                rows += [f"### {part}\n", f"{found.get('description', '')}\n", _fields_table(found)]
+            shown.add(part)
+    return "\n".join(rows)
+
+
+def _fields_table(schema: Mapping[str, Any]) -> str:
+    required = schema.get("required", ())
+    rows = [
+        (f"`{name}`" + ("" if name in required else " ?"), _type_text(field), field.get("description", ""))
+        for name, field in schema.get("properties", {}).items()
+    ]
+    return table(("field (? may be absent)", "type", ""), rows)
+
+
+def _type_text(field: Mapping[str, Any]) -> str:
+    """Return "list of GangEntry", "map of integer", "string or null"."""
+    if reference := field.get("$ref"):
+        return str(reference).rpartition("/")[2]
+    if alternatives := field.get("anyOf"):
+        return " or ".join(dict.fromkeys(map(_type_text, alternatives)))
+    if values := field.get("enum"):
+        return ", ".join(f"`{value}`" for value in values)
+    if "const" in field:
+        return f"`{field['const']}`"
+    match field.get("type"):
+        case "array":
+            return f"list of {_type_text(field['items'])}"
+        case "object":
+            values = field.get("additionalProperties")
+            return f"map of {_type_text(values)}" if isinstance(values, Mapping) else "object"
+        case found:
+            return str(found or "any value")
 
 
 def conditions_page() -> str:

@@ -12,6 +12,8 @@ from compiler.repository.paths import ROOT_FOLDERS
 
 SCHEMA_FILE, SETTINGS_FILE = ".vscode/gangplan.schema.json", ".vscode/settings.json"
 GLOBS = [f"{top}/**/*.{suffix}" for top in ROOT_FOLDERS for suffix in ("yaml", "yml")]
+OUTPUT_NAMES = ("check", "diff", "plan", "status")
+"""Commands of which the JSON has a schema."""
 SETTINGS = {"yaml.schemas": {SCHEMA_FILE: GLOBS}}
 
 
@@ -24,17 +26,24 @@ def schema(ctx: click.Context, kind: str | None, vscode: bool, repo: Path) -> No
     """Print the JSON schema of a KIND, for editors such as yaml-language-server; without KIND, list the kinds. `all` is
     one schema for every kind, and a name that several groups have is one schema for all of these.
 
+    `check`, `diff`, `plan` and `status` print the schema of what that command prints with -o json.
+
     Put `# yaml-language-server: $schema=FILE` on the first line of a YAML file, or use --vscode.
     """
     from compiler.diagnostics.diagnostic import did_you_mean
     from compiler.views.schema import json_schema, kinds_by_name, schema_of_all_kinds
 
     known = kinds_by_name()
+    if kind in OUTPUT_NAMES:
+        from compiler.outputs import output_schema
+
+        click.echo(json.dumps(output_schema(kind), indent=2))
+        return
     if vscode:
         _write_vscode_files(repo)
         return
     if kind is None:
-        click.echo("\n".join(known))
+        click.echo("\n".join((*known, *OUTPUT_NAMES)))
         return
     by_lower = {name.lower(): name for name in known}
     if (found := by_lower.get(kind.lower())) is not None:

@@ -283,7 +283,8 @@ def _queue_amounts(
     """A capability of 0 is said (nothing may be held of that); any other 0 says no more than silence. beyond: what is
     held beyond the plan."""
     found = {}
-    for entry in queue_entries(outcome):
+    entries: list[Any] = [*queue_entries(outcome)]
+    for entry in entries:
         more = {} if beyond is None else beyond[entry["name"]]
         held = {
             name: amount + entry["admitted"][name] + json_amount(name, more.get(name, 0))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import get_args
 
 from compiler.comparison.edits import Edit
 from compiler.comparison.live import Treatment
 from compiler.comparison.pairs import paired
+from compiler.decided import JobEffect
 from compiler.explain.provenance import Source, source_at
 from compiler.kubernetes import PRUNE_ANNOTATION, REPLACE_ANNOTATION, SUSPEND_ANNOTATION, is_never_pruned, is_suspended
 from compiler.outcome import JobDecision, Outcome, PodsByNode
@@ -16,25 +17,6 @@ from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import JobKey
 from compiler.syntax.runs import run_digest
 
-JobEffect = Literal[
-    "never",
-    "evicted",
-    "waits",
-    "later",
-    "removed",
-    "restarts",
-    "moves",
-    "shrinks",
-    "grows",
-    "starts",
-    "added",
-    "new run",
-    "edited",
-    "reason",
-]
-"""Worst first. later: it waits as before, and is expected to start later. moves: it runs, elsewhere. added: it is new,
-and has no pods of its own now. new run: it runs on as it is, and its new run comes after that. edited: it has its
-nodes, or waits, as before, with another specification. reason: it waits as before, for another reason."""
 JOB_EFFECTS: tuple[JobEffect, ...] = get_args(JobEffect)
 _ENDING: frozenset[JobEffect] = frozenset(("evicted", "removed", "restarts"))
 

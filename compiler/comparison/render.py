@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from compiler.comparison.compare import HELD, LIMIT, Comparison, QueueChange
-from compiler.comparison.jobs import JOB_EFFECTS, JobChange, JobEffect
+from compiler.comparison.jobs import JOB_EFFECTS, JobChange
+from compiler.decided import JobEffect
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.diagnostics.folding import fold_diagnostics
 from compiler.diagnostics.render import sarif
@@ -19,6 +20,9 @@ from compiler.fields.amounts import rounded_amount, unit_heading
 from compiler.kubernetes import API_VERSION
 from compiler.outcome import PodsByNode
 from compiler.views.data import source_entry
+
+if TYPE_CHECKING:
+    from compiler.outputs import ClusterDiffEntry, DiffDocument, FindingEntry, JobChangeEntry, QueueChangeEntry
 
 MARKDOWN_LIMIT = 60_000
 """Characters of a comment; GitHub takes 65,536."""
@@ -48,7 +52,7 @@ VERBS: Mapping[JobEffect, tuple[str, str]] = {
 }
 
 
-def comparison_document(comparisons: Sequence[Comparison], base: str, head: str) -> dict[str, Any]:
+def comparison_document(comparisons: Sequence[Comparison], base: str, head: str) -> DiffDocument:
     """All as plain data."""
     return {
         "apiVersion": API_VERSION,
@@ -59,28 +63,32 @@ def comparison_document(comparisons: Sequence[Comparison], base: str, head: str)
     }
 
 
-def _cluster_entry(comparison: Comparison) -> dict[str, Any]:
+def _cluster_entry(comparison: Comparison) -> ClusterDiffEntry:
     findings = comparison.findings
     return {
         "cluster": comparison.cluster,
         "rejected": bool(comparison.errors),
-        "errors": [finding.as_data() for finding in comparison.errors],
+        "errors": [_finding(each) for each in comparison.errors],
         "baseErrors": comparison.base_errors,
         "jobs": [_job_entry(job) for job in comparison.jobs],
         "cannotStartAgain": [_job_entry(job) for job in comparison.lost_restarts],
-        "queues": [asdict(queue) for queue in comparison.queues],
+        "queues": [cast("QueueChangeEntry", asdict(queue)) for queue in comparison.queues],
         "scheduler": list(comparison.scheduler),
         "resources": list(comparison.resources),
         "objects": list(comparison.objects),
         "findings": {
-            "new": [finding.as_data() for finding in findings.new],
-            "changed": [{"before": old.as_data(), "after": new.as_data()} for old, new in findings.changed],
-            "mended": [finding.as_data() for finding in findings.mended],
+            "new": [_finding(each) for each in findings.new],
+            "changed": [{"before": _finding(old), "after": _finding(new)} for old, new in findings.changed],
+            "mended": [_finding(each) for each in findings.mended],
         },
     }
 
 
-def _job_entry(job: JobChange) -> dict[str, Any]:
+def _finding(diagnostic: Diagnostic) -> FindingEntry:
+    return cast("FindingEntry", diagnostic.as_data())
+
+
+def _job_entry(job: JobChange) -> JobChangeEntry:
     entry = {
         "change": job.effect,
         "kind": job.job_kind,
@@ -92,7 +100,8 @@ def _job_entry(job: JobChange) -> dict[str, Any]:
     known = {"takesEffect": job.treatment, "code": job.code}
     comes = {"from": [source_entry(source) for source in job.sources]} if job.sources else {}
     told = {name: value for name, value in known.items() if value}
-    return {**entry, **flags, **told, **comes, "before": _plain(job.before), "after": _plain(job.after)}
+    pods = {"before": _plain(job.before), "after": _plain(job.after)}
+    return cast("JobChangeEntry", {**entry, **flags, **told, **comes, **pods})
 
 
 def _plain(pods: PodsByNode) -> dict[str, dict[str, int]]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from compiler.outcome import Outcome
 from solver.plan import Batch
 from solver.problem import Problem
 
+if TYPE_CHECKING:
+    from compiler.outputs import BatchEntry
 
-def batch_entries(outcome: Outcome, *, timings: bool = False) -> list[dict[str, Any]]:
+
+def batch_entries(outcome: Outcome, *, timings: bool = False) -> list[BatchEntry]:
     if outcome.plan is None or outcome.problem is None:
         return []
     return [_batch_entry(batch, outcome.problem, timings) for batch in outcome.plan.batches]
 
 
-def _batch_entry(batch: Batch, problem: Problem, timings: bool) -> dict[str, Any]:
+def _batch_entry(batch: Batch, problem: Problem, timings: bool) -> BatchEntry:
     return {
         "gangs": [problem.gangs[j].name for j in batch.gangs],
         "verdict": batch.verdict,

@@ -1,4 +1,4 @@
-"""The plan as plain data (docs/reference/plan-json.md), from which every view is made.
+"""The plan as plain data (`compiler.outputs`), from which every view is made.
 
 Amounts are numbers: cpu in cores, memory in bytes, everything else as a count.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from compiler.emit.batches import batch_entries, json_number
 from compiler.explain.provenance import Source
@@ -18,27 +18,45 @@ from compiler.kubernetes import API_VERSION
 from compiler.outcome import JobDecision, Outcome
 from compiler.views.selection import left_out_entries
 
+if TYPE_CHECKING:
+    from compiler.outputs import (
+        Amounts,
+        CellEntry,
+        GangEntry,
+        PlanDocument,
+        QueueEntry,
+        ReasonEntry,
+        SourceEntry,
+        TotalEntry,
+    )
 
-def plan_document(outcome: Outcome, *, timings: bool = False) -> dict[str, Any]:
+
+def plan_document(outcome: Outcome, *, timings: bool = False) -> PlanDocument:
     """The Plan document. Without a verified plan its lists are empty."""
-    return {
+    now = None if outcome.origins is None else outcome.origins.now
+    document: PlanDocument = {
         "apiVersion": API_VERSION,
         "kind": "Plan",
         "cluster": outcome.specs.cluster.name,
         "digest": outcome.digest,
-        **({} if outcome.origins is None or outcome.origins.now is None else {"now": rfc3339(outcome.origins.now)}),
+        "now": "" if now is None else rfc3339(now),
         "gangs": [gang_entry(decided) for decided in outcome.decisions],
         "batches": batch_entries(outcome, timings=timings),
         "queues": queue_entries(outcome),
         "totals": resource_totals(outcome),
-        **({"leftOut": broken} if (broken := left_out_entries(outcome)) else {}),
-        **({"clockStruck": True} if outcome.plan is not None and outcome.plan.hit_time_limit else {}),
     }
+    if now is None:
+        del document["now"]
+    if broken := left_out_entries(outcome):
+        document["leftOut"] = broken
+    if outcome.plan is not None and outcome.plan.hit_time_limit:
+        document["clockStruck"] = True
+    return document
 
 
-def gang_entry(decision: JobDecision) -> dict[str, Any]:
-    document = decision.gang.document
-    return {
+def gang_entry(decision: JobDecision) -> GangEntry:
+    gang, document = decision.gang, decision.gang.document
+    entry: GangEntry = {
         "apiVersion": document.api_version,
         "kind": document.kind,
         "namespace": decision.gang.namespace,
@@ -52,37 +70,49 @@ def gang_entry(decision: JobDecision) -> dict[str, Any]:
         "repairs": [_message_entry(repair) for repair in decision.repairs],
         "evictedFor": list(decision.evicted_for),
         "startsAt": None if decision.starts_at is None else rfc3339(decision.starts_at),
-        **({} if decision.gang.is_bound else {"bound": False}),
-        **({"written": dict(written)} if (written := decision.gang.written_pods) else {}),
-        **({"succeeded": dict(done)} if (done := decision.gang.succeeded_pods) else {}),
-        **({"held": True} if decision.held else {}),
-        **({"dependentRoles": list(late)} if (late := decision.gang.dependent_roles) else {}),
-        **({"startsAfter": list(decision.awaited_jobs)} if decision.awaited_jobs else {}),
-        **({"cells": [asdict(one) for one in decision.slot_assignments]} if decision.slot_assignments else {}),
     }
+    if not gang.is_bound:
+        entry["bound"] = False
+    if gang.written_pods:
+        entry["written"] = dict(gang.written_pods)
+    if gang.succeeded_pods:
+        entry["succeeded"] = dict(gang.succeeded_pods)
+    if decision.held:
+        entry["held"] = True
+    if gang.dependent_roles:
+        entry["dependentRoles"] = list(gang.dependent_roles)
+    if decision.awaited_jobs:
+        entry["startsAfter"] = list(decision.awaited_jobs)
+    if decision.slot_assignments:
+        entry["cells"] = [cast("CellEntry", asdict(one)) for one in decision.slot_assignments]
+    return entry
 
 
-def _message_entry(message: CodedMessage) -> dict[str, Any]:
+def _message_entry(message: CodedMessage) -> ReasonEntry:
     facts = {name: list(value) if isinstance(value, tuple) else value for name, value in message.facts.items()}
     also = {"also": [_message_entry(other) for other in message.also]} if message.also else {}
     comes = {"from": [source_entry(source) for source in message.sources]} if message.sources else {}
-    return {"code": message.code, "message": message.message, **facts, **also, **comes}
+    return cast("ReasonEntry", {"code": message.code, "message": message.message, **facts, **also, **comes})
 
 
-def source_entry(source: Source) -> dict[str, Any]:
+def source_entry(source: Source) -> SourceEntry:
     """The object, which field of it, and where that stands."""
     at = source.position  # in full here: `asdict` copies field by field, a tenth of what the text of a plan costs
-    place = {} if at is None else {"file": at.file, "line": at.line, "column": at.column}
-    return {"object": source.object, **({"field": source.field} if source.field else {}), **place}
+    entry: SourceEntry = {"object": source.object}
+    if source.field:
+        entry["field"] = source.field
+    if at is not None:
+        entry["file"], entry["line"], entry["column"] = at.file, at.line, at.column
+    return entry
 
 
-def queue_entries(outcome: Outcome) -> list[dict[str, Any]]:
+def queue_entries(outcome: Outcome) -> list[QueueEntry]:
     """In the problem's order; guarantee and capability as declared, deserved as the plan has it."""
     if outcome.plan is None or outcome.problem is None:
         return []
     problem = outcome.problem
 
-    def amounts(vector: Sequence[int | None]) -> dict[str, int | float]:
+    def amounts(vector: Sequence[int | None]) -> Amounts:
         pairs = zip(problem.resources, vector, strict=True)
         return {name: json_amount(name, amount) for name, amount in pairs if amount is not None}
 
@@ -101,7 +131,7 @@ def queue_entries(outcome: Outcome) -> list[dict[str, Any]]:
     ]
 
 
-def resource_totals(outcome: Outcome) -> dict[str, dict[str, int | float]]:
+def resource_totals(outcome: Outcome) -> dict[str, TotalEntry]:
     """capacity: of all nodes. used: by all pods that run now. planned: by the plan's jobs, running pods included."""
     if outcome.plan is None or outcome.problem is None:
         return {}

@@ -116,7 +116,7 @@ def _queue_lines(view: PlanView, decision: JobDecision) -> Iterator[str]:
         texts = [_queue_text(queue, name) for name in limited if name in named]
         text = "; ".join(texts) or "no limits on what it asks for"
         yield from wrap_text(text, f"  queue {queue['name']}: ", view.style.width)
-        queue = by_name.get(queue["parent"])
+        queue = by_name.get(queue["parent"] or "")
 
 
 def _queue_text(queue: Mapping[str, Any], resource: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from compiler.diagnostics.diagnostic import Diagnostic, suggestion
 from compiler.diagnostics.guard import guarded
@@ -18,6 +18,9 @@ from compiler.reading.unplanned import runs_pods
 from compiler.repository.paths import JOBS_FOLDER
 from compiler.specs.cluster_spec import Specs
 from compiler.syntax.documents import Document
+
+if TYPE_CHECKING:
+    from compiler.outputs import LeftOutEntry
 
 MAX_DETAILED = 12
 """Waiting jobs that are told one by one; more are told by reason."""
@@ -137,14 +140,20 @@ def _is_job(document: Document) -> bool:
     return True
 
 
-def left_out_entries(outcome: Outcome) -> list[dict[str, Any]]:
+def left_out_entries(outcome: Outcome) -> list[LeftOutEntry]:
     """The jobs left out because of errors, as plain data."""
     return [_left_out_entry(one.document, one) for one in left_out(outcome)]
 
 
-def _left_out_entry(document: Document | None, one: LeftOut) -> dict[str, Any]:
-    told = {"file": one.file, "diagnostics": [diagnostic_entry(error) for error in one.errors]}
+def _left_out_entry(document: Document | None, one: LeftOut) -> LeftOutEntry:
+    errors = [diagnostic_entry(error) for error in one.errors]
     if document is None:
-        return told
-    names = {"namespace": document.namespace or "default", "name": document.name}
-    return {"apiVersion": document.api_version, "kind": document.kind, **names, **told}
+        return {"file": one.file, "diagnostics": errors}
+    return {
+        "apiVersion": document.api_version,
+        "kind": document.kind,
+        "namespace": document.namespace or "default",
+        "name": document.name,
+        "file": one.file,
+        "diagnostics": errors,
+    }

@@ -371,7 +371,8 @@ class PlanView:
         for name, amount in ((name, totals[name]) for name in leading if name in totals):
             if name == "pods":  # never scarce, and requested by no job
                 continue
-            raw = {key: int(value * 1000) if name == "cpu" else int(value) for key, value in amount.items()}
+            values: Mapping[str, Any] = amount
+            raw = {key: int(value * 1000) if name == "cpu" else int(value) for key, value in values.items()}
             planned, capacity = raw["planned"], raw["capacity"]
             share = planned / capacity if capacity else 0.0
             words = f"{rounded_amount(name, planned)} of {rounded_amount(name, capacity)} planned ({share:.0%})"

@@ -6,9 +6,9 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, annotations_of
@@ -20,6 +20,9 @@ from reconciler.inventory.shards import UNREADABLE, stored_text, text_stored_in
 from reconciler.inventory.store import FinishedRun
 from reconciler.runs.run_record import record_line, record_row
 from reconciler.timings import TIMINGS, ReportTimings
+
+if TYPE_CHECKING:
+    from compiler.outputs import ConditionEntry, StatusDocument, StatusGangEntry
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +59,7 @@ class Report:
     next_wakeup: float | None = None
 
 
-def status_document(report: Report, previous: Mapping[str, Any], now: str) -> dict[str, Any]:
+def status_document(report: Report, previous: Mapping[str, Any], now: str) -> StatusDocument:
     """The status document. Its only clock is lastTransitionTime, so an idle cluster is not written."""
     known = {entry["type"]: entry for entry in previous.get("conditions") or ()}
     return {
@@ -85,14 +88,20 @@ def read_status(client: Client, ref: Ref) -> dict[str, Any]:
     return status
 
 
-def _condition_entry(condition: Condition, previous: Mapping[str, Any] | None, now: str) -> dict[str, str]:
+def _condition_entry(condition: Condition, previous: Mapping[str, Any] | None, now: str) -> ConditionEntry:
     status = str(condition.status)
     since = str(previous.get("lastTransitionTime")) if previous and previous["status"] == status else now
-    return {**asdict(condition), "status": status, "lastTransitionTime": since}
-
-
-def _gang_entry(gang: PlannedGang) -> dict[str, Any]:
     return {
+        "type": condition.type,
+        "status": status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": since,
+    }
+
+
+def _gang_entry(gang: PlannedGang) -> StatusGangEntry:
+    entry: StatusGangEntry = {
         "kind": gang.job.kind,
         "namespace": gang.job.namespace,
         "name": gang.job.name,
@@ -101,8 +110,10 @@ def _gang_entry(gang: PlannedGang) -> dict[str, Any]:
         "domains": list(gang.domains),
         "reasons": list(gang.reasons),
         "startsAt": gang.starts_at,
-        **({} if gang.bound else {"bound": False}),
     }
+    if not gang.bound:
+        entry["bound"] = False
+    return entry
 
 
 def _diagnostic_line(entry: Mapping[str, Any]) -> str:
@@ -145,7 +156,7 @@ class StatusPublisher:
 
     def publish(self, report: Report, *, at_once: bool = False) -> None:
         """Say what is new. at_once: nothing waits for the rest of an interval."""
-        self._try_to_write(lambda last: status_document(report, last, _now()), at_once)
+        self._try_to_write(lambda last: dict(status_document(report, last, _now())), at_once)
 
     def publish_failure(self, message: str) -> None:
         """Say that no pass comes to its end, beside what was said last."""

@@ -377,8 +377,10 @@ class Judge:
         before, after = ({each["name"]: each for each in queue_entries(found)} for found in (self.base, self.head))
         named = {each.name: each for each in self.said.queues}
         for name in before.keys() | after.keys():
-            old, new = before.get(name, {}), after.get(name, {})
-            declared = [[entry.get(what) for what in ("guarantee", "capability")] for entry in (old, new)]
+            declared = [
+                None if (entry := found.get(name)) is None else (entry["guarantee"], entry["capability"])
+                for found in (before, after)
+            ]
             if declared[0] != declared[1] and name not in named:
                 yield f"queue {name} changed without a word"
         for change in self.said.queues:

@@ -44,7 +44,13 @@ def run(commands: str, folder: Path, environment: dict[str, str]) -> str:
 
 @pytest.mark.parametrize(
     "page",
-    ["SKILL.md", "tasks/write-a-job.md", "tasks/debug-a-waiting-job.md", "tasks/add-a-job-kind.md"],
+    [
+        "SKILL.md",
+        "reference/outputs.md",
+        "tasks/write-a-job.md",
+        "tasks/debug-a-waiting-job.md",
+        "tasks/add-a-job-kind.md",
+    ],
 )
 def test_each_command_runs_as_written(page: str, environment: dict[str, str], tmp_path: Path) -> None:
     """In a clone, since `gangplan diff` compares with the default branch of a remote."""

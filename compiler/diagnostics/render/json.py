@@ -5,18 +5,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from compiler.diagnostics.diagnostic import Diagnostic, TextEdit
 
+if TYPE_CHECKING:
+    from compiler.outputs import CheckDocument, DiagnosticEntry, TextEditEntry
+
 
 def render(diagnostics: Sequence[Diagnostic]) -> str:
-    return json.dumps({"diagnostics": [diagnostic_entry(each) for each in diagnostics]}, indent=2) + "\n"
+    document: CheckDocument = {"diagnostics": [diagnostic_entry(each) for each in diagnostics]}
+    return json.dumps(document, indent=2) + "\n"
 
 
-def diagnostic_entry(diagnostic: Diagnostic) -> dict[str, Any]:
-    fix = {"fix": [_text_edit_entry(each) for each in diagnostic.fix]} if diagnostic.fix else {}
-    return {
+def diagnostic_entry(diagnostic: Diagnostic) -> DiagnosticEntry:
+    entry: DiagnosticEntry = {
         "code": diagnostic.code,
         "severity": diagnostic.severity,
         "file": diagnostic.position.file,
@@ -25,10 +28,18 @@ def diagnostic_entry(diagnostic: Diagnostic) -> dict[str, Any]:
         "message": diagnostic.message,
         "help": diagnostic.help,
         "object": diagnostic.object,
-        **fix,
     }
+    if diagnostic.fix:
+        entry["fix"] = [_text_edit_entry(each) for each in diagnostic.fix]
+    return entry
 
 
-def _text_edit_entry(edit: TextEdit) -> dict[str, Any]:
-    end = {"endLine": edit.end_line, "endColumn": edit.end_column}
-    return {"file": edit.file, "line": edit.line, "column": edit.column, **end, "text": edit.text}
+def _text_edit_entry(edit: TextEdit) -> TextEditEntry:
+    return {
+        "file": edit.file,
+        "line": edit.line,
+        "column": edit.column,
+        "endLine": edit.end_line,
+        "endColumn": edit.end_column,
+        "text": edit.text,
+    }

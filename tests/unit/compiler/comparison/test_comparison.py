@@ -23,6 +23,7 @@ from compiler.outcome import Outcome
 from compiler.pipeline import compile_specs
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
+from tests.builders.outputs import assert_conforms
 
 POOL = """\
 apiVersion: gangplan.dev/v1alpha1
@@ -85,7 +86,9 @@ def revision(files: Files) -> Revision:
 
 
 def changes(base: Files, head: Files, state: ClusterState | None = None) -> Comparison:
-    return compare(revision(base), revision(head), state)
+    found = compare(revision(base), revision(head), state)
+    assert_conforms("diff", comparison_document([found], "base", "head"))
+    return found
 
 
 def without(files: Files, name: str) -> Files:

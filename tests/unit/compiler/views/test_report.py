@@ -49,7 +49,8 @@ def embedded(html: str) -> Any:
 
 @pytest.mark.parametrize("case", ["preempt", "reservation", "lending", "empty"])
 def test_the_page_holds_what_the_plan_for_scripts_holds(case: str) -> None:
-    plan, shown = plan_document(outcome_of(case)), embedded(report_page(outcome_of(case)))
+    plan: dict[str, Any] = dict(plan_document(outcome_of(case)))
+    shown = embedded(report_page(outcome_of(case)))
     jobs, entries = shown.pop("gangs"), plan.pop("gangs")
     assert all(shown[name] == value for name, value in plan.items())
     for job, entry in zip(jobs, entries, strict=True):

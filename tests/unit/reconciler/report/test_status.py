@@ -22,6 +22,7 @@ from reconciler.report.status import (
     status_text,
 )
 from tests.builders.fake_cluster import FakeCluster, stored_sizes
+from tests.builders.outputs import assert_conforms
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
 
 JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")
@@ -56,6 +57,7 @@ def world() -> World:
 
 def test_a_condition_keeps_its_time_until_it_turns() -> None:
     first = status_document(REPORT, {}, "10:00")
+    assert_conforms("status", first)
     assert status_document(REPORT, first, "11:00") == first
     turned = status_document(FAILED, first, "12:00")
     assert turned["conditions"][0]["lastTransitionTime"] == "12:00"

@@ -10,9 +10,9 @@ import click
 
 from compiler.cli.inputs import print_diagnostics, reported
 from compiler.kinds.registry import kinds
-from compiler.kubernetes import Object
+from compiler.kubernetes import API_GROUP, Object
 from reconciler.cli import add_kubeconfig_options
-from reconciler.cli.commands import state_items
+from reconciler.cli.commands import OPTIONAL_KINDS, state_items
 from reconciler.cli.connection import check_kubeconfig, one_line_errors, time_limit
 from reconciler.cluster.client import Client, Forbidden, NotFound, NotServed
 from reconciler.cluster.objects import STATE_KINDS, Ref
@@ -75,7 +75,7 @@ def import_cluster(
     if not files:
         with one_line_errors(), time_limit(timeout):
             check_kubeconfig(kubeconfig, context)
-            objects += _objects_of(Client(Connector(kubeconfig, context)))
+            objects += cluster_objects(Client(Connector(kubeconfig, context)))
     found = import_objects(objects, cluster, adopt=adopt)
     with reported():
         for name, text in found.files.items():
@@ -87,22 +87,32 @@ def import_cluster(
     _show_findings(directory, cluster)
 
 
-def _objects_of(client: Client) -> Iterator[Object]:
+def read_kinds() -> list[tuple[str, str]]:
+    """API version and kind of all that is listed; ConfigMaps are not."""
+    planned = [(kind.api_version, kind.name) for kind in kinds().values() if kind.is_written]
+    found = dict.fromkeys((*STATE_KINDS, *OPTIONAL_KINDS, *planned, *OTHER_KINDS))
+    own = dict.fromkeys(each for each in found if each[0].startswith(API_GROUP))
+    return [each for each in found if each not in (*own, ("v1", "ConfigMap"))]
+
+
+def cluster_objects(client: Client) -> Iterator[Object]:
     """What the cluster holds of the kinds that gangplan plans; without what is not served, or may not be listed."""
     yield from state_items(client)
-    seen = set(STATE_KINDS)
-    planned = [(kind.api_version, kind.name) for kind in kinds().values() if kind.is_written]
-    for api, kind in (*planned, *OTHER_KINDS):
-        if (api, kind) in seen or (api, kind) == ("v1", "ConfigMap"):
+    for api, kind in read_kinds():
+        if (api, kind) in (*STATE_KINDS, *OPTIONAL_KINDS):
             continue
         try:
             yield from client.list(client.resource(api, kind))[0]
         except Forbidden as error:
-            click.echo(f"note: {kind} objects are left out: {error}")
+            click.echo(f"note: {kind} objects are left out: {error}", err=True)
         except (NotServed, NotFound):
             continue
-    if (config_map := client.find(SCHEDULER_CONFIG_MAP)) is not None:
-        yield config_map
+    try:
+        config_map = client.find(SCHEDULER_CONFIG_MAP)
+    except Forbidden as error:
+        click.echo(f"note: the scheduler's configuration is left out: {error}", err=True)
+    else:
+        yield from () if config_map is None else (config_map,)
 
 
 def _show_findings(directory: Path, cluster: str) -> None:

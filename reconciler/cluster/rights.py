@@ -12,6 +12,7 @@ from compiler.kubernetes import (
     ANNOTATION_PREFIX,
     CLUSTER_LABEL,
     HOSTNAME_LABEL,
+    SCHEDULER_NAMESPACE,
     SCHEDULING_GATE,
     SYSTEM_NAMESPACES,
     TASK_PRIORITY_ANNOTATION,
@@ -20,6 +21,8 @@ from compiler.rights import KindInUse
 from reconciler.cluster.objects import FIELD_MANAGER, STATE_RESOURCES, Object
 
 NAME = FIELD_MANAGER
+READER = f"{NAME}-reader"
+"""The account that may only read."""
 NAMESPACE = "gangplan-system"
 
 READ = ["list", "watch"]
@@ -30,9 +33,9 @@ RBAC_GROUP = "rbac.authorization.k8s.io"
 ADMISSION_API = "admissionregistration.k8s.io/v1"
 
 
-def install_name(namespace: str) -> str:
+def install_name(namespace: str, account: str = NAME) -> str:
     """The name of the roles and policies of the gangplan in this namespace: one in a cluster has the plain name."""
-    return NAME if namespace == NAMESPACE else f"{NAME}-{namespace}"
+    return account if namespace == NAMESPACE else f"{account}-{namespace}"
 
 
 _OBSERVED = tuple((each.api_version.rpartition("/")[0], each.plural) for each in STATE_RESOURCES if each.kind != "Pod")
@@ -83,6 +86,17 @@ def rbac_objects(kinds: Iterable[KindInUse], namespace: str = NAMESPACE) -> list
     return objects
 
 
+def reading_objects(kinds: Iterable[tuple[str, str]], namespace: str = NAMESPACE) -> list[Object]:
+    """ServiceAccount, roles and bindings to list objects of these kinds, (group, kind) each, and to read the
+    scheduler's configuration: no verb that writes."""
+    rules = [_rule(group, plural_of(kind), ["list"]) for group, kind in sorted({*kinds})]
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": READER, "namespace": namespace}},
+        *_granted("ClusterRole", "", rules, namespace, READER),
+        *_granted("Role", SCHEDULER_NAMESPACE, [_rule("", "configmaps", ["get", "list"])], namespace, READER),
+    ]
+
+
 def _is_config_map(each: KindInUse) -> bool:
     return (each.group, each.kind) == ("", "ConfigMap")
 
@@ -112,13 +126,13 @@ def _rule(group: str, resource: str, verbs: list[str]) -> Object:
     return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
 
 
-def _granted(kind: str, space: str, rules: list[Object], namespace: str) -> list[Object]:
+def _granted(kind: str, space: str, rules: list[Object], namespace: str, account: str = NAME) -> list[Object]:
     """A role in this space (empty: the cluster), and its binding to the account of the gangplan in `namespace`."""
-    name = install_name(namespace)
+    name = install_name(namespace, account)
     metadata = {"name": name, **({"namespace": space} if space else {})}
     bound = {
         "roleRef": {"apiGroup": RBAC_GROUP, "kind": kind, "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     }
     return [
         {"apiVersion": f"{RBAC_GROUP}/v1", "kind": kind, "metadata": metadata, "rules": rules},

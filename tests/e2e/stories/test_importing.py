@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from reconciler.cli.importing import read_kinds
+from reconciler.cluster.rights import plural_of, reading_objects
 from tests.controlplane import ControlPlane
 from tests.e2e.stories.operator_jobs import batch_job
 from tests.e2e.stories.story import (
@@ -16,6 +20,7 @@ from tests.e2e.stories.story import (
     ReconcilerProcess,
     add_gpu_nodes,
     bound_pods,
+    job_phase,
     priority_class,
     queue,
     role,
@@ -73,3 +78,25 @@ def test_an_imported_cluster_is_at_what_its_repository_says(plane: ControlPlane,
     after = specs_of(plane, *paths)
     assert {key: (said, after.get(key)) for key, said in before.items() if after.get(key) != said} == {}
     assert bound_pods(plane, "running") == places
+
+
+def test_a_shadow_reads_a_cluster_of_the_stock_scheduler_and_can_write_nothing(plane: ControlPlane) -> None:
+    add_gpu_nodes(plane, 2, gpus=8)
+    plane.api("POST", QUEUES_PATH, queue("team"))
+    for thing in reading_objects([(api.rpartition("/")[0], kind) for api, kind in read_kinds()]):
+        if "rules" in thing or "roleRef" in thing:
+            for subject in thing.get("subjects", ()):
+                subject |= {"kind": "User", "name": "guest", "apiGroup": "rbac.authorization.k8s.io"}
+                del subject["namespace"]
+            space = f"/namespaces/{namespace}" if (namespace := thing["metadata"].get("namespace")) else ""
+            plane.api("POST", f"/apis/rbac.authorization.k8s.io/v1{space}/{plural_of(thing['kind'])}", thing)
+    jobs = [volcano_job(name, role("worker", 1, gpus=8), queue="team") for name in ("a", "b", "c")]
+    for job in jobs:
+        plane.wait_until(partial(plane.api, "POST", VOLCANO_JOBS_PATH, job), what="the queue to be open")
+    plane.wait_until(lambda: sum(job_phase(plane, name) == "Running" for name in "abc") == 2, what="two jobs to run")
+    access = "--kubeconfig", str(plane.kubeconfig_for("guest"))
+    rows = run_gangplan("shadow", *access, "--looks", "2", "--every", "1", "-o", "json").splitlines()
+    for row in map(json.loads, rows):
+        assert (row["now"]["running"], row["now"]["waiting"], row["now"]["devices"]) == (2, 1, {"nvidia.com/gpu": 16})
+        assert (row["startable"], row["fromEmpty"]["devices"]) == ({}, row["now"]["devices"])
+    assert len(rows) == 2

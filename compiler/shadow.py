@@ -1,0 +1,156 @@
+"""What gangplan would have done with the jobs of a cluster that another scheduler places: plans that nobody applies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from compiler.cluster_state.cluster_state import ClusterState
+from compiler.cluster_state.observed import observe_state
+from compiler.importing.repository import import_objects
+from compiler.kubernetes import Object, name_of, namespace_of
+from compiler.pipeline import compile_repository, lowered_problem
+from compiler.reading import read_specs
+from compiler.repository.tree import Repository
+from compiler.specs.cluster_spec import Specs
+from compiler.views.report import report_page
+from solver.mip.executors import LOCAL_EXECUTOR, Mapper
+from solver.options import Options
+from solver.plan import Plan
+from solver.planner import solve
+from solver.problem import Gang, Placement, Problem
+from solver.verify import verify
+
+Places = Mapping[int, Sequence[Placement]]
+"""Gang -> where its pods are."""
+Devices = Mapping[str, int]
+"""Resource -> how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What gangs hold. running, waiting: gangs. domains: leaf hypernodes of a gang of several pods, in the mean; None
+    without such gangs. owed: devices that queues deserve, ask for and do not hold."""
+
+    running: int
+    waiting: int
+    devices: Devices
+    domains: float | None
+    owed: Devices
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at a cluster. waiting: names of the gangs that wait. startable: of those the ones that would start now
+    in free room, with nobody evicted. from_empty: what the same jobs would hold, had gangplan placed them all."""
+
+    now: Use
+    waiting: frozenset[str]
+    startable: Mapping[str, Devices]
+    from_empty: Use
+
+    def unused(self, waited: frozenset[str]) -> Devices:
+        """Devices of startable gangs that waited at an earlier look already: the scheduler had time to start them."""
+        return _total(devices for name, devices in self.startable.items() if name in waited)
+
+    def gained(self) -> Devices:
+        """How many more devices gangs would hold from empty; fewer where it is below 0."""
+        return {name: self.from_empty.devices[name] - held for name, held in self.now.devices.items()}
+
+
+def look_at(objects: Sequence[Object], clock: int, options: Options, mapper: Mapper = LOCAL_EXECUTOR) -> Look:
+    """Plan what a cluster holds, as it is and from empty; pods of other kinds stay where they are. clock: seconds since
+    the epoch. Raises StateError for what is no state, RuntimeError for a plan that the verifier refuses."""
+    state = ClusterState.from_objects(objects, clock=clock)
+    tree = _repository(objects)
+    specs = read_specs(tree)
+    problem = lowered_problem(tree, specs, state)
+    plan = _verified_plan(problem, options, mapper)
+    running = {j: gang.running for j, gang in enumerate(problem.gangs) if gang.running}
+    others = {*running, *(j for decision in plan.decisions for j in decision.evicted_for)}
+    started = {each.gang: each.placements for each in plan.decisions if each.action == "start"}
+    startable = {j: places for j, places in started.items() if j not in others}
+    empty = lowered_problem(tree, specs, _without_pods(specs, state))
+    fresh = _verified_plan(empty, options, mapper)
+    return Look(
+        _use(problem, running, [use.allocated for use in plan.queues], plan),
+        frozenset(gang.name for j, gang in enumerate(problem.gangs) if j not in running),
+        {problem.gangs[j].name: _devices(problem, {j: places}) for j, places in sorted(startable.items())},
+        _use(
+            empty,
+            {each.gang: each.placements for each in fresh.decisions if each.placements},
+            [tuple(map(sum, zip(use.allocated, use.admitted, strict=True))) for use in fresh.queues],
+            fresh,
+        ),
+    )
+
+
+def page_of(objects: Sequence[Object], clock: int, mapper: Mapper = LOCAL_EXECUTOR) -> str | None:
+    """The report page of the cluster as it is and of what would start; None where nothing can be planned."""
+    state = ClusterState.from_objects(objects, clock=clock)
+    outcome = compile_repository(_repository(objects), state=state, mapper=mapper)
+    return report_page(outcome) if outcome.ok else None
+
+
+def _repository(objects: Iterable[Object]) -> Repository:
+    found = import_objects(objects, "shadow")
+    return Repository.of_files({path: text.encode() for path, text in found.files.items()})
+
+
+def _verified_plan(problem: Problem, options: Options, mapper: Mapper) -> Plan:
+    """Why gangs wait is not asked."""
+    plan = solve(problem, options, mapper, reasons=False)
+    if violations := [each for each in verify(problem, plan) if each.rule != "reasons"]:
+        raise RuntimeError(f"the verifier refuses the plan: {violations[0].rule}: {violations[0].message}")
+    return plan
+
+
+def _without_pods(specs: Specs, state: ClusterState) -> ClusterState:
+    """The state without the pods of the gangs."""
+    own = observe_state(specs, state).gang_role_by_pod
+    return replace(state, pods=tuple(pod for pod in state.pods if (namespace_of(pod), name_of(pod)) not in own))
+
+
+def _use(problem: Problem, places: Places, held: Sequence[Sequence[int]], plan: Plan) -> Use:
+    leaves = [
+        len({problem.nodes[place.node].leaf for place in of_gang})
+        for of_gang in places.values()
+        if sum(place.pods for place in of_gang) > 1
+    ]
+    waiting = [gang for j, gang in enumerate(problem.gangs) if j not in places]
+    domains = float(Fraction(sum(leaves), len(leaves))) if leaves else None
+    return Use(len(places), len(waiting), _devices(problem, places), domains, _owed(problem, waiting, held, plan))
+
+
+def _devices(problem: Problem, places: Places) -> Devices:
+    found = dict.fromkeys((problem.resources[r] for r in problem.device_resources), 0)
+    for j, of_gang in places.items():
+        for place in of_gang:
+            request = problem.gangs[j].roles[place.role].request
+            for r in problem.device_resources:
+                found[problem.resources[r]] += place.pods * request[r]
+    return found
+
+
+def _owed(problem: Problem, waiting: Iterable[Gang], held: Sequence[Sequence[int]], plan: Plan) -> Devices:
+    """sum over queues with waiting gangs of max(0, min(deserved, held + asked) - held), for each device."""
+    asked: Counter[tuple[int, int]] = Counter()
+    for gang in waiting:
+        for role in gang.roles:
+            for r in problem.device_resources:
+                asked[gang.queue, r] += role.replicas * role.request[r]
+    found = dict.fromkeys((problem.resources[r] for r in problem.device_resources), 0)
+    for (q, r), amount in asked.items():
+        deserved = plan.queues[q].deserved[r]
+        if deserved is not None:
+            found[problem.resources[r]] += max(0, min(deserved, held[q][r] + amount) - held[q][r])
+    return found
+
+
+def _total(amounts: Iterable[Devices]) -> Devices:
+    found: Counter[str] = Counter()
+    for each in amounts:
+        found.update(each)
+    return dict(found)

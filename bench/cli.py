@@ -11,6 +11,7 @@ import click
 
 from bench import table
 from bench.child import run_in_child
+from bench.history import append_run
 from bench.registry import DEFAULT_GROUP, Case, Figures, MissingInputError, load_cases
 from bench.traces import TRACES_VARIABLE
 
@@ -22,16 +23,11 @@ from bench.traces import TRACES_VARIABLE
     "groups",
     metavar="GROUP",
     multiple=True,
-    help="Run the cases of this group; may be repeated. [default: usual; all with --markdown]",
+    help="Run the cases of this group; may be repeated. [default: usual; all with --record]",
 )
 @click.option("--list", "listed", is_flag=True, help="Name the cases and run none.")
 @click.option("--json", "as_json", is_flag=True, help="All figures as JSON.")
-@click.option(
-    "--markdown",
-    "page",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help=f"Also put the tables into this page, between {table.BEGIN} and {table.END}.",
-)
+@click.option("--record", is_flag=True, help="Also add the run, with machine and commit, to bench/history.jsonl.")
 @click.option(
     "--traces",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -44,12 +40,12 @@ def bench(
     groups: tuple[str, ...],
     listed: bool,
     as_json: bool,
-    page: Path | None,
+    record: bool,
     traces: Path | None,
 ) -> None:
     """Measure each case in a process of its own, one after another. Exits with 1 when a case fails or misses its
     bar."""
-    picked = _selected_cases(chosen, groups, everything=listed or page is not None)
+    picked = _selected_cases(chosen, groups, everything=listed or record)
     if listed:
         for case in picked:
             click.echo(f"{case.group:8} {case.name:28} {case.title}")
@@ -64,8 +60,8 @@ def bench(
         except MissingInputError as absent:
             click.echo(f"{case.name}: {absent}", err=True)
     click.echo(_results_json(results) if as_json else table.terminal_tables(results), nl=False)
-    if page is not None:
-        page.write_text(table.page_with_tables(page.read_text(), results))
+    if record:
+        append_run(results)
     problems = [problem for case, result in results for problem in table.missed_bars(case, result)]
     for problem in problems:
         click.echo(problem, err=True)

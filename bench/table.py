@@ -1,14 +1,11 @@
-"""Figures as a table: for a terminal, and as Markdown between two markers of a page."""
+"""Figures as tables, and as text for a terminal."""
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Mapping, Sequence
 
 from bench.registry import Case, Figures, Quality
 
-BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 PHASES = ("import", "state", "read", "check", "lower", "solve", "verify", "emit")
 SOLVE_PARTS = ("greedy", "admit", "spread", "grow", "reasons")
 QUALITY_HEADS = (
@@ -131,22 +128,3 @@ def aligned_lines(heads: list[str], rows: list[list[str]]) -> list[str]:
         "  ".join(cell.rjust(wide[i]) if i else cell.ljust(wide[i]) for i, cell in enumerate(row)).rstrip()
         for row in (heads, *rows)
     ]
-
-
-def markdown_tables(results: Results) -> str:
-    """The tables and the machine, without the markers. No date: the page's history has it."""
-    machine = f"One run on {os.cpu_count()} cores, Python {platform.python_version()}."
-    parts = [machine]
-    for title, heads, rows in result_tables(results):
-        rule = ["---", *["---:"] * (len(heads) - 1)]
-        parts.append("\n".join([f"{title}:", "", *(f"| {' | '.join(row)} |" for row in (heads, rule, *rows))]))
-    return "\n\n".join(parts)
-
-
-def page_with_tables(page: str, results: Results) -> str:
-    """The page with what stands between the markers replaced. Raises ValueError for a page without them."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page has no {BEGIN} ... {END}")
-    return f"{before}{BEGIN}\n{markdown_tables(results)}\n{END}{after}"

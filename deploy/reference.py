@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from bench.history import history_page, read_runs
 from compiler.checks.catalogue import CODE_RANGES, all_rules
 from compiler.cli.root import cli
 from compiler.diagnostics.diagnostic import Rule
@@ -37,6 +38,7 @@ def reference_pages() -> dict[str, str]:
         "reference/json-fields.md": outputs_page(),
         "reference/conditions.md": conditions_page(),
         "reference/metrics.md": metrics_page(),
+        "reliability/performance.md": history_page(read_runs()),
         "reference/volcano-plugins.md": plugins_page(),
         "reference/scheduler-arguments.md": arguments_page(),
     }

@@ -64,6 +64,7 @@ def run_once(world: World, name: str) -> None:
 
 
 def test_s2_a_kind_that_is_not_found_for_a_moment_is_not_empty(shared_world: SharedWorld) -> None:
+    """Seen once: 404 of a kind for a moment ended its jobs."""
     with shared_world.use() as world, disturbed(world):
         with world.proxy.rule(Rule(answers.refuse(404), "GET", JOBS)):
             world.proxy.cut_streams("/jobs")
@@ -76,6 +77,7 @@ def test_s2_a_kind_that_is_not_found_for_a_moment_is_not_empty(shared_world: Sha
 
 
 def test_s3_what_existed_before_is_released_and_never_deleted(shared_world: SharedWorld) -> None:
+    """Seen once: what existed before gangplan was deleted."""
     with shared_world.use() as world:
         theirs = config_map("joined", "fast")
         theirs["data"]["extra"] = "theirs"
@@ -97,6 +99,7 @@ def test_s3_what_existed_before_is_released_and_never_deleted(shared_world: Shar
 
 
 def test_s4_a_finished_job_is_not_made_again_by_a_patch_that_comes_late(shared_world: SharedWorld) -> None:
+    """Seen once: a patch that came late ran a finished job again."""
     with shared_world.use() as world:
         world.declared.jobs["brief"] = JobSpec(2, 1, seconds=3600.0, ttl=0)
         world.commit("a job that goes when it ends")
@@ -118,6 +121,7 @@ def test_s4_a_finished_job_is_not_made_again_by_a_patch_that_comes_late(shared_w
 
 
 def test_s5_threads_survive_null_and_an_empty_kubeconfig(shared_world: SharedWorld) -> None:
+    """Seen once: an unexpected answer ended a thread for good."""
     with shared_world.use() as world:
         listed = ("GET", r"\?limit")
         for kind, (method, question) in (("leases", ("PUT", "/")), ("queues", listed), ("configmaps", listed)):
@@ -134,6 +138,7 @@ def test_s5_threads_survive_null_and_an_empty_kubeconfig(shared_world: SharedWor
 
 
 def test_s6_an_object_of_an_unserved_kind_holds_up_only_itself(shared_world: SharedWorld) -> None:
+    """Seen once: one object of a kind that is not served stopped everything."""
     with shared_world.use() as world:
         world.declared.extra["monitor"] = SERVICE_MONITOR
         story.add_gang(world, DICE)
@@ -147,6 +152,7 @@ def test_s6_an_object_of_an_unserved_kind_holds_up_only_itself(shared_world: Sha
 
 
 def test_s6b_an_object_for_which_a_right_is_missing_holds_up_only_itself(shared_world: SharedWorld) -> None:
+    """Seen once: one missing right stopped all planning."""
     with shared_world.use() as world:
         world.declared.extra["policy"] = POLICY
         story.add_gang(world, DICE)
@@ -157,6 +163,7 @@ def test_s6b_an_object_for_which_a_right_is_missing_holds_up_only_itself(shared_
 
 
 def test_s9_an_inventory_deleted_by_hand_is_written_again(shared_world: SharedWorld) -> None:
+    """Seen once: an inventory deleted by hand was the end."""
     with shared_world.use() as world:
         run_once(world, "once")
         for each in world.plane.api("GET", OWN_PATH)["items"]:
@@ -190,6 +197,7 @@ def test_a_queue_and_a_label_of_its_jobs_change_in_one_commit(shared_world: Shar
 
 
 def test_s13_pruning_does_not_wait_for_an_unrelated_object(shared_world: SharedWorld) -> None:
+    """Seen once: pruning waited for every change of everything."""
     with shared_world.use() as world:
         gone = world.declared.modes.setdefault("goes", "soon")
         world.commit(f"something that goes {gone}")
@@ -209,6 +217,7 @@ def test_s13_pruning_does_not_wait_for_an_unrelated_object(shared_world: SharedW
 
 
 def test_s15_a_lost_disk_while_a_rewritten_history_is_held(shared_world: SharedWorld) -> None:
+    """Seen once: a held rewrite and a lost disk left no plan."""
     with shared_world.use() as world:
         old = git_faults.head_of(world.repository)
         first = world.repository.run_git("rev-list", "--max-parents=0", "HEAD")
@@ -231,6 +240,7 @@ def test_s15_a_lost_disk_while_a_rewritten_history_is_held(shared_world: SharedW
 
 
 def test_s17_the_first_seconds_of_an_api_server_are_no_lasting_trouble(shared_world: SharedWorld) -> None:
+    """Seen once: a restart of the API server cost 58 to 84 s."""
     with shared_world.use() as world:
         custom = Rule(answers.refuse(404), path=r"^/apis/[^/]*(volcano\.sh|kubeflow\.org)/")
         with world.proxy.rule(custom), world.proxy.rule(Rule(answers.refuse(403))):
@@ -244,6 +254,7 @@ def test_s17_the_first_seconds_of_an_api_server_are_no_lasting_trouble(shared_wo
 
 
 def test_s18_a_half_open_watch_is_found_out(shared_world: SharedWorld) -> None:
+    """Seen once: a half-open watch was not noticed."""
     with shared_world.use() as world:
         frozen = world.proxy.freeze_watches()
         assert frozen > 5
@@ -254,6 +265,7 @@ def test_s18_a_half_open_watch_is_found_out(shared_world: SharedWorld) -> None:
 
 
 def test_s20_watches_that_end_at_once_are_begun_again_with_pauses(shared_world: SharedWorld) -> None:
+    """Seen once: watches that end at once were asked for 717 times a second."""
     with shared_world.use() as world:
         since = time.monotonic()
         with world.proxy.rule(Rule(answers.end_watch, "GET", "watch=")):
@@ -266,6 +278,7 @@ def test_s20_watches_that_end_at_once_are_begun_again_with_pauses(shared_world: 
 
 
 def test_s24_a_hundred_failed_writes_of_the_inventory_pause_nothing_else(shared_world: SharedWorld) -> None:
+    """Seen once: one failed write of the inventory paused everything."""
     failing = Rule(answers.refuse(500), "POST|PUT|PATCH", "inventory", chance=0.5)
     with shared_world.use() as world, world.proxy.rule(failing):
         story.drift(world, DICE)

@@ -49,6 +49,7 @@ def write_jobs(repository: GitRepository, first: int) -> str:
 
 
 def test_a_leader_that_is_stopped_inside_a_wave_wakes_and_writes_nothing(plane: ControlPlane, tmp_path: Path) -> None:
+    """Seen once: a leader stopped inside a wave woke and wrote on."""
     repository = GitRepository(tmp_path / "repo")
     specs = "cluster-specs/test/cluster.yaml"
     repository.write_file(specs, CLUSTER, SCHEDULER, node_pool("gpu", 1, gpus=4), queue("team"))
@@ -83,6 +84,7 @@ def test_a_leader_that_is_stopped_inside_a_wave_wakes_and_writes_nothing(plane: 
 
 
 def test_a_gangplan_of_another_name_does_not_start_and_names_the_first(plane: ControlPlane, tmp_path: Path) -> None:
+    """Seen once: two gangplans on one cluster."""
     repository = GitRepository(tmp_path / "repo")
     for cluster in ("test", "other"):
         pool = node_pool("gpu", 1).replace("name: gpu", f"name: {cluster}-gpu", 1)
@@ -131,6 +133,7 @@ def refuse_bad_jobs(plane: ControlPlane) -> None:
 
 
 def test_a_commit_with_a_refused_object_changes_nothing_until_it_is_mended(plane: ControlPlane, tmp_path: Path) -> None:
+    """Seen once: a commit was applied in part, and the status said it was fine."""
     refuse_bad_jobs(plane)
     repository = GitRepository(tmp_path / "repo")
     specs = "cluster-specs/test/cluster.yaml"

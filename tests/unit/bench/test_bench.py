@@ -1,5 +1,5 @@
 """The benchmark's own promises: reproducible worlds of the load that they claim, a bound that bounds, bars that bite, a
-page that is refreshed."""
+history that is kept."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from bench import table, traces
 from bench.bound import placed_by_greedy, placed_upper_bound
 from bench.child import ABSENT_EXIT_CODE, run_in_child
 from bench.cli import bench
+from bench.history import append_run, history_page, read_runs
 from bench.registry import Case, Comparison, Figures, MissingInputError, Quality, figures_from_json, load_cases
 from bench.worlds import GPU, generate_repository
 from compiler.cluster_state.cluster_state import load_state
@@ -101,8 +102,8 @@ def test_a_claim_that_does_not_hold_is_missed_and_said() -> None:
 
 def test_comparisons_of_one_title_are_one_table() -> None:
     results = [(measured(None, None), replace(FIGURES, comparison=BESIDE))] * 2
-    assert table.markdown_tables(results).count("Who wins:") == 1
-    assert table.markdown_tables(results).count("| plan | 8 |") == 2
+    (found,) = [one for one in table.result_tables(results) if one[0] == "Who wins"]
+    assert found[2].count(["plan", "8"]) == 2
 
 
 def test_a_case_whose_trace_is_not_here_is_left_out(tmp_path: Path) -> None:
@@ -144,16 +145,17 @@ def test_groups_are_run_when_asked_for_and_the_usual_ones_else() -> None:
     assert CliRunner().invoke(bench, ["--group", "other"]).exit_code != 0
 
 
-def test_only_what_stands_between_the_markers_is_replaced() -> None:
-    results = [(measured(2, None), FIGURES)]
-    page = table.page_with_tables(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n", results)
-    assert page.startswith(f"before\n{table.BEGIN}\n")
-    assert page.endswith(f"{table.END}\nafter\n")
-    assert "old" not in page
+def test_a_run_is_stored_with_machine_and_commit_and_shown_beside_the_last_ones(tmp_path: Path) -> None:
+    file = tmp_path / "history.jsonl"
+    for _ in range(2):
+        append_run([(measured(2, None), FIGURES)], file)
+    first, second = read_runs(file)
+    assert first == second
+    assert first["machine"]["cores"]
+    page = history_page([first, second])
     assert "| The one | one | 1.50 | <= 2 s held |" in page
-    assert table.page_with_tables(page, results) == page
-    with pytest.raises(ValueError, match="no <!-- bench: begin"):
-        table.page_with_tables("without markers", results)
+    assert "| one | 1.50 | 1.50 |" in page
+    assert page.count(first["commit"]) >= 3
 
 
 def test_the_promised_bars_are_those_of_the_cases() -> None:

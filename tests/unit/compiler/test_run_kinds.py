@@ -44,6 +44,8 @@ def condition(kind: str, status: str = "True") -> dict[str, Any]:
 def test_each_kind_says_in_its_own_way_that_it_is_over(
     api: str, kind: str, status: dict[str, Any], phase: str | None
 ) -> None:
+    """Seen once: a SparkApplication whose first submission failed counted as over though its operator submits it again:
+    deleted by hand while it ran, it never came back."""
     item = {"apiVersion": api, "kind": kind, "metadata": {"name": "j"}, "status": status}
     assert run_kind_of(item) in RUN_KINDS
     assert end_of_run(item) == phase

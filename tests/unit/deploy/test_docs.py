@@ -14,6 +14,8 @@ from compiler.explain.catalogue import REASONS, REPAIRS, entries_by_code
 from deploy.docs import ROOT, all_pages, configuration, written_pages
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+LIMIT = 320_000
+"""Most bytes of hand-written documents, the README included. Lower it where documents shrink."""
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +81,15 @@ def test_each_option_of_each_command_is_on_its_page(pages: Mapping[str, str]) ->
     assert "--node-timeout" in pages["reference/commands/reconcile.md"]
     assert "gangplan_pass_seconds" in pages["reference/metrics.md"]
     assert "PruneHeld" in pages["reference/conditions.md"]
+
+
+def test_each_promise_names_a_test_that_exists(pages: Mapping[str, str]) -> None:
+    named = re.findall(r"`([\w/]+\.py)(?:::(\w+))?` \|$", pages["reliability/promises.md"], re.MULTILINE)
+    assert len(named) >= 20
+    for file, function in named:
+        assert f"def {function}" in (ROOT / "tests" / file).read_text(), f"{file}::{function}"
+
+
+def test_hand_written_documents_stay_short() -> None:
+    size = sum(len(text.encode()) for text in (*written_pages().values(), (ROOT / "README.md").read_text()))
+    assert size <= LIMIT

@@ -178,6 +178,7 @@ def test_the_configuration_of_the_base_is_one(tmp_path: Path) -> None:
 
 
 def test_the_image_is_made_from_pinned_parts() -> None:
+    """Seen once: an image of unpinned parts, a snapshot without a version."""
     text = (FOLDER / "Dockerfile").read_text()
     assert set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) == {"${BASE}"}
     assert re.search(r"^ARG BASE$", text, re.MULTILINE), "required: it has no default"

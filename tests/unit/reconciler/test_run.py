@@ -222,6 +222,7 @@ def test_a_long_pass_that_writes_is_alive_and_one_that_hangs_is_not(life: Life) 
 
 
 def test_an_outage_of_the_api_server_is_no_reason_to_restart_and_each_thread_is(life: Life) -> None:
+    """Seen once: an outage of the API server restarted the pod."""
     parts = life.parts
     pages = http_pages(parts)
     parts.hands.pulse.last_good_pass = time.monotonic() - 10_000

@@ -169,6 +169,8 @@ def test_what_can_be_changed_is_written_with_what_cannot_as_it_lives() -> None:
     ],
 )
 def test_the_end_of_pods_writes_no_placement(planned: str, about: dict[str, Any], is_written: bool) -> None:
+    """Seen once: the placement of a job was rewritten as its workers ended: Volcano's own status write was refused at
+    that moment, its controller lost `CompleteJob`, and the job ran for ever."""
     live = job(digest="new", **placed('{"worker":{"n1":2}}'))
     assert (decide(job(digest="new", **placed(planned)), live, **about) is not None) == is_written
 

@@ -86,6 +86,7 @@ def test_credentials_never_reach_a_message(password: str) -> None:
     ],
 )
 def test_an_address_with_credentials_is_refused_and_not_repeated(address: str, tmp_path: Path) -> None:
+    """Seen once: a token in the address was in every argument list."""
     with pytest.raises(UnsafeError, match="--git-auth") as refusal:
         Mirror(address, "main", tmp_path)
     assert "secret" not in str(refusal.value)
@@ -148,6 +149,7 @@ def test_hooks_and_configuration_of_the_repository_do_nothing(source: Source, mi
 
 
 def test_ancestry_tells_a_rewritten_history(source: Source, mirror: Mirror) -> None:
+    """Seen once: a commit in the inventory that somebody wrote into by hand paused everything without a way out."""
     first = source.commit(a="1\n")
     second = source.commit(a="2\n")
     mirror.fetch()
@@ -254,6 +256,7 @@ def test_an_object_above_its_limit_is_never_loaded(
 
 @pytest.mark.parametrize("decoy", ["heads/a/refs/heads/main", "heads/refs/heads/main", "heads/0/main", "tags/main"])
 def test_a_branch_whose_name_ends_like_ours_is_not_ours(decoy: str, source: Source, mirror: Mirror) -> None:
+    """Seen once: a branch whose name ends like ours froze it."""
     old = source.commit(a="1\n")
     mirror.fetch()
     source.git("update-ref", f"refs/{decoy}", old)

@@ -291,6 +291,7 @@ def test_a_head_changed_by_hand_is_not_believed_and_made_again_from_memory(clust
 
 
 def test_deletions_noted_by_a_clock_that_was_ahead_count_for_an_hour_and_not_for_a_year() -> None:
+    """Seen once: deletions noted while the clock was a year ahead would have held others for a year."""
     inventory = Inventory(deletions=[[365 * 86400, 50, 0, 0, 0], [-10, 1, 0, 0, 0], [-3600, 1, 0, 0, 0]])
     inventory.trim_deletions(0, 3600)
     assert inventory.deletions == [[0, 50, 0, 0, 0], [-10, 1, 0, 0, 0]]

@@ -107,6 +107,7 @@ def test_a_create_that_meets_an_object_which_no_watch_shows_joins_it(world: Writ
 
 
 def test_the_inventory_knows_each_object_before_it_exists_and_carries_the_term(world: Writing) -> None:
+    """Seen once: one write at a time, one of the inventory for each gang."""
     seen: list[int] = []
     world.inventory.transitions = 7
 

@@ -75,6 +75,7 @@ def test_an_error_is_never_an_empty_set(sight: PruneSafety) -> None:
 
 
 def test_an_empty_repository_prunes_nothing_until_an_annotation_names_the_commit_or_the_deletions() -> None:
+    """Seen once: a digest that released deletions released those of the same names later."""
     held = plan_of(set(), holding("ours"), seen(live("ours")))
     assert held.changes == ()
     digest = deletion_digest(held.held_changes)
@@ -105,6 +106,8 @@ def test_more_deletions_than_the_limit_are_held(leaving: int, known: int, goes: 
 
 
 def test_what_was_deleted_within_the_hour_counts_and_a_released_deletion_does_not() -> None:
+    """Seen once: what was deleted was noted with the inventory at the end of its pass: a process that was killed while
+    it lifted gates after that let as much go again."""
     names = [f"o{at}" for at in range(8)]
     world = seen(live("kept"), *map(live, names))
     inventory = holding("kept", "more", "again", *names)
@@ -262,6 +265,8 @@ def reasons_held(*seen: Object, going: tuple[Object, ...] = ()) -> list[str]:
     ],
 )
 def test_what_runs_or_waits_in_a_queue_and_stays_holds_its_deletion(seen: tuple[Object, ...], is_held: bool) -> None:
+    """Seen once: a queue that left the repository was deleted while a job of somebody else ran or waited in it: Volcano
+    lets it."""
     reasons = reasons_held(*seen, going=tuple(item for item in seen if item in (QUEUED, DELETED)))
     assert len(reasons) == is_held
     for reason in reasons:

@@ -67,6 +67,7 @@ def test_a_writer_that_is_killed_leaves_the_former_copy(cluster: FakeCluster) ->
 
 
 def test_a_copy_that_is_damaged_or_newer_than_we_know_is_none(cluster: FakeCluster) -> None:
+    """Seen once: a plan that is kept, or a status, that holds `null` ended every pass."""
     copy_in(cluster).write(KEPT)
     path = next(path for path in cluster.objects if path.endswith("-plan"))
     head = cluster.objects[path]
@@ -95,6 +96,7 @@ def test_a_new_commit_is_kept_at_once_and_a_new_plan_of_it_not_too_often(cluster
 
 
 def test_a_copy_that_is_refused_is_not_tried_with_each_pass(cluster: FakeCluster) -> None:
+    """Seen once: a copy of the plan that the server refuses was written again with each pass."""
     copy = copy_in(cluster)
     cluster.before = lambda method, path, body: error_answer(403, "no right") if method != "GET" else None
     tries = [is_written(cluster, copy, 100 + after) for after in (0, 0.3, 1, FAILURE_PAUSE, 1 + FAILURE_PAUSE)]
@@ -131,6 +133,8 @@ def test_the_plan_in_force_survives_the_loss_of_the_data_folder(cluster: FakeClu
 
 
 def test_a_copy_of_another_commit_is_not_in_force(cluster: FakeCluster) -> None:
+    """Seen once: two clusters of one repository, kept in turn with one `--data`: the plan of one, of a commit in force
+    on both, was applied to the other after a restart, and what it does not hold was deleted there."""
     copy_in(cluster).write(KeptPlan(replace(GOOD, commit="another"), TREE))
     world = world_on(cluster, REWRITTEN)
     world.part.take_up(world.inventory)

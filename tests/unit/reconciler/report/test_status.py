@@ -183,6 +183,7 @@ def test_a_status_whose_write_hangs_is_not_tried_again_for_longer_than_it_hung(w
 
 @pytest.mark.parametrize("text", [None, "[]", '{"commit": "another"}'])
 def test_a_status_that_somebody_deletes_or_changes_is_written_again(world: World, text: str | None) -> None:
+    """Seen once: a status that somebody deleted or changed stayed so until something else was new."""
     publisher = world.publisher()
     publisher.recheck()
     publisher.publish(REPORT)

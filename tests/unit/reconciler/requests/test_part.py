@@ -51,6 +51,7 @@ def test_requests_survive_their_way_through_the_cluster(desk: Desk) -> None:
 
 
 def test_an_error_is_no_resumption_and_what_changes_wakes_the_loop_once(desk: Desk) -> None:
+    """Seen once: requests of operators that cannot be read were told nowhere."""
     desk.cluster.before = lambda method, path, body: error_answer(500)
     with pytest.raises(Retry):
         desk.part.current()

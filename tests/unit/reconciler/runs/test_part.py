@@ -157,6 +157,8 @@ def test_the_end_of_a_flow_is_recorded_though_its_conditions_are_a_map(part: Run
 
 @pytest.mark.parametrize(("owner", "flows", "former"), [("old", [], 1), ("old", [FLOW], 1), ("nightly", [FLOW], 0)])
 def test_a_flow_is_made_again_when_the_former_ones_jobs_are_gone(owner: str, flows: list[Object], former: int) -> None:
+    """Seen once: of a new run of a JobFlow Volcano takes the Jobs of the former one, where they are not collected yet,
+    for its own: it would be over without a run."""
     job = live(VOLCANO, "Job", "nightly-a", with_metadata(FLOW, uid=owner))
     objects = {ref_of(item).key: item for item in (job, *flows)}
     for readable in (frozenset({ref_of(FLOW).group_kind}), frozenset[str]()):

@@ -94,6 +94,8 @@ def test_one_that_is_taken_stands_and_drift_that_is_put_back_is_not_kept_as_the_
 
 
 def test_one_that_is_not_taken_is_rolled_back_and_told_also_by_the_next_process(world: World) -> None:
+    """Seen once: what is known of the scheduler's configuration (that it does not take the repository's) was stored
+    once: where that write failed, the next process wrote the refused text again."""
     world.look(NEW, "allocate")
     world.now = PATIENCE + 1
     said = world.look(NEW, "allocate")
@@ -215,6 +217,8 @@ def told_after(world: World, *objects: Object, then: tuple[Object, ...] = (), de
     ids=["a job without a status", "a group", "a pod that nobody looks at"],
 )
 def test_what_a_gang_waits_for_tells_who_has_stalled(world: World, seen: tuple[Object, ...], who: str) -> None:
+    """Seen once: Volcano's scheduler, or its controllers, stopped (SIGSTOP) before a commit: its job stood still, and
+    every condition was true."""
     (said,) = told_after(world, *seen)
     assert said.startswith(f"Job default/g: {who} for more than 90 s, and a job waits for that: look at deployment ")
     assert said.endswith(" in volcano-system (whether it runs, leads and logs), then at the job's Events")

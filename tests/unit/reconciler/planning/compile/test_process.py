@@ -220,6 +220,8 @@ def test_a_child_that_takes_too_much_is_stopped_and_says_nothing_about_the_repos
 
 
 def test_two_numbers_that_a_worker_says_at_once_are_two_answers() -> None:
+    """Seen once: on a busy machine a compile that ended at once counted as broken down, and was made again after ten
+    seconds."""
     with subprocess.Popen(["/usr/bin/printf", "6040\\n0\\n"], stdout=subprocess.PIPE, bufsize=0) as worker:
         worker.wait()
         deadline = time.monotonic() + 60.0
@@ -260,6 +262,7 @@ def test_the_limit_of_the_container_is_found(content: str, expected: int | None,
 
 
 def test_a_child_stays_below_the_containers_limit() -> None:
+    """Seen once: a child might use more memory than the pod, and saw its secrets."""
     assert child_memory_limit(4 << 30) == 3 << 30
     assert child_memory_limit(1 << 20) == LEAST
     assert child_memory_limit(1 << 50) == MOST

@@ -314,7 +314,7 @@ def terminal_style() -> Style:
     encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "")
     width = shutil.get_terminal_size((100, 24)).columns
     return Style(
-        width=max(80, min(width, 120)),
+        width=max(60, min(width, 120)),
         colour=wants_colour(sys.stdout),
         links=wants_links(sys.stdout),
         block_characters=encoding.startswith("utf"),

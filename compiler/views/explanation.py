@@ -12,8 +12,9 @@ from compiler.fields.amounts import rounded_amount
 from compiler.kubernetes import ROOT_QUEUE
 from compiler.outcome import JobDecision, Outcome
 from compiler.specs.gang_spec import GangSpec, RoleSpec, TopologySpec
+from compiler.views.queue_tables import LIMIT_COLUMNS, amount_text
 from compiler.views.style import PLAIN, Style, wrap_text
-from compiler.views.text import LIMIT_COLUMNS, PlanView, amount_text
+from compiler.views.text import PlanView
 
 ACTION_WORDS: Mapping[JobAction, str] = {
     "start": "starts",

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MAX_DETAILED = 12
 """Waiting jobs that are told one by one; more are told by reason."""
+MAX_PLACED = 40
+"""Jobs that start or run of which each has a row; more are told by domain."""
 MAX_NAMES = 6
 
 
@@ -44,6 +46,10 @@ class Selection:
     def is_grouped(self, waiting: Sequence[JobDecision]) -> bool:
         """Whether waiting jobs are told by reason and not one by one."""
         return self.is_summary or (len(waiting) > MAX_DETAILED and not self.decisions)
+
+    def is_brief(self, jobs: Sequence[JobDecision]) -> bool:
+        """Whether jobs that start, run or are evicted are counted and not told one by one."""
+        return len(jobs) > MAX_PLACED and self == Selection()
 
 
 ALL = Selection()
@@ -76,16 +82,16 @@ def unknown_names(selection: Selection, specs: Specs) -> Iterator[str]:
 
 
 def waits_by_reason(waiting: Iterable[JobDecision]) -> Iterator[tuple[str, str, list[JobDecision]]]:
-    """(code, what it means in which queue, jobs) of waiting jobs by their first reason: the largest groups first, those
-    that can never start last."""
+    """(code, what it means, jobs) of the waiting jobs of each queue by their first reason: the largest groups first,
+    those that can never start last."""
     groups: dict[tuple[bool, str, str], list[JobDecision]] = {}
     for decision in waiting:
         code = decision.reasons[0].code if decision.reasons else ""
         groups.setdefault((decision.never, code, decision.gang.queue), []).append(decision)
     entries = entries_by_code(REASONS)
-    for (never, code, queue), jobs in sorted(groups.items(), key=lambda item: (item[0][0], -len(item[1]), item[0])):
+    for (never, code, _), jobs in sorted(groups.items(), key=lambda item: (item[0][0], -len(item[1]), item[0])):
         title = entries[code].title if code in entries else "no reason was found in time"
-        yield code, f"{'can never start: ' if never else ''}{title} (queue {queue})", jobs
+        yield code, f"{'can never start: ' if never else ''}{title}", jobs
 
 
 def named_jobs(jobs: Sequence[JobDecision]) -> str:

@@ -15,16 +15,18 @@ from compiler.explain.statements import CodedMessage
 from compiler.fields.amounts import rounded_amount
 from compiler.fields.duration import rounded_duration_text
 from compiler.fields.timestamp import rfc3339
-from compiler.kubernetes import ROOT_QUEUE
 from compiler.outcome import JobDecision, Outcome
 from compiler.views import data as views_data
 from compiler.views import selection
-from compiler.views.brief import grouped_waits, left_out_rows
+from compiler.views.brief import grouped_waits, left_out_rows, waits_table
 from compiler.views.devices import scarce_resources
-from compiler.views.selection import Selection, left_out
+from compiler.views.heat_map import heat_map
+from compiler.views.queue_tables import QueueTables, amount_text, totals
+from compiler.views.selection import MAX_DETAILED, Selection, left_out, named_jobs
 from compiler.views.style import PLAIN, Style, hanging_text, wrap_text
 
-BAR_WIDTH = 24
+MAX_GROUPS, MAX_QUEUES, MAX_BATCHES = 8, 4, 6
+"""Rows of a kind, beyond which the rest is counted, so that a plan of thousands of jobs fits two screens."""
 MAX_ROLES_WIDTH = 28
 NO_BREAK = "\N{NO-BREAK SPACE}"
 """Stands for a blank at which a line must not be broken."""
@@ -39,7 +41,8 @@ def plan_text(
         return f"No plan{f' for cluster {name}' if name else ''}: see the diagnostics.\n"
     view = PlanView(outcome, style, selection=selection)
     jobs = [*view.jobs(), left_out_rows(style, outcome, selection)]
-    sections = [view.header(), *jobs, view.queues(), view.totals(), view.verdicts(timings), view.summary()]
+    room = heat_map(outcome, style)
+    sections = [view.header(), *jobs, room, view.queues(), view.totals(), view.verdicts(timings), view.summary()]
     return "\n\n".join("\n".join(section) for section in map(list, sections) if section) + "\n"
 
 
@@ -102,13 +105,16 @@ class PlanView:
             rows = list(self.evicted_jobs(victims))
             yield rows[:1] if self.selection.is_summary else rows
         waiting = by_action.get("wait", [])
-        if waiting and self.selection.is_grouped(waiting):
+        if waiting and self.selection.is_summary:
+            yield list(waits_table(self.style, waiting))
+        elif waiting and self.selection.is_grouped(waiting):
             yield list(grouped_waits(self.style, waiting))
         elif waiting:
             yield list(self.waiting_jobs(sorted(waiting, key=lambda decided: (decided.never, -decided.priority))))
         for action, title in (("done", "Finished"), ("empty", "Without pods")):
             if chosen := by_action.get(action):
-                yield [f"{self.style.paint(title, 'head')}: {compact_names([decided.name for decided in chosen])}"]
+                names = "" if self.selection.is_summary else f": {named_jobs(chosen)}"
+                yield list(wrap_text(f"{title}: {count_text(len(chosen), 'job')}{names}", "", self.style.width))
 
     def placed_jobs(self, title: str, action: str, chosen: Sequence[JobDecision]) -> Iterator[str]:
         """The jobs, grouped by the top domains that hold them."""
@@ -117,6 +123,9 @@ class PlanView:
         groups: dict[tuple[int, ...], list[JobDecision]] = {}
         for decided in sorted(chosen, key=self.placement_order):
             groups.setdefault(self.top_domains(decided), []).append(decided)
+        if self.selection.is_brief(chosen):
+            yield from self.jobs_by_domain(groups, action)
+            return
         rows = {
             d.key: (d.name, self.pods_text(d), self.scarce_amount(d, d.pods), self.location_text(d)) for d in chosen
         }
@@ -127,11 +136,32 @@ class PlanView:
             for decided in inside:
                 yield from self.job_row(rows[decided.key], widths, action)
 
+    def jobs_by_domain(self, groups: Mapping[tuple[int, ...], Sequence[JobDecision]], action: str) -> Iterator[str]:
+        """A line or two for each top domain: how many jobs of which queues."""
+        largest = sorted(groups.items(), key=lambda group: -len(group[1]))
+        for tops, inside in largest[:MAX_GROUPS]:
+            queues = Counter(decided.gang.queue or "no queue" for decided in inside).most_common()
+            said = ", ".join(f"{queue} {count}" for queue, count in queues[:MAX_QUEUES])
+            more = f" and {count_text(len(queues) - MAX_QUEUES, 'queue')} more" if len(queues) > MAX_QUEUES else ""
+            where = f"{self.domain_title(tops)}: " if self.problem.hypernodes and tops else ""
+            text = f"{where}{count_text(len(inside), 'job')}: {said}{more}"
+            head = f"  {self.style.paint({'start': '+', 'keep': '='}[action], action)} "
+            yield from hanging_text(head, text, self.style.width - 4, "    ")
+        if len(largest) > MAX_GROUPS:
+            rest = sum(len(inside) for _, inside in largest[MAX_GROUPS:])
+            yield f"    and {count_text(rest, 'job')} elsewhere"
+        yield f"  one by one: gangplan plan --decision {action}"
+
     def job_row(self, row: tuple[str, str, str, str], widths: Sequence[int], action: str) -> Iterator[str]:
         """One line, its last column continued below itself."""
         mark = {"start": "+", "keep": "="}[action]
         name, pods, asks, where = row
         left = f"{name:<{widths[0]}}  {pods:<{widths[1]}}  {asks:>{widths[2]}}  "
+        if len(left) > self.style.width - 24:  # no room for the last column
+            text = "  ".join(part for part in (pods, asks, where) if part)
+            yield f"  {self.style.paint(mark, action)} {name}"
+            yield from (line.replace(NO_BREAK, " ") for line in wrap_text(text, " " * 6, self.style.width))
+            return
         head, room = f"  {self.style.paint(mark, action)} {left}", max(20, self.style.width - 4 - len(left))
         lines = hanging_text(head, where, room, " " * (4 + len(left)))
         yield from (line.rstrip().replace(NO_BREAK, " ") for line in lines)
@@ -230,9 +260,12 @@ class PlanView:
     def evicted_jobs(self, victims: Sequence[JobDecision]) -> Iterator[str]:
         pods = sum(decided.evicted_count for decided in victims)
         yield f"{self.style.paint('Evicts', 'head')}: {count_text(pods, 'pod')} of {count_text(len(victims), 'job')}"
-        for decided in sorted(victims, key=lambda decided: (decided.evicted_for, decided.name)):
+        shown = victims[:MAX_DETAILED] if self.selection.is_brief(victims) else victims
+        for decided in sorted(shown, key=lambda decided: (decided.evicted_for, decided.name)):
             head, width = f"  {self.style.paint('x', 'evict')} ", self.style.width - 4
             yield from hanging_text(head, self.eviction_text(decided), width, " " * 6)
+        if len(shown) < len(victims):
+            yield f"    and {len(victims) - len(shown)} more: gangplan plan --decision evict"
 
     @staticmethod
     def eviction_text(decision: JobDecision) -> str:
@@ -252,7 +285,8 @@ class PlanView:
             what = " + ".join(f"{spec.replicas} {spec.name}" for spec in decided.gang.roles if spec.replicas)
             queue = f"queue {decided.gang.queue}" if decided.gang.queue else ""
             said = ", ".join(part for part in (what, self.scarce_amount(decided, None), queue) if part)
-            yield f"  {self.style.paint('!' if decided.never else '-', role)} {decided.name}  {said}"
+            head = f"  {self.style.paint('!' if decided.never else '-', role)} "
+            yield from hanging_text(head, f"{decided.name}  {said}", self.style.width - 4, "    ")
             yield from self.reason_lines(decided)
 
     def reason_lines(self, decision: JobDecision, indent: str = "      ") -> Iterator[str]:
@@ -300,84 +334,11 @@ class PlanView:
     # ---- queues and totals
 
     def queues(self) -> Iterator[str]:
-        """A table for each device: what each queue holds of it, its guarantee, deserved amount and capability."""
-        tree = list(self.queue_tree())
-        width = max((len("  " * depth + queue["name"]) for depth, queue in tree), default=0)
-        for at, device in enumerate(self.devices):
-            rows = tree
-            if at:
-                rows = [(depth, queue) for depth, queue in tree if _has_device(queue, device)]
-            if rows:
-                yield from [""] if at else []
-                yield from self.queue_table(device, rows, width)
-
-    def queue_table(self, device: str, rows: Sequence[tuple[int, Mapping[str, Any]]], width: int) -> Iterator[str]:
-        limits = [(word, field) for word, field in LIMIT_COLUMNS if any(device in queue[field] for _, queue in rows)]
-        title, mark = f"Queues by {device}", self.deserved_mark
-        heads = ["held", *(f"{mark}{word}" if field == "deserved" else word for word, field in limits)]
-        gap = " " * (width + BAR_WIDTH + 5 - len(title))
-        yield f"{self.style.paint(title, 'head')}{gap}{''.join(f'{head:>12}' for head in heads)}"
-        total = self.data["totals"][device]["capacity"]
-        for depth, queue in rows:
-            held = _held_amount(queue, device)
-            bar = self.bar(held, queue["capability"].get(device, total), queue["deserved"].get(device))
-            cells = [
-                amount_text(device, held),
-                *(amount_text(device, queue[field][device]) if device in queue[field] else "" for _, field in limits),
-            ]
-            yield f"  {'  ' * depth + queue['name']:<{width}}  {bar}{''.join(f'{cell:>12}' for cell in cells)}".rstrip()
-
-    def queue_tree(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """(depth, queue) below the root, each after its parent; undeclared queues only if they are used."""
-        children: dict[str | None, list[Mapping[str, Any]]] = {}
-        for queue in self.data["queues"]:
-            children.setdefault(queue["parent"], []).append(queue)
-        implied = {
-            queue["name"] for queue, spec in zip(self.data["queues"], self.origins.queues, strict=True) if spec is None
-        }
-
-        def below(parent: str, depth: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
-            for queue in children.get(parent, ()):
-                if queue["name"] not in implied or any(queue["allocated"].values()) or any(queue["admitted"].values()):
-                    yield depth, queue
-                yield from below(queue["name"], depth + 1)
-
-        return below(ROOT_QUEUE, 0)
-
-    @property
-    def deserved_mark(self) -> str:
-        return "▏" if self.style.block_characters else "|"
-
-    def bar(self, held: float, limit: float, deserved: float | None) -> str:
-        """A bar filled up to `held` on a scale that ends at `limit`, with a mark at the deserved amount."""
-        full, empty = ("█", "░") if self.style.block_characters else ("#", ".")
-        filled = min(BAR_WIDTH, round(BAR_WIDTH * held / limit)) if limit else 0
-        if held > 0:
-            filled = max(1, filled)
-        cells = [full] * filled + [empty] * (BAR_WIDTH - filled)
-        if deserved is not None and limit and deserved < limit:
-            cells.insert(min(BAR_WIDTH, round(BAR_WIDTH * deserved / limit)), self.deserved_mark)
-        else:
-            cells.append(" ")
-        return "".join(cells)
+        implied = (queue.name for queue, spec in zip(self.problem.queues, self.origins.queues, strict=True) if not spec)
+        return QueueTables(self.style, self.data, self.devices, frozenset(implied)).tables()
 
     def totals(self) -> Iterator[str]:
-        totals = self.data["totals"]
-        if not totals:
-            return
-        yield self.style.paint("Totals", "head")
-        width = max((len(name) for name in totals if name != "pods"), default=0)
-        leading = dict.fromkeys((*self.devices, "cpu", "memory", *totals))
-        for name, amount in ((name, totals[name]) for name in leading if name in totals):
-            if name == "pods":  # never scarce, and requested by no job
-                continue
-            values: Mapping[str, Any] = amount
-            raw = {key: int(value * 1000) if name == "cpu" else int(value) for key, value in values.items()}
-            planned, capacity = raw["planned"], raw["capacity"]
-            share = planned / capacity if capacity else 0.0
-            words = f"{rounded_amount(name, planned)} of {rounded_amount(name, capacity)} planned ({share:.0%})"
-            now = f", {rounded_amount(name, raw['used'])} in use now" if raw["used"] else ""
-            yield f"  {name:<{width}}  {self.bar(planned, capacity, None)}  {words}{now}"
+        return totals(self.style, self.data["totals"], self.devices)
 
     # ---- proof
 
@@ -386,7 +347,12 @@ class PlanView:
         if not batches:
             return
         yield self.style.paint("Proof", "head")
-        for at, batch in enumerate(batches, start=1):
+        open_ones = [at for at, batch in enumerate(batches) if not _is_proven(batch)]
+        shown = range(len(batches)) if len(batches) <= MAX_BATCHES else open_ones[:MAX_BATCHES]
+        if len(shown) < len(batches):
+            proven = len(batches) - len(open_ones)
+            yield f"  {len(batches)} batches, {proven} of them proven optimal"
+        for at, batch in ((at + 1, batches[at]) for at in shown):
             took = ""
             if timings and self.outcome.plan is not None:
                 took = f", {self.outcome.plan.batches[at - 1].seconds:.2f} s"
@@ -396,7 +362,8 @@ class PlanView:
             for objective in batch["objectives"]:
                 if objective["verdict"] != "proven":
                     numbers = f"{objective['value']:g}, bound {objective['bound']:g}, gap {objective['gap']:.2%}"
-                    yield f"    {objective['name']}: {numbers}: {objective['verdict']}"
+                    text = f"{objective['name']}: {numbers}: {objective['verdict']}"
+                    yield from wrap_text(text, "    ", self.style.width)
 
     def summary(self) -> Iterator[str]:
         counts = Counter(decided.action for decided in self.outcome.decisions)
@@ -411,14 +378,16 @@ class PlanView:
             said[-1] += f" ({never} can never start as written)"
         if broken := len(left_out(self.outcome)):
             said.append(f"{broken} left out for errors")
-        yield (
-            f"{self.style.paint('Plan', 'head')}: {', '.join(said)}."
-            if self.outcome.decisions or broken
-            else "Plan: there are no jobs."
-        )
+        if self.outcome.decisions or broken:
+            yield from hanging_text(
+                f"{self.style.paint('Plan', 'head')}: ", f"{', '.join(said)}.", self.style.width - 6, "  "
+            )
+        else:
+            yield "Plan: there are no jobs."
 
 
-LIMIT_COLUMNS = (("guaranteed", "guarantee"), ("deserves", "deserved"), ("at most", "capability"))
+def _is_proven(batch: Mapping[str, Any]) -> bool:
+    return all(objective["verdict"] == "proven" for objective in batch["objectives"])
 
 
 def _full_source(source: Source) -> str:
@@ -427,17 +396,5 @@ def _full_source(source: Source) -> str:
     return f"in the cluster: {what}" if place is None else f"{place.file}:{place.line}:{place.column}: {what}"
 
 
-def _held_amount(queue: Mapping[str, Any], device: str) -> float:
-    return float(queue["allocated"].get(device, 0) + queue["admitted"].get(device, 0))
-
-
-def _has_device(queue: Mapping[str, Any], device: str) -> bool:
-    return _held_amount(queue, device) > 0 or any(device in queue[field] for _, field in LIMIT_COLUMNS)
-
-
 def _short_device_name(device: str) -> str:
     return "GPU" if device.endswith("/gpu") else device
-
-
-def amount_text(name: str, value: float) -> str:
-    return rounded_amount(name, round(value * 1000) if name == "cpu" else int(value))

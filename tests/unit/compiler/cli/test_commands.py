@@ -317,7 +317,7 @@ def test_filters_choose_jobs_of_the_text() -> None:
     assert "team/first" in run("plan", *repo("deadlock"), "--queue", "default", "--queue", "b").stdout
     assert run("plan", *repo("deadlock"), "--queue", "default", "-o", "json").exit_code == 1
     summary = run("plan", *repo("deadlock"), "--summary").stdout
-    assert "Starts: 1 job, 4 pods\n\nWaits: 1 job, by their first reason\n  - GW" in summary
+    assert "Starts: 1 job, 4 pods\n\nWaits: 1 job, by their first reason and queue\n" in summary
     assert "+ team/first" not in summary
 
 

@@ -1,0 +1,94 @@
+"""The plan as text on little room: many jobs are counted, and no row is wider than the terminal."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from compiler.outcome import Outcome
+from compiler.pipeline import compile_repository
+from compiler.repository.tree import Repository
+from compiler.views.selection import ALL, Selection
+from compiler.views.style import Style
+from compiler.views.text import plan_text
+
+CLUSTER = """\
+apiVersion: gangplan.dev/v1alpha1
+kind: Cluster
+metadata: {name: c}
+---
+apiVersion: gangplan.dev/v1alpha1
+kind: NodePool
+metadata: {name: h100}
+spec:
+  {count: 16, capacity: {cpu: 64, nvidia.com/gpu: 8}, topology: [{name: sn, size: 4}, {name: spine, size: 2}]}
+---
+"""
+QUEUE = """\
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: QUEUE}
+spec: {guarantee: {resource: {nvidia.com/gpu: 1}}, capability: {nvidia.com/gpu: 60}, deserved: {nvidia.com/gpu: 5}}
+---
+"""
+JOB = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: NAME, namespace: team}
+spec: {schedulerName: volcano, queue: QUEUE, tasks: [{name: worker, replicas: PODS, template: {spec: {
+  restartPolicy: Never, containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: GPUS}}}]}}}]}
+---
+"""
+QUEUES = [f"a-queue-with-a-name-{q:02}" for q in range(15)]
+
+
+def job(name: str, queue: str, pods: int, gpus: int) -> str:
+    rows = {"NAME": name, "QUEUE": queue, "PODS": str(pods), "GPUS": str(gpus)}
+    text = JOB
+    for key, value in rows.items():
+        text = text.replace(key, value)
+    return text
+
+
+@cache
+def many() -> Outcome:
+    """Jobs of 15 queues: 45 that fit, and two of each queue that can never start."""
+    jobs = [job(f"small-{n:02}", QUEUES[n % 15], 2, 1) for n in range(45)]
+    jobs += [job(f"too-large-for-any-node-{n:02}", QUEUES[n % 15], 1, 16) for n in range(30)]
+    queues = [QUEUE.replace("QUEUE", name) for name in QUEUES]
+    return compile_repository(Repository({"cluster-specs/c/a.yaml": "".join((CLUSTER, *queues, *jobs)).encode()}))
+
+
+def lines(selection: Selection = ALL, width: int = 60) -> list[str]:
+    return plan_text(many(), Style(width=width), selection=selection).splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("selection", [ALL, Selection(is_summary=True), Selection(decisions=("start", "wait"))])
+def test_no_row_is_wider_than_the_terminal(selection: Selection, width: int) -> None:
+    assert [line for line in lines(selection, width) if len(line) > width] == []
+
+
+def test_many_jobs_are_counted_by_domain_reason_and_queue() -> None:
+    shown = lines(width=100)
+    assert len(shown) < 48
+    assert not [line for line in shown if "small-" in line or "too-large-" in line]
+    told = "\n".join(lines(Selection(decisions=("start",))))
+    assert all(name in told for name in ("small-00", "small-44"))
+
+
+def test_the_heat_map_counts_free_devices_by_node() -> None:
+    at = (shown := lines(width=100)).index("Free GPUs by supernode (· none to █ all)")
+    assert shown[at + 1 : at + 3] == [
+        "  h100-spine-0  ··  none free on 8 nodes",
+        "  h100-spine-1  ░█  8 of 8 free on 4 nodes, 6 of 8 on 1 node",
+    ]
+
+
+def test_the_summary_is_a_table_of_reasons_and_queues_without_names() -> None:
+    shown = lines(Selection(is_summary=True), width=100)
+    at = next(n for n, line in enumerate(shown) if line.startswith("Waits"))
+    assert shown[at] == "Waits: 30 jobs, by their first reason and queue"
+    assert [line.split()[-1] for line in shown[at + 1 : at + 3]] == ["all", "30"]
+    assert not [line for line in shown if "small" in line or "too-large" in line]

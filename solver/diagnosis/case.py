@@ -100,7 +100,7 @@ class GangDiagnosis:
         return self._answers[s]
 
 
-def diagnosis_class(state: DiagnosisState, j: int) -> object:
+def diagnosis_class(state: DiagnosisState, j: int) -> tuple[object, ...]:
     """What the facts and repairs of gang j depend on."""
     gang = state.problem.gangs[j]
     duration = gang.duration if state.has_maintenance else None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from solver.diagnosis.alike import in_its_words, likeness
 from solver.diagnosis.blocking_facts import gang_facts
 from solver.diagnosis.case import GangDiagnosis, diagnosis_class
 from solver.diagnosis.delay_repairs import delay_repairs
@@ -102,9 +103,10 @@ def _explanations(
 
 
 def _explanations_by_class(state: DiagnosisState, gangs: Iterable[int], mapper: Mapper) -> dict[int, Explanation]:
+    alike = {j: likeness(state, j) for j in gangs}
     classes: dict[object, list[int]] = {}
-    for j in gangs:
-        classes.setdefault(diagnosis_class(state, j), []).append(j)
+    for j in alike:
+        classes.setdefault(alike[j].key, []).append(j)
     if not classes:
         return {}
     # Gangs of one queue ask the same about it, so that those next to one another are best explained by one process.
@@ -112,7 +114,11 @@ def _explanations_by_class(state: DiagnosisState, gangs: Iterable[int], mapper: 
     lines = sorted(classes.values(), key=lambda members: (-specs[members[0]].priority, specs[members[0]].queue))
     work = explanation_work(state.problem, len(lines))
     answers = mapper.map(explain, state, [members[0] for members in lines], work)
-    return {j: answer for members, answer in zip(lines, answers, strict=True) for j in members}
+    return {
+        j: (in_its_words(facts, alike[members[0]], alike[j]), repairs)
+        for members, (facts, repairs) in zip(lines, answers, strict=True)
+        for j in members
+    }
 
 
 def explanation_work(problem: Problem, questions: int) -> int:

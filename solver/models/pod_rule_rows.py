@@ -9,7 +9,7 @@ anti-affinity, separation and quotas, and switches off those of the other two: a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pulp
@@ -62,13 +62,15 @@ class RuleTerms:
         return {d: new for d, new in sorted(self.domains.items()) if d != NO_DOMAIN}
 
 
-def rule_terms(s: Sets, x: Variables, rule_counts: PodRuleCounts) -> list[tuple[int, RuleTerms]]:
+def rule_terms(
+    s: Sets, x: Variables, rule_counts: PodRuleCounts, implied: Collection[int] = ()
+) -> list[tuple[int, RuleTerms]]:
     """Every enforced rule that pods of the batch own or are selected by, with these pods; of a quota, with what they
-    request."""
+    request. implied: rules that are left out."""
     found: dict[int, RuleTerms] = {}
     for (k, t), pods in x.n.items():
         role = s.roles[k, t]
-        for rho in rule_counts.rules_of(role):
+        for rho in (rho for rho in rule_counts.rules_of(role) if rho not in implied):
             rule = found.setdefault(rho, RuleTerms())
             letter = "M" if rho not in role.owned_rules else "S" if rho in role.selecting_rules else "B"
             domains = s.bucket_domains(rule_counts.existing_pods.partitions[rho])
@@ -88,7 +90,7 @@ def rule_terms(s: Sets, x: Variables, rule_counts: PodRuleCounts) -> list[tuple[
 def pod_rules(s: Sets, x: Variables) -> Iterator[Row]:
     """Every rule by its kind: `anti_affinity`, `separation`, `affinity`, `topology_spread`, `quota`."""
     if s.rule_counts is not None:
-        for rho, rule in rule_terms(s, x, s.rule_counts):
+        for rho, rule in rule_terms(s, x, s.rule_counts, _implied_rules(s, x, s.rule_counts)):
             yield from _FAMILIES[s.rule_counts.existing_pods.pod_rules[rho].rule_kind](s.rule_counts, x, rho, rule)
         yield from separated_gangs(s, x, s.rule_counts)
 
@@ -113,27 +115,83 @@ def separation(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTer
 
 
 def separated_gangs(s: Sets, x: Variables, rule_counts: PodRuleCounts) -> Iterator[Row]:
-    """Of gangs that are separated pair by pair and lie in one domain each, a domain gets one at most. The other rows
-    imply it; their relaxation allows many halves of gangs.
+    """Of gangs that are separated pair by pair and lie in one domain each, a domain gets one at most. Where all pods of
+    a separation are of such gangs this row stands in place of its own rows (`_implied_rules`); else these imply it, and
+    their relaxation allows many halves of gangs.
 
     sum_{k in clique} sum_{h in d} g[k,h] <= 1
     """
+    for number, (domains, cliques) in enumerate(_separated_classes(s, rule_counts).items()):
+        held = _DomainsHeld(s, domains)
+        for c, clique in enumerate(cliques):
+            members = frozenset(clique)
+            inside: dict[int, Terms] = {}
+            for (k, h), g in x.g.items():
+                if k in members and (d := held.domain(h)) is not None:
+                    inside.setdefault(d, []).append((g, 1))
+            for d, terms in sorted(inside.items()):
+                if len(terms) > 1:
+                    yield Row("separation.clique", (number, c, d), at_most(terms, 1))
+
+
+def _implied_rules(s: Sets, x: Variables, rule_counts: PodRuleCounts) -> frozenset[int]:
+    """The separations that the rows of `separated_gangs` imply: all their pods in the batch are of gangs of one clique
+    that lie in one domain each, none is both an owner and selected, and nothing is there already."""
+    found, owners, selected = set[int](), dict[int, set[int]](), dict[int, set[int]]()
+    cliques = _separated_classes(s, rule_counts)
+    for (k, _), role in s.roles.items() if cliques else ():
+        for rho in role.owned_rules:
+            owners.setdefault(rho, set()).add(k)
+        for rho in role.selecting_rules:
+            selected.setdefault(rho, set()).add(k)
+    places: dict[int, list[int]] = {}
+    for k, h in x.g:
+        places.setdefault(k, []).append(h)
+    of_others = [rho for rho, classes in owners.items() if classes.isdisjoint(selected.get(rho, ()))]
+    for domains, groups in cliques.items():
+        held = _DomainsHeld(s, domains)
+        bare = {rho: owners[rho] | selected.get(rho, set()) for rho in of_others}
+        bare = {rho: of for rho, of in bare.items() if _is_bare_separation(rule_counts, rho, domains)}
+        for clique in groups:
+            inside = {k for k in clique if held.is_one(places.get(k, ()))}
+            found |= {rho for rho, classes in bare.items() if classes <= inside}
+    return frozenset(found)
+
+
+def _is_bare_separation(rule_counts: PodRuleCounts, rho: int, domains: tuple[int | None, ...]) -> bool:
+    """Whether it is a separation by this partition that meets no pod that is there."""
+    rule = rule_counts.rule(rho)
+    if rule.rule_kind != "separation" or rule.domains != domains:
+        return False
+    return not any(pods.any() for pods in rule_counts.totals(rho))
+
+
+class _DomainsHeld:
+    """Of each hypernode the one domain of a partition that all its nodes are in; None for several, or none."""
+
+    def __init__(self, s: Sets, domains: tuple[int | None, ...]) -> None:
+        self._tree, self._domains, self._known = s.tree, domains, dict[int, int | None]()
+
+    def domain(self, h: int) -> int | None:
+        if h not in self._known:
+            held = {self._domains[n] for n in self._tree.nodes_under(h).tolist()}
+            self._known[h] = held.pop() if len(held) == 1 else None
+        return self._known[h]
+
+    def is_one(self, hypernodes: Collection[int]) -> bool:
+        """Whether there are some, each in one domain."""
+        return bool(hypernodes) and all(self.domain(h) is not None for h in hypernodes)
+
+
+def _separated_classes(s: Sets, rule_counts: PodRuleCounts) -> dict[tuple[int | None, ...], list[list[int]]]:
+    """Partition -> the classes that own a separation by it in all roles, in `_cliques`."""
     owners: dict[tuple[int | None, ...], list[int]] = {}
     for k in range(len(s.gang_classes)):
         for rho in sorted(_rules_of_all_roles(s, k, owned=True) & rule_counts.enforced_rules):
             rule = rule_counts.rule(rho)
             if rule.rule_kind == "separation" and k not in owners.setdefault(rule.domains, []):
                 owners[rule.domains].append(k)
-    for number, (domains, classes) in enumerate(owners.items()):
-        for c, clique in enumerate(_cliques(s, classes)):
-            inside: dict[int, Terms] = {}
-            for (k, h), g in x.g.items():
-                held = {domains[n] for n in s.tree.nodes_under(h).tolist()} if k in clique else set()
-                if len(held) == 1 and (d := held.pop()) is not None:
-                    inside.setdefault(d, []).append((g, 1))
-            for d, terms in sorted(inside.items()):
-                if len(terms) > 1:
-                    yield Row("separation.clique", (number, c, d), at_most(terms, 1))
+    return {domains: _cliques(s, classes) for domains, classes in owners.items()}
 
 
 def _rules_of_all_roles(s: Sets, k: int, owned: bool) -> frozenset[int]:
@@ -287,7 +345,7 @@ def set_rule_values(s: Sets, x: Variables, values: dict[str, float]) -> None:
     """Add the values of c that go with those of n, in a solution that keeps every rule."""
     if s.rule_counts is None:
         return
-    for rho, rule in rule_terms(s, x, s.rule_counts):
+    for rho, rule in rule_terms(s, x, s.rule_counts, _implied_rules(s, x, s.rule_counts)):
         anchored = any(count.anchors for _, count in s.rule_counts.domain_counts(rho))
         anchored = anchored or any(_pod_count(new.M, values) for new in rule.inside.values())
         for d, new in rule.domains.items():

@@ -152,8 +152,11 @@ class PodRuleCounts:
 
     def without_pods(self, removed: Iterable[tuple[AnyRole, int, int]]) -> PodRuleCounts:
         """A copy without some existing pods: (role, node, number). New ones are removed by `add_pods`."""
-        other = self.copy()
-        other.existing_pods, other._totals = self.existing_pods.without_pods(removed), {}
+        other, gone = self.copy(), list(removed)
+        if gone:
+            other.existing_pods = self.existing_pods.without_pods(gone)
+            for rho in {rho for role, _, _ in gone for rho in (*role.owned_rules, *role.selecting_rules)}:
+                other._totals.pop(rho, None)
         return other
 
     def restrict_to(self, enforced: frozenset[int]) -> PodRuleCounts:
@@ -231,8 +234,8 @@ class PodRuleCounts:
         return DomainCount(existing.selected[rho][d] - selected, existing.owners[rho][d] - owners, b, m, s)
 
     def selected_counts(self, rho: int) -> IntArray:
-        """Domain -> pods that the rule selects."""
-        return self.count_array(rho, lambda count: count.selected)
+        """Domain -> pods that the rule selects; not to be changed."""
+        return self.totals(rho)[0]
 
     def count_array(self, rho: int, figure: Callable[[DomainCount], int]) -> IntArray:
         """Domain -> a figure of its count."""
@@ -245,9 +248,15 @@ class PodRuleCounts:
         """Domain -> pods that the rule selects, and owners. Kept up to date, since rules that keep apart are asked for
         every pod; not to be changed."""
         if rho not in self._totals:
-            figures = (lambda count: count.selected), (lambda count: count.owners)
-            selected, owners = (self.count_array(rho, figure) for figure in figures)
-            self._totals[rho] = selected, owners
+            domains = len(self.rule(rho).selected_present)
+            selected, owners = np.zeros(domains + 1, dtype=np.int64), np.zeros(domains + 1, dtype=np.int64)
+            for found, existing in ((selected, self.existing_pods.selected), (owners, self.existing_pods.owners)):
+                for d, number in existing[rho].items():
+                    found[d] = number  # that of NO_DOMAIN is the last, which is cut off
+            for d, (b, m, s, gone_selected, gone_owners) in self._changes.get(rho, {}).items():
+                selected[d] += m + s - gone_selected
+                owners[d] += b + s - gone_owners
+            self._totals[rho] = selected[:domains], owners[:domains]
             self._own_totals.add(rho)
         return self._totals[rho]
 

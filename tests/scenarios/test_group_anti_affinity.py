@@ -95,6 +95,18 @@ def test_a_group_starts_where_no_other_one_runs() -> None:
     assert racks(outcome) == {"a": {1}, "b": {0}}
 
 
+def test_groups_that_wait_alike_have_each_its_own_term_as_reason() -> None:
+    outcome = planned(
+        group("a"), group("b"), group("c", gpus=1), state=[*running("x", "gpu-0"), *running("y", "gpu-3")]
+    )
+    found = {decision.name: decision.reasons for decision in outcome.decisions}
+    assert [(name, [each.code for each in found[name]]) for name in sorted(found)] == [
+        (name, ["GW117"]) for name in ("ml/a", "ml/b", "ml/c")
+    ]
+    sources = [source.short_text for reasons in found.values() for reason in reasons for source in reason.sources]
+    assert sources == [f"jobs/{number}.yaml:6 anti-affinity" for number in range(3)]
+
+
 def test_groups_that_the_repository_does_not_know_close_their_racks_too() -> None:
     state = [*running("x", "gpu-0"), *running("y", "gpu-3")]
     outcome = planned(group("a"), state=state)

@@ -6,12 +6,14 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from solver.mip.rows import Row
 from solver.models.constraints import CONSTRAINTS
 from solver.models.sets import Sets
 from solver.models.variables import build_variables
 from solver.placement.batch import batch_sets
-from solver.problem import GroupQuota, Policy
+from solver.problem import GroupQuota, Policy, Problem
 from solver.state.state import State
 from tests.builders.problems import (
     device_slots,
@@ -72,25 +74,43 @@ def test_the_page_has_every_family_and_the_model_every_family_of_the_page() -> N
     assert all(any(f == name or f.startswith(f"{name}.") for name in FAMILIES) for f in families)
 
 
-def test_gangs_separated_pair_by_pair_share_no_domain_in_one_row_each() -> None:
-    """Each owns a rule that selects the two others; the last one is separated from none."""
-    names = ("a", "b", "c")
-    separated = (
-        gang(
-            name,
-            role(2, gpu=1, owned_rules=[rho], selecting_rules=[other for other in range(3) if other != rho]),
-            topology=hard_topology(1),
-        )
-        for rho, name in enumerate(names)
-    )
-    world = problem(
+def separated(*, selects_itself: bool = False, selected_too: bool = False, present: int = 0) -> Problem:
+    """Three gangs of two pods, each with a rule that selects the two others, and one that is separated from none.
+    selects_itself: the first one's rule selects it too; selected_too: and the last gang. present: pods of none that
+    each rule selects in the second domain."""
+
+    def selecting(rho: int) -> list[int]:
+        return [other for other in range(3) if other != rho or (selects_itself and rho == 0)]
+
+    gangs = [
+        gang(name, role(2, gpu=1, owned_rules=[rho], selecting_rules=selecting(rho)), topology=hard_topology(1))
+        for rho, name in enumerate("abc")
+    ]
+    free = role(2, gpu=1, selecting_rules=[0] if selected_too else [])
+    return problem(
         nodes(2, leaf="s0", gpu=8),
         nodes(2, leaf="s1", gpu=8),
-        *separated,
-        gang("free", role(2, gpu=1), topology=hard_topology(1)),
+        *gangs,
+        gang("free", free, topology=hard_topology(1)),
         hypernodes={"s0": (1, None), "s1": (1, None)},
-        pod_rules=tuple(pod_rule("separation", [0, 0, 1, 1]) for _ in names),
+        pod_rules=tuple(pod_rule("separation", [0, 0, 1, 1], selected_present={1: present}) for _ in gangs),
     )
+
+
+@pytest.mark.parametrize(
+    ("world", "rules"),
+    [
+        (separated(), []),
+        (separated(selects_itself=True), [0]),
+        (separated(selected_too=True), [0]),
+        (separated(present=1), [0, 1, 2]),
+    ],
+)
+def test_gangs_separated_pair_by_pair_share_no_domain_in_one_row_each(world: Problem, rules: list[int]) -> None:
+    """rules: those that these rows do not imply, and that keep rows of their own."""
     found = rows(batch_sets(State.initial(world), range(len(world.gangs))))
     cliques = [row for row in found if row.family == "separation.clique"]
-    assert [row.key for row in cliques] == [(0, 0, 0), (0, 0, 1)]
+    assert [row.key[:2] for row in cliques] == [(0, 0)] * len(cliques)
+    assert cliques
+    others = {row.key[0] for row in found if row.family.startswith("separation.") and row not in cliques}
+    assert sorted(others) == rules

@@ -39,7 +39,7 @@ SOLVE_PHASES = ("greedy", "admit", "spread", "grow", "reasons")
 
 
 class Stopwatch:
-    """Seconds spent inside functions, calls added up. `check` runs inside `read` and is taken off it by whoever
+    """Seconds spent inside functions, calls added up. `check` runs inside `read` and is taken off it by the code that
     reports."""
 
     def __init__(self) -> None:

@@ -135,7 +135,7 @@ def _devices(problem: Problem, places: Places) -> Devices:
 
 
 def _owed(problem: Problem, waiting: Iterable[Gang], held: Sequence[Sequence[int]], plan: Plan) -> Devices:
-    """sum over queues with waiting gangs of max(0, min(deserved, held + asked) - held), for each device."""
+    """Sum over queues with waiting gangs of max(0, min(deserved, held + asked) - held), for each device."""
     asked: Counter[tuple[int, int]] = Counter()
     for gang in waiting:
         for role in gang.roles:

@@ -60,7 +60,7 @@ class Budget:
 
     # Placement: neighbourhoods of a few gangs
     neighbourhoods: int = 4
-    """Neighbourhoods placed anew, each at the root of its model only: about a second each."""
+    """Neighbourhoods placed again, each at the root of its model only: about a second each."""
     neighbourhood_failures: int = 2
     """Neighbourhoods that may bring nothing before no more are tried."""
     neighbourhood_variables: int = 250

@@ -56,7 +56,7 @@ class SoftSeparation(Repair, code="GR126", rank=0):
 
 @dataclass(frozen=True, slots=True)
 class Restart(Repair, code="GR113", rank=0):
-    """The gang's running pods stop and it starts anew."""
+    """The gang's running pods stop and it starts again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ def place_gang_on_nodes(
 
 
 def _binpack_scores(site: BaselineCluster, nodes: IntArray, request: IntArray) -> np.ndarray:
-    """sum over the resources asked for of (used + request) / allocatable, divided by their number."""
+    """Sum over the resources asked for of (used + request) / allocatable, divided by their number."""
     wanted = np.flatnonzero(request)
     whole, free = site.capacity[nodes][:, wanted], site.free_nodes.vectors.amounts[nodes][:, wanted]
     scores: np.ndarray = (

@@ -1,4 +1,4 @@
-"""drift and cold: a repository of many objects, all of them made by the reconciler."""
+"""Drift and cold: a repository of many objects, all of them made by the reconciler."""
 
 from __future__ import annotations
 

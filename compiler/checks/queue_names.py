@@ -109,7 +109,7 @@ _OTHER_QUEUES = {KAI_QUEUE_LABEL: "KAI Scheduler", KUEUE_QUEUE_LABEL: "Kueue"}
 
 
 def _names_no_queue(gang: GangSpec, default: str) -> bool:
-    """Whether the job is in the default queue without a word; the text of others is not asked for."""
+    """Whether the job is in the default queue without naming it; the text of others is not asked for."""
     return gang.queue == default and not value_at(gang.document.data, gang.field_paths.get("queue", ("",)))
 
 

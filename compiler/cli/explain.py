@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 def explain(ctx: click.Context, job: str, inputs: CompileInputs, output: str, patch: bool, repair: str | None) -> None:
     """Say why JOB (its name, namespace/name, kind/name or file) starts or waits, and what would help.
 
-    In place of a job: an action, a plugin or an argument of Volcano's scheduler (binpack.weight), the code of a
-    diagnostic (GP410), a reason (GW104) or a repair (GR102), or a field (Cluster.spec.order). A job of such a name is
-    namespace/name.
+    In place of a job: an action, a plugin or an argument of Volcano's scheduler (binpack.weight), or a field
+    (Cluster.spec.order). Also the code of a diagnostic (GP410), a reason (GW104) or a repair (GR102). A job of such a
+    name is namespace/name.
     """
     from compiler.views.reference import UnknownReferenceError, reference_text
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 FIRST_AFTER = 1.0
-"""Seconds without a word: most commands end before."""
+"""Seconds of silence: most commands end before."""
 
 
 @contextmanager

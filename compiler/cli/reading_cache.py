@@ -2,7 +2,7 @@
 
 One pack per repository: digest of a file's name and content -> what reading it came to (`entries`), and what the last
 run of `check` found. What a file says follows from its name and content alone, so that an entry is never stale; what
-files say together is found anew in each run, and so is the plan.
+files say together is found again in each run, and so is the plan.
 A pack is written to a new file and renamed, so that runs at the same time see a whole pack, and the last one stays;
 deleting it costs time only. A pack of other code, of another Python or of another user is not read. GANGPLAN_NO_CACHE
 switches all of it off.
@@ -157,7 +157,7 @@ class ReadingCache:
         return {file: read[key] for file, key in keys.items() if key in read}
 
     def save_findings(self, tree: Repository, cluster: str | None, found: Sequence[Diagnostic]) -> None:
-        """Write the pack, with what was found on the whole repository. An internal error is found anew each time."""
+        """Write the pack, with what was found on the whole repository. An internal error is found again each time."""
         if self.path is not None and not has_internal_error(found):
             self._last_run = self._run_digest(tree, cluster), [astuple(diagnostic) for diagnostic in found]
             self._write(self.path, self._entries(tree, found), found)

@@ -234,5 +234,5 @@ def _is_same_value(desired: Any, live: Any, path: FieldPath) -> bool:
 
 
 def format_path(path: FieldPath) -> str:
-    """spec.tasks[0].replicas"""
+    """Return the path as text, like "spec.tasks[0].replicas"."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")

@@ -31,7 +31,7 @@ INEXACT_COUNTS = declare_rule(
 JOB_WITHHELD = declare_rule(
     "GP521",
     "info",
-    "a waiting job is withheld",
+    "a waiting job is held back",
     """Static binding has no gate that could hold a waiting job back: in the cluster it would take the room of those
     that are planned. So it is left out of the manifests until a plan starts it. Fix: nothing, or use binding
     gated.""",

@@ -122,7 +122,7 @@ class _PodsToCome:
 
     def _is_made(self, decision: Decision) -> bool:
         """Whether the job is in the cluster once the plan is carried out, and its pods with it; an evicted one gets its
-        pods anew."""
+        pods again."""
         is_kept_out = self.specs.cluster.binding == "static" or decision.held
         return decision.action in _RANKS and not (decision.action == "wait" and is_kept_out)
 

@@ -260,7 +260,7 @@ REASONS: tuple[Entry[Any], ...] = (
             " it would fit elsewhere",
         ),
         _own_pods,
-        remedy="Let its running pods be deleted, so that it starts anew, or wait for room beside them.",
+        remedy="Let its running pods be deleted, so that it starts again, or wait for room beside them.",
     ),
     Entry(
         facts.AwayNodes,
@@ -356,8 +356,8 @@ REPAIRS: tuple[Entry[Any], ...] = (
     ),
     Entry(
         repairs.Restart,
-        "start anew",
-        ("delete its pods that run, so that it starts anew where all of it fits",),
+        "start again",
+        ("delete its pods that run, so that it starts again where all of it fits",),
     ),
     Entry(repairs.EndOfPods, "wait for room", ("room to be freed by jobs that run",)),
     Entry(repairs.ReturnOfNodes, "bring nodes back", ("wait for {nodes} to be ready and open again",), _away_nodes),

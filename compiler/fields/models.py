@@ -47,14 +47,15 @@ OUT_OF_RANGE = declare_rule(
     "GP206",
     "error",
     "value out of range",
-    "The number, text or list is smaller, larger, shorter or longer than allowed.",
+    """The number, text or list is smaller, larger, shorter or longer than allowed. Fix: write a value in the range
+    that the message names.""",
 )
 FRACTIONAL_DEVICE = declare_rule(
     "GP209",
     "error",
     "fraction of a device",
     """Devices and other extended resources (names with a slash) and pods are counted in whole numbers; Kubernetes
-    refuses fractions.""",
+    refuses fractions. Fix: write a whole number.""",
 )
 MISSPELT_POD_FIELD = declare_rule(
     "GP210",
@@ -68,7 +69,7 @@ BAD_NAME = declare_rule(
     "error",
     "name not valid in Kubernetes",
     """Names are lower-case letters, digits, - and (where a whole DNS name is allowed) dots; they begin and end
-    with a letter or digit.""",
+    with a letter or digit. Fix: rename the object.""",
 )
 BAD_TIME = declare_rule(
     "GP214",
@@ -86,7 +87,7 @@ MISSPELT_KEY = declare_rule(
     "GP244",
     "warning",
     "misspelt label or annotation of Volcano",
-    """The key is one or two letters away from one that Volcano reads, and nothing reads it as it stands.
+    """The key is one or two letters away from one that Volcano reads, and nothing reads it as it is.
     Fix: correct the spelling.""",
 )
 UNREAD_POD_GROUP = declare_rule(

@@ -110,7 +110,7 @@ class Spec(StrictModel):
         None,
         description=(
             "Which jobs are this cluster's where the repository holds several: paths in gitignore's syntax, "
-            "like jobs/team-a/. Jobs in jobs/<cluster>/ are without a word."
+            "like jobs/team-a/. Jobs in jobs/<cluster>/ are its own without it."
         ),
     )
     job_selector: LabelSelector | None = Field(

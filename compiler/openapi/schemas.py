@@ -25,7 +25,7 @@ _TEXT_RULES = frozenset(("enum", "pattern", "minLength", "maxLength"))
 class Schema:
     """The schema of one version of a kind, of which there is one object.
 
-    structural: of a CRD, which the API server validates as it stands; Kubernetes' own kinds are decoded (a fraction is
+    structural: of a CRD, which the API server validates as it is; Kubernetes' own kinds are decoded (a fraction is
     a quantity, a list may hold null) and judged by code, see `compiler.validation`. pod_nodes: indices of the nodes
     that are a pod spec or hold one at any depth. free_texts: of those that any text meets.
     """

@@ -51,7 +51,7 @@ GENERATED_NAME = declare_rule(
     """Each `kubectl create` of an object with generateName makes another one. An object that runs once (a Job, a
     Workflow, a Pod) gets one name instead, that of its text: the beginning, and five letters that follow from its kind,
     spec and annotation gangplan.dev/run. So it runs once; a document that says another thing is another object and
-    runs anew, and the one before it goes like any that left the repository. That is an info. Of another kind each edit
+    runs again, and the one before it goes like any that left the repository. That is an info. Of another kind each edit
     would take the object away and make another: it is checked, and neither planned nor emitted. Fix: give it
     metadata.name.""",
 )

@@ -45,7 +45,8 @@ NOT_AN_OBJECT = declare_rule(
     "GP118",
     "error",
     "not a Kubernetes object",
-    "Every document is a mapping with apiVersion, kind and metadata.name; a List holds such mappings in items.",
+    """Every document is a mapping with apiVersion, kind and metadata.name; a List holds such mappings in items. Fix:
+    add what is missing.""",
 )
 
 _DOCUMENT_MARKER = re.compile(r"^(?:---|\.\.\.)(?=[ \t\r\n]|\Z)", re.MULTILINE)

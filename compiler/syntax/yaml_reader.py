@@ -65,7 +65,8 @@ BAD_ALIAS = declare_rule(
     "GP109",
     "error",
     "alias without anchor",
-    "An alias *name refers to an anchor &name earlier in the same document, not around it.",
+    """An alias *name refers to an anchor &name earlier in the same document, not around it. Fix: define the anchor
+    before it, or write the value out.""",
 )
 EXPLICIT_TAG = declare_rule(
     "GP110",
@@ -82,7 +83,7 @@ BAD_MERGE = declare_rule(
     "GP123",
     "error",
     "merge key without a mapping",
-    "The value of << is an alias to a mapping, or a list of such aliases.",
+    "The value of << is an alias to a mapping, or a list of such aliases. Fix: refer to a mapping.",
 )
 
 _CONTROL_CHARACTER = r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"

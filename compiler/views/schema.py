@@ -28,7 +28,7 @@ CLUSTER_ANNOTATIONS: Mapping[str, str] = {
 OBJECT_ANNOTATIONS: Mapping[str, str] = {
     kubernetes.ADOPT_ANNOTATION: '"true" lets gangplan take fields that another manager owns.',
     kubernetes.PRUNE_ANNOTATION: '"disabled" keeps the object when it leaves the repository.',
-    kubernetes.REPLACE_ANNOTATION: '"true" lets a change that is not taken end a running job, or make an object anew.',
+    kubernetes.REPLACE_ANNOTATION: '"true" lets a change that is not taken end a running job, or recreate an object.',
     kubernetes.SUSPEND_ANNOTATION: '"true" keeps the reconciler from the object; gated pods stay gated.',
     kubernetes.YIELD_ANNOTATION: "Comma-separated field paths (spec.weight) that are left to other managers.",
 }

@@ -1,6 +1,6 @@
 """The plugin fairshare of Volcano 1.16: which namespace of a queue goes first, by what it used before.
 
-Source: fairshare.go and persist.go of Volcano 1.16's branch. Volcano decides anew in each session; a plan decides once.
+Source: fairshare.go and persist.go of Volcano 1.16's branch. Volcano decides in each session; a plan decides once.
 """
 
 from __future__ import annotations

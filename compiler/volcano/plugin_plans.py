@@ -217,7 +217,7 @@ PLUGIN_PLANS: Mapping[str, PluginPlan] = {
         (
             Difference(
                 "rebalancing is not planned: Volcano evicts pods of nodes with high load, which the next plan places "
-                "anew",
+                "again",
                 "the action shuffle",
                 _victims_are_shuffled,
             ),

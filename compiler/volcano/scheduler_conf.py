@@ -31,7 +31,7 @@ BAD_SCHEDULER_CONF = declare_rule(
     "scheduler configuration of the wrong shape",
     """Volcano rejects the whole file, or ignores the part silently: actions is a comma-separated text (a list in a
     SchedulerConfiguration), tiers a list of {plugins: [{name, flags, arguments}]}, configurations a list of
-    {name, arguments}, metrics a mapping of texts.""",
+    {name, arguments}, metrics a mapping of texts. Fix: correct the part that the message names.""",
 )
 
 

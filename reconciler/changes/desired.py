@@ -1,4 +1,4 @@
-"""The manifests of a plan as they are to be in the cluster, and what cannot be changed and would be taken anew."""
+"""The manifests of a plan as they are to be in the cluster, and what could be changed only by recreating it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class DesiredManifests:
         drop_other_keys(self.classified, live)
 
 
-WAY_OUT = f'deleted and made anew it would be taken: {REPLACE_ANNOTATION}: "true" on it allows that'
+WAY_OUT = f'deleted and recreated it would be taken: {REPLACE_ANNOTATION}: "true" on it allows that'
 
 
 def under_other_name(item: Object) -> Object:

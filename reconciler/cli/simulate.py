@@ -107,9 +107,9 @@ def simulate(
 ) -> None:
     """Replay a TRACE of jobs on the declared cluster, and show what each policy makes of it.
 
-    TRACE is a file in the Standard Workload Format, a workload of Batsim, a CSV (Philly, Kalos, openb, or columns of
-    your own), the output of sacct --parsable2, or JSON lines; gzip is read too. The same input gives the same bytes.
-    Ctrl-C ends the replay and shows what there is.
+    TRACE is a file in the Standard Workload Format, a workload of Batsim, the output of sacct --parsable2, or JSON
+    lines. A CSV (Philly, Kalos, openb, or columns of your own) and gzip are read too. The same input gives the
+    same bytes. Ctrl-C ends the replay and shows what there is.
     """
     try:
         with reported():

@@ -68,7 +68,7 @@ class ApiError(Exception):
 
 
 class Retry(ApiError):
-    """is_answer: whether the server itself says so, be it for a webhook that it waited for in vain."""
+    """is_answer: whether the server itself says so, be it for a webhook that it waited for without success."""
 
     def __init__(self, message: str, after: float = 1.0, *, is_answer: bool = False) -> None:
         super().__init__(message)
@@ -418,7 +418,7 @@ class Client:
         return transport
 
     def _give_up(self, transport: Transport) -> None:
-        """Connect anew with the next request, unless that was done a moment ago."""
+        """Connect again with the next request, unless that was done a moment ago."""
         if self._transport is transport and time.monotonic() - self._connected_at >= self.timings.reconnect:
             self._transport = None
 

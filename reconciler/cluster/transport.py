@@ -225,7 +225,7 @@ class PooledTransport:
 
 @cache
 def _tell_unverified(server: str) -> None:
-    """Once for each server: the process connects anew every now and then."""
+    """Once for each server: the process connects again every now and then."""
     log.warning("the certificate of %s is not checked: the kubeconfig says insecure-skip-tls-verify", server)
 
 

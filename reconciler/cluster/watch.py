@@ -257,7 +257,7 @@ class Informer:
         return f"{self.resource.kind} cannot be read: {self.health.problem or 'no list has come yet'}"
 
     def follow(self) -> float:
-        """List and watch until that fails, or is to begin anew; seconds to wait before."""
+        """List and watch until that fails, or is to begin again; seconds to wait before."""
         pause = 0.0
         try:
             self._list_and_watch()

@@ -1,4 +1,4 @@
-"""Access of git to remotes: its credentials and whom it trusts, from a mounted Secret, read anew for each command.
+"""Access of git to remotes: its credentials and whom it trusts, from a mounted Secret, read again for each command.
 
 The files may be those of Kubernetes' own types of Secret, or those of Flux, together in one folder:
 

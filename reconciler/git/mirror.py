@@ -123,7 +123,7 @@ class Mirror:
             git.rev_list("--objects", "--quiet", "--missing=allow-promisor", "-1", "--end-of-options", commit)
         except CommandFailed as error:  # a clone in which the commit is not whole
             shutil.rmtree(self.directory, ignore_errors=True)
-            raise GitError(f"the clone is damaged and will be made anew: {error}") from error
+            raise GitError(f"the clone is damaged and will be recreated: {error}") from error
         if self.trusted_keys is not None:
             check_signature(self.directory, commit, self.trusted_keys, self.timeout)
         git.update_ref(HEAD_REF, commit)
@@ -220,7 +220,7 @@ class Mirror:
         try:
             read_git(self.directory, *command, timeout=limit, size_limit=self.size_limit)
         except GitError as error:
-            log.warning("the clone was not packed anew", extra={"packs": packs, "reason": str(error)[:300]})
+            log.warning("the clone was not packed again", extra={"packs": packs, "reason": str(error)[:300]})
 
     def _local_git(self) -> HardenedGit:
         return HardenedGit(self.directory, local_environment(), self.timeout)

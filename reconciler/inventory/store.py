@@ -277,7 +277,7 @@ class InventoryStore:
         return inventory
 
     def follow(self, known: Inventory, now: float) -> Inventory:
-        """What a replica that does not act goes by: the commit in force is read each time, the tables, which may be
+        """What a replica that does not act uses: the commit in force is read each time, the tables, which may be
         large, only where they may have changed, and seldom. It may not be written. Raises as `read`."""
         version, seen_at = self._followed
         try:

@@ -109,7 +109,7 @@ class WriterMemory:
         self.paused_changes[key] = (digest, failures, now + pause)
 
     def record_refused_update(self, change: Change) -> None:
-        """Note that the server does not let the live object be changed so, and it may have to be made anew."""
+        """Note that the server does not let the live object be changed so, and it may have to be recreated."""
         if change.desired is not None:
             self.refused_updates[change.ref.key] = refusal_digest(change.desired, change.live)
 
@@ -121,7 +121,7 @@ class WriterMemory:
         self.own_fields[key] = own_fields(live)
 
     def is_given_up(self, change: Change) -> bool:
-        """Whether waiting for the change seems in vain: it was refused again and again, or is fought over."""
+        """Whether waiting for the change seems without success: it was refused again and again, or is fought over."""
         key = change.ref.key
         failure = self.failures.get(key)
         if failure is None or failure.outcome in ("retry", *UNANSWERED):

@@ -3,7 +3,7 @@
 Objects are written by server-side apply, wave by wave. A conflict with another manager is forced only where we made the
 object, the field was ours alone (then it is put back), or the user allows it. What the server refuses is tried again as
 long as others succeed: queues that grow need their parents first, queues that shrink their children. A refused change
-of an object that the server would take anew becomes a replacement, where the user allows that.
+of an object that the server would take again becomes a replacement, where the user allows that.
 
 Before each batch the inventory is written, so that a replica which no longer leads ends there. A create never changes
 an object, and a change is meant for one uid. A write without an answer is left (`reconciler.cluster.write_threads`): it
@@ -227,7 +227,7 @@ class ClusterWriter:
 
         def note() -> ChangeResult:
             self.memory.record_refused_update(change)
-            return ChangeResult(change, "retry", f"it is to be made anew: {message}")
+            return ChangeResult(change, "retry", f"it is to be recreated: {message}")
 
         return note
 

@@ -40,7 +40,7 @@ from reconciler.timings import TIMINGS, OwnershipTimings
 _CONTAINERS = frozenset({"Namespace", "CustomResourceDefinition.apiextensions.k8s.io"})
 """Group kinds of objects with which others go that gangplan never made, and does not see."""
 _STORES = frozenset({"PersistentVolumeClaim", "PersistentVolume"})
-"""Group kinds of objects with which data goes when they are deleted to be made anew."""
+"""Group kinds of objects with which data goes when they are deleted to be recreated."""
 _SHARES_OF_DEVICES = ("memory", "cores", "percentage")
 """Ends of the names of resources that measure a part of a device."""
 

@@ -92,7 +92,7 @@ class OwnershipPart(Part):
             seen.inventory.enter(entry)
 
     def _settle_lost_inventory(self, changes: Changes, seen: Seen, target: Target) -> str:
-        """Where there is no inventory: begin an empty one, or make it anew from our marks; why that could run a job a
+        """Where there is no inventory: begin an empty one, or recreate it from our marks; why that could run a job a
         second time, so that nothing is written."""
         if not seen.inventory.is_lost or target.snapshot is None:
             return ""
@@ -109,7 +109,7 @@ class OwnershipPart(Part):
             return (
                 f"the inventory is lost, {len(marked)} objects carry our mark, and {len(reruns)} jobs of the "
                 f"repository have no object, so they may have had their run: {names}. Nothing is written. To make the "
-                f"inventory anew from the marks and run these jobs, set the annotation {ALLOW_REBUILD_ANNOTATION}: "
+                f"inventory again from the marks and run these jobs, set the annotation {ALLOW_REBUILD_ANNOTATION}: "
                 f"{head} on ConfigMap {self.status.name}; to keep one from running, take it out of the repository first"
             )
         for item in marked.values():
@@ -117,7 +117,7 @@ class OwnershipPart(Part):
         seen.inventory.settle_loss()
         self.confirm_entries(seen, target.runs)
         if marked:
-            log.warning("the inventory was lost and is made anew", extra={"objects": len(marked), "jobs": len(reruns)})
+            log.warning("the inventory was lost and is recreated", extra={"objects": len(marked), "jobs": len(reruns)})
         return ""
 
     def _is_ours(self, item: Object) -> bool:
@@ -267,7 +267,7 @@ def _is_known_run(entry: InventoryEntry, job: Object) -> bool:
 
 
 def _with_uid_of(cluster: str, entry: InventoryEntry, item: Object | None) -> InventoryEntry:
-    """The entry of an intention, or of what was made anew just before a stop, with its uid: ours only with our mark."""
+    """The entry of an intention, or of what was recreated just before a stop, with its uid: ours only with our mark."""
     if item is None or uid_of(item) == entry.uid or not is_marked(item, cluster):
         return entry
     if is_terminating(item):  # deleted by us for a new run, or what was before the one that we know

@@ -190,7 +190,7 @@ class PlanningPart(Part):
         is_put_off = rejection is not None and aim.commit != in_force and seen.now < rejection.retry_at
         commit = self._settle(seen, in_force if is_put_off else aim.commit)
         if self.snapshot is not None and self.candidacy.unanswered_message():
-            commit = self.snapshot.commit  # it is planned anew meanwhile, where nodes or jobs change
+            commit = self.snapshot.commit  # it is planned again meanwhile, where nodes or jobs change
         drop_other_keys(self.rejections, {self.branch.head.commit, commit, self._in_force(seen)})
         return replace(aim, commit=commit, snapshot=self.snapshot)
 
@@ -331,7 +331,7 @@ class PlanningPart(Part):
         return known
 
     def _current_fingerprint(self, seen: Seen, snapshot: Snapshot, over: frozenset[str]) -> Fingerprint:
-        """What the plan in force rests on now; made anew only when nodes, pods or jobs have changed."""
+        """What the plan in force rests on now; recreated only when nodes, pods or jobs have changed."""
         found = seen.observation
         lists = tuple(found.objects_of_kind(kind) for kind in sorted(FINGERPRINT_KINDS | snapshot.job_kinds))
         self.worker_state.note_seen(lists, seen.now)

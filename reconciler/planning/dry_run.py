@@ -157,8 +157,8 @@ class DryRun:
         named = {word.strip(".-") for word in re.findall(r"[a-z0-9.-]+", message)}
         if not message or not question.others.isdisjoint({*named, str(above or "").rpartition("/")[2]}):
             return ""
-        anew = _without_references(item, question.others, is_new=True)
-        if not question.uid or question.is_job or self.is_given_up or not is_taken_anew(self.client, anew):
+        recreated = _without_references(item, question.others, is_new=True)
+        if not question.uid or question.is_job or self.is_given_up or not is_taken_anew(self.client, recreated):
             return message
         return "" if may_be_replaced(item) else f"{message}; {WAY_OUT}"
 

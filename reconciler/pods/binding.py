@@ -20,7 +20,7 @@ from reconciler.timings import PodTimings
 
 SILENCE = "the scheduler said nothing"
 _NO_NODE = re.compile(r"persistentvolumeclaim|storageclass|not found|quota", re.I)
-"""Causes that no other node would mend."""
+"""Causes that no other node would fix."""
 _MISSING_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found', re.I)
 
 

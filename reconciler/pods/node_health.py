@@ -31,7 +31,7 @@ class NodeHealth:
     has_begun: bool = False
 
     def begin(self, nodes: Iterable[Object], now: float, wall_now: float, longest: float) -> None:
-        """Take up, once, since when nodes are lost, so that their time does not begin anew with a process. wall_now:
+        """Take up, once, since when nodes are lost, so that their time does not begin again with a process. wall_now:
         `now` in seconds since the epoch. longest: seconds that a loss counts at most."""
         for node in nodes if not self.has_begun else ():
             if (since := unready_since(node)) is not None:

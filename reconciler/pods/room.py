@@ -33,7 +33,7 @@ class Shortage(NamedTuple):
 
 @dataclass
 class Room:
-    """nodes: by name. pods: by node, with our own writes; each counts until it is gone, whoever made it.
+    """nodes: by name. pods: by node, with our own writes; each counts until it is gone, no matter who made it.
     shared_nodes: where evicted pods still run that plans no longer count: of their cards and NUMA cells it is not known
     which are free, so pods that are placed in single ones find no room. free: node -> what it has left in this pass."""
 

@@ -28,7 +28,8 @@ class LostJobs:
     """idle_since: uid of a job for which nothing happens -> since when, on the clock. busy_until: uid of an idle job ->
     when the controller was last seen to serve one that came with it. due_at: uid of an idle job -> when it counts as
     lost. By Ref.key: repeats, how often it was made again; given_up, ended by the controller although it never began;
-    refused_jobs, why one that was given up, or made again in vain, keeps no room: a quota refuses it most likely."""
+    refused_jobs, why one that was given up, or made again without success, keeps no room: most likely a
+    quota refuses it."""
 
     timings: RunTimings = TIMINGS.runs
     idle_since: dict[str, float] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Whether the scheduler goes by the configuration that was written.
+"""Whether the scheduler uses the configuration that was written.
 
 Its metrics show which actions and plugins it goes through: each is counted in each cycle. It logs a configuration that
 it cannot use, and goes on with the last one.
@@ -42,9 +42,9 @@ class SchedulerMemory:
     """What was written and what came of it.
 
     written, previous: the configuration that was written last, and the one before it. refused: one that the scheduler
-    did not take, for which the previous one stands again, and `reason` why. behind: in what the scheduler differs from
-    what stands there, since `behind_since` (on the clock). patience: seconds in which the scheduler has to take a new
-    configuration.
+    did not take, for which the previous one is in force again, and `reason` why. behind: in what the scheduler differs
+    from what stands there, since `behind_since` (on the clock). patience: seconds in which the scheduler has to take a
+    new configuration.
     """
 
     patience: float
@@ -75,7 +75,7 @@ class SchedulerMemory:
 
     def observe(self, wanted: str, active: frozenset[str] | None, now: float) -> bool:
         """Compare what the scheduler does with what stands there. Whether the former configuration is to return now:
-        where the scheduler goes by another one, or lacks a plugin that the former one did not ask for."""
+        where the scheduler uses another one, or lacks a plugin that the former one did not ask for."""
         expected = parts_of(self.text_for(wanted))
         if active is None or not expected:
             return False
@@ -169,7 +169,7 @@ class SchedulerProbe:
         return self.timings.probe
 
     def _compare(self, cycles: float, counts: Mapping[str, float]) -> None:
-        if self._base is None or cycles < self._base[0]:  # it has begun anew
+        if self._base is None or cycles < self._base[0]:  # it has begun again
             self.active, self._base = None, (cycles, counts)
         elif cycles >= self._base[0] + self.timings.whole_cycles:
             former = self._base[1]

@@ -3,7 +3,7 @@ evicted pods as further variables. Every victim may go for every one of the gang
 
 Letters as in model.md: v a victim; z[v] it goes completely, d[v] it loses a pod, e[v,t,m] pods of role t that it
 loses on node m. n, g, u and the families link, gang, subgroup and pod rules are those of the admission model; capacity
-and queues are written anew, with what the victims return on the right-hand side.
+and queues are written again, with what the victims return on the right-hand side.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class EvictionModel:
     """The model over the sets s of the gangs that start, whose free amounts count every victim as gone.
 
     free: now, below 0 where what runs exceeds the node. reclaim_limits: of the queues that the gangs reclaim from.
-    budget_left: pods that each disruption budget still lets go. count_everywhere: victims' pods count also on nodes
+    budget_left: evictions that each disruption budget allows. count_everywhere: victims' pods count also on nodes
     outside the model (where a queue is short). roomy_nodes: of each gang class the nodes where victims' pods count as
     staying for anti-affinity; None: everywhere, else the pod rules of s count all victims' pods as gone.
     e: (victim, its pods at one placement) -> (variable, pods per unit of it): e[v,t,m], or z[v] times all of them.

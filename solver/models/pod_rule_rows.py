@@ -273,7 +273,7 @@ def affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTerms
             yield Row("affinity.first", (rho,), at_most([*anchors, *scale_terms(opens, most)], most))
     for d0 in opened:
         new = inside.get(d0, NewPodTerms())
-        if len(opened) > 1:  # pods that an earlier batch placed beside anchors that this one places anew
+        if len(opened) > 1:  # pods that an earlier batch placed beside anchors that this one places again
             yield Row("affinity.kept", (rho, d0), at_least(new.M, 1))
         elif not existing[d0].S:
             yield Row("affinity.kept", (rho, d0), at_least(new.selected, 1))

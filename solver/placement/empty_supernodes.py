@@ -14,7 +14,7 @@ from solver.semantics.placements import Placements
 
 
 class EmptySupernodes:
-    """The supernode with the fewest new pods first; ranked anew after an improvement."""
+    """The supernode with the fewest new pods first; ranked again after an improvement."""
 
     def __init__(self, task: PlacementTask) -> None:
         self.task = task

@@ -23,7 +23,7 @@ GangsAndBuckets = tuple[list[int], set[int]]
 
 
 class FewGangs:
-    """Around each gang at most once, the one with the largest excess first; ranked anew after an improvement."""
+    """Around each gang at most once, the one with the largest excess first; ranked again after an improvement."""
 
     def __init__(self, task: PlacementTask) -> None:
         self.task, self._treated = task, set[int]()

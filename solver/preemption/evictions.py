@@ -176,7 +176,7 @@ class EvictionState:
 
     @property
     def remaining_budgets(self) -> tuple[int, ...]:
-        """Disruption budget -> how many more pods it lets go."""
+        """Disruption budget -> how many more pods may be evicted."""
         gone: dict[tuple[int, int], int] = {}
         for v, pods in self.evicted_pods.items():
             for p in pods:
@@ -229,7 +229,7 @@ class EvictionState:
             del self.evicted_pods[v], self.preemptors_of[v]
 
     def settle(self, settled: bool = True) -> None:
-        """Let nobody else go from now on; or, not settled, whoever may."""
+        """Let nobody else go from now on; or, not settled, those that may."""
         self.settled = settled
 
     def protect_gang(self, j: int) -> None:

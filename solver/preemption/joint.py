@@ -29,7 +29,7 @@ spare what the victim loses, the gang's right to reclaim)."""
 
 
 def with_joint_victims(plan: PlanState) -> PlanState:
-    """The plan with the victims and places of all preemptors chosen anew, jointly where they have the same rights, if
+    """The plan with the victims and places of all preemptors chosen again, jointly where they have the same rights, if
     that loses less."""
     if len(plan.preemptors) < 2 or _is_too_large(plan, len(plan.preemptors)):
         return plan
@@ -42,7 +42,7 @@ def with_joint_victims(plan: PlanState) -> PlanState:
 
 def with_extra_preemptor(plan: PlanState, j: int) -> PlanState | None:
     """The plan in which gang j, for which no victims are found alone, starts beside the preemptors so far, all of them
-    placed anew; None where it cannot."""
+    placed again; None where it cannot."""
     if not plan.preemptors or _is_too_large(plan, len(plan.preemptors) + 1):
         return None
     group = next((group for group in _groups_by_rights(plan, (j,)) if j in group), [j])

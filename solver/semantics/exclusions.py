@@ -16,7 +16,7 @@ NodeSet = frozenset[int]
 
 def exclude_nodes(problem: Problem, exclusions: Mapping[int, NodeSet]) -> Problem:
     """The problem in which gang j gets no new pod on the nodes exclusions[j]. Indices stay; node classes are numbered
-    anew, those of returning nodes too.
+    again, those of returning nodes too.
 
     class'(n) = (class(n), which of the sets n is in)    classes'_j = { class'(n) : class(n) in classes_j, n allowed }
     """

@@ -18,7 +18,7 @@ END, ARRIVAL, DOWN, UP = range(4)
 @dataclass(frozen=True, slots=True)
 class Run:
     """What came of a job. start: of its last run. finish: None where it has not ended. lost: microseconds that it ran
-    in vain. An outcome without a start is a job that never started."""
+    without success. An outcome without a start is a job that never started."""
 
     start: int | None = None
     finish: int | None = None

@@ -1,4 +1,4 @@
-"""What is free on the nodes while time goes by: pods stay on the device slots that they got until they end."""
+"""What is free on the nodes while time passes: pods stay on the device slots that they got until they end."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class LogEntry:
 class FreeNodes:
     """Free amounts per node with undo. Fit counts per pod request are cached and refreshed for changed nodes only.
 
-    The device slots of pods added here stay open: they are assigned anew where another pod fits only so.
+    The device slots of pods added here stay open: they are assigned again where another pod fits only so.
     rule_counts: pods per pod rule and domain, changed and undone with the nodes; None without pod rules.
     overcommitted: node x resource, amounts that pods which go pay before anything gets free.
     """
@@ -167,7 +167,7 @@ class FreeNodes:
 
     def adjust_slots(self, node: int, change: IntArray) -> None:
         """Add `change` (slot group x slot x resource) to the free device slots of a node; pods added here are assigned
-        anew where needed. Raises ValueError where they do not fit any more."""
+        again where needed. Raises ValueError where they do not fit any more."""
         self._log_nodes(_array(node), with_slots=True)
         self.vectors.slots[node] += change
         wanted = {key: pods for key, (pods, _) in self.slot_layout.get(node, {}).items()}
@@ -194,7 +194,7 @@ class FreeNodes:
         return True
 
     def _reassign_slots(self, node: int, wanted: dict[tuple[SlotRequest, ...], int]) -> bool:
-        """Assign the device slots of all pods added to this node anew: slot requests -> pods."""
+        """Assign the device slots of all pods added to this node again: slot requests -> pods."""
         empty = self.vectors.slots[node].copy()
         for requests, (_, counts) in self.slot_layout.get(node, {}).items():
             _add_shares(empty, requests, counts)

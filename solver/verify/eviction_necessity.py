@@ -12,7 +12,7 @@ from solver.verify.pod_rules import is_in_the_way
 
 
 def eviction_necessity(x: CheckedPlan) -> Findings:
-    """With a victim's pods back, its preemptors do not fit. Tried are the plan as it stands, and each preemptor placed
+    """With a victim's pods back, its preemptors do not fit. Tried are the plan as it is, and each preemptor placed
     again by a plain search; of a victim that is kept each pod by itself, unless it has subgroups."""
     for g, decision in sorted(x.decisions.items()):
         if not x.evicted_pods[g] or any(j not in x.decisions for j in decision.evicted_for):

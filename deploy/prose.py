@@ -1,0 +1,148 @@
+"""Checks the words of code and documents against the style guide: `python -m deploy.prose` (part of scripts/check).
+
+* No banned word in code, comments, docstrings and documents.
+* Each diagnostic's documentation names its fix.
+* A docstring begins with a capital letter and ends its first paragraph with a full stop.
+* No sentence of more than 25 words in new text: the number of such sentences may only fall.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from compiler.checks.catalogue import all_rules
+from compiler.cli.root import cli
+from compiler.volcano.arguments import OWNERS
+from deploy.docs import ROOT, written_pages
+
+CODE = ("compiler", "reconciler", "solver", "deploy", "bench")
+DESCRIBED = ("compiler", "reconciler", "deploy", "bench")
+"""Where docstrings are sentences; those of the solver may be formulas."""
+BANNED = {
+    r"mend(s|ing)?": "fix",
+    r"anew": "again, recreated, restarted",
+    r"goes by": "uses",
+    r"stands again": "was restored",
+    r"as it stands": "current",
+    r"withheld": "not applied",
+    r"whoever": "name the thing",
+    r"null and void": "is ignored",
+    r"without a word": "without a report",
+    r"in vain": "without success",
+    r"lets go": "releases",
+}
+"""Pattern -> what to write."""
+_BANNED = re.compile(rf"\b({'|'.join(BANNED)})\b", re.IGNORECASE)
+MAX_WORDS = 25
+LONG_SENTENCES = {"diagnostics": 33, "documents": 240, "--help": 0}
+"""How many there are of more words. Lower a number where sentences were split; never raise it."""
+_NAMES = frozenset({"gangplan", "torchrun", "kuberay", "spec", "deserved", "plugins", "replicas", *OWNERS})
+"""Products, fields, and plugins and actions of Volcano, with which a sentence may begin in lower case."""
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def problems() -> Iterator[str]:
+    for folder in CODE:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if path == Path(__file__):
+                continue
+            text, name = path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
+            yield from _banned_words(name, text)
+            if folder in DESCRIBED:
+                yield from _docstring_problems(name, ast.parse(text))
+    pages = all_documents()
+    for name, text in pages.items():
+        yield from _banned_words(name, text)
+    rules = all_rules()
+    yield from (f"{code}: its text has no 'Fix:'" for code, rule in rules.items() if "Fix" not in rule.text)
+    for kind, found in long_sentences(pages).items():
+        if len(found) > LONG_SENTENCES[kind]:
+            more = f"{len(found)} sentences have more than {MAX_WORDS} words, not {LONG_SENTENCES[kind]}"
+            yield f"{kind}: {more}; split the new one. `python -m deploy.prose --long` lists them"
+
+
+def long_sentences(pages: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the sentences with too many words, by the kind of text."""
+    texts = {
+        "diagnostics": [rule.text for rule in all_rules().values()],
+        "--help": list(_help_texts()),
+        "documents": [_prose(text) for text in pages.values()],
+    }
+    return {kind: [one for text in found for one in _long_sentences(text)] for kind, found in texts.items()}
+
+
+def all_documents() -> dict[str, str]:
+    pages = {f"docs/{name}": text for name, text in sorted(written_pages().items())}
+    return {**pages, "README.md": (ROOT / "README.md").read_text(encoding="utf-8")}
+
+
+def _help_texts() -> Iterator[str]:
+    import_module("reconciler.cli")  # adds its commands to those of the compiler
+    for name in cli.list_commands(click.Context(cli)):
+        if command := cli.get_command(click.Context(cli, resilient_parsing=True), name):
+            yield inspect.cleandoc(command.help or "")
+            yield from (each.help for each in command.params if isinstance(each, click.Option) and each.help)
+
+
+def _banned_words(name: str, text: str) -> Iterator[str]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        for found in _BANNED.finditer(line):
+            instead = next(better for word, better in BANNED.items() if re.fullmatch(word, found[1], re.IGNORECASE))
+            yield f"{name}:{number}: {found[1]!r}; write: {instead}"
+
+
+def _docstring_problems(name: str, tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, Documented) and (text := ast.get_docstring(node)):
+            first = text.partition("\n\n")[0].strip()
+            line = getattr(node, "lineno", 1)
+            if not first.endswith((".", "!", "?", ":", ")")):
+                yield f"{name}:{line}: the first paragraph of a docstring ends without a full stop"
+            if _begins_small(first, node):
+                yield f"{name}:{line}: a docstring begins with a small letter"
+
+
+def _begins_small(text: str, node: Documented) -> bool:
+    """Return whether a plain word in lower case comes first: no name of a parameter, a field, a product or a term."""
+    word = re.match(r"[a-z]+(?= )", text)
+    if word is None or word[0] in _NAMES or " -> " in text.partition(".")[0]:
+        return False
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        return word[0] not in {each.arg for each in arguments}
+    targets = (each.target for each in node.body if isinstance(each, ast.AnnAssign))
+    return word[0] not in {each.id for each in targets if isinstance(each, ast.Name)}
+
+
+def _prose(text: str) -> str:
+    """Return a page without code, tables, headings and links, each item of a list a paragraph of its own."""
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    lines = (line for line in text.splitlines() if not line.startswith(("|", "#", "    ")))
+    return re.sub(r"\]\([^)]*\)", "]", "\n".join(re.sub(r"^\s*([*>]|\d+\.) ", "\n\n", line) for line in lines))
+
+
+def _long_sentences(text: str) -> list[str]:
+    sentences = (found for part in text.split("\n\n") for found in re.split(r"(?<=[.!?:;])\s+", part))
+    return [" ".join(sentence.split()) for sentence in sentences if len(sentence.split()) > MAX_WORDS]
+
+
+def main(arguments: list[str]) -> int:
+    if arguments == ["--long"]:
+        rows = (f"{kind}: {one}" for kind, found in long_sentences(all_documents()).items() for one in found)
+        print("\n".join(rows))
+        return 0
+    found = list(problems())
+    print("\n".join(found), end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

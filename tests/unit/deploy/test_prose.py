@@ -1,0 +1,43 @@
+"""The check of words finds what it is for, and nothing in a good text."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from deploy.prose import MAX_WORDS, _banned_words, _docstring_problems, _long_sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("the clone is packed anew", 1),
+        ("# Mend it: whoever made it", 2),
+        ('{"mended": []}', 0),
+        ("the clone is packed again", 0),
+    ],
+)
+def test_banned_words_are_named_with_what_to_write(text: str, found: int) -> None:
+    assert len(list(_banned_words("a.py", text))) == found
+
+
+@pytest.mark.parametrize(
+    ("docstring", "found"),
+    [
+        ("Return the pods by node.", 0),
+        ("return the pods by node.", 1),
+        ("Return the pods by node", 1),
+        ("node: the node of the pods.", 0),
+        ("path -> blob.", 0),
+        ("gangplan reads it.", 0),
+    ],
+)
+def test_docstrings_begin_with_a_capital_and_end_with_a_full_stop(docstring: str, found: int) -> None:
+    assert len(list(_docstring_problems("a.py", ast.parse(f'"""{docstring}"""')))) == found
+
+
+def test_only_long_sentences_count() -> None:
+    words = " ".join(["word"] * MAX_WORDS)
+    assert _long_sentences(f"{words}. {words}.") == []
+    assert len(_long_sentences(f"{words} more. Short.")) == 1

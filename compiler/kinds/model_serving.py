@@ -6,18 +6,24 @@ A role is an entry pod and its workers. One serving group is the least that serv
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.validation import without_nulls
-from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
+from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind, text_diagnostics_of
 from compiler.kinds.common.jobs import NetworkTopology
 from compiler.kinds.common.paths import value_at
+from compiler.kinds.common.pod_rule_fields import POD_RULE_NOT_PLANNED
 from compiler.kubernetes import QUEUE_NAME_ANNOTATION
 from compiler.specs.gang_spec import GangSpec, RoleSpec
+from compiler.syntax.documents import Document
 
 MINIMA_PATH = ("spec", "template", "gangPolicy", "minRoleReplicas")
 ROLES = "spec.template.roles[]"
 TOPOLOGY_PATH = ("spec", "template", "networkTopology", "groupPolicy")
+_UNPLANNED = ("groupPolicy", "rolePolicy", "servingGroupAntiAffinity", "roleAffinity", "roleAntiAffinity")
 GROUPS, COPIES, WORKERS = Count("spec.replicas"), Count(f"{ROLES}.replicas"), Count(f"{ROLES}.workerReplicas", 0)
 
 
@@ -34,7 +40,7 @@ def _amend(gang: GangSpec) -> GangSpec:
     )
     gang = replace(gang, minimum=sum(role.minimum for role in roles))
     topology = value_at(gang.document.data, TOPOLOGY_PATH)
-    if not isinstance(topology, dict) or value_at(gang.document.data, ("spec", "replicas")) not in (None, 1):
+    if not isinstance(topology, dict) or not _is_one_group(gang.document):
         return replace(gang, roles=roles)
     spec = NetworkTopology.model_validate(without_nulls(topology)).to_spec()
     return replace(gang, roles=roles, topology=spec, field_paths={**gang.field_paths, "topology": TOPOLOGY_PATH})
@@ -69,4 +75,30 @@ TABLE = JobKind(
     is_volcano_default=True,
     amend=_amend,
 )
-KIND = job_kind(TABLE)
+
+
+def _text_diagnostics(document: Document) -> Iterator[Diagnostic]:
+    """GP219 for what it says of topology beyond a single group's, in either place that kthena had for it."""
+    yield from text_diagnostics_of(TABLE, document)
+    for section in ("networkTopology", "topologyAffinity"):
+        at = ("spec", "template", section)
+        written = value_at(document.data, at)
+        for name in _UNPLANNED if isinstance(written, dict) else ():
+            if _is_binding(written.get(name)) and not (name == "groupPolicy" and _is_one_group(document)):
+                message = f"{name} is not planned: Volcano may refuse the planned nodes"
+                help = "give each group a ModelServing of its own, or see that there is room"
+                yield document.diagnostic(POD_RULE_NOT_PLANNED, (*at, name), message, help)
+
+
+def _is_binding(value: Any) -> bool:
+    """Whether it has terms, or is a network topology that is not soft."""
+    if not isinstance(value, dict):
+        return False
+    return bool(value.get("required") or value.get("preferred") or value.get("mode", "soft") != "soft")
+
+
+def _is_one_group(document: Document) -> bool:
+    return value_at(document.data, ("spec", "replicas")) in (None, 1)
+
+
+KIND = replace(job_kind(TABLE), text_diagnostics=_text_diagnostics)

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
-from compiler.kubernetes import CROSS_QUOTA_PREFIX, NODE_GROUP_LIMITS_ANNOTATION, QUEUE_OVERCOMMIT_ANNOTATION
+from compiler.kubernetes import (
+    CROSS_QUOTA_PREFIX,
+    DEQUEUE_ANNOTATION,
+    NODE_GROUP_LIMITS_ANNOTATION,
+    QUEUE_OVERCOMMIT_ANNOTATION,
+)
 from compiler.specs.cluster_spec import NAMESPACE_QUEUES_SINCE, SchedulerSpec, Specs, VolcanoVersion
 from compiler.volcano.arguments import OWNERS, find_argument
 from compiler.volcano.shared_devices import VGPU_UUID_ANNOTATIONS
@@ -37,6 +42,7 @@ NEW_ANNOTATIONS = {NODE_GROUP_LIMITS_ANNOTATION: Addition(16)}
 NEW_POD_ANNOTATIONS = dict.fromkeys(VGPU_UUID_ANNOTATIONS, Addition(16))
 UNREAD_ANNOTATIONS = {
     QUEUE_OVERCOMMIT_ANNOTATION: "a design of August 2026 limits by it what a queue admits",
+    DEQUEUE_ANNOTATION: "an example has it in place of spec.dequeueStrategy",
     CROSS_QUOTA_PREFIX: "a design limits by it what pods without GPUs hold of a node with GPUs",
 }
 """Annotation, or the beginning of some, that no release up to 1.16 reads -> where it comes from."""

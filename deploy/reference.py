@@ -21,7 +21,7 @@ from compiler.views.schema import CLUSTER_ANNOTATIONS, JOB_ANNOTATIONS, OBJECT_A
 from compiler.volcano.arguments import arguments_page
 from compiler.volcano.plugin_plans import plugins_page
 from reconciler.report.metrics import Metrics
-from reconciler.report.status import CONDITION_TYPES, condition_sentence
+from reconciler.report.status_text import CONDITION_TYPES, condition_sentence
 from tests.builders.cases import CASES, Case
 
 CODES = "reference/codes"

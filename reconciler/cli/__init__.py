@@ -24,7 +24,7 @@ for _name, _module, _short_help in (
     ("resume", "requests", "End a suspension."),
     ("suspend", "requests", "Keep the reconciler from an object, a kind or all."),
     ("snapshot", "commands", "Write what a cluster holds, for plan --state."),
-    ("status", "commands", "Show reconciler status."),
+    ("status", "status", "Show reconciler status."),
     ("rbac", "rights", "Print the rights that a reconciler of this repository needs."),
     ("config-schema", "rights", "Print the schema of reconcile's --config."),
     ("version", "version", "Show the version of gangplan, its solver and Python."),

@@ -1,4 +1,4 @@
-"""`gangplan reconcile`, `snapshot` and `status`."""
+"""`gangplan reconcile` and `snapshot`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -26,22 +25,18 @@ from compiler.volcano.fairshare import STATE_CONFIG_MAP, STATE_LABELS
 from reconciler.assembly import build_parts
 from reconciler.cli import Command, add_kubeconfig_options, namespace_option, state_folder
 from reconciler.cli.config import load_config
-from reconciler.cli.connection import TimeLimitError, check_kubeconfig, cluster_command, reported_cluster, time_limit
-from reconciler.cli.requests import target_key
-from reconciler.cluster.client import ApiError, Client, Forbidden, NotFound, NotServed
-from reconciler.cluster.lease import vacancy
+from reconciler.cli.connection import TimeLimitError, check_kubeconfig, cluster_command, time_limit
+from reconciler.cluster.client import Client, Forbidden, NotFound, NotServed
 from reconciler.cluster.objects import STATE_KINDS, Object, Ref, ref_of
 from reconciler.cluster.preflight import CannotStartError, check_cluster, wait_for_cluster
 from reconciler.cluster.transport import Connector
 from reconciler.git.process import GitError
 from reconciler.inventory.keeper import OtherGangplanError
-from reconciler.inventory.store import InventoryStore
 from reconciler.loop import Hands, Parts
 from reconciler.planning.fingerprint import without_server_fields
 from reconciler.report.process_log import JsonFormatter, log_as_json
-from reconciler.report.status import Report, read_status, status_text
+from reconciler.report.status import Report
 from reconciler.run import run_reconciler
-from reconciler.runs.run_record import record_row, record_text
 from reconciler.scheduler.configuration import default_address
 from reconciler.settings import DataFolderInUse, Settings, load_identity, lock_data_folder
 from reconciler.timings import TIMINGS, LoopTimings
@@ -320,33 +315,3 @@ def _fairshare_state(client: Client) -> list[Object]:
     with contextlib.suppress(Forbidden):
         found += client.list(client.resource("v1", "ConfigMap"), selector=STATE_LABELS)[0]
     return [*{ref_of(item): item for item in found}.values()]
-
-
-@click.command()
-@click.argument("job", required=False)
-@click.option("--cluster", help="Which cluster; needed only when several are reported on.")
-@namespace_option
-@cluster_command(30.0)
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def status(client: Client, job: str | None, cluster: str | None, namespace: str, output: str) -> None:
-    """Show the commit in force, the conditions, each gang's decision, and what is held and why; of a JOB
-    (NAMESPACE/NAME, or KIND.GROUP/NAMESPACE/NAME) how its last run went."""
-    cluster = cluster or reported_cluster(client, namespace)
-    if job is not None:
-        inventory = InventoryStore(client, namespace, cluster).read()
-        if (run := inventory.runs.get(target_key(job, inventory))) is None:
-            raise click.ClickException(f"no run of {job} is over that gangplan knows of on {cluster}")
-        click.echo(json.dumps(record_row(run), indent=1) if output == "json" else record_text(run).rstrip("\n"))
-        return
-    try:
-        found = read_status(client, Ref("v1", "ConfigMap", namespace, f"gangplan-{cluster}-status"))
-    except NotFound as error:
-        raise click.ClickException(f"no reconciler has reported on {cluster} in namespace {namespace}") from error
-    if output == "json":
-        click.echo(json.dumps(found, indent=1, sort_keys=True))
-        return
-    with contextlib.suppress(ApiError):  # who may read the status need not have the right to leases
-        lease = client.get(Ref("coordination.k8s.io/v1", "Lease", namespace, f"gangplan-{cluster}"))
-        if sentence := vacancy(lease, datetime.now(UTC)):
-            click.echo(f"{sentence}\n")
-    click.echo(status_text(found), nl=False)

@@ -92,6 +92,11 @@ def time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def lift_time_limit() -> None:
+    """Let the command go on beyond `time_limit`; its requests have limits of their own."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def check_kubeconfig(kubeconfig: Path | None, context: str | None) -> None:
     """Raise click.ClickException where the kubeconfig is missing, broken, or lacks the context. A pod needs none."""
     if kubeconfig is None and "KUBECONFIG" not in os.environ and "KUBERNETES_SERVICE_HOST" in os.environ:

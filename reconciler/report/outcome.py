@@ -19,7 +19,8 @@ from reconciler.changes.results import (
 from reconciler.cluster.objects import Object, Ref
 from reconciler.observation.observe import Seen
 from reconciler.planning.verdict import Verdict
-from reconciler.report.status import CONDITION_TYPES, FAILURE_TYPE, Report
+from reconciler.report.status import FAILURE_TYPE, Report
+from reconciler.report.status_text import CONDITION_TYPES
 from reconciler.timings import TIMINGS, ReportTimings
 
 

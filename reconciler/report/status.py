@@ -18,7 +18,8 @@ from reconciler.cluster.client import ApiError, Client, NotFound, Retry
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
 from reconciler.inventory.shards import UNREADABLE, stored_text, text_stored_in
 from reconciler.inventory.store import FinishedRun
-from reconciler.runs.run_record import record_line, record_row
+from reconciler.report.status_text import status_text
+from reconciler.runs.run_record import record_row
 from reconciler.timings import TIMINGS, ReportTimings
 
 if TYPE_CHECKING:
@@ -232,77 +233,3 @@ def _log_turned_conditions(before: Mapping[str, Any], after: Mapping[str, Any]) 
 
 def _now() -> str:
     return rfc3339(int(time.time()))
-
-
-def status_text(document: Mapping[str, Any]) -> str:
-    commit, head = document.get("commit"), document.get("head")
-    lines = [f"commit {commit or 'none'}" + (f" (head {head})" if head != commit else ""), ""]
-    for condition in document.get("conditions") or ():
-        message = f": {condition['message']}" if condition["message"] else ""
-        lines.append(f"{condition['type']:<16} {condition['status']:<6} {condition['reason']}{message}")
-        if sentence := condition_sentence(condition["type"], condition["status"] == "True"):
-            lines.append(f"    {sentence}")
-    held = [f"{row['object']}: {row['reason']}" for row in document.get("held") or ()]
-    more = document.get("heldTotal", len(held)) - len(held)
-    held += [f"and {more} more"] if more > 0 else []
-    tables = {
-        "gangs": [_gang_line(gang) for gang in document.get("gangs") or ()],
-        "last finished": [record_line(row) for row in document.get("records") or ()],
-        "suspended": document.get("suspended") or (),
-        "held": held,
-        "problems": document.get("diagnostics") or (),
-    }
-    for title, rows in tables.items():
-        if rows:
-            lines += ["", title, *(f"  {row}" for row in rows)]
-    return "\n".join(lines) + "\n"
-
-
-def _gang_line(gang: Mapping[str, Any]) -> str:
-    domains = ", ".join(gang["domains"][:4]) + (" ..." if len(gang["domains"]) > 4 else "")
-    start = [f"expected to start about {gang['startsAt']}"] if gang.get("startsAt") else []
-    reasons = "; ".join((*gang["reasons"], *start))
-    name = f"{gang['namespace']}/{gang['name']}"
-    unbound = "" if gang.get("bound", True) else ", not bound"
-    return f"{gang['decision']:<6} {name} ({gang['queue']}){unbound} {domains or reasons}".rstrip()
-
-
-SENTENCES = {
-    ("Fetched", True): "The repository answers, and its newest commit is known.",
-    ("Fetched", False): "The repository cannot be fetched; the last good commit stays in force.",
-    ("Compiled", True): "The newest commit has a plan.",
-    ("Compiled", False): "There is no new plan; the last one stays in force, and nothing new starts.",
-    ("Accepted", True): "The API server takes every object of the newest commit.",
-    ("Accepted", False): "The API server refuses an object of the newest commit, or does not answer.",
-    ("HistoryRewritten", True): "The branch no longer holds the commit in force; nothing of it is applied.",
-    ("HistoryRewritten", False): "The branch descends from the commit in force.",
-    ("Observed", True): "Everything that a plan rests on can be read.",
-    ("Observed", False): "A kind cannot be read; what depends on it is left as it is until it can.",
-    ("PassFailed", True): "No pass completes, so nothing is compared or written until one does.",
-    ("PassFailed", False): "Passes complete.",
-    ("InventoryLost", True): "The record of what is ours is gone; nothing is written.",
-    ("InventoryLost", False): "The record of what is ours is there.",
-    ("Applied", True): "The cluster holds what the plan says.",
-    ("Applied", False): "Some objects are not as the plan says; each is tried again on its own.",
-    ("PruneHeld", True): "Objects that left the repository are not deleted until that is allowed.",
-    ("PruneHeld", False): "Nothing waits for leave to be deleted.",
-    ("Fighting", True): "Another client changes back what gangplan writes; these objects are left alone.",
-    ("Fighting", False): "Nobody changes back what gangplan writes.",
-    ("CompilerFailed", True): "The compiler broke down, which is no fault of the commit; it is tried again.",
-    ("CompilerFailed", False): "The compiler gives answers.",
-    ("SchedulerBehind", True): "The scheduler does not use the repository's configuration, but the one before.",
-    ("SchedulerBehind", False): "Nothing shows that the scheduler uses another configuration.",
-    ("VolcanoVulnerable", True): "The release of Volcano that runs has a known vulnerability; upgrade it.",
-    ("VolcanoVulnerable", False): "No vulnerability of Volcano's release is known, as far as its image tells.",
-    ("VolcanoDiffers", True): "Another release of Volcano runs than the Cluster names, by whose rules plans are made.",
-    ("VolcanoDiffers", False): "Nothing shows that another release of Volcano runs than the Cluster names.",
-    ("GangsHeld", True): "Gangs that the scheduler did not bind are held; `gangplan rerun` tries one again.",
-    ("GangsHeld", False): "No gang is held for not being bound.",
-}
-"""(Type, whether it holds) -> what that means; in the order of the status."""
-CONDITION_TYPES = tuple(dict.fromkeys(name for name, _ in SENTENCES))
-
-
-def condition_sentence(condition_type: str, holds: bool) -> str:
-    """The sentence for a condition; empty for one that a newer reconciler has written."""
-    return SENTENCES.get((condition_type, holds), "")

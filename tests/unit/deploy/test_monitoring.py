@@ -11,7 +11,8 @@ import yaml
 
 from deploy.generate import FOLDER
 from reconciler.report.metrics import Metrics
-from reconciler.report.status import CONDITION_TYPES, FAILURE_TYPE
+from reconciler.report.status import FAILURE_TYPE
+from reconciler.report.status_text import CONDITION_TYPES
 
 MONITORING = FOLDER / "monitoring"
 EXPORTED_LABELS = {"instance", "pod", "le"}

@@ -15,7 +15,8 @@ from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.verdict import Verdict
 from reconciler.report.outcome import Outcome, report_of
-from reconciler.report.status import CONDITION_TYPES, Report
+from reconciler.report.status import Report
+from reconciler.report.status_text import CONDITION_TYPES
 from tests.builders.live import BATCH, live
 from tests.builders.pods import entry
 from tests.builders.writing import thing

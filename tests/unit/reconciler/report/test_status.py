@@ -16,11 +16,10 @@ from reconciler.report.status import (
     MAX_MESSAGES,
     Report,
     StatusPublisher,
-    condition_sentence,
     read_status,
     status_document,
-    status_text,
 )
+from reconciler.report.status_text import condition_sentence, job_text, status_text
 from tests.builders.fake_cluster import FakeCluster, stored_sizes
 from tests.builders.outputs import assert_conforms
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
@@ -92,14 +91,37 @@ def test_people_read_what_waits_and_what_is_held() -> None:
     waiting = replace(GANG, starts_at="2026-03-02T12:00:00Z")
     for gang, told in ((GANG, ""), (waiting, "; expected to start about 2026-03-02T12:00:00Z")):
         text = status_text(status_document(replace(REPORT, gangs=(gang,)), {}, "10:00"))
-        assert f"wait   default/train (team) GW101: 8 GPUs are missing{told}\n" in text
-    assert "ConfigMap default/stays: it is protected" in text
-    assert f"    {condition_sentence('Applied', True)}\n" in text
+        row = f"wait       default/train   Job    team    GW101: 8 GPUs are missing{told}"
+        assert f"DECISION   JOB             KIND   QUEUE   WHERE-OR-WHY\n{row}\n" in text
+    assert "QUEUE   JOBS   START   KEEP   WAIT   EVICT\nteam    1      0       0      1      0\n" in text
+    assert "ConfigMap default/stays   it is protected\n" in text
+    assert f"Applied     True     Applied   {condition_sentence('Applied', True)}\n" in text
     assert condition_sentence("FromTheFuture", True) == ""
     assert "more" not in text
+    assert "DOMAIN" not in text
     cut = status_document(replace(REPORT, held=HELD * 60), {}, "10:00")
     assert (len(cut["held"]), cut["heldTotal"]) == (MAX_MESSAGES, 60)
-    assert f"  and {60 - MAX_MESSAGES} more\n" in status_text(cut)
+    assert f"and {60 - MAX_MESSAGES} more" in status_text(cut)
+
+
+def test_people_read_what_holds_a_domain_and_all_of_one_job() -> None:
+    placed = replace(GANG, decision="keep", reasons=(), domains=("sn-0", "sn-1"))
+    other = replace(placed, job=JOB._replace(name="other"), queue="x", domains=("sn-1",))
+    waiting = replace(GANG, job=JOB._replace(name="waits"), starts_at="2026-03-02T12:00:00Z")
+    report = replace(REPORT, gangs=(placed, other, waiting), held=((JOB, "the quota is full"),))
+    document = status_document(report, {}, "10:00")
+    assert "DOMAIN   JOBS   QUEUES\nsn-0     1      team\nsn-1     2      team, x\n" in status_text(document)
+    assert job_text(document, "default", "train").splitlines() == [
+        "DECISION   JOB             KIND   QUEUE",
+        "keep       default/train   Job    team",
+        "  domains: sn-0, sn-1",
+        "  not applied: the quota is full",
+    ]
+    assert job_text(document, "default", "waits").splitlines()[2:] == [
+        "  GW101: 8 GPUs are missing",
+        "  expected to start about 2026-03-02T12:00:00Z",
+    ]
+    assert job_text(document, "default", "unknown") == ""
 
 
 def large_report(gangs: int, note: str = "") -> Report:

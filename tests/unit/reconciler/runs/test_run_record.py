@@ -7,10 +7,12 @@ import json
 import pytest
 from click.testing import CliRunner, Result
 
-from reconciler.cli import commands, connection
+from reconciler.cli import connection
+from reconciler.cli.status import status
 from reconciler.cluster.objects import Object, Ref
 from reconciler.inventory.store import FinishedRun, Inventory, InventoryEntry, InventoryStore
-from reconciler.report.status import Report, status_document, status_text
+from reconciler.report.status import Report, status_document
+from reconciler.report.status_text import status_text
 from reconciler.runs.run_record import (
     MAX_FAILURES,
     MAX_NODES,
@@ -133,7 +135,7 @@ def test_a_record_is_one_line_of_the_status_and_all_of_it_where_it_is_asked_for(
         f"  before: Failed     sha256:1: {FIRST} to unknown",
     ]
     document = status_document(Report("c0ffee", "c0ffee", (), runs=(RUN,)), {}, "10:00")
-    assert f"last finished\n  {LINE}\n" in status_text(document)
+    assert f"LAST FINISHED\n  {LINE}\n" in status_text(document)
     assert record_line(record_row(FinishedRun(TRAIN, "sha256:2", "Unknown"))).endswith(": unknown to unknown")
 
 
@@ -147,7 +149,7 @@ def test_status_shows_the_run_of_a_job_also_after_its_time_to_live(monkeypatch: 
     monkeypatch.setattr(connection, "Connector", lambda *_: lambda: cluster)
 
     def ask(*more: str) -> Result:
-        return CliRunner().invoke(commands.status, [*more, "--cluster", "test"])
+        return CliRunner().invoke(status, [*more, "--cluster", "test"])
 
     assert ask("team/train").output == record_text(RUN)
     assert json.loads(ask("team/train", "-o", "json").output)["exitCodes"] == DETAILS["exitCodes"]

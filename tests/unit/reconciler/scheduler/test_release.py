@@ -11,7 +11,7 @@ from reconciler.cluster.objects import Object, ref_of
 from reconciler.observation.observe import Observation
 from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import RepositorySettings, Snapshot
-from reconciler.report.status import condition_sentence
+from reconciler.report.status_text import condition_sentence
 from reconciler.scheduler.release import release_conditions, running_releases
 from tests.builders.live import live
 from tests.builders.writing import config_map

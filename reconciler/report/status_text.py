@@ -1,0 +1,130 @@
+"""The status document as tables, as kubectl has them, and what it says of one job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from reconciler.runs.run_record import record_line
+
+_MAX_DOMAINS = 4
+_DECISIONS = ("start", "keep", "wait", "evict")
+Rows = Sequence[Sequence[str]]
+
+
+def status_text(document: Mapping[str, Any]) -> str:
+    """The commit, and a table each of conditions, jobs, queues, domains, and of what is not applied."""
+    commit, head, gangs = document.get("commit"), document.get("head"), document.get("gangs") or ()
+    held = [(row["object"], row["reason"]) for row in document.get("held") or ()]
+    more = document.get("heldTotal", len(held)) - len(held)
+    tables = (
+        ("CONDITION STATUS REASON MESSAGE", [_condition_row(row) for row in document.get("conditions") or ()]),
+        ("DECISION JOB KIND QUEUE WHERE-OR-WHY", [_job_row(gang) for gang in gangs]),
+        ("QUEUE JOBS START KEEP WAIT EVICT", list(_queue_rows(gangs))),
+        ("DOMAIN JOBS QUEUES", list(_domain_rows(gangs))),
+        ("NOT-APPLIED WHY", [*held, *([(f"and {more} more", "")] if more > 0 else [])]),
+    )
+    lists = {
+        "LAST FINISHED": [record_line(row) for row in document.get("records") or ()],
+        "SUSPENDED": document.get("suspended") or (),
+        "PROBLEMS": document.get("diagnostics") or (),
+    }
+    sections = [[f"commit {commit or 'none'}" + (f" (head {head})" if head != commit else "")]]
+    sections += [list(table_lines(heads.split(), rows)) for heads, rows in tables if rows]
+    sections += [[title, *(f"  {row}" for row in rows)] for title, rows in lists.items() if rows]
+    return "\n\n".join("\n".join(section) for section in sections) + "\n"
+
+
+def job_text(document: Mapping[str, Any], namespace: str, name: str) -> str:
+    """What the plan in force says of a job, and what of it is not applied; empty for a job that it does not have."""
+    gangs = [gang for gang in document.get("gangs") or () if (gang["namespace"], gang["name"]) == (namespace, name)]
+    rows = [_job_row(gang)[:4] for gang in gangs]
+    lines = list(table_lines(["DECISION", "JOB", "KIND", "QUEUE"], rows)) if rows else []
+    for gang in gangs:
+        lines += [f"  domains: {', '.join(gang['domains'])}"] if gang["domains"] else []
+        lines += [f"  {reason}" for reason in gang["reasons"]]
+        lines += [f"  expected to start about {gang['startsAt']}"] if gang.get("startsAt") else []
+    objects = {f"{gang['kind']} {namespace}/{name}" for gang in gangs}
+    held = (row for row in document.get("held") or () if row["object"] in objects)
+    return "".join(f"{line}\n" for line in (*lines, *(f"  not applied: {row['reason']}" for row in held)))
+
+
+def table_lines(heads: Sequence[str], rows: Rows) -> Iterator[str]:
+    """Columns as wide as they need, three blanks apart; the last one as long as it is."""
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for row in (heads, *rows):
+        yield "   ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _condition_row(condition: Mapping[str, str]) -> tuple[str, str, str, str]:
+    sentence = condition_sentence(condition["type"], condition["status"] == "True")
+    said = ". ".join(filter(None, (condition["message"].rstrip("."), sentence)))
+    return condition["type"], condition["status"], condition["reason"], said
+
+
+def _job_row(gang: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
+    domains = ", ".join(gang["domains"][:_MAX_DOMAINS]) + (" ..." if len(gang["domains"]) > _MAX_DOMAINS else "")
+    start = [f"expected to start about {gang['startsAt']}"] if gang.get("startsAt") else []
+    unbound = "" if gang.get("bound", True) else " (not bound)"
+    where = domains or "; ".join((*gang["reasons"], *start))
+    return gang["decision"], f"{gang['namespace']}/{gang['name']}", gang["kind"] + unbound, gang["queue"] or "-", where
+
+
+def _queue_rows(gangs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    counts: dict[str, Counter[str]] = {}
+    for gang in gangs:
+        counts.setdefault(gang["queue"] or "-", Counter())[gang["decision"]] += 1
+    for queue, found in sorted(counts.items()):
+        yield queue, str(found.total()), *(str(found[decision]) for decision in _DECISIONS)
+
+
+def _domain_rows(gangs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    """The domains that jobs hold or are to get, with these jobs' queues."""
+    queues: dict[str, Counter[str]] = {}
+    for gang in gangs:
+        for domain in gang["domains"]:
+            queues.setdefault(domain, Counter())[gang["queue"] or "-"] += 1
+    for domain, found in sorted(queues.items()):
+        yield domain, str(found.total()), ", ".join(sorted(found))
+
+
+SENTENCES = {
+    ("Fetched", True): "The repository answers, and its newest commit is known.",
+    ("Fetched", False): "The repository cannot be fetched; the last good commit stays in force.",
+    ("Compiled", True): "The newest commit has a plan.",
+    ("Compiled", False): "There is no new plan; the last one stays in force, and nothing new starts.",
+    ("Accepted", True): "The API server takes every object of the newest commit.",
+    ("Accepted", False): "The API server refuses an object of the newest commit, or does not answer.",
+    ("HistoryRewritten", True): "The branch no longer holds the commit in force; nothing of it is applied.",
+    ("HistoryRewritten", False): "The branch descends from the commit in force.",
+    ("Observed", True): "Everything that a plan rests on can be read.",
+    ("Observed", False): "A kind cannot be read; what depends on it is left as it is until it can.",
+    ("PassFailed", True): "No pass completes, so nothing is compared or written until one does.",
+    ("PassFailed", False): "Passes complete.",
+    ("InventoryLost", True): "The record of what is ours is gone; nothing is written.",
+    ("InventoryLost", False): "The record of what is ours is there.",
+    ("Applied", True): "The cluster holds what the plan says.",
+    ("Applied", False): "Some objects are not as the plan says; each is tried again on its own.",
+    ("PruneHeld", True): "Objects that left the repository are not deleted until that is allowed.",
+    ("PruneHeld", False): "Nothing waits for leave to be deleted.",
+    ("Fighting", True): "Another client changes back what gangplan writes; these objects are left alone.",
+    ("Fighting", False): "Nobody changes back what gangplan writes.",
+    ("CompilerFailed", True): "The compiler broke down, which is no fault of the commit; it is tried again.",
+    ("CompilerFailed", False): "The compiler gives answers.",
+    ("SchedulerBehind", True): "The scheduler does not use the repository's configuration, but the one before.",
+    ("SchedulerBehind", False): "Nothing shows that the scheduler uses another configuration.",
+    ("VolcanoVulnerable", True): "The release of Volcano that runs has a known vulnerability; upgrade it.",
+    ("VolcanoVulnerable", False): "No vulnerability of Volcano's release is known, as far as its image tells.",
+    ("VolcanoDiffers", True): "Another release of Volcano runs than the Cluster names, by whose rules plans are made.",
+    ("VolcanoDiffers", False): "Nothing shows that another release of Volcano runs than the Cluster names.",
+    ("GangsHeld", True): "Gangs that the scheduler did not bind are held; `gangplan rerun` tries one again.",
+    ("GangsHeld", False): "No gang is held for not being bound.",
+}
+"""(Type, whether it holds) -> what that means; in the order of the status."""
+CONDITION_TYPES = tuple(dict.fromkeys(name for name, _ in SENTENCES))
+
+
+def condition_sentence(condition_type: str, holds: bool) -> str:
+    """The sentence for a condition; empty for one that a newer reconciler has written."""
+    return SENTENCES.get((condition_type, holds), "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from compiler.cluster_state.cluster_state import ClusterState
@@ -146,6 +146,12 @@ def compile_specs(
 def lowered_problem(tree: Repository, specs: Specs, state: ClusterState | None = None) -> Problem:
     """The problem of which `compile_specs` makes the first plan."""
     return _lower(specs, state, tree.commit_dates).problem
+
+
+def empty_cluster(specs: Specs) -> Problem:
+    """The cluster without the jobs, with all resources that its nodes offer."""
+    cluster = replace(specs, gangs=())
+    return lower(cluster, resources={name for node in specs.nodes for name in node.allocatable} - {"pods"})[0]
 
 
 @dataclass(frozen=True, slots=True)

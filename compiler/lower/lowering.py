@@ -33,14 +33,20 @@ from solver.problem import EvictionVotes, Problem
 
 
 def lower(
-    specs: Specs, state: ClusterState | None = None, dates: Mapping[str, int] | None = None
+    specs: Specs,
+    state: ClusterState | None = None,
+    dates: Mapping[str, int] | None = None,
+    resources: Iterable[str] = (),
 ) -> tuple[Problem, Origins]:
-    """The problem and the origins of its indices. dates: file -> seconds since the epoch at which the repository got
-    it. Deterministic; nodes times gangs is never walked pod by pod."""
+    """The problem and the origins of its indices. Deterministic; nodes times gangs is never walked pod by pod.
+
+    dates: file -> seconds since the epoch at which the repository got it. resources: that count although nothing of the
+    specs asks for them.
+    """
     inputs = lowering_inputs(specs, state, dates or {})
     observed, gangs = inputs.observed, inputs.gangs
     slot_groups = slot_groups_of(observed.nodes, inputs.pods(), specs.scheduler)
-    names = resource_names(gangs, specs.queues, slot_groups.slot_resources)
+    names = resource_names(gangs, specs.queues, (*slot_groups.slot_resources, *resources))
     queues, queue_specs = lower_queues(specs, observed, names)
     classes = node_classes(inputs, slot_groups)
     nodes, holders = lower_nodes(inputs, classes, slot_groups, names)

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from compiler.cli.inputs import echo, load_tree, output_option, repo_option, reported, terminal_style
-from compiler.pipeline import lowered_problem
+from compiler.pipeline import empty_cluster
 from compiler.reading import read_specs
 from compiler.reading.clusters import NO_CLUSTER_CODES
 from compiler.repository.tree import Repository
@@ -197,7 +197,7 @@ def _declared_cluster(tree: Repository, name: str | None) -> Problem:
     specs = read_specs(tree, name)
     if fatal := [diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NO_CLUSTER_CODES]:
         raise click.ClickException(f"{fatal[0].message}. Fix: correct it, or use --machines or --nodes")
-    return lowered_problem(tree, specs)
+    return empty_cluster(specs)
 
 
 def _replay(workload: Workload, policy: str, name: str) -> Replay:

@@ -8,7 +8,7 @@ from math import inf
 from solver.greedy.best_fit import GreedyPlacer
 from solver.models.sets import Sets
 from solver.options import Budget
-from solver.semantics.gang_classes import waiting_class
+from solver.semantics.gang_classes import GangClass, waiting_class
 from solver.semantics.placements import Placements, merge_placements, placed_demand
 from solver.semantics.priorities import precedence, serving_order_key
 from solver.state.state import Pods
@@ -21,13 +21,22 @@ def greedy_floor(placer: GreedyPlacer, gangs: Iterable[int]) -> Placements:
 
 
 def serve_gangs(placer: GreedyPlacer, gangs: Iterable[int]) -> Iterator[tuple[int, Pods | None]]:
-    """Each gang in serving order, with all its pods where it starts."""
+    """Each gang in serving order, with all its pods where it starts.
+
+    Room and what queues may hold only shrink meanwhile, so a gang like one that found no room is not tried; one under
+    pod rules is, since pods that came may be what it wants beside it.
+    """
     stopped: set[int] = set()
+    refused: set[tuple[int, GangClass]] = set()
     for j in placer.serving_order(gangs):
         queue = placer.problem.gangs[j].queue
-        pods = None if queue in stopped else place_and_charge(placer, j)
+        gang_class = waiting_class(j, placer.problem.gangs[j])
+        kind = queue, gang_class
+        pods = None if queue in stopped or kind in refused else place_and_charge(placer, j)
         if pods is None and placer.problem.queues[queue].strict_order:
             stopped.add(queue)
+        if pods is None and not gang_class.has_pod_rules:
+            refused.add(kind)
         yield j, pods
 
 

@@ -216,3 +216,12 @@ def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
         ran = CliRunner().invoke(cli, ["simulate", str(tmp_path / "trace.csv"), *arguments])
         assert ran.exit_code == 1
         assert said in ran.stderr
+
+
+def test_a_repository_without_jobs_has_the_devices_of_its_nodes(tmp_path: Path) -> None:
+    head = "apiVersion: gangplan.dev/v1alpha1\nkind: "
+    pool = f"{head}NodePool\nmetadata: {{name: g}}\nspec: {{count: 2, capacity: {{cpu: 8, nvidia.com/gpu: 4}}}}\n"
+    (tmp_path / "cluster-specs/c").mkdir(parents=True)
+    (tmp_path / "cluster-specs/c/c.yaml").write_text(f"{head}Cluster\nmetadata: {{name: c}}\nspec: {{}}\n---\n{pool}")
+    text = simulate(tmp_path, "--repo", str(tmp_path), "--policy", "easy", machines="")
+    assert "5 jobs on 8 x nvidia.com/gpu, 2 nodes" in text

@@ -231,8 +231,8 @@ def _report_text(diagnostics: Sequence[Diagnostic], form: str, tree: Repository,
     if form in ("json", "sarif"):
         from compiler.emit.fixes import Fixes
 
-        fixes = Fixes(tree.files)
-        diagnostics = [replace(each, fix=fixes.text_edits(each)) for each in diagnostics]
+        edits = Fixes(tree.files).text_edits(diagnostics)
+        diagnostics = [replace(each, fix=(edits[each],)) if each in edits else each for each in diagnostics]
     if form in ("github", "sarif"):
         diagnostics = _from_git_root(diagnostics, root)
     if form == "github" and (summary := os.environ.get("GITHUB_STEP_SUMMARY")):

@@ -46,57 +46,52 @@ def edited_files(files: Mapping[str, bytes], edits: Iterable[FieldEdit]) -> dict
     by_file: dict[str, list[FieldEdit]] = {}
     for edit in edits:
         by_file.setdefault(edit.document.file, []).append(edit)
-    try:
-        return {file: _Editor(file, files[file]).edited(of_file)[0] for file, of_file in by_file.items()}
-    except (KeyError, _RefusedError):
-        return None
+    found = dict[str, bytes]()
+    for file, of_file in by_file.items():
+        made = FileEditor(file, files[file]).edited(of_file) if file in files else None
+        if made is None:
+            return None
+        found[file], _ = made
+    return found
 
 
-def text_edits(file: str, content: bytes, edits: Sequence[FieldEdit]) -> tuple[TextEdit, ...]:
-    """What the edits replace in the file's text; () where that cannot be said for certain."""
-    try:
-        return _Editor(file, content).edited(edits)[1]
-    except _RefusedError:
-        return ()
-
-
-class _Editor:
+class FileEditor:
     """One file: its text without a byte order mark, and its documents."""
 
     def __init__(self, file: str, content: bytes) -> None:
-        self.file = file
-        try:
-            text = content.decode()
-        except UnicodeDecodeError:
-            raise _RefusedError from None
+        self.file, text = file, content.decode("utf-8", "replace")  # of another encoding there are no documents
         self.head, self.text = (_MARK, text[1:]) if text.startswith(_MARK) else ("", text)
         self.lines = [0, *(found.end() for found in re.finditer("\n", self.text))]
         self.parsed = parse_file(file, content)
         self.eol = "\r\n" if "\r\n" in self.text else "\n"
+        self._roots: dict[int, yaml.Node] = {}
 
-    def edited(self, edits: Sequence[FieldEdit]) -> tuple[bytes, tuple[TextEdit, ...]]:
-        """The content afterwards, and what was replaced. _RefusedError for what is not certain."""
+    def edited(self, edits: Sequence[FieldEdit]) -> tuple[bytes, tuple[TextEdit, ...]] | None:
+        """The content afterwards, and what each edit replaces; None where it is not certain."""
+        try:
+            return self._edited(edits)
+        except (_RefusedError, yaml.YAMLError):
+            return None
+
+    def _edited(self, edits: Sequence[FieldEdit]) -> tuple[bytes, tuple[TextEdit, ...]]:
         by_document: dict[DocumentIdentity, list[FieldEdit]] = {}
         for edit in edits:
             by_document.setdefault(edit.document.identity, []).append(edit)
         documents = [document for document, _ in self.parsed.documents]
-        wanted = []
-        splices = set[_Splice]()
-        for document in documents:
-            own = by_document.pop(document.identity, [])
-            wanted.append(_Said.of(document, own))
-            splices.update(self._splice(document, edit) for edit in own)
-        if by_document:
+        if not by_document.keys() <= {document.identity for document in documents}:
             raise _RefusedError
-        text, end = "", 0
-        ordered = sorted(splices, key=lambda splice: (splice.start, splice.end))
-        for splice in ordered:
+        wanted = [_Said.of(document, by_document.get(document.identity, [])) for document in documents]
+        whole = {document.identity: document for document in documents}
+        splices = [self._splice(whole[edit.document.identity], edit) for edit in edits]
+        pieces, end = list[str](), 0
+        for splice in sorted(set(splices), key=lambda splice: (splice.start, splice.end)):
             if splice.start < end:
                 raise _RefusedError
-            text, end = text + self.text[end : splice.start] + splice.text, splice.end
-        content = f"{self.head}{text}{self.text[end:]}".encode()
+            pieces += (self.text[end : splice.start], splice.text)
+            end = splice.end
+        content = f"{self.head}{''.join(pieces)}{self.text[end:]}".encode()
         self._demand(parse_file(self.file, content), wanted)
-        return content, tuple(self._text_edit(splice) for splice in ordered)
+        return content, tuple(map(self._text_edit, splices))
 
     def _demand(self, after: ParsedFile, wanted: Sequence[_Said]) -> None:
         """That a file says what is wanted, and has no error that it had not."""
@@ -117,10 +112,9 @@ class _Editor:
         at = self.lines[document.line - 1]
         if not self.text.startswith(document.text, at):
             raise _RefusedError
-        try:
-            found = _splice_of(document, edit)
-        except yaml.YAMLError:
-            raise _RefusedError from None
+        if document.line not in self._roots:
+            self._roots[document.line] = yaml.compose(document.text, Loader=yaml.CSafeLoader)
+        found = _splice_of(document, self._roots[document.line], edit)
         text = found.text.replace("\n", self.eol) if self.eol != "\n" else found.text
         return _Splice(at + found.start, at + found.end, text)
 
@@ -143,10 +137,9 @@ class _Said:
             raise _RefusedError from None
 
 
-def _splice_of(document: Document, edit: FieldEdit) -> _Splice:
-    """The splice of an edit in the document's text."""
+def _splice_of(document: Document, node: yaml.Node, edit: FieldEdit) -> _Splice:
+    """The splice of an edit in the document's text, of which this is the root."""
     text, path = document.text, (*document.item_path, *edit.path)
-    node: yaml.Node = yaml.compose(text, Loader=yaml.CSafeLoader)
     way: list[tuple[yaml.Node, int]] = []
     for depth, step in enumerate(path):
         if isinstance(node, yaml.MappingNode):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from compiler.diagnostics.diagnostic import Diagnostic, Edit, TextEdit
-from compiler.emit.edited_files import edited_files, text_edits
+from compiler.emit.edited_files import FileEditor
 from compiler.repository.kustomize import BUILT_MARK
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.edits import FieldEdit
@@ -20,27 +20,26 @@ class Fixes:
         self.files = files
         self._documents: dict[str, list[Document]] = {}
 
-    def text_edits(self, finding: Diagnostic) -> tuple[TextEdit, ...]:
-        """What to replace in the finding's file; () where no fix is certain."""
-        edit = self._field_edit(finding)
-        return () if edit is None else text_edits(edit.document.file, self.files[edit.document.file], [edit])
+    def text_edits(self, findings: Iterable[Diagnostic]) -> dict[Diagnostic, TextEdit]:
+        """What to replace for each finding that has a certain fix."""
+        return {finding: edit for _, _, made in self._made(findings) for finding, edit in made}
 
     def applied(self, findings: Iterable[Diagnostic]) -> tuple[dict[str, bytes], list[Diagnostic]]:
-        """The files that change, with their content afterwards, and the findings that are fixed. Of two fixes of the
-        same text the first is made."""
-        changed, fixed = dict[str, bytes](), list[Diagnostic]()
-        by_file: dict[str, list[tuple[Diagnostic, FieldEdit]]] = {}
+        """The files that change, with their content afterwards, and the findings that are fixed."""
+        made = list(self._made(findings))
+        return {file: content for file, content, _ in made}, [finding for *_, of in made for finding, _ in of]
+
+    def _made(self, findings: Iterable[Diagnostic]) -> Iterator[tuple[str, bytes, list[tuple[Diagnostic, TextEdit]]]]:
+        """Each file with the fixes that are made in it, as many as go together: of two for the same text the first."""
+        by_file: dict[str, list[Fix]] = {}
         for finding in findings:
             if (edit := self._field_edit(finding)) is not None:
                 by_file.setdefault(edit.document.file, []).append((finding, edit))
-        for pairs in by_file.values():
-            kept = list[tuple[Diagnostic, FieldEdit]]()
-            for pair in pairs:
-                if (made := edited_files(self.files, [edit for _, edit in (*kept, pair)])) is not None:
-                    kept.append(pair)
-                    changed |= made
-            fixed += [finding for finding, _ in kept]
-        return changed, fixed
+        for file, fixes in by_file.items():
+            editor = FileEditor(file, self.files[file])
+            kept = _added(editor, [], fixes)
+            if (made := editor.edited([edit for _, edit in kept])) and kept:
+                yield file, made[0], [(finding, edit) for (finding, _), edit in zip(kept, made[1], strict=True)]
 
     def _field_edit(self, finding: Diagnostic) -> FieldEdit | None:
         if finding.edit is None or self.files.get(finding.position.file, BUILT_MARK).startswith(BUILT_MARK):
@@ -59,6 +58,19 @@ class Fixes:
         for document in self._documents[file]:
             if document.display_name == finding.object and document.position(*finding.path) == finding.position:
                 yield document
+
+
+Fix = tuple[Diagnostic, FieldEdit]
+
+
+def _added(editor: FileEditor, kept: list[Fix], more: list[Fix]) -> list[Fix]:
+    """The fixes with as many more as go together; halved until one is refused alone."""
+    if editor.edited([edit for _, edit in (*kept, *more)]) is not None:
+        return [*kept, *more]
+    if len(more) < 2:
+        return kept
+    middle = len(more) // 2
+    return _added(editor, _added(editor, kept, more[:middle]), more[middle:])
 
 
 def _field_edits(document: Document, edit: Edit, path: FieldPath) -> Iterator[FieldEdit]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compiler.emit.edited_files import edited_files, text_edits
+from compiler.emit.edited_files import FileEditor, edited_files
 from compiler.syntax.documents import FieldPath
 from compiler.syntax.edits import FieldEdit, Removal
 from compiler.syntax.parse import parse_file
@@ -98,5 +98,7 @@ def test_a_generated_name_may_change_with_the_text() -> None:
 def test_a_text_edit_counts_lines_and_columns_from_one() -> None:
     text = f"# é\n---\n{HEAD}spec: {{é: 1, a: 10}}\n"
     document, _ = parse_file(FILE, text.encode()).documents[0]
-    (found,) = text_edits(FILE, text.encode(), [FieldEdit(document, ("spec", "a"), 2)])
+    made = FileEditor(FILE, text.encode()).edited([FieldEdit(document, ("spec", "a"), 2)])
+    assert made is not None
+    (found,) = made[1]
     assert (found.line, found.column, found.end_line, found.end_column, found.text) == (6, 17, 6, 19, "2")

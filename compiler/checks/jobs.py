@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from compiler.checks.check import CheckInput, DocumentInput, Finding, ModelOf, check
 from compiler.checks.volcano_job import dependency_cycle, shown_cycle
-from compiler.diagnostics.diagnostic import suggestion
+from compiler.diagnostics.diagnostic import did_you_mean, suggestion
 from compiler.kubernetes import (
     GROUP_NAME_ANNOTATION,
     METAX_ATOMIC_GROUP_SIZE_ANNOTATION,
@@ -112,6 +112,15 @@ def not_scheduled_by_volcano(check_input: CheckInput) -> Iterator[Finding]:
                     path,
                     f"the pod template of {role.name} {what}",
                     f"write schedulerName: {VOLCANO_SCHEDULER} in its spec",
+                )
+    for gang in check_input.unbound_gangs:
+        for role in gang.roles:
+            name = role.pod.scheduler_name
+            if name != VOLCANO_SCHEDULER and did_you_mean(name, [VOLCANO_SCHEDULER]):
+                document, path = gang.pod_spec_of(role)
+                help = f"did you mean {VOLCANO_SCHEDULER!r}?"
+                yield Finding(
+                    document, (*path, "schedulerName"), f"role {role.name} is for the scheduler {name!r}", help
                 )
 
 

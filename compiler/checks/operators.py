@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from fractions import Fraction
 from math import ceil, floor
 from typing import Any
 
 from compiler.checks.check import DocumentInput, Finding, check
+from compiler.checks.volcano_job import dependency_cycle, shown_cycle
+from compiler.checks.workflows import unknown_names, workflow
 from compiler.diagnostics.diagnostic import suggestion, to_write
+from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.kinds.model_serving import MINIMA_PATH, makes_pod_group
 from compiler.kubernetes import (
     GANG_ANNOTATION,
     GROUP_MIN_MEMBER_ANNOTATION,
     LEADER_WORKER_SUBGROUP_TOPOLOGY_ANNOTATION,
+    QUEUE_NAME_ANNOTATION,
     RAY_TOPOLOGY_TIER_LABEL,
     TOPOLOGY_MODE_ANNOTATION,
 )
-from compiler.openapi.schemas import find_schema
 from compiler.syntax.documents import Document, FieldPath
-from compiler.validation.judge import items, mapping, texts, values
+from compiler.validation.judge import items, mapping, texts
 
 _JOB_NAME = re.compile(r"(?=.{1,63}\Z)[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 
@@ -60,9 +64,9 @@ def refused_by_operator(check_input: DocumentInput) -> Iterator[Finding]:
     starts as a gang. A RayCluster has a head; a RayJob that is suspended or has a time to live shuts its cluster down,
     and what it may say besides follows from its submissionMode (KubeRay's utils/validation.go). The webhooks of Grove
     (pcs/validation/podcliqueset.go) and kthena (webhook/validator.go) refuse cliques and roles that do not fit. A group
-    of a LeaderWorkerSet has a pod, and subgroups divide it; what a Workflow begins with, and runs, are its templates,
-    and the parameters that they use are its own. The CRDs of KServe and KAITO drop what they do not know. Fix: as the
-    message says."""
+    of a LeaderWorkerSet has a pod, and subgroups divide it. What a Workflow begins with, and runs, are its templates,
+    each of one type, and the parameters that they use are declared and given (Argo's workflow/validate/validate.go).
+    KAITO drops what it does not know. Fix: as the message says."""
     for found in check_input.models:
         document = found.document
         version = document.api_version.rpartition("/")[2]
@@ -139,7 +143,7 @@ def _named_jobs(document: Document, names: Sequence[str]) -> Iterator[Finding]:
     coordinator = mapping(spec, "coordinator")
     if isinstance(chosen := coordinator.get("replicatedJob"), str):
         places.append((("spec", "coordinator", "replicatedJob"), chosen))
-    yield from _unknown(document, places, names, "replicated Job")
+    yield from unknown_names(document, places, names, "replicated Job")
     index = coordinator.get("jobIndex", 0)
     for _, role in items(spec, "replicatedJobs"):
         replicas = role.get("replicas", 1)
@@ -150,7 +154,14 @@ def _named_jobs(document: Document, names: Sequence[str]) -> Iterator[Finding]:
 
 
 def _ray_topology(document: Document) -> Iterator[Finding]:
-    """KubeRay writes the labels of a network topology into its PodGroup as they are."""
+    """KubeRay writes the labels of a network topology into its PodGroup as they are, and caps replicas."""
+    around = {"RayJob": ("rayClusterSpec",), "RayService": ("rayClusterConfig",)}.get(document.kind, ())
+    for at, group in items(mapping(document.data, "spec", *around), "workerGroupSpecs"):
+        number, most = group.get("replicas"), group.get("maxReplicas")
+        if isinstance(number, int) and isinstance(most, int) and number > most > 0:
+            path = ("spec", *around, "workerGroupSpecs", at, "replicas")
+            message = f"KubeRay runs {most} of the {number} replicas: maxReplicas is {most}"
+            yield Finding(document, path, message, "lower replicas, or raise maxReplicas")
     labels = mapping(document.metadata, "labels")
     mode, tier = labels.get(TOPOLOGY_MODE_ANNOTATION), labels.get(RAY_TOPOLOGY_TIER_LABEL)
     for key, is_right, help in (
@@ -187,6 +198,19 @@ def _spark(document: Document) -> Iterator[Finding]:
                     to_write(f"{amount[1]}{amount[2].lower()}") if amount else "write a whole number and m or g: 512m"
                 )
                 yield Finding(document, (*path, pod, key), f"Spark reads no memory in {text!r}, and ends", help)
+        found = mapping(document.data, *path, pod)
+        limit, asked = (_amount(found.get(key)) for key in ("coreLimit", "coreRequest"))
+        cores = found.get("cores", 1) if asked is None else asked
+        if limit is not None and isinstance(cores, int | Fraction) and cores > limit:
+            message = f"the pods request more cores than their limit {found['coreLimit']}: none is created"
+            yield Finding(document, (*path, pod, "coreLimit"), message, "raise coreLimit, or lower cores")
+
+
+def _amount(text: Any) -> Fraction | None:
+    try:
+        return None if text is None else parse_quantity(str(text))
+    except QuantityError:
+        return None
 
 
 def _ray_cluster(document: Document) -> Iterator[Finding]:
@@ -243,59 +267,6 @@ _NOT_IN_MODE: Mapping[str, tuple[str, ...]] = {
 """submissionMode of a RayJob -> fields that KubeRay refuses with it."""
 
 
-def _workflow(document: Document) -> Iterator[Finding]:
-    spec = mapping(document.data, "spec")
-    names = [str(template.get("name")) for _, template in items(spec, "templates")]
-    if mapping(spec, "workflowTemplateRef"):
-        return
-    yield from _unknown_templates(document, names)
-    yield from _unknown_parameters(document, spec)
-    entrypoint = spec.get("entrypoint")
-    if names and entrypoint not in names:
-        help = suggestion(str(entrypoint), names, f"write {names[0]}")
-        yield Finding(document, ("spec", "entrypoint"), f"there is no template {entrypoint!r} to begin with", help)
-
-
-_PARAMETER = re.compile(r"\{\{\s*workflow\.parameters\.([\w-]+)\s*\}\}")
-
-
-def _unknown_parameters(document: Document, spec: dict[str, Any]) -> Iterator[Finding]:
-    """Parameters of the workflow that its templates use, and that it does not have: at the first place of each."""
-    known = [str(each.get("name")) for _, each in items(mapping(spec, "arguments"), "parameters")]
-    places = dict[str, FieldPath]()
-    for at, text in _texts_in(spec.get("templates"), ("spec", "templates")):
-        for name in _PARAMETER.findall(text):
-            places.setdefault(name, at)
-    places.pop("json", None)
-    yield from _unknown(document, [(at, name) for name, at in places.items()], known, "parameter of the workflow")
-
-
-def _texts_in(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
-    if isinstance(value, str):
-        yield path, value
-    for key, child in value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ()):
-        yield from _texts_in(child, (*path, key))
-
-
-def _unknown_templates(document: Document, names: Sequence[str]) -> Iterator[Finding]:
-    """Templates that steps and tasks name, and tasks that others wait for, which are not there."""
-    for at, template in items(mapping(document.data, "spec"), "templates"):
-        path: FieldPath = ("spec", "templates", at)
-        tasks = [((*path, "dag", "tasks", number), task) for number, task in items(mapping(template, "dag"), "tasks")]
-        steps = [
-            ((*path, "steps", row, number), step)
-            for row, group in enumerate(values(template, "steps"))
-            for number, step in items({"row": group}, "row")
-        ]
-        known = [str(task.get("name")) for _, task in tasks]
-        named = [((*place, "template"), name) for place, step in (*tasks, *steps) if (name := step.get("template"))]
-        run = [(place, str(name)) for place, name in named if "{{" not in str(name)]
-        yield from _unknown(document, run, names, "template")
-        rows = [(place, texts(task, "dependencies")) for place, task in tasks]
-        awaited = [((*place, "dependencies", number), name) for place, row in rows for number, name in row]
-        yield from _unknown(document, awaited, known, "task")
-
-
 def _stateful_set(document: Document) -> Iterator[Finding]:
     """Its pods come one after another, each once the one before is ready, unless they come in parallel."""
     spec, annotations = mapping(document.data, "spec"), mapping(document.metadata, "annotations")
@@ -312,9 +283,20 @@ def _stateful_set(document: Document) -> Iterator[Finding]:
 def _model_serving(document: Document) -> Iterator[Finding]:
     template = mapping(document.data, "spec", "template")
     replicas = {str(role.get("name")): role.get("replicas", 1) for _, role in items(template, "roles")}
-    at = ("spec", "template", "gangPolicy", "minRoleReplicas")
-    minima = mapping(document.data, *at)
-    yield from _unknown(document, [((*at, name), name) for name in minima], list(replicas), "role")
+    at: FieldPath = MINIMA_PATH
+    minima = mapping(document.data, *MINIMA_PATH)
+    annotated: FieldPath = ("metadata", "annotations", QUEUE_NAME_ANNOTATION)
+    if makes_pod_group(document) and mapping(document.metadata, "annotations").get(QUEUE_NAME_ANNOTATION):
+        help = "annotate its Namespace, or remove gangPolicy and networkTopology"
+        yield Finding(document, annotated, "the PodGroup that kthena makes names no queue", help)
+    if mapping(document.data, "spec").get("recoveryPolicy") == "ServingGroupRecreate":
+        rollout = ("spec", "rolloutStrategy", "type")
+        if mapping(document.data, *rollout[:-1]).get("type") == "RoleRollingUpdate":
+            message = "kthena refuses to roll roles where it recreates whole groups"
+            yield Finding(
+                document, rollout, message, "write ServingGroupRollingUpdate, or recoveryPolicy: RoleRecreate"
+            )
+    yield from unknown_names(document, [((*at, name), name) for name in minima], list(replicas), "role")
     for number, role in items(template, "roles"):
         if (workers := role.get("workerReplicas")) and not role.get("workerTemplate"):
             message = f"there is no workerTemplate for {workers} workers"
@@ -340,13 +322,25 @@ def _clique_set(document: Document) -> Iterator[Finding]:
         for at, clique in (cliques if template.get("cliqueStartupType") == "CliqueStartupTypeExplicit" else ())
         for n, name in texts(mapping(clique, "spec"), "startsAfter")
     ]
-    yield from _unknown(document, [*named, *starts], names, "clique")
+    yield from unknown_names(document, [*named, *starts], names, "clique")
     for n, (at_name, name) in enumerate(named):
         if any(name == other for _, other in named[:n]):
             yield Finding(document, at_name, f"clique {name!r} is in a scaling group already", "name it once")
+    if circle := dependency_cycle({names[at]: [name for path, name in starts if path[3] == at] for at, _ in cliques}):
+        first: FieldPath = ("spec", "template", "cliques", names.index(circle[0]), "spec", "startsAfter")
+        yield Finding(document, first, f"cliques wait in a circle: {shown_cycle(circle)}", "remove one dependency")
+    seen: dict[str, set[Any]] = {"roleName": set(), "schedulerName": set()}
     for at, clique in cliques:
         spec = mapping(clique, "spec")
         place: FieldPath = ("spec", "template", "cliques", at, "spec")
+        if (role := spec.get("roleName")) and role in seen["roleName"]:
+            yield Finding(document, (*place, "roleName"), f"another clique has role {role!r}", "give each its own")
+        scheduler = mapping(spec, "podSpec").get("schedulerName")
+        if scheduler and seen["schedulerName"] - {scheduler}:
+            help = "write one schedulerName for all cliques"
+            yield Finding(document, (*place, "podSpec", "schedulerName"), "another clique has another scheduler", help)
+        seen["roleName"].add(role)
+        seen["schedulerName"].add(scheduler)
         if mapping(spec, "podSpec").get("restartPolicy") == "OnFailure":
             message = "Grove refuses pods that restart OnFailure"
             yield Finding(document, (*place, "podSpec", "restartPolicy"), message, "write Always or Never")
@@ -357,16 +351,6 @@ def _clique_set(document: Document) -> Iterator[Finding]:
         if spec.get("autoScalingConfig") and any(clique.get("name") == name for _, name in named):
             message = "Grove refuses to scale a clique of a scaling group by itself"
             yield Finding(document, (*place, "autoScalingConfig"), message, "write scaleConfig of the group")
-
-
-def _unknown(
-    document: Document, named: Iterable[tuple[FieldPath, str]], known: Sequence[str], what: str
-) -> Iterator[Finding]:
-    """Names at their places that are none of those known."""
-    for path, name in named:
-        if name not in known:
-            help = suggestion(name, known, "name one that is there")
-            yield Finding(document, path, f"there is no {what} {name!r}", help)
 
 
 def _deployment(document: Document) -> Iterator[Finding]:
@@ -394,37 +378,6 @@ def _pods_of(share: object, replicas: int, rounded: Callable[[float], int]) -> i
     return rounded(replicas * int(text) / 100) if text.isascii() and text.isdigit() else 0
 
 
-_COMPONENT_FIELDS = """
-    annotations autoScaling batcher canaryTrafficPercent containerConcurrency deploymentStrategy labels logger
-    maxReplicas minReplicas scaleMetric scaleMetricType scaleTarget storageUris timeout workerSpec
-    huggingface lightgbm model onnx paddle pmml pytorch sklearn tensorflow triton xgboost
-"""
-
-
-@cache
-def _component_fields() -> frozenset[str]:
-    """The fields of a predictor or transformer: its own, and those of a pod's spec."""
-    schema = find_schema("Pod.", "v1")
-    of_pods = schema.nodes[schema.root["properties"]["spec"]]["properties"] if schema is not None else {}
-    return frozenset((*_COMPONENT_FIELDS.split(), *of_pods))
-
-
-def _inference_service(document: Document) -> Iterator[Finding]:
-    known = _component_fields()
-    for name in ("predictor", "transformer"):
-        for key, value in mapping(document.data, "spec", name).items():
-            if key in known:
-                continue
-            inner = mapping(value)
-            if inner and inner.keys() <= known:
-                help = f"write {', '.join(inner)} in its place"
-            elif inner:
-                help = f"write model, with modelFormat.name: {key}"
-            else:
-                help = suggestion(key, known, "remove it")
-            yield Finding(document, ("spec", name, key), f"a {name} has no field {key!r}", help)
-
-
 def _workspace(document: Document) -> Iterator[Finding]:
     if document.data.get("inference") or document.data.get("tuning"):
         return
@@ -437,7 +390,6 @@ def _workspace(document: Document) -> Iterator[Finding]:
 
 _OTHERS = {
     "Deployment.apps": _deployment,
-    "InferenceService.serving.kserve.io": _inference_service,
     "JobSet.jobset.x-k8s.io": _job_set,
     "LeaderWorkerSet.leaderworkerset.x-k8s.io": _leader_worker_set,
     "ModelServing.workload.serving.volcano.sh": _model_serving,
@@ -449,7 +401,7 @@ _OTHERS = {
     "SparkApplication.sparkoperator.k8s.io": _spark,
     "SparkConnect.sparkoperator.k8s.io": _spark,
     "StatefulSet.apps": _stateful_set,
-    "Workflow.argoproj.io": _workflow,
+    "Workflow.argoproj.io": workflow,
     "Workspace.kaito.sh": _workspace,
 }
 """Kind.group -> what is wrong with an object of it."""

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
+from operator import floordiv
 
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.resource_names import misspelt_in_pools, near_resource
@@ -46,14 +48,22 @@ class _NodeFacts:
         amounts = [offered for device in devices for _, offered in device.devices]
         return frozenset[str]().union(*amounts, *((device.resource, device.whole_resource) for device in devices))
 
-    def quotients(self, resource: str, amount: int) -> list[int]:
-        """How many times each node has that amount."""
-        return [node.allocatable.get(resource, 0) // amount for node in self.nodes]
+    @cached_property
+    def _known_amounts(self) -> dict[str, tuple[list[int], bool]]:
+        return {}
+
+    def amounts(self, resource: str) -> tuple[list[int], bool]:
+        """What each node has of the resource, and whether all have the same."""
+        if resource not in self._known_amounts:
+            default = DEFAULT_PODS_PER_NODE if resource == "pods" else 0
+            found = [node.allocatable.get(resource, default) for node in self.nodes]
+            self._known_amounts[resource] = found, len(set(found)) == 1
+        return self._known_amounts[resource]
 
     @cached_property
-    def pod_limits(self) -> list[int]:
-        """How many pods each node may run."""
-        return [node.allocatable.get("pods", DEFAULT_PODS_PER_NODE) for node in self.nodes]
+    def all_nodes(self) -> int:
+        """The mask of all nodes."""
+        return (1 << len(self.nodes)) - 1
 
 
 @dataclass(frozen=True)
@@ -86,9 +96,18 @@ class _Nodes:
     def pods_by_node(self, pod: PodSpec, mask: int) -> list[int]:
         """How many pods of this kind each node holds at most; 0 for nodes outside of the mask. It is long and not
         kept: jobs may have as many shapes as there are nodes."""
-        asked = (self.facts.quotients(name, amount) for name, amount in self.requests(pod).items() if name != "pods")
-        usable = map(int, f"{mask:0{len(self.facts.nodes)}b}"[::-1])
-        counts = map(min, zip(self.facts.pod_limits, *asked, strict=True))
+        size, limits, columns = len(self.facts.nodes), list[int](), list[Iterator[int]]()
+        for name, amount in {**self.requests(pod), "pods": 1}.items():
+            amounts, is_same = self.facts.amounts(name)
+            if is_same:
+                limits.append(amounts[0] // amount)
+            else:
+                columns.append(map(floordiv, amounts, repeat(amount)))
+        columns += [repeat(min(limits), size)] if limits else []
+        counts = list(map(min, *columns)) if len(columns) > 1 else list(columns[0])
+        if mask == self.facts.all_nodes:
+            return counts
+        usable = map(int, f"{mask:0{size}b}"[::-1])
         return [count * use for count, use in zip(counts, usable, strict=True)]
 
     def most_pods_inside(self, pod: PodSpec, mask: int, tier: int | None, domains: Sequence[Collection[int]]) -> int:

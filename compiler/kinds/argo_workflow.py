@@ -282,11 +282,13 @@ class _Steps:
         spec, outer = self.spec, [] if around is None else [self.templates[around]]
         places = (path, *(place for place, _ in outer), self.path)
         levels = (template, *(each for _, each in outer), spec)
-        others = {
+        others: dict[str, Any] = {
             **{name: next(filter(None, (getattr(each, name) for each in levels)), None) for name in _PLACING},
             "init_containers": template.init_containers,
             "scheduler_name": template.scheduler_name or spec.scheduler_name,
         }
+        selector: Mapping[str, str] = others["node_selector"] or {}
+        others["node_selector"] = {key: value for key, value in selector.items() if "{{" not in value}
         told = pods.PodSpecModel(containers=[*containers, *(template.sidecars or ())]).model_copy(update=others)
         values = (spec.arguments or Arguments()).values("workflow.parameters.")
         values |= (template.inputs or Arguments()).values("inputs.parameters.")

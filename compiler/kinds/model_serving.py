@@ -1,7 +1,9 @@
 """Kthena's ModelServing (workload.serving.volcano.sh): `replicas` serving groups, each of the pods of its roles.
 
-A role is an entry pod and its workers. One serving group is the least that serves, of its roles as many copies as
-`gangPolicy.minRoleReplicas` says; the others grow as there is room.
+A role is an entry pod and its workers. With a gangPolicy or a networkTopology one serving group is the least that
+serves, of its roles as many copies as `gangPolicy.minRoleReplicas` says; the others grow as there is room. Without both
+kthena makes no PodGroup (podgroupmanager, shouldCreatePodGroup): the pods start one by one. A PodGroup that it makes
+names no queue, whatever the annotations say.
 """
 
 from __future__ import annotations
@@ -20,25 +22,32 @@ from compiler.kubernetes import QUEUE_NAME_ANNOTATION
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.syntax.documents import Document
 
-MINIMA_PATH = ("spec", "template", "gangPolicy", "minRoleReplicas")
+TEMPLATE_PATH = ("spec", "template")
+MINIMA_PATH = (*TEMPLATE_PATH, "gangPolicy", "minRoleReplicas")
 ROLES = "spec.template.roles[]"
-TOPOLOGY_PATH = ("spec", "template", "networkTopology", "groupPolicy")
+TOPOLOGY_PATH = (*TEMPLATE_PATH, "networkTopology", "groupPolicy")
 _UNPLANNED = ("groupPolicy", "rolePolicy", "servingGroupAntiAffinity", "roleAffinity", "roleAntiAffinity")
 GROUPS, COPIES, WORKERS = Count("spec.replicas"), Count(f"{ROLES}.replicas"), Count(f"{ROLES}.workerReplicas", 0)
+
+
+def makes_pod_group(document: Document) -> bool:
+    return any(value_at(document.data, (*TEMPLATE_PATH, key)) is not None for key in ("gangPolicy", "networkTopology"))
 
 
 def _amend(gang: GangSpec) -> GangSpec:
     """Entries and workers of a role have names of their own, and a group's network topology is the gang's where there
     is only one group."""
+    is_gang = makes_pod_group(gang.document)
     roles = tuple(
         replace(
             role,
             name=f"{role.name}-{'entry' if role.template_path[-1] == 'entryTemplate' else 'worker'}",
-            minimum=_minimum(role, gang),
+            minimum=_minimum(role, gang) if is_gang else 0,
         )
         for role in gang.roles
     )
-    gang = replace(gang, minimum=sum(role.minimum for role in roles))
+    least = sum(role.minimum for role in roles) if is_gang else min(1, sum(role.replicas for role in roles))
+    gang = replace(gang, minimum=least, queue="" if is_gang else gang.queue)
     topology = value_at(gang.document.data, TOPOLOGY_PATH)
     if not isinstance(topology, dict) or not _is_one_group(gang.document):
         return replace(gang, roles=roles)

@@ -269,6 +269,14 @@ def serving_runtimes(documents: Iterable[Document], namespace: str) -> Runtimes:
 
 
 _COMPONENTS = ("predictor", "transformer", "explainer")
+_MODE_ANNOTATION = "serving.kserve.io/deploymentMode"
+
+
+def _shares_pods(document: Document) -> bool:
+    """Whether ModelMesh serves the predictor in pods of its runtime."""
+    return mapping(document.metadata, "annotations").get(_MODE_ANNOTATION) == "ModelMesh"
+
+
 _FRAMEWORKS = """
     model huggingface lightgbm onnx paddle pmml pytorch sklearn tensorflow triton xgboost
 """
@@ -285,7 +293,7 @@ def _count(data: Mapping[str, Any], key: str, default: int) -> int:
 def _components(document: Document, runtime: Mapping[str, Any]) -> Iterator[_Component]:
     for name in _COMPONENTS:
         data, path = mapping(document.data, "spec", name), ("spec", name)
-        if not data:
+        if not data or (name == "predictor" and _shares_pods(document)):
             continue
         number, known = _count(data, "minReplicas", 1), runtime if name == "predictor" else {}
         workers, of_runtime = mapping(data, "workerSpec"), mapping(known, "workerSpec")
@@ -356,7 +364,7 @@ _PLACING = ("affinity", "nodeSelector", "tolerations")
 def _inference_service(document: Document, model: Any) -> Iterable[ServingDraft]:
     predictor = mapping(document.data, "spec", "predictor")
     framework = next((found for key in _FRAMEWORKS.split() if (found := mapping(predictor, key))), None)
-    runtime = framework and framework.get("runtime")
+    runtime = framework.get("runtime") if framework is not None and not _shares_pods(document) else None
     yield ServingDraft(document, None if framework is None else runtime if isinstance(runtime, str) else "")
 
 
@@ -392,7 +400,11 @@ def _gang_of(document: Document, components: Iterable[_Component]) -> GangSpec |
 
 def unread_runtime(draft: ServingDraft) -> Diagnostic:
     """The finding on an InferenceService whose runtime is not known."""
-    path: FieldPath = ("spec", "predictor", "model", "runtime")
+    path: FieldPath = ("metadata", "annotations", _MODE_ANNOTATION)
+    if _shares_pods(draft.document):
+        message = "ModelMesh serves the model in pods of a ServingRuntime, which are not planned"
+        return draft.document.diagnostic(UNREAD_PART, path, message, "leave room for the pods of that runtime")
+    path = ("spec", "predictor", "model", "runtime")
     message = f"ServingRuntime {draft.runtime!r} is not in the repository"
     help = "add the runtime, or write the resources here"
     if not draft.runtime:

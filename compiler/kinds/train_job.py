@@ -48,6 +48,14 @@ DEFAULT_RUNTIME = declare_rule(
     """The TrainJob names a ClusterTrainingRuntime that is not in the repository and that Kubeflow's trainer brings by
     itself: it is planned with that one. Fix: nothing, or add the runtime where the cluster's is another.""",
 )
+UNUSED_SETTING = declare_rule(
+    "GP229",
+    "warning",
+    "setting of a TrainJob that its runtime does not use",
+    """The trainer writes numNodes and resourcesPerNode into the replicated Job of the runtime with the label
+    trainer.kubeflow.org/trainjob-ancestor-step: trainer, with MPI also into the one named node. The runtime has none,
+    so the pods are those of the runtime. Fix: add the label to the template of that replicated Job.""",
+)
 NODE = "node"
 """Name of the container that trains, and of MPI's Job of nodes."""
 
@@ -158,6 +166,23 @@ def default_runtime_gang(draft: TrainJobDraft) -> GangSpec | None:
     return None if found is None else _gang(draft, RuntimeSpec.model_validate(found))
 
 
+def unused_settings(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> Iterator[Diagnostic]:
+    """What a TrainJob says of its nodes and its runtime, if it is among these, does not use."""
+    runtime = _runtime(draft, runtimes)
+    trainer, replicated = draft.spec.trainer, runtime.template.spec.replicated_jobs if runtime else []
+    if trainer is None or runtime is None or any(job.is_trainer for job in replicated):
+        return
+    policy = runtime.ml_policy or MLPolicy()
+    has_mpi_node = policy.mpi is not None and any(job.name == NODE for job in replicated)
+    unused = ["numNodes"] if trainer.num_nodes is not None and not has_mpi_node else []
+    if trainer.resources_per_node is not None and not (has_mpi_node and policy.runs_launcher_as_node):
+        unused.append("resourcesPerNode")
+    if unused:
+        message = f"runtime {draft.spec.runtime_ref.name} has no trainer step, so it ignores {' and '.join(unused)}"
+        help = f"label its replicated Job {TRAIN_JOB_STEP_LABEL}: trainer"
+        yield draft.document.diagnostic(UNUSED_SETTING, ("spec", "trainer", unused[0]), message, help)
+
+
 def default_runtime_diagnostic(draft: TrainJobDraft) -> Diagnostic:
     name = draft.spec.runtime_ref.name
     message = f"runtime {name} is not here, and is taken as trainer {TRAINER_VERSION} brings it"
@@ -177,11 +202,14 @@ def missing_runtime_help(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft])
 def train_job_gang(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> GangSpec | None:
     """The gang of a TrainJob, None where its runtime is not among these: a ClusterTrainingRuntime, or a TrainingRuntime
     of its namespace."""
+    runtime = _runtime(draft, runtimes)
+    return None if runtime is None else _gang(draft, runtime)
+
+
+def _runtime(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> RuntimeSpec | None:
     wanted = draft.spec.runtime_ref
-    for each in runtimes:
-        if _is_meant(draft.document, wanted.kind, wanted.name, each.document):
-            return _gang(draft, each.spec)
-    return None
+    found = (each.spec for each in runtimes if _is_meant(draft.document, wanted.kind, wanted.name, each.document))
+    return next(found, None)
 
 
 def _is_meant(job: Document, kind: str, name: str, runtime: Document) -> bool:

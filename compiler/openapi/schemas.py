@@ -37,14 +37,10 @@ class Schema:
     free_texts: frozenset[int]
 
 
-_ALIKE = {"Workflow.argoproj.io": "WorkflowTemplate.argoproj.io"}
-"""Kind -> another that has the same spec, and whose schema is here."""
-
-
 @lru_cache(maxsize=1024)
 def find_schema(kind_key: str, version: str) -> Schema | None:
     """The schema of a kind ("Kind.group", the core group empty) in this version; None where there is none."""
-    index, kind_key = _index(), _ALIKE.get(kind_key, kind_key)
+    index = _index()
     source = index.get(f"{kind_key}/{version}") or index.get(kind_key)
     if source is None:
         return None

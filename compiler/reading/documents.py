@@ -158,6 +158,7 @@ class DocumentCollector:
             default_runtime_gang,
             missing_runtime_help,
             train_job_gang,
+            unused_settings,
         )
 
         runtimes = self.specs_of(RuntimeDraft)
@@ -170,6 +171,7 @@ class DocumentCollector:
                     self.diagnostics += unplanned_pods(draft.document, missing_runtime_help(draft, runtimes))
                     continue
                 self.spec_items.append(gang)
+                self.diagnostics += unused_settings(draft, runtimes)
                 if not gang.is_bound and draft.document.identity not in self.rejected:
                     self.diagnostics.append(not_bound_diagnostic(draft.document, WHY))
 

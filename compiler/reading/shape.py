@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from compiler.diagnostics.diagnostic import Diagnostic, Severity, declare_rule, to_write
+from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, to_write
 from compiler.fields.models import MISSING_FIELD, UNKNOWN_FIELD, WRONG_TYPE
 from compiler.fields.validation import dotted_path
 from compiler.kinds.registry import kinds
@@ -31,11 +31,12 @@ WRONG_VERSION = declare_rule(
 _MOST_FIELDS = 3
 """Fields that one message names."""
 _MOVING = """
-    jobset.x-k8s.io leaderworkerset.x-k8s.io ray.io sparkoperator.k8s.io trainer.kubeflow.org training.volcano.sh
-    kubeflow.org/v2beta1
+    grove.io jobset.x-k8s.io leaderworkerset.x-k8s.io ray.io serving.kserve.io sparkoperator.k8s.io
+    trainer.kubeflow.org training.volcano.sh workload.serving.volcano.sh kubeflow.org/v2beta1
 """
 _MOVING_GROUPS = frozenset(_MOVING.split())
 """Groups (or one version) of operators whose kinds get new fields within a version of the API."""
+_NEWER = "a newer version may have it"
 Flaws = tuple[list[Flaw], list[Flaw]]
 """Of a document's shape, and of its values."""
 
@@ -59,16 +60,11 @@ def shape_diagnostics(
         found = [flaw for flaw in flaws if not any(_is_within(flaw.path, path) for path in paths)]
         for flaw in found:
             if flaw.rule is MISSING_FIELD or document.position(*flaw.path) not in places:
-                severity: Severity | None = "warning" if _may_be_newer(document, flaw) else None
-                at = document.diagnostic(
-                    flaw.rule, flaw.path, flaw.message, flaw.help, severity=severity, explains=flaw.explains
-                )
+                at = document.diagnostic(flaw.rule, flaw.path, flaw.message, flaw.help, explains=flaw.explains)
                 told = placed(document, at)
-                yield (
-                    replace(told, help=f"a newer version may have it; else {told.help}", edit=None)
-                    if severity
-                    else told
-                )
+                is_newer = _may_be_newer(document, flaw) and told.help == str(flaw.help)
+                newer = replace(told, severity="warning", help=f"{_NEWER}; else {told.help}", edit=None)
+                yield newer if is_newer else told
         paths += [flaw.path for flaw in found]
 
 
@@ -141,7 +137,10 @@ def _right_place(document: Document, path: FieldPath) -> Place:
         if _has_field(schema, place, inside) and _value(document.data, place) is None:
             return _belongs_at(place), place
     for start in (around, ("spec",)):
-        if (node := _node_at(schema, start)) is not None and (below := _place_below(schema, node, name, inside)):
+        present = _value(document.data, start)
+        if (node := _node_at(schema, start)) is not None and (
+            below := _place_below(schema, node, name, inside, present)
+        ):
             return _belongs_at((*start, *below)), (*start, *below)
     if isinstance(inside, dict) and inside and all(_has_field(schema, (*around, key)) for key in inside):
         return f"write {', '.join(inside)} in its place", (*around, next(iter(inside)))
@@ -192,8 +191,11 @@ def _node_at(schema: Schema, path: FieldPath) -> Node | None:
     return node
 
 
-def _place_below(schema: Schema, node: Node, name: str, value: Any) -> FieldPath:
-    """The nearest field of that name below the node, if there is one and no other as near; empty else."""
+def _place_below(schema: Schema, node: Node, name: str, value: Any, present: Any) -> FieldPath:
+    """The nearest field of that name below the node, if there is one and no other as near; empty else.
+
+    present: what the document has there. Of several places the one counts that is in a written part, and not taken.
+    """
     level: list[tuple[FieldPath, Node]] = [((), node)]
     for _ in range(_DEEPEST):
         inner: list[tuple[FieldPath, Node]] = []
@@ -206,6 +208,9 @@ def _place_below(schema: Schema, node: Node, name: str, value: Any) -> FieldPath
         found = [(*before, name) for before, each in inner if _takes(schema, each, name, value)]
         if found:
             usual = [place for place in found if "containers[]" in place] or found
+            if len(usual) > 1 and isinstance(present, dict):
+                written = [place for place in usual if str(place[0]).removesuffix("[]") in present]
+                usual = [place for place in written if _value(present, place) is None]
             return usual[0] if len(usual) == 1 else ()
         level = inner
     return ()
@@ -213,7 +218,7 @@ def _place_below(schema: Schema, node: Node, name: str, value: Any) -> FieldPath
 
 def _may_be_newer(document: Document, flaw: Flaw) -> bool:
     """Whether an unknown field may be one of a newer operator's than the schema's, being like none that it has."""
-    is_unlike = flaw.rule is UNKNOWN_FIELD and not flaw.help.startswith("did you mean")
+    is_unlike = flaw.rule is UNKNOWN_FIELD and not flaw.help.startswith(("did you mean", "remove it: "))
     is_moving = document.group in _MOVING_GROUPS or document.api_version in _MOVING_GROUPS
     return is_unlike and is_moving and "containers" not in flaw.path
 
@@ -234,14 +239,10 @@ def _shape_flaws(document: Document) -> Iterator[Flaw]:
 
 
 def _is_read_by_argo(flaw: Flaw, document: Document) -> bool:
-    """Whether Argo reads a number or truth value as the text of a parameter, where its schema wants text; or it is the
-    status of a Workflow, whose schema is that of a template."""
-    if flaw.path == ("status",) and document.kind == "Workflow":
-        return document.group == "argoproj.io"
+    """Whether Argo reads a value as the text of a parameter, where its schema wants text."""
     names = [step for step in flaw.path if isinstance(step, str)][-2:]
     is_of_parameter = names[:1] == ["parameters"] and names[1:] in (["value"], ["default"], ["enum"])
-    is_scalar = not isinstance(_value(document.data, flaw.path), dict | list)
-    return document.group == "argoproj.io" and is_of_parameter and flaw.rule is WRONG_TYPE and is_scalar
+    return document.group == "argoproj.io" and is_of_parameter and flaw.rule is WRONG_TYPE
 
 
 def _is_told_by_check(kind_key: str, path: FieldPath) -> bool:

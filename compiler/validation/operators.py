@@ -16,13 +16,16 @@ _KUBERAY = ("ray.io/kuberay-operator", _MULTIKUEUE)
 _DELETION_POLICIES = ("DeleteCluster", "DeleteWorkers", "DeleteSelf", "DeleteNone")
 _BATCH_SCHEDULERS = ("volcano", "yunikorn", "kube-scheduler")
 _UPGRADES = ("None", "NewCluster", "NewClusterWithIncrementalUpgrade")
-_CHOICES: Mapping[str, tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = {
-    "RayJob.ray.io": ((("spec", "deletionPolicy"), _DELETION_POLICIES),),
-    "RayService.ray.io": ((("spec", "upgradeStrategy", "type"), _UPGRADES),),
-    "ScheduledSparkApplication.sparkoperator.k8s.io": ((("spec", "template", "batchScheduler"), _BATCH_SCHEDULERS),),
-    "SparkApplication.sparkoperator.k8s.io": ((("spec", "batchScheduler"), _BATCH_SCHEDULERS),),
+_COMPLETION_MODES = ("Indexed", "NonIndexed")
+_CHOICES: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
+    "Job.batch": (("spec.completionMode", _COMPLETION_MODES),),
+    "JobSet.jobset.x-k8s.io": (("spec.replicatedJobs[].template.spec.completionMode", _COMPLETION_MODES),),
+    "RayJob.ray.io": (("spec.deletionPolicy", _DELETION_POLICIES),),
+    "RayService.ray.io": (("spec.upgradeStrategy.type", _UPGRADES),),
+    "ScheduledSparkApplication.sparkoperator.k8s.io": (("spec.template.batchScheduler", _BATCH_SCHEDULERS),),
+    "SparkApplication.sparkoperator.k8s.io": (("spec.batchScheduler", _BATCH_SCHEDULERS),),
 }
-"""Kind -> the values that a field may have."""
+"""Kind -> the values that a field may have, in each item of a list that [] stands for."""
 _REQUIRED: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "StormService.orchestration.aibrix.ai": (("spec", "selector"), ("spec", "template")),
 }
@@ -47,14 +50,18 @@ def operator_object(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
         rule(judge, data)
     for path, lower, upper in _BOUNDS.get(kind_key, ()):
         for at, found in _mappings_at(data, path.split("."), ()):
-            least, most = found.get(lower), found.get(upper)
+            least, most = (mapping(found, *names[:-1]).get(names[-1]) for names in (lower.split("."), upper.split(".")))
             if isinstance(least, int) and isinstance(most, int) and least > most > 0:
-                judge.contradiction((*at, lower), f"{least} is above {upper} {most}", f"lower it, or raise {upper}")
+                judge.contradiction(
+                    (*at, *lower.split(".")), f"{least} is above {upper} {most}", f"lower it, or raise {upper}"
+                )
     for keys in _REQUIRED.get(kind_key, ()):
         if mapping(data, *keys[:-1]).get(keys[-1]) is None:
             judge.missing(keys)
-    for keys, allowed in _CHOICES.get(kind_key, ()):
-        judge.choice(keys, mapping(data, *keys[:-1]).get(keys[-1]), allowed)
+    for path, allowed in _CHOICES.get(kind_key, ()):
+        *around, key = path.split(".")
+        for at, found in _mappings_at(data, around, ()):
+            judge.choice((*at, key), found.get(key), allowed)
 
 
 def _mappings_at(value: Any, path: Sequence[str], at: FieldPath) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
@@ -71,6 +78,7 @@ def _mappings_at(value: Any, path: Sequence[str], at: FieldPath) -> Iterator[tup
 
 
 _GROUP_BOUNDS = ("minReplicas", "maxReplicas")
+_EXECUTORS = ("minExecutors", "maxExecutors")
 _CLIQUE_BOUNDS = ("minAvailable", "replicas")
 _BOUNDS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
     "InferenceService.serving.kserve.io": tuple(
@@ -79,14 +87,21 @@ _BOUNDS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
     "PodCliqueSet.grove.io": (
         ("spec.template.cliques[].spec", *_CLIQUE_BOUNDS),
         ("spec.template.cliques[].spec.autoScalingConfig", *_GROUP_BOUNDS),
+        ("spec.template.cliques[].spec", "replicas", "autoScalingConfig.maxReplicas"),
+        ("spec.template.cliques[].spec", "minAvailable", "autoScalingConfig.minReplicas"),
         ("spec.template.podCliqueScalingGroups[]", *_CLIQUE_BOUNDS),
         ("spec.template.podCliqueScalingGroups[].scaleConfig", *_GROUP_BOUNDS),
+        ("spec.template.podCliqueScalingGroups[]", "minAvailable", "scaleConfig.minReplicas"),
     ),
     "RayCluster.ray.io": (("spec.workerGroupSpecs[]", *_GROUP_BOUNDS),),
     "RayJob.ray.io": (("spec.rayClusterSpec.workerGroupSpecs[]", *_GROUP_BOUNDS),),
     "RayService.ray.io": (("spec.rayClusterConfig.workerGroupSpecs[]", *_GROUP_BOUNDS),),
+    "ScheduledSparkApplication.sparkoperator.k8s.io": (("spec.template.dynamicAllocation", *_EXECUTORS),),
+    "SparkApplication.sparkoperator.k8s.io": (("spec.dynamicAllocation", *_EXECUTORS),),
+    "SparkConnect.sparkoperator.k8s.io": (("spec.dynamicAllocation", *_EXECUTORS),),
 }
-"""Kind -> (path of a mapping, the number that is at most, the other); webhooks and the operators' own validation."""
+"""Kind -> (path of a mapping, the number in it that is at most, the other). Sources: webhooks, and what operators
+validate themselves."""
 
 
 def _train_job(judge: Judge, data: dict[str, Any]) -> None:
@@ -154,25 +169,44 @@ def _ray_service(judge: Judge, data: dict[str, Any]) -> None:
     _manager(judge, data, ("spec", "rayClusterConfig"), _KUBERAY)
 
 
-def _inference_service(judge: Judge, data: dict[str, Any]) -> None:
-    """Source: kserve, pkg/apis/serving/v1beta1 (inference_service_validation.go, component.go)."""
-    for key in _OF_COMPONENTS & mapping(data, "spec").keys():
-        judge.contradiction(("spec", key), "only a component has it", f"move it to spec.predictor.{key}")
-
-
-_COMPONENT_FIELDS = """
-    model minReplicas maxReplicas scaleTarget scaleMetric containerConcurrency timeout canaryTrafficPercent logger
-    batcher containers nodeSelector tolerations affinity serviceAccountName workerSpec
-"""
-_OF_COMPONENTS = frozenset(_COMPONENT_FIELDS.split())
-
-
 def _manager(judge: Judge, data: dict[str, Any], path: tuple[str, ...], allowed: tuple[str, ...]) -> None:
     judge.choice((*path, "managedBy"), mapping(data, *path).get("managedBy"), allowed)
 
 
+def _inference_service(judge: Judge, data: dict[str, Any]) -> None:
+    """Source: kserve, pkg/apis/serving/v1beta1 (component.go)."""
+    predictor = mapping(data, "spec", "predictor")
+    given = [key for key in _FRAMEWORKS.split() if predictor.get(key) is not None]
+    if len(given) > 1:
+        what = f"a predictor has one implementation, and {' and '.join(given)} are given"
+        judge.contradiction(("spec", "predictor", given[1]), what, "keep one")
+    for name in ("predictor", "transformer", "explainer"):
+        judge.within(("spec", name, "containerConcurrency"), mapping(data, "spec", name).get("containerConcurrency"), 0)
+
+
+_FRAMEWORKS = "model sklearn xgboost tensorflow pytorch triton onnx huggingface pmml lightgbm paddle"
+
+
+def _workflow(judge: Judge, data: dict[str, Any]) -> None:
+    """The containers of Argo's templates."""
+    for keys in (("spec",), ("spec", "workflowSpec")):
+        for at, template in items(mapping(data, *keys), "templates"):
+            for path, container in containers_of_template(template, (*keys, "templates", at)):
+                resources(judge, mapping(container, "resources"), (*path, "resources"))
+
+
+def containers_of_template(template: Mapping[str, Any], path: FieldPath) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
+    """The containers of a template of Argo, with their places."""
+    yield from (((*path, key), mapping(template, key)) for key in ("container", "script") if mapping(template, key))
+    for keys in (("initContainers",), ("sidecars",), ("containerSet", "containers")):
+        for number, each in items(mapping(template, *keys[:-1]), keys[-1]):
+            yield (*path, *keys, number), each
+
+
 _RULES: Mapping[str, Callable[[Judge, dict[str, Any]], None]] = {
     "ClusterTrainingRuntime.trainer.kubeflow.org": _training_runtime,
+    "ClusterWorkflowTemplate.argoproj.io": _workflow,
+    "CronWorkflow.argoproj.io": _workflow,
     "InferenceService.serving.kserve.io": _inference_service,
     "JobSet.jobset.x-k8s.io": _job_set,
     "MPIJob.kubeflow.org": _mpi_job,
@@ -181,4 +215,6 @@ _RULES: Mapping[str, Callable[[Judge, dict[str, Any]], None]] = {
     "RayService.ray.io": _ray_service,
     "TrainingRuntime.trainer.kubeflow.org": _training_runtime,
     "TrainJob.trainer.kubeflow.org": _train_job,
+    "Workflow.argoproj.io": _workflow,
+    "WorkflowTemplate.argoproj.io": _workflow,
 }

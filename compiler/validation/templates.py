@@ -13,15 +13,18 @@ _COMPLETED_KINDS = frozenset(
     f"{name}.sparkoperator.k8s.io" for name in ("ScheduledSparkApplication", "SparkApplication", "SparkConnect")
 )
 """Kinds whose pod templates are parts that Spark completes: no server judges them."""
+_LOOSE_KINDS = frozenset(("InferenceService.serving.kserve.io",))
+"""Kinds whose schema does not require containers where a pod spec may be."""
 
 
 def pod_spec_paths(document: Document, *, without_schema: bool) -> list[FieldPath]:
     """The paths of an object's pod specs, by its schema. without_schema: what looks like one counts where the kind has
     no schema."""
-    schema = find_schema(f"{document.kind}.{document.group}", document.api_version.rpartition("/")[2])
-    if schema is not None:
+    kind_key = f"{document.kind}.{document.group}"
+    schema = find_schema(kind_key, document.api_version.rpartition("/")[2])
+    if schema is not None and kind_key not in _LOOSE_KINDS:
         return list(pod_paths(document.data, schema))
-    if not without_schema or f"{document.kind}.{document.group}" in _COMPLETED_KINDS:
+    if not without_schema or kind_key in _COMPLETED_KINDS:
         return []
     return list(_like_pod_specs(document.data, ()))
 

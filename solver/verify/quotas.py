@@ -6,7 +6,7 @@ Resource by resource: slower than the model's code, and unlikely to be wrong in 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
@@ -154,8 +154,9 @@ def _requested_amounts(problem: Problem, held: Collection[int]) -> dict[int, dic
     for q, queue in enumerate(problem.queues):
         if any(queue.used) or any(gang.queue == q for g, gang in enumerate(problem.gangs) if g not in held):
             found[q] = {r: queue.used[r] for r in _counted_resources(problem)}
+    totals = cluster_totals(problem)
     for g, gang in enumerate(problem.gangs):
-        if g in held or (gang.enqueued_first and _is_refused(problem, gang)):
+        if g in held or (gang.enqueued_first and _is_refused(problem, gang, totals)):
             continue
         for t, role in enumerate(gang.roles):
             pods = max(role.replicas, sum(place.pods for place in gang.running if place.role == t))
@@ -164,9 +165,8 @@ def _requested_amounts(problem: Problem, held: Collection[int]) -> dict[int, dic
     return found
 
 
-def _is_refused(problem: Problem, gang: Gang) -> bool:
+def _is_refused(problem: Problem, gang: Gang, totals: Sequence[int]) -> bool:
     """Whether the gang's minimum is more than its queue's real capability, whichever pods make it up."""
-    totals = cluster_totals(problem)
     for r in _counted_resources(problem):
         cheapest = sorted(role.request[r] for role in gang.roles for _ in range(role.replicas - role.minimum))
         spare = max(0, gang.minimum - sum(role.minimum for role in gang.roles))

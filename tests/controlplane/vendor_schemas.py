@@ -47,7 +47,9 @@ _ANY: Final[dict[str, Any]] = {"type": "any"}
 class Pool:
     """Schemas as a list of nodes that name each other by index, equal ones once."""
 
-    def __init__(self, definitions: Mapping[str, Any]) -> None:
+    def __init__(self, definitions: Mapping[str, Any], *, requires: bool = True) -> None:
+        """requires: missing fields are refused; Argo, which decodes its objects itself, wants those of mounts only."""
+        self._requires = requires
         self.nodes: list[dict[str, Any]] = []
         self._definitions = definitions
         self._indices: dict[str, int] = {}
@@ -98,6 +100,8 @@ class Pool:
         node: dict[str, Any] = {"type": kind, **{key: schema[key] for key in _KEPT if key in schema}}
         if kind == "time":
             del node["format"]
+        if not self._requires and "mountPath" not in node.get("required", ()):
+            node.pop("required", None)
         if schema.get("default") not in (None, "", {}):
             node["default"] = schema["default"]
         if "properties" in schema:
@@ -214,10 +218,11 @@ def write_schemas(kubeconfig: Path, sources: Iterable[str], folder: Path = DATA)
         if name == "time-zones":
             _write_time_zones(folder, Path(place))
             continue
-        pool = Pool(definitions)
+        is_of_argo = name.startswith("argo-workflows")  # Argo decodes them itself
+        pool = Pool(definitions, requires=not is_of_argo)
         crds = _crds(Path(place))
         kinds = dict(_custom_kinds(with_additions(crds) if name == VOLCANO else crds, pool))
-        _write(folder, name, pool, kinds, structural=not name.startswith("argo-workflows"))  # Argo decodes them itself
+        _write(folder, name, pool, kinds, structural=not is_of_argo)
         for kind, versions in kinds.items():
             taken = kind in index  # by another operator, with other versions
             index |= dict.fromkeys([f"{kind}/{version}" for version in versions] if taken else [kind], name)

@@ -129,12 +129,15 @@ def test_an_elastic_job_starts_whole_unless_it_says_otherwise() -> None:
 def test_a_model_serving_needs_one_group_and_grows_by_the_others() -> None:
     prefill = {"name": "prefill", "replicas": 2, "entryTemplate": POD, "workerReplicas": 3, "workerTemplate": POD}
     decode = {"name": "decode", "entryTemplate": POD, "workerReplicas": 0}
-    spec = {"replicas": 2, "template": {"roles": [prefill, decode]}}
-    found = gang("workload.serving.volcano.sh/v1alpha1", "ModelServing", spec)
+    template: dict[str, Any] = {"roles": [prefill, decode], "gangPolicy": {}}
+    found = gang("workload.serving.volcano.sh/v1alpha1", "ModelServing", {"replicas": 2, "template": template})
     pods = {"prefill-entry": (2, 4), "decode-entry": (1, 2), "prefill-worker": (6, 12)}
     assert minima(found) == (9, pods)
     marks = emitted(found)["spec"]["template"]["roles"][0]["workerTemplate"]["metadata"]["annotations"]
     assert marks["gangplan.dev/role"] == "prefill-worker"
+    del template["gangPolicy"]
+    found = gang("workload.serving.volcano.sh/v1alpha1", "ModelServing", {"replicas": 2, "template": template})
+    assert minima(found) == (1, {role: (0, replicas) for role, (_, replicas) in pods.items()})
 
 
 def test_a_serving_group_starts_with_the_copies_of_its_gang_policy() -> None:

@@ -27,9 +27,12 @@ KINDS: dict[str, tuple[str, str, Item, dict[str, int]]] = {
             "replicas": 2,
             "template": {
                 "cliques": [
-                    {"name": "router", "spec": {"replicas": 1, "podSpec": GPU}},
-                    {"name": "leader", "spec": {"podSpec": GPU}},
-                    {"name": "worker", "spec": {"replicas": 3, "minAvailable": 3, "podSpec": GPU}},
+                    {"name": "router", "spec": {"roleName": "router", "replicas": 1, "podSpec": GPU}},
+                    {"name": "leader", "spec": {"roleName": "leader", "podSpec": GPU}},
+                    {
+                        "name": "worker",
+                        "spec": {"roleName": "worker", "replicas": 3, "minAvailable": 3, "podSpec": GPU},
+                    },
                 ],
                 "podCliqueScalingGroups": [{"name": "prefill", "cliqueNames": ["leader", "worker"], "replicas": 2}],
             },
@@ -162,7 +165,11 @@ def test_what_a_webhook_of_kserve_adds_is_asked_for() -> None:
 
 
 def test_a_set_of_cliques_has_no_replica_unless_it_says_so_and_a_topology_of_its_own_is_reported() -> None:
-    clique = {"name": "a", "spec": {"podSpec": GPU}, "topologyConstraint": {"pack": {"required": "rack"}}}
+    clique = {
+        "name": "a",
+        "spec": {"roleName": "a", "podSpec": GPU},
+        "topologyConstraint": {"pack": {"required": "rack"}},
+    }
     template = {"cliques": [clique], "priorityClassName": "system-node-critical"}
     found = gang("grove.io/v1alpha1", "PodCliqueSet", {"template": template})
     assert ([role.replicas for role in found.roles], found.priority_class) == ([0], "system-node-critical")

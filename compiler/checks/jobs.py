@@ -116,7 +116,7 @@ def not_scheduled_by_volcano(check_input: CheckInput) -> Iterator[Finding]:
     for gang in check_input.unbound_gangs:
         for role in gang.roles:
             name = role.pod.scheduler_name
-            if name != VOLCANO_SCHEDULER and did_you_mean(name, [VOLCANO_SCHEDULER]):
+            if role.template_path and name != VOLCANO_SCHEDULER and did_you_mean(name, [VOLCANO_SCHEDULER]):
                 document, path = gang.pod_spec_of(role)
                 help = f"did you mean {VOLCANO_SCHEDULER!r}?"
                 yield Finding(

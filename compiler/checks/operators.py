@@ -9,6 +9,8 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import Any
 
+import yaml
+
 from compiler.checks.check import DocumentInput, Finding, check
 from compiler.checks.volcano_job import dependency_cycle, shown_cycle
 from compiler.checks.workflows import unknown_names, workflow
@@ -180,6 +182,18 @@ def _ray_topology(document: Document) -> Iterator[Finding]:
         yield Finding(
             document, ("metadata", "labels", RAY_TOPOLOGY_TIER_LABEL), message, "add the label of the mode: hard"
         )
+
+
+def _ray_service(document: Document) -> Iterator[Finding]:
+    yield from _ray_topology(document)
+    text = mapping(document.data, "spec").get("serveConfigV2")
+    try:
+        is_mapping = not isinstance(text, str) or isinstance(yaml.safe_load(text) or {}, dict)
+    except yaml.YAMLError:
+        is_mapping = False
+    if not is_mapping:
+        message = "Ray reads a YAML mapping, which this text is not: no application is deployed"
+        yield Finding(document, ("spec", "serveConfigV2"), message, "correct the YAML")
 
 
 _JAVA_MEMORY = re.compile(r"\s*(\d+)(b|[kmgtp]b?)?\s*", re.ASCII | re.IGNORECASE)
@@ -396,7 +410,7 @@ _OTHERS = {
     "PodCliqueSet.grove.io": _clique_set,
     "RayCluster.ray.io": _ray_cluster,
     "RayJob.ray.io": _ray_job,
-    "RayService.ray.io": _ray_topology,
+    "RayService.ray.io": _ray_service,
     "ScheduledSparkApplication.sparkoperator.k8s.io": _spark,
     "SparkApplication.sparkoperator.k8s.io": _spark,
     "SparkConnect.sparkoperator.k8s.io": _spark,

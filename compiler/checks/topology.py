@@ -188,8 +188,15 @@ _TIER_NAME = ("spec", "tierName")
 @check("GP335", "topology job without the topology plugin", "warning", folds=True)
 def missing_topology_plugin(check_input: CheckInput) -> Iterator[Finding]:
     """A job's networkTopology is enforced by the plugin network-topology-aware only; gangplan plans by it, but Volcano
-    on its own would not keep to it. Fix: add the plugin to a tier of the scheduler configuration."""
-    scheduler = check_input.specs.scheduler
+    on its own would not keep to it; and neither can without HyperNodes. Fix: add the plugin to a tier of the scheduler
+    configuration, and declare HyperNodes, or topology of a NodePool."""
+    specs = check_input.specs
+    scheduler = specs.scheduler
+    for gang in check_input.jobs if specs.nodes and not specs.hypernodes else ():
+        if gang.topology is not None and gang.topology.mode == "hard":
+            message = "the repository has no HyperNode, so nothing keeps these pods close to each other"
+            help = "declare HyperNodes, or topology of a NodePool"
+            yield Finding(gang.document, gang.field_paths["topology"], message, help)
     if scheduler is None or scheduler.plugin("network-topology-aware") is not None:
         return
     for gang in check_input.jobs:

@@ -18,6 +18,7 @@ from compiler.validation.judge import items, mapping, texts, values
 from compiler.validation.operators import containers_of_template
 
 _TYPES = ["container", "containerSet", "steps", "script", "resource", "dag", "suspend", "data", "http", "plugin"]
+_WITH_VALUE = frozenset(("value", "default", "valueFrom"))
 _RETRY_POLICIES = ("Always", "OnFailure", "OnError", "OnTransientError")
 _POD_GC = ("OnPodCompletion", "OnPodSuccess", "OnWorkflowCompletion", "OnWorkflowSuccess")
 _OF_WORKFLOW = re.compile(r"\{\{\s*workflow\.parameters\.([\w-]+)\s*\}\}")
@@ -108,13 +109,9 @@ def _runs(
         if not isinstance(name, str) or "{{" in name:
             continue
         yield from unknown_names(document, [((*place, "template"), name)], list(declared), "template")
-        given = {argument.get("name") for _, argument in items(mapping(each, "arguments"), "parameters")}
-        missing = [
-            str(wanted.get("name"))
-            for _, wanted in declared.get(name, ())
-            if not wanted.keys() & {"value", "default", "valueFrom"} and wanted.get("name") not in given
-        ]
-        if missing:
+        given = [argument.get("name") for _, argument in items(mapping(each, "arguments"), "parameters")]
+        needed = [wanted for _, wanted in declared.get(name, ()) if not wanted.keys() & _WITH_VALUE]
+        if missing := [str(wanted.get("name")) for wanted in needed if wanted.get("name") not in given]:
             message = f"template {name!r} takes {', '.join(missing)}, and no argument gives it"
             yield Finding(document, place, message, "add arguments.parameters, or a default to the input")
 

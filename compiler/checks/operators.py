@@ -17,6 +17,7 @@ from compiler.checks.workflows import unknown_names, workflow
 from compiler.diagnostics.diagnostic import suggestion, to_write
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.kinds.model_serving import MINIMA_PATH, makes_pod_group
+from compiler.kinds.serving import DEPLOYMENT_MODE_ANNOTATION
 from compiler.kubernetes import (
     GANG_ANNOTATION,
     GROUP_MIN_MEMBER_ANNOTATION,
@@ -392,6 +393,27 @@ def _pods_of(share: object, replicas: int, rounded: Callable[[float], int]) -> i
     return rounded(replicas * int(text) / 100) if text.isascii() and text.isdigit() else 0
 
 
+_DEPLOYMENT_MODES = ("Serverless", "RawDeployment", "ModelMesh", "Knative", "Standard")
+
+
+def _inference_service(document: Document) -> Iterator[Finding]:
+    """Sources: kserve, pkg/controller/v1beta1/inferenceservice/utils (GetDeploymentMode); Knative's traffic targets."""
+    mode = mapping(document.metadata, "annotations").get(DEPLOYMENT_MODE_ANNOTATION)
+    if isinstance(mode, str) and mode not in _DEPLOYMENT_MODES:
+        path: FieldPath = ("metadata", "annotations", DEPLOYMENT_MODE_ANNOTATION)
+        help = suggestion(mode, _DEPLOYMENT_MODES, "write RawDeployment or Serverless")
+        yield Finding(document, path, f"KServe ignores the deployment mode {mode!r}", help)
+    for name in ("predictor", "transformer", "explainer"):
+        component = mapping(document.data, "spec", name)
+        if isinstance(percent := component.get("canaryTrafficPercent"), int) and not 0 <= percent <= 100:
+            path = ("spec", name, "canaryTrafficPercent")
+            yield Finding(document, path, f"{percent} is not a percentage of traffic", "write 0 to 100")
+        for device in (key for key in mapping(component, "resources", "limits") if "/" in str(key)):
+            path = ("spec", name, "resources", "limits", device)
+            message = f"resources of a whole pod have no {device}: the pod is refused"
+            yield Finding(document, path, message, "move it to the resources of the model or container")
+
+
 def _workspace(document: Document) -> Iterator[Finding]:
     if document.data.get("inference") or document.data.get("tuning"):
         return
@@ -404,6 +426,7 @@ def _workspace(document: Document) -> Iterator[Finding]:
 
 _OTHERS = {
     "Deployment.apps": _deployment,
+    "InferenceService.serving.kserve.io": _inference_service,
     "JobSet.jobset.x-k8s.io": _job_set,
     "LeaderWorkerSet.leaderworkerset.x-k8s.io": _leader_worker_set,
     "ModelServing.workload.serving.volcano.sh": _model_serving,

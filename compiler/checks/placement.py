@@ -3,7 +3,7 @@ that the repository declares, each node empty, so that what they say holds whate
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
@@ -14,7 +14,7 @@ from compiler.checks.resource_names import misspelt_in_pools, near_resource
 from compiler.diagnostics.diagnostic import Severity, did_you_mean, meant, suggestion
 from compiler.fields.quantity import exact_amount
 from compiler.kubernetes import DEFAULT_PODS_PER_NODE, HAMI_RESOURCES
-from compiler.last_result import LastResult
+from compiler.last_result import LastOfEach, LastResult
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement, returned_node, untolerated_taints
 from compiler.specs.exclusive_topology import ExclusiveDomains, fits_no_domain, is_planned
 from compiler.specs.gang_spec import GangSpec, RoleSpec
@@ -69,9 +69,10 @@ class _NodeFacts:
 @dataclass(frozen=True)
 class _Nodes:
     """The declared nodes, as they are when nothing keeps them closed for a while, and what is asked of them and of the
-    pods of one repository."""
+    pods of one repository. domains: (tier, indices of the nodes in it at any depth) of each hypernode."""
 
     facts: _NodeFacts
+    domains: Sequence[tuple[int, Sequence[int]]]
 
     def requests(self, pod: PodSpec) -> dict[str, int]:
         """The requests that can be counted against nodes."""
@@ -90,7 +91,7 @@ class _Nodes:
         return self._known_masks[requirement]
 
     @cached_property
-    def _known_bests(self) -> dict[tuple[object, ...], int]:
+    def _known_bests(self) -> dict[tuple[object, ...], dict[int | None, int]]:
         return {}
 
     def pods_by_node(self, pod: PodSpec, mask: int) -> list[int]:
@@ -110,20 +111,27 @@ class _Nodes:
         usable = map(int, f"{mask:0{size}b}"[::-1])
         return [count * use for count, use in zip(counts, usable, strict=True)]
 
-    def most_pods_inside(self, pod: PodSpec, mask: int, tier: int | None, domains: Sequence[Collection[int]]) -> int:
-        """How many pods of this kind the nodes of one of the domains hold at most, of all domains the best. tier: what
-        the domains are known by. domains: indices of their nodes."""
-        key = (tuple(sorted(pod.requests.items())), mask, tier)
+    def most_pods(self, pod: PodSpec, mask: int, tier: int | None = None) -> int:
+        """How many pods of this kind these nodes hold at most; with a tier those in one hypernode up to it, of all such
+        hypernodes the best."""
+        key = (tuple(sorted(pod.requests.items())), mask)
         if key not in self._known_bests:
-            counts = self.pods_by_node(pod, mask)
-            self._known_bests[key] = max((sum(counts[i] for i in domain) for domain in domains), default=0)
-        return self._known_bests[key]
+            self._known_bests[key] = self._bests(self.pods_by_node(pod, mask))
+        bests = self._known_bests[key]
+        if tier is None:
+            return bests[None]
+        tiers = {at for at, _ in self.domains}
+        return max((bests[at] for at in tiers if at <= tier), default=0)
 
-    def most_pods(self, pod: PodSpec, mask: int) -> int:
-        """How many pods of this kind these nodes hold at most."""
-        return self.most_pods_inside(pod, mask, None, (range(len(self.facts.nodes)),))
+    def _bests(self, counts: list[int]) -> dict[int | None, int]:
+        """Tier -> the most in one hypernode of it; None -> in all nodes."""
+        found: dict[int | None, int] = {None: sum(counts)}
+        for tier, members in self.domains:
+            found[tier] = max(found.get(tier, 0), sum(map(counts.__getitem__, members)))
+        return found
 
 
+_LAST_NODES = LastOfEach[_Nodes]()
 _LAST_FACTS = LastResult[_NodeFacts]()
 
 
@@ -131,7 +139,9 @@ def _declared_nodes(check_input: CheckInput) -> _Nodes | None:
     nodes = check_input.specs.nodes
     if not nodes:
         return None
-    return _Nodes(_LAST_FACTS.of((nodes,), lambda: _NodeFacts([returned_node(node) for node in nodes])))
+    facts = _LAST_FACTS.of((nodes,), lambda: _NodeFacts([returned_node(node) for node in nodes]))
+    (found,) = _LAST_NODES.of([(check_input.specs,)], lambda _: _Nodes(facts, _domain_members(check_input)))
+    return found
 
 
 def _roles(check_input: CheckInput) -> Iterator[tuple[GangSpec, RoleSpec]]:
@@ -305,7 +315,7 @@ def gangs_without_room(check_input: CheckInput) -> Iterator[Finding]:
     nodes."""
     if (nodes := _declared_nodes(check_input)) is None:
         return
-    domains = _domain_members(check_input)
+    tiers = {tier for tier, _ in nodes.domains}
     for gang in check_input.jobs:
         if not gang.schedulable or any(
             name not in nodes.facts.resources for role in gang.roles for name in _devices(role)
@@ -325,11 +335,10 @@ def gangs_without_room(check_input: CheckInput) -> Iterator[Finding]:
             elif room < least:
                 message = f"{role.name} needs {least} pods to start, and all its nodes hold {room}"
                 yield Finding(document, path, message, "lower the minimum or the requests, or add nodes")
-            elif domains and (tier := _highest_tier(check_input, gang)) is not None:
-                if tier > max(at for at, _ in domains):  # Volcano's virtual root, which holds all nodes
+            elif tiers and (tier := _highest_tier(check_input, gang)) is not None:
+                if tier > max(tiers):  # Volcano's virtual root, which holds all nodes
                     continue
-                allowed = [domain for at, domain in domains if at <= tier]
-                best = nodes.most_pods_inside(role.pod, mask, tier, allowed)
+                best = nodes.most_pods(role.pod, mask, tier)
                 if best < least:
                     message = f"{role.name} needs {least} pods to start, and the largest hypernode allowed holds {best}"
                     help = "allow a higher tier, or lower the minimum or the requests"

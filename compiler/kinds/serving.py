@@ -269,12 +269,12 @@ def serving_runtimes(documents: Iterable[Document], namespace: str) -> Runtimes:
 
 
 _COMPONENTS = ("predictor", "transformer", "explainer")
-_MODE_ANNOTATION = "serving.kserve.io/deploymentMode"
+DEPLOYMENT_MODE_ANNOTATION = "serving.kserve.io/deploymentMode"
 
 
 def _shares_pods(document: Document) -> bool:
     """Whether ModelMesh serves the predictor in pods of its runtime."""
-    return mapping(document.metadata, "annotations").get(_MODE_ANNOTATION) == "ModelMesh"
+    return mapping(document.metadata, "annotations").get(DEPLOYMENT_MODE_ANNOTATION) == "ModelMesh"
 
 
 _FRAMEWORKS = """
@@ -400,7 +400,7 @@ def _gang_of(document: Document, components: Iterable[_Component]) -> GangSpec |
 
 def unread_runtime(draft: ServingDraft) -> Diagnostic:
     """The finding on an InferenceService whose runtime is not known."""
-    path: FieldPath = ("metadata", "annotations", _MODE_ANNOTATION)
+    path: FieldPath = ("metadata", "annotations", DEPLOYMENT_MODE_ANNOTATION)
     if _shares_pods(draft.document):
         message = "ModelMesh serves the model in pods of a ServingRuntime, which are not planned"
         return draft.document.diagnostic(UNREAD_PART, path, message, "leave room for the pods of that runtime")

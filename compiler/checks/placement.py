@@ -174,7 +174,7 @@ def unknown_resources(check_input: CheckInput) -> Iterator[Finding]:
         return
     known = sorted(name for name in nodes.facts.resources | nodes.facts.shared_resources if "/" in name)
     of_pools = misspelt_in_pools(check_input).values()  # GP391 of the pool says so
-    for gang, role in _roles(check_input):
+    for gang, role in (*_roles(check_input), *_unbound_roles(check_input)):
         for name in role.pod.requests:
             if "/" not in name or name in known or name in of_pools:
                 continue

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import yaml
+
 from compiler.checks.check import Finding
 from compiler.checks.volcano_job import dependency_cycle, shown_cycle
 from compiler.diagnostics.diagnostic import suggestion
@@ -19,6 +21,9 @@ from compiler.validation.operators import containers_of_template
 
 _TYPES = ["container", "containerSet", "steps", "script", "resource", "dag", "suspend", "data", "http", "plugin"]
 _WITH_VALUE = frozenset(("value", "default", "valueFrom"))
+_LOOPS = ("withItems", "withParam", "withSequence")
+_ACTIONS = ("get", "create", "apply", "delete", "replace", "patch")
+_OF_OTHERS = re.compile(r"\{\{\s*(?:tasks|steps)\.([\w-]+)\.")
 _RETRY_POLICIES = ("Always", "OnFailure", "OnError", "OnTransientError")
 _POD_GC = ("OnPodCompletion", "OnPodSuccess", "OnWorkflowCompletion", "OnWorkflowSuccess")
 _OF_WORKFLOW = re.compile(r"\{\{\s*workflow\.parameters\.([\w-]+)\s*\}\}")
@@ -45,8 +50,12 @@ def workflow(document: Document) -> Iterator[Finding]:
     if names and entrypoint not in names:
         help = suggestion(str(entrypoint), names, f"write {names[0]}")
         yield Finding(document, ("spec", "entrypoint"), f"there is no template {entrypoint!r} to begin with", help)
-    if names and isinstance(name := spec.get("onExit"), str) and "{{" not in name:
-        yield from unknown_names(document, [(("spec", "onExit"), name)], names, "template")
+    ends = [(("spec", "onExit"), spec.get("onExit")), *_hooks(("spec",), spec)]
+    yield from _unknown_templates(document, ends, names)
+    for at, parameter in items(mapping(spec, "arguments"), "parameters"):
+        if not parameter.keys() & {"value", "valueFrom"}:
+            place: FieldPath = ("spec", "arguments", "parameters", at)
+            yield Finding(document, place, f"parameter {parameter.get('name')!r} has no value", "add value")
 
 
 def _template(
@@ -65,6 +74,12 @@ def _template(
     for key in ("container", "script"):
         if key in types and not mapping(template, key).get("image") and not has_defaults:
             yield Finding(document, (*path, key), f"the {key} has no image", "add image")
+    for number, output in items(mapping(template, "outputs"), "parameters"):
+        if not output.keys() & {"value", "valueFrom"}:
+            message = f"output parameter {output.get('name')!r} has no value"
+            yield Finding(document, (*path, "outputs", "parameters", number), message, "add valueFrom")
+    if "resource" in types:
+        yield from _resource((*path, "resource"), document, mapping(template, "resource"))
     retries = mapping(template, "retryStrategy")
     yield from _choice(document, (*path, "retryStrategy", "retryPolicy"), retries.get("retryPolicy"), _RETRY_POLICIES)
     if isinstance(limit := retries.get("limit"), str) and not limit.isdigit() and "{{" not in limit:
@@ -81,12 +96,38 @@ def _mounts(
     volumes = [each for holder in (spec, template) for _, each in items(holder, "volumes")]
     known = [str(each.get("name")) for each in (*claims, *volumes)]
     for at, container in containers_of_template(template, path):
-        named = [
-            ((*at, "volumeMounts", number, "name"), str(mount.get("name")))
-            for number, mount in items(container, "volumeMounts")
-            if "{{" not in str(mount.get("name"))
-        ]
-        yield from unknown_names(document, named, known, "volume")
+        places, mounts = Counter[str](), items(container, "volumeMounts")
+        named = [((*at, "volumeMounts", number, "name"), str(mount.get("name"))) for number, mount in mounts]
+        yield from unknown_names(document, [each for each in named if "{{" not in each[1]], known, "volume")
+        for number, mount in mounts:
+            places[str(mount.get("mountPath"))] += 1
+            if places[str(mount.get("mountPath"))] == 2:
+                path_twice = (*at, "volumeMounts", number, "mountPath")
+                yield Finding(document, path_twice, "another volume is mounted here", "choose another path")
+
+
+def _resource(path: FieldPath, document: Document, resource: Mapping[str, Any]) -> Iterator[Finding]:
+    yield from _choice(document, (*path, "action"), resource.get("action"), _ACTIONS)
+    manifest = resource.get("manifest")
+    if not any(resource.get(key) for key in ("manifest", "manifestFrom", "flags")):
+        yield Finding(document, path, "there is no manifest of the object", "add manifest")
+    if isinstance(manifest, str) and "{{" not in manifest:
+        try:
+            yaml.safe_load(manifest)
+        except yaml.YAMLError:
+            yield Finding(document, (*path, "manifest"), "the manifest is not YAML", "correct it")
+
+
+def _hooks(path: FieldPath, holder: Mapping[str, Any]) -> list[tuple[FieldPath, Any]]:
+    hooks = mapping(holder, "hooks")
+    return [((*path, "hooks", key, "template"), mapping(hook).get("template")) for key, hook in hooks.items()]
+
+
+def _unknown_templates(
+    document: Document, named: Iterable[tuple[FieldPath, Any]], known: Sequence[str]
+) -> Iterator[Finding]:
+    plain = [(path, name) for path, name in named if isinstance(name, str)]
+    yield from unknown_names(document, [each for each in plain if "{{" not in each[1]], known, "template")
 
 
 def _runs(
@@ -104,11 +145,18 @@ def _runs(
     yield from _twice(document, steps, "step")
     yield from _twice(document, tasks, "task")
     yield from _order(document, tasks)
+    known = [str(each.get("name")) for _, each in (*tasks, *steps)]
+    used = {name: at for at, text in _texts_in(template, path) for name in _OF_OTHERS.findall(text)}
+    yield from unknown_names(document, [(at, name) for name, at in used.items()], known, "step or task")
     for place, each in (*tasks, *steps):
         name = each.get("template")
+        yield from _unknown_templates(document, [((*place, "template"), name), *_hooks(place, each)], list(declared))
+        loops = [key for key in _LOOPS if each.get(key) is not None]
+        if len(loops) > 1:
+            message = f"a step has one of {', '.join(_LOOPS)}, and {' and '.join(loops)} are given"
+            yield Finding(document, (*place, loops[1]), message, "keep one")
         if not isinstance(name, str) or "{{" in name:
             continue
-        yield from unknown_names(document, [((*place, "template"), name)], list(declared), "template")
         given = [argument.get("name") for _, argument in items(mapping(each, "arguments"), "parameters")]
         needed = [wanted for _, wanted in declared.get(name, ()) if not wanted.keys() & _WITH_VALUE]
         if missing := [str(wanted.get("name")) for wanted in needed if wanted.get("name") not in given]:

@@ -197,6 +197,7 @@ def _plan_diagnostics(
         partial(caveats.unfit_run_diagnostics, specs, origins),
         partial(caveats.live_request_diagnostics, origins),
         partial(caveats.refused_queue_diagnostics, origins),
+        partial(caveats.other_release_diagnostics, specs, state),
         partial(caveats.unnamed_device_diagnostics, problem, origins, plan),
         partial(caveats.turn_diagnostics, problem, origins, plan),
         partial(quota_diagnostics, specs, origins, problem, plan, state),

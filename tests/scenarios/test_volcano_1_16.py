@@ -217,3 +217,20 @@ def test_a_default_queue_from_before_the_upgrade_takes_no_namespace(allowed: dic
     outcome = compile_repository(repository(queues=own, a=4), state=ClusterState.from_objects(live))
     assert [each.code for each in outcome.diagnostics if each.severity == "error"] == codes
     assert actions(outcome) == {"ml/a": "wait" if codes else "start"}
+
+
+@pytest.mark.parametrize(
+    ("image", "namespace", "codes"),
+    [
+        ("vc-scheduler:v1.16.0", "volcano-system", []),
+        ("vc-scheduler:v1.15.1", "volcano-system", ["GP531"]),
+        ("vc-scheduler:v1.15.1", "elsewhere", []),
+        ("vc-scheduler:latest", "volcano-system", []),
+    ],
+)
+def test_the_release_that_runs_is_compared_with_the_declared_one(image: str, namespace: str, codes: list[str]) -> None:
+    metadata = {"name": "volcano-scheduler-0", "namespace": namespace}
+    spec = {"containers": [{"name": "volcano-scheduler", "image": f"docker.io/volcanosh/{image}"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    outcome = compile_repository(repository(), state=ClusterState.from_objects([pod], clock=1795694400))
+    assert [each.code for each in outcome.diagnostics if each.code == "GP531"] == codes

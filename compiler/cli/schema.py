@@ -43,7 +43,7 @@ def schema(ctx: click.Context, kind: str | None, vscode: bool, repo: Path) -> No
         _write_vscode_files(repo)
         return
     if kind is None:
-        click.echo("\n".join((*known, *OUTPUT_NAMES)))
+        click.echo("\n".join(known))
         return
     by_lower = {name.lower(): name for name in known}
     if (found := by_lower.get(kind.lower())) is not None:

@@ -186,3 +186,18 @@ def test_objects_are_adopted_only_where_asked() -> None:
     for adopt, expected in ((False, None), (True, {"gangplan.dev/adopt": "true"})):
         [found] = imported(queue, adopt=adopt)["cluster-specs/c/queues.yaml"]
         assert found["metadata"].get("annotations") == expected
+
+
+@pytest.mark.parametrize(
+    ("image", "release"),
+    [
+        ("docker.io/volcanosh/vc-scheduler:v1.16.1", "1.16.1"),
+        ("docker.io/volcanosh/vc-scheduler:v1.9.0", None),
+        ("docker.io/volcanosh/vc-scheduler:latest", None),
+    ],
+)
+def test_the_release_is_what_the_schedulers_pods_name(image: str, release: str | None) -> None:
+    metadata = {"name": "volcano-scheduler-a", "namespace": "volcano-system"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [{"image": image}]}}
+    [cluster] = imported(pod)["cluster-specs/c/cluster.yaml"]
+    assert cluster["spec"].get("volcano") == release

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,15 @@ def hypernode(name: str, *members: str) -> dict[str, Any]:
     return {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": name}, "spec": spec}
 
 
+@pytest.fixture
+def stopped_job(plane: ControlPlane) -> Iterator[dict[str, Any]]:
+    """A batch Job without pods, which goes before the cluster is emptied."""
+    job = batch_job()
+    job["spec"]["suspend"] = True
+    yield plane.api("POST", BATCH_JOBS, job)
+    plane.api("DELETE", f"{BATCH_JOBS}/{job['metadata']['name']}")
+
+
 def specs_of(plane: ControlPlane, *paths: str) -> dict[str, Any]:
     """What every object says, and what tells one from another of its name."""
     return {
@@ -51,17 +61,15 @@ def specs_of(plane: ControlPlane, *paths: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.usefixtures("stopped_job")
 def test_an_imported_cluster_is_at_what_its_repository_says(plane: ControlPlane, tmp_path: Path) -> None:
     names = add_gpu_nodes(plane, 4, gpus=8)
-    stopped = batch_job()
-    stopped["spec"]["suspend"] = True
     running = volcano_job("running", role("worker", 3, gpus=8), queue="team", priorityClassName="high")
     for path, item in (
         (PRIORITY_CLASSES, priority_class("high", 1000)),
         (QUEUES_PATH, queue("team", gpus=24)),
         (HYPERNODES, hypernode("left", *names[:2])),
         (HYPERNODES, hypernode("right", *names[2:])),
-        (BATCH_JOBS, stopped),
     ):
         plane.api("POST", path, item)
     plane.wait_until(lambda: plane.api("POST", VOLCANO_JOBS_PATH, running), what="the queue to be open")

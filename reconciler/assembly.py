@@ -133,7 +133,7 @@ def make_planning(hands: Hands, voices: Voices, desired: DesiredManifests) -> Pl
             voices.publisher.read_annotations,
             voices.publisher.ref.name,
         ),
-        CompileProcess(settings.data / "compile", wake.hurry, timings.compile),
+        CompileProcess(settings.data / "compile", wake.hurry, timings.compile, pages=settings.pages),
         Candidacy(partial(DryRun, side_client(hands), wake.hurry, timings=timings.dry_run), desired),
         PlanCopy(side_client(hands), settings.namespace, settings.cluster, timings.plan_copy),
         worker_state=WorkerState(timings.compile),

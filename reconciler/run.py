@@ -12,9 +12,10 @@ from reconciler.cluster.client import ApiError, LostLease, short_error
 from reconciler.git.webhook import WebhookReceiver, serve_webhook
 from reconciler.inventory.keeper import OtherGangplanError
 from reconciler.loop import Hands, Parts, Voices, basis, reconcile_once
+from reconciler.report.report_pages import ReportPages
 from reconciler.report.status import FAILURE_TYPE, Report
 from reconciler.threads.heartbeat import Heartbeat
-from reconciler.threads.http import HttpServer
+from reconciler.threads.http import HttpServer, Reply
 from reconciler.threads.rest import LoopRest
 
 log = logging.getLogger(__name__)
@@ -59,10 +60,11 @@ def run_reconciler(parts: Parts, stop: Callable[[], bool], once: bool = False) -
 
 def _start_servers(parts: Parts) -> list[HttpServer]:
     hands, settings = parts.hands, parts.hands.settings
-    pages, missing = http_pages(parts), lambda: (404, "not here\n")
+    pages, reports, missing = http_pages(parts), report_answers(parts), lambda: (404, "not here\n")
 
-    def answer(request: BaseHTTPRequestHandler) -> HttpAnswer:
-        return pages.get(request.path.partition("?")[0], missing)()
+    def answer(request: BaseHTTPRequestHandler) -> HttpAnswer | Reply:
+        path = request.path.partition("?")[0]
+        return reports[path](request) if path in reports else pages.get(path, missing)()
 
     timings = hands.timings.http
     servers = [HttpServer("http", settings.listen, "GET", answer, timings)] if settings.listen else []
@@ -223,6 +225,19 @@ def _log_results(results: Iterable[ChangeResult]) -> None:
     for result in results:
         detail = {"change": str(result.change), "outcome": result.outcome, "detail": result.message}
         log.info("change", extra={"object": str(result.change.ref), **detail})
+
+
+def report_answers(parts: Parts) -> dict[str, Callable[[BaseHTTPRequestHandler], Reply]]:
+    """What answers a request for the page of the plan in force; nothing where it is not served."""
+    planning, publisher, folder = parts.planning, parts.voices.publisher, parts.hands.settings.pages
+    if folder is None:
+        return {}
+
+    def digest() -> str:
+        return str(planning.snapshot.plan.get("digest", "")) if planning.snapshot is not None else ""
+
+    pages = ReportPages(folder, digest, lambda: publisher.last_status)
+    return {"/report": pages.page, "/report/status.json": pages.status_json}
 
 
 def http_pages(parts: Parts) -> dict[str, Callable[[], HttpAnswer]]:

@@ -26,6 +26,7 @@ class Settings:
     bind_timeout: float = 120.0
     node_timeout: float = 60.0
     listen: str = ""
+    report: bool = False
     executor: str = "processes"
     git_max_size: int = 512
     git_trusted_keys: Path | None = None
@@ -35,6 +36,11 @@ class Settings:
     scheduler_metrics: str = ""
     scheduler_timeout: float = 180.0
     traces: str = ""
+
+    @property
+    def pages(self) -> Path | None:
+        """The folder for the pages of plans; None where nobody is to read them."""
+        return self.data / "pages" if self.report and self.listen else None
 
 
 class DataFolderInUse(Exception):

@@ -146,6 +146,7 @@ def number_option(name: str, default: float, least: float, help: str) -> Callabl
     help="OpenTelemetry collector (OTLP over HTTP) that gets the spans of passes and compiles; needs gangplan[traces].",
 )
 @click.option("--listen", default="", metavar="HOST:PORT", help="Serve /healthz, /readyz and /metrics.")
+@click.option("--report", is_flag=True, help="With --listen: serve /report, the page of the plan in force, as well.")
 @executor_option
 @click.option(
     "--timeout",

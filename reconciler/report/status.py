@@ -147,6 +147,11 @@ class StatusPublisher:
         metadata = {"namespace": self.namespace, "name": self.ref.name}
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
+    @property
+    def last_status(self) -> Mapping[str, Any] | None:
+        """The document that was written last, or read; None before the first."""
+        return self._last_status
+
     def read_annotations(self) -> Mapping[str, str]:
         """The annotations by which operators allow what is held; none where they cannot be read."""
         try:

@@ -11,9 +11,9 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NamedTuple
 
 from reconciler.threads.heartbeat import Heartbeat, start_thread
 from reconciler.timings import TIMINGS, HttpTimings
@@ -23,8 +23,18 @@ log = logging.getLogger(__name__)
 CONCURRENT_LIMIT = 16
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Of what Prometheus reads."""
-Answer = Callable[[BaseHTTPRequestHandler], tuple[int, str]]
-"""Status and text for a request, whose body is not read yet."""
+
+
+class Reply(NamedTuple):
+    """An answer that is no plain text."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+
+Answer = Callable[[BaseHTTPRequestHandler], tuple[int, str] | Reply]
+"""For a request, whose body is not read yet; a text is sent as Prometheus takes it."""
 
 
 class HttpServer(ThreadingHTTPServer):
@@ -82,14 +92,14 @@ class HttpServer(ThreadingHTTPServer):
 
 def _handler(method: str, answer: Answer, seconds: float) -> type[BaseHTTPRequestHandler]:
     def respond(self: BaseHTTPRequestHandler) -> None:
-        status, text = answer(self)
-        body = text.encode()
+        said = answer(self)
+        reply = said if isinstance(said, Reply) else Reply(said[0], said[1].encode(), {"Content-Type": CONTENT_TYPE})
         self.close_connection = True
-        self.send_response(status)
-        self.send_header("Content-Type", CONTENT_TYPE)
-        self.send_header("Content-Length", str(len(body)))
+        self.send_response(reply.status)
+        for name, value in {**reply.headers, "Content-Length": str(len(reply.body))}.items():
+            self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(reply.body)
 
     def log_message(_: BaseHTTPRequestHandler, text: str, *args: object) -> None:
         log.debug("http", extra={"detail": text % args})

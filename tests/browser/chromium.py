@@ -84,12 +84,12 @@ class Page:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def open(self, file: Path, width: int = 1000, *, dark: bool = False) -> None:
-        """Open a report, and wait until it is drawn."""
+    def open(self, file: Path | str, width: int = 1000, *, dark: bool = False) -> None:
+        """Open a report, a file or what a server answers, and wait until it is drawn."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-        self.call("Page.navigate", url=file.as_uri())
+        self.call("Page.navigate", url=file if isinstance(file, str) else file.as_uri())
         self.wait_for("document.documentElement?.dataset.ready !== undefined")
         self.settle()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,12 @@ from compiler.pipeline import CommandLimit, compile_repository
 from compiler.repository.tree import Repository
 from compiler.views.report.document import report_document
 from compiler.views.report.page import page_of
+from reconciler.planning.plan_pages import write_page
+from reconciler.report.report_pages import ReportPages
+from reconciler.threads.http import HttpServer, Reply
 from tests.browser.chromium import Page, running_browser
 from tests.browser.worlds import HOSTILE, hostile_document, large_document
+from tests.builders.compiles import ASKED, OTHER, request
 
 ROOT = Path(__file__).parents[2]
 WIDTHS = (400, 1000, 2000)
@@ -246,3 +251,48 @@ def test_hostile_names_are_text(quiet: Page, example: dict[str, Any], tmp_path: 
         assert "\\u202egnirts" in text
         assert not set("\u202e\u2066\u200f\u2028\x00") & set(text)
         assert quiet.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_a_served_page_shows_the_status_and_takes_the_next_plan(page: Page, tmp_path: Path) -> None:
+    """Without a reload: the conditions, what is held back, and the plan that comes into force."""
+    held = [{"object": "Job team/<b>evil</b>", "reason": "fields of others"}]
+    condition = {"type": "Applied", "status": "False", "reason": "Held", "message": "one object is held"}
+    status: dict[str, Any] = {
+        "commit": "c0ffee",
+        "head": "c0ffee",
+        "conditions": [{**condition, "lastTransitionTime": "2026-01-31T12:00:00Z"}],
+        "held": held,
+        "heldTotal": 1,
+        "finished": {"Job team/over": "Completed"},
+        "finishedTotal": 1,
+    }
+    first, second = (
+        compile_repository(Repository.of_files(dict(asked.files))) for asked in (ASKED, request(other=OTHER))
+    )
+    for outcome in (first, second):
+        write_page(outcome, tmp_path)
+    status["digest"] = first.digest
+    pages = ReportPages(tmp_path, lambda: status["digest"], lambda: status)
+
+    def answer(asked: BaseHTTPRequestHandler) -> Reply:
+        answers = {"/report": pages.page, "/report/status.json": pages.status_json}
+        return answers[asked.path](asked) if asked.path in answers else Reply(404, b"", {})
+
+    server = HttpServer("http", "127.0.0.1:0", "GET", answer)
+    page.problems.clear()
+    try:
+        page.open(f"http://127.0.0.1:{server.server_address[1]}/report")
+        page.wait_for("document.querySelector('#live table') !== null")
+        text = page.evaluate("document.getElementById('live').textContent")
+        for words in ("one object is held", "Job team/<b>evil</b>", "fields of others", "1 run ended"):
+            assert words in text
+        assert "train" in page.evaluate("document.getElementById('head').textContent")
+        status["digest"] = second.digest
+        page.wait_for(f"document.getElementById('foot').textContent.includes({json.dumps(second.digest)})")
+        assert "other" in page.evaluate("document.getElementById('head').textContent")
+    finally:
+        page.evaluate("window.stop()")
+        server.shutdown()
+        server.server_close()
+    page.settle()
+    assert [problem for problem in page.problems if "favicon" not in str(problem)] == []

@@ -83,6 +83,8 @@ function changeSection(world) {
   ];
 }
 
+const SECTIONS = ["head", "changes", "never", "evictions", "cluster", "room", "queues", "waiting", "time", "jobs", "proof", "foot"];
+
 function build() {
   const plan = JSON.parse(byId("plan").textContent);
   const world = readPlan(plan);

@@ -30,6 +30,8 @@ SCRIPTS = (
     "main",
 )
 """The script's files, in the order in which they are joined."""
+LIVE = ("live",)
+"""Behind them, where a reconciler serves the page."""
 _ESCAPED = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 """In strings of JSON only: no `</script>` and no comment ends the data."""
 
@@ -39,13 +41,19 @@ def report_page(outcome: Outcome, base: Base | None = None) -> str:
     return page_of(report_document(outcome, base))
 
 
-def page_of(document: Mapping[str, Any]) -> str:
+def live_page(outcome: Outcome) -> str:
+    """The page as a reconciler serves it: it asks for `report/status.json` beside it, and for the next plan."""
+    return page_of(report_document(outcome), is_live=True)
+
+
+def page_of(document: Mapping[str, Any], *, is_live: bool = False) -> str:
     style = (_FOLDER / "page.css").read_text(encoding="utf-8")
-    parts = [(_FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
+    parts = [(_FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in (*SCRIPTS, *(LIVE if is_live else ()))]
     script = "\n".join(('"use strict";', "(() => {", *parts, "})();\n"))
     filled = {
         "TITLE": html.escape(f"gangplan: {printable(document['cluster'])}"),
-        "POLICY": f"default-src 'none'; style-src {_source(style)}; script-src {_source(script)}; base-uri 'none'",
+        "POLICY": f"default-src 'none'; style-src {_source(style)}; script-src {_source(script)}; base-uri 'none'"
+        + ("; connect-src 'self'" if is_live else ""),
         "STYLE": style,
         "DATA": embedded_json(document),
         "SCRIPT": script,

@@ -118,6 +118,7 @@ def _identity(item: Object) -> tuple[Any, ...]:
 
 if TYPE_CHECKING:
     from compiler.cluster_state.cluster_state import ClusterState
+    from compiler.outcome import Outcome
     from compiler.repository.tree import Repository
     from compiler.specs.cluster_spec import Specs
 
@@ -145,7 +146,10 @@ class CompileProcess:
         on_end: Callable[[], None],
         timings: CompileTimings = TIMINGS.compile,
         memory_limit: int | None = None,
+        pages: Path | None = None,
     ) -> None:
+        """pages: the folder for the page of each plan, None for no pages."""
+        self.pages = pages
         self.directory, self.on_end, self.timings = directory / uuid.uuid4().hex[:8], on_end, timings
         self.memory_limit = memory_limit or child_memory_limit()
         most = timings.telling_limit + timings.grace
@@ -239,6 +243,8 @@ class CompileProcess:
         self.warm_up()
         question.write_bytes(encode_request(request, self._held))
         paths = {"request": str(question), "answer": str(answer), "errors": str(errors)}
+        if self.pages is not None:
+            paths["pages"] = str(self.pages)
         limits = {"memory": self.memory_limit, "seconds": int(self.timings.time_limit), "idle": self.timings.idle}
         try:
             status = self._run_in_worker({**paths, **limits}, time.monotonic() + self.timings.time_limit)
@@ -380,6 +386,11 @@ def child_environment() -> dict[str, str]:
 def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snapshot:
     """Compile in this process. A commit with any error is not ok: a job that became unreadable must not look like one
     that was removed. parse: how a file is read."""
+    return compile_with_outcome(request, parse)[0]
+
+
+def compile_with_outcome(request: CompileRequest, parse: Parse) -> tuple[Snapshot, Outcome]:
+    """`compile_request`, and what the page of the plan is made from."""
     from compiler.cli.executor import open_executor
     from compiler.diagnostics.diagnostic import Diagnostic
     from compiler.diagnostics.render.json import diagnostic_entry
@@ -399,11 +410,11 @@ def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snaps
     # Whether a queue is refused the dry run asks the server, and of one in force that holds up only itself.
     is_good = all(each.severity != "error" or each.code == REFUSED_QUEUE.code for each in outcome.diagnostics)
     if outcome.problem is None or not outcome.ok or not is_good:
-        return Snapshot(request.commit, ok=False, diagnostics=diagnostics)
+        return Snapshot(request.commit, ok=False, diagnostics=diagnostics), outcome
     hypernodes, nodes = outcome.problem.hypernodes, outcome.problem.nodes
     cluster, jobs = outcome.specs.cluster, ((each.gang.document, each.gang) for each in outcome.decisions)
     gangs = {Ref(job.api_version, job.kind, gang.namespace, job.name).key: gang for job, gang in jobs}
-    return Snapshot(
+    snapshot = Snapshot(
         request.commit,
         ok=True,
         gated=cluster.binding == "gated",
@@ -417,6 +428,7 @@ def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snaps
         requests={key: [dict(role.pod.requests) for role in gang.roles] for key, gang in gangs.items()},
         settings=_settings_of(outcome.specs),
     )
+    return snapshot, outcome
 
 
 def _settings_of(specs: Specs) -> RepositorySettings:

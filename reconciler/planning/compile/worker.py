@@ -31,10 +31,11 @@ from compiler.syntax.parse import Adopt, ParsedFile, parse_file
 from reconciler.planning.compile.process import (
     NO_REQUEST,
     CompileRequest,
-    compile_request,
+    compile_with_outcome,
     decode_request,
     prepare_next,
 )
+from reconciler.planning.plan_pages import write_page
 from reconciler.planning.snapshot import write_answer
 
 _MODULES = (
@@ -46,6 +47,7 @@ _MODULES = (
     "numpy.ma",
 )
 """What a compile imports when it begins."""
+PAGE_NICENESS = 10
 GC_THRESHOLD = 100_000, 50, 100
 """When the worker and its children look for reference cycles: much of what they make stays."""
 
@@ -145,8 +147,12 @@ def _compile_and_exit(order: Mapping[str, Any], memory: FileMemory, held: Compil
             os.close(opened)
         _set_limits(order["memory"], order["seconds"])
         request = decode_request(Path(order["request"]).read_bytes(), held)
-        write_answer(compile_request(request, memory.parse), Path(order["answer"]))
+        snapshot, outcome = compile_with_outcome(request, memory.parse)
+        write_answer(snapshot, Path(order["answer"]))
         status = 0
+        if "pages" in order and snapshot.ok and os.fork() == 0:  # who waits for the answer does not wait for the page
+            os.nice(PAGE_NICENESS)
+            write_page(outcome, Path(order["pages"]))
     except BaseException:
         with contextlib.suppress(Exception):
             traceback.print_exc()

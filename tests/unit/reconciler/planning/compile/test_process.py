@@ -25,6 +25,7 @@ from reconciler.planning.compile.process import (
     compile_request,
     encode_request,
 )
+from reconciler.planning.plan_pages import read_page
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot, write_answer
 from reconciler.timings import TIMINGS, CompileTimings
 from solver.verify import Violation
@@ -276,3 +277,16 @@ def test_no_credentials_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     environment = child_environment()
     assert environment["PYTHONPATH"] == "here"
     assert not {"KUBECONFIG", "AWS_SECRET_ACCESS_KEY"} & environment.keys()
+
+
+def test_the_page_of_a_plan_is_written_behind_its_answer(tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    compiler = Compiler(tmp_path / "compile", pages=pages)
+    try:
+        digest = compiler.plan().plan["digest"]
+        until = time.monotonic() + 60
+        while read_page(pages, digest) is None:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+    finally:
+        compiler.stop()

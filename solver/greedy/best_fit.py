@@ -1,7 +1,7 @@
 """The greedy that gives the incumbent and the floor: gang by gang, the tightest domain that holds it, best fit inside.
 
-After Kueue's topology-aware best fit and Volcano's hypernode gradient, described in develop/model.md; exact integers,
-always feasible.
+After Kueue's topology-aware best fit and Volcano's hypernode gradient, described in docs/develop/model.md; exact
+integers, always feasible.
 """
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
-"""The mathematics: sets, variables, constraints and objectives of each model, with the letters of develop/model.md."""
+"""The mathematics: sets, variables, constraints and objectives of each model, with the letters of
+docs/develop/model.md."""

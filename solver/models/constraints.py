@@ -1,4 +1,5 @@
-"""The constraints of the admission model, a function for each family of named rows. Letters as in develop/model.md."""
+"""The constraints of the admission model, a function for each family of named rows. Letters as in
+docs/develop/model.md."""
 
 from __future__ import annotations
 

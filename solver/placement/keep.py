@@ -1,5 +1,5 @@
-"""Stage B, first: gangs keep the places of the plan in force, and the others are placed beside them (develop/model.md,
-Former places)."""
+"""Stage B, first: gangs keep the places of the plan in force, and the others are placed beside them
+(docs/develop/model.md, Former places)."""
 
 from __future__ import annotations
 

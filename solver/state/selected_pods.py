@@ -1,8 +1,8 @@
 """Pods per pod rule and domain, with undo.
 
 `allowed_nodes` asks, one pod at a time, what an online scheduler would ask, and what the pods placed so far need of it;
-so any order of placements that it allows ends in a state that the `PodRule`s allow. Letters of develop/model.md for new
-pods: B own a rule, M are selected by it, S are both. Under a quota pods count as what they request.
+so any order of placements that it allows ends in a state that the `PodRule`s allow. Letters of docs/develop/model.md
+for new pods: B own a rule, M are selected by it, S are both. Under a quota pods count as what they request.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The independent check of a plan against its problem. It shares no code with the models, so a mistake there shows
 here.
 
-The docstrings of `RULES` are the definition of a valid plan; develop/model.md has the mathematics. *Running* pods are
-those of `Gang.running`, *new* pods the placed ones beyond them, counted per (role, node). A gang *grows* when it gets a
-new pod. What runs may already break a rule (the topology changed, a limit was lowered): that is no fault of the plan,
-and every rule says what new pods may still do then.
+The docstrings of `RULES` are the definition of a valid plan; docs/develop/model.md has the mathematics. *Running* pods
+are those of `Gang.running`, *new* pods the placed ones beyond them, counted per (role, node). A gang *grows* when it
+gets a new pod. What runs may already break a rule (the topology changed, a limit was lowered): that is no fault of the
+plan, and every rule says what new pods may still do then.
 
 The problem is taken as valid; `solver.validation.values` sees to that.
 

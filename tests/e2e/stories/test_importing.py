@@ -21,6 +21,7 @@ from tests.e2e.stories.story import (
     ReconcilerProcess,
     add_gpu_nodes,
     bound_pods,
+    is_answered_with,
     job_phase,
     priority_class,
     queue,
@@ -52,6 +53,24 @@ def stopped_job(plane: ControlPlane) -> Iterator[dict[str, Any]]:
     plane.api("DELETE", f"{BATCH_JOBS}/{job['metadata']['name']}")
 
 
+@pytest.fixture
+def reader(plane: ControlPlane) -> Iterator[Path]:
+    """The kubeconfig of a user who meanwhile has the rights that a shadow needs, and no others."""
+    given = []
+    for thing in reading_objects([(api.rpartition("/")[0], kind) for api, kind in read_kinds()]):
+        if thing["kind"] != "ServiceAccount":
+            for subject in thing.get("subjects", ()):
+                subject |= {"kind": "User", "name": "guest", "apiGroup": "rbac.authorization.k8s.io"}
+                del subject["namespace"]
+            space = f"/namespaces/{namespace}" if (namespace := thing["metadata"].get("namespace")) else ""
+            path = f"/apis/rbac.authorization.k8s.io/v1{space}/{plural_of(thing['kind'])}"
+            plane.api("POST", path, thing)
+            given.append(f"{path}/{thing['metadata']['name']}")
+    yield plane.kubeconfig_for("guest")
+    for path in given:
+        plane.api("DELETE", path)
+
+
 def specs_of(plane: ControlPlane, *paths: str) -> dict[str, Any]:
     """What every object says, and what tells one from another of its name."""
     return {
@@ -78,7 +97,7 @@ def test_an_imported_cluster_is_at_what_its_repository_says(plane: ControlPlane,
     before, places = specs_of(plane, *paths), bound_pods(plane, "running")
     repository = GitRepository(tmp_path / "repo")
     access = "--kubeconfig", str(plane.kubeconfig)
-    print(run_gangplan("import", *access, "-o", str(repository.folder), "--cluster", "test"))
+    run_gangplan("import", *access, "-o", str(repository.folder), "--cluster", "test")
     repository.commit()
     with ReconcilerProcess(plane, repository, tmp_path / "run") as reconciler:
         plane.wait_until(lambda: reconciler.condition("Applied")["status"] == "True", what="one pass")
@@ -88,23 +107,20 @@ def test_an_imported_cluster_is_at_what_its_repository_says(plane: ControlPlane,
     assert bound_pods(plane, "running") == places
 
 
-def test_a_shadow_reads_a_cluster_of_the_stock_scheduler_and_can_write_nothing(plane: ControlPlane) -> None:
+def test_a_shadow_reads_a_cluster_of_the_stock_scheduler_and_can_write_nothing(
+    plane: ControlPlane, reader: Path
+) -> None:
     add_gpu_nodes(plane, 2, gpus=8)
     plane.api("POST", QUEUES_PATH, queue("team"))
-    for thing in reading_objects([(api.rpartition("/")[0], kind) for api, kind in read_kinds()]):
-        if "rules" in thing or "roleRef" in thing:
-            for subject in thing.get("subjects", ()):
-                subject |= {"kind": "User", "name": "guest", "apiGroup": "rbac.authorization.k8s.io"}
-                del subject["namespace"]
-            space = f"/namespaces/{namespace}" if (namespace := thing["metadata"].get("namespace")) else ""
-            plane.api("POST", f"/apis/rbac.authorization.k8s.io/v1{space}/{plural_of(thing['kind'])}", thing)
     jobs = [volcano_job(name, role("worker", 1, gpus=8), queue="team") for name in ("a", "b", "c")]
     for job in jobs:
         plane.wait_until(partial(plane.api, "POST", VOLCANO_JOBS_PATH, job), what="the queue to be open")
     plane.wait_until(lambda: sum(job_phase(plane, name) == "Running" for name in "abc") == 2, what="two jobs to run")
-    access = "--kubeconfig", str(plane.kubeconfig_for("guest"))
+    access = "--kubeconfig", str(reader)
     rows = run_gangplan("shadow", *access, "--looks", "2", "--every", "1", "-o", "json").splitlines()
     for row in map(json.loads, rows):
         assert (row["now"]["running"], row["now"]["waiting"], row["now"]["devices"]) == (2, 1, {"nvidia.com/gpu": 16})
         assert (row["startable"], row["fromEmpty"]["devices"]) == ({}, row["now"]["devices"])
     assert len(rows) == 2
+    for method, path in (("DELETE", f"{QUEUES_PATH}/team"), ("DELETE", f"{VOLCANO_JOBS_PATH}/a")):
+        assert is_answered_with("forbidden", partial(plane.api, method, path, user="guest"))

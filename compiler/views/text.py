@@ -113,7 +113,7 @@ class PlanView:
             yield list(self.waiting_jobs(sorted(waiting, key=lambda decided: (decided.never, -decided.priority))))
         for action, title in (("done", "Finished"), ("empty", "Without pods")):
             if chosen := by_action.get(action):
-                names = "" if self.selection.is_summary else f": {named_jobs(chosen)}"
+                names = "" if self.selection.is_summary else f" ({named_jobs(chosen)})"
                 yield list(wrap_text(f"{title}: {count_text(len(chosen), 'job')}{names}", "", self.style.width))
 
     def placed_jobs(self, title: str, action: str, chosen: Sequence[JobDecision]) -> Iterator[str]:

@@ -122,7 +122,7 @@ def test_a_job_of_no_replicas_is_empty_and_runs_nowhere() -> None:
     ]
     assert [gang["decision"] for gang in data.plan_document(outcome)["gangs"]] == ["start", "empty"]
     lines = text.plan_text(outcome).splitlines()
-    assert "Without pods: default/b" in lines
+    assert "Without pods: 1 job (default/b)" in lines
     assert lines[-1] == "Plan: 1 to start, 0 to keep, 0 to wait."
     assert explanation_text(outcome, outcome.decisions[1]).startswith("Job default/b has no pods")
     assert [m.object["metadata"]["annotations"][PLACEMENT_ANNOTATION] for m in manifests(outcome)[-1:]] == ["{}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ from compiler.volcano.releases import release_of_image
 from compiler.volcano.scheduler_conf import conf_text_keys
 
 Data = dict[str, Any]
+_NOT_IN_PATHS = re.compile(r"[^A-Za-z0-9._-]")
 CLUSTER_FILES = {
     "HyperNode.topology.volcano.sh": "hypernodes",
     "PriorityClass.scheduling.k8s.io": "priorities",
@@ -82,17 +84,18 @@ def import_objects(objects: Iterable[Object], cluster: str, *, adopt: bool = Fal
     translated = translate_queues(others)
     if translated.documents:
         documents.setdefault(f"cluster-specs/{cluster}/queues.yaml", []).extend(translated.documents)
-    folded = fold_nodes(nodes, "".join(map(_text, documents.values())))
+    files = {path: _text(of_file) for path, of_file in documents.items()}
+    folded = fold_nodes(nodes, "".join(files.values()))
     if folded.documents:
-        documents[f"cluster-specs/{cluster}/nodes.yaml"] = folded.documents
+        files[f"cluster-specs/{cluster}/nodes.yaml"] = _text(folded.documents)
     head = {"apiVersion": API_VERSION, "kind": "Cluster", "metadata": {"name": cluster}, "spec": _cluster_spec(items)}
-    documents[f"cluster-specs/{cluster}/cluster.yaml"] = [head]
+    files[f"cluster-specs/{cluster}/cluster.yaml"] = _text([head])
     notes = (
         *(f"{number} left out: {reason}" for reason, number in sorted(left_out.items()) if reason != _SILENT),
         *folded.notes,
         *translated.notes,
     )
-    return ImportedRepository({path: _text(found) for path, found in sorted(documents.items())}, notes)
+    return ImportedRepository(dict(sorted(files.items())), notes)
 
 
 def _cluster_spec(items: Sequence[Object]) -> Data:
@@ -164,7 +167,12 @@ def _file_of(item: Object, cluster: str) -> str:
         return f"cluster-specs/{cluster}/scheduler.yaml"
     if kind in CLUSTER_FILES:
         return f"cluster-specs/{cluster}/{CLUSTER_FILES[kind]}.yaml"
-    return f"jobs/{namespace_of(item)}/{str(item['kind']).lower()}-{name_of(item)}.yaml"
+    return f"jobs/{_part(namespace_of(item))}/{_part(str(item['kind']).lower())}-{_part(name_of(item))}.yaml"
+
+
+def _part(name: str) -> str:
+    """A name as part of a path. An API server gives no others; a file that somebody wrote may name ../../.bashrc."""
+    return _NOT_IN_PATHS.sub("-", name).lstrip(".") or "-"
 
 
 def _document_of(item: Object) -> Data:

@@ -201,3 +201,10 @@ def test_the_release_is_what_the_schedulers_pods_name(image: str, release: str |
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [{"image": image}]}}
     [cluster] = imported(pod)["cluster-specs/c/cluster.yaml"]
     assert cluster["spec"].get("volcano") == release
+
+
+def test_no_name_leads_out_of_the_repository() -> None:
+    job = job_manifests()[0]
+    evil = live(job, name="../../../etc/cron.d/a", namespace="..")
+    [path] = [path for path in import_objects([evil], "c").files if path.startswith("jobs/")]
+    assert path.split("/") == ["jobs", "-", f"{job['kind'].lower()}--..-..-etc-cron.d-a.yaml"]

@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from compiler.cli.inputs import echo, load_tree, output_option, repo_option, reported, terminal_style
-from compiler.pipeline import empty_cluster
+from compiler.fields.quantity import is_device
+from compiler.pipeline import empty_cluster, lowered_problem
 from compiler.reading import read_specs
 from compiler.reading.clusters import NO_CLUSTER_CODES
 from compiler.repository.tree import Repository
@@ -197,7 +198,8 @@ def _declared_cluster(tree: Repository, name: str | None) -> Problem:
     specs = read_specs(tree, name)
     if fatal := [diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NO_CLUSTER_CODES]:
         raise click.ClickException(f"{fatal[0].message}. Fix: correct it, or use --machines or --nodes")
-    return empty_cluster(specs)
+    problem = lowered_problem(tree, specs)
+    return problem if any(name == "cpu" or is_device(name) for name in problem.resources) else empty_cluster(specs)
 
 
 def _replay(workload: Workload, policy: str, name: str) -> Replay:

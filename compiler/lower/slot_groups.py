@@ -1,7 +1,7 @@
 """Slot groups: the ways in which nodes are divided into device slots, and what pods request of them.
 
-A group is "numa" or the resource of a shared device (decisions/0008-cells.md). Only groups that some job requests
-are in the problem.
+A group is "numa" or the resource of a shared device (docs/develop/decisions/0008-cells.md). Only groups that some job
+requests are in the problem.
 """
 
 from __future__ import annotations

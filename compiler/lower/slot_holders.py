@@ -1,4 +1,5 @@
-"""Which running pod certainly holds which slot of its node, where no annotation tells (decisions/0008-cells.md).
+"""Which running pod certainly holds which slot of its node, where no annotation says it. Decision:
+docs/develop/decisions/0008-cells.md.
 
 Two cases are certain. A pod that fits only one slot holds that one. And where each unlocated pod fills a slot, and
 those slots are identical, any assignment is as good: what returns when a pod ends is one whole slot.

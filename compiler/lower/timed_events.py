@@ -1,7 +1,7 @@
 """Timed events: the present of a plan, and the moments at which its answer may change although nothing happens.
 
 Now is when the cluster was read, or the newest event if that is later. A plan depends on it through comparisons: has
-this maintenance ended, has that job waited too long? Each of them turns at one moment, at which a plan is recreated.
+this maintenance ended, has that job waited too long? Each of them turns at one moment, at which another plan is made.
 """
 
 from __future__ import annotations

@@ -372,7 +372,7 @@ def _owner_text(owner: ArgumentOwner) -> str:
 
 
 def _first_release(since: int) -> str:
-    """The release whose source was read; of 1.16 files of its branch, see the page."""
+    """The release whose source was read; of 1.16 files of its branch, see the reference."""
     return "1.15.1" if since == FIRST_VERSION else f"1.{since}"
 
 

@@ -1,6 +1,6 @@
 """What Volcano reads inside arguments that are lists or mappings, down to the leaves.
 
-The table is data like that of `compiler.volcano.arguments`, which the page of arguments shows as well.
+The table is data like that of `compiler.volcano.arguments`, which the reference shows as well.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _steps(path: str) -> list[str]:
 
 
 _SHAPES, ROWS = _read_table()
-"""ROWS: owner -> rows of the page of arguments: name, type, default, range, mistype, meaning."""
+"""ROWS: owner -> rows of the reference's page of arguments: name, type, default, range, mistype, meaning."""
 
 
 def nested_flaws(owner: str, argument: str, value: Any) -> Iterator[NestedFlaw]:

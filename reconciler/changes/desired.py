@@ -100,7 +100,7 @@ def under_other_name(item: Object) -> Object:
     return {**item, "metadata": {**item["metadata"], "name": name[:-1] + ("y" if name.endswith("x") else "x")}}
 
 
-def is_taken_anew(client: Client, item: Object) -> bool:
+def is_accepted_if_recreated(client: Client, item: Object) -> bool:
     """Whether the server would take the object under another name, so that what it refuses is the change. Asked by dry
     run; what cannot be found out is no reason to delete anything."""
     if ref_of(item).group_kind in NEVER_REPLACED:

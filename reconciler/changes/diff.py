@@ -87,7 +87,7 @@ def classify_change(
     """What is to be done about one manifest; None when nothing is.
 
     finished_digest: of the run of this job that is known to be over. has_started: its pods have been given nodes.
-    is_update_refused: the API server refused to change this live object so; it would take one that is no job again.
+    is_update_refused: the API server refused this change of the live object. If it is no job, it may be recreated.
     """
     ref = ref_of(desired.object)
     if desired.run_digest and finished_digest == desired.run_digest:
@@ -106,7 +106,7 @@ def classify_change(
     if ref.group_kind not in RUN_KINDS and not desired.run_digest:
         if not fields or not is_update_refused:
             return Change("update", ref, desired, live, fields) if fields else None
-        reason = f"the server lets it not be changed so, and {REPLACE_ANNOTATION} allows to recreate it"
+        reason = f"the server refuses this change, and {REPLACE_ANNOTATION} allows recreating it"
         return Change("replace", ref, desired, live, fields, reason)
     if has_started and (ended := tuple(field for field in fields if _is_placement_of_fewer(field))):
         fields = tuple(field for field in fields if field not in ended)

@@ -68,7 +68,7 @@ class ApiError(Exception):
 
 
 class Retry(ApiError):
-    """is_answer: whether the server itself says so, be it for a webhook that it waited for without success."""
+    """is_answer: whether the server itself says so, also for a webhook that did not answer it."""
 
     def __init__(self, message: str, after: float = 1.0, *, is_answer: bool = False) -> None:
         super().__init__(message)

@@ -1,7 +1,8 @@
 """The inventory of one replica: taken up from the cluster and kept whole there. Marks by which objects are ours.
 
 It is the claim on the cluster. It is found by its labels in any namespace, so a gangplan with another `--cluster` or
-`--namespace`, which would take the first one's objects for its own, does not start (develop/decisions/0018-fencing.md).
+`--namespace`, which would take the first one's objects for its own, does not start
+(docs/develop/decisions/0018-fencing.md).
 """
 
 from __future__ import annotations

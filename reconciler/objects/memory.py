@@ -121,7 +121,7 @@ class WriterMemory:
         self.own_fields[key] = own_fields(live)
 
     def is_given_up(self, change: Change) -> bool:
-        """Whether waiting for the change seems without success: it was refused again and again, or is fought over."""
+        """Whether waiting for the change is likely to be useless: it was refused again and again, or is fought over."""
         key = change.ref.key
         failure = self.failures.get(key)
         if failure is None or failure.outcome in ("retry", *UNANSWERED):

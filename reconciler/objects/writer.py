@@ -25,7 +25,7 @@ from compiler.emit.manifest import Manifest
 from compiler.kubernetes import ADOPT_ANNOTATION, annotations_of, is_terminating, uid_of
 from compiler.run_kinds import is_run
 from compiler.syntax.runs import json_digest
-from reconciler.changes.desired import WAY_OUT, is_taken_anew
+from reconciler.changes.desired import WAY_OUT, is_accepted_if_recreated
 from reconciler.changes.diff import Change, field_differences
 from reconciler.changes.managed_fields import empty_set, hand_over_patch, other_holders
 from reconciler.changes.results import ChangeOutcome, ChangeResult, WriteResult
@@ -220,7 +220,7 @@ class ClusterWriter:
         if change.action != "update" or change.desired is None:
             return _conclusion(change, "refused", message)
         proceed()
-        if not is_taken_anew(self.client, change.desired.object):
+        if not is_accepted_if_recreated(self.client, change.desired.object):
             return _conclusion(change, "refused", message)
         if not may_be_replaced(change.desired.object):
             return _conclusion(change, "refused", f"{message}; {WAY_OUT}")

@@ -331,7 +331,7 @@ class PlanningPart(Part):
         return known
 
     def _current_fingerprint(self, seen: Seen, snapshot: Snapshot, over: frozenset[str]) -> Fingerprint:
-        """What the plan in force rests on now; recreated only when nodes, pods or jobs have changed."""
+        """What the plan in force rests on now; computed again only when nodes, pods or jobs have changed."""
         found = seen.observation
         lists = tuple(found.objects_of_kind(kind) for kind in sorted(FINGERPRINT_KINDS | snapshot.job_kinds))
         self.worker_state.note_seen(lists, seen.now)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from compiler.emit.live_changes import may_be_replaced
 from compiler.kubernetes import uid_of
 from compiler.run_kinds import is_run
-from reconciler.changes.desired import WAY_OUT, is_taken_anew, under_other_name
+from reconciler.changes.desired import WAY_OUT, is_accepted_if_recreated, under_other_name
 from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, LostLease, Retry, server_message, short_error
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.threads.heartbeat import Heartbeat
@@ -158,7 +158,12 @@ class DryRun:
         if not message or not question.others.isdisjoint({*named, str(above or "").rpartition("/")[2]}):
             return ""
         recreated = _without_references(item, question.others, is_new=True)
-        if not question.uid or question.is_job or self.is_given_up or not is_taken_anew(self.client, recreated):
+        if (
+            not question.uid
+            or question.is_job
+            or self.is_given_up
+            or not is_accepted_if_recreated(self.client, recreated)
+        ):
             return message
         return "" if may_be_replaced(item) else f"{message}; {WAY_OUT}"
 

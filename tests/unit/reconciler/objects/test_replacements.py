@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from compiler.emit.manifest import Manifest
-from reconciler.changes.desired import DesiredManifests, is_taken_anew
+from reconciler.changes.desired import DesiredManifests, is_accepted_if_recreated
 from reconciler.changes.diff import Change
 from reconciler.changes.results import Allowed, ChangeResult, events_of_results
 from reconciler.cluster.client import LostLease
@@ -188,11 +188,13 @@ def test_a_commit_with_such_a_change_is_not_held_where_the_object_may_be_made_an
 def test_nothing_is_asked_or_replaced_with_which_others_would_go() -> None:
     cluster = FakeCluster()
     for api, kind in (("v1", "Namespace"), ("scheduling.volcano.sh/v1beta1", "Queue")):
-        assert not is_taken_anew(cluster.client(), {"apiVersion": api, "kind": kind, "metadata": {"name": "x"}})
+        assert not is_accepted_if_recreated(
+            cluster.client(), {"apiVersion": api, "kind": kind, "metadata": {"name": "x"}}
+        )
     assert cluster.requests == []
 
 
 def test_a_leader_that_loses_the_lease_asks_nothing_more(world: Fixed) -> None:
     world.client.fence = lose_lease
     with pytest.raises(LostLease):
-        is_taken_anew(world.client, world.declare("new", REPLACE).object)
+        is_accepted_if_recreated(world.client, world.declare("new", REPLACE).object)

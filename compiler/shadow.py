@@ -11,7 +11,7 @@ from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.observed import observe_state
 from compiler.importing.repository import import_objects
 from compiler.kubernetes import Object, name_of, namespace_of
-from compiler.pipeline import compile_repository, lowered_problem
+from compiler.pipeline import compile_specs, lowered_problem
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 from compiler.specs.cluster_spec import Specs
@@ -60,12 +60,27 @@ class Look:
         return {name: self.from_empty.devices[name] - held for name, held in self.now.devices.items()}
 
 
-def look_at(objects: Sequence[Object], clock: int, options: Options, mapper: Mapper = LOCAL_EXECUTOR) -> Look:
-    """Plan what a cluster holds, as it is and from empty; pods of other kinds stay where they are. clock: seconds since
-    the epoch. Raises StateError for what is no state, RuntimeError for a plan that the verifier refuses."""
-    state = ClusterState.from_objects(objects, clock=clock)
-    tree = _repository(objects)
-    specs = read_specs(tree)
+@dataclass(frozen=True, slots=True)
+class Shadowed:
+    """A cluster as it was read: its objects as a repository, and what that says."""
+
+    tree: Repository
+    specs: Specs
+    state: ClusterState
+
+    @classmethod
+    def of(cls, objects: Sequence[Object], clock: int) -> Shadowed:
+        """clock: seconds since the epoch. Raises StateError for what is no state."""
+        state = ClusterState.from_objects(objects, clock=clock)
+        files = import_objects(objects, "shadow").files
+        tree = Repository.of_files({path: text.encode() for path, text in files.items()})
+        return cls(tree, read_specs(tree), state)
+
+
+def look_at(cluster: Shadowed, options: Options, mapper: Mapper = LOCAL_EXECUTOR) -> Look:
+    """Plan what a cluster holds, as it is and from empty; pods of other kinds stay where they are. Raises RuntimeError
+    for a plan that the verifier refuses."""
+    tree, specs, state = cluster.tree, cluster.specs, cluster.state
     problem = lowered_problem(tree, specs, state)
     plan = _verified_plan(problem, options, mapper)
     running = {j: gang.running for j, gang in enumerate(problem.gangs) if gang.running}
@@ -87,16 +102,10 @@ def look_at(objects: Sequence[Object], clock: int, options: Options, mapper: Map
     )
 
 
-def page_of(objects: Sequence[Object], clock: int, mapper: Mapper = LOCAL_EXECUTOR) -> str | None:
+def page_of(cluster: Shadowed, mapper: Mapper = LOCAL_EXECUTOR) -> str | None:
     """The report page of the cluster as it is and of what would start; None where nothing can be planned."""
-    state = ClusterState.from_objects(objects, clock=clock)
-    outcome = compile_repository(_repository(objects), state=state, mapper=mapper)
+    outcome = compile_specs(cluster.tree, cluster.specs, cluster.state, mapper=mapper)
     return report_page(outcome) if outcome.ok else None
-
-
-def _repository(objects: Iterable[Object]) -> Repository:
-    found = import_objects(objects, "shadow")
-    return Repository.of_files({path: text.encode() for path, text in found.files.items()})
 
 
 def _verified_plan(problem: Problem, options: Options, mapper: Mapper) -> Plan:

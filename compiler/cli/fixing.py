@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from compiler.cli.whole_files import replace_file
 
 if TYPE_CHECKING:
     from compiler.diagnostics.diagnostic import Diagnostic
@@ -50,12 +51,4 @@ def _write_file(path: Path, before: bytes, after: bytes) -> None:
         raise click.ClickException(f"{path} is not changed: it was edited meanwhile")
     with path.open("r+b") as file:  # refuses a file that is read-only
         mode = os.fstat(file.fileno()).st_mode
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".gangplan-", delete=False) as made:
-        try:
-            made.write(after)
-            made.close()
-            os.chmod(made.name, mode)
-            os.replace(made.name, path)
-        except BaseException:
-            os.unlink(made.name)
-            raise
+    replace_file(path, [after], mode)

@@ -15,7 +15,6 @@ import hashlib
 import marshal
 import os
 import sys
-import tempfile
 from dataclasses import astuple
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from compiler.cli.whole_files import replace_file
 from compiler.diagnostics.diagnostic import RULES, Diagnostic, Edit, Position, Rule
 from compiler.diagnostics.guard import has_internal_error
 
@@ -175,15 +175,7 @@ class ReadingCache:
         body = marshal.dumps((entries, self._last_run, rules))
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-                try:
-                    file.write(hashlib.sha256(self.code + body).digest())
-                    file.write(body)
-                    file.close()
-                    os.replace(file.name, path)
-                except BaseException:  # a full disk, or a user who interrupts it
-                    os.unlink(file.name)
-                    raise
+            replace_file(path, (hashlib.sha256(self.code + body).digest(), body))
 
     def _entries(self, tree: Repository, found: Sequence[Diagnostic]) -> dict[bytes, Entry]:
         """Entries of the repository's files as far as they are known; with their documents where something was found on

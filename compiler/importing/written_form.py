@@ -80,10 +80,9 @@ def _remove_bookkeeping(item: Data) -> None:
     metadata = item["metadata"] = dict(item["metadata"])
     for key in always["metadata"]:
         metadata.pop(key, None)
-    own = [key for key in metadata.get("annotations") or () if key.startswith(ANNOTATION_PREFIX)]
-    _remove_keys(metadata, "annotations", {*always["annotations"], *own} - {*KNOWN_ANNOTATIONS})
-    own = [key for key in metadata.get("labels") or () if key.startswith(ANNOTATION_PREFIX)]
-    _remove_keys(metadata, "labels", {*always["template_labels"], *own})
+    for part, of_servers in (("annotations", always["annotations"]), ("labels", always["template_labels"])):
+        own = [key for key in metadata.get(part) or () if key.startswith(ANNOTATION_PREFIX)]
+        _remove_keys(metadata, part, {*of_servers, *own} - {*KNOWN_ANNOTATIONS})
     spec = item.get("spec")
     if isinstance(spec, dict):
         for key in always["kinds"].get(run_kind_of(item), ()):

@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -46,10 +46,12 @@ log = logging.getLogger(__name__)
 START_TIMEOUT, ONCE_TIMEOUT = 60.0, 600.0
 """Seconds: for the server to answer at the start, and for all of `--once`."""
 OPTIONAL_KINDS = {
-    ("v1", "ResourceQuota"): "cannot warn of full quotas",
-    ("scheduling.volcano.sh/v1beta1", "NamespaceQueue"): "does not know which NamespaceQueues are ready",
+    ("v1", "ResourceQuota"): "a plan of this snapshot cannot warn of full quotas",
+    ("scheduling.volcano.sh/v1beta1", "NamespaceQueue"): (
+        "a plan of this snapshot does not know which NamespaceQueues are ready"
+    ),
 }
-"""In a snapshot beside what every plan rests on -> what a plan lacks without them."""
+"""In a snapshot beside what every plan rests on -> what is said of one without them."""
 REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", "Applied"})
 """Conditions that must hold for `reconcile --once` to succeed."""
 
@@ -284,10 +286,10 @@ def snapshot(client: Client, output: Path | None) -> None:
         output.write_text(text)
 
 
-def state_items(client: Client) -> Iterator[Object]:
+def state_items(client: Client, optional: Mapping[tuple[str, str], str] = OPTIONAL_KINDS) -> Iterator[Object]:
     """What a snapshot holds; without what is not served, and without what plans can do without where it may not be
-    listed."""
-    for api, kind in (*STATE_KINDS, *OPTIONAL_KINDS):
+    listed. optional: such kinds -> what is said of a snapshot without them."""
+    for api, kind in (*STATE_KINDS, *optional):
         try:
             found, _ = client.list(client.resource(api, kind))
         except NotServed:
@@ -297,9 +299,9 @@ def state_items(client: Client) -> Iterator[Object]:
                 raise
             continue
         except Forbidden as error:
-            if (api, kind) not in OPTIONAL_KINDS:
+            if (api, kind) not in optional:
                 raise
-            click.echo(f"a plan of this snapshot {OPTIONAL_KINDS[api, kind]}: {error}", err=True)
+            click.echo(f"{optional[api, kind]}: {error}", err=True)
             continue
         yield from map(without_server_fields, found)
     yield from map(without_server_fields, _fairshare_state(client))

@@ -10,15 +10,15 @@ import click
 
 from compiler.cli.inputs import print_diagnostics, reported
 from compiler.kinds.registry import kinds
-from compiler.kubernetes import API_GROUP, Object
+from compiler.kubernetes import API_GROUP, SCHEDULER_NAMESPACE, Object
 from reconciler.cli import add_kubeconfig_options
 from reconciler.cli.commands import OPTIONAL_KINDS, state_items
 from reconciler.cli.connection import check_kubeconfig, one_line_errors, time_limit
-from reconciler.cluster.client import Client, Forbidden, NotFound, NotServed
+from reconciler.cluster.client import Client, Forbidden
 from reconciler.cluster.objects import STATE_KINDS, Ref
 from reconciler.cluster.transport import Connector
 
-SCHEDULER_CONFIG_MAP = Ref("v1", "ConfigMap", "volcano-system", "volcano-scheduler-configmap")
+SCHEDULER_CONFIG_MAP = Ref("v1", "ConfigMap", SCHEDULER_NAMESPACE, "volcano-scheduler-configmap")
 OTHER_KINDS = (
     *(("kueue.x-k8s.io/v1beta1", kind) for kind in ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor")),
     *(("kueue.x-k8s.io/v1beta2", kind) for kind in ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor")),
@@ -80,7 +80,7 @@ def import_cluster(
     with reported():
         for name, text in found.files.items():
             (directory / name).parent.mkdir(parents=True, exist_ok=True)
-            (directory / name).write_text(text)
+            (directory / name).write_text(text, encoding="utf-8", newline="\n")
             click.echo(f"wrote {directory / name}")
     for note in found.notes:
         click.echo(f"note: {note}")
@@ -89,30 +89,20 @@ def import_cluster(
 
 def read_kinds() -> list[tuple[str, str]]:
     """API version and kind of all that is listed; ConfigMaps are not."""
-    planned = [(kind.api_version, kind.name) for kind in kinds().values() if kind.is_written]
+    planned = ((kind.api_version, kind.name) for kind in kinds().values() if kind.group != API_GROUP)
     found = dict.fromkeys((*STATE_KINDS, *OPTIONAL_KINDS, *planned, *OTHER_KINDS))
-    own = dict.fromkeys(each for each in found if each[0].startswith(API_GROUP))
-    return [each for each in found if each not in (*own, ("v1", "ConfigMap"))]
+    return [each for each in found if each != ("v1", "ConfigMap")]
 
 
 def cluster_objects(client: Client) -> Iterator[Object]:
     """What the cluster holds of the kinds that gangplan plans; without what is not served, or may not be listed."""
-    yield from state_items(client)
-    for api, kind in read_kinds():
-        if (api, kind) in (*STATE_KINDS, *OPTIONAL_KINDS):
-            continue
-        try:
-            yield from client.list(client.resource(api, kind))[0]
-        except Forbidden as error:
-            click.echo(f"note: {kind} objects are left out: {error}", err=True)
-        except (NotServed, NotFound):
-            continue
+    optional = [each for each in read_kinds() if each not in STATE_KINDS]
+    yield from state_items(client, {(api, kind): f"note: {kind} objects are left out" for api, kind in optional})
     try:
-        config_map = client.find(SCHEDULER_CONFIG_MAP)
+        if (config_map := client.find(SCHEDULER_CONFIG_MAP)) is not None:
+            yield config_map
     except Forbidden as error:
         click.echo(f"note: the scheduler's configuration is left out: {error}", err=True)
-    else:
-        yield from () if config_map is None else (config_map,)
 
 
 def _show_findings(directory: Path, cluster: str) -> None:

@@ -14,9 +14,9 @@ from typing import Any
 import click
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-from compiler.cli.inputs import executor_option
+from compiler.cli.inputs import executor_option, reported
 from compiler.fields.timestamp import rfc3339
-from compiler.shadow import Devices, Look, look_at, page_of
+from compiler.shadow import Devices, Look, Shadowed, look_at, page_of
 from reconciler.cli import add_kubeconfig_options
 from reconciler.cli.connection import TimeLimitError, check_kubeconfig, time_limit
 from reconciler.cli.importing import cluster_objects
@@ -193,13 +193,15 @@ def shadow(
             try:
                 with time_limit(timeout):
                     objects, clock = [*cluster_objects(client)], int(time.time())
-                    look = look_at(objects, clock, Options(time_limit=timeout), mapper)
-                    picture = None if page is None else page_of(objects, clock, mapper)
+                    cluster = Shadowed.of(objects, clock)
+                    look = look_at(cluster, Options(time_limit=timeout), mapper)
+                    picture = None if page is None else page_of(cluster, mapper)
             except (ApiError, Retry, TimeLimitError, ValueError, RuntimeError) as error:
                 click.echo(f"{rfc3339(int(time.time()))}  no look: {one_line(error)}", err=True)
                 continue
             row = seen.enter(look, clock)
             gauges.enter(row)
             if page is not None and picture is not None:
-                page.write_text(picture, encoding="utf-8", newline="\n")
+                with reported():
+                    page.write_text(picture, encoding="utf-8", newline="\n")
             click.echo(json.dumps(row, sort_keys=True) if output == "json" else look_text(row))

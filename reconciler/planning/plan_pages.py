@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 from compiler.outcome import Outcome
+from reconciler.planning.snapshot import write_whole
 
 KEPT_PAGES = 4
 """The newest: the one of the plan in force is among them, unless so many commits were rejected since."""
@@ -19,10 +20,7 @@ def write_page(outcome: Outcome, folder: Path) -> None:
     from compiler.views.report import live_page
 
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / _file_name(outcome.digest)
-    beside = path.with_suffix(".new")
-    beside.write_bytes(gzip.compress(live_page(outcome).encode(), mtime=0))
-    beside.replace(path)
+    write_whole(folder / _file_name(outcome.digest), gzip.compress(live_page(outcome).encode(), mtime=0))
     for old in sorted(folder.glob("*.gz"), key=lambda each: each.stat().st_mtime)[:-KEPT_PAGES]:
         old.unlink(missing_ok=True)
 

@@ -191,6 +191,11 @@ class CompileBreakdown:
 
 def write_answer(snapshot: Snapshot, path: Path) -> None:
     """Write the file whole or not at all."""
+    write_whole(path, snapshot.as_json().encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that others read: whole or not at all."""
     beside = path.with_suffix(".new")
-    beside.write_text(snapshot.as_json())
+    beside.write_bytes(content)
     beside.replace(path)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from compiler.cluster_state.cluster_state import StateError
-from compiler.shadow import Look, look_at, page_of
+from compiler.shadow import Look, Shadowed, look_at, page_of
 from solver.options import Options
 from tests.builders.cluster_objects import node, pod
 
@@ -57,7 +57,7 @@ def cluster(*jobs_and_pods: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def look(*jobs_and_pods: dict[str, Any]) -> Look:
-    return look_at(cluster(*jobs_and_pods), CLOCK, Options())
+    return look_at(Shadowed.of(cluster(*jobs_and_pods), CLOCK), Options())
 
 
 def test_a_gang_that_fits_beside_what_runs_is_startable() -> None:
@@ -95,9 +95,9 @@ def test_pods_of_others_stay_where_they_are() -> None:
 
 
 def test_the_page_shows_what_waits() -> None:
-    assert "n/waits" in (page_of(cluster(job("waits", 1, 8)), CLOCK) or "")
+    assert "n/waits" in (page_of(Shadowed.of(cluster(job("waits", 1, 8)), CLOCK)) or "")
 
 
 def test_what_is_no_state_is_refused() -> None:
     with pytest.raises(StateError):
-        look_at([{"kind": "Node"}], CLOCK, Options())
+        Shadowed.of([{"kind": "Node"}], CLOCK)

@@ -63,7 +63,7 @@ class JobDecision:
     """What happens to one job, in the user's names.
 
     running_count: how many of `pods` run already. gang_index: the gang's index in the problem, None if it is in none.
-    evicted_for: the jobs, by namespace/name, that start because of it. seconds_run: `Gang.loss`.
+    evicted_for: the jobs, by namespace/name, that start because of it. seconds_run: `EvictionTerms.loss`.
     slot_assignments: device slots from which the new pods can take their shares. awaited_jobs: with a reservation, the
     jobs whose end it waits for. starts_in: seconds until then; starts_at: since the epoch; None where that is unknown.
     reserved_start: the start that this plan or an earlier one reserves, as a time. held: it is to be kept out of the
@@ -297,7 +297,7 @@ class _DecisionTranslator:
             gang_index=decision.gang,
             evicted_pods=_pods_by_node(problem, gang, decision.evicted_pods),
             evicted_for=tuple(problem.gangs[j].name for j in decision.evicted_for),
-            seconds_run=gang.loss,
+            seconds_run=gang.eviction.loss,
             slot_assignments=tuple(_slot_assignment(problem, gang, use) for use in decision.slot_uses),
             held=decision.held,
             **start,

@@ -298,6 +298,52 @@ class SlotHold:
 
 
 @dataclass(frozen=True, slots=True)
+class EvictionTerms:
+    """On what terms a gang's pods may be evicted, and others for it (`solver.semantics.eviction_rights`).
+
+    evictable: running pods may be stopped for another gang, but for the protected ones. may_lose_all: its minima are 0,
+    so that it goes whole also where the plugin gang votes. loss: seconds that one of them has run, since its last
+    checkpoint where it tells of one. tells_checkpoint: of choices that are equal in all else one goes that tells of
+    none. may_evict: others may be evicted for this gang (not with preemptionPolicy Never).
+    """
+
+    evictable: bool = False
+    loss: int = 0
+    protected: tuple[Placement, ...] = ()
+    may_lose_all: bool = False
+    tells_checkpoint: bool = False
+    may_evict: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GangTimes:
+    """Seconds from now, and what a gang's wait makes of its turn.
+
+    duration: expected run time. ends_in: until the running gang is expected to end. None where unknown, or where it
+    should have ended already. overdue: it has waited longer than its patience and goes before the others of its
+    priority; the caller, who has a clock, decides that. promised: overdue, and an earlier plan told it a start: it goes
+    before the other overdue ones of its priority.
+    """
+
+    duration: int | None = None
+    ends_in: int | None = None
+    overdue: bool = False
+    promised: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEntry:
+    """How a gang gets into the cluster.
+
+    enqueued_first: it has no pods before Volcano's action enqueue lets it in, and asks for nothing until then.
+    may_be_held: it is not in the cluster, and may be kept out of it while its queue's share cannot take it.
+    """
+
+    enqueued_first: bool = False
+    may_be_held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Gang:
     """A job that starts with at least `minimum` pods over all roles and each role's own minimum, or not at all.
 
@@ -307,20 +353,8 @@ class Gang:
     pods, running ones among them; it keeps these places where that costs no start. role_affinities: (role, role, 1 or
     -1): their pods prefer to share a node, or not to; the same role twice is its pods among themselves. A wish only.
 
-    evictable: running pods may be stopped for another gang (`solver.semantics.eviction_rights`), but for the protected
-    ones. may_lose_all: its minima are 0, so that it goes whole also where the plugin gang votes. loss: seconds that one
-    of them has run, since its last checkpoint where it tells of one. tells_checkpoint: of choices that are equal in all
-    else one goes that tells of none. may_evict: others may be evicted for this gang (not with preemptionPolicy Never).
     slot_holds: the device slots that running pods are known to hold, sorted by (role, node, slot); only these return
     when the pods go. All that is held is missing in `DeviceSlot.free`.
-
-    duration: expected run time. ends_in: until the running gang is expected to end. None where unknown, or where it
-    should have ended already. overdue: it has waited longer than its patience and goes before the others of its
-    priority; the caller, who has a clock, decides that. promised: overdue, and an earlier plan told it a start: it goes
-    before the other overdue ones of its priority.
-
-    enqueued_first: it has no pods before Volcano's action enqueue lets it in, and asks for nothing until then.
-    may_be_held: it is not in the cluster, and may be kept out of it while its queue's share cannot take it.
 
     over_constrained: stricter than the real rules, so infeasibility proves nothing.
 
@@ -340,23 +374,14 @@ class Gang:
     topology: Topology | None = None
     subgroups: tuple[Subgroup, ...] = ()
     running: tuple[Placement, ...] = ()
-    evictable: bool = False
-    loss: int = 0
-    may_evict: bool = True
-    duration: int | None = None
-    ends_in: int | None = None
-    overdue: bool = False
-    promised: bool = False
-    role_affinities: tuple[tuple[int, int, int], ...] = ()
-    slot_holds: tuple[SlotHold, ...] = ()
-    over_constrained: bool = False
-    protected: tuple[Placement, ...] = ()
-    may_lose_all: bool = False
-    tells_checkpoint: bool = False
-    enqueued_first: bool = False
-    may_be_held: bool = False
     former: tuple[Placement, ...] = ()
+    slot_holds: tuple[SlotHold, ...] = ()
     growth_unit: tuple[int, ...] = ()
+    eviction: EvictionTerms = EvictionTerms()
+    times: GangTimes = GangTimes()
+    entry: ClusterEntry = ClusterEntry()
+    role_affinities: tuple[tuple[int, int, int], ...] = ()
+    over_constrained: bool = False
     topology_without_rules: Topology | None = None
     separation_wishes: tuple[SeparationWish, ...] = ()
 

@@ -86,11 +86,11 @@ def _remaining_bundle_pods(bundle: Bundle, evicted_pods: tuple[Placement, ...]) 
 def bundles_in_order(problem: Problem, j: int, domain: frozenset[int]) -> Iterator[Bundle]:
     """All bundles of the domain in Volcano's order."""
     winner = problem.gangs[j]
-    evictable = [v for v, g in enumerate(problem.gangs) if g.running and g.evictable]
+    evictable = [v for v, g in enumerate(problem.gangs) if g.running and g.eviction.evictable]
     in_queue = [v for v in evictable if problem.gangs[v].queue == winner.queue]
     victims = [v for v in in_queue if problem.gangs[v].priority < winner.priority]
     found = []
-    for v in victims if problem.preempt_enabled and winner.may_evict else []:
+    for v in victims if problem.preempt_enabled and winner.eviction.may_evict else []:
         gang = problem.gangs[v]
         inside = tuple(p for p in gang.running if p.node in domain)
         if surplus := _surplus_pods(gang, inside):

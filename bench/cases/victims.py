@@ -12,7 +12,7 @@ from bench.baselines.plan import plan_of_placements
 from bench.measure import peak_memory
 from bench.registry import Comparison, Figures, register_case
 from solver.planner import solve
-from solver.problem import Gang, HyperNode, Node, Placement, Problem, Queue, Role, Topology
+from solver.problem import EvictionTerms, Gang, HyperNode, Node, Placement, Problem, Queue, Role, Topology
 from solver.verify import verify
 
 CLUSTERS = 100
@@ -73,8 +73,7 @@ def _running_gangs(rng: random.Random, nodes: int) -> list[Gang]:
                     least,
                     (role,),
                     running=run,
-                    evictable=evictable,
-                    loss=SECONDS_RUN,
+                    eviction=EvictionTerms(evictable=evictable, loss=SECONDS_RUN),
                 )
             )
     return gangs

@@ -100,13 +100,13 @@ def _not_later(problem: Problem, j: int, gangs: Iterable[int]) -> tuple[int, ...
 
 def _turn(gang: Gang, j: int) -> tuple[int, bool, bool, int, int]:
     """The smaller comes first among the gangs of one queue."""
-    return -gang.priority, not gang.promised, not gang.overdue, gang.age, j
+    return -gang.priority, not gang.times.promised, not gang.times.overdue, gang.age, j
 
 
 def _late_gangs(problem: Problem, j: int) -> Iterable[int]:
     """Gangs that run longer than they said on nodes that gang j may use."""
     usable = frozenset[int]().union(*(role.node_classes for role in problem.gangs[j].roles))
     for i, gang in enumerate(problem.gangs):
-        is_late = gang.running and gang.duration is not None and gang.ends_in is None
+        is_late = gang.running and gang.times.duration is not None and gang.times.ends_in is None
         if is_late and any(problem.nodes[p.node].node_class in usable for p in gang.running):
             yield i

@@ -33,7 +33,7 @@ def _closing_nodes(s: Provenance, j: int, x: facts.Maintenance | repairs.EndOfMa
     closing = []
     for spec, node in zip(s.origins.nodes, s.problem.nodes, strict=True):
         begins = node.maintenance_in if node.node_class in classes else None
-        if begins is not None and (gang.duration is None or begins < gang.duration):
+        if begins is not None and (gang.times.duration is None or begins < gang.times.duration):
             closing.append(spec)
     return node_sources(closing, "maintenance", ("spec", "maintenance"), ("metadata", "name"))
 

@@ -55,7 +55,7 @@ def _share(s: Provenance, j: int, fact: facts.ShareLimit | facts.Borrowing) -> I
 
 def _promised_values(s: Provenance, j: int, fact: facts.Borrowing, _: Any) -> Values:
     """The gangs that go first for another reason than what their queues are entitled to."""
-    promised = Names(s.problem.gangs[i].name for i in fact.gangs if s.problem.gangs[i].promised)
+    promised = Names(s.problem.gangs[i].name for i in fact.gangs if s.problem.gangs[i].times.promised)
     return {"promised": promised} if promised else {}
 
 

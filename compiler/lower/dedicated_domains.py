@@ -68,9 +68,8 @@ def _running_pod_counts(
     not have evicted."""
     mine, others, firm = ([0] * len(ancestors) for _ in range(3))
     for gang in problem.gangs:
-        goes = (
-            problem.reclaim_enabled and gang.evictable and not gang.protected and problem.queues[gang.queue].reclaimable
-        )
+        may_go_whole = gang.eviction.evictable and not gang.eviction.protected
+        goes = problem.reclaim_enabled and may_go_whole and problem.queues[gang.queue].reclaimable
         counts = [mine] if gang.queue in queues else [others] if goes else [others, firm]
         for place in gang.running:
             leaf = problem.nodes[place.node].leaf

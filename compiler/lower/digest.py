@@ -1,6 +1,6 @@
 """The digest of a problem: equal problems have equal digests, whatever the order in which sets iterate.
 
-Version 1 is the SHA-256 of a JSON text. A dataclass is an object of its fields by name, without those at their
+Version 2 is the SHA-256 of a JSON text. A dataclass is an object of its fields by name, without those at their
 defaults, so that a new field leaves the digests of old problems as they are; a tuple is an array; a set is a sorted
 array. A change of this encoding, or of the name or meaning of a field, is a new version.
 """
@@ -15,7 +15,7 @@ from functools import cache, partial
 from compiler.last_result import LastResult
 from solver.problem import Problem
 
-VERSION = 1
+VERSION = 2
 
 
 def problem_digest(problem: Problem | None) -> str:

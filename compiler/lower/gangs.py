@@ -15,14 +15,14 @@ from compiler.lower.subgroups import SubgroupDemand
 from compiler.lower.task_topology import role_affinities
 from compiler.lower.time import gang_times
 from compiler.lower.topology import TierNames
-from compiler.lower.victims import EvictionTerms, eviction_terms, non_preempting_classes
+from compiler.lower.victims import eviction_terms, non_preempting_classes
 from compiler.run_kinds import PLANNED_RUN_KINDS, run_kind_of
 from compiler.specs.eligibility import NearKinds, NodeClasses
 from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec
 from compiler.volcano.enqueue import is_enqueued_first
 from compiler.volcano.full_starts import has_lower_minima, starts_in_full
 from compiler.volcano.metax import requesting_annotation
-from solver.problem import Gang, Placement, Role, SlotHold, Subgroup
+from solver.problem import ClusterEntry, EvictionTerms, Gang, Placement, Role, SlotHold, Subgroup
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,7 @@ class GangLowering:
     def lower_gang(self, j: int, demand: SubgroupDemand, slot_holds: tuple[SlotHold, ...]) -> Gang:
         """Gang j of the specs. One of minimum 0 starts with its first pod: a start without pods would mean nothing."""
         specs, observed = self.inputs.specs, self.inputs.observed
-        spec, terms, (priorities, default_priority) = specs.gangs[j], self._eviction_terms.get(j), self._priorities
-        times = gang_times(j, spec, observed, self.inputs.submission_times.get(j), specs.cluster.patience)
+        spec, (priorities, default_priority) = specs.gangs[j], self._priorities
         running = _placements(observed.running_pods.get(j, {}))
         is_whole = not running and starts_in_full(spec, specs.scheduler)
         if is_whole:
@@ -91,27 +90,29 @@ class GangLowering:
             topology=self._tiers.lower_topology(spec.topology) if spec.topology else None,
             subgroups=tuple(self._lower_subgroup(subgroup, spec) for subgroup in demand.subgroups),
             running=running,
-            evictable=terms is not None,
-            loss=terms.loss if terms else 0,
-            may_evict=spec.priority_class not in self._non_preempting and _enough_pods_may_evict(spec, roles, demand),
-            role_affinities=role_affinities(spec, specs.scheduler),
-            duration=times.duration,
-            ends_in=times.ends_in,
-            overdue=times.overdue,
-            promised=times.promised,
-            slot_holds=slot_holds,
-            over_constrained=demand.over_constrained or self.slot_groups.is_over_constrained(spec),
-            protected=_placements(terms.protected) if terms else (),
-            tells_checkpoint=terms is not None and terms.tells_checkpoint,
-            may_lose_all=not demand.minimum and not any(role.minimum for role in roles),
-            enqueued_first=j not in observed.gangs_with_pods
-            and not is_whole
-            and is_enqueued_first(spec, specs.scheduler),
-            may_be_held=self._share_may_bind
-            and j not in observed.present_gangs
-            and run_kind_of(spec.document.data) in PLANNED_RUN_KINDS,
             former=self._former_places(j),
+            slot_holds=slot_holds,
             growth_unit=tuple(role.unit for role in spec.roles) if spec.grows_in_units else (),
+            eviction=replace(
+                self._eviction_terms.get(j, EvictionTerms()),
+                may_lose_all=not demand.minimum and not any(role.minimum for role in roles),
+                may_evict=spec.priority_class not in self._non_preempting
+                and _enough_pods_may_evict(spec, roles, demand),
+            ),
+            times=gang_times(j, spec, observed, self.inputs.submission_times.get(j), specs.cluster.patience),
+            entry=self._entry(j, is_whole),
+            role_affinities=role_affinities(spec, specs.scheduler),
+            over_constrained=demand.over_constrained or self.slot_groups.is_over_constrained(spec),
+        )
+
+    def _entry(self, j: int, is_whole: bool) -> ClusterEntry:
+        """is_whole: it starts with all its pods at once."""
+        spec, observed = self.inputs.specs.gangs[j], self.inputs.observed
+        is_enqueued = not is_whole and is_enqueued_first(spec, self.inputs.specs.scheduler)
+        is_planned = run_kind_of(spec.document.data) in PLANNED_RUN_KINDS
+        return ClusterEntry(
+            enqueued_first=is_enqueued and j not in observed.gangs_with_pods,
+            may_be_held=self._share_may_bind and is_planned and j not in observed.present_gangs,
         )
 
     def _former_places(self, j: int) -> tuple[Placement, ...]:

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from compiler.cluster_state.observed import ObservedState
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.node_spec import NodeSpec
-
-
-@dataclass(frozen=True, slots=True)
-class GangTimes:
-    """The times of one gang as fields of `solver.problem.Gang`."""
-
-    duration: int | None = None
-    ends_in: int | None = None
-    overdue: bool = False
-    promised: bool = False
+from solver.problem import GangTimes
 
 
 def gang_times(j: int, spec: GangSpec, observed: ObservedState, submitted_at: int | None, patience: int) -> GangTimes:

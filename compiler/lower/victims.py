@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from math import ceil
 
 from compiler.cluster_state.observed import ObservedState
@@ -23,6 +22,7 @@ from compiler.volcano.eviction_votes import (
     pod_eviction_words,
     preemptable_word,
 )
+from solver.problem import EvictionTerms, Placement
 
 
 def non_preempting_classes(classes: Iterable[PriorityClassSpec]) -> frozenset[str]:
@@ -30,19 +30,8 @@ def non_preempting_classes(classes: Iterable[PriorityClassSpec]) -> frozenset[st
     return frozenset(spec.name for spec in classes if spec.preemption_policy == "Never")
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionTerms:
-    """On what terms a gang may be evicted as far as its owner decides. loss: seconds of its run that one pod would
-    lose. protected: (role, node) -> running pods that may not go. tells_checkpoint: some pod says when its last one
-    was."""
-
-    loss: int
-    protected: Mapping[tuple[int, int], int]
-    tells_checkpoint: bool = False
-
-
 def eviction_terms(gang_indices: Iterable[int], specs: Specs, observed: ObservedState) -> dict[int, EvictionTerms]:
-    """The gangs that may be evicted where the scheduler evicts at all, each with its terms.
+    """The gangs that may be evicted where the scheduler evicts at all, each with its terms as far as its owner decides.
 
     A gang that waits may be evicted where that lets it borrow a dedicated domain of another queue.
     """
@@ -53,11 +42,16 @@ def eviction_terms(gang_indices: Iterable[int], specs: Specs, observed: Observed
         gang = specs.gangs[j]
         if j not in observed.running_pods:
             if lends and _is_evictable_from_start(gang, observed, specs.scheduler):
-                found[j] = EvictionTerms(0, {})
+                found[j] = EvictionTerms(evictable=True)
         elif _is_evictable(gang, specs.scheduler):
             protected = _protected_pods(j, gang, observed, specs.scheduler)
             if sum(protected.values()) < observed.running_pod_count(j):
-                found[j] = EvictionTerms(_seconds_lost(j, observed), protected, j in observed.checkpoint_times)
+                found[j] = EvictionTerms(
+                    evictable=True,
+                    loss=_seconds_lost(j, observed),
+                    protected=tuple([Placement(t, n, pods) for (t, n), pods in sorted(protected.items())]),
+                    tells_checkpoint=j in observed.checkpoint_times,
+                )
     return found
 
 

@@ -103,5 +103,5 @@ class GangDiagnosis:
 def diagnosis_class(state: DiagnosisState, j: int) -> tuple[object, ...]:
     """What the facts and repairs of gang j depend on."""
     gang = state.problem.gangs[j]
-    duration = gang.duration if state.has_maintenance else None
+    duration = gang.times.duration if state.has_maintenance else None
     return gang_kinds(state.problem)[j], gang.queue, gang.priority, duration, state.closed_classes.get(j)

@@ -79,6 +79,10 @@ class DelayTrials:
         """The gang's world with the gang changed."""
         return replace(self.gang_problem, gangs=(replace(self.gang_problem.gangs[0], **changes),))
 
+    def lasting(self, seconds: int) -> Problem:
+        """The gang's world with so long a run."""
+        return self.with_gang(times=replace(self.gang_problem.gangs[0].times, duration=seconds))
+
     def starts_beside_plan(self, problem: Problem, at: int = 0) -> bool:
         """Whether it would start in this world beside the plan, `at` seconds from now, when gangs whose end is known
         may have ended: by nodes, by queues, and without touching what is reserved."""
@@ -154,7 +158,7 @@ def _both_fit(trials: DelayTrials, first: int) -> bool:
 
 def _reservation_repairs(trials: DelayTrials, reservation: Reservation) -> Iterator[Repair]:
     diagnosis, gangs, start = trials.diagnosis, trials.state.problem.gangs, reservation.starts_in
-    if start and not gangs[trials.j].running and trials.starts_beside_plan(trials.with_gang(duration=start)):
+    if start and not gangs[trials.j].running and trials.starts_beside_plan(trials.lasting(start)):
         yield ShorterDuration(start)
     if _fits_after_reservation(trials, reservation):
         yield StartOfGang(reservation.gang, start)
@@ -208,10 +212,10 @@ def _maintenance_repairs(trials: DelayTrials) -> Iterator[Repair]:
     """The longest duration with which it ends in time; the soonest end of maintenance after which it need not."""
     problem, gang = trials.state.problem, trials.gang_problem.gangs[0]
     times = sorted({node.maintenance_in for node in problem.nodes if node.maintenance_in}, reverse=True)
-    if gang.duration is not None:
-        times = [t for t in times if t < gang.duration]
+    if gang.times.duration is not None:
+        times = [t for t in times if t < gang.times.duration]
     if not gang.running:
-        longest = first_sufficient(times, lambda t: trials.starts_beside_plan(trials.with_gang(duration=t)))
+        longest = first_sufficient(times, lambda t: trials.starts_beside_plan(trials.lasting(t)))
         if longest is not None:
             yield ShorterDuration(longest)
     windows = {window for node in problem.nodes for window in node.maintenance_windows}
@@ -228,7 +232,7 @@ def _problem_at(problem: Problem, start: int) -> Problem:
     Counted from now the gang lasts until start + duration, and such a node is as one that closes now.
     """
     (gang,) = problem.gangs
-    duration = gang.duration
+    duration = gang.times.duration
 
     def closes(node: Node) -> bool:
         if not node.maintenance_windows:
@@ -241,5 +245,6 @@ def _problem_at(problem: Problem, start: int) -> Problem:
     for n, node in enumerate(nodes):
         if node.maintenance_in is not None:
             nodes[n] = replace(node, maintenance_in=0 if closes(node) else None)
-    later = replace(gang, duration=None if duration is None else start + duration)
+    lasts = None if duration is None else start + duration
+    later = replace(gang, times=replace(gang.times, duration=lasts))
     return replace(problem, nodes=tuple(nodes), gangs=(later,))

@@ -42,7 +42,7 @@ def explain_waiting_gangs(diagnosis: DelayDiagnosis, mapper: Mapper) -> dict[int
     known: dict[object, tuple[Repair, ...]] = {}
     held = None if diagnosis.reservation is None else diagnosis.reservation.gang
     for j, facts in delayed.items():
-        duration, blocked = diagnosis.state.problem.gangs[j].duration, j in diagnosis.blocked_gangs
+        duration, blocked = diagnosis.state.problem.gangs[j].times.duration, j in diagnosis.blocked_gangs
         key = diagnosis_class(diagnosis.state, j), duration, blocked, j == held, facts
         if key not in known:
             repairs = in_time(partial(_all_delay_repairs, diagnosis, j, facts), NO_REPAIRS)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from solver.problem import Gang, Problem
+from solver.problem import Gang, GangTimes, Problem
 
 
 def anonymous_gang(gang: Gang) -> Gang:
@@ -17,10 +17,7 @@ def anonymous_gang(gang: Gang) -> Gang:
         queue=0,
         priority=0,
         age=0,
-        duration=None,
-        ends_in=None,
-        overdue=False,
-        promised=False,
+        times=GangTimes(),
         role_affinities=(),
         former=(),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 from solver.diagnosis.case import GangDiagnosis
 from solver.facts import Borrowing, Fact, NobodyEvicted, PrecedingGangs, StrictOrder, Undecided
@@ -43,7 +44,7 @@ class _Obstacle:
             case "budget":
                 return replace(problem, disruption_budgets=())
             case "policy":
-                own = replace(problem.gangs[j], may_evict=True)
+                own = _with_eviction(problem.gangs[j], may_evict=True)
                 return replace(problem, gangs=(*problem.gangs[:j], own, *problem.gangs[j + 1 :]))
             case _:
                 return replace(problem, gangs=tuple(map(_unprotected, problem.gangs)))
@@ -55,7 +56,11 @@ def _with_votes(problem: Problem, **changes: bool) -> Problem:
 
 
 def _unprotected(gang: Gang) -> Gang:
-    return replace(gang, evictable=True, protected=()) if gang.running else gang
+    return _with_eviction(gang, evictable=True, protected=()) if gang.running else gang
+
+
+def _with_eviction(gang: Gang, **changes: Any) -> Gang:
+    return replace(gang, eviction=replace(gang.eviction, **changes))
 
 
 def eviction_obstacles(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[NobodyEvicted, ...]:
@@ -80,7 +85,7 @@ def _obstacles(problem: Problem, j: int) -> Iterator[_Obstacle]:
     """What stands in the way of evictions at all, the most general first."""
     running = [gang for gang in problem.gangs if gang.running]
     own = problem.gangs[j]
-    if not own.may_evict:
+    if not own.eviction.may_evict:
         yield _Obstacle("policy")
     if "preempt" in problem.addable_evictions and any(gang.queue == own.queue for gang in running):
         yield _Obstacle("preempt")
@@ -89,7 +94,7 @@ def _obstacles(problem: Problem, j: int) -> Iterator[_Obstacle]:
     for q in sorted({gang.queue for gang in running if gang.queue != own.queue}):
         if not problem.queues[q].reclaimable:
             yield _Obstacle("queue", q)
-    if any(gang.protected or not gang.evictable for gang in running):
+    if any(gang.eviction.protected or not gang.eviction.evictable for gang in running):
         yield _Obstacle("protected")
     votes = problem.preempt_votes, problem.reclaim_votes
     if not all(each.whole_gangs for each in votes):

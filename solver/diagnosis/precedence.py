@@ -80,7 +80,8 @@ def _is_younger_twin(case: GangDiagnosis, i: int) -> bool:
     """Whether gang i asks for the same, in the same queue, and came later: of one priority the gang takes its place, as
     nothing else tells them apart."""
     own, other = case.gang, case.state.problem.gangs[i]
-    if other.queue != own.queue or (other.age, i) < (own.age, case.index) or (other.promised and not own.promised):
+    is_promised_first = other.times.promised and not own.times.promised
+    if other.queue != own.queue or (other.age, i) < (own.age, case.index) or is_promised_first:
         return False
     return waiting_class(i, other) == waiting_class(case.index, own)
 
@@ -158,7 +159,8 @@ def evicting_priority(runner: TrialRunner, t: Trial) -> Iterator[Trial]:
     """The least priority with which it starts where gangs of its own queue run that are evicted for it, with those that
     the plan would evict, where that is known."""
     problem, gang = runner.case.state.problem, runner.case.gang
-    if not (problem.preempt_enabled and gang.may_evict) or gang.running or problem.preempt_votes.compare_shares:
+    may_evict = problem.preempt_enabled and gang.eviction.may_evict
+    if not may_evict or gang.running or problem.preempt_votes.compare_shares:
         return
     victims = {v: problem.gangs[v].priority for v in _own_victims(runner.case)}
     values = dict.fromkeys(least_free_priority(problem, p) for p in sorted({*victims.values()}) if p >= gang.priority)
@@ -181,7 +183,7 @@ def _own_victims(case: GangDiagnosis) -> list[int]:
     problem, found = case.state.problem, []
     for v in sorted(case.state.kept_placements.keys() - problem.budgeted_gangs - case.state.reclaimed):
         victim = problem.gangs[v]
-        if victim.queue == case.gang.queue and victim.evictable and may_go_whole(problem, case.index, v):
+        if victim.queue == case.gang.queue and victim.eviction.evictable and may_go_whole(problem, case.index, v):
             found.append(v)
     return found
 

@@ -109,8 +109,8 @@ class GreedyPlacer:
     def _turn_of(self, q: int, head: int, by_precedence: bool) -> tuple[object, ...]:
         """The smaller, the sooner the queue with this gang at its head is served."""
         gang = self.problem.gangs[head]
-        level = -precedence(gang) if by_precedence or gang.promised else 0
-        is_late = not by_precedence and not gang.promised
+        level = -precedence(gang) if by_precedence or gang.times.promised else 0
+        is_late = not by_precedence and not gang.times.promised
         return is_late, level, -queue_priority(self.problem, q), self.state.queue_books.share_order_key(q)
 
     def _order_in_queue(self, j: int) -> tuple[float, float, int, int]:

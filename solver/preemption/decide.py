@@ -108,7 +108,8 @@ def _decide_in_turn(plan: PlanState, gangs: Sequence[int]) -> PlanState:
         stacks = {of: stack for of, stack in stacks.items() if stack}
         earlier.start_in_leftovers(plan, q)
         earlier.add(plan, q, j)
-        class_key = q, problem.gangs[j].may_evict, precedence(problem.gangs[j]), waiting_class(j, problem.gangs[j])
+        gang = problem.gangs[j]
+        class_key = q, gang.eviction.may_evict, precedence(gang), waiting_class(j, gang)
         if class_key in refused or not plan.eligible_gangs([j]):
             passed_over.append(j)
             continue
@@ -135,7 +136,7 @@ def _turn_key(plan: PlanState, q: int, head: int) -> tuple[int, bool, int, objec
     """The smaller, the sooner the queue with this gang at its head has its turn."""
     problem, share = plan.problem, plan.state.queue_books.share_order_key(q)
     priority = queue_priority(problem, q)
-    return 0 if problem.reclaim_enabled else -priority, not problem.gangs[head].promised, -priority, share
+    return 0 if problem.reclaim_enabled else -priority, not problem.gangs[head].times.promised, -priority, share
 
 
 def decide_batches(plan: PlanState, groups: Sequence[BatchGroup], floor: GreedyFloor | None = None) -> PlanState:

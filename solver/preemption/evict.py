@@ -46,7 +46,7 @@ def _evict_in_order(plan: PlanState, order: Sequence[int], current: int) -> tupl
         gang = plan.problem.gangs[j]
         if not _is_eligible(plan, j) or _start_in_free_room(plan, j) or precedence(gang) != current:
             continue
-        class_key = gang.queue, gang.may_evict, waiting_class(j, gang)
+        class_key = gang.queue, gang.eviction.may_evict, waiting_class(j, gang)
         other = None if class_key in hopeless else _with_eviction_for(plan, j)
         if other is None:
             hopeless.add(class_key)

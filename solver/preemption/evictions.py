@@ -57,7 +57,7 @@ class EvictionState:
     @classmethod
     def initial(cls, unrestricted_problem: Problem, state: State) -> EvictionState:
         """The state before any eviction. unrestricted_problem: without exclusions."""
-        evictable = {j for j in state.running if state.problem.gangs[j].evictable}
+        evictable = {j for j in state.running if state.problem.gangs[j].eviction.evictable}
         return cls(state, evictable, ShortResources(unrestricted_problem, state.free_nodes.vectors.amounts.copy()))
 
     def copy(self, state: State) -> EvictionState:

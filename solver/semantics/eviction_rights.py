@@ -69,7 +69,7 @@ class EvictedUnit:
 def allows_eviction(problem: Problem) -> bool:
     """Whether the problem allows any eviction at all."""
     enabled = problem.preempt_enabled or problem.reclaim_enabled
-    return enabled and any(gang.evictable and gang.running for gang in problem.gangs)
+    return enabled and any(gang.eviction.evictable and gang.running for gang in problem.gangs)
 
 
 def has_eviction_right(problem: Problem, j: int, v: int) -> bool:
@@ -80,7 +80,7 @@ def has_eviction_right(problem: Problem, j: int, v: int) -> bool:
 def may_preempt(problem: Problem, j: int, v: int) -> bool:
     """Inside one queue: the victim's priority is strictly lower (Volcano, action preempt with the plugin priority)."""
     preemptor, victim = problem.gangs[j], problem.gangs[v]
-    allowed = problem.preempt_enabled and preemptor.may_evict and victim.evictable
+    allowed = problem.preempt_enabled and preemptor.eviction.may_evict and victim.eviction.evictable
     return allowed and preemptor.queue == victim.queue and victim.priority < preemptor.priority
 
 
@@ -89,7 +89,7 @@ def may_reclaim(problem: Problem, j: int, v: int) -> bool:
     (Volcano, action reclaim). How much of the queue may go is `ReclaimLimits`, whether the preemptor may take it
     `reclaim_right`."""
     preemptor, victim = problem.gangs[j], problem.gangs[v]
-    allowed = problem.reclaim_enabled and preemptor.may_evict and victim.evictable
+    allowed = problem.reclaim_enabled and preemptor.eviction.may_evict and victim.eviction.evictable
     return allowed and preemptor.queue != victim.queue and problem.queues[victim.queue].reclaimable
 
 
@@ -115,7 +115,8 @@ def may_borrow_domains(problem: Problem, j: int) -> bool:
 def is_reclaimable_whole(problem: Problem, gang: Gang) -> bool:
     """Reclaim is on, no plugin votes against it, and the gang and its queue let it happen."""
     unvoted = problem.reclaim_enabled and problem.reclaim_votes == EvictionVotes()
-    return unvoted and gang.evictable and not gang.protected and problem.queues[gang.queue].reclaimable
+    may_go_whole = gang.eviction.evictable and not gang.eviction.protected
+    return unvoted and may_go_whole and problem.queues[gang.queue].reclaimable
 
 
 def eviction_votes(problem: Problem, preemptor: int, v: int) -> EvictionVotes:
@@ -321,13 +322,13 @@ def min_retained_amounts(problem: Problem, preemptors: Iterable[int], v: int) ->
 
 def may_go_whole(problem: Problem, preemptor: int, v: int) -> bool:
     """Whether gang v may lose all of its pods to this preemptor."""
-    gang = problem.gangs[v]
-    return not gang.protected and (gang.may_lose_all or eviction_votes(problem, preemptor, v).whole_gangs)
+    terms = problem.gangs[v].eviction
+    return not terms.protected and (terms.may_lose_all or eviction_votes(problem, preemptor, v).whole_gangs)
 
 
 def evictable_placements(gang: Gang, running: Iterable[Placement]) -> tuple[Placement, ...]:
     """The gang's running pods that are not protected."""
-    return tuple(p for p in subtract_placements(running, gang.protected) if p.pods > 0)
+    return tuple(p for p in subtract_placements(running, gang.eviction.protected) if p.pods > 0)
 
 
 def surplus_pods(
@@ -354,7 +355,7 @@ def surplus_pods(
 
 def loss_per_pod(gang: Gang) -> int:
     """Seconds that one pod has run, at least 1."""
-    return max(1, gang.loss)
+    return max(1, gang.eviction.loss)
 
 
 def units_lost(gang: Gang, victim: Victim, gone: tuple[Placement, ...], whole: bool) -> list[EvictedUnit]:

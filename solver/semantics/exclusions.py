@@ -114,9 +114,9 @@ def merge_exclusions(one: Mapping[int, NodeSet], other: Mapping[int, NodeSet]) -
 def maintenance_conflicts(problem: Problem, gang: Gang, start: int | None) -> list[int]:
     """Nodes whose maintenance begins before the gang has ended if it starts then; every node with maintenance where
     the start or the duration is unknown."""
-    if start is None or gang.duration is None:
+    if start is None or gang.times.duration is None:
         return [n for n, _ in _maintenance(problem)]
-    end = start + gang.duration
+    end = start + gang.times.duration
     return [n for n, begins in _maintenance(problem) if begins < end]
 
 

@@ -10,7 +10,7 @@ from solver.semantics.share_measures import queue_priority
 
 def precedence(gang: Gang) -> int:
     """3 * priority + overdue + promised: gangs of a higher precedence are decided first."""
-    return 3 * gang.priority + gang.overdue + gang.promised
+    return 3 * gang.priority + gang.times.overdue + gang.times.promised
 
 
 def is_promised_level(value: int) -> bool:
@@ -31,7 +31,7 @@ def precedence_level(problem: Problem, j: int) -> tuple[int, int]:
 
 def expected_end(problem: Problem, j: int) -> int | None:
     """Seconds until gang j is expected to end, if it runs or starts now; None where unknown."""
-    return problem.gangs[j].ends_in if problem.gangs[j].running else problem.gangs[j].duration
+    return problem.gangs[j].times.ends_in if problem.gangs[j].running else problem.gangs[j].times.duration
 
 
 def strict_queue_order(problem: Problem, gangs: Iterable[int]) -> list[int]:

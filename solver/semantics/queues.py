@@ -50,7 +50,7 @@ class GangDemand:
         running = [sum(place.pods for place in gang.running if place.role == t) for t in range(len(written))]
         most = map(max, written, running)
         whole, replicas = (_demand_of_pods(gang, pods, width) for pods in (most, written))
-        least = tuple(least_demand(gang, r) for r in range(width)) if gang.enqueued_first else None
+        least = tuple(least_demand(gang, r) for r in range(width)) if gang.entry.enqueued_first else None
         return cls(gang.queue, whole, replicas, least)
 
 
@@ -68,7 +68,7 @@ def gang_demands(problem: Problem, held: Collection[int] = ()) -> Mapping[GangDe
     def number_demands() -> tuple[list[GangDemand], list[int]]:
         numbers, of_shapes, of_gangs = dict[GangDemand, int](), dict[object, int](), list[int]()
         for gang in problem.gangs:
-            shape = gang.queue, gang.roles, gang.minimum, gang.running, gang.enqueued_first
+            shape = gang.queue, gang.roles, gang.minimum, gang.running, gang.entry.enqueued_first
             if shape not in of_shapes:
                 of_shapes[shape] = numbers.setdefault(GangDemand.of(gang, width), len(numbers))
             of_gangs.append(of_shapes[shape])

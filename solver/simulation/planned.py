@@ -7,7 +7,7 @@ from dataclasses import replace
 from solver.options import Options
 from solver.plan import Decision
 from solver.planner import solve
-from solver.problem import DeviceSlot, Gang, Node, Placement, SlotHold
+from solver.problem import DeviceSlot, Gang, GangTimes, Node, Placement, SlotHold
 from solver.simulation.policies import Event
 from solver.simulation.room import Hold
 from solver.simulation.site import Site
@@ -53,9 +53,8 @@ def _gang(site: Site, j: int) -> Gang:
     """A job as a gang: where it runs and until when, or as it waits."""
     job, running = site.job(j), site.running.get(j)
     role = job.role
-    gang = Gang(
-        job.name, job.queue, job.priority, job.submit, role.replicas, (role,), duration=-(-job.requested // SECOND)
-    )
+    times = GangTimes(duration=-(-job.requested // SECOND))
+    gang = Gang(job.name, job.queue, job.priority, job.submit, role.replicas, (role,), times=times)
     if running is None:
         return gang
     holds = list[SlotHold]()
@@ -69,7 +68,7 @@ def _gang(site: Site, j: int) -> Gang:
     return replace(
         gang,
         running=tuple(Placement(0, held.node, held.pods) for held in running.holds),
-        ends_in=max(0, -(-(running.believed_end - site.now) // SECOND)),
+        times=replace(times, ends_in=max(0, -(-(running.believed_end - site.now) // SECOND))),
         slot_holds=tuple(sorted(holds, key=lambda hold: (hold.role, hold.node, hold.slot))),
     )
 

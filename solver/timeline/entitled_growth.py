@@ -101,7 +101,7 @@ def _borrowers(initial: PlanState, decided: PlanState, queues: Collection[int]) 
         gang = problem.gangs[j]
         if books.is_entitled(gang.queue, demand[j]):
             books.charge_queue(gang.queue, demand[j])
-        elif queue_priority(problem, gang.queue) <= last and not gang.promised and j not in settled:
+        elif queue_priority(problem, gang.queue) <= last and not gang.times.promised and j not in settled:
             found.add(j)
     return frozenset(found)
 
@@ -182,7 +182,7 @@ def _keeps_starts(decided: PlanState, again: PlanState, borrowers: Collection[in
     """Whether what started within entitlements starts again or gave way to gangs of its queue that come no later, what
     was told starts again, and the reserved start is no later."""
     gangs = decided.problem.gangs
-    told = {j for j in decided.placements if gangs[j].promised}
+    told = {j for j in decided.placements if gangs[j].times.promised}
     if not told <= again.placements.keys() or not _keeps_reservation(decided, again):
         return False
     queues = {gangs[j].queue for j in decided.placements}

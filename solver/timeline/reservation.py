@@ -20,7 +20,7 @@ from solver.mip.executors import Mapper
 from solver.options import Options
 from solver.placement.batch import placement_alone, starts_alone
 from solver.plan import Reservation
-from solver.problem import Gang, Problem
+from solver.problem import Gang, GangTimes, Problem
 from solver.semantics.device_slots import FreeVectors, IntArray, capacity_vectors, vectors_without_foreign
 from solver.semantics.exclusions import maintenance_conflicts
 from solver.semantics.gang_classes import waiting_class
@@ -33,7 +33,7 @@ from solver.state.state import Pods, State
 
 def has_known_times(problem: Problem) -> bool:
     """Whether anything is known of time; else there is nothing to reserve."""
-    return any(gang.overdue or gang.ends_in is not None or gang.duration is not None for gang in problem.gangs)
+    return any(gang.times != GangTimes() for gang in problem.gangs)
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class ReleaseTimeline:
         known: set[object] = set()
         for j in waiting:
             gang = self.problem.gangs[j]
-            class_key = gang.queue, gang.overdue, gang.promised, waiting_class(j, gang)
+            class_key = gang.queue, gang.times.overdue, gang.times.promised, waiting_class(j, gang)
             if class_key not in known and self.queue_books.queue_rules.accepts_gangs[gang.queue]:
                 known.add(class_key)
                 if not starts(j) and (found := self.reservation_for(j)) is not None:
@@ -147,7 +147,7 @@ class ReleaseTimeline:
         others = [v for v in self.held_pods if v != j]
         ends = {v: e for v in others if (e := expected_end(self.problem, v)) is not None}
         line = sorted(ends, key=lambda v: (ends[v], gangs[v].age, v))
-        if gangs[j].overdue:
+        if gangs[j].times.overdue:
             line += sorted((v for v in others if v not in ends), key=lambda v: (gangs[v].age, v))
 
         def after(number: int) -> tuple[Sequence[int], Sequence[int]]:

@@ -27,7 +27,7 @@ def plan_with_reservation(plan: PlanState) -> PlanState:
         return decide_gangs(plan, waiting)
     trial, levels = decide_gangs(plan.copy(), waiting), gang_levels(plan, waiting)
     # The trial may evict to pass these by.
-    told = {levels[j] for j in trial.waiting_gangs() if problem.gangs[j].promised}
+    told = {levels[j] for j in trial.waiting_gangs() if problem.gangs[j].times.promised}
     for level in sorted(set(levels.values()), reverse=True):
         if is_out_of_time():
             return trial
@@ -47,7 +47,7 @@ def plan_with_reservation(plan: PlanState) -> PlanState:
 
 def _breaks_promise(trial: PlanState, again: PlanState, above: Iterable[int]) -> bool:
     """Whether one of these gangs, which come before the reservation, was told a start and waits for its sake."""
-    told = (j for j in above if trial.problem.gangs[j].promised)
+    told = (j for j in above if trial.problem.gangs[j].times.promised)
     return any(j in trial.placements and j not in again.placements for j in told)
 
 

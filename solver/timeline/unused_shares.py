@@ -48,7 +48,7 @@ def _refused_by_share(plan: PlanState) -> Iterator[int]:
     reserved_for = None if plan.reservation is None else plan.reservation.gang
     for j in plan.waiting_gangs() if problem.policy.proportion else ():
         queue = problem.gangs[j].queue
-        if problem.gangs[j].may_be_held and j != reserved_for:
+        if problem.gangs[j].entry.may_be_held and j != reserved_for:
             shares = [c for c in books.queue_rules.ceilings_by_queue[queue] if c.code == "GW112"]
             if any(books.is_beyond(share, books.min_demand(j)) for share in shares):
                 yield j

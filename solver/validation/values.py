@@ -15,7 +15,9 @@ from solver.problem import (
     MAX_AMOUNT,
     DeviceSlot,
     DisruptionBudget,
+    EvictionTerms,
     Gang,
+    GangTimes,
     GroupQuota,
     HyperNode,
     InvalidProblemError,
@@ -101,11 +103,12 @@ _RULES: Mapping[type, Mapping[str, _Rule | None]] = {
     Gang: {
         "queue": _Rule(items="queues"),
         **dict.fromkeys(("priority", "age"), _ANY),
-        **dict.fromkeys(("minimum", "loss"), _NUMBER),
-        **dict.fromkeys(("duration", "ends_in"), _SECONDS),
-        **dict.fromkeys(("roles", "topology", "subgroups", "running", "slot_holds", "protected", "former")),
+        "minimum": _NUMBER,
+        **dict.fromkeys(("roles", "topology", "subgroups", "running", "former", "slot_holds", "eviction", "times")),
         **dict.fromkeys(("topology_without_rules", "separation_wishes")),
     },
+    EvictionTerms: {"loss": _NUMBER, "protected": None},
+    GangTimes: dict.fromkeys(("duration", "ends_in"), _SECONDS),
     SeparationWish: {
         "tier": _POSITIVE,
         "gangs": _Rule(items="gangs"),
@@ -349,7 +352,8 @@ def _check_gang(where: FieldPath, gang: Gang, problem: Problem) -> None:
             _check_unique((*where, name), [item.name for item in items], "name")
     for t, role in enumerate(gang.roles):
         _check_role((*where, "roles", t), role)
-    _require(gang.ends_in is None or gang.running, (*where, "ends_in"), "nothing of the gang runs that could end")
+    may_end = gang.times.ends_in is None or gang.running
+    _require(may_end, (*where, "times", "ends_in"), "nothing of the gang runs that could end")
     for w, wish in enumerate(gang.separation_wishes):
         here = (*where, "separation_wishes", w)
         _require(where[-1] not in wish.gangs, (*here, "gangs"), "a gang is never apart from itself")
@@ -366,10 +370,10 @@ def _check_gang(where: FieldPath, gang: Gang, problem: Problem) -> None:
         _require(value in (1, -1), here, f"{value} is neither 1 nor -1")
     if gang.slot_holds:
         _check_slot_holds((*where, "slot_holds"), gang, problem)
-    present = {(p.role, p.node): p.pods for p in gang.running} if gang.protected else {}
-    for k, p in enumerate(gang.protected):
+    present = {(p.role, p.node): p.pods for p in gang.running} if gang.eviction.protected else {}
+    for k, p in enumerate(gang.eviction.protected):
         if not 1 <= p.pods <= present.get((p.role, p.node), 0):
-            raise InvalidProblemError((*where, "protected", k), "no such pods run")
+            raise InvalidProblemError((*where, "eviction", "protected", k), "no such pods run")
 
 
 def _check_role(where: FieldPath, role: Role) -> None:

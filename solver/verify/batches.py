@@ -86,7 +86,7 @@ def objective_values(x: CheckedPlan) -> Findings:
     """
     gone = [(g, decision.evicted_pods) for g, decision in sorted(x.decisions.items()) if decision.evicted_pods]
     evicted = {
-        "loss": sum(max(1, x.problem.gangs[g].loss) * place.pods for g, pods in gone for place in pods),
+        "loss": sum(max(1, x.problem.gangs[g].eviction.loss) * place.pods for g, pods in gone for place in pods),
         "whole gangs": sum(not x.remaining_pods[g] for g, _ in gone),
         "victims": len(gone),
     }
@@ -191,4 +191,5 @@ def _count_started(x: CheckedPlan, batch: Batch, level: re.Match[str]) -> int:
     if rank is not None:
         started = [gang for gang in started if x.problem.queues[gang.queue].priority == int(rank)]
     late = {(False, False): None, (True, False): ", overdue"}
-    return sum((gang.priority, late.get((gang.overdue, gang.promised), ", promised")) == wanted for gang in started)
+    times = [(gang.priority, gang.times) for gang in started]
+    return sum((priority, late.get((of.overdue, of.promised), ", promised")) == wanted for priority, of in times)

@@ -27,7 +27,7 @@ def _preemptors(x: CheckedPlan, g: int) -> Iterator[tuple[int, EvictionVotes]]:
 def gang_votes(x: CheckedPlan) -> Findings:
     """Where the plugin gang votes, no gang goes completely, unless it has no minimum."""
     for g in sorted(x.decisions):
-        if x.problem.gangs[g].may_lose_all:
+        if x.problem.gangs[g].eviction.may_lose_all:
             continue
         if not x.remaining_pods[g] and any(not votes.whole_gangs for _, votes in _preemptors(x, g)):
             yield at(g, "evicted_pods"), "goes whole, though the plugin gang lets only what is above the minima go"
@@ -93,7 +93,7 @@ def may_borrow_domains(x: CheckedPlan, g: int) -> bool:
         return False
     if any(other == g for budget in problem.disruption_budgets for other, _ in budget.roles):
         return False
-    if not gang.evictable or gang.protected:
+    if not gang.eviction.evictable or gang.eviction.protected:
         return False
     return problem.reclaim_enabled and problem.queues[gang.queue].reclaimable
 

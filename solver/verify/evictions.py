@@ -84,12 +84,12 @@ def eviction_rights(x: CheckedPlan) -> Findings:
             continue
         where = at(g, "evicted_for")
         inside = {preemptor.queue == victim.queue for preemptor in preemptors}
-        if not victim.evictable:
+        if not victim.eviction.evictable:
             yield where, "the gang may not be evicted"
-        stay = Counter({(p.role, p.node): p.pods for p in victim.protected})
+        stay = Counter({(p.role, p.node): p.pods for p in victim.eviction.protected})
         if any(x.remaining_pods[g].get(spot, 0) < pods for spot, pods in stay.items()):
             yield where, "pods that are protected are evicted"
-        if not all(preemptor.may_evict for preemptor in preemptors):
+        if not all(preemptor.eviction.may_evict for preemptor in preemptors):
             yield where, "for a gang that preempts nobody"
         if len(inside) > 1:
             yield where, "for its own queue and for others at once"

@@ -40,7 +40,7 @@ def proportion(x: CheckedPlan) -> Findings:
 def held_gangs(x: CheckedPlan) -> Findings:
     """With proportion only, and only a gang that waits, has no pods and may be held."""
     for g in sorted(x.held_gangs):
-        free_to = x.decisions[g].action == "wait" and not x.running_pods[g] and x.problem.gangs[g].may_be_held
+        free_to = x.decisions[g].action == "wait" and not x.running_pods[g] and x.problem.gangs[g].entry.may_be_held
         if not free_to or not x.problem.policy.proportion:
             yield at(g, "held"), "is in the cluster, or nothing keeps it out"
 

@@ -156,7 +156,7 @@ def _requested_amounts(problem: Problem, held: Collection[int]) -> dict[int, dic
             found[q] = {r: queue.used[r] for r in _counted_resources(problem)}
     totals = cluster_totals(problem)
     for g, gang in enumerate(problem.gangs):
-        if g in held or (gang.enqueued_first and _is_refused(problem, gang, totals)):
+        if g in held or (gang.entry.enqueued_first and _is_refused(problem, gang, totals)):
             continue
         for t, role in enumerate(gang.roles):
             pods = max(role.replicas, sum(place.pods for place in gang.running if place.role == t))

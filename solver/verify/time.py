@@ -43,7 +43,7 @@ def strict_order(x: CheckedPlan) -> Findings:
 
 def _serving_order_key(problem: Problem, g: int) -> tuple[int, bool, bool, int, int]:
     gang = problem.gangs[g]
-    return -gang.priority, not gang.promised, not gang.overdue, gang.age, g
+    return -gang.priority, not gang.times.promised, not gang.times.overdue, gang.age, g
 
 
 def dedicated_domains(x: CheckedPlan) -> Findings:
@@ -94,7 +94,7 @@ def maintenance(x: CheckedPlan) -> Findings:
     held = x.plan.reservation
     if held is None or not 0 <= held.gang < len(x.problem.gangs):
         return
-    lasts = x.problem.gangs[held.gang].duration
+    lasts = x.problem.gangs[held.gang].times.duration
     end = None if held.starts_in is None or lasts is None else held.starts_in + lasts
     for place in held.placements:
         closes = x.problem.nodes[place.node].maintenance_in if 0 <= place.node < len(x.problem.nodes) else None
@@ -137,7 +137,7 @@ def reservation(x: CheckedPlan) -> Findings:
 
 
 def _expected_end(gang: Gang) -> int | None:
-    return gang.ends_in if gang.running else gang.duration
+    return gang.times.ends_in if gang.running else gang.times.duration
 
 
 def _ends_by(gang: Gang, time: int | None) -> bool:
@@ -232,7 +232,7 @@ def _backfill_findings(x: CheckedPlan, held: Reservation) -> Findings:
 def _precedence_level(problem: Problem, g: int) -> tuple[int, bool, bool, int]:
     gang, policy = problem.gangs[g], problem.policy
     queue_priority = problem.queues[gang.queue].priority if policy.capacity or policy.proportion else 0
-    return gang.priority, gang.promised, gang.overdue, queue_priority
+    return gang.priority, gang.times.promised, gang.times.overdue, queue_priority
 
 
 TIME_RULES = (strict_order, dedicated_domains, maintenance, reservation)

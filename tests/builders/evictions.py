@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from solver.problem import (
     DisruptionBudget,
+    EvictionTerms,
     EvictionVotes,
     Gang,
     Node,
@@ -19,6 +20,7 @@ from solver.problem import (
     Subgroup,
     Topology,
 )
+from tests.builders.problems import with_fields
 from tests.builders.strategies import HYPERNODE_TREES
 
 NONE = (None, None)
@@ -120,10 +122,12 @@ def running_gang(draw: st.DrawFn, g: int, homes: list[int], left: list[list[int]
         tuple(roles),
         subgroups=subgroups,
         running=here,
-        evictable=draw(st.sampled_from((True, True, True, True, False))),
-        loss=draw(st.sampled_from((0, 1, 2, 5))),
-        protected=tuple(replace(p, pods=1) for p in here if draw(st.integers(0, 7)) == 0),
-        may_lose_all=draw(st.integers(0, 3)) == 0,
+        eviction=EvictionTerms(
+            evictable=draw(st.sampled_from((True, True, True, True, False))),
+            loss=draw(st.sampled_from((0, 1, 2, 5))),
+            protected=tuple(replace(p, pods=1) for p in here if draw(st.integers(0, 7)) == 0),
+            may_lose_all=draw(st.integers(0, 3)) == 0,
+        ),
     )
 
 
@@ -150,7 +154,7 @@ def waiting_gang(draw: st.DrawFn, homes: list[int], topology: bool) -> Gang:
         sum(r.minimum for r in roles),
         tuple(roles),
         hard,
-        may_evict=draw(st.integers(0, 9)) > 0,
+        eviction=EvictionTerms(may_evict=draw(st.integers(0, 9)) > 0),
     )
 
 
@@ -207,8 +211,7 @@ def _lender(draw: st.DrawFn, g: int, left: list[list[int]]) -> Gang:
         draw(st.integers(0, pods)),
         (Role("r", max(1, pods), 0, request, frozenset({0})),),
         running=tuple(running),
-        evictable=True,
-        loss=draw(st.sampled_from((1, 2, 5))),
+        eviction=EvictionTerms(evictable=True, loss=draw(st.sampled_from((1, 2, 5)))),
     )
 
 
@@ -220,13 +223,15 @@ def contested(draw: st.DrawFn) -> Problem:
     nodes = [Node(f"n{n}", 0, draw(st.sampled_from(leaves)), (4, 4), (4, 4)) for n in range(draw(st.integers(2, 4)))]
     left = [list(node.free) for node in nodes]
     gangs = [draw(running_gang(g, [0], left, len(tree) > 0)) for g in range(draw(st.integers(2, 4)))]
-    gangs = [replace(gang, priority=0, loss=draw(st.sampled_from((1, 2, 5, 9, 30)))) for gang in gangs if gang.running]
+    gangs = [
+        with_fields(gang, priority=0, loss=draw(st.sampled_from((1, 2, 5, 9, 30)))) for gang in gangs if gang.running
+    ]
     full = [
         tuple(f - k if draw(st.integers(0, 3)) == 0 else f for f, k in zip(node.free, rest, strict=True))
         for node, rest in zip(nodes, left, strict=True)
     ]
     waiting = [
-        replace(
+        with_fields(
             draw(waiting_gang([0], len(tree) > 0)),
             name=f"w{i}",
             priority=draw(st.sampled_from((1, 1, 2))),

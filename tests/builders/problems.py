@@ -8,7 +8,7 @@ are referred to by name, a node's hypernodes by a path from its leaf upwards. Wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from solver.facts import Undecided
@@ -263,16 +263,10 @@ class _NameIndex:
         )
 
     def gang(self, age: int, spec: GangSpec) -> Gang:
-        return Gang(
-            name=spec.name,
-            queue=self.queues[spec.queue],
-            age=age,
-            minimum=sum(role.minimum for role in spec.roles) if spec.minimum is None else spec.minimum,
-            roles=tuple(self.role(t, role) for t, role in enumerate(spec.roles)),
-            evictable=spec.loss is not None,
-            loss=spec.loss or 0,
-            **spec.more,
-        )
+        minimum = sum(role.minimum for role in spec.roles) if spec.minimum is None else spec.minimum
+        roles = tuple(self.role(t, role) for t, role in enumerate(spec.roles))
+        plain = Gang(spec.name, self.queues[spec.queue], 0, age, minimum, roles)
+        return with_fields(plain, evictable=spec.loss is not None, loss=spec.loss or 0, **spec.more)
 
     def role(self, t: int, spec: RoleSpec) -> Role:
         slot_requests = tuple(
@@ -354,6 +348,15 @@ def _queue_path(world: Problem, queue: int | None) -> list[int]:
         path.append(queue)
         queue = world.queues[queue].parent
     return path
+
+
+def with_fields(gang: Gang, **changes: Any) -> Gang:
+    """The gang with fields changed, those of its groups (`eviction`, `times`, `entry`) among them by their names."""
+    for group in ("eviction", "times", "entry"):
+        old = getattr(gang, group)
+        own = {field.name: changes.pop(field.name) for field in fields(old) if field.name in changes}
+        changes |= {group: replace(old, **own)} if own else {}
+    return replace(gang, **changes)
 
 
 def edit(item: Any, path: tuple[str | int, ...], value: object) -> Any:

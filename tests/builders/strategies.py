@@ -28,6 +28,7 @@ from solver.problem import (
     Topology,
     Vector,
 )
+from tests.builders.problems import with_fields
 
 RESOURCES = ("cpu", "gpu")
 PRIORITIES_FIRST = Policy(order="priorities-first")
@@ -408,6 +409,6 @@ def mixed_problems(draw: st.DrawFn) -> Problem:
         )
     if draw(st.booleans()):
         nodes = tuple(replace(node, maintenance_in=draw(sampled((None, None, 0, 2)))) for node in world.nodes)
-        gangs = tuple(replace(gang, duration=draw(sampled((None, 2, 2, 3)))) for gang in world.gangs)
+        gangs = tuple(with_fields(gang, duration=draw(sampled((None, 2, 2, 3)))) for gang in world.gangs)
         world = replace(world, nodes=nodes, gangs=gangs)
     return world

@@ -74,7 +74,7 @@ def illegal_evictions(world: World, outcome: Outcome, planned: Planned) -> list[
         v = index[name]
         others = [j for j in index.values() if j != v]
         is_legal = any(may_preempt(problem, j, v) or may_reclaim(problem, j, v) for j in others)
-        if not is_legal and not (problem.gangs[v].evictable and _may_fall_through(world, problem, v, others)):
+        if not is_legal and not (problem.gangs[v].eviction.evictable and _may_fall_through(world, problem, v, others)):
             found.append(f"Volcano evicted {name}, which nobody may evict")
         elif _protected(problem, v, task, node):
             found.append(f"Volcano evicted protected pods {task} of {name}")
@@ -90,7 +90,7 @@ def _may_fall_through(world: World, problem: Problem, v: int, others: Iterable[i
 
 def _protected(problem: Problem, v: int, task: str, node: str) -> bool:
     gang = problem.gangs[v]
-    return any(gang.roles[p.role].name == task and problem.nodes[p.node].name == node for p in gang.protected)
+    return any(gang.roles[p.role].name == task and problem.nodes[p.node].name == node for p in gang.eviction.protected)
 
 
 def illegal_starts(world: World, outcome: Outcome, planned: Planned) -> list[str]:

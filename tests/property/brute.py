@@ -293,7 +293,7 @@ def admission_score(problem: Problem, admitted: frozenset[int]) -> AdmissionScor
     asking = [g for g, gang in enumerate(problem.gangs) if not meets_minima_now(gang)]
     levels = []
     for step in precedence_levels(problem):
-        level = [g for g in asking if (problem.gangs[g].priority, problem.gangs[g].overdue) == step]
+        level = [g for g in asking if (problem.gangs[g].priority, problem.gangs[g].times.overdue) == step]
         placed = Fraction(0)
         for g in sorted(admitted & set(level)):
             demand = _minimum_demand(problem.gangs[g], len(totals))
@@ -316,14 +316,16 @@ def admission_score(problem: Problem, admitted: frozenset[int]) -> AdmissionScor
 
 def precedence_levels(problem: Problem) -> list[tuple[int, bool]]:
     """(priority, overdue) of the gangs that ask to start, in the order in which they are served."""
-    return sorted({(gang.priority, gang.overdue) for gang in problem.gangs if not meets_minima_now(gang)}, reverse=True)
+    return sorted(
+        {(gang.priority, gang.times.overdue) for gang in problem.gangs if not meets_minima_now(gang)}, reverse=True
+    )
 
 
 def keeps_strict_order(problem: Problem, admitted: frozenset[int]) -> bool:
     """Whether in each queue with strict order those who start come before those who wait."""
     for q, queue in enumerate(problem.queues):
         mine = [g for g, gang in enumerate(problem.gangs) if gang.queue == q and not meets_minima_now(gang)]
-        mine.sort(key=lambda g: (-problem.gangs[g].priority, not problem.gangs[g].overdue, problem.gangs[g].age))
+        mine.sort(key=lambda g: (-problem.gangs[g].priority, not problem.gangs[g].times.overdue, problem.gangs[g].age))
         starts = [g in admitted for g in mine]
         if queue.strict_order and starts != sorted(starts, reverse=True):
             return False

@@ -47,9 +47,9 @@ def losses(world: Problem, v: int) -> Iterator[Counter[RoleOnNode]]:
     """What gang v may lose as far as it alone is concerned: nothing, everything, or a surplus in whole parts."""
     gang, have = world.gangs[v], running_pods(world.gangs[v])
     yield Counter()
-    if not have or not gang.evictable:
+    if not have or not gang.eviction.evictable:
         return
-    stay = Counter({(p.role, p.node): p.pods for p in gang.protected})
+    stay = Counter({(p.role, p.node): p.pods for p in gang.eviction.protected})
     if not stay:
         yield have
     spots = sorted(have)
@@ -83,7 +83,7 @@ def legal(
     """short: what keeps the gang out."""
     winner = world.gangs[j]
     foreign = [v for v in gone if world.gangs[v].queue != winner.queue]
-    if gone and not winner.may_evict:
+    if gone and not winner.eviction.may_evict:
         return False
     if not all(_voted(world, winner, v, pods) for v, pods in gone.items()) or not all(
         _budgeted(budget, gone) for budget in world.disruption_budgets
@@ -153,7 +153,7 @@ def _voted(world: Problem, winner: Gang, v: int, gone: Counter[RoleOnNode]) -> b
     """Whether the plugins gang and drf let these pods go."""
     votes = world.preempt_votes if world.gangs[v].queue == winner.queue else world.reclaim_votes
     left = running_pods(world.gangs[v]) - gone
-    whole = votes.whole_gangs or world.gangs[v].may_lose_all
+    whole = votes.whole_gangs or world.gangs[v].eviction.may_lose_all
     if not votes.compare_shares:
         return whole or bool(+left)
     totals = [sum(node.capacity[r] for node in world.nodes) for r in range(len(world.resources))]
@@ -290,7 +290,7 @@ def least_loss(world: Problem, j: int) -> tuple[int, int] | None:
 def cost(world: Problem, gone: dict[int, Counter[RoleOnNode]]) -> tuple[int, int]:
     """(loss, gangs that go whole)"""
     whole = sum(pods == running_pods(world.gangs[v]) for v, pods in gone.items())
-    return sum(max(1, world.gangs[v].loss) * sum(pods.values()) for v, pods in gone.items()), whole
+    return sum(max(1, world.gangs[v].eviction.loss) * sum(pods.values()) for v, pods in gone.items()), whole
 
 
 def paid(plan: Plan, world: Problem) -> tuple[int, int]:

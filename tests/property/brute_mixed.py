@@ -33,7 +33,7 @@ def excluded_nodes(problem: Problem, g: int) -> set[int]:
     """The nodes on which gang g gets no new pod: they close before it ends, or are in a domain that a queue keeps which
     is not above it."""
     gang, found = problem.gangs[g], set()
-    ends = gang.ends_in if gang.running else gang.duration
+    ends = gang.times.ends_in if gang.running else gang.times.duration
     others = {
         h
         for q, queue in enumerate(problem.queues)

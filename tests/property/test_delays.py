@@ -26,6 +26,7 @@ from solver.repairs import (
     StartOfGang,
 )
 from tests.builders.plans import solve_without_repairs
+from tests.builders.problems import with_fields
 from tests.property.plan_events import rare_events
 from tests.property.test_lending import short
 from tests.property.test_time import TIMES, late, timed
@@ -118,8 +119,8 @@ def frozen(gang: Gang, placements: tuple[Placement, ...]) -> Gang:
     """The gang with just these pods, which run; it may not have more and needs no fewer."""
     pods = [sum(p.pods for p in placements if p.role == t) for t in range(len(gang.roles))]
     roles = tuple(replace(role, minimum=n, replicas=n) for role, n in zip(gang.roles, pods, strict=True))
-    ends = gang.ends_in if gang.running else gang.duration
-    return replace(
+    ends = gang.times.ends_in if gang.running else gang.times.duration
+    return with_fields(
         gang,
         roles=roles,
         minimum=sum(pods),
@@ -177,7 +178,7 @@ def with_queue(world: Problem, q: int | None, **changes: object) -> Problem:
 
 
 def ends(world: Problem, g: int) -> int | None:
-    return world.gangs[g].ends_in if world.gangs[g].running else world.gangs[g].duration
+    return world.gangs[g].times.ends_in if world.gangs[g].running else world.gangs[g].times.duration
 
 
 def helps(world: Problem, plan: Plan, decision: Decision, repair: Repair) -> bool:

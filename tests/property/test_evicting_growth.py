@@ -17,7 +17,7 @@ from solver.semantics.entitlements import entitled_amounts
 from solver.semantics.eviction_rights import may_preempt
 from solver.verify import verify
 from tests.builders.plans import solve_without_repairs as solve
-from tests.builders.problems import GangSpec, gang, nodes, problem, queue, role, running_pods
+from tests.builders.problems import GangSpec, gang, nodes, problem, queue, role, running_pods, with_fields
 from tests.property.plan_events import rare_events
 from tests.property.test_rounds import ROUNDS, carried_out
 
@@ -151,7 +151,7 @@ def without_growth(spec: Gang) -> Gang:
 
 def loss(world: Problem, made: Plan) -> int:
     """What those lose that go."""
-    gone = ((world.gangs[d.gang].loss, place.pods) for d in made.decisions for place in d.evicted_pods)
+    gone = ((world.gangs[d.gang].eviction.loss, place.pods) for d in made.decisions for place in d.evicted_pods)
     return sum(max(1, each) * pods for each, pods in gone)
 
 
@@ -184,8 +184,8 @@ def timed_worlds(draw: st.DrawFn) -> Problem:
     for spec in world.gangs:
         late = not spec.running and draw(st.integers(0, 4)) == 0
         lasts, told = draw(st.sampled_from((None, 3, 5, 20))), late and draw(st.booleans())
-        spec = replace(spec, ends_in=lasts) if spec.running else replace(spec, duration=lasts)
-        gangs.append(replace(spec, overdue=late, promised=told))
+        spec = with_fields(spec, ends_in=lasts) if spec.running else with_fields(spec, duration=lasts)
+        gangs.append(with_fields(spec, overdue=late, promised=told))
     return replace(world, gangs=tuple(gangs))
 
 

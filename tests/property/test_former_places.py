@@ -14,6 +14,7 @@ from solver.problem import Gang, Problem
 from solver.verify import verify
 from tests.builders.evictions import contested
 from tests.builders.plans import solve_without_repairs
+from tests.builders.problems import with_fields
 from tests.builders.strategies import (
     contended_problems,
     problems,
@@ -55,7 +56,7 @@ def with_begun(draw: st.DrawFn, world: Problem, j: int) -> Problem:
         if pods := min(left, p.pods):
             given_pods.append(replace(p, pods=pods))
             left -= pods
-    begun = replace(gang, running=tuple(given_pods), overdue=True, promised=True)
+    begun = with_fields(gang, running=tuple(given_pods), overdue=True, promised=True)
     return replace(world, gangs=tuple(begun if i == j else other for i, other in enumerate(world.gangs)))
 
 
@@ -92,7 +93,7 @@ def has_moved(gang: Gang, plan: Plan, j: int) -> bool:
 
 
 def loss(world: Problem, plan: Plan) -> int:
-    return sum(max(1, world.gangs[d.gang].loss) * p.pods for d in plan.decisions for p in d.evicted_pods)
+    return sum(max(1, world.gangs[d.gang].eviction.loss) * p.pods for d in plan.decisions for p in d.evicted_pods)
 
 
 def test_gangs_that_nothing_concerns_stay_and_no_start_is_lost() -> None:

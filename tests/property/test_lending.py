@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver.plan import Plan
-from solver.problem import Gang, Node, Placement, Problem, Queue, Role, Topology
+from solver.problem import EvictionTerms, Gang, Node, Placement, Problem, Queue, Role, Topology
 from solver.semantics.exclusions import dedicated_nodes
 from solver.verify import verify
 from tests.builders.plans import solve_without_repairs as solve
+from tests.builders.problems import with_fields
 from tests.builders.strategies import HYPERNODE_TREES, problems
 from tests.property.brute import meets_minima_now
 from tests.property.plan_events import rare_events
@@ -44,7 +45,8 @@ def keeping(draw: st.DrawFn) -> Problem:
         for q, queue in enumerate(world.queues)
     )
     gangs = tuple(
-        replace(gang, evictable=draw(st.integers(0, 3)) > 0, loss=draw(st.sampled_from((0, 5)))) for gang in world.gangs
+        with_fields(gang, evictable=draw(st.integers(0, 3)) > 0, loss=draw(st.sampled_from((0, 5))))
+        for gang in world.gangs
     )
     return replace(world, queues=queues, gangs=gangs, reclaim_enabled=draw(st.integers(0, 5)) > 0)
 
@@ -80,8 +82,7 @@ def short(draw: st.DrawFn) -> Problem:
                 pods,
                 (role,),
                 topology,
-                evictable=evictable,
-                loss=loss,
+                eviction=EvictionTerms(evictable=evictable, loss=loss),
             )
         )
     return Problem(
@@ -97,7 +98,8 @@ def short(draw: st.DrawFn) -> Problem:
 def unlent(world: Problem) -> Problem:
     """The same in which nobody who waits may borrow; who runs may still be evicted."""
     return replace(
-        world, gangs=tuple(gang if meets_minima_now(gang) else replace(gang, evictable=False) for gang in world.gangs)
+        world,
+        gangs=tuple(gang if meets_minima_now(gang) else with_fields(gang, evictable=False) for gang in world.gangs),
     )
 
 

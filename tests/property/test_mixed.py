@@ -37,7 +37,7 @@ def test_everything_at_once_is_decided_as_brute_force_decides(world: Problem) ->
     made = solve(world)
     assert verify(world, made) == []
     assert made.reservation is None or any(
-        gang.duration is not None or gang.ends_in is not None for gang in world.gangs
+        gang.times.duration is not None or gang.times.ends_in is not None for gang in world.gangs
     )
     if made.reservation is not None:
         return

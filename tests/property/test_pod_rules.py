@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from solver import solve
 from solver.plan import Plan
-from solver.problem import Gang, HyperNode, Node, Placement, PodRule, Problem, Queue, Role, Topology
+from solver.problem import EvictionTerms, Gang, HyperNode, Node, Placement, PodRule, Problem, Queue, Role, Topology
 from solver.verify import verify
 from tests.builders.evictions import contested, crowded
 from tests.builders.plans import solve_without_repairs
@@ -170,7 +170,8 @@ def apart_in_domains(draw: st.DrawFn) -> Problem:
             ties = draw(sampled((((0,), (0,)), ((0,), ()), ((), (0,)), ((), (0,)), ((), ()))))
             pod, loss = Role("r", 1, 1, (0, gpus), both, *ties), draw(st.integers(1, 5))
             run = (Placement(0, n, 1),)
-            gangs.append(Gang(f"runs{len(gangs)}", 0, 0, 0, 1, (pod,), running=run, evictable=True, loss=loss))
+            terms = EvictionTerms(evictable=True, loss=loss)
+            gangs.append(Gang(f"runs{len(gangs)}", 0, 0, 0, 1, (pod,), running=run, eviction=terms))
     pods, ties = draw(sampled((1, 2, 2))), draw(sampled((((0,), ()), ((), (0,)))))
     asks = Role("r", pods, pods, (0, draw(sampled((2, 4, 4)))), both, *ties)
     gangs.append(Gang("asks", 0, 9, 9, pods, (asks,), Topology("hard", 1)))

@@ -63,7 +63,7 @@ def is_true_cause(moment: Moment, own: Gang, other: Gang) -> bool:
     if other.name.partition("/")[2] in moment.late or precedence(other) >= precedence(own):
         return True
     if other.queue == own.queue:
-        return precedence(other) > precedence(own) or (other.promised and other.age < own.age)
+        return precedence(other) > precedence(own) or (other.times.promised and other.age < own.age)
     books = QueueBooks(problem)
     return not problem.policy.capacity or books.is_entitled(other.queue, books.min_demand(problem.gangs.index(other)))
 

@@ -14,7 +14,7 @@ from solver.problem import EvictionVotes, Gang, Node, Policy, Problem, Queue
 from solver.verify import verify
 from tests.builders.evictions import NONE, running_gang, waiting_gang
 from tests.builders.plans import solve_without_repairs as solve
-from tests.builders.problems import gang, nodes, problem, queue, role, running_pods
+from tests.builders.problems import gang, nodes, problem, queue, role, running_pods, with_fields
 from tests.builders.strategies import HYPERNODE_TREES
 from tests.property.plan_events import rare_events
 
@@ -59,7 +59,7 @@ def teams(draw: st.DrawFn) -> Problem:
         nodes,
         tree,
         queues,
-        tuple(replace(gang, evictable=draw(st.integers(0, 7)) > 0) for gang in (*running, *waiting)),
+        tuple(with_fields(gang, evictable=draw(st.integers(0, 7)) > 0) for gang in (*running, *waiting)),
         policy=draw(st.sampled_from(POLICIES)),
         preempt_enabled=draw(st.booleans()),
         reclaim_enabled=True,
@@ -74,7 +74,7 @@ def carried_out(world: Problem, plan: Plan) -> Problem:
         pods = plan.decisions[g].placements
         if plan.decisions[g].action == "wait" and not plan.decisions[g].evicted_pods:
             pods = gang.running
-        return replace(gang, running=pods, loss=gang.loss + 60 if gang.running and pods else 0)
+        return with_fields(gang, running=pods, loss=gang.eviction.loss + 60 if gang.running and pods else 0)
 
     return replace(world, gangs=tuple(gang_after(g, gang) for g, gang in enumerate(world.gangs)))
 

@@ -10,7 +10,7 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver.problem import DeviceSlot, Gang, Node, Placement, Problem, Queue, Role, SlotHold, SlotRequest
+from solver.problem import DeviceSlot, EvictionTerms, Gang, Node, Placement, Problem, Queue, Role, SlotHold, SlotRequest
 from solver.verify import verify
 from tests.builders.plans import solve_without_repairs as solve
 from tests.property.brute import RoleOnNode, _has_slot_assignment, new_pod_sets, running_pods
@@ -77,8 +77,7 @@ def _running(draw: st.DrawFn, g: int, left: list[list[int]]) -> Gang:
         draw(st.integers(1, max(pods, 1))),
         (Role("r", max(pods, 1), 0, (share,), frozenset({0}), slot_requests=(SlotRequest(0, 1, (share,)),)),),
         running=tuple(Placement(0, n, number) for n, number in sorted(spots.items())),
-        evictable=True,
-        loss=draw(st.sampled_from((1, 2, 5))),
+        eviction=EvictionTerms(evictable=True, loss=draw(st.sampled_from((1, 2, 5)))),
         slot_holds=tuple(SlotHold(0, n, c, number) for (n, c), number in known.items() if number),
     )
 

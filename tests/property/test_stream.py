@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver import Problem
 from solver.plan import Plan
-from solver.problem import Gang, HyperNode, Node, Placement, Policy, Queue, QuotaOrder, Role, Topology
+from solver.problem import Gang, GangTimes, HyperNode, Node, Placement, Policy, Queue, QuotaOrder, Role, Topology
 from solver.verify import verify
 from tests.builders.plans import solve_without_repairs as solve
+from tests.builders.problems import with_fields
 from tests.property.plan_events import rare_events
 
 TREE = (HyperNode("s0", 1, 2), HyperNode("s1", 1, 2), HyperNode("spine", 2))
@@ -73,11 +74,11 @@ class Stream:
             roles,
             job.topology,
             running=pods,
-            duration=job.lasts if job.told else None,
+            times=GangTimes(duration=job.lasts if job.told else None),
         )
         late = job is self.large and (self.late or bool(self.promises))
         told = job is self.large and bool(self.promises)
-        return replace(made, ends_in=end - now if pods and job.told else None, overdue=late, promised=told)
+        return with_fields(made, ends_in=end - now if pods and job.told else None, overdue=late, promised=told)
 
     def plans(self) -> Iterator[Plan]:
         """One for each second until the large job starts."""

@@ -15,6 +15,7 @@ from solver.validation.values import validate
 from solver.verify import verify
 from tests.builders.evictions import NONE, contested, crowded
 from tests.builders.plans import solve_without_repairs
+from tests.builders.problems import with_fields
 from tests.builders.strategies import contended_problems, problems, problems_with_slots, with_pod_rules
 from tests.property.brute import (
     AdmissionScore,
@@ -39,7 +40,9 @@ def ordered(draw: st.DrawFn) -> Problem:
     world = draw(problems(running="whole gangs"))
     queues = tuple(replace(queue, strict_order=draw(st.booleans())) for queue in world.queues)
     return replace(
-        world, queues=queues, gangs=tuple(replace(gang, overdue=draw(st.integers(0, 3)) == 0) for gang in world.gangs)
+        world,
+        queues=queues,
+        gangs=tuple(with_fields(gang, overdue=draw(st.integers(0, 3)) == 0) for gang in world.gangs),
     )
 
 
@@ -89,13 +92,13 @@ def late(draw: st.DrawFn) -> Problem:
             draw(st.sampled_from((1, 2, 4))),
             duration=draw(st.sampled_from(TIMES)),
         )
-        small.append(replace(told, priority=draw(st.sampled_from((0, 0, 0, 10))), overdue=before))
+        small.append(with_fields(told, priority=draw(st.sampled_from((0, 0, 0, 10))), overdue=before))
     return Problem(("cpu", "gpu"), nodes, (), (queue,), (*runs, large, *small))
 
 
 def untold(world: Problem) -> Problem:
     """The same, and nobody says when anything ends, so that only who is overdue can have a reservation."""
-    return replace(world, gangs=tuple(replace(gang, duration=None, ends_in=None) for gang in world.gangs))
+    return replace(world, gangs=tuple(with_fields(gang, duration=None, ends_in=None) for gang in world.gangs))
 
 
 @st.composite
@@ -121,7 +124,7 @@ def timed(draw: st.DrawFn) -> Problem:
 @st.composite
 def _in_time(draw: st.DrawFn, gang: Gang) -> Gang:
     ends = draw(st.sampled_from(TIMES)) if gang.running else None
-    return replace(gang, duration=draw(st.sampled_from(TIMES)), ends_in=ends, overdue=draw(st.booleans()))
+    return with_fields(gang, duration=draw(st.sampled_from(TIMES)), ends_in=ends, overdue=draw(st.booleans()))
 
 
 def test_with_any_known_times_the_plan_is_valid_and_deterministic() -> None:
@@ -177,7 +180,7 @@ def test_a_reservation_is_only_for_an_overdue_gang_that_cannot_start() -> None:
         seen.update(plan_events(world, made))
         if held is not None:
             gang = world.gangs[held.gang]
-            assert gang.overdue
+            assert gang.times.overdue
             kept = frozenset(g for g, other in enumerate(world.gangs) if meets_minima_now(other))
             if precedence_levels(world)[0] == (gang.priority, True):  # nobody is served before it
                 seen["nobody before"] += 1
@@ -194,7 +197,8 @@ def test_an_unused_knob_changes_nothing(world: Problem) -> None:
     plain = solve_without_repairs(world)
     if all(decision.action != "wait" for decision in plain.decisions):
         told = replace(
-            world, gangs=tuple(replace(gang, duration=5, ends_in=5 if gang.running else None) for gang in world.gangs)
+            world,
+            gangs=tuple(with_fields(gang, duration=5, ends_in=5 if gang.running else None) for gang in world.gangs),
         )
         assert solve_without_repairs(told).decisions == plain.decisions
 

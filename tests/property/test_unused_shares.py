@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver.plan import Plan
-from solver.problem import Gang, Node, Placement, Policy, Problem, Queue, Role
+from solver.problem import ClusterEntry, Gang, Node, Placement, Policy, Problem, Queue, Role
 from solver.verify import verify
 from tests.builders.plans import solve_without_repairs as solve
+from tests.builders.problems import with_fields
 from tests.property.brute_queues import proportional_shares
 from tests.property.plan_events import rare_events
 from tests.property.test_exact import started
@@ -39,7 +40,9 @@ def shared_worlds(draw: st.DrawFn) -> Problem:
         there = runs or draw(st.integers(0, 4)) == 0
         role, place = Role("w", 1, 1, (size,), frozenset({0})), (Placement(0, node, 1),) if runs else ()
         home, priority = draw(st.integers(0, number - 1)), draw(st.sampled_from((0, 10)))
-        gangs.append(Gang(f"g{g}", home, priority, g, 1, (role,), running=place, may_be_held=not there))
+        gangs.append(
+            Gang(f"g{g}", home, priority, g, 1, (role,), running=place, entry=ClusterEntry(may_be_held=not there))
+        )
     nodes = tuple(Node(f"n{n}", 0, None, (size,), (size,)) for n, size in enumerate(sizes))
     return Problem(("gpu",), nodes, (), queues, tuple(gangs), draw(st.sampled_from(POLICIES)))
 
@@ -74,7 +77,7 @@ def test_gangs_started_beyond_shares_take_from_no_other_and_leave_none_that_fits
         made = solve(world)
         assert verify(world, made) == []
         mine, held = started(made), {d.gang for d in made.decisions if d.held}
-        plain = solve(replace(world, gangs=tuple(replace(gang, may_be_held=False) for gang in world.gangs)))
+        plain = solve(replace(world, gangs=tuple(with_fields(gang, may_be_held=False) for gang in world.gangs)))
         assert started(plain) <= mine
         assert not breaks_a_share(world, mine, held)
         for j in held:

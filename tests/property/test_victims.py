@@ -12,6 +12,7 @@ from solver.problem import Policy, Problem
 from solver.verify import verify
 from tests.builders.evictions import NONE, contested, crowded, limited_queue, open_mix, waiting_gang
 from tests.builders.plans import solve_without_repairs as solve
+from tests.builders.problems import with_fields
 from tests.property.brute import meets_minima_now
 from tests.property.brute_evictions import least_loss, paid
 from tests.property.plan_events import plan_events, rare_events
@@ -74,5 +75,5 @@ def test_with_several_waiting_gangs_no_eviction_is_in_vain() -> None:
 @given(crowded())
 def test_with_evictions_switched_off_the_plan_is_the_one_without_them(world: Problem) -> None:
     off = replace(world, preempt_enabled=False, reclaim_enabled=False)
-    plain = replace(off, gangs=tuple(replace(gang, evictable=False, loss=0) for gang in world.gangs))
+    plain = replace(off, gangs=tuple(with_fields(gang, evictable=False, loss=0) for gang in world.gangs))
     assert solve(off).decisions == solve(plain).decisions

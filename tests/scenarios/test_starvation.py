@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from solver import Problem, solve
 from solver.problem import Gang, Placement
 from solver.verify import verify
-from tests.builders.problems import gang, nodes, problem, role
+from tests.builders.problems import gang, nodes, problem, role, with_fields
 
 NODES, SMALL_SECONDS = 4, (3, 5, 4, 7, 6)
 PATIENCE, LONG = 10, 60
@@ -50,14 +50,14 @@ class Cluster:
         """The large gang is late past its patience, and once it was promised a start: that is how a promise is
         remembered."""
         if each.name == "large":
-            return replace(
+            return with_fields(
                 each, overdue=self.now > self.patience or bool(self.promises), duration=5 if self.told else None
             )
         lasts = self.lasts(each.name) if self.told else None
         if each.name not in self.runs:
-            return replace(each, duration=lasts)
+            return with_fields(each, duration=lasts)
         end, pods = self.runs[each.name]
-        return replace(each, duration=lasts, ends_in=end - self.now if self.told else None, running=pods)
+        return with_fields(each, duration=lasts, ends_in=end - self.now if self.told else None, running=pods)
 
     def step(self) -> None:
         self.runs = {name: run for name, run in self.runs.items() if run[0] > self.now}

@@ -9,8 +9,8 @@ from random import Random
 from typing import Any
 
 from solver.plan import Plan
-from solver.problem import Problem
-from tests.builders.problems import plan_with
+from solver.problem import Gang, Problem
+from tests.builders.problems import plan_with, with_fields
 from tests.property.brute import FreeCapacity, RoleOnNode, new_pod_sets, running_pods, vector_sum
 
 PodsByGang = dict[int, Counter[RoleOnNode]]
@@ -71,4 +71,6 @@ def pick_one(random: Random, items: list[Any]) -> Iterator[Any]:
 
 
 def replace_at(item: Any, index: int, **changes: object) -> Any:
-    return (*item[:index], replace(item[index], **changes), *item[index + 1 :])
+    old = item[index]
+    new = with_fields(old, **changes) if isinstance(old, Gang) else replace(old, **changes)
+    return (*item[:index], new, *item[index + 1 :])

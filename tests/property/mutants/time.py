@@ -10,6 +10,7 @@ from solver.facts import Undecided
 from solver.plan import Plan, Reservation
 from solver.problem import DisruptionBudget, EvictionVotes, Placement, Problem, Queue
 from solver.verify import verify
+from tests.builders.problems import with_fields
 from tests.property.brute import meets_minima_now
 from tests.property.mutants.parts import Mutant, Mutators, PodsByGang, new_pods, pick_one, plan_of_pods, replace_at
 
@@ -25,7 +26,7 @@ def started_out_of_turn(world: Problem, placed: PodsByGang, random: Random) -> I
             world.gangs[j],
             age=99,
             priority=world.gangs[g].priority,
-            overdue=random.choice((False, world.gangs[g].overdue)),
+            overdue=random.choice((False, world.gangs[g].times.overdue)),
         )
         queues = replace_at(world.queues, late.queue, strict_order=True)
         strict = replace(world, queues=queues, gangs=(*world.gangs[:j], late, *world.gangs[j + 1 :]))
@@ -47,7 +48,7 @@ def domain_lent_to_one_that_stays(world: Problem, placed: PodsByGang, random: Ra
     disruption budget protects it."""
     for guarded, _ in pod_in_a_dedicated_domain(world, placed, random):
         open_to = replace(
-            guarded, reclaim_enabled=True, gangs=tuple(replace(gang, evictable=True) for gang in guarded.gangs)
+            guarded, reclaim_enabled=True, gangs=tuple(with_fields(gang, evictable=True) for gang in guarded.gangs)
         )
         everyone = tuple((g, 0) for g, gang in enumerate(open_to.gangs) if gang.roles)
         firm = random.choice(

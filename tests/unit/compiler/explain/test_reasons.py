@@ -29,6 +29,7 @@ from solver.repairs import (
     ShorterDuration,
 )
 from tests.builders import specs
+from tests.builders.problems import with_fields
 
 ROOT = Path(__file__).parents[4]
 
@@ -126,7 +127,7 @@ def test_a_start_that_was_told_and_goes_before_a_borrower_is_said() -> None:
     borrowing = Borrowing(asked=8, available=4, queue=0, resource=1, limit=16, held=12, gangs=(1, 2))
     first = "what is free goes first to what queues are entitled to, then to those with lower shares: t/b, t/c"
     assert said(borrowing).message.endswith(first)
-    gangs = (*PROBLEM.gangs[:2], replace(PROBLEM.gangs[2], promised=True), *PROBLEM.gangs[3:])
+    gangs = (*PROBLEM.gangs[:2], with_fields(PROBLEM.gangs[2], promised=True), *PROBLEM.gangs[3:])
     told = replace(PROBLEM, gangs=gangs)
     assert said(borrowing, told).message.endswith(
         "what queues are entitled to, then to jobs that were told a start (t/c), then to those with lower shares: "

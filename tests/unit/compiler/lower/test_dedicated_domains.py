@@ -43,7 +43,7 @@ def world(*gangs: GangSpec, conf: SchedulerSpec | None = None, keeps: int = 1) -
 
 
 def waits(problem: Problem) -> bool:
-    return problem.gangs[0].evictable
+    return problem.gangs[0].eviction.evictable
 
 
 def job(name: str = "job", notes: dict[str, str] | None = None) -> GangSpec:

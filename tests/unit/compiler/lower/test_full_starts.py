@@ -72,4 +72,4 @@ def test_a_gang_evicts_only_if_pods_that_may_preempt_meet_its_minimum(
     roles = (role(name, 2, minimum=0, never_preempts=name in never) for name in ("a", "b"))
     waiting = replace(gang("g", *roles), minimum=minimum)
     problem, _ = lower(specs(nodes=(node("n0"),), queues=(queue("default"),), gangs=(waiting,)))
-    assert problem.gangs[0].may_evict is expected
+    assert problem.gangs[0].eviction.may_evict is expected

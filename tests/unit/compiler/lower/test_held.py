@@ -41,4 +41,4 @@ def test_only_a_job_that_is_not_there_may_be_held(queues: list[str], live: list[
     there = ClusterState.from_objects(each for each in jobs if each["metadata"]["name"] in live)  # type: ignore[index]
     problem = compile_repository(Repository(files), state=there).problem
     assert problem is not None
-    assert [gang.may_be_held for gang in problem.gangs] == expected
+    assert [gang.entry.may_be_held for gang in problem.gangs] == expected

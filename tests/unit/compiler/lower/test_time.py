@@ -55,21 +55,21 @@ def test_a_running_job_ends_its_duration_after_its_start_counted_from_the_newest
 ) -> None:
     problem, origins = lower(specs, state)
     assert origins.now == 1772445600  # 10:00, when the youngest job was made
-    assert (of(problem, "a-trained").duration, of(problem, "a-trained").ends_in) == (6 * 3600, 2 * 3600)
-    assert of(problem, "c-unknown").ends_in is None
-    assert (of(problem, "short").duration, of(problem, "short").ends_in) == (3600, None)
+    assert (of(problem, "a-trained").times.duration, of(problem, "a-trained").times.ends_in) == (6 * 3600, 2 * 3600)
+    assert of(problem, "c-unknown").times.ends_in is None
+    assert (of(problem, "short").times.duration, of(problem, "short").times.ends_in) == (3600, None)
 
 
 def test_a_job_that_overruns_has_no_known_end(specs: Specs, state: ClusterState) -> None:
     late = {**JOB, "metadata": {"name": "later", "namespace": "team", "creationTimestamp": "2026-03-02T12:00:00Z"}}
     problem, _ = lower(specs, replace(state, jobs=(*state.jobs, late)))
-    assert [of(problem, name).ends_in for name in ("a-trained", "b-tuned")] == [None, None]
+    assert [of(problem, name).times.ends_in for name in ("a-trained", "b-tuned")] == [None, None]
 
 
 def test_without_a_state_nothing_is_late_and_no_node_closes(specs: Specs) -> None:
     problem, origins = lower(specs)
     assert origins.now is None
-    assert not any(gang.overdue or gang.ends_in is not None for gang in problem.gangs)
+    assert not any(gang.times.overdue or gang.times.ends_in is not None for gang in problem.gangs)
     assert all(node.maintenance_in is None for node in problem.nodes)
 
 
@@ -78,15 +78,15 @@ def test_a_job_is_overdue_when_it_waited_longer_than_the_patience(
     specs: Specs, state: ClusterState, hours: int, overdue: bool
 ) -> None:
     problem, _ = lower(patient(specs, hours * 3600), state)  # it came 14 hours ago
-    assert of(problem, "large").overdue is overdue
-    assert not of(problem, "a-trained").overdue
+    assert of(problem, "large").times.overdue is overdue
+    assert not of(problem, "a-trained").times.overdue
 
 
 def test_a_job_that_was_promised_a_start_is_overdue_until_it_runs(specs: Specs, state: ClusterState) -> None:
     jobs = tuple(_promised(job) if job["metadata"]["name"] in ("large", "a-trained") else job for job in state.jobs)
     problem, origins = lower(specs, replace(state, jobs=jobs))
-    assert of(problem, "large").overdue
-    assert not of(problem, "a-trained").overdue
+    assert of(problem, "large").times.overdue
+    assert not of(problem, "a-trained").times.overdue
     assert origins.reserved_starts[("team", "large", "Job")] == "2026-03-02T12:00:00Z"
 
 
@@ -100,12 +100,12 @@ def test_a_job_that_the_plan_in_force_has_begun_is_promised_and_knows_its_places
     halved = replace(specs, gangs=gangs)
     problem, origins = lower(halved, replace(state, former_places=in_force))
     half = of(problem, "c-unknown")
-    assert (half.promised, half.overdue, origins.reserved_starts) == (True, True, {})
+    assert (half.times.promised, half.times.overdue, origins.reserved_starts) == (True, True, {})
     assert {problem.nodes[p.node].name: p.pods for p in half.former} == {"gpu-1": 1, "gpu-3": 1}
     assert of(problem, "large").former == half.former
-    assert not of(problem, "large").promised
-    assert not of(problem, "a-trained").promised
-    assert not of(lower(halved, state)[0], "c-unknown").promised
+    assert not of(problem, "large").times.promised
+    assert not of(problem, "a-trained").times.promised
+    assert not of(lower(halved, state)[0], "c-unknown").times.promised
 
 
 def _doubled(gang: GangSpec) -> GangSpec:

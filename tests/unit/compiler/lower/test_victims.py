@@ -51,7 +51,7 @@ def with_pods(state: ClusterState, job: str, **metadata: Any) -> ClusterState:
 
 def test_run_time_is_measured_to_the_newest_event_in_the_state(specs: Specs, state: ClusterState) -> None:
     problem, _ = lower(specs, state)
-    assert (gang(problem, "nas-trial-1").loss, gang(problem, "sweep").loss) == (12 * 60, 60 * 60)
+    assert (gang(problem, "nas-trial-1").eviction.loss, gang(problem, "sweep").eviction.loss) == (12 * 60, 60 * 60)
 
 
 def test_loss_counts_from_the_last_checkpoint_where_a_pod_says_when_that_was(specs: Specs, state: ClusterState) -> None:
@@ -63,7 +63,7 @@ def test_loss_counts_from_the_last_checkpoint_where_a_pod_says_when_that_was(spe
     def loss(job: str, seconds: int) -> tuple[int, bool]:
         time = datetime.fromtimestamp(now - seconds, UTC).isoformat().replace("+00:00", "Z")
         problem, _ = lower(specs, with_pods(state, job, annotations={"volcano.sh/last-checkpoint-time": time}))
-        return gang(problem, "sweep").loss, gang(problem, "sweep").tells_checkpoint
+        return gang(problem, "sweep").eviction.loss, gang(problem, "sweep").eviction.tells_checkpoint
 
     first = min(pod["metadata"]["name"] for pod in state.pods if pod["metadata"]["name"].startswith("sweep"))
     pods = sum(p.pods for p in gang(lower(specs, state)[0], "sweep").running)
@@ -73,14 +73,14 @@ def test_loss_counts_from_the_last_checkpoint_where_a_pod_says_when_that_was(spe
     assert loss("sweep", -60) == (0, True)
     assert loss(first, 600) == (-(-(600 + 3600 * (pods - 1)) // pods), True)
     problem, _ = lower(specs, with_pods(state, "sweep", annotations={"volcano.sh/last-checkpoint-time": "yesterday"}))
-    assert (gang(problem, "sweep").loss, gang(problem, "sweep").tells_checkpoint) == (3600, False)
+    assert (gang(problem, "sweep").eviction.loss, gang(problem, "sweep").eviction.tells_checkpoint) == (3600, False)
 
 
 def test_no_pod_goes_that_holds_less_than_its_role_asks_for(specs: Specs, state: ClusterState) -> None:
     """A plan would give away what it does not have. Of one that holds more only what the role asks for comes back."""
     name = min(pod["metadata"]["name"] for pod in state.pods if pod["metadata"]["name"].startswith("sweep"))
     before = gang(lower(specs, state)[0], "sweep")
-    assert not before.protected
+    assert not before.eviction.protected
 
     def with_gpus(number: int) -> Gang:
         spec = {"containers": [{"resources": {"requests": {"nvidia.com/gpu": number}}}]}
@@ -90,21 +90,21 @@ def test_no_pod_goes_that_holds_less_than_its_role_asks_for(specs: Specs, state:
         return gang(lower(specs, replace(state, pods=pods))[0], "sweep")
 
     asked = max(before.roles[before.running[0].role].request)
-    assert sum(place.pods for place in with_gpus(asked - 1).protected) == 1
-    assert with_gpus(asked + 1).evictable
-    assert not with_gpus(asked + 1).protected
+    assert sum(place.pods for place in with_gpus(asked - 1).eviction.protected) == 1
+    assert with_gpus(asked + 1).eviction.evictable
+    assert not with_gpus(asked + 1).eviction.protected
 
 
 def test_an_owner_protects_by_annotation_and_no_annotation_protects_no_pod(specs: Specs, state: ClusterState) -> None:
     problem, _ = lower(specs, state)
-    assert not gang(problem, "protected").evictable
-    assert gang(problem, "sweep").evictable
+    assert not gang(problem, "protected").eviction.evictable
+    assert gang(problem, "sweep").eviction.evictable
 
 
 @pytest.mark.parametrize(("value", "open_to"), [("true", True), ("1", True), ("false", False), ("no", False)])
 def test_a_running_pod_may_say_it_too(specs: Specs, state: ClusterState, value: str, open_to: bool) -> None:
     problem, _ = lower(specs, with_pods(state, "sweep", annotations={"volcano.sh/preemptable": value}))
-    assert gang(problem, "sweep").evictable is open_to
+    assert gang(problem, "sweep").eviction.evictable is open_to
 
 
 def with_job_texts(specs: Specs, job: str, tasks: dict[str, dict[str, str]], **texts: dict[str, str]) -> Specs:
@@ -153,17 +153,17 @@ def test_the_job_speaks_before_the_template_and_the_annotation_before_the_label(
     open_to: bool,
 ) -> None:
     problem, _ = lower(with_job_texts(specs, "sweep", template, **job), state)
-    assert gang(problem, "sweep").evictable is open_to
+    assert gang(problem, "sweep").eviction.evictable is open_to
 
 
 def test_what_a_pod_says_itself_counts_before_its_job_and_for_itself_alone(specs: Specs, state: ClusterState) -> None:
     says_no = with_job_texts(specs, "sweep", {}, annotations=NO)
     problem, _ = lower(says_no, with_pods(state, "sweep", labels=YES))
-    assert (gang(problem, "sweep").evictable, gang(problem, "sweep").protected) == (True, ())
+    assert (gang(problem, "sweep").eviction.evictable, gang(problem, "sweep").eviction.protected) == (True, ())
     one = next(pod["metadata"]["name"] for pod in state.pods if pod["metadata"]["name"].startswith("sweep"))
     problem, _ = lower(specs, with_pods(state, one, annotations=NO))
-    assert [p.pods for p in gang(problem, "sweep").protected] == [1]
-    assert gang(problem, "sweep").evictable
+    assert [p.pods for p in gang(problem, "sweep").eviction.protected] == [1]
+    assert gang(problem, "sweep").eviction.evictable
 
 
 def of_class(state: ClusterState, job: str, priority_class: str) -> ClusterState:
@@ -180,17 +180,17 @@ def of_class(state: ClusterState, job: str, priority_class: str) -> ClusterState
 @pytest.mark.parametrize("name", ["system-cluster-critical", "system-node-critical"])
 def test_pods_of_a_system_priority_class_are_no_victims(specs: Specs, state: ClusterState, name: str) -> None:
     """Volcano's plugin conformance asks each pod, also where its job names no class."""
-    assert not gang(lower(specs, of_class(state, "sweep", name))[0], "sweep").evictable
+    assert not gang(lower(specs, of_class(state, "sweep", name))[0], "sweep").eviction.evictable
     one = first_pod(state, "sweep")
-    assert [p.pods for p in gang(lower(specs, of_class(state, one, name))[0], "sweep").protected] == [1]
+    assert [p.pods for p in gang(lower(specs, of_class(state, one, name))[0], "sweep").eviction.protected] == [1]
 
 
 def test_pods_that_name_no_class_have_the_one_of_their_template(specs: Specs, state: ClusterState) -> None:
     critical = with_roles(
         specs, "sweep", pod=replace(role_of(specs, "sweep").pod, priority_class="system-node-critical")
     )
-    assert not gang(lower(critical, state)[0], "sweep").evictable
-    assert gang(lower(critical, of_class(state, "sweep", "trials"))[0], "sweep").evictable
+    assert not gang(lower(critical, state)[0], "sweep").eviction.evictable
+    assert gang(lower(critical, of_class(state, "sweep", "trials"))[0], "sweep").eviction.evictable
 
 
 def first_pod(state: ClusterState, job: str) -> str:
@@ -213,21 +213,21 @@ def with_roles(specs: Specs, job: str, **changes: Any) -> Specs:
 def test_bare_pods_speak_for_themselves_alone(specs: Specs, state: ClusterState) -> None:
     """The first of a role's pods is no template of the others."""
     bare = with_roles(specs, "sweep", pod_documents=(document("Pod", "first"),), annotations=NO)
-    assert gang(lower(bare, state)[0], "sweep").protected == ()
+    assert gang(lower(bare, state)[0], "sweep").eviction.protected == ()
     problem, _ = lower(bare, with_pods(state, first_pod(state, "sweep"), annotations=NO))
-    assert [p.pods for p in gang(problem, "sweep").protected] == [1]
+    assert [p.pods for p in gang(problem, "sweep").eviction.protected] == [1]
 
 
 def test_the_gang_actions_ask_the_job_as_well(specs: Specs, state: ClusterState) -> None:
     specs = with_job_texts(specs, "sweep", {"annotations": YES}, labels=NO)
     for action, open_to in (("preempt", True), ("gangpreempt", False)):
         problem, _ = lower(with_actions(specs, action), state)
-        assert gang(problem, "sweep").evictable is open_to
+        assert gang(problem, "sweep").eviction.evictable is open_to
 
 
 def test_the_class_that_never_preempts_is_known(specs: Specs, state: ClusterState) -> None:
     problem, _ = lower(specs, state)
-    assert (gang(problem, "nightly").may_evict, gang(problem, "release").may_evict) == (False, True)
+    assert (gang(problem, "nightly").eviction.may_evict, gang(problem, "release").eviction.may_evict) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_the_schedulers_actions_switch_evictions_on(
     assert specs.scheduler is not None
     problem, _ = lower(replace(specs, scheduler=replace(specs.scheduler, actions=actions)), state)
     assert (problem.preempt_enabled, problem.reclaim_enabled) == switches
-    assert gang(problem, "sweep").evictable
+    assert gang(problem, "sweep").eviction.evictable
     assert allows_eviction(problem) is any(switches)
 
 
@@ -414,7 +414,7 @@ def test_the_cooldown_plugin_is_switched_off_by_its_flag(
     assert specs.scheduler is not None
     fresh = with_pods(state, "sweep", annotations={"volcano.sh/cooldown-time": "2h"})
     scheduler = replace(specs.scheduler, actions=tuple(actions), tiers=((plugin("priority"), plugin("cdp", **flags)),))
-    assert gang(lower(replace(specs, scheduler=scheduler), fresh)[0], "sweep").evictable is open_to
+    assert gang(lower(replace(specs, scheduler=scheduler), fresh)[0], "sweep").eviction.evictable is open_to
 
 
 @pytest.mark.parametrize(("cooldown", "open_to"), [("5m", True), ("2h", False)])
@@ -425,8 +425,8 @@ def test_a_pod_in_its_cooldown_time_is_guarded_by_the_plugin_cdp(
     fresh = with_pods(state, "sweep", annotations={"volcano.sh/cooldown-time": cooldown})
     (first, *rest) = specs.scheduler.tiers
     guarded = replace(specs.scheduler, tiers=((*first, replace(first[0], name="cdp")), *rest))
-    assert gang(lower(specs, fresh)[0], "sweep").evictable
-    assert gang(lower(replace(specs, scheduler=guarded), fresh)[0], "sweep").evictable is open_to
+    assert gang(lower(specs, fresh)[0], "sweep").eviction.evictable
+    assert gang(lower(replace(specs, scheduler=guarded), fresh)[0], "sweep").eviction.evictable is open_to
 
 
 def test_a_cooldown_guards_its_own_pod_alone(specs: Specs, state: ClusterState) -> None:
@@ -438,7 +438,7 @@ def test_a_cooldown_guards_its_own_pod_alone(specs: Specs, state: ClusterState) 
 
     def protected(state: ClusterState, specs: Specs = specs) -> tuple[bool, int]:
         found = gang(lower(specs, state)[0], "sweep")
-        return found.evictable, sum(p.pods for p in found.protected)
+        return found.eviction.evictable, sum(p.pods for p in found.eviction.protected)
 
     one = first_pod(state, "sweep")
     assert protected(with_pods(state, one, annotations=long)) == (True, 1)

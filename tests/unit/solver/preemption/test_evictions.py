@@ -120,7 +120,7 @@ def rivals(*, second: int | None = 100) -> Problem:
 def loss_of(world: Problem, options: Options) -> int:
     plan = solve(world, options)
     assert verify(world, plan) == []
-    return sum(world.gangs[d.gang].loss * p.pods for d in plan.decisions for p in d.evicted_pods)
+    return sum(world.gangs[d.gang].eviction.loss * p.pods for d in plan.decisions for p in d.evicted_pods)
 
 
 def test_the_first_winner_leaves_the_second_what_is_dear_without_it() -> None:
@@ -453,4 +453,4 @@ def test_a_gang_bound_to_one_supernode_makes_room_inside_one() -> None:
         ["g0", "g3"],
     ) or (sum(d.action == "evict" for d in plan.decisions) == 2)
     assert len(plan.decisions[-1].domains) == 1
-    assert sum(world.gangs[d.gang].loss for d in plan.decisions if d.evicted_pods) == 110
+    assert sum(world.gangs[d.gang].eviction.loss for d in plan.decisions if d.evicted_pods) == 110

@@ -23,6 +23,7 @@ from tests.builders.problems import (
     role,
     running_pods,
     single_pod_gang,
+    with_fields,
 )
 
 
@@ -79,7 +80,7 @@ def test_a_plan_after_the_evictions_evicts_and_restores_no_pod() -> None:
     world = borrowed(role(1, cpu=2), asked=2)
     lent, started = world.gangs
     after = replace(
-        world, gangs=(replace(lent, running=(), loss=0), replace(started, running=lent.running, evictable=True))
+        world, gangs=(with_fields(lent, running=(), loss=0), with_fields(started, running=lent.running, evictable=True))
     )
     assert actions_by_gang(after) == {"lent": "wait", "winner": "keep"}
 

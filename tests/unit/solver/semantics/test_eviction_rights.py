@@ -10,7 +10,7 @@ import pytest
 from solver import solve
 from solver.problem import DisruptionBudget, EvictionVotes, InvalidProblemError, Policy, Problem
 from tests.builders.plans import evicted_pods_by_gang
-from tests.builders.problems import GangSpec, NodeSpec, gang, nodes, problem, queue, role, running_pods
+from tests.builders.problems import GangSpec, NodeSpec, gang, nodes, problem, queue, role, running_pods, with_fields
 
 SURPLUS, SHARES = EvictionVotes(whole_gangs=False), EvictionVotes(compare_shares=True)
 
@@ -84,7 +84,7 @@ def test_a_gang_without_a_minimum_may_lose_its_last_pod_though_the_gang_plugin_v
     free = gang("free", role(2, minimum=0, gpu=4), running=(running_pods(0, 0, 2),), loss=9, may_lose_all=True)
     world = contested(8, free)
     assert evicted_pods_by_gang(replace(world, preempt_votes=SURPLUS)) == {"free": 2}
-    bound = replace(world, gangs=(replace(world.gangs[0], may_lose_all=False), world.gangs[1]))
+    bound = replace(world, gangs=(with_fields(world.gangs[0], may_lose_all=False), world.gangs[1]))
     assert evicted_pods_by_gang(replace(bound, preempt_votes=SURPLUS)) == {}
 
 

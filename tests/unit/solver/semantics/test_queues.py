@@ -11,7 +11,17 @@ from solver.problem import Policy, Problem
 from solver.semantics.entitlements import capacity_deserved, water_filled_shares
 from solver.semantics.queues import real_capability
 from tests.builders.plans import proven_plan, started_per_queue
-from tests.builders.problems import QueueSpec, gang, nodes, one_pod_gangs, problem, queue, role, running_pods
+from tests.builders.problems import (
+    QueueSpec,
+    gang,
+    nodes,
+    one_pod_gangs,
+    problem,
+    queue,
+    role,
+    running_pods,
+    with_fields,
+)
 
 PROPORTION, CAPACITY = Policy(proportion=True), Policy(capacity=True)
 TREE = Policy(capacity=True, capacity_hierarchy=True)
@@ -104,7 +114,7 @@ def test_what_the_action_enqueue_never_lets_in_is_not_asked_for() -> None:
     large = gang("large", role(8, gpu=1), queue="a")
     small = [gang(f"small{n}", role(2, gpu=1), queue="b") for n in range(6)]
     world = problem(nodes(1, gpu=12), queue("a", capability={"gpu": 6}), queue("b"), large, *small, policy=PROPORTION)
-    late = replace(world, gangs=(replace(world.gangs[0], enqueued_first=True), *world.gangs[1:]))
+    late = replace(world, gangs=(with_fields(world.gangs[0], enqueued_first=True), *world.gangs[1:]))
     assert (started_per_queue(world), started_per_queue(late)) == ([0, 3], [0, 6])
     fits = replace(late, queues=(replace(late.queues[0], capability=(8,)), late.queues[1]))
     assert water_filled_shares(fits) == ((6,), (6,))

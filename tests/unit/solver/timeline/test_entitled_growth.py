@@ -9,7 +9,7 @@ from solver.plan import Plan
 from solver.problem import Policy, Problem
 from solver.repairs import MoreNodes
 from tests.builders.plans import actions_by_gang, verified_plan
-from tests.builders.problems import GangSpec, gang, nodes, problem, queue, role, running_pods
+from tests.builders.problems import GangSpec, gang, nodes, problem, queue, role, running_pods, with_fields
 
 
 def world(*gangs: GangSpec, gpus: int = 8) -> Problem:
@@ -62,7 +62,7 @@ def test_minima_of_the_own_queue_come_before_growth() -> None:
 def test_a_start_that_was_told_to_a_borrower_comes_before_growth() -> None:
     made = world(elastic(), of_b("told", 6))
     assert actions_by_gang(made) == {"elastic": "start", "told": "wait"}
-    told = replace(made.gangs[1], overdue=True, promised=True)
+    told = with_fields(made.gangs[1], overdue=True, promised=True)
     assert actions_by_gang(replace(made, gangs=(made.gangs[0], told))) == {"elastic": "start", "told": "start"}
 
 

@@ -8,7 +8,18 @@ import pytest
 
 from solver.problem import DisruptionBudget, EvictionVotes, Placement, Problem
 from tests.builders.plans import actions_by_gang, verified_plan
-from tests.builders.problems import GangSpec, NodeSpec, QueueSpec, gang, nodes, problem, queue, role, running_pods
+from tests.builders.problems import (
+    GangSpec,
+    NodeSpec,
+    QueueSpec,
+    gang,
+    nodes,
+    problem,
+    queue,
+    role,
+    running_pods,
+    with_fields,
+)
 
 TREE = {"s0": (1, None), "s1": (1, None)}
 
@@ -146,8 +157,8 @@ def test_a_gang_that_never_preempts_takes_nothing_back() -> None:
 def test_a_lent_domain_is_returned_in_the_very_next_plan() -> None:
     world = kept(borrower("one"), borrower("two"))
     lent = {d.gang: d.placements for d in verified_plan(world).decisions}
-    running = tuple(replace(g, running=lent[i], loss=60) for i, g in enumerate(world.gangs))
-    mine = replace(world.gangs[0], name="mine", queue=0, age=9, evictable=False)
+    running = tuple(with_fields(g, running=lent[i], loss=60) for i, g in enumerate(world.gangs))
+    mine = with_fields(world.gangs[0], name="mine", queue=0, age=9, evictable=False)
     after = replace(world, gangs=(*running, mine))
     found = verified_plan(after).decisions
     assert found[2].action == "start"

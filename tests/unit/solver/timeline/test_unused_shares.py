@@ -10,13 +10,24 @@ from solver.plan import Plan
 from solver.problem import Policy, Problem
 from solver.verify import verify
 from tests.builders.plans import verified_plan
-from tests.builders.problems import GangSpec, NodeSpec, QueueSpec, gang, nodes, problem, queue, role, running_pods
+from tests.builders.problems import (
+    GangSpec,
+    NodeSpec,
+    QueueSpec,
+    gang,
+    nodes,
+    problem,
+    queue,
+    role,
+    running_pods,
+    with_fields,
+)
 
 
 def shared(*things: list[NodeSpec] | QueueSpec | GangSpec, there: Collection[str] = ()) -> Problem:
     """Proportion decides; all gangs may be held but those that are `there` or run."""
     world = problem(*things, policy=Policy(proportion=True))
-    gangs = tuple(replace(g, may_be_held=not g.running and g.name not in there) for g in world.gangs)
+    gangs = tuple(with_fields(g, may_be_held=not g.running and g.name not in there) for g in world.gangs)
     return replace(world, gangs=gangs)
 
 

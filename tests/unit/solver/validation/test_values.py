@@ -116,7 +116,7 @@ VALUES: dict[str, tuple[tuple[str | int, ...], object, tuple[str | int, ...] | N
     "nothing for a role": (("gangs", 0, "roles", 1), None, None),
     "a placement for a role": (("gangs", 0, "roles", 1), running_pods(0, 0, 1), None),
     "a name that is none": (("nodes", 0, "name"), None, None),
-    "a truth value that is a number": (("gangs", 0, "overdue"), 1, None),
+    "a truth value that is a number": (("gangs", 0, "times", "overdue"), 1, None),
     "a topology that is neither hard nor soft": (("gangs", 0, "topology", "mode"), "firm", None),
     "half of a pair": (("nodes", 0, "maintenance_windows"), ((1,),), ("nodes", 0, "maintenance_windows", 0)),
     "a second subgroup's size that is no number": (("gangs", 0, "subgroups", 1, "size"), float("nan"), None),

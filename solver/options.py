@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from solver.clock import Clock
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -172,7 +174,7 @@ class Options:
 
     gap: relative gap at which an objective may stop; 0 asks for a proof. time_limit: seconds for plan and reasons, the
     last safety; when it strikes the verdicts say so. max_nodes: branch-and-bound nodes of one solve, the deterministic
-    limit that normally strikes first.
+    limit that normally strikes first. clock: of the caller, where that must end earlier; of the work under way, inside.
     """
 
     gap: float = 0.0
@@ -180,10 +182,15 @@ class Options:
     max_nodes: int = 2_000
     seed: int = 7
     budget: Budget = field(default_factory=Budget)
+    clock: Clock = field(default_factory=Clock, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("gap", "time_limit", "max_nodes"):
             _check_not_negative(name, getattr(self, name))
+
+    def within(self, share: float) -> Options:
+        """The same options for work that ends with this share of the time left."""
+        return replace(self, clock=self.clock.within(share * self.clock.seconds_left()))
 
     def with_budget(self, **limits: Any) -> Options:
         """The same options with these limits of the budget."""

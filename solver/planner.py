@@ -7,12 +7,12 @@ import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from solver.clock import LATE_WORK
 from solver.diagnosis.delays import DelayDiagnosis
 from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.explanations import Explanation, explain_waiting_gangs, explanation_work
 from solver.diagnosis.slot_holders import unlocated_holders
 from solver.facts import OversizedSlotRequest, SlotShortage
-from solver.mip.clock import LATE_WORK, is_out_of_time, limit_time, seconds_left, watch_time_limit
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper
 from solver.mip.lexicographic import verdict_of
 from solver.options import Options
@@ -54,30 +54,31 @@ def solve(
     Raises InvalidProblemError, naming the index, for a problem that contradicts itself.
     """
     options = options or Options()
-    with watch_time_limit() as watch, limit_time(options.time_limit, LATE_WORK):
-        validate(problem)
-        start = _Start.of(problem, options)
-        if reasons:
-            mapper.prepare(explanation_work(problem, sum(not meets_minima(gang) for gang in problem.gangs)))
-        with limit_time(DECIDING_SHARE * seconds_left()):
-            decided = _decide(start, mapper)
-        plan = _finish_plan(start, decided, mapper if reasons else None)
-    return replace(plan, hit_time_limit=watch.hit_time_limit)
+    clock = options.clock.within(options.time_limit, LATE_WORK)
+    options = replace(options, clock=clock)
+    validate(problem)
+    start = _Start.of(problem, options)
+    if reasons:
+        mapper.prepare(explanation_work(problem, sum(not meets_minima(gang) for gang in problem.gangs)), clock)
+    decided = _decide(replace(start, options=options.within(DECIDING_SHARE)), mapper)
+    plan = _finish_plan(start, decided, mapper if reasons else None)
+    return replace(plan, hit_time_limit=clock.has_struck)
 
 
 def _decide(start: _Start, mapper: Mapper) -> PlanState:
     """Decide all gangs. Former places that cost a gang its start, or more evictions, or the reserved start, count for
     nothing."""
     decided = _decide_all(start, mapper)
-    if is_out_of_time() or not _may_cost_starts(decided):
+    clock = start.options.clock
+    if clock.is_over() or not _may_cost_starts(decided):
         return decided
     plain = _decide_all(start.without_former_places(), mapper)
-    return decided if is_out_of_time() or _starts_as_much(decided, plain) else plain
+    return decided if clock.is_over() or _starts_as_much(decided, plain) else plain
 
 
 def _decide_all(start: _Start, mapper: Mapper) -> PlanState:
     decided = plan_with_entitled_growth(start.plan_state(mapper))
-    return decided if is_out_of_time() else pass_shares_on(lend_dedicated_domains(decided))
+    return decided if start.options.clock.is_over() else pass_shares_on(lend_dedicated_domains(decided))
 
 
 def _may_cost_starts(decided: PlanState) -> bool:
@@ -181,9 +182,7 @@ def _final_placements(start: _Start, decided: PlanState) -> Placements:
         placements = spread_pods_evenly(state, placements)
     if any(gang.role_affinities for gang in problem.gangs):
         unopened = UnopenedCapacity(problem, start.state.tree, start.state.free.amounts).unopened_nodes
-        placements = improve_role_affinity(
-            state.problem, state.free_nodes, placements, unopened, decided.options.budget
-        )
+        placements = improve_role_affinity(state.problem, state.free_nodes, placements, unopened, start.options)
     return {**kept, **placements}
 
 

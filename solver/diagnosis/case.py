@@ -95,8 +95,8 @@ class GangDiagnosis:
         """Whether the gang fits, queues aside. None: not known."""
         if s not in self._answers:
             state = self.state
-            fits = state.memoize(("fits", s), lambda: self.question(s).fits_without_model(state.options))
-            self._answers[s] = self.question(s).fits_by_model(state.options, self.models) if fits is None else fits
+            fits = state.memoize(("fits", s), lambda: self.question(s).fits_without_model())
+            self._answers[s] = self.question(s).fits_by_model(self.models) if fits is None else fits
         return self._answers[s]
 
 

@@ -93,9 +93,10 @@ class DelayTrials:
                 return False
             exclusions = merge_exclusions(exclusions, {0: frozenset(p.node for p in reservation.placements)})
         world, (free, ledger) = exclude_nodes(problem, exclusions), self._capacity_at(at)
-        q = FitQuestion(State.from_free(world, TopologyTree(world), free, ledger, self.state.after.rule_counts))
+        counts, options = self.state.after.rule_counts, self.state.options
+        q = FitQuestion(State.from_free(world, TopologyTree(world), free, ledger, counts), options)
         allowed = ledger.queue_rules.accepts_gangs[q.gang.queue] and q.is_allowed(ledger)
-        return allowed and q.fits(self.state.options) is True
+        return allowed and q.fits() is True
 
     def _capacity_at(self, at: int) -> tuple[FreeVectors, QueueBooks]:
         """What is free and what queues hold then. Device slots do not come back, and pods with pod rules stay."""
@@ -144,7 +145,7 @@ def _both_fit(trials: DelayTrials, first: int) -> bool:
         return False
     tree, nodes, ledger = TopologyTree(two), FreeNodes(capacity_vectors(two)), trials.state.idle_ledger.copy()
     for i, gang in enumerate(two.gangs):
-        placed = FitQuestion(State.from_free(two, tree, nodes.vectors, ledger), i).placement()
+        placed = FitQuestion(State.from_free(two, tree, nodes.vectors, ledger), trials.state.options, i).placement()
         demand = placed_demand(gang, placed or (), len(two.resources))
         if placed is None or not ledger.allows_amount(gang.queue, demand):
             return False
@@ -179,7 +180,7 @@ def _fits_after_reservation(trials: DelayTrials, reservation: Reservation) -> bo
         free.amounts[p.node] -= np.array(first.roles[p.role].request, dtype=np.int64) * p.pods
     ledger.charge_queue(first.queue, placed_demand(first, reservation.placements, len(problem.resources)))
     free.amounts[maintenance_conflicts(problem, gang, reservation.starts_in)] = 0
-    q = FitQuestion(State.from_free(problem, tree, free.nonnegative(), ledger), trials.j)
+    q = FitQuestion(State.from_free(problem, tree, free.nonnegative(), ledger), state.options, trials.j)
     return not has_pod_rules(gang) and q.is_allowed(ledger) and q.placement() is not None
 
 

@@ -133,7 +133,7 @@ class DelayDiagnosis:
             return j in self.blocked_gangs or not self._fits_alike(self.backfill, j, "planned")
         if not self._plan_backfills or not self.fits_beside_running(j):
             return False
-        return self._question(self.backfill, j, "now").fits(self.state.options) is False
+        return self._question(self.backfill, j, "now").fits() is False
 
     @cached_property
     def _plan_backfills(self) -> bool:
@@ -164,13 +164,15 @@ class DelayDiagnosis:
         cluster."""
         state, q = self.state, self._question(world, j, baseline)
         ledgers = {"now": state.before.queue_books, "planned": state.after.queue_books, "idle": state.idle_ledger}
-        return q.is_allowed(ledgers[baseline]) and q.fits(state.options) is True
+        return q.is_allowed(ledgers[baseline]) and q.fits() is True
 
     def _question(self, world: World, j: int, baseline: Baseline) -> FitQuestion:
         (problem, tree), state = world, self.state
         if baseline == "idle":
             idle = replace(problem.gangs[j], running=())
             problem = replace(problem, gangs=(*problem.gangs[:j], idle, *problem.gangs[j + 1 :]))
-            return FitQuestion(State.from_free(problem, tree, state.capacity, state.before.queue_books), j)
+            empty = State.from_free(problem, tree, state.capacity, state.before.queue_books)
+            return FitQuestion(empty, state.options, j)
         then = state.before if baseline == "now" else state.after
-        return FitQuestion(State.from_free(problem, tree, then.free, then.queue_books, then.rule_counts), j)
+        now = State.from_free(problem, tree, then.free, then.queue_books, then.rule_counts)
+        return FitQuestion(now, state.options, j)

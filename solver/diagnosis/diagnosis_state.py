@@ -419,7 +419,7 @@ class DiagnosisState:
 
     def question(self, s: Scenario) -> FitQuestion:
         problem, tree, free, counts = self.scenario_inputs(s)
-        return FitQuestion(State.from_free(problem, tree, free, self.before.queue_books, counts))
+        return FitQuestion(State.from_free(problem, tree, free, self.before.queue_books, counts), self.options)
 
     def scenario_inputs(self, s: Scenario) -> tuple[Problem, TopologyTree, FreeVectors, PodRuleCounts | None]:
         """(the problem with the gang alone, its tree, the free vectors, which the caller may change, and the pod-rule

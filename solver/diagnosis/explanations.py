@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from solver.clock import OutOfTimeError
 from solver.diagnosis.alike import in_its_words, likeness
 from solver.diagnosis.blocking_facts import gang_facts
 from solver.diagnosis.case import GangDiagnosis, diagnosis_class
@@ -17,7 +18,6 @@ from solver.diagnosis.kept_gangs import equal_priority, eviction_obstacles, evic
 from solver.diagnosis.question import ModelBudget
 from solver.diagnosis.tried_repairs import gang_repairs
 from solver.facts import DedicatedDomains, Fact, Maintenance, NobodyEvicted, Undecided
-from solver.mip.clock import OutOfTimeError
 from solver.mip.executors import Mapper
 from solver.problem import Problem
 from solver.repairs import EndOfGangs, EndOfPods, Repair
@@ -113,7 +113,7 @@ def _explanations_by_class(state: DiagnosisState, gangs: Iterable[int], mapper: 
     specs = state.problem.gangs
     lines = sorted(classes.values(), key=lambda members: (-specs[members[0]].priority, specs[members[0]].queue))
     work = explanation_work(state.problem, len(lines))
-    answers = mapper.map(explain, state, [members[0] for members in lines], work)
+    answers = mapper.map(explain, state, [members[0] for members in lines], work, state.options.clock)
     return {
         j: (in_its_words(facts, alike[members[0]], alike[j]), repairs)
         for members, (facts, repairs) in zip(lines, answers, strict=True)

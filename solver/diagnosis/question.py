@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from solver.greedy.best_fit import GreedyPlacer
-from solver.mip.clock import require_time
-from solver.options import Budget, Options
+from solver.options import Options
 from solver.placement.fit import fit_counts_by_role, fits_exactly, shortage
 from solver.problem import Gang, Placement, Vector
 from solver.semantics.device_slots import FreeVectors
@@ -37,6 +36,7 @@ class FitQuestion:
     """The state is not changed."""
 
     state: State
+    options: Options
     j: int = 0
 
     @property
@@ -58,35 +58,35 @@ class FitQuestion:
 
     def with_free(self, free: FreeVectors, rule_counts: PodRuleCounts | None = None) -> FitQuestion:
         """The same question about other free nodes; without counts pod rules do not matter."""
-        return FitQuestion(self.state.with_free(free, rule_counts), self.j)
+        return replace(self, state=self.state.with_free(free, rule_counts))
 
     def is_allowed(self, queue_books: QueueBooks) -> bool:
         """Whether the queues have enough left for what the gang asks for at least."""
         return queue_books.allows_amount(self.gang.queue, self.min_demand)
 
-    def fits(self, options: Options, models: ModelBudget | None = None) -> bool | None:
+    def fits(self, models: ModelBudget | None = None) -> bool | None:
         """Yes by the greedy, which mostly ends it, no by counting, else by an exact model. None: not known. Like all
         questions it raises OutOfTimeError when the time is over."""
-        known = self.fits_without_model(options)
-        return self.fits_by_model(options, models) if known is None else known
+        known = self.fits_without_model()
+        return self.fits_by_model(models) if known is None else known
 
-    def fits_without_model(self, options: Options) -> bool | None:
+    def fits_without_model(self) -> bool | None:
         """As `fits`, by the greedy and by counting alone."""
-        if self.placement(options.budget) is not None:
+        if self.placement() is not None:
             return True
         return None if shortage(self.state, self.gang_class) is None else False
 
-    def fits_by_model(self, options: Options, models: ModelBudget | None = None) -> bool | None:
+    def fits_by_model(self, models: ModelBudget | None = None) -> bool | None:
         """As `fits`, by an exact model alone."""
         if models is not None and not models.spend():
             return None
-        return fits_exactly(self.state, self.j, self.gang_class, options)
+        return fits_exactly(self.state, self.j, self.gang_class, self.options)
 
-    def placement(self, budget: Budget | None = None) -> tuple[Placement, ...] | None:
+    def placement(self) -> tuple[Placement, ...] | None:
         """Where the greedy puts the gang; None proves nothing."""
-        require_time(self._work)
+        self.options.clock.require_time(self._work)
         mark, nodes = self.state.free_nodes.mark(), self.state.free_nodes
-        placed = GreedyPlacer(self.state, budget=budget).place_gang(self.j, self.gang_class)
+        placed = GreedyPlacer(self.state, budget=self.options.budget).place_gang(self.j, self.gang_class)
         nodes.undo(mark)
         return placed
 
@@ -96,6 +96,6 @@ class FitQuestion:
 
     def max_pods(self, rule_counts: PodRuleCounts | None = None) -> int:
         """Pods of the gang that the greedy places, under the pod rules where counts are given."""
-        require_time(self._work)
+        self.options.clock.require_time(self._work)
         placer = GreedyPlacer(self.state.with_free(self.state.free, rule_counts))
         return placer.max_pods_in_domain(self.j, self.gang_class)

@@ -114,9 +114,9 @@ class TrialRunner:
             nodes = len(state.problem.nodes) + (t.added_nodes[2] if t.added_nodes else 0)
             # Without a model the answer is the same for all gangs that are alike.
             shared = "trial", key, self.case.current_scenario, tuple(self._excluded_nodes(t))
-            fits = state.memoize(shared, lambda: self.question(t).fits_without_model(state.options))
+            fits = state.memoize(shared, lambda: self.question(t).fits_without_model())
             if fits is None and nodes * len(t.scenario.gang.roles) <= state.options.budget.repair_variables:
-                fits = self.question(t).fits_by_model(state.options, self.models)
+                fits = self.question(t).fits_by_model(self.models)
             self._answers[key] = fits is True
         return self._answers[key]
 
@@ -135,13 +135,13 @@ class TrialRunner:
         free.amounts[excluded] = 0
         problem, tree = exclude_for_gang(problem, tree, 0, excluded)
         if t.added_nodes is None:
-            return FitQuestion(State.from_free(problem, tree, free, books, counts))
+            return FitQuestion(State.from_free(problem, tree, free, books, counts), state.options)
         like, _, count = t.added_nodes
         node, problem = problem.nodes[like], problem.with_nodes_like(*t.added_nodes)
         amounts = np.vstack([free.amounts, np.array([node.capacity] * count, dtype=np.int64)])
         slots = np.concatenate([free.slots, np.zeros((count, *free.slots.shape[1:]), dtype=np.int64)])
         tree, free = TopologyTree(problem), FreeVectors(amounts, slots)
-        return FitQuestion(State.from_free(problem, tree, free, books))
+        return FitQuestion(State.from_free(problem, tree, free, books), state.options)
 
     def _excluded_nodes(self, t: Trial) -> list[int]:
         """Nodes that are reserved for another gang, close before this one ends, or are excluded anyway."""

@@ -14,7 +14,7 @@ import highspy
 import numpy as np
 import pulp
 
-from solver.mip.clock import may_work, record_time_limit, seconds_left
+from solver.clock import Clock
 from solver.mip.transfer import ModelArrays, arrays_of
 from solver.options import Options
 
@@ -52,11 +52,12 @@ def solve_model(
 
     Raises ValueError when two variables have one name.
     """
-    options = replace(options, time_limit=min(options.time_limit, seconds_left()))
-    if not may_work(0):
+    clock = options.clock
+    if not clock.may_work(0):
         return SolveResult("unknown", _worst_value(model), -_worst_value(model), {})
+    options = replace(options, time_limit=min(options.time_limit, clock.seconds_left()))
     settings = _highs_settings(options, skip_presolve, target_value)
-    return _solve_with_highs(model, arrays_of(model), settings, start, relaxation)
+    return _solve_with_highs(model, arrays_of(model), settings, start, relaxation, clock)
 
 
 def _worst_value(model: pulp.LpProblem) -> float:
@@ -86,6 +87,7 @@ def _solve_with_highs(
     settings: Mapping[str, Any],
     start: Mapping[str, float] | None,
     relaxation: bool,
+    clock: Clock,
 ) -> SolveResult:
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     for key, value in settings.items():
@@ -97,6 +99,8 @@ def _solve_with_highs(
         values = np.array([start[arrays.names[i]] for i in known], dtype=np.double)
         highs.setSolution(len(known), np.array(known, dtype=np.int32), values)
     highs.run()
+    if highs.getModelStatus() == highspy.HighsModelStatus.kTimeLimit:
+        clock.strike()
     return _highs_result(model, arrays.names, integral, highs)
 
 
@@ -120,8 +124,6 @@ def _highs_lp(model: pulp.LpProblem, arrays: ModelArrays, integral: list[bool]) 
 
 def _highs_result(model: pulp.LpProblem, names: list[str], integral: list[bool], highs: Any) -> SolveResult:
     info, status, known = highs.getInfo(), highs.getModelStatus(), highspy.HighsModelStatus
-    if status == known.kTimeLimit:
-        record_time_limit()
     worst = _worst_value(model)
     if status in (known.kInfeasible, known.kUnboundedOrInfeasible):
         return SolveResult("infeasible", worst, worst, {})

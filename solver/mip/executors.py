@@ -1,7 +1,7 @@
 """Where independent parts of a plan are computed: in this process, in worker processes, or on any
 `concurrent.futures.Executor`, e.g. a Dask cluster's.
 
-    mapper.map(function, shared, tasks, work) == [function(shared, task) for task in tasks]
+    mapper.map(function, shared, tasks, work, clock) == [function(shared, task) for task in tasks]
 
 with any mapper: `function` is at module level and depends only on its arguments, workers run the same code
 (`code_fingerprint`), and results come back in the order of the tasks. A part without an answer from a remote executor
@@ -14,14 +14,12 @@ import concurrent.futures
 import gc
 import hashlib
 import logging
-import math
 import multiprocessing
 import os
 import pickle
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -30,7 +28,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from solver.mip.clock import LATE_WORK, limit_time, record_time_limit, seconds_left, watch_time_limit
+from solver.clock import Clock
 from solver.options import Budget
 
 S = TypeVar("S")  # the shared argument
@@ -47,16 +45,20 @@ POLL_SECONDS = 1.0
 class Mapper(Protocol):
     """work: a deterministic estimate of all tasks, about microseconds of one core; it decides where, never what.
 
+    clock: of all tasks; in `shared` it is where `function` finds it. None: there is no limit of time.
+
     faults: why parts that were sent away were computed here after all, for people; empty when all went well.
     """
 
     @property
     def faults(self) -> Sequence[str]: ...
 
-    def prepare(self, work: int) -> None:
+    def prepare(self, work: int, clock: Clock | None = None) -> None:
         """Announce this much work, so that workers which take time to start do so meanwhile."""
 
-    def map(self, function: Callable[[S, T], R], shared: S, tasks: Sequence[T], work: int) -> list[R]: ...
+    def map(
+        self, function: Callable[[S, T], R], shared: S, tasks: Sequence[T], work: int, clock: Clock | None = None
+    ) -> list[R]: ...
 
 
 class LocalExecutor:
@@ -64,10 +66,12 @@ class LocalExecutor:
 
     faults: Sequence[str] = ()
 
-    def prepare(self, work: int) -> None:
+    def prepare(self, work: int, clock: Clock | None = None) -> None:
         """Do nothing: there are no workers."""
 
-    def map(self, function: Callable[[S, T], R], shared: S, tasks: Sequence[T], work: int) -> list[R]:
+    def map(
+        self, function: Callable[[S, T], R], shared: S, tasks: Sequence[T], work: int, clock: Clock | None = None
+    ) -> list[R]:
         return [function(shared, task) for task in tasks]
 
 
@@ -99,23 +103,25 @@ class RemoteExecutor:
     faults: list[str] = field(default_factory=list)
     _pool: WorkerPool | None = None
 
-    def prepare(self, work: int) -> None:
-        if self._is_worth_it(work):
+    def prepare(self, work: int, clock: Clock | None = None) -> None:
+        if self._is_worth_it(work, clock or Clock()):
             with self._recording_faults():
                 pool = self._running_pool()
                 for _ in range(pool.parallelism):
                     pool.executor.submit(code_fingerprint)
 
-    def _is_worth_it(self, work: int) -> bool:
-        starts_in_time = self._pool is not None or seconds_left() > BUDGET.worker_start_seconds
+    def _is_worth_it(self, work: int, clock: Clock) -> bool:
+        starts_in_time = self._pool is not None or clock.seconds_left() > BUDGET.worker_start_seconds
         least = self.min_work if self._pool is None else min(self.min_work, BUDGET.sent_work)
         return work >= least and not self.faults and starts_in_time
 
-    def map(self, function: Callable[[S, T], R], shared: S, tasks: Sequence[T], work: int) -> list[R]:
-        found: dict[int, R] = {}
-        if len(tasks) > 1 and self._is_worth_it(work):
+    def map(
+        self, function: Callable[[S, T], R], shared: S, tasks: Sequence[T], work: int, clock: Clock | None = None
+    ) -> list[R]:
+        clock, found = clock or Clock(), dict[int, R]()
+        if len(tasks) > 1 and self._is_worth_it(work, clock):
             with self._recording_faults():
-                self._collect_results(function, shared, tasks, found)
+                self._collect_results(function, shared, tasks, clock, found)
         return [found[i] if i in found else function(shared, task) for i, task in enumerate(tasks)]
 
     def open(self) -> None:
@@ -148,20 +154,25 @@ class RemoteExecutor:
         return self._pool
 
     def _collect_results(
-        self, function: Callable[[Any, Any], R], shared: object, tasks: Sequence[object], found: dict[int, R]
+        self,
+        function: Callable[[Any, Any], R],
+        shared: object,
+        tasks: Sequence[object],
+        clock: Clock,
+        found: dict[int, R],
     ) -> None:
         """Fill `found`, index of the task -> result, while answers come."""
         pool = self._running_pool()
-        sent = pickle.dumps(shared, pickle.HIGHEST_PROTOCOL)
+        sent = pickle.dumps((clock, shared), pickle.HIGHEST_PROTOCOL)
         number = min(len(tasks), BUDGET.worker_chunks * pool.parallelism)
         chunks = [range(len(tasks) * n // number, len(tasks) * (n + 1) // number) for n in range(number)]
-        code, submit, ends_at = code_fingerprint(), pool.executor.submit, time.time() + seconds_left()
-        futures = [submit(run_chunk, code, sent, function, [tasks[i] for i in chunk], ends_at) for chunk in chunks]
+        code, submit = code_fingerprint(), pool.executor.submit
+        futures = [submit(run_chunk, code, sent, function, [tasks[i] for i in chunk]) for chunk in chunks]
         for chunk, future in zip(chunks, futures, strict=True):
             answers, struck = _await_chunk(future, pool.is_alive)
             found.update(zip(chunk, answers, strict=True))
             if struck:
-                record_time_limit()
+                clock.strike()
 
     def close(self) -> None:
         """Shut the executor down; the next work large enough starts one again."""
@@ -234,23 +245,22 @@ class VersionMismatch(Exception):
 
 
 def run_chunk(
-    code: str, payload: bytes, function: Callable[[Any, Any], R], tasks: Sequence[object], ends_at: float = math.inf
+    code: str, payload: bytes, function: Callable[[Any, Any], R], tasks: Sequence[object]
 ) -> tuple[list[R], bool]:
-    """What a worker runs: the results, and whether the clock cut anything off. ends_at: when it must end, in seconds
-    since the epoch. Raises VersionMismatch."""
+    """What a worker runs: the results, and whether the clock cut anything off. payload: the clock and the shared
+    argument, pickled together: the clock inside of that is the same. Raises VersionMismatch."""
     if code != code_fingerprint():
         raise VersionMismatch("the workers have another version of gangplan or of what it needs")
-    shared = _load_shared(payload)
-    with watch_time_limit() as watch, limit_time(ends_at - time.time(), LATE_WORK):
-        results = [function(shared, task) for task in tasks]
-    return results, watch.hit_time_limit
+    clock, shared = _load_shared(payload)
+    return [function(shared, task) for task in tasks], clock.has_struck
 
 
 _THREAD_CACHE = threading.local()
 
 
-def _load_shared(payload: bytes) -> object:
-    """The shared argument, cached from one chunk to the next; per thread, since its caches are not thread-safe."""
+def _load_shared(payload: bytes) -> Any:
+    """The clock and the shared argument, kept from one chunk to the next; per thread, as its caches are not
+    thread-safe."""
     if getattr(_THREAD_CACHE, "sent", None) != payload:
         _THREAD_CACHE.shared = pickle.loads(payload)  # noqa: S301 - from our own parent, as the executor itself does
         _THREAD_CACHE.sent = payload

@@ -11,7 +11,6 @@ from solver.admission.admit import Admission, admit_all, solve_admission
 from solver.admission.greedy_fill import add_gangs_that_fit, greedy_floor, serve_gangs, without_overtaking
 from solver.admission.greedy_floor import GreedyFloor, floor_objectives, is_floor_better
 from solver.greedy.best_fit import GreedyPlacer
-from solver.mip.clock import is_out_of_time
 from solver.mip.executors import Mapper
 from solver.mip.lexicographic import verdict_of
 from solver.models.sets import Sets, coarsest_buckets, split_buckets
@@ -42,7 +41,7 @@ def decide_batch(
         max_variables = options.budget.node_model_factor * options.budget.free_batch_variables
         if s.finest_variable_count > max_variables and (bound := unpackable_objective(s, floor, options)) is not None:
             return floor_result(s, floor_after_exchange(s, floor, gangs, options), options, mapper, bound)
-    while not is_out_of_time():
+    while not options.clock.is_over():
         admission = admit_all(s, gangs) if len(floor) == len(gangs) else solve_admission(s, floor, options)
         found = place_independent_groups(s, admission, floor, options, mapper)
         if not found.unpackable_buckets:

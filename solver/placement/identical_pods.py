@@ -61,7 +61,7 @@ def joint_bounds(s: Sets, gang_classes: Mapping[int, GangClass], options: Option
 def improve_spread(task: PlacementTask, placements: Placements, known_bounds: JointBounds) -> Placements:
     """Placements with no larger span, pod class after pod class."""
     budget, work = task.options.budget, Work(task.options.budget.class_total_variables)
-    limits = Limits(tries=budget.class_domain_sets, failures=budget.class_failures)
+    limits = Limits(task.options.clock, tries=budget.class_domain_sets, failures=budget.class_failures)
     for pod_class, gangs in known_bounds.gangs_by_class.items():
         search = IdenticalPods(task, pod_class, gangs, work)
         least = known_bounds.class_bounds[pod_class]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from solver.mip.clock import is_out_of_time
 from solver.placement import identical_pods
 from solver.placement.empty_supernodes import EmptySupernodes
 from solver.placement.exact import relaxed_spread_bound, single_gang_sets, solve_jointly
@@ -20,13 +19,15 @@ def improve_placements(task: PlacementTask, placements: Placements) -> tuple[Pla
     """(placements that cost no more, a lower bound on their cost)."""
     placements = repack_tighter(task, placements)
     least, cost = task.lower_bound, task.cost(placements)
-    if all(value <= bound for value, bound in zip(cost.values, least.values, strict=True)) or is_out_of_time():
+    if (
+        all(value <= bound for value, bound in zip(cost.values, least.values, strict=True))
+        or task.options.clock.is_over()
+    ):
         return placements, least
     if single_gang_sets(task, placements, placements).variable_count > task.options.budget.placement_variables:
         return _improve_large_batch(task, placements, least)
-    placements = improve(
-        placements, task.cost, EmptySupernodes(task).moves, is_least=lambda cost: cost.supernodes <= least.supernodes
-    )
+    moves, limits = EmptySupernodes(task).moves, Limits(task.options.clock)
+    placements = improve(placements, task.cost, moves, limits, lambda cost: cost.supernodes <= least.supernodes)
     return (placements, least) if task.cost(placements) == least else solve_jointly(task, placements, least)
 
 
@@ -41,11 +42,11 @@ def _improve_large_batch(
     least = replace(least, spread=max(least.spread, joint.spread_bound))
     if joint.is_single_class:
         placements = _improve_by_class(task, placements, joint, least)
-    if task.cost(placements).spread > least.spread and not is_out_of_time():
+    if task.cost(placements).spread > least.spread and not task.options.clock.is_over():
         least = replace(least, spread=max(least.spread, relaxed_spread_bound(task, placements)))
     if not searches:
         return placements, least
-    limits = Limits(tries=budget.neighbourhoods, failures=budget.neighbourhood_failures)
+    limits = Limits(task.options.clock, tries=budget.neighbourhoods, failures=budget.neighbourhood_failures)
     placements = improve(
         placements, task.cost, FewGangs(task).moves, limits, lambda cost: cost.values[:2] == least.values[:2]
     )
@@ -58,7 +59,7 @@ def _improve_by_class(
     task: PlacementTask, placements: Placements, joint: identical_pods.JointBounds, least: PlacementCost
 ) -> Placements:
     cost = task.cost(placements)
-    if cost.spread <= least.spread or is_out_of_time():
+    if cost.spread <= least.spread or task.options.clock.is_over():
         return placements
     found = repack_tighter(task, identical_pods.improve_spread(task, placements, joint))
     return found if task.cost(found) < cost else placements

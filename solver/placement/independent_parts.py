@@ -34,7 +34,8 @@ def place_independent_groups(
     if len(parts) < 2:
         return spread_together(s, admission, floor, options)
     work = options.budget.work_per_row * sum(len(s.pod_limits[k, t]) * s.gang_counts[k] for k, t in s.roles)
-    return merge_groups(mapper.map(place_group, PartsTask(s, admission, floor, options), parts, work), options)
+    task = PartsTask(s, admission, floor, options)
+    return merge_groups(mapper.map(place_group, task, parts, work, options.clock), options)
 
 
 def place_group(task: PartsTask, gangs: tuple[int, ...]) -> PlacementResult:

@@ -48,7 +48,7 @@ class ClassChoice:
 def exchange_pods(state: State, placed: Placements, gangs: Iterable[int], options: Options) -> tuple[State, Placements]:
     """(the state with the exchanged gangs, their placements). state: before any of them was placed; it stays."""
     exchange = NodeExchange(state.copy(), placed, gangs, options)
-    limits = Limits(tries=options.budget.exchange_models, passes=1)
+    limits = Limits(options.clock, tries=options.budget.exchange_models, passes=1)
     improve(exchange, lambda solution: -solution.worth, exchange.moves, limits)
     stay = {j: pods for j, pods in placed.items() if j not in exchange.movable}
     return exchange.state, stay | {j: (Placement(0, node, 1),) for j, node in exchange.node_of.items()}

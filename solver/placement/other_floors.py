@@ -67,7 +67,7 @@ def best_floor(state: State, floor: Placements, gangs: Sequence[int], options: O
         for placer in fragmentation_aware_placers(state, gangs, options.budget):
             yield partial(greedy_floor, placer, gangs)
 
-    return improve(floor, partial(FloorCost.of, state.problem), moves, Limits(improvements=1, passes=1))
+    return improve(floor, partial(FloorCost.of, state.problem), moves, Limits(options.clock, improvements=1, passes=1))
 
 
 def floor_after_exchange(s: Sets, floor: Placements, gangs: list[int], options: Options) -> Placements:
@@ -79,7 +79,7 @@ def floor_after_exchange(s: Sets, floor: Placements, gangs: list[int], options: 
         waiting = [j for j in gangs if j not in found]
         return {**found, **greedy_floor(GreedyPlacer(state, budget=options.budget), waiting)}
 
-    return improve(floor, partial(FloorCost.of, s.problem), lambda _: iter([exchange]), Limits(passes=1))
+    return improve(floor, partial(FloorCost.of, s.problem), lambda _: iter([exchange]), Limits(options.clock, passes=1))
 
 
 def fragmentation_aware_placers(

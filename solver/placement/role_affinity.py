@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from solver.options import Budget
+from solver.options import Options
 from solver.problem import Gang, Placement, Problem
-from solver.search.search import Incumbent, Moves, improve
+from solver.search.search import Incumbent, Limits, Moves, improve
 from solver.semantics.placement_cost import BoolArray
 from solver.semantics.placements import Placements, merge_placements, new_placements, requested_resources
 from solver.state.free_nodes import FreeNodes
@@ -22,7 +22,7 @@ Step = tuple[int, int, int, int | None]
 
 
 def improve_role_affinity(
-    problem: Problem, free: FreeNodes, placements: Placements, unopened: BoolArray, budget: Budget
+    problem: Problem, free: FreeNodes, placements: Placements, unopened: BoolArray, options: Options
 ) -> dict[int, tuple[Placement, ...]]:
     """The same pods per role and leaf, with more role affinity. free: beside these placements, changed with them.
 
@@ -39,9 +39,10 @@ def improve_role_affinity(
             leaves.setdefault(problem.nodes[p.node].leaf, []).append(p)
         moved = list(gang.running)
         for pods in leaves.values():
-            exchange = LeafExchange(problem, free, gang, unopened, budget.affinity_exchanges)
+            exchange = LeafExchange(problem, free, gang, unopened, options.budget.affinity_exchanges)
             exchange.add_pods(pods)
-            moved += improve(exchange, lambda solution: -solution.score, exchange.moves).placements
+            limits = Limits(options.clock)
+            moved += improve(exchange, lambda solution: -solution.score, exchange.moves, limits).placements
         found[j] = merge_placements(moved)
     return found
 

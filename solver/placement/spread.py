@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import dataclass
 
 from solver.admission.admit import Admission
-from solver.mip.clock import is_out_of_time
 from solver.mip.lexicographic import verdict_of
 from solver.models.sets import Sets
 from solver.options import Options
@@ -42,7 +41,7 @@ def place_admitted(s: Sets, admission: Admission, floor: Placements, options: Op
     task = PlacementTask(s, classes_with_role_mix(s, admission, floor), options)
     if (kept := kept_placements(task)) and (found := place_beside_kept(task, kept)) is not None:
         return PlacementResult(found[0], _placement_objectives(task, *found))
-    if floor.keys() == set(admission.admitted) and is_out_of_time():
+    if floor.keys() == set(admission.admitted) and options.clock.is_over():
         return PlacementResult(floor, _placement_objectives(task, floor, PlacementCost()))
     placements: Placements | None = task.place_greedily(s.state_after({}), task.gang_classes)
     # under pod rules the floor's other gangs may have made its placements valid

@@ -9,7 +9,6 @@ from functools import partial
 
 from solver.admission.batches import BatchGroup, entitled_gangs, gangs_of, precedence_groups, split_into_batches
 from solver.admission.greedy_floor import GreedyFloor
-from solver.mip.clock import is_out_of_time
 from solver.placement.batch import decide_batch, floor_result, joint_floor
 from solver.preemption.evict import evict_for_waiting, start_in_leftovers, without_needless_victims
 from solver.preemption.plan_state import DecidedBatch, PlanState
@@ -145,7 +144,7 @@ def decide_batches(plan: PlanState, groups: Sequence[BatchGroup], floor: GreedyF
     clean = plan.copy() if sum(map(len, groups)) > 1 else None
     every, decided = gangs_of(groups), set[int]()
     easy: Sequence[BatchGroup] = floor.fully_started(groups) if floor is not None else []
-    if floor is not None and len(easy) < len(groups) and is_out_of_time():
+    if floor is not None and len(easy) < len(groups) and plan.options.clock.is_over():
         easy = groups
     if floor is not None and easy:
         decided.update(gangs_of(easy))

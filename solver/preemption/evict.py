@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from solver.mip.clock import is_out_of_time, limit_time, seconds_left
 from solver.preemption.evictions import total_loss
 from solver.preemption.joint import with_extra_preemptor, with_joint_victims
 from solver.preemption.plan_state import PlanState
@@ -27,8 +26,8 @@ def evict_for_waiting(plan: PlanState, waiting: Sequence[int], current: int) -> 
     in order, and in the end to those whose turn came before it was there."""
     clock = time.perf_counter()
     order = sorted(waiting, key=partial(serving_order_key, plan.problem))
-    with limit_time(EVICTING_SHARE * seconds_left()):
-        plan, evicted = _evict_in_order(plan, order, current)
+    limited, evicted = _evict_in_order(replace(plan, options=plan.options.within(EVICTING_SHARE)), order, current)
+    plan = replace(limited, options=plan.options)
     if evicted:
         start_in_leftovers(plan, order)
     plan = with_joint_victims(plan)
@@ -41,7 +40,7 @@ def _evict_in_order(plan: PlanState, order: Sequence[int], current: int) -> tupl
     evicted = False
     hopeless: set[object] = set()
     for j in order:
-        if is_out_of_time():
+        if plan.options.clock.is_over():
             break
         gang = plan.problem.gangs[j]
         if not _is_eligible(plan, j) or _start_in_free_room(plan, j) or precedence(gang) != current:
@@ -117,7 +116,7 @@ def with_spared_victims(plan: PlanState) -> PlanState:
             for pods in _restorable_units(plan, v):
                 yield partial(_with_restored_victim, incumbent.solution, v, pods)
 
-    return improve(plan, _evicted_amount, moves, Limits(passes=1))
+    return improve(plan, _evicted_amount, moves, Limits(plan.options.clock, passes=1))
 
 
 def _evicted_amount(plan: PlanState) -> tuple[int, int]:

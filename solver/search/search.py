@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from solver.mip.clock import is_out_of_time
+from solver.clock import Clock
 
 Solution = TypeVar("Solution")
 
@@ -57,23 +57,21 @@ if it returns it only when cheaper. A pass that ends after an improvement is fol
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """tries: moves made. failures: consecutive moves that were not ruled out and brought nothing. improvements: moves
-    that brought something. passes: over all moves. None: any number."""
+    """clock: the search ends with it. tries: moves made. failures: consecutive moves that were not ruled out and
+    brought nothing. improvements: moves that brought something. passes: over all moves. None: any number."""
 
+    clock: Clock
     tries: int | None = None
     failures: int | None = None
     improvements: int | None = None
     passes: int | None = None
 
 
-NO_LIMITS = Limits()
-
-
 def improve(
     start: Solution,
     cost: Callable[[Solution], Any],
     neighbourhood: Callable[[Incumbent[Solution]], Moves[Solution]],
-    limits: Limits = NO_LIMITS,
+    limits: Limits,
     is_least: Callable[[Any], bool] = lambda cost: False,
 ) -> Solution:
     """The cheapest solution found from `start`; `start` itself where no move is cheaper.
@@ -87,7 +85,7 @@ def improve(
         improved, passes = False, passes + 1
         for move in neighbourhood(best):
             spent = tries == limits.tries or failures == limits.failures or improvements == limits.improvements
-            if spent or is_least(best.cost) or is_out_of_time():
+            if spent or is_least(best.cost) or limits.clock.is_over():
                 return best.solution
             tries, found = tries + 1, move()
             if found is None:

@@ -5,7 +5,7 @@
     state.evict_pods(v, pods); state.restore_pods(v, pods)      running pods go, or stay after all
     mark = state.mark(); ...; state.undo(mark)      take back everything since
     state.copy(), .without({j: pods}), .excluding({j: nodes}), .with_free(vectors)          independent copies
-    FitQuestion(state, j).fits(options)             solver.diagnosis.question: by greedy, by counting, by an exact model
+    FitQuestion(state, options, j).fits()           solver.diagnosis.question: by greedy, by counting, by an exact model
 
 It never starts a model: what a node's device slots hold is found by a small exact search (`semantics.device_slots`).
 """

@@ -13,7 +13,6 @@ import math
 from collections.abc import Collection
 
 from solver.admission.greedy_floor import SHARE_TOLERANCE
-from solver.mip.clock import is_out_of_time
 from solver.placement.growth import grow_gangs, growth_stages
 from solver.plan import Reservation
 from solver.preemption.evict import evict_for_gang, with_spared_victims
@@ -40,7 +39,7 @@ def plan_with_entitled_growth(initial: PlanState) -> PlanState:
     entitled = (queues for queues, is_entitled in growth_stages(initial.problem) if is_entitled)
     for queues in entitled:
         for _ in range(ROUNDS):
-            found = None if is_out_of_time() else _with_more_growth(initial, decided, growth, queues)
+            found = None if initial.options.clock.is_over() else _with_more_growth(initial, decided, growth, queues)
             if found is None:
                 break
             decided, growth = found
@@ -71,11 +70,11 @@ def _decide_with_growth(
     that waits for its larger size although its minimum fits is asked for that again: borrowers are not refused for
     growth that never comes."""
     larger = {**growth, **more}
-    while larger != growth and not is_out_of_time():
+    while larger != growth and not initial.options.clock.is_over():
         again = _decide_with_sizes(initial, decided, larger)
         waiting = again.eligible_gangs(larger.keys() - again.placements.keys())
         fitting = {j for j in waiting if again.feasible_placement(j) is not None}
-        if is_out_of_time():
+        if initial.options.clock.is_over():
             break
         if not fitting:
             return again, {j: again.placements.get(j, pods) for j, pods in larger.items()}

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 from solver.admission.batches import entitled_gangs
-from solver.mip.clock import is_out_of_time
 from solver.plan import Reservation
 from solver.preemption.decide import decide_gangs
 from solver.preemption.evict import evict_for_gang
@@ -29,7 +28,7 @@ def plan_with_reservation(plan: PlanState) -> PlanState:
     # The trial may evict to pass these by.
     told = {levels[j] for j in trial.waiting_gangs() if problem.gangs[j].times.promised}
     for level in sorted(set(levels.values()), reverse=True):
-        if is_out_of_time():
+        if plan.options.clock.is_over():
             return trial
         if level not in told and reservation_at_level(trial, levels, level, allow_eviction=False) is None:
             continue
@@ -41,7 +40,7 @@ def plan_with_reservation(plan: PlanState) -> PlanState:
             again = decide_gangs(again.with_reservation(_reserved_start(again, reservation, rest)), rest)
             pointless = reservation.gang in again.placements or _evicts_awaited_gang(again, reservation)
             pointless = pointless or _breaks_promise(trial, again, above)
-            return trial if pointless or is_out_of_time() else again
+            return trial if pointless or plan.options.clock.is_over() else again
     return trial
 
 

@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from solver.mip.clock import is_out_of_time
 from solver.placement.fit import shortage
 from solver.plan import Objective
 from solver.preemption.plan_state import DecidedBatch, PlanState
@@ -31,7 +30,7 @@ def pass_shares_on(plan: PlanState) -> PlanState:
     held, batches = _held_gangs(plan), list(plan.borrower_batches)
     lines = [] if plan.evictions.evicted_pods else _lines_of_equals(problem, held)
     turns = sorted(lines, key=partial(_turn_key, plan))
-    while turns and not is_out_of_time():
+    while turns and not plan.options.clock.is_over():
         clock, line = time.perf_counter(), turns.pop(0)
         objectives = _start_beside(plan, line[0], held)
         if objectives is None:

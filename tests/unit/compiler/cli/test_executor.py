@@ -119,8 +119,8 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     ask = RemoteExecutor._collect_results
 
-    def counted(mapper: RemoteExecutor, function: Any, shared: Any, tasks: Any, answers: Any) -> None:
-        ask(mapper, function, shared, tasks, answers)
+    def counted(mapper: RemoteExecutor, function: Any, shared: Any, tasks: Any, clock: Any, answers: Any) -> None:
+        ask(mapper, function, shared, tasks, clock, answers)
         found.append(len(answers))
 
     monkeypatch.setattr(RemoteExecutor, "_collect_results", counted)

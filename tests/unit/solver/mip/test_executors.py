@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from solver.clock import Clock
 from solver.mip.executors import (
     BUDGET,
     LOCAL_EXECUTOR,
@@ -121,14 +122,14 @@ def test_an_exception_of_the_function_is_raised_as_without_workers() -> None:
 
 
 def test_workers_with_other_code_are_not_believed() -> None:
-    sent = pickle.dumps(1)
+    sent = pickle.dumps((Clock(), 1))
     assert run_chunk(code_fingerprint(), sent, plus, [1, 2]) == ([2, 3], False)
     with pytest.raises(VersionMismatch):
         run_chunk("something else", sent, plus, [1, 2])
 
 
 def test_each_thread_of_a_worker_has_its_own_copy_of_what_is_shared() -> None:
-    sent = pickle.dumps(["shared"])
+    sent = pickle.dumps((Clock(), ["shared"]))
     found: list[object] = []
 
     def run() -> None:

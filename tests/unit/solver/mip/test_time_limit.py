@@ -9,8 +9,8 @@ import pulp
 import pytest
 
 from solver import Options, solve
+from solver.clock import Clock
 from solver.facts import Undecided
-from solver.mip.clock import limit_time, record_time_limit, seconds_left, watch_time_limit
 from solver.mip.executors import process_executor
 from solver.mip.lexicographic import Goal, LexicographicSolver
 from solver.mip.rows import at_most
@@ -55,41 +55,41 @@ def test_with_no_time_left_the_greedy_serves_all_gangs_once(monkeypatch: pytest.
     assert "limit reached" in {batch.verdict for batch in plan.batches}
 
 
-def struck(_shared: object, task: int) -> int:
+def struck(options: Options, task: int) -> int:
     if task == 2:
-        record_time_limit()
+        options.clock.strike()
     return task
 
 
 def test_it_is_told_from_a_worker_process_too() -> None:
-    with process_executor(2, min_work=0) as mapper, watch_time_limit() as outer:
-        assert mapper.map(struck, None, [0, 1], 1) == [0, 1]
-        assert not outer.hit_time_limit
-        with watch_time_limit() as inner:
-            assert mapper.map(struck, None, [1, 2], 1) == [1, 2]
+    outer = Options()
+    inner, other = outer.within(0.5), outer.within(0.5)
+    with process_executor(2, min_work=0) as mapper:
+        assert mapper.map(struck, inner, [0, 1], 1, inner.clock) == [0, 1]
+        assert not inner.clock.has_struck
+        assert mapper.map(struck, inner, [1, 2], 1, inner.clock) == [1, 2]
         assert mapper.faults == []
-    assert inner.hit_time_limit
-    assert outer.hit_time_limit
-    with watch_time_limit() as later:
-        pass
-    assert not later.hit_time_limit
+    assert inner.clock.has_struck
+    assert outer.clock.has_struck
+    assert not other.clock.has_struck
 
 
-def left(_shared: object, _task: int) -> float:
-    return seconds_left()
+def left(clock: Clock, _task: int) -> float:
+    return clock.seconds_left()
 
 
 def test_the_limit_holds_in_worker_processes_too() -> None:
     with process_executor(2, min_work=0) as mapper:
-        assert min(mapper.map(left, None, [0, 1], 1)) == math.inf
-        with limit_time(100), limit_time(10_000):
-            assert all(0 < seconds <= 100 for seconds in mapper.map(left, None, [0, 1], 1))
+        clock = Clock()
+        assert min(mapper.map(left, clock, [0, 1], 1, clock)) == math.inf
+        clock = clock.within(100).within(10_000)
+        assert all(0 < seconds <= 100 for seconds in mapper.map(left, clock, [0, 1], 1, clock))
         assert mapper.faults == []
 
 
 def test_with_little_time_left_no_process_is_started() -> None:
-    with process_executor(2, min_work=0) as mapper, limit_time(1):
-        assert mapper.map(pid, None, [0, 1], 1) == [os.getpid()] * 2
+    with process_executor(2, min_work=0) as mapper:
+        assert mapper.map(pid, None, [0, 1], 1, Clock().within(1)) == [os.getpid()] * 2
 
 
 def pid(_shared: object, _task: int) -> int:
@@ -114,9 +114,8 @@ def test_a_goal_keeps_its_own_bound_where_no_solution_is_found_in_time(seconds: 
     model = pulp.LpProblem("m", pulp.LpMaximize)
     x, y = (model.add_variable(name, 0, 3, pulp.LpInteger) for name in ("x", "y"))
     model.addConstraint(at_most([(x, 2), (y, 2)], 5), "odd")
-    lex = LexicographicSolver(model, Options(), {"x": 1.0, "y": 0.0})
-    with limit_time(seconds):
-        told = lex.maximise_and_hold(Goal("sum", [(x, 1.0), (y, 1.0)], 6, 1))
+    lex = LexicographicSolver(model, Options(clock=Clock().within(seconds)), {"x": 1.0, "y": 0.0})
+    told = lex.maximise_and_hold(Goal("sum", [(x, 1.0), (y, 1.0)], 6, 1))
     expected = (2.0, 2.0, "proven") if seconds else (1.0, 6.0, "limit reached")
     assert (told.value, told.bound, told.verdict) == expected
 

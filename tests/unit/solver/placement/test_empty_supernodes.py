@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from solver.clock import Clock
 from solver.placement.empty_supernodes import EmptySupernodes
 from solver.problem import Placement, Problem
-from solver.search.search import improve
+from solver.search.search import Limits, improve
 from solver.semantics.placements import Placements
 from tests.builders.models import task_of
 from tests.builders.problems import gang, nodes, problem, role
@@ -15,7 +16,7 @@ TREE = {"s0": (1, None), "s1": (1, None), "s2": (1, None)}
 def tidied(world: Problem, placements: Placements) -> tuple[Placements, int]:
     """What the search makes of it, and how many supernodes that opens."""
     task = task_of(world)
-    found = improve(placements, task.cost, EmptySupernodes(task).moves)
+    found = improve(placements, task.cost, EmptySupernodes(task).moves, Limits(Clock()))
     return found, task.cost(found).supernodes
 
 

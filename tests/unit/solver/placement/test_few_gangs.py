@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from solver.clock import Clock
 from solver.options import Options
 from solver.placement.batch import batch_sets
 from solver.placement.few_gangs import FewGangs
@@ -36,7 +37,7 @@ def crossed() -> tuple[PlacementTask, Placements]:
 
 def test_two_gangs_that_are_in_each_other_s_way_change_places() -> None:
     task, apart = crossed()
-    found = improve(apart, task.cost, FewGangs(task).moves)
+    found = improve(apart, task.cost, FewGangs(task).moves, Limits(Clock()))
     assert (task.cost(apart).spread, task.cost(found).spread) == (2, 0)
     task.s.state_after(found)  # raises ValueError where a node holds more than it can
 
@@ -44,8 +45,8 @@ def test_two_gangs_that_are_in_each_other_s_way_change_places() -> None:
 def test_every_gang_is_treated_once() -> None:
     task, apart = crossed()
     neighbourhood = FewGangs(task).moves
-    improve(apart, lambda _: 0, neighbourhood)  # nothing is ever cheaper
-    assert improve(apart, task.cost, neighbourhood, Limits(tries=9)) == apart
+    improve(apart, lambda _: 0, neighbourhood, Limits(Clock()))  # nothing is ever cheaper
+    assert improve(apart, task.cost, neighbourhood, Limits(Clock(), tries=9)) == apart
 
 
 @pytest.mark.parametrize(("buckets", "spread"), [(2, 0), (1, 2)])

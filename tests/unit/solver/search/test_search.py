@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from solver.clock import Clock
 from solver.search.search import Incumbent, Limits, improve
 
 
@@ -24,7 +25,7 @@ class Steps:
         return None if change is None else max(0, solution + change)
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = Limits(Clock())
 
 
 def searched(start: int, steps: Steps, limits: Limits = NO_LIMITS, least: int = -1) -> int:
@@ -44,15 +45,15 @@ def test_a_bound_stops_it() -> None:
 
 
 def test_tries_count_every_move() -> None:
-    assert searched(9, Steps((-1, +1, None)), Limits(tries=4)) == 7
-    assert searched(9, Steps((-1,)), Limits(tries=0)) == 9
+    assert searched(9, Steps((-1, +1, None)), Limits(Clock(), tries=4)) == 7
+    assert searched(9, Steps((-1,)), Limits(Clock(), tries=0)) == 9
 
 
 def test_only_consecutive_failures_count_and_none_that_is_ruled_out() -> None:
-    assert searched(9, Steps((+1, None, -1)), Limits(failures=2, passes=3)) == 6
-    assert searched(9, Steps((+1, None, +1, -1)), Limits(failures=2)) == 9
+    assert searched(9, Steps((+1, None, -1)), Limits(Clock(), failures=2, passes=3)) == 6
+    assert searched(9, Steps((+1, None, +1, -1)), Limits(Clock(), failures=2)) == 9
 
 
 def test_improvements_and_passes_are_limited() -> None:
-    assert searched(9, Steps((-1, -1)), Limits(improvements=3)) == 6
-    assert searched(9, Steps((-1, -1)), Limits(passes=1)) == 7
+    assert searched(9, Steps((-1, -1)), Limits(Clock(), improvements=3)) == 6
+    assert searched(9, Steps((-1, -1)), Limits(Clock(), passes=1)) == 7

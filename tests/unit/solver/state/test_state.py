@@ -88,8 +88,8 @@ def test_an_excluded_node_takes_no_pod_of_the_gang() -> None:
     excluding = state.excluding({0: frozenset({1})})
     counts = [excluding.fit_counts(waiting_class(j, excluding.problem.gangs[j]).roles[0]).tolist() for j in range(2)]
     assert counts == [[1, 0], [1, 1]]
-    assert [FitQuestion(excluding, j).fits(Options()) for j in range(2)] == [False, True]
-    assert FitQuestion(state, 0).fits(Options()) is True
+    assert [FitQuestion(excluding, Options(), j).fits() for j in range(2)] == [False, True]
+    assert FitQuestion(state, Options()).fits() is True
     assert shown(excluding) == shown(state)
 
 
@@ -97,5 +97,5 @@ def test_whether_a_gang_fits_is_known_by_counting_by_the_greedy_or_by_the_model(
     """Two fours and four threes fill two nodes of ten in one way only, which neither counting nor the greedy knows."""
     four, three = role(2, gpu=4), role(4, gpu=3)
     state = State.initial(problem(nodes(2, gpu=10), gang("tight", four, three), gang("large", role(3, gpu=10))))
-    assert [FitQuestion(state, j).fits(Options()) for j in range(2)] == [True, False]
-    assert FitQuestion(state, 0).fits(Options(time_limit=0.0)) is None
+    assert [FitQuestion(state, Options(), j).fits() for j in range(2)] == [True, False]
+    assert FitQuestion(state, Options(time_limit=0.0)).fits() is None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any
 
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
+from tests.builders import declared
+from tests.builders.cluster_objects import Object, pod
 
 
 def cluster_1_16(pools: Mapping[str, str], plugin: str) -> str:
@@ -27,20 +29,24 @@ def cluster_1_16(pools: Mapping[str, str], plugin: str) -> str:
     )
 
 
-def running_pod(name: str, node: str, gpus: int, annotations: Mapping[str, str]) -> dict[str, Any]:
+def running_pod(name: str, node: str, gpus: int, annotations: Mapping[str, str]) -> Object:
     """A pod of no job of the repository."""
-    container = {"name": "m", "image": "a", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": str(gpus)}}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "ml", "annotations": annotations},
-        "spec": {"schedulerName": "volcano", "nodeName": node, "containers": [container]},
-        "status": {"phase": "Running"},
-    }
+    requests = {"cpu": "1", "nvidia.com/gpu": str(gpus)}
+    more: Object = {"namespace": "ml", "annotations": annotations}
+    return pod(name, node, requests=requests, spec={"schedulerName": "volcano"}, **more)
+
+
+def job(
+    name: str, gpus: int = 2, pods: int = 1, *, queue: str = "a", minimum: int | None = None, namespace: str = "ml"
+) -> str:
+    """A Volcano Job; minimum: all of its pods where none is given."""
+    least = pods if minimum is None else minimum
+    spec = declared.pod_spec({"cpu": 1, "nvidia.com/gpu": gpus}, restartPolicy="Never")
+    return json.dumps(declared.job(name, pods, spec, namespace=namespace, queue=queue, minAvailable=least))
 
 
 def planned_1_16(
-    *jobs: str, cluster: str, queues: str = "", state: list[dict[str, Any]] | None = None, error: str = ""
+    *jobs: str, cluster: str, queues: str = "", state: list[Object] | None = None, error: str = ""
 ) -> Outcome:
     """error: the code that is reported, and no other error."""
     files = {"cluster-specs/test/cluster.yaml": cluster, "cluster-specs/test/queues.yaml": queues}

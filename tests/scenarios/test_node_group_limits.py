@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from compiler.outcome import Outcome
-from tests.builders.volcano_1_16 import actions, cluster_1_16, planned_1_16, running_pod
+from tests.builders.volcano_1_16 import actions, cluster_1_16, job, planned_1_16, running_pod
 
 
 def pool(count: int, group: str) -> str:
@@ -24,20 +24,6 @@ kind: Queue
 metadata:
   name: {name}{annotations}
 spec: {{affinity: {{nodeGroupAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {groups}}}}}}}
-"""
-
-
-def job(name: str, *, pods: int = 1, gpus: int = 2, queue: str = "a", minimum: int | None = None) -> str:
-    return f"""\
-apiVersion: batch.volcano.sh/v1alpha1
-kind: Job
-metadata: {{name: {name}, namespace: ml}}
-spec:
-  queue: {queue}
-  minAvailable: {pods if minimum is None else minimum}
-  tasks:
-  - {{name: w, replicas: {pods}, template: {{spec: {{restartPolicy: Never, containers: [
-      {{name: m, image: a, resources: {{limits: {{cpu: 1, nvidia.com/gpu: {gpus}}}}}}}]}}}}}}
 """
 
 
@@ -113,9 +99,7 @@ def test_a_job_larger_than_the_limit_never_starts_and_with_the_limit_told_it_doe
 
 
 def test_growth_stays_within_the_limit() -> None:
-    outcome = planned(
-        job("j", pods=8, gpus=1, minimum=1), queues=queue("a", '{"fast": {"nvidia.com/gpu": 3, "cpu": 64}}')
-    )
+    outcome = planned(job("j", 1, 8, minimum=1), queues=queue("a", '{"fast": {"nvidia.com/gpu": 3, "cpu": 64}}'))
     assert (actions(outcome), gpus(outcome, "fast")) == ({"j": "start"}, 3)
 
 

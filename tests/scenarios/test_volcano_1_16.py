@@ -13,6 +13,8 @@ from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 from compiler.views.explanation import explanation_text
+from tests.builders import declared
+from tests.builders.volcano_1_16 import job as job_1_16
 
 CLUSTER = """\
 apiVersion: gangplan.dev/v1alpha1
@@ -46,18 +48,8 @@ spec: {allowedNamespaces: [ml], capability: {nvidia.com/gpu: 16}}
 """
 
 
-def job(name: str, gpus: int) -> str:
-    return f"""\
-apiVersion: batch.volcano.sh/v1alpha1
-kind: Job
-metadata: {{name: {name}, namespace: ml}}
-spec:
-  queue: namespace/train
-  minAvailable: 1
-  tasks:
-  - {{name: w, replicas: 1, template: {{spec: {{restartPolicy: Never, containers: [
-      {{name: m, image: a, resources: {{limits: {{cpu: 1, nvidia.com/gpu: {gpus}}}}}}}]}}}}}}
-"""
+def job(name: str, gpus: int, queue: str = "namespace/train", namespace: str = "ml") -> str:
+    return job_1_16(name, gpus, queue=queue, namespace=namespace)
 
 
 def repository(*, queues: str = QUEUES, cluster: str = CLUSTER, **jobs: int) -> Repository:
@@ -95,8 +87,7 @@ def test_jobs_wait_in_a_queue_that_never_becomes_ready() -> None:
 def test_a_tenant_plans_without_the_queues_of_the_cluster() -> None:
     own = "---".join(part for part in QUEUES.split("---") if "kind: NamespaceQueue" in part)
     tree = repository(queues=own, a=4, b=8)
-    text = tree.files["jobs/a.yaml"].replace(b"ml/train", b"shared")
-    outcome = compile_repository(Repository({**tree.files, "jobs/c.yaml": text.replace(b"name: a,", b"name: c,")}))
+    outcome = compile_repository(Repository({**tree.files, "jobs/c.yaml": job("c", 4, "shared").encode()}))
     assert [each.code for each in outcome.diagnostics if each.severity == "error"] == []
     assert actions(outcome)["ml/c"] == "start", "its queue is not here, and counts as unlimited"
     assert sorted(actions(outcome).values()) == ["start", "start", "wait"], "the own queue keeps its limit"
@@ -121,12 +112,8 @@ def test_an_upgrade_says_what_it_changes_for_this_repository() -> None:
 
 def test_the_namespace_that_used_less_goes_first_and_the_plan_says_so() -> None:
     fair = CLUSTER.replace("{name: priority}", "{name: priority}, {name: fairshare}")
-    shared = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: shared}\nspec: {}\n"
-    texts = {name: job(name, 8).replace("namespace/train", "shared") for name in ("a1", "a2", "b1", "b2")}
-    texts |= {name: text.replace("namespace: ml", f"namespace: {name[0]}") for name, text in texts.items()}
-    files = {"cluster-specs/test/cluster.yaml": fair, "cluster-specs/test/queues.yaml": shared}
-    files |= {f"jobs/{name}.yaml": text for name, text in texts.items()}
-    tree = Repository({path: text.encode() for path, text in files.items()})
+    jobs = [job(name, 8, "shared", name[0]) for name in ("a1", "a2", "b1", "b2")]
+    tree = declared.repository(fair, declared.queue("shared"), *jobs)
     said = '{"lastCycle": "2026-11-26T12:00:00Z", "queues": {"shared": {"a": 720000000, "b": 36000000}}}'
     use = {
         "apiVersion": "v1",
@@ -160,14 +147,9 @@ def test_jobs_wait_in_a_queue_that_the_cluster_says_is_not_ready() -> None:
     assert "open queue" not in explanation_text(outcome, decision)
 
 
-SCIENCE: dict[str, Any] = {
-    "apiVersion": "scheduling.volcano.sh/v1beta1",
-    "kind": "Queue",
-    "metadata": {"name": "science"},
-    "spec": {"allowedNamespaces": ["ml"]},
-}
-TRAIN = {**SCIENCE, "kind": "NamespaceQueue", "metadata": {"name": "train", "namespace": "ml"}, "spec": {}}
-GROUP = {**SCIENCE, "kind": "PodGroup", "metadata": {"name": "theirs", "namespace": "ml"}, "spec": {"queue": "science"}}
+SCIENCE = declared.queue("science", allowedNamespaces=["ml"])
+TRAIN = declared.declared("NamespaceQueue", "train", api=SCIENCE["apiVersion"], namespace="ml")
+GROUP = declared.declared("PodGroup", "theirs", {"queue": "science"}, namespace="ml")
 OF_SCIENCE = {"spec": {"parent": "cluster/science"}}
 BUSY = "queue science has no queue below it yet, and holds work: "
 
@@ -229,8 +211,7 @@ def test_a_default_queue_from_before_the_upgrade_takes_no_namespace(allowed: dic
     ],
 )
 def test_the_release_that_runs_is_compared_with_the_declared_one(image: str, namespace: str, codes: list[str]) -> None:
-    metadata = {"name": "volcano-scheduler-0", "namespace": namespace}
     spec = {"containers": [{"name": "volcano-scheduler", "image": f"docker.io/volcanosh/{image}"}]}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    pod = declared.declared("Pod", "volcano-scheduler-0", spec, namespace=namespace)
     outcome = compile_repository(repository(), state=ClusterState.from_objects([pod], clock=1795694400))
     assert [each.code for each in outcome.diagnostics if each.code == "GP531"] == codes

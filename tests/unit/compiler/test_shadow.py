@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from compiler.cluster_state.cluster_state import StateError
 from compiler.shadow import Look, Shadowed, look_at, page_of
 from solver.options import Options
+from tests.builders import declared
 from tests.builders.cluster_objects import node, pod
+from tests.builders.declared import GPU, Object, hypernode, pod_spec
 
-GPU = "nvidia.com/gpu"
 CLOCK = 1_800_000_000
 CONF = """\
 actions: "enqueue, allocate, backfill"
@@ -19,44 +18,32 @@ tiers:
 """
 
 
-def job(name: str, pods: int, gpus: int) -> dict[str, Any]:
-    container = {"name": "main", "image": "a", "resources": {"limits": {GPU: gpus}}}
-    task = {"name": "worker", "replicas": pods, "template": {"spec": {"containers": [container]}}}
-    return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": "n", "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
-        "spec": {"schedulerName": "volcano", "queue": "team", "minAvailable": pods, "tasks": [task]},
-    }
+def job(name: str, pods: int, gpus: int) -> Object:
+    made = declared.job(name, pods, pod_spec({GPU: gpus}), namespace="n", queue="team", minAvailable=pods)
+    made["metadata"] |= {"uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return made
 
 
-def running_pod(of: str, at: str, gpus: int, number: int = 0) -> dict[str, Any]:
-    annotations = {"volcano.sh/task-spec": "worker", "volcano.sh/job-name": of}
-    return pod(f"{of}-worker-{number}", at, limits={GPU: str(gpus)}, job=of, namespace="n", annotations=annotations)
+def running_pod(of: str, at: str, gpus: int, number: int = 0) -> Object:
+    annotations = {"volcano.sh/task-spec": "w", "volcano.sh/job-name": of}
+    return pod(f"{of}-w-{number}", at, limits={GPU: str(gpus)}, job=of, namespace="n", annotations=annotations)
 
 
-def hypernode(name: str, *members: str) -> dict[str, Any]:
-    rows = [{"type": "Node", "selector": {"exactMatch": {"name": member}}} for member in members]
-    spec = {"tier": 1, "members": rows}
-    return {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": name}, "spec": spec}
-
-
-def cluster(*jobs_and_pods: dict[str, Any]) -> list[dict[str, Any]]:
+def cluster(*jobs_and_pods: Object) -> list[Object]:
     """Two supernodes of two nodes with 8 GPUs, and a queue that deserves all of them."""
     nodes = [node(f"a-{at}", {"cpu": "64", "memory": "1Ti", GPU: "8"}) for at in range(4)]
-    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "team"}}
     conf = {"name": "volcano-scheduler-configmap", "namespace": "volcano-system"}
     return [
         *nodes,
         hypernode("left", "a-0", "a-1"),
         hypernode("right", "a-2", "a-3"),
-        {**queue, "spec": {"deserved": {GPU: 32}}},
+        declared.queue("team", deserved={GPU: 32}),
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": conf, "data": {"volcano-scheduler.conf": CONF}},
         *jobs_and_pods,
     ]
 
 
-def look(*jobs_and_pods: dict[str, Any]) -> Look:
+def look(*jobs_and_pods: Object) -> Look:
     return look_at(Shadowed.of(cluster(*jobs_and_pods), CLOCK), Options())
 
 

@@ -29,6 +29,8 @@ from compiler.repository.tree import Repository
 from compiler.views import data, machine
 from solver.diagnosis.explanations import explain
 from solver.mip.executors import Mapper, RemoteExecutor
+from tests.builders import declared
+from tests.builders.declared import GPU, Object, pod_spec
 
 # They start worker processes and Dask clusters, and share one large world.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("executors")]
@@ -36,7 +38,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("executors")]
 ROOT = Path(__file__).parents[4]
 KINDS = 60
 """Jobs of different sizes that wait in the large world."""
-SMALLER = 8
+SMALLER = 32
 """How many times less work than usual is sent to workers here, so that the world may be small."""
 
 
@@ -53,42 +55,29 @@ def _less_work_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """1,000 nodes in supernodes of 16, gangs that fit, gangs that are in one another's way, and many kinds of gangs in
+    """250 nodes in supernodes of 16, gangs that fit, gangs that are in one another's way, and many kinds of gangs in
     a closed queue."""
     repo = tmp_path_factory.mktemp("large")
     files = {
         name: text
-        for name, text in generate_repository(nodes=1000, gangs=0, load=0.5).files.items()
+        for name, text in generate_repository(nodes=250, gangs=0, load=0.5).files.items()
         if name.startswith("cluster-specs/")
     }
-    files["cluster-specs/bench/closed.yaml"] = QUEUE.encode()
-    files |= {f"jobs/closed/{n}.yaml": job(f"closed-{n}", "closed", 2, cpu=n + 1).encode() for n in range(KINDS)}
-    files |= {f"jobs/open/{n}.yaml": job(f"open-{n}", "team-0-0", 9 + n, hard=n % 2).encode() for n in range(8)}
+    closed = [job(f"closed-{n}", "closed", 2, cpu=n + 1) for n in range(KINDS)]
+    open_jobs = [job(f"open-{n}", "team-0-0", 9 + n, hard=n % 2) for n in range(8)]
+    queue = declared.queue("closed", {"gangplan.dev/closed": "true"})
+    files["cluster-specs/bench/closed.yaml"] = declared.yaml_of(queue, *closed, *open_jobs).encode()
     for name, text in files.items():
         (repo / name).parent.mkdir(parents=True, exist_ok=True)
         (repo / name).write_bytes(text)
     return repo
 
 
-QUEUE = """\
-apiVersion: scheduling.volcano.sh/v1beta1
-kind: Queue
-metadata: {name: closed, annotations: {gangplan.dev/closed: "true"}}
-spec: {}
-"""
-
-
-def job(name: str, queue: str, pods: int, hard: int = 0, cpu: int = 1000) -> str:
-    near = "  networkTopology: {mode: hard, highestTierAllowed: 1}\n" if hard else ""
-    return (
-        f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata:\n"
-        f"  name: {name}\n  namespace: default\nspec:\n  schedulerName: volcano\n"
-        f"  queue: {queue}\n  minAvailable: {pods}\n{near}  tasks:\n"
-        f"  - name: worker\n    replicas: {pods}\n    template:\n      spec:\n"
-        "        restartPolicy: OnFailure\n        containers:\n"
-        "        - name: main\n          image: registry.example.com/train:1\n"
-        f"          resources: {{requests: {{nvidia.com/gpu: 8, cpu: {cpu}m}}, limits: {{nvidia.com/gpu: 8}}}}\n"
-    )
+def job(name: str, queue: str, pods: int, hard: int = 0, cpu: int = 1000) -> Object:
+    pod = pod_spec({GPU: 8}, {GPU: 8, "cpu": f"{cpu}m"}, restartPolicy="OnFailure")
+    near = {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}} if hard else {}
+    more: Object = {"schedulerName": "volcano", "queue": queue, "minAvailable": pods, **near}
+    return declared.job(name, pods, pod, namespace="default", **more)
 
 
 @pytest.fixture(scope="module")

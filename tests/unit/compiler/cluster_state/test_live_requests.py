@@ -17,24 +17,10 @@ from compiler.repository.tree import Repository
 from compiler.syntax.runs import run_digest
 from compiler.views.explanation import explanation_text
 from solver.problem import Problem
+from tests.builders import declared
 from tests.builders.cluster_objects import volcano_job_pod
+from tests.builders.declared import yaml_of
 
-CLUSTER = """\
-apiVersion: gangplan.dev/v1alpha1
-kind: Cluster
-metadata: {name: t}
-spec: {binding: gated}
----
-apiVersion: gangplan.dev/v1alpha1
-kind: NodePool
-metadata: {name: n}
-spec: {count: NODES, capacity: {cpu: 100}}
----
-apiVersion: scheduling.volcano.sh/v1beta1
-kind: Queue
-metadata: {name: q}
-spec: {capability: {cpu: LIMIT}}
-"""
 JOB = """\
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
@@ -51,7 +37,8 @@ spec:
 
 def tree(pods: int = 8, cpu: int = 8, *, nodes: int = 4, limit: int = 1000, more: str = "") -> Repository:
     job = JOB.replace("NAME", "j").replace("PODS", str(pods)).replace("CPU", str(cpu))
-    cluster = CLUSTER.replace("NODES", str(nodes)).replace("LIMIT", str(limit))
+    pool = declared.node_pool(nodes, capacity={"cpu": 100})
+    cluster = yaml_of(declared.cluster(binding="gated"), pool, declared.queue("q", capability={"cpu": limit}))
     return Repository({"cluster-specs/t/a.yaml": cluster.encode(), "jobs/j.yaml": f"{job}{more}".encode()})
 
 

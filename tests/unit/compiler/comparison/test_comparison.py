@@ -23,6 +23,7 @@ from compiler.outcome import Outcome
 from compiler.pipeline import compile_specs
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
+from tests.builders import declared
 from tests.builders.outputs import assert_conforms
 
 POOL = """\
@@ -56,13 +57,10 @@ def queue(name: str, **gpus: int) -> str:
 
 
 def job(name: str, pods: int, gpus: int = 8, queue: str = "a", image: str = "x") -> str:
-    pod: dict[str, Any] = {
-        "containers": [{"name": "m", "image": image, "resources": {"limits": {"nvidia.com/gpu": gpus}}}]
-    }
-    tasks = [{"name": "w", "replicas": pods, "template": {"spec": pod}}]
-    spec = {"schedulerName": "volcano", "queue": queue, "minAvailable": pods, "tasks": tasks}
-    metadata = {"name": name, "namespace": "ns", "annotations": {"gangplan.dev/submitted-at": "2026-01-01T00:00:00Z"}}
-    return json.dumps({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec})
+    pod = {"containers": [{"name": "m", "image": image, "resources": {"limits": {"nvidia.com/gpu": gpus}}}]}
+    spec: dict[str, Any] = {"schedulerName": "volcano", "queue": queue, "minAvailable": pods}
+    submitted = {"gangplan.dev/submitted-at": "2026-01-01T00:00:00Z"}
+    return json.dumps(declared.job(name, pods, pod, namespace="ns", annotations=submitted, **spec))
 
 
 BASE: Files = {

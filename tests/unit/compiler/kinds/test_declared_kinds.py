@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 from compiler.run_kinds import end_of_run
 from compiler.specs.cluster_spec import Specs
+from tests.builders import declared
 from tests.unit.compiler.kinds.operator_jobs import POD, minima
 
 CLUSTER = """\
@@ -34,33 +36,22 @@ spec:
       replicas: 'spec.groups[].count'
       minimum: spec.groups[].least
 """
-POOL = """\
-apiVersion: gangplan.dev/v1alpha1
-kind: NodePool
-metadata: {name: gpu}
-spec: {count: 4, capacity: {cpu: 64, memory: 512Gi, nvidia.com/gpu: 8}}
-"""
 GROUPS = [
     {"name": "actors", "count": 2, "least": 1, "template": POD},
     {"name": "learners", "count": 1, "template": POD},
 ]
 
 
-def repository(spec: object, cluster: str = CLUSTER, version: str = "v1") -> Repository:
+def repository(spec: Mapping[str, Any], cluster: str = CLUSTER, version: str = "v1") -> Repository:
     labels = {"example.org/priority": "system-node-critical"}
-    job = {
-        "apiVersion": f"example.org/{version}",
-        "kind": "Training",
-        "metadata": {"name": "x", "labels": labels},
-        "spec": spec,
-    }
-    queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: ml}\nspec: {}\n"
+    job = declared.declared("Training", "x", spec, api=f"example.org/{version}", labels=labels)
+    pool = declared.node_pool(4, capacity={"cpu": 64, "memory": "512Gi", "nvidia.com/gpu": 8})
     # The Cluster is read after the job that it declares.
-    files = {"cluster-specs/c/a.json": json.dumps(job), "cluster-specs/c/z.yaml": f"{cluster}---\n{queue}---\n{POOL}"}
-    return Repository({name: text.encode() for name, text in files.items()})
+    files = {"a.json": json.dumps(job), "z.yaml": cluster, "zz.yaml": declared.yaml_of(declared.queue("ml"), pool)}
+    return Repository({f"cluster-specs/c/{name}": text.encode() for name, text in files.items()})
 
 
-def read(spec: object, cluster: str = CLUSTER, version: str = "v1") -> Specs:
+def read(spec: Mapping[str, Any], cluster: str = CLUSTER, version: str = "v1") -> Specs:
     return read_specs(repository(spec, cluster, version))
 
 

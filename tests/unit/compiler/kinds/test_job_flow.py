@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
-from compiler.cluster_state.cluster_state import ClusterState
 from compiler.emit.waves import manifests
 from compiler.outcome import Outcome
-from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
+from compiler.specs.gang_spec import JobKey
 from compiler.views.data import gang_entry
 from reconciler.planning.snapshot import Snapshot
+from tests.builders import declared
+from tests.builders.cluster_objects import node
+from tests.builders.declared import Object, pod_spec
 
-Object = dict[str, Any]
 FLOW = "flow.volcano.sh/v1alpha1"
 JOB = "batch.volcano.sh/v1alpha1"
 
@@ -27,44 +27,23 @@ def item(api_version: str, kind: str, name: str, spec: Object, **more: object) -
 
 
 def template(name: str) -> Object:
-    containers = [{"name": "main", "image": "i", "resources": {"requests": {"cpu": "2"}}}]
-    tasks = [{"name": "w", "replicas": 2, "template": {"spec": {"containers": containers, "restartPolicy": "Never"}}}]
-    return item(FLOW, "JobTemplate", name, {"minAvailable": 2, "tasks": tasks})
+    pod = pod_spec(requests={"cpu": "2"}, restartPolicy="Never")
+    return {**declared.job(name, 2, pod, namespace="ml", minAvailable=2), "apiVersion": FLOW, "kind": "JobTemplate"}
 
 
 def job(name: str, phase: str) -> Object:
     return item(JOB, "Job", name, {"tasks": []}, status={"state": {"phase": phase}})
 
 
-NODE: Object = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "metadata": {"name": "n1", "labels": {"kubernetes.io/hostname": "n1"}},
-    "status": {"allocatable": {"cpu": "8"}},
-}
+NODE = node("n1", {"cpu": "8"})
 NIGHTLY = item(FLOW, "JobFlow", "nightly", {"flows": [{"name": "a"}, {"name": "b", "dependsOn": {"targets": ["a"]}}]})
 
 
 def compiled(
-    *live: Object,
-    finished: tuple[tuple[str, str, str], ...] = (),
-    binding: str = "gated",
-    more: tuple[Object, ...] = (),
+    *live: Object, finished: tuple[JobKey, ...] = (), binding: str = "gated", more: tuple[Object, ...] = ()
 ) -> Outcome:
-    cluster = {"apiVersion": "gangplan.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "c"}}
-    queue = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": "default"},
-        "spec": {},
-    }
-    objects = ({**cluster, "spec": {"binding": binding}}, queue, NODE)
-    jobs = (NIGHTLY, template("a"), template("b"), template("unused"), *more)
-    files = {"cluster-specs/c/all.yaml": objects, "jobs/all.yaml": jobs}
-    text = {path: "\n---\n".join(map(json.dumps, each)).encode() for path, each in files.items()}
-    outcome = compile_repository(Repository(text), state=ClusterState.from_objects([NODE, *live], finished))
-    assert [each for each in outcome.diagnostics if each.severity == "error"] == []
-    return outcome
+    objects = declared.cluster(binding=binding), declared.queue(), NODE, NIGHTLY, *map(template, ("a", "b", "unused"))
+    return declared.compiled(*objects, *more, live=[NODE, *live], finished=finished)
 
 
 def decisions(outcome: Outcome) -> list[tuple[str, str]]:

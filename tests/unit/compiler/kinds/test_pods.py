@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.emit.waves import manifests
@@ -12,36 +11,24 @@ from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
+from tests.builders import declared
+from tests.builders.cluster_objects import node
+from tests.builders.declared import Object, pod_spec
 
-Object = dict[str, Any]
 QUEUE = "scheduling.volcano.sh/queue-name"
 
-QUEUES: list[Object] = [
-    {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": {}}
-    for name in ("default", "ml")
-]
-NODE: Object = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "metadata": {"name": "n1", "labels": {"kubernetes.io/hostname": "n1"}},
-    "status": {"allocatable": {"cpu": "8"}},
-}
+NODE = node("n1", {"cpu": "8"})
 
 
 def pod(name: str, annotations: dict[str, str] | None = None, *, scheduler: str = "volcano", cpu: int = 2) -> Object:
-    containers = [{"name": "main", "image": "i", "resources": {"requests": {"cpu": str(cpu)}}}]
-    spec = {"containers": containers, **({"schedulerName": scheduler} if scheduler else {})}
-    metadata = {"name": name, "namespace": "ml", "annotations": annotations or {}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    scheduled: Object = {"schedulerName": scheduler} if scheduler else {}
+    spec = pod_spec(requests={"cpu": str(cpu)}, **scheduled)
+    return declared.declared("Pod", name, spec, namespace="ml", annotations=annotations or {})
 
 
 def repository(*objects: Object, binding: str = "gated") -> Repository:
-    cluster = {"apiVersion": "gangplan.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "c"}}
-    files = {
-        "cluster-specs/c/all.yaml": [{**cluster, "spec": {"binding": binding}}, *QUEUES, NODE],
-        "jobs/all.yaml": objects,
-    }
-    return Repository({path: "\n---\n".join(map(json.dumps, each)).encode() for path, each in files.items()})
+    queues = declared.queue(), declared.queue("ml")
+    return declared.repository(declared.cluster(binding=binding), *queues, NODE, *objects)
 
 
 def emitted(outcome: Outcome) -> list[Object]:
@@ -92,9 +79,9 @@ def test_a_lone_pod_that_runs_keeps_its_place_and_one_that_ended_is_done() -> No
 
 
 def test_pods_of_a_pod_group_carry_the_gate_and_the_group_does_not() -> None:
-    group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "spec": {"minMember": 2}}
+    group = declared.declared("PodGroup", "g", {"minMember": 2}, namespace="ml")
     members = [pod(name, {"scheduling.k8s.io/group-name": "g"}) for name in ("a", "b")]
-    found = emitted(compile_repository(repository({**group, "metadata": {"name": "g", "namespace": "ml"}}, *members)))
+    found = emitted(compile_repository(repository(group, *members)))
     assert [(item["kind"], gates(item)) for item in found] == [
         ("PodGroup", []),
         ("Pod", [SCHEDULING_GATE]),
@@ -108,5 +95,5 @@ def test_pod_groups_of_other_api_groups_pass_and_misspelt_ones_do_not() -> None:
         ("scheduling.x-k8s.io/v1alpha1", []),
         ("scheduling.volcano.io/v1beta1", ["GP216"]),
     ):
-        specs = read_specs(repository({"apiVersion": group, "kind": "PodGroup", "metadata": {"name": "g"}, "spec": {}}))
+        specs = read_specs(repository(declared.declared("PodGroup", "g", api=group)))
         assert [each.code for each in specs.diagnostics if each.severity == "error"] == codes

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from compiler.reading import read_specs
-from compiler.repository.tree import Repository
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec
+from tests.builders import declared
 from tests.unit.compiler.kinds.operator_jobs import emitted, minima
 
-PLAIN: dict[str, Any] = {
-    "schedulerName": "volcano",
-    "containers": [{"name": "node", "image": "a", "resources": {"requests": {"cpu": 1}}}],
-}
+PLAIN = {**declared.pod_spec(requests={"cpu": 1}), "schedulerName": "volcano"}
+PLAIN["containers"][0]["name"] = "node"
+
 TRAINER = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
 EIGHT = {"limits": {"nvidia.com/gpu": 8}}
 
@@ -35,21 +33,9 @@ def runtime(*jobs: dict[str, Any], **policy: Any) -> dict[str, Any]:
 
 
 def read(runtime: dict[str, Any], **spec: Any) -> Specs:
-    job = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {"name": "x", "namespace": "ml"},
-    }
-    documents = [{**job, "spec": {"runtimeRef": {"name": "torch"}, **spec}}, runtime]
-    queues = [
-        {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": {}}
-        for name in ("ml", "b")
-    ]
-    files = {
-        "jobs/a.yaml": "\n---\n".join(map(json.dumps, documents)),
-        "cluster-specs/c/q.yaml": "\n---\n".join(map(json.dumps, queues)),
-    }
-    return read_specs(Repository({name: text.encode() for name, text in files.items()}))
+    api = "trainer.kubeflow.org/v1alpha1"
+    job = declared.declared("TrainJob", "x", {"runtimeRef": {"name": "torch"}, **spec}, api=api, namespace="ml")
+    return read_specs(declared.repository(job, runtime, declared.queue("ml"), declared.queue("b")))
 
 
 def gang(runtime: dict[str, Any], **spec: Any) -> GangSpec:

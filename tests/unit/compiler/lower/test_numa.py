@@ -6,8 +6,8 @@ import pytest
 
 from compiler.lower.numa import NumaRequest, restricted_request
 from compiler.pipeline import compile_repository
-from compiler.repository.tree import Repository
-from tests.builders.repositories import AWARE, SCHEDULER
+from tests.builders import declared
+from tests.builders.declared import GPU, Object, pod_spec
 
 TWO = ((("cpu", 32), ("gpu", 4)), (("cpu", 32), ("gpu", 4)))
 FOUR = ((("cpu", 16), ("gpu", 2)),) * 4
@@ -48,37 +48,25 @@ def test_ways_that_are_alike_are_equal() -> None:
     )
 
 
-def pool(name: str, cells: str, policy: str = "restricted", count: int = 1) -> str:
-    return (
-        f"apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {{name: {name}}}\nspec:\n  count: {count}\n"
-        f"  capacity: {{cpu: 64, memory: 64Gi, nvidia.com/gpu: 8}}\n"
-        f"  numa: {{topologyManagerPolicy: {policy}, cells: [{cells}]}}\n---\n"
-    )
+def pool(name: str, cells: list[Object], policy: str = "restricted", count: int = 1) -> Object:
+    numa = {"topologyManagerPolicy": policy, "cells": cells}
+    return declared.node_pool(count, name=name, capacity={"cpu": 64, "memory": "64Gi", GPU: 8}, numa=numa)
 
 
-WIDE = ", ".join(["{cpu: 32, nvidia.com/gpu: 4}"] * 2)
-FINE = ", ".join(["{cpu: 16, nvidia.com/gpu: 2}"] * 4)
-ODD = ", ".join(["{cpu: 8, nvidia.com/gpu: 1}"] * 8)
+WIDE, FINE, ODD = ([{"cpu": 64 // count, GPU: 8 // count}] * count for count in (2, 4, 8))
 
 
-def job(name: str, replicas: int, gpus: int, policy: str = "restricted", selector: str = "") -> str:
-    limits = f"{{cpu: 4, memory: 1Gi, nvidia.com/gpu: {gpus}}}"
-    pod = f"{{{selector}containers: [{{name: main, image: a, resources: {{limits: {limits}}}}}]}}"
-    task = f"{{name: w, replicas: {replicas}, topologyPolicy: {policy}, template: {{spec: {pod}}}}}"
-    return (
-        f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n"
-        f"metadata: {{name: {name}, namespace: t}}\nspec: {{tasks: [{task}]}}\n---\n"
-    )
+def job(
+    name: str, replicas: int, gpus: int, policy: str = "restricted", *, cpu: int = 4, selector: Object | None = None
+) -> Object:
+    pod = pod_spec({"cpu": cpu, "memory": "1Gi", GPU: gpus}, **({"nodeSelector": selector} if selector else {}))
+    return declared.job(name, replicas, pod, namespace="t", task={"topologyPolicy": policy})
 
 
 class Compiled:
-    def __init__(self, pools: str, *jobs: str) -> None:
-        files = {
-            "cluster-specs/c/pool.yaml": pools,
-            "cluster-specs/c/scheduler.yaml": SCHEDULER.replace("PLUGINS", AWARE),
-            "jobs/j.yaml": "".join(jobs),
-        }
-        self.outcome = compile_repository(Repository({name: text.encode() for name, text in files.items()}))
+    def __init__(self, *objects: Object) -> None:
+        conf = declared.scheduler(("gang", "predicates", "numa-aware"))
+        self.outcome = compile_repository(declared.repository(conf, *objects))
 
     @property
     def actions(self) -> list[str]:
@@ -94,7 +82,7 @@ class Compiled:
 def test_a_pod_of_whole_cells_starts_only_where_cells_are_whole(others: int, action: str) -> None:
     """Four cells of 2 GPUs. Others of 12 CPUs and a GPU take a cell of 16 CPUs each; two cells are left beside two of
     them, one beside three."""
-    one = job("a", others, 1).replace("cpu: 4", "cpu: 12")
+    one = job("a", others, 1, cpu=12)
     made = Compiled(pool("n", FINE), one, job("b", 1, 4))
     assert (made.actions, made.said) == (["start", action], [])
 
@@ -110,9 +98,9 @@ def test_a_pod_of_more_than_one_cell_that_takes_them_in_part_is_planned_with_a_w
 
 def test_an_odd_pool_changes_nothing_for_nodes_of_other_cells() -> None:
     """Two pods of 3 GPUs are one in each cell of 4: beside them is no cell for a pod of 2, though 2 GPUs are free."""
-    jobs = job("x", 2, 3), job("z", 1, 2, selector="nodeSelector: {kubernetes.io/hostname: a-0}, ")
+    jobs = job("x", 2, 3), job("z", 1, 2, selector={"kubernetes.io/hostname": "a-0"})
     assert Compiled(pool("a", WIDE), *jobs).actions == ["start", "wait"]
-    both = Compiled(pool("a", WIDE) + pool("b", ODD), *jobs)
+    both = Compiled(pool("a", WIDE), pool("b", ODD), *jobs)
     assert both.actions == ["start", "wait"]
     assert both.said == [
         "role w is not planned on 1 node like b-0, divided into other NUMA cells than the nodes that it is planned on"
@@ -123,7 +111,7 @@ def test_an_odd_pool_changes_nothing_for_nodes_of_other_cells() -> None:
 def test_what_closed_nodes_might_hold_is_not_said_to_fit_never() -> None:
     """Three pods of 3 GPUs: two fit the cells of a-0, and the third would need b-0, where it is not planned."""
     (alone,) = Compiled(pool("a", WIDE), job("x", 3, 3)).outcome.decisions
-    (both,) = Compiled(pool("a", WIDE) + pool("b", ODD), job("x", 3, 3)).outcome.decisions
+    (both,) = Compiled(pool("a", WIDE), pool("b", ODD), job("x", 3, 3)).outcome.decisions
     assert (alone.action, alone.never) == ("wait", True)
     assert (both.action, both.never) == ("wait", False)
 
@@ -138,13 +126,13 @@ def test_a_policy_that_no_node_has_is_the_one_reason_and_is_named(policy: str) -
 
 
 def test_a_selector_that_nothing_matches_is_not_blamed_on_the_policy() -> None:
-    (decided,) = Compiled(pool("n", WIDE), job("a", 1, 6, selector="nodeSelector: {zone: x}, ")).outcome.decisions
+    (decided,) = Compiled(pool("n", WIDE), job("a", 1, 6, selector={"zone": "x"})).outcome.decisions
     assert [reason.message for reason in decided.reasons] == ["no node has zone=x, as role w demands"]
 
 
 def test_too_few_nodes_of_the_policy_are_said_to_be_that() -> None:
     made = Compiled(
-        pool("a", WIDE, "single-numa-node") + pool("b", WIDE, "best-effort"), job("x", 3, 4, "single-numa-node")
+        pool("a", WIDE, "single-numa-node"), pool("b", WIDE, "best-effort"), job("x", 3, 4, "single-numa-node")
     )
     (reason,) = made.outcome.decisions[0].reasons
     assert (reason.code, reason.facts["policy"]) == ("GW120", "single-numa-node")

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
-from compiler.cluster_state.cluster_state import ClusterState
 from compiler.lower.lowering import lower
 from compiler.lower.origins import Origins
 from compiler.outcome import Outcome
-from compiler.pipeline import compile_repository
-from compiler.repository.tree import Repository
-from tests.builders.cluster_objects import pod
-
-Object = dict[str, Any]
+from tests.builders import declared
+from tests.builders.cluster_objects import node, pod
+from tests.builders.declared import Object
 
 
 def machine(name: str, gpu: int = 0, taint: str = "", **labels: str) -> Object:
     amounts = {"cpu": "10", "memory": "64Gi", **({"nvidia.com/gpu": str(gpu)} if gpu else {})}
     spec = {"taints": [{"key": taint, "effect": "NoSchedule"}]} if taint else {}
-    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": {"allocatable": amounts}}
+    return node(name, amounts, spec=spec, labels={"kubernetes.io/hostname": name, **labels})
 
 
 def pod_spec(cpu: int = 1, gpu: int = 0, **more: object) -> Object:
     amounts = {"cpu": str(cpu), **({"nvidia.com/gpu": str(gpu)} if gpu else {})}
-    return {
-        "containers": [{"name": "main", "image": "a", "resources": {"requests": amounts, "limits": amounts}}],
-        **more,
-    }
+    return declared.pod_spec(amounts, amounts, **more)
 
 
 def workload(kind: str, name: str, spec: Object, **more: object) -> Object:
@@ -51,26 +42,15 @@ def live_pod(name: str, node: str, cpu: int = 1, app: str = "web") -> Object:
 
 
 def compiled(
-    declared: list[Object],
+    objects: list[Object],
     nodes: list[Object],
     live: tuple[Object, ...] = (),
     unplanned: str = "reserve",
     services: str = "on-request",
 ) -> Outcome:
-    cluster = {"apiVersion": "gangplan.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "c"}}
-    queue = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": "default"},
-        "spec": {},
-    }
-    files = [{**cluster, "spec": {"unplanned": unplanned, "services": services}}, queue, *nodes]
-    tree = {"cluster-specs/c/all.yaml": files, "jobs/all.yaml": declared}
-    text = {path: "\n---\n".join(map(json.dumps, objects)).encode() for path, objects in tree.items()}
-    state = ClusterState.from_objects([*nodes, *live]) if live else None
-    outcome = compile_repository(Repository(text), state=state)
-    assert [each for each in outcome.diagnostics if each.severity == "error"] == []
-    return outcome
+    cluster = declared.cluster(unplanned=unplanned, services=services)
+    state = (*nodes, *live) if live else ()
+    return declared.compiled(cluster, declared.queue(), *nodes, *objects, live=state)
 
 
 def kept(outcome: Outcome) -> list[Mapping[str, int]]:
@@ -89,12 +69,7 @@ def messages(outcome: Outcome) -> list[tuple[str, str]]:
     return [(each.code, each.message) for each in outcome.diagnostics if each.code in ("GP524", "GP525")]
 
 
-JOB: Object = {
-    "apiVersion": "batch.volcano.sh/v1alpha1",
-    "kind": "Job",
-    "metadata": {"name": "train", "namespace": "ml"},
-    "spec": {"tasks": [{"name": "w", "replicas": 2, "template": {"spec": pod_spec(cpu=9)}}]},
-}
+JOB = declared.job("train", 2, pod_spec(cpu=9), namespace="ml")
 
 
 def test_a_daemon_set_is_charged_to_each_node_that_takes_it() -> None:

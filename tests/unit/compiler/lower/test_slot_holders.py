@@ -2,85 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from compiler.cluster_state.cluster_state import ClusterState
-from compiler.lower.lowering import lower
 from compiler.lower.slot_holders import SlotState, certain_slots
 from compiler.pipeline import compile_repository
-from compiler.reading import read_specs
-from compiler.repository.tree import Repository
 from solver import solve
 from solver.problem import Problem, SlotHold, SlotRequest
-from solver.validation.values import validate
 from solver.verify import verify
-from tests.builders import cluster_objects
+from tests.builders import cluster_objects, declared
 from tests.builders.cluster_objects import volcano_job_pod
+from tests.builders.declared import Object, priority_class
+from tests.unit.compiler.lower import devices
+from tests.unit.compiler.lower.devices import EIGHT_CPUS, FRACTIONS, SINGLE, TWO_CELLS, VGPUS, numa_topology
 
-POOL = "apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {name: n}\nspec:\n  count: 1\n"
-VGPUS = "  capacity: {cpu: 32}\n  sharedDevices: [{resource: volcano.sh/vgpu-memory, devices: 2, each: 16000}]\n"
-FRACTIONS = (
-    "  capacity: {cpu: 32}\n  sharedDevices: [{resource: "
-    "example.com/gpu-milli, devices: 2, each: 1000, whole: example.com/gpu}]\n"
+CONF = declared.scheduler(
+    ("priority", {"name": "gang", "enablePreemptable": False}, "conformance"),
+    ("predicates", "numa-aware"),
+    actions=("allocate", "preempt"),
 )
-SCHEDULER = (
-    "apiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\n"
-    "metadata: {name: volcano-scheduler-configmap}\nspec:\n"
-    "  actions: [allocate, preempt]\n  tiers: [{plugins: [{name: priority}, "
-    "{name: gang, enablePreemptable: false}, {name: conformance}]}, "
-    "{plugins: [{name: predicates}, {name: numa-aware}]}]\n"
-)
-CLASSES = "".join(
-    f"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\nvalue: {value}\n---\n"
-    for name, value in (("low", 1), ("high", 9))
-)
-SINGLE = "topologyPolicy: single-numa-node, "
+CLASSES = priority_class("low", 1), priority_class("high", 9)
 VGPU = "{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 16000}"
 
 
-def job(name: str, limits: str, priority: str, policy: str = "", replicas: int = 1, minimum: int = 1) -> str:
-    task = (
-        f"{{name: w, replicas: {replicas}, {policy}template: {{spec: "
-        f"{{containers: [{{name: main, image: a, resources: {{limits: {limits}}}}}]}}}}}}"
-    )
-    annotations = 'annotations: {volcano.sh/preemptable: "true"}'
-    return (
-        f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: {name}, namespace: t, {annotations}}}\n"
-        f"spec: {{minAvailable: {minimum}, priorityClassName: {priority}, tasks: [{task}]}}\n"
-    )
+def job(name: str, limits: str, priority: str, policy: str = "", replicas: int = 1, minimum: int = 1) -> Object:
+    more = {"annotations": {"volcano.sh/preemptable": "true"}, "minAvailable": minimum, "priorityClassName": priority}
+    return devices.job(limits, replicas, policy, name, **more)
 
 
-def tree(pool: str, jobs: list[str]) -> Repository:
-    files = {
-        "cluster-specs/c/pool.yaml": POOL + pool,
-        "cluster-specs/c/s.yaml": SCHEDULER,
-        "cluster-specs/c/p.yaml": CLASSES,
-    }
-    files |= {f"jobs/{number}.yaml": text for number, text in enumerate(jobs)}
-    return Repository({name: text.encode() for name, text in files.items()})
+def lowered(pool: Object, jobs: list[Object], live: list[Object]) -> Problem:
+    return devices.lowered(pool, CONF, *CLASSES, *jobs, live=live)
 
 
-def lowered(pool: str, jobs: list[str], live: list[dict[str, Any]]) -> Problem:
-    specs = read_specs(tree(pool, jobs))
-    assert [d for d in specs.diagnostics if d.severity == "error"] == []
-    problem, _ = lower(specs, ClusterState.from_objects(live))
-    validate(problem)
-    return problem
-
-
-def node(allocatable: dict[str, str], register: str = "") -> dict[str, Any]:
+def node(allocatable: dict[str, str], register: str = "") -> Object:
     annotations = {"volcano.sh/node-vgpu-register": register} if register else {}
     return cluster_objects.node("n-0", {"cpu": "32", **allocatable}, annotations=annotations)
 
 
-def pod(owner: str, limits: dict[str, str], device: str = "", policy: str = "", number: int = 0) -> dict[str, Any]:
+def pod(owner: str, limits: dict[str, str], device: str = "", policy: str = "") -> Object:
     annotations = {"volcano.sh/task-spec": "w", **({"volcano.sh/vgpu-ids-new": device} if device else {})}
     if policy:
         annotations["volcano.sh/numa-topology-policy"] = policy
-    name = f"{owner}-w-{number}"
-    return volcano_job_pod(name, owner, node="n-0", limits=limits, namespace="t", annotations=annotations)
+    return volcano_job_pod(f"{owner}-w-0", owner, node="n-0", limits=limits, namespace="t", annotations=annotations)
 
 
 def actions(problem: Problem) -> dict[str, str]:
@@ -125,11 +88,8 @@ def test_of_a_device_of_which_more_is_held_than_it_has_nothing_is_sure_to_come_b
     assert holds(lowered(VGPUS, VGPU_JOBS, [TWO_VGPUS, *both])) == {"a": (), "b": ()}
 
 
-def milli(amount: str) -> list[str]:
-    return [
-        job("a", f"{{example.com/gpu-milli: {amount}}}", "low"),
-        job("b", f"{{example.com/gpu-milli: {amount}}}", "low"),
-    ]
+def milli(amount: str) -> list[Object]:
+    return [job(name, f"{{example.com/gpu-milli: {amount}}}", "low") for name in "ab"]
 
 
 TWO_DEVICES = node({"example.com/gpu-milli": "2000"})
@@ -157,7 +117,8 @@ def test_a_finding_tells_the_waiting_gang_of_victims_on_unknown_devices(amount: 
     """Whole devices need no names; and where no victim would be allowed, names would not help."""
     live = [TWO_DEVICES, *(pod(name, {"example.com/gpu-milli": amount}) for name in ("a", "b"))]
     jobs = [*milli(amount), job("hi", "{example.com/gpu-milli: 800}", "high" if evicts else "low")]
-    outcome = compile_repository(tree(FRACTIONS, jobs), state=ClusterState.from_objects(live))
+    tree = devices.tree(FRACTIONS, CONF, *CLASSES, *jobs)
+    outcome = compile_repository(tree, state=ClusterState.from_objects(live))
     found = [d for d in outcome.diagnostics if d.code == "GP523"]
     assert [(d.object, "t/a on n-0 hold and 1 more" in d.message) for d in found] == (
         [("Job t/hi", True)] if told else []
@@ -165,7 +126,7 @@ def test_a_finding_tells_the_waiting_gang_of_victims_on_unknown_devices(amount: 
 
 
 def test_a_pod_in_the_only_device_of_its_node_is_there() -> None:
-    one = FRACTIONS.replace("devices: 2", "devices: 1")
+    one = {**FRACTIONS, "sharedDevices": [{**FRACTIONS["sharedDevices"][0], "devices": 1}]}
     live = [
         node({"example.com/gpu-milli": "1000"}),
         *(pod(name, {"example.com/gpu-milli": "400"}) for name in ("a", "b")),
@@ -173,19 +134,6 @@ def test_a_pod_in_the_only_device_of_its_node_is_there() -> None:
     problem = lowered(one, [*milli("400"), job("hi", "{example.com/gpu-milli: 600}", "high")], live)
     assert holds(problem) == {"a": (SlotHold(0, 0, 0, 1),), "b": (SlotHold(0, 0, 0, 1),)}
     assert sorted(actions(problem).values()) == ["evict", "keep", "start"]
-
-
-def numa(free: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "nodeinfo.volcano.sh/v1alpha1",
-        "kind": "Numatopology",
-        "metadata": {"name": "n-0"},
-        "spec": {
-            "policies": {"CPUManagerPolicy": "static", "TopologyManagerPolicy": "single-numa-node"},
-            "numares": {"cpu": {"allocatable": free, "capacity": 8}},
-            "cpuDetail": {str(cpu): {"numa": cpu // 4, "core": cpu} for cpu in range(8)},
-        },
-    }
 
 
 @pytest.mark.parametrize(
@@ -198,10 +146,10 @@ def test_a_pod_is_in_the_numa_cell_that_is_short_of_its_cpus(free: str, known: t
     jobs = [job("a", "{cpu: 3, memory: 1Gi}", "low", SINGLE), job("hi", "{cpu: 4, memory: 1Gi}", "high", SINGLE)]
     live = [
         node({"cpu": "8", "memory": "8Gi"}),
-        numa(free),
+        numa_topology(free, TWO_CELLS),
         pod("a", {"cpu": "3", "memory": "1Gi"}, policy="single-numa-node"),
     ]
-    assert holds(lowered("  capacity: {cpu: 8, memory: 8Gi}\n", jobs, live)) == {"a": known}
+    assert holds(lowered(EIGHT_CPUS, jobs, live)) == {"a": known}
 
 
 def test_a_numa_cell_that_a_victim_is_sure_to_leave_is_given_to_the_winner() -> None:
@@ -211,10 +159,10 @@ def test_a_numa_cell_that_a_victim_is_sure_to_leave_is_given_to_the_winner() -> 
     ]
     live = [
         node({"cpu": "8", "memory": "8Gi"}),
-        numa("3,4-7"),
+        numa_topology("3,4-7", TWO_CELLS),
         pod("a", {"cpu": "3", "memory": "1Gi"}, policy="single-numa-node"),
     ]
-    assert actions(lowered("  capacity: {cpu: 8, memory: 8Gi}\n", jobs, live)) == {"a": "evict", "hi": "start"}
+    assert actions(lowered(EIGHT_CPUS, jobs, live)) == {"a": "evict", "hi": "start"}
 
 
 def cell(left: int, told: bool = False) -> SlotState:

@@ -8,47 +8,17 @@ import pytest
 
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
-from compiler.repository.tree import Repository
 from compiler.views.selection import ALL, Selection
 from compiler.views.style import Style
 from compiler.views.text import plan_text
+from tests.builders import declared
+from tests.builders.declared import GPU, Object, pod_spec
 
-CLUSTER = """\
-apiVersion: gangplan.dev/v1alpha1
-kind: Cluster
-metadata: {name: c}
----
-apiVersion: gangplan.dev/v1alpha1
-kind: NodePool
-metadata: {name: h100}
-spec:
-  {count: 16, capacity: {cpu: 64, nvidia.com/gpu: 8}, topology: [{name: sn, size: 4}, {name: spine, size: 2}]}
----
-"""
-QUEUE = """\
-apiVersion: scheduling.volcano.sh/v1beta1
-kind: Queue
-metadata: {name: QUEUE}
-spec: {guarantee: {resource: {nvidia.com/gpu: 1}}, capability: {nvidia.com/gpu: 60}, deserved: {nvidia.com/gpu: 5}}
----
-"""
-JOB = """\
-apiVersion: batch.volcano.sh/v1alpha1
-kind: Job
-metadata: {name: NAME, namespace: team}
-spec: {schedulerName: volcano, queue: QUEUE, tasks: [{name: worker, replicas: PODS, template: {spec: {
-  restartPolicy: Never, containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: GPUS}}}]}}}]}
----
-"""
 QUEUES = [f"a-queue-with-a-name-{q:02}" for q in range(15)]
 
 
-def job(name: str, queue: str, pods: int, gpus: int) -> str:
-    rows = {"NAME": name, "QUEUE": queue, "PODS": str(pods), "GPUS": str(gpus)}
-    text = JOB
-    for key, value in rows.items():
-        text = text.replace(key, value)
-    return text
+def job(name: str, queue: str, pods: int, gpus: int) -> Object:
+    return declared.job(name, pods, pod_spec({GPU: gpus}, restartPolicy="Never"), queue=queue)
 
 
 @cache
@@ -56,8 +26,11 @@ def many() -> Outcome:
     """Jobs of 15 queues: 45 that fit, and two of each queue that can never start."""
     jobs = [job(f"small-{n:02}", QUEUES[n % 15], 2, 1) for n in range(45)]
     jobs += [job(f"too-large-for-any-node-{n:02}", QUEUES[n % 15], 1, 16) for n in range(30)]
-    queues = [QUEUE.replace("QUEUE", name) for name in QUEUES]
-    return compile_repository(Repository({"cluster-specs/c/a.yaml": "".join((CLUSTER, *queues, *jobs)).encode()}))
+    limits: Object = {"guarantee": {"resource": {GPU: 1}}, "capability": {GPU: 60}, "deserved": {GPU: 5}}
+    topology = [{"name": "sn", "size": 4}, {"name": "spine", "size": 2}]
+    pool = declared.node_pool(16, 8, "h100", topology=topology)
+    queues = [declared.queue(name, **limits) for name in QUEUES]
+    return compile_repository(declared.repository(declared.cluster(), pool, *queues, *jobs))
 
 
 def lines(selection: Selection = ALL, width: int = 60) -> list[str]:

@@ -13,11 +13,13 @@ from compiler.kubernetes import name_of, uid_of
 from reconciler.cluster.objects import Object
 from reconciler.planning.dry_run import DryRun, Question
 from reconciler.timings import TIMINGS, DryRunTimings
+from tests.builders.declared import queue
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.live import VOLCANO
 from tests.builders.planning import refusals_of
 from tests.builders.scripted_server import ScriptedAnswer, error_answer, manager_conflict, served
 from tests.builders.threads import lose_lease
+from tests.builders.writing import volcano_job
 
 TIMES = TIMINGS.dry_run
 JOBS = f"/apis/{VOLCANO}/namespaces/default/jobs"
@@ -25,12 +27,7 @@ TEAM = frozenset({"team"})
 
 
 def job(name: str, queue: str = "team") -> Object:
-    metadata = {"name": name, "namespace": "default"}
-    return {"apiVersion": VOLCANO, "kind": "Job", "metadata": metadata, "spec": {"queue": queue}}
-
-
-def queue(name: str, **spec: Any) -> Object:
-    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+    return volcano_job(name, {"queue": queue})
 
 
 def ask(item: Object, **more: Any) -> Question:

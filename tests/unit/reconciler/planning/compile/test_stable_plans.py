@@ -15,7 +15,8 @@ from reconciler.observation.observe import Observation
 from reconciler.planning.compile.process import CompileRequest, compile_request
 from reconciler.planning.fingerprint import fingerprint_of, state_objects
 from reconciler.planning.snapshot import Snapshot
-from tests.builders.live import VOLCANO, live_pod, with_metadata
+from tests.builders import declared
+from tests.builders.live import live_pod, with_metadata
 from tests.builders.pods import node as bare_node
 
 GPU, COUNT, GATE = "nvidia.com/gpu", 12, {"name": SCHEDULING_GATE}
@@ -31,9 +32,8 @@ def node(name: str, *, ready: bool = True) -> Object:
 
 
 def job(name: str) -> Object:
-    task = {"name": "w", "replicas": 8, "template": {"spec": POD_SPEC}}
-    spec = {"minAvailable": 8, "schedulerName": "volcano", "queue": "team", "tasks": [task]}
-    return {"apiVersion": VOLCANO, "kind": "Job", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+    more: Object = {"minAvailable": 8, "schedulerName": "volcano", "queue": "team"}
+    return declared.job(name, 8, POD_SPEC, namespace="default", **more)
 
 
 def pods(name: str, node_name: str, given: int) -> Iterable[Object]:
@@ -45,13 +45,10 @@ def pods(name: str, node_name: str, given: int) -> Iterable[Object]:
         yield {**made, "spec": {**POD_SPEC, **place}, "status": {"phase": "Pending"}}
 
 
-CLUSTER = "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: test}\nspec: {binding: gated}\n"
-QUEUES = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: team}\nspec: {weight: 1}\n"
 NAMES = [f"{i:02}" for i in range(COUNT)]
+SPECS = declared.cluster(binding="gated"), declared.queue("team"), *(node(f"n{i}") for i in NAMES)
 FILES = {
-    "cluster-specs/test/cluster.yaml": CLUSTER.encode(),
-    "cluster-specs/test/queues.yaml": QUEUES.encode(),
-    "cluster-specs/test/nodes.yaml": "---\n".join(f"{json.dumps(node(f'n{i}'))}\n" for i in NAMES).encode(),
+    "cluster-specs/test/all.yaml": declared.yaml_of(*SPECS).encode(),
     **{f"jobs/g{i}.yaml": json.dumps(job(f"g{i}")).encode() for i in NAMES},
 }
 

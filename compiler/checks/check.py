@@ -89,11 +89,11 @@ class DocumentInput:
 def _template_identity(gang: GangSpec) -> DocumentIdentity | None:
     """The identity of the document that a step of a flow is made from; None of any other job."""
     file, line, path = gang.document.identity
-    return (file, line, path[:-2]) if gang.made_by is not None else None
+    return (file, line, path[:-2]) if gang.step is not None else None
 
 
 def _names_volcano(gang: GangSpec) -> bool:
-    return VOLCANO_SCHEDULER in (gang.scheduler_name, *(role.pod.scheduler_name for role in gang.roles))
+    return VOLCANO_SCHEDULER in (gang.scheduling.scheduler_name, *(role.pod.scheduler_name for role in gang.roles))
 
 
 @dataclass(frozen=True)

@@ -89,9 +89,9 @@ def not_scheduled_by_volcano(check_input: CheckInput) -> Iterator[Finding]:
     left out of the plan. The pods of a TrainJob are planned whatever its runtime names, but where that is nothing
     Kubernetes' default scheduler starts them one by one. Fix: write schedulerName: volcano in the pod template."""
     for gang in check_input.volcano_jobs:
-        if gang.scheduler_name:
-            if gang.scheduler_name != VOLCANO_SCHEDULER:
-                message = f"the job is for the scheduler {gang.scheduler_name!r} and is left out of the plan"
+        if gang.scheduling.scheduler_name:
+            if gang.scheduling.scheduler_name != VOLCANO_SCHEDULER:
+                message = f"the job is for the scheduler {gang.scheduling.scheduler_name!r} and is left out of the plan"
                 yield Finding(
                     gang.document,
                     gang.field_paths.get("scheduler", ()),
@@ -206,7 +206,10 @@ def metax_annotation_without_effect(check_input: CheckInput) -> Iterator[Finding
                     "move it into the pod template of one role",
                 )
             for role in gang.roles:
-                if key in role.annotations and (gang.scheduler_name or role.pod.scheduler_name) != VOLCANO_SCHEDULER:
+                if (
+                    key in role.annotations
+                    and (gang.scheduling.scheduler_name or role.pod.scheduler_name) != VOLCANO_SCHEDULER
+                ):
                     path = (*role.template_path, "metadata", "annotations", key)
                     yield Finding(
                         gang.document,

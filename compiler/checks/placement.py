@@ -147,7 +147,7 @@ def _declared_nodes(check_input: CheckInput) -> _Nodes | None:
 def _roles(check_input: CheckInput) -> Iterator[tuple[GangSpec, RoleSpec]]:
     for written in check_input.jobs:
         gang = without_ascend_memory(written, check_input.specs.scheduler)
-        for role in gang.roles if gang.schedulable else ():
+        for role in gang.roles if gang.scheduling.schedulable else ():
             if role.replicas:
                 yield gang, role
 
@@ -317,7 +317,7 @@ def gangs_without_room(check_input: CheckInput) -> Iterator[Finding]:
         return
     tiers = {tier for tier, _ in nodes.domains}
     for gang in check_input.jobs:
-        if not gang.schedulable or any(
+        if not gang.scheduling.schedulable or any(
             name not in nodes.facts.resources for role in gang.roles for name in _devices(role)
         ):
             continue
@@ -395,7 +395,7 @@ def gangs_above_quota(check_input: CheckInput) -> Iterator[Finding]:
     quotas = [document for document in check_input.specs.documents if document.kind == "ResourceQuota"]
     for gang in check_input.specs.gangs if quotas else ():
         least: dict[str, int] = {}
-        for role in gang.roles if gang.schedulable else ():
+        for role in gang.roles if gang.scheduling.schedulable else ():
             for name, amount in role.pod.requests.items():
                 least[name] = least.get(name, 0) + amount * role.minimum
         for document in quotas:

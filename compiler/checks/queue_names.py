@@ -80,7 +80,7 @@ def default_queue_beside_others(check_input: CheckInput) -> Iterator[Finding]:
     default = check_input.specs.cluster.default_queue
     jobs: dict[str, list[GangSpec]] = {}
     for gang in check_input.specs.gangs:
-        if gang.schedulable:
+        if gang.scheduling.schedulable:
             jobs.setdefault(str(PurePosixPath(gang.document.file).parent), []).append(gang)
     for folder, gangs in jobs.items():
         silent = [gang for gang in gangs if _names_no_queue(gang, default)]

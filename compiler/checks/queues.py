@@ -345,7 +345,7 @@ def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
     for gang in check_input.jobs_and_services:
         if (
             gang.queue not in known
-            and (gang.is_bound or gang.queue)
+            and (gang.scheduling.is_bound or gang.queue)
             and not is_queue_elsewhere(check_input, gang.queue)
             and not _is_refused(gang)
             and not is_newer(gang.queue)

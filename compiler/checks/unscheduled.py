@@ -27,7 +27,7 @@ def best_effort_without_backfill(check_input: CheckInput) -> Iterator[Finding]:
     if scheduler is None or scheduler.is_partial or "backfill" in scheduler.actions:
         return
     for gang in check_input.volcano_jobs:
-        for role in gang.roles if gang.schedulable and gang.is_bound else ():
+        for role in gang.roles if gang.scheduling.schedulable and gang.scheduling.is_bound else ():
             asks = any(amount for name, amount in role.pod.requests.items() if name != "pods")
             if role.replicas and not asks and role.pod.scheduler_name in ("", VOLCANO_SCHEDULER):
                 path = (*role.template_path, "spec", "containers") if role.template_path else ("metadata", "name")

@@ -325,7 +325,7 @@ def minimum_of_later_tasks(check_input: CheckInput) -> Iterator[Finding]:
     sum of all tasks. Fix: write the minimum of the tasks that come first."""
     if check_input.specs.scheduler is not None and check_input.specs.scheduler.plugin("gang") is None:
         return
-    plain = {gang.document.identity for gang in check_input.jobs if not gang.dependent_roles}
+    plain = {gang.document.identity for gang in check_input.jobs if not gang.controller.dependent_roles}
     for document, job in check_input.documents_of(VOLCANO_JOB, but=plain):
         first, names = job.spec.first_tasks, {task.name or "" for task in job.spec.tasks}
         later = [task for task in job.spec.tasks if task.awaited]

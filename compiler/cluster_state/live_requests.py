@@ -75,7 +75,7 @@ class _LivePods:
 
 def _pods_by_role(specs: Specs, state: ClusterState) -> dict[tuple[int, int], _LivePods]:
     """(gang, role) -> its pods that are not on their way out."""
-    index = {gang_identity(gang): j for j, gang in enumerate(specs.gangs) if gang.schedulable}
+    index = {gang_identity(gang): j for j, gang in enumerate(specs.gangs) if gang.scheduling.schedulable}
     asked = dict(zip(map(id, state.pod_records), asked_by_pods(state), strict=True))
     found: dict[tuple[int, int], _LivePods] = {}
     for record, j, t in pods_of_roles(state.pod_records, specs.gangs, index):

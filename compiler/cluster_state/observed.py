@@ -196,7 +196,9 @@ def _held_gangs(gangs: Sequence[GangSpec], state: ClusterState) -> Mapping[int, 
     completed = {object_identity(job) for job in state.jobs if end_of_run(job) == "Completed"}
     for j, gang in enumerate(gangs):
         awaited = [
-            name for name in gang.awaited_jobs if (gang.namespace, name, *gang_identity(gang)[2:]) not in completed
+            name
+            for name in (gang.step.awaited_jobs if gang.step else ())
+            if (gang.namespace, name, *gang_identity(gang)[2:]) not in completed
         ]
         if is_suspended({"metadata": gang.document.metadata}):
             held[j] = f"{SUSPEND_ANNOTATION} suspends it"
@@ -273,7 +275,7 @@ def _read_jobs(
 
 def _maker_key(gang: GangSpec) -> JobKey:
     """The key of the object that makes the job; the job's own where nothing makes it."""
-    return (gang.namespace, gang.made_by.name, gang.made_by.kind) if gang.made_by else gang.key
+    return (gang.namespace, gang.step.flow.name, gang.step.flow.kind) if gang.step else gang.key
 
 
 class _PodCounter:
@@ -320,7 +322,7 @@ class _PodCounter:
 
     def _planned_role(self, record: PodRecord, j: int) -> tuple[int, int] | None:
         """(gang, role) of a pod that counts as running; None if it terminates or exceeds its role's replicas."""
-        if record.is_terminating or j in self.left_out or not self.gangs[j].schedulable:
+        if record.is_terminating or j in self.left_out or not self.gangs[j].scheduling.schedulable:
             return None
         t = self.roles.role_of(j, record.key[1], record.role_name)
         if t is None:

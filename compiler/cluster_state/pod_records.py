@@ -107,4 +107,4 @@ def gang_of_pod(record: PodRecord, gangs: Sequence[GangSpec], index: Mapping[Job
             return found
     job, controller = record.marked_owner or (None, "")
     j = None if job is None else index.get(job)
-    return j if j is not None and controller in gangs[j].pod_owners else None
+    return j if j is not None and controller in gangs[j].controller.pod_owners else None

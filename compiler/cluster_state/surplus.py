@@ -19,7 +19,7 @@ from compiler.specs.gang_spec import GangSpec
 def with_present_pods(specs: Specs, state: ClusterState) -> Specs:
     """The specs, where a service has at least the pods that its controller has made."""
     gangs = specs.gangs
-    index = {gang_identity(gang): j for j, gang in enumerate(gangs) if gang.written_pods}
+    index = {gang_identity(gang): j for j, gang in enumerate(gangs) if gang.controller.written_pods}
     if not index:
         return specs
     records = (record for record in state.pod_records if not record.is_terminating)

@@ -79,7 +79,7 @@ def _job_key(job: Object) -> JobKey:
 def _made_job(gang: GangSpec) -> Object | None:
     """The live object of a job, with the digest of its text; None of one that is no object of its own."""
     document = gang.document
-    if gang.made_by is not None or document.kind == "PodGroup":
+    if gang.step is not None or document.kind == "PodGroup":
         return None
     notes = {**annotations_of(document.data), DIGEST_ANNOTATION: run_digest(document.data)}
     metadata = {"name": document.name, "namespace": gang.namespace, "annotations": notes}

@@ -47,9 +47,9 @@ def _edit_of(before: GangSpec, after: GangSpec) -> Edit | None:
     places = _differences(old[0], new[0])
     if places or is_new_run:
         return _edit(places, is_new_run)
-    if before.made_by is not None and after.made_by is not None and before.made_by.data != after.made_by.data:
-        flow = _edit(_differences(before.made_by.data, after.made_by.data), True)
-        return Edit(f"{after.made_by.display_name}: {flow.text}")
+    if before.step is not None and after.step is not None and before.step.flow.data != after.step.flow.data:
+        flow = _edit(_differences(before.step.flow.data, after.step.flow.data), True)
+        return Edit(f"{after.step.flow.display_name}: {flow.text}")
     pods = [pod.name for pod in after.pod_documents if pod.data not in old]
     pods += [pod.name for pod in before.pod_documents if pod.name not in {each.name for each in after.pod_documents}]
     return Edit(f"other pods: {compact_names(pods, _MAX_FIELDS)}", ("metadata", "name"), is_new_run=False)
@@ -57,7 +57,7 @@ def _edit_of(before: GangSpec, after: GangSpec) -> Edit | None:
 
 def _documents(gang: GangSpec) -> list[Document]:
     """The job's own, its pods', and that of the object which makes it."""
-    return [gang.document, *gang.pod_documents, *((gang.made_by,) if gang.made_by is not None else ())]
+    return [gang.document, *gang.pod_documents, *((gang.step.flow,) if gang.step is not None else ())]
 
 
 def _edit(places: Sequence[tuple[FieldPath, Any, Any]], is_new_run: bool) -> Edit:

@@ -58,10 +58,10 @@ def _treatment(base: Outcome, head: Specs, former: JobDecision, decision: JobDec
     """decision: the former one, of the edited job: where its pods are planned is no edit."""
     if not former.pods:
         return "at once"
-    made_by, was_made_by = decision.gang.made_by, former.gang.made_by
-    if made_by is not None and was_made_by is not None:
-        return "next run" if made_by.data == was_made_by.data else "new run"
-    if decision.gang.is_recurring:
+    step, former_step = decision.gang.step, former.gang.step
+    if step is not None and former_step is not None:
+        return "next run" if step.flow.data == former_step.flow.data else "new run"
+    if decision.gang.scheduling.is_recurring:
         return "next run"
     desired, live = job_object(head, decision, base.origins), job_object(base.specs, former, base.origins)
     fields = written_differences(desired, live)

@@ -43,7 +43,7 @@ def is_withheld(specs: Specs, decision: JobDecision) -> bool:
     return (
         specs.cluster.binding == "static"
         and decision.action == "wait"
-        and decision.gang.schedulable
+        and decision.gang.scheduling.schedulable
         and not decision.pods
     )
 

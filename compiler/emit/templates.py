@@ -62,12 +62,15 @@ def name_scheduler(data: dict[str, Any], gang: GangSpec) -> None:
 
 def mark_pods(data: dict[str, Any], gang: GangSpec) -> None:
     """Write into the pod templates whose pods they make, where the gang's controller does not say it."""
-    if not gang.marks_pods:
+    if not gang.controller.marks_pods:
         return
     for role, template in pod_templates(data, gang):
         annotate(template, JOB_MARK, f"{gang.document.kind}.{gang.document.group}/{gang.document.name}")
         annotate(template, ROLE_MARK, role.name)
-    for key, names in ((POD_OWNERS_ANNOTATION, gang.pod_owners), (DEPENDENT_ROLES_ANNOTATION, gang.dependent_roles)):
+    for key, names in (
+        (POD_OWNERS_ANNOTATION, gang.controller.pod_owners),
+        (DEPENDENT_ROLES_ANNOTATION, gang.controller.dependent_roles),
+    ):
         if names:
             annotate(data, key, ",".join(names))
 

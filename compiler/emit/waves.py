@@ -68,7 +68,7 @@ def runs_as_job(document: Document, gang: GangSpec | None) -> bool:
     Cluster, which says it."""
     if gang is None:
         return runs_once(document.data)
-    return gang.runs_once or run_kind_of(document.data) in RUN_KINDS
+    return gang.controller.runs_once or run_kind_of(document.data) in RUN_KINDS
 
 
 def _foundation(outcome: Outcome) -> EmittedObjects:
@@ -161,8 +161,8 @@ def _gated_templates(outcome: Outcome) -> set[DocumentIdentity]:
     """The JobTemplates of steps whose pods are to wait for their nodes."""
     if outcome.specs.cluster.binding != "gated":
         return set()
-    schedulable = (gang for gang in outcome.specs.gangs if gang.schedulable)
-    steps = (gang.document for gang in schedulable if gang.made_by is not None)
+    schedulable = (gang for gang in outcome.specs.gangs if gang.scheduling.schedulable)
+    steps = (gang.document for gang in schedulable if gang.step is not None)
     return {(step.file, step.line, step.item_path[:-2]) for step in steps}
 
 
@@ -194,12 +194,12 @@ def _jobs(outcome: Outcome) -> EmittedObjects:
     specs, hostnames = outcome.specs, _hostnames(outcome.origins)
     gates = specs.cluster.binding == "gated"
     for decision in outcome.decisions:
-        if decision.gang.made_by is not None or static.is_withheld(specs, decision):
+        if decision.gang.step is not None or static.is_withheld(specs, decision):
             continue
         yield decision.gang.document, partial(_job_object, specs, decision, hostnames)
         for role in decision.gang.roles:
             for pod in role.pod_documents:
-                yield pod, partial(_bare_pod, role.name if gates and decision.gang.schedulable else "")
+                yield pod, partial(_bare_pod, role.name if gates and decision.gang.scheduling.schedulable else "")
 
 
 def job_object(specs: Specs, decision: JobDecision, origins: Origins | None) -> dict[str, Any]:
@@ -217,14 +217,14 @@ def _job_object(specs: Specs, decision: JobDecision, hostnames: dict[str, str], 
     gang, data = decision.gang, _with_namespace(document)
     if (document.kind, document.group) == ("Job", "batch.volcano.sh"):
         admission.fill_job_defaults(data, specs.cluster.default_queue)
-    if gang.schedulable and specs.cluster.binding == "gated":
+    if gang.scheduling.schedulable and specs.cluster.binding == "gated":
         gated.bind(data, decision)
-    elif gang.schedulable:
+    elif gang.scheduling.schedulable:
         static.bind(data, decision, hostnames)
-    if gang.writes_scheduler:
+    if gang.controller.writes_scheduler:
         name_scheduler(data, gang)
     mark_pods(data, gang)
-    if gang.is_bound:
+    if gang.scheduling.is_bound:
         name_queue(data, gang)
     return data
 

@@ -51,8 +51,11 @@ _ENTRIES: dict[type[Any], Entry[Any]] = {entry.kind: entry for entry in (*ROOM, 
 
 def suspended_message(spec: GangSpec, held_because: str = "") -> CodedMessage:
     """Why a job is held, suspended by its owner, or left to another scheduler."""
-    schedulers = {spec.scheduler_name, *(role.pod.scheduler_name for role in spec.roles)} - {"", VOLCANO_SCHEDULER}
-    values = {"scheduler": min(schedulers)} if schedulers and not spec.schedulable else {}
+    schedulers = {spec.scheduling.scheduler_name, *(role.pod.scheduler_name for role in spec.roles)} - {
+        "",
+        VOLCANO_SCHEDULER,
+    }
+    values = {"scheduler": min(schedulers)} if schedulers and not spec.scheduling.schedulable else {}
     message = _SUSPENDED.message(values, suspension_sources(spec))
     return replace(message, message=held_because) if held_because else message
 

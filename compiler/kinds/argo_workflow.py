@@ -37,7 +37,7 @@ from compiler.kinds.common.pod_patches import patched, pod_patch
 from compiler.kinds.kind import Kind
 from compiler.kinds.registry import kinds
 from compiler.kubernetes import VOLCANO_SCHEDULER
-from compiler.specs.gang_spec import GangSpec, RoleSpec
+from compiler.specs.gang_spec import GangSpec, RoleSpec, Scheduling
 from compiler.specs.services import ServiceDraft, unbound
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping
@@ -140,10 +140,10 @@ def workflow_gang(draft: WorkflowDraft, elsewhere: Mapping[Scope, Spec]) -> tupl
         submitted_at=submitted,
         expected_duration=expected,
         field_paths={"queue": roles[0].path, "minimum": (*path, "entrypoint"), "priority_class": path},
-        scheduler_name=VOLCANO_SCHEDULER if queue else "",
+        scheduling=Scheduling(scheduler_name=VOLCANO_SCHEDULER if queue else ""),
     )
-    gang = replace(gang, schedulable=False) if spec.suspend else unbound(gang)
-    return replace(gang, is_recurring=draft.is_recurring), missing
+    gang = gang.with_scheduling(schedulable=False) if spec.suspend else unbound(gang)
+    return gang.with_scheduling(is_recurring=draft.is_recurring), missing
 
 
 def _scope_text(scope: Scope) -> str:
@@ -307,7 +307,9 @@ class _Steps:
             replace(role, name=f"{template.name}-{role.name}", path=path, template_path=(), minimum=0)
             for role in gang.roles
         )
-        return _Leaf(tuple(roles), gang.queue or ("default" if gang.scheduler_name == VOLCANO_SCHEDULER else ""))
+        return _Leaf(
+            tuple(roles), gang.queue or ("default" if gang.scheduling.scheduler_name == VOLCANO_SCHEDULER else "")
+        )
 
 
 def _embedded_gang(document: Document, manifest: str | None) -> GangSpec | None:

@@ -31,7 +31,7 @@ from compiler.kubernetes import (
     QUEUE_NAME_ANNOTATION,
     VOLCANO_SCHEDULER,
 )
-from compiler.specs.gang_spec import GangSpec
+from compiler.specs.gang_spec import GangSpec, Scheduling
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano import metax
 
@@ -99,12 +99,12 @@ def specs(document: Document, job: Job) -> Iterable[GangSpec]:
         subgroups=metax.subgroups(roles),
         submitted_at=submitted,
         expected_duration=expected,
-        schedulable=not spec.suspend and roles[0].pod.scheduler_name in ("", VOLCANO_SCHEDULER),
         field_paths={
             "queue": queue_path,
             "minimum": _minimum_path(is_of_job=of_job is not None, is_of_template=GROUP_MIN_MEMBER_ANNOTATION in notes),
             "priority_class": ("spec", "template", "spec", "priorityClassName"),
         },
+        scheduling=Scheduling(schedulable=not spec.suspend and roles[0].pod.scheduler_name in ("", VOLCANO_SCHEDULER)),
     )
     yield with_annotated_topology(gang, is_one_group=True)
 

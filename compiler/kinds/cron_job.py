@@ -42,7 +42,8 @@ def _cron_job(table: JobKind) -> Kind:
     def specs(document: Document, model: Any) -> Iterable[GangSpec]:
         gang = gang_spec(table, document)
         suspended = document.value_at("spec").get("suspend") is True
-        yield replace(gang if suspended else unbound(gang), is_recurring=True, marks_pods=False)
+        made = gang if suspended else unbound(gang)
+        yield made.with_controller(marks_pods=False).with_scheduling(is_recurring=True)
 
     return replace(job_kind(table), is_foreign=False, specs=specs, unbound_reason="its Jobs are made by the clock")
 

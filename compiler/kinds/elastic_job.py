@@ -20,7 +20,7 @@ def _amend(gang: GangSpec) -> GangSpec:
     """The master creates the others: their pods are there only once it runs."""
     others = tuple(role.name for role in gang.roles if role.name != MASTER_ROLE)
     has_master = len(others) < len(gang.roles)
-    made = replace(gang, dependent_roles=others if has_master else ())
+    made = gang.with_controller(dependent_roles=others if has_master else ())
     if annotation_value(gang.document, GANG_ANNOTATION) != "false":
         return made
     roles = tuple(replace(role, minimum=0) for role in gang.roles)

@@ -49,7 +49,8 @@ def _amend(gang: GangSpec) -> GangSpec:
         exclusive += [units] if units is not None else []
         roles.append(role)
     minimum = sum(role.replicas for role in roles)
-    gang = replace(gang, roles=tuple(roles), minimum=minimum, dependent_roles=tuple(late), exclusive=tuple(exclusive))
+    gang = gang.with_controller(dependent_roles=tuple(late))
+    gang = replace(gang, roles=tuple(roles), minimum=minimum, exclusive=tuple(exclusive))
     is_one_group = len(roles) == 1 and roles[0].replicas <= roles[0].unit
     return with_annotated_topology(with_annotated_queue(gang), is_one_group=is_one_group)
 

@@ -87,7 +87,9 @@ def _amend_mpi_job(gang: GangSpec) -> GangSpec:
         return replace(gang, queue=gang.queue if QUEUE_NAME_ANNOTATION not in gang.field_paths["queue"] else "")
     is_late = gang.document.data["spec"].get("launcherCreationPolicy") == "WaitForWorkersReady"
     launchers = tuple(role.name for role in gang.roles if role.name.lower() == "launcher")
-    return replace(gang, pod_owners=("Job.batch",), marks_pods=True, dependent_roles=launchers if is_late else ())
+    return gang.with_controller(
+        pod_owners=("Job.batch",), marks_pods=True, dependent_roles=launchers if is_late else ()
+    )
 
 
 def _is_of_mpi_operator(document: Document) -> bool:

@@ -53,7 +53,8 @@ def _amend(gang: GangSpec) -> GangSpec:
     )
     late = ("worker",) if is_late else ()
     minimum = sum(role.minimum for role in roles)
-    gang = replace(gang, roles=roles, minimum=minimum, dependent_roles=late, grows_in_units=not comes_together)
+    gang = gang.with_controller(dependent_roles=late, grows_in_units=not comes_together)
+    gang = replace(gang, roles=roles, minimum=minimum)
     return with_annotated_queue(replace(gang, exclusive=tuple(_exclusive_units(gang, size))))
 
 

@@ -20,7 +20,7 @@ from compiler.kinds.common.pods import ResourceAmounts
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.specs.drafts import PodGroupDraft, SubgroupPolicyDraft
-from compiler.specs.gang_spec import GangSpec, TopologySpec
+from compiler.specs.gang_spec import GangSpec, Scheduling, TopologySpec
 from compiler.specs.parts import ANTI_AFFINITY_PATH, GroupTerm, PodGroupSpec
 from compiler.syntax.documents import Document, FieldPath
 
@@ -95,12 +95,12 @@ def specs(document: Document, group: PodGroup) -> Iterable[PodGroupDraft]:
             "priority_class": ("spec", "priorityClassName"),
             "topology": ("spec", "networkTopology"),
         },
-        scheduler_name=VOLCANO_SCHEDULER,
         pod_group=PodGroupSpec(
             document,
             tuple(_group_terms(spec.anti_affinity, preferred=False)),
             tuple(_group_terms(spec.anti_affinity, preferred=True)),
         ),
+        scheduling=Scheduling(scheduler_name=VOLCANO_SCHEDULER),
     )
     yield PodGroupDraft(
         gang,

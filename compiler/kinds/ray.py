@@ -101,11 +101,12 @@ def _with_desired_replicas(gang: GangSpec) -> GangSpec:
     scaled = {role.name for role in roles if role.minimum < role.replicas}  # they come and go one by one
     surplus = {role.name for role in roles if _may_exceed(gang.document, role)}
     return replace(
-        gang,
+        gang.with_controller(
+            dependent_roles=tuple(role.name for role in roles if role.name in scaled | surplus),
+            written_pods={role.name: role.replicas for role in roles if role.name in surplus},
+        ),
         roles=roles,
         minimum=sum(role.minimum for role in roles),
-        dependent_roles=tuple(role.name for role in roles if role.name in scaled | surplus),
-        written_pods={role.name: role.replicas for role in roles if role.name in surplus},
     )
 
 

@@ -34,7 +34,7 @@ def _amend(gang: GangSpec) -> GangSpec:
     late = () if comes_together else tuple(role.name for role in gang.roles)
     written = {role.name: role.replicas for role in gang.roles}
     gang = with_annotated_topology(with_annotated_minimum(with_annotated_queue(gang)), is_one_group=True)
-    return replace(gang, dependent_roles=late, written_pods=written)
+    return gang.with_controller(dependent_roles=late, written_pods=written)
 
 
 def _is_asked_for(gang: GangSpec) -> bool:

@@ -24,7 +24,7 @@ from compiler.kinds.common.job_kinds import KindObject
 from compiler.kinds.common.jobs import Natural, submission_and_duration, time_diagnostics
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
-from compiler.specs.gang_spec import GangSpec, RoleSpec
+from compiler.specs.gang_spec import Controller, GangSpec, RoleSpec, Scheduling
 from compiler.specs.services import unbound
 from compiler.syntax.documents import Document, FieldPath
 
@@ -117,7 +117,7 @@ def _application(document: Document, model: SparkApplication) -> Iterable[GangSp
 
 def _scheduled_application(document: Document, model: ScheduledSparkApplication) -> Iterable[GangSpec]:
     gang = _gang(document, model.spec.template, ("spec", "template"))
-    yield replace(gang, is_recurring=True, is_bound=gang.is_bound or bool(model.spec.suspend))
+    yield gang.with_scheduling(is_recurring=True, is_bound=gang.scheduling.is_bound or bool(model.spec.suspend))
 
 
 def _gang(document: Document, spec: Spec, path: FieldPath) -> GangSpec:
@@ -139,12 +139,12 @@ def _gang(document: Document, spec: Spec, path: FieldPath) -> GangSpec:
             "minimum": (*path, "executor", "instances"),
             "priority_class": (*path, "batchSchedulerOptions", "priorityClassName"),
         },
-        scheduler_name=scheduler,
-        dependent_roles=("executor",),
+        controller=Controller(dependent_roles=("executor",)),
+        scheduling=Scheduling(scheduler_name=scheduler),
     )
     if scheduler == VOLCANO_SCHEDULER and not gang.queue:
         gang = replace(gang, queue="default")
-    return replace(gang, schedulable=False) if spec.suspend else unbound(gang)
+    return gang.with_scheduling(schedulable=False) if spec.suspend else unbound(gang)
 
 
 def _connect(document: Document, model: SparkConnect) -> Iterable[GangSpec]:
@@ -161,7 +161,7 @@ def _connect(document: Document, model: SparkConnect) -> Iterable[GangSpec]:
         minimum=1,
         roles=roles,
         field_paths={"queue": ("spec",), "minimum": ("spec", "executor", "instances"), "priority_class": ("spec",)},
-        dependent_roles=("executor",),
+        controller=Controller(dependent_roles=("executor",)),
     )
     yield unbound(gang)
 

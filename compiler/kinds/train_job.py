@@ -31,7 +31,7 @@ from compiler.kubernetes import (
     TRAIN_JOB_STEP_LABEL,
     VOLCANO_SCHEDULER,
 )
-from compiler.specs.gang_spec import GangSpec, RoleSpec
+from compiler.specs.gang_spec import Controller, GangSpec, RoleSpec, Scheduling
 from compiler.specs.services import unbound
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping
@@ -251,16 +251,20 @@ def _gang(draft: TrainJobDraft, runtime: RuntimeSpec) -> GangSpec:
         subgroups=metax.subgroups(roles),
         submitted_at=submitted,
         expected_duration=expected,
-        schedulable=not spec.suspend and all(role.pod.scheduler_name in ("", VOLCANO_SCHEDULER) for role in roles),
         field_paths={
             "queue": queue_path,
             "minimum": ("spec", "trainer", "numNodes"),
             "priority_class": ("spec", "runtimeRef"),
             "topology": ("spec", "runtimeRef"),
         },
-        pod_owners=POD_OWNERS,
-        marks_pods=True,
-        dependent_roles=tuple(job.name for job in replicated if job.depends_on),
+        controller=Controller(
+            pod_owners=POD_OWNERS,
+            marks_pods=True,
+            dependent_roles=tuple(job.name for job in replicated if job.depends_on),
+        ),
+        scheduling=Scheduling(
+            schedulable=not spec.suspend and all(role.pod.scheduler_name in ("", VOLCANO_SCHEDULER) for role in roles)
+        ),
     )
     return unbound(gang) if spec.runtime_patches else gang
 

@@ -27,7 +27,7 @@ from compiler.kubernetes import (
     VOLCANO_JOB_NAMESPACE_LABEL,
     VOLCANO_SCHEDULER,
 )
-from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
+from compiler.specs.gang_spec import Controller, GangSpec, RoleSpec, Scheduling, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document
 from compiler.volcano import metax
 
@@ -154,7 +154,6 @@ def specs(document: Document, job: VolcanoJob) -> Iterable[GangSpec]:
         subgroups=(*_partition_subgroups(spec), *metax.subgroups(roles)),
         submitted_at=submitted,
         expected_duration=expected if expected is not None else spec.running_estimate,
-        schedulable=scheduler == VOLCANO_SCHEDULER,
         field_paths={
             "queue": ("spec", "queue"),
             "minimum": ("spec", "minAvailable"),
@@ -163,8 +162,8 @@ def specs(document: Document, job: VolcanoJob) -> Iterable[GangSpec]:
             "topology": ("spec", "networkTopology"),
             "scheduler": ("spec", "schedulerName"),
         },
-        scheduler_name=scheduler,
-        dependent_roles=late,
+        controller=Controller(dependent_roles=late),
+        scheduling=Scheduling(schedulable=scheduler == VOLCANO_SCHEDULER, scheduler_name=scheduler),
     )
 
 

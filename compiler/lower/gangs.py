@@ -92,7 +92,7 @@ class GangLowering:
             running=running,
             former=self._former_places(j),
             slot_holds=slot_holds,
-            growth_unit=tuple(role.unit for role in spec.roles) if spec.grows_in_units else (),
+            growth_unit=tuple(role.unit for role in spec.roles) if spec.controller.grows_in_units else (),
             eviction=replace(
                 self._eviction_terms.get(j, EvictionTerms()),
                 may_lose_all=not demand.minimum and not any(role.minimum for role in roles),

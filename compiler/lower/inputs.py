@@ -73,4 +73,4 @@ def _turns(specs: Specs, state: ClusterState, observed: ObservedState) -> Mappin
 
 def is_plannable(gang: GangSpec) -> bool:
     """Whether its owner lets it run, under this scheduler, and it has pods."""
-    return gang.schedulable and any(role.replicas for role in gang.roles)
+    return gang.scheduling.schedulable and any(role.replicas for role in gang.roles)

@@ -111,7 +111,7 @@ def _origins(
         hypernodes=observed.hypernodes,
         finished_gangs=tuple(gang for j, gang in enumerate(specs.gangs) if j in observed.finished_gangs),
         inactive_gangs=tuple(gang for gang in unfinished if _is_inactive(gang, held)),
-        unbound_gangs=tuple(gang for gang in unheld if not gang.is_bound),
+        unbound_gangs=tuple(gang for gang in unheld if not gang.scheduling.is_bound),
         empty_gangs=tuple(_empty_gangs(unheld)),
         held_jobs=held,
         submission_times={specs.gangs[j].key: time for j, time in inputs.submission_times.items()},
@@ -135,10 +135,10 @@ def _origins(
 
 
 def _is_inactive(gang: GangSpec, held: Collection[JobKey]) -> bool:
-    return gang.key in held or (gang.is_bound and not gang.schedulable)
+    return gang.key in held or (gang.scheduling.is_bound and not gang.scheduling.schedulable)
 
 
 def _empty_gangs(gangs: Iterable[GangSpec]) -> Iterator[GangSpec]:
     for gang in gangs:
-        if gang.schedulable and not is_plannable(gang):
+        if gang.scheduling.schedulable and not is_plannable(gang):
             yield gang

@@ -157,7 +157,7 @@ def _members(gangs: Iterable[GangSpec]) -> set[DocumentIdentity]:
 
 
 def _is_of_another_scheduler(gang: GangSpec, role: RoleSpec) -> bool:
-    return (gang.scheduler_name or role.pod.scheduler_name or VOLCANO_SCHEDULER) != VOLCANO_SCHEDULER
+    return (gang.scheduling.scheduler_name or role.pod.scheduler_name or VOLCANO_SCHEDULER) != VOLCANO_SCHEDULER
 
 
 def _queues_of_namespaces(documents: Iterable[Document]) -> dict[str, str]:
@@ -283,7 +283,7 @@ def _specs_without(specs: Specs, rejected: Rejected, diagnostics: tuple[Diagnost
     def has_accepted_parts(gang: GangSpec) -> bool:
         file, line, path = gang.document.identity
         parts = [pod.identity for pod in gang.pod_documents]
-        parts += [(file, line, path[:-2])] if gang.made_by is not None else []  # its JobTemplate
+        parts += [(file, line, path[:-2])] if gang.step is not None else []  # its JobTemplate
         return not any(part in rejected for part in parts)
 
     nodes = _first_of_each_name(filter(is_accepted, specs.nodes))

@@ -172,7 +172,7 @@ class DocumentCollector:
                     continue
                 self.spec_items.append(gang)
                 self.diagnostics += unused_settings(draft, runtimes)
-                if not gang.is_bound and draft.document.identity not in self.rejected:
+                if not gang.scheduling.is_bound and draft.document.identity not in self.rejected:
                     self.diagnostics.append(not_bound_diagnostic(draft.document, WHY))
 
     def _failed_names(self, kind: str) -> set[str]:
@@ -241,7 +241,9 @@ class DocumentCollector:
                 gang, missing = workflow_gang(draft, templates[document.namespace or "default"])
                 if gang is not None:
                     self.spec_items.append(gang)
-                    self.diagnostics.append(not_bound_diagnostic(document, WHY, is_recurring=gang.is_recurring))
+                    self.diagnostics.append(
+                        not_bound_diagnostic(document, WHY, is_recurring=gang.scheduling.is_recurring)
+                    )
                 elif missing:
                     self._forget_name(document)
                 else:

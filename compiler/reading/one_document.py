@@ -228,7 +228,7 @@ class DocumentReading:
         if found:
             if not kind.unbound_reason or not isinstance(gang := found[0], GangSpec):  # nothing, or a draft yet
                 return ()
-            return (not_bound_diagnostic(document, kind.unbound_reason, is_recurring=gang.is_recurring),)
+            return (not_bound_diagnostic(document, kind.unbound_reason, is_recurring=gang.scheduling.is_recurring),)
         return unplanned_pods(document, DESCRIBED_ELSEWHERE) if kind.is_foreign else ()
 
 

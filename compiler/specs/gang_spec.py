@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from compiler.specs.parts import ExclusiveUnits, PodGroupSpec
@@ -115,24 +115,60 @@ class UnplannedPods:
 
 
 @dataclass(frozen=True, slots=True)
+class Scheduling:
+    """Who places the pods of a job, and whether at all.
+
+    schedulable: false for a suspended job and for one of another scheduler. scheduler_name: the job's own, default
+    included, where its kind has one, else "" (see the pods'). is_bound: its pods get the nodes of the plan. Those of
+    others go where their scheduler puts them; they have room in the plan before anything else. Of these, is_recurring:
+    it runs by the clock, and is nothing in between.
+    """
+
+    schedulable: bool = True
+    scheduler_name: str = ""
+    is_bound: bool = True
+    is_recurring: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """What the controller of a job makes of it.
+
+    pod_owners: Kind.group of the objects that may stand between the job and its pods. marks_pods: its pod templates are
+    to say job and role, since its controller does not. dependent_roles: their pods appear only once others run.
+    runs_once: said by the Cluster of a kind that is not known otherwise (`compiler.run_kinds`). written_pods: role ->
+    pods, of a job whose controller may run more than that (a rolling update, an autoscaler); those that are there are
+    planned. grows_in_units: above its minimum it starts a unit of all its roles at a time. writes_scheduler: binding
+    names Volcano in pod templates that name no scheduler.
+    """
+
+    pod_owners: tuple[str, ...] = ()
+    marks_pods: bool = False
+    dependent_roles: tuple[str, ...] = ()
+    runs_once: bool = False
+    written_pods: Mapping[str, int] = field(default_factory=dict)
+    grows_in_units: bool = False
+    writes_scheduler: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStep:
+    """A step of a JobFlow. flow: the object whose controller makes the job once the awaited jobs of its namespace are
+    completed."""
+
+    flow: Document
+    awaited_jobs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GangSpec:
     """A job of any kind.
 
-    queue: the cluster's default queue where the job names none. submitted_at: seconds since the epoch, None if unknown.
-    schedulable: false for a suspended job and for one of another scheduler. field_paths: paths of the fields that
-    messages name ("queue", "minimum", "success", "priority_class", "topology"). scheduler_name: the job's own, default
-    included, where its kind has one, else "" (see the pods'). pod_owners: Kind.group of the objects that may stand
-    between the job and its pods. marks_pods: its pod templates are to say job and role, since its controller does not.
-    dependent_roles: their pods appear only once others run. runs_once: said by the Cluster of a kind that is not known
-    otherwise (`compiler.run_kinds`).
-    made_by: the object whose controller makes the job once `awaited_jobs` of its namespace are completed.
-    is_bound: its pods get the nodes of the plan. Those of others go where their scheduler puts them; they have room in
-    the plan before anything else. Of these, is_recurring: it runs by the clock, and is nothing in between.
-    writes_scheduler: binding names Volcano in pod templates that name no scheduler. written_pods: role -> pods, of a
-    job whose controller may run more than that (a rolling update, an autoscaler); those that are there are planned.
-    succeeded_pods: role -> pods that have ended well and do not come back; they are not among the role's `replicas`.
-    grows_in_units: above its minimum it starts a unit of all its roles at a time. exclusive: its units that share a
-    domain with no others. pod_group: the PodGroup that is written for it, where no controller makes it.
+    queue: the cluster's default queue where the job names none. field_paths: paths of the fields that messages name
+    ("queue", "minimum", "success", "priority_class", "topology"). submitted_at: seconds since the epoch, None if
+    unknown. succeeded_pods: role -> pods that have ended well and do not come back; they are not among the role's
+    `replicas`. exclusive: its units that share a domain with no others. pod_group: the PodGroup that is written for it,
+    where no controller makes it. step: None for a job that no JobFlow makes.
     """
 
     document: Document
@@ -142,25 +178,21 @@ class GangSpec:
     roles: tuple[RoleSpec, ...]
     topology: TopologySpec | None = None
     subgroups: tuple[SubgroupSpec, ...] = ()
+    field_paths: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
     submitted_at: int | None = None
     expected_duration: int | None = None
-    schedulable: bool = True
-    field_paths: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
-    scheduler_name: str = ""
-    pod_owners: tuple[str, ...] = ()
-    marks_pods: bool = False
-    dependent_roles: tuple[str, ...] = ()
-    runs_once: bool = False
-    made_by: Document | None = None
-    awaited_jobs: tuple[str, ...] = ()
-    is_bound: bool = True
-    is_recurring: bool = False
-    writes_scheduler: bool = False
-    written_pods: Mapping[str, int] = field(default_factory=dict)
     succeeded_pods: Mapping[str, int] = field(default_factory=dict)
-    grows_in_units: bool = False
+    scheduling: Scheduling = Scheduling()
+    controller: Controller = Controller()
+    step: FlowStep | None = None
     exclusive: tuple[ExclusiveUnits, ...] = ()
     pod_group: PodGroupSpec | None = None
+
+    def with_scheduling(self, **changes: Any) -> GangSpec:
+        return replace(self, scheduling=replace(self.scheduling, **changes))
+
+    def with_controller(self, **changes: Any) -> GangSpec:
+        return replace(self, controller=replace(self.controller, **changes))
 
     @property
     def namespace(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from compiler.specs.drafts import JobFlowDraft, JobTemplateDraft
-from compiler.specs.gang_spec import GangSpec
+from compiler.specs.gang_spec import FlowStep, GangSpec
 from compiler.syntax.documents import Document
 
 
@@ -33,8 +33,7 @@ def _step_gang(flow: JobFlowDraft, template: JobTemplateDraft, step: str, target
     return replace(
         template.gang,
         document=document,
-        made_by=flow.document,
-        awaited_jobs=tuple(step_name(flow.document.name, target) for target in targets),
+        step=FlowStep(flow.document, tuple(step_name(flow.document.name, target) for target in targets)),
     )
 
 

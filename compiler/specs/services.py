@@ -50,17 +50,14 @@ def asks_for_devices(gang: GangSpec) -> bool:
 def unbound(gang: GangSpec) -> GangSpec:
     """The gang whose pods go where their scheduler puts them: nothing is written into it. Only Volcano counts pods in
     queues."""
-    names = (gang.scheduler_name, *(role.pod.scheduler_name for role in gang.roles))
+    names = (gang.scheduling.scheduler_name, *(role.pod.scheduler_name for role in gang.roles))
     is_volcanos = VOLCANO_SCHEDULER in names
     return replace(
-        gang,
+        gang.with_controller(marks_pods=False, pod_owners=(), written_pods={}).with_scheduling(
+            is_bound=False, schedulable=False
+        ),
         queue=gang.queue if is_volcanos else "",
         roles=gang.roles if is_volcanos else tuple(map(_without_hami, gang.roles)),
-        is_bound=False,
-        schedulable=False,
-        marks_pods=False,
-        pod_owners=(),
-        written_pods={},
     )
 
 
@@ -71,12 +68,12 @@ def _without_hami(role: RoleSpec) -> RoleSpec:
 
 
 def _bound(gang: GangSpec) -> GangSpec:
-    return replace(_for_volcano(gang), schedulable=True, scheduler_name=VOLCANO_SCHEDULER)
+    return _for_volcano(gang).with_scheduling(schedulable=True, scheduler_name=VOLCANO_SCHEDULER)
 
 
 def _for_volcano(gang: GangSpec) -> GangSpec:
     roles = tuple(replace(role, pod=replace(role.pod, scheduler_name=VOLCANO_SCHEDULER)) for role in gang.roles)
-    return replace(gang, roles=roles, writes_scheduler=True)
+    return replace(gang.with_controller(writes_scheduler=True), roles=roles)
 
 
 def with_scheduler(gang: GangSpec) -> GangSpec:
@@ -84,13 +81,14 @@ def with_scheduler(gang: GangSpec) -> GangSpec:
     role is another scheduler's, or where its pod template is not the job's own (of a TrainJob it is the runtime's)."""
     names = {role.pod.scheduler_name for role in gang.roles}
     is_own = all(role.new_template is None and not role.pod_documents for role in gang.roles)
-    is_open = not gang.scheduler_name and "" in names and names <= {"", VOLCANO_SCHEDULER}
+    is_open = not gang.scheduling.scheduler_name and "" in names and names <= {"", VOLCANO_SCHEDULER}
     return _for_volcano(gang) if is_open and is_own else gang
 
 
 def bound_and_unbound(gangs: Iterable[GangSpec]) -> tuple[tuple[GangSpec, ...], tuple[GangSpec, ...]]:
     found = tuple(gangs)
-    return tuple(gang for gang in found if gang.is_bound), tuple(gang for gang in found if not gang.is_bound)
+    bound, unbound = ([gang for gang in found if gang.scheduling.is_bound is wanted] for wanted in (True, False))
+    return tuple(bound), tuple(unbound)
 
 
 def unbound_pods(gang: GangSpec) -> Iterator[UnplannedPods]:
@@ -105,6 +103,6 @@ def unbound_pods(gang: GangSpec) -> Iterator[UnplannedPods]:
             role.labels,
             gang.queue,
             on_each_node=(document.kind, document.group) == ("DaemonSet", "apps"),
-            is_recurring=gang.is_recurring,
+            is_recurring=gang.scheduling.is_recurring,
             role=role.name,
         )

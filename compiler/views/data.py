@@ -71,16 +71,16 @@ def gang_entry(decision: JobDecision) -> GangEntry:
         "evictedFor": list(decision.evicted_for),
         "startsAt": None if decision.starts_at is None else rfc3339(decision.starts_at),
     }
-    if not gang.is_bound:
+    if not gang.scheduling.is_bound:
         entry["bound"] = False
-    if gang.written_pods:
-        entry["written"] = dict(gang.written_pods)
+    if gang.controller.written_pods:
+        entry["written"] = dict(gang.controller.written_pods)
     if gang.succeeded_pods:
         entry["succeeded"] = dict(gang.succeeded_pods)
     if decision.held:
         entry["held"] = True
-    if gang.dependent_roles:
-        entry["dependentRoles"] = list(gang.dependent_roles)
+    if gang.controller.dependent_roles:
+        entry["dependentRoles"] = list(gang.controller.dependent_roles)
     if decision.awaited_jobs:
         entry["startsAfter"] = list(decision.awaited_jobs)
     if decision.slot_assignments:

@@ -30,7 +30,7 @@ from compiler.kinds.common.paths import (
 )
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
-from compiler.specs.gang_spec import GangSpec, RoleSpec
+from compiler.specs.gang_spec import Controller, GangSpec, RoleSpec, Scheduling
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano import metax
 
@@ -221,18 +221,21 @@ def gang_spec(table: JobKind, document: Document) -> GangSpec:
         subgroups=metax.subgroups(roles),
         submitted_at=submitted,
         expected_duration=expected,
-        schedulable=not is_suspended and _is_for_volcano(scheduler, roles),
         field_paths={
             "queue": queue_path,
             "minimum": parse_path(table.minimum) if table.minimum else roles[0].path if roles else ("spec",),
             "priority_class": priority_path,
             "scheduler": scheduler_path,
         },
-        scheduler_name=scheduler,
-        pod_owners=table.pod_owners,
-        marks_pods=table.is_marked,
-        dependent_roles=table.dependent_roles,
-        runs_once=table.runs_once,
+        controller=Controller(
+            pod_owners=table.pod_owners,
+            marks_pods=table.is_marked,
+            dependent_roles=table.dependent_roles,
+            runs_once=table.runs_once,
+        ),
+        scheduling=Scheduling(
+            schedulable=not is_suspended and _is_for_volcano(scheduler, roles), scheduler_name=scheduler
+        ),
     )
 
 

@@ -75,7 +75,7 @@ def test_each_job_of_a_job_set_runs_its_later_pods_first() -> None:
     """Two Jobs of two pods at a time, of three: one is done, and the other has its last one to come."""
     made = document("JobSet", "a", "team", "jobset.x-k8s.io/v1alpha2")
     workers = replace(role("worker", 4), later_pods=1)
-    job = replace(gang("a", workers, role("driver", 1)), document=made, pod_owners=("Job.batch",))
+    job = replace(gang("a", workers, role("driver", 1)).with_controller(pod_owners=("Job.batch",)), document=made)
     marks = {"gangplan.dev/job": "JobSet.jobset.x-k8s.io/a", "gangplan.dev/role": "worker"}
 
     def done(child: str, number: int) -> Any:

@@ -433,7 +433,7 @@ def test_a_suspended_job_points_to_what_its_owner_wrote() -> None:
 def test_a_service_without_room_points_to_its_pods() -> None:
     web = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: team}\nspec:\n"
     web += "  containers: [{name: c, image: i, resources: {requests: {cpu: 9k}}}]\n"
-    decided = next(each for each in compiled(**{"jobs/web.yaml": web}).decisions if not each.gang.is_bound)
+    decided = next(each for each in compiled(**{"jobs/web.yaml": web}).decisions if not each.gang.scheduling.is_bound)
     ((reason,), (source,)) = decided.reasons, decided.reasons[0].sources
     assert (reason.code, source.field, source.position and source.position.line) == ("GW103", "pod", 4)
 

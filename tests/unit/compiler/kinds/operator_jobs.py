@@ -47,9 +47,9 @@ def emitted(found: GangSpec) -> dict[str, Any]:
     """The object with the gate, the marks and the queue of gated binding."""
     data: dict[str, Any] = json.loads(json.dumps(found.document.data))
     for _, template in pod_templates(data, found):
-        if found.is_bound:
+        if found.scheduling.is_bound:
             add_gate(template["spec"])
-    if found.writes_scheduler:
+    if found.controller.writes_scheduler:
         name_scheduler(data, found)
     mark_pods(data, found)
     name_queue(data, found)

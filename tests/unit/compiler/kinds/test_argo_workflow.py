@@ -52,7 +52,7 @@ LEAVES = (leaf("a"), leaf("b", 1), leaf("c", 4))
 )
 def test_room_is_kept_for_the_widest_step(main: Item, widest: dict[str, int] | None) -> None:
     found = workflow({"name": "main", **main}, *LEAVES)
-    assert (found.is_bound, found.minimum) == (False, 0)
+    assert (found.scheduling.is_bound, found.minimum) == (False, 0)
     if widest is not None:
         assert pods(found) == widest
     elif "c" in pods(found):
@@ -183,8 +183,8 @@ def test_a_workflow_of_a_template_elsewhere_runs_nothing_that_is_known_and_one_b
     assert "GP225" in {each.code for each in specs.diagnostics}
     spec = {"entrypoint": "c", "templates": list(LEAVES)}
     found = gang(API, "CronWorkflow", {"schedule": "0 3 * * *", "workflowSpec": spec})
-    assert (found.is_recurring, pods(found)) == (True, {"c": 1})
-    assert gang(API, "Workflow", {**spec, "suspend": True}).is_bound
+    assert (found.scheduling.is_recurring, pods(found)) == (True, {"c": 1})
+    assert gang(API, "Workflow", {**spec, "suspend": True}).scheduling.is_bound
 
 
 def test_a_step_may_have_its_template_inside() -> None:

@@ -64,9 +64,9 @@ def test_a_declared_kind_is_planned_by_its_paths() -> None:
     assert errors(specs) == []
     (found,) = specs.gangs
     assert minima(found) == (4, {"leader": (1, 1), "actors": (2, 2), "learners": (1, 1)})
-    assert (found.queue, found.priority_class, found.schedulable) == ("ml", "system-node-critical", True)
+    assert (found.queue, found.priority_class, found.scheduling.schedulable) == ("ml", "system-node-critical", True)
     assert found.roles[1].template_path == ("spec", "groups", 0, "template")
-    assert not read({"paused": True, "leader": POD}).gangs[0].schedulable
+    assert not read({"paused": True, "leader": POD}).gangs[0].scheduling.schedulable
 
 
 def test_a_declared_kind_may_start_with_the_minima_of_its_roles() -> None:

@@ -89,8 +89,8 @@ def test_a_volcano_job_names_queue_priority_topology_and_times() -> None:
 
 
 def test_another_scheduler_s_job_is_not_planned() -> None:
-    assert not volcano(f"{{schedulerName: other, tasks: [{{replicas: 1, template: {POD}}}]}}").schedulable
-    assert volcano(f"{{tasks: [{{replicas: 1, template: {POD}}}]}}").schedulable
+    assert not volcano(f"{{schedulerName: other, tasks: [{{replicas: 1, template: {POD}}}]}}").scheduling.schedulable
+    assert volcano(f"{{tasks: [{{replicas: 1, template: {POD}}}]}}").scheduling.schedulable
 
 
 def test_partitions_become_subgroups_and_give_the_role_its_minimum() -> None:
@@ -148,7 +148,7 @@ def test_a_pytorch_job_s_policy_names_queue_and_priority() -> None:
     found = gang(
         f"{PYTORCH}{{runPolicy: {policy}, pytorchReplicaSpecs: {{Worker: {{replicas: 1, template: {POD}}}}}}}\n"
     )
-    assert (found.queue, found.priority_class, found.schedulable) == ("ml", "system-node-critical", False)
+    assert (found.queue, found.priority_class, found.scheduling.schedulable) == ("ml", "system-node-critical", False)
     assert found.roles[0].path == ("spec", "pytorchReplicaSpecs", "Worker")
 
 
@@ -205,7 +205,7 @@ def test_a_plain_job_s_queue_is_an_annotation() -> None:
     assert batch("", "").queue == "default"
     assert batch(", annotations: {scheduling.volcano.sh/queue-name: ml}", "").queue == "ml"
     assert batch("", "", "{metadata: {annotations: {scheduling.volcano.sh/queue-name: ml}}, " + POD[1:]).queue == "ml"
-    assert not batch("", "suspend: true, ").schedulable
+    assert not batch("", "suspend: true, ").scheduling.schedulable
 
 
 def test_bare_pods_and_their_group_are_one_gang() -> None:

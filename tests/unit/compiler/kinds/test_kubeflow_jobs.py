@@ -27,7 +27,7 @@ def test_each_training_job_starts_whole(kind: str, field: str, roles: tuple[str,
     expected = {name: (4, 4) if name == "Worker" else (1, 1) for name in roles}
     assert minima(found) == (sum(count for count, _ in expected.values()), expected)
     assert tuple(role.name for role in found.roles) == roles
-    assert (found.queue, found.priority_class, found.schedulable) == ("ml", "system-node-critical", False)
+    assert (found.queue, found.priority_class, found.scheduling.schedulable) == ("ml", "system-node-critical", False)
     worker = found.roles[-1]
     assert worker.template_path == ("spec", field, "Worker", "template")
     assert worker.labels["training.kubeflow.org/replica-type"] == "worker"
@@ -46,7 +46,7 @@ QUEUE = {"annotations": {"scheduling.volcano.sh/queue-name": "ml"}}
 
 def test_the_mpi_operator_runs_the_launcher_through_a_job_and_knows_a_queue_by_annotation() -> None:
     found = gang("kubeflow.org/v2beta1", "MPIJob", {**MPI, "launcherCreationPolicy": "WaitForWorkersReady"}, **QUEUE)
-    assert (found.queue, found.dependent_roles) == ("ml", ("Launcher",))
+    assert (found.queue, found.controller.dependent_roles) == ("ml", ("Launcher",))
     assert found.roles[1].labels["training.kubeflow.org/job-role"] == "worker"
     data = emitted(found)
     assert data["metadata"]["annotations"] == {

@@ -42,7 +42,7 @@ def test_ray_starts_head_and_workers_together(kind: str, field: str, owners: tup
     found = gang("ray.io/v1", kind, {field: cluster, **upgrade} if field else cluster, labels=RAY_LABELS)
     assert minima(found) == (12, {"headgroup": (1, 1), "g0": (4, 4), "g1": (3, 3), "g2": (4, 4)})
     assert (found.queue, found.priority_class) == ("ml", "system-node-critical")
-    assert (found.scheduler_name, found.pod_owners) == ("volcano", owners)
+    assert (found.scheduling.scheduler_name, found.controller.pod_owners) == ("volcano", owners)
     assert found.roles[1].labels["ray.io/group"] == "g0"
     data = emitted(found)
     template = (data["spec"][field] if field else data["spec"])["workerGroupSpecs"][1]["template"]
@@ -54,7 +54,7 @@ def test_an_autoscaled_ray_cluster_starts_with_its_least_and_a_suspended_group_n
     groups = {"replicas": 4, "minReplicas": 1, "maxReplicas": 8}, {"replicas": 4, "suspend": True}
     found = gang("ray.io/v1", "RayCluster", ray_cluster(*groups, enableInTreeAutoscaling=True))
     assert minima(found) == (2, {"headgroup": (1, 1), "g0": (1, 4), "g1": (0, 0)})
-    assert found.dependent_roles == ("g0",), "its pods come and go one by one"
+    assert found.controller.dependent_roles == ("g0",), "its pods come and go one by one"
 
 
 def test_the_network_topology_of_a_ray_cluster_is_labels_of_its_own_or_of_a_worker_group() -> None:
@@ -93,11 +93,14 @@ def test_the_second_cluster_of_a_ray_service_is_planned_as_its_pods_appear() -> 
     spec = {"rayClusterConfig": ray_cluster({"replicas": 2})}
     found = gang("ray.io/v1", "RayService", spec)
     assert minima(found) == (3, {"headgroup": (1, 1), "g0": (2, 2)})
-    assert (found.dependent_roles, found.written_pods) == (("headgroup", "g0"), {"headgroup": 1, "g0": 2})
+    assert (found.controller.dependent_roles, found.controller.written_pods) == (
+        ("headgroup", "g0"),
+        {"headgroup": 1, "g0": 2},
+    )
     said = [each.message for each in read("ray.io/v1", "RayService", spec).diagnostics if each.code == "GP223"]
     assert said == ["each change of rayClusterConfig brings up a second cluster beside this one, which needs room too"]
     in_place = {**spec, "upgradeStrategy": {"type": "None"}}
-    assert gang("ray.io/v1", "RayService", in_place).written_pods == {}
+    assert gang("ray.io/v1", "RayService", in_place).controller.written_pods == {}
     assert "GP223" not in {each.code for each in read("ray.io/v1", "RayService", in_place).diagnostics}
 
 
@@ -113,8 +116,8 @@ def test_an_ascend_job_is_shaped_like_a_training_job() -> None:
     spec = {"schedulerName": "volcano", "runPolicy": policy, "successPolicy": "AllWorkers", "replicaSpecs": replicas}
     found = gang("mindxdl.gitee.com/v1", "AscendJob", spec)
     assert minima(found) == (3, {"Master": (1, 1), "Worker": (2, 2)})
-    assert (found.queue, found.scheduler_name) == ("ml", "volcano")
-    assert not gang("mindxdl.gitee.com/v1", "AscendJob", {**spec, "schedulerName": "other"}).schedulable
+    assert (found.queue, found.scheduling.scheduler_name) == ("ml", "volcano")
+    assert not gang("mindxdl.gitee.com/v1", "AscendJob", {**spec, "schedulerName": "other"}).scheduling.schedulable
 
 
 def test_an_elastic_job_starts_whole_unless_it_says_otherwise() -> None:
@@ -123,7 +126,7 @@ def test_an_elastic_job_starts_whole_unless_it_says_otherwise() -> None:
     loose = {"annotations": {"gangplan.dev/gang": "false"}}
     assert minima(gang("elastic.iml.github.io/v1alpha1", "ElasticJob", spec, **loose)) == (1, {"worker": (0, 3)})
     spec["replicaSpecs"] = {"worker": {"template": POD}, "dlrover-master": {"template": POD}}
-    assert gang("elastic.iml.github.io/v1alpha1", "ElasticJob", spec).dependent_roles == ("worker",)
+    assert gang("elastic.iml.github.io/v1alpha1", "ElasticJob", spec).controller.dependent_roles == ("worker",)
 
 
 def test_a_model_serving_needs_one_group_and_grows_by_the_others() -> None:

@@ -61,7 +61,7 @@ def test_static_binding_names_its_node() -> None:
 def test_a_lone_pod_of_another_scheduler_has_room_and_is_left_as_it_is() -> None:
     outcome = compile_repository(repository(pod("a", scheduler="")))
     (decided,) = outcome.decisions
-    assert (decided.gang.is_bound, decided.gang.queue, decided.action) == (False, "", "start")
+    assert (decided.gang.scheduling.is_bound, decided.gang.queue, decided.action) == (False, "", "start")
     assert decided.pods == {"pod": {"n1": 1}}
     assert [each.code for each in outcome.diagnostics if each.code in ("GP213", "GP220", "GP337")] == []
     (item,) = emitted(outcome)

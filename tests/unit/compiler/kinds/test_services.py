@@ -22,9 +22,9 @@ PLAIN: dict[str, Any] = {"spec": {"containers": [{"name": "main", "image": "i"}]
 def test_a_service_that_names_volcano_starts_pod_by_pod(kind: str) -> None:
     found = gang("apps/v1", kind, {"replicas": 4, "template": {**VOLCANO, "metadata": {"annotations": QUEUE}}})
     assert minima(found) == (1, {"pods": (0, 4)})
-    assert (found.queue, found.dependent_roles, found.schedulable) == ("ml", ("pods",), True)
+    assert (found.queue, found.controller.dependent_roles, found.scheduling.schedulable) == ("ml", ("pods",), True)
     assert found.document.position(*found.field_paths["queue"]).line == 1
-    assert found.pod_owners == (("ReplicaSet.apps",) if kind == "Deployment" else ())
+    assert found.controller.pod_owners == (("ReplicaSet.apps",) if kind == "Deployment" else ())
 
 
 def test_volcano_s_minimum_for_the_pod_group_of_a_service_counts() -> None:
@@ -44,7 +44,7 @@ def test_volcano_s_minimum_for_the_pod_group_of_a_service_counts() -> None:
 def test_a_service_is_a_gang_by_annotation(kind: str, spec: dict[str, Any], late: tuple[str, ...]) -> None:
     found = gang("apps/v1", kind, {"replicas": 4, "template": POD, **spec}, **GANG)
     assert minima(found) == (4, {"pods": (4, 4)})
-    assert found.dependent_roles == late
+    assert found.controller.dependent_roles == late
 
 
 def test_pods_of_a_deployment_carry_the_mark_of_their_owner() -> None:
@@ -68,7 +68,12 @@ def test_a_service_that_asks_for_devices_is_bound_and_volcano_is_its_scheduler(
 ) -> None:
     template = with_scheduler(POD, scheduler) if scheduler else POD
     found = gang(api_version, kind, {"replicas": 2, "template": template})
-    assert (found.is_bound, found.schedulable, found.queue, found.written_pods) == (True, True, "default", {"pods": 2})
+    assert (found.scheduling.is_bound, found.scheduling.schedulable, found.queue, found.controller.written_pods) == (
+        True,
+        True,
+        "default",
+        {"pods": 2},
+    )
     pod = emitted(found)["spec"]["template"]["spec"]
     assert (pod["schedulerName"], len(pod["schedulingGates"])) == ("volcano", 1)
 
@@ -90,7 +95,7 @@ def test_a_service_that_asks_for_devices_is_bound_and_volcano_is_its_scheduler(
 )
 def test_the_cluster_says_which_services_are_bound(template: object, services: str, bound: bool | None) -> None:
     specs = read("apps/v1", "Deployment", {"replicas": 2, "template": template}, services)
-    assert [gang.is_bound for gang in specs.gangs] == ([] if bound is None else [bound])
+    assert [gang.scheduling.is_bound for gang in specs.gangs] == ([] if bound is None else [bound])
     assert ("GP213" in codes_of(specs) or "GP220" in codes_of(specs)) == (bound is None)
     assert "GP337" not in codes_of(specs)
     assert len(specs.unplanned_pods) == (0 if bound else 1)
@@ -102,7 +107,7 @@ def codes_of(specs: Specs) -> list[str]:
 
 def test_a_service_that_is_not_bound_is_left_as_it_is() -> None:
     found = gang("apps/v1", "StatefulSet", {"replicas": 4, "template": PLAIN})
-    assert (found.is_bound, found.schedulable, found.queue) == (False, False, "")
+    assert (found.scheduling.is_bound, found.scheduling.schedulable, found.queue) == (False, False, "")
     data = emitted(found)
     assert "schedulingGates" not in data["spec"]["template"]["spec"]
     assert "annotations" not in data["metadata"]
@@ -112,7 +117,7 @@ def test_a_daemon_set_is_counted_on_each_node_and_never_bound() -> None:
     specs = read("apps/v1", "DaemonSet", {"template": VOLCANO}, annotations=QUEUE)
     (pods,) = specs.unplanned_pods
     assert (pods.on_each_node, pods.role, pods.queue) == (True, "pods", "ml")
-    assert [gang.is_bound for gang in specs.gangs] == [False]
+    assert [gang.scheduling.is_bound for gang in specs.gangs] == [False]
 
 
 def live(name: str, node: str = "") -> dict[str, Any]:
@@ -131,7 +136,11 @@ def test_pods_that_an_update_or_an_autoscaler_made_are_planned_too() -> None:
     pods = [live("x-1", node="n"), live("x-2"), live("x-3")]
     ending = {**live("x-4"), "metadata": {**live("x-4")["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     (found,) = with_present_pods(specs, ClusterState.from_objects([*pods, ending])).gangs
-    assert ([role.replicas for role in found.roles], found.minimum, found.written_pods) == ([3], 1, {"pods": 1})
+    assert ([role.replicas for role in found.roles], found.minimum, found.controller.written_pods) == (
+        [3],
+        1,
+        {"pods": 1},
+    )
     assert with_present_pods(specs, ClusterState.from_objects(pods[:1])).gangs == specs.gangs
 
 
@@ -143,7 +152,11 @@ def test_a_job_set_starts_whole_and_no_role_has_more_pods_than_completions() -> 
     jobs = [replicated("driver", 1), replicated("worker", 2, parallelism=4, completions=3)]
     found = gang("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": jobs, "network": {}, "suspend": True})
     assert minima(found) == (7, {"driver": (1, 1), "worker": (6, 6)})
-    assert (found.schedulable, found.pod_owners, found.dependent_roles) == (False, ("Job.batch",), ())
+    assert (found.scheduling.schedulable, found.controller.pod_owners, found.controller.dependent_roles) == (
+        False,
+        ("Job.batch",),
+        (),
+    )
     assert found.roles[1].template_path == ("spec", "replicatedJobs", 1, "template", "spec", "template")
     assert found.roles[1].labels["jobset.sigs.k8s.io/replicatedjob-name"] == "worker"
 
@@ -157,9 +170,9 @@ def test_each_job_of_a_job_set_has_pods_that_run_after_others_up_to_its_completi
 def test_jobs_of_a_job_set_that_start_later_are_not_waited_for() -> None:
     jobs = [replicated("a", 1), replicated("b", 1), replicated("c", 1)]
     spec = {"replicatedJobs": jobs, "startupPolicy": {"startupPolicyOrder": "InOrder"}}
-    assert gang("jobset.x-k8s.io/v1alpha2", "JobSet", spec).dependent_roles == ("b", "c")
+    assert gang("jobset.x-k8s.io/v1alpha2", "JobSet", spec).controller.dependent_roles == ("b", "c")
     jobs[2]["dependsOn"] = [{"name": "a", "status": "Complete"}]
-    assert gang("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": jobs}).dependent_roles == ("c",)
+    assert gang("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": jobs}).controller.dependent_roles == ("c",)
 
 
 def leader_worker_set(template: dict[str, Any], **more: object) -> dict[str, Any]:
@@ -177,7 +190,11 @@ def leader_worker_set(template: dict[str, Any], **more: object) -> dict[str, Any
 def test_a_leader_worker_set_starts_with_a_group(spec: object, expected: object) -> None:
     found = gang("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec)
     assert minima(found) == expected
-    assert (found.pod_owners, found.dependent_roles, found.grows_in_units) == (("StatefulSet.apps",), (), True)
+    assert (found.controller.pod_owners, found.controller.dependent_roles, found.controller.grows_in_units) == (
+        ("StatefulSet.apps",),
+        (),
+        True,
+    )
 
 
 def test_groups_of_a_leader_worker_set_start_together_where_it_says_so() -> None:
@@ -185,12 +202,14 @@ def test_groups_of_a_leader_worker_set_start_together_where_it_says_so() -> None
     together = {"annotations": {"gangplan.dev/gang": "true"}}
     found = gang("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec, **together)
     assert minima(found) == (8, {"leader": (2, 2), "worker": (6, 6)})
-    assert not found.grows_in_units
+    assert not found.controller.grows_in_units
 
 
 def test_workers_that_are_made_after_their_leader_are_not_waited_for() -> None:
     spec = leader_worker_set({"leaderTemplate": POD, "size": 2}, startupPolicy="LeaderReady")
-    assert gang("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec).dependent_roles == ("worker",)
+    assert gang("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec).controller.dependent_roles == ("worker",)
     notes = {"annotations": {"leaderworkerset.sigs.k8s.io/exclusive-topology": "rack"}}
     spec = leader_worker_set({"leaderTemplate": POD, "size": 2})
-    assert gang("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec, **notes).dependent_roles == ("worker",)
+    assert gang("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec, **notes).controller.dependent_roles == (
+        "worker",
+    )

@@ -135,7 +135,7 @@ def test_room_is_kept_for_the_pods_that_they_run(case: str) -> None:
     found = gang(api_version, kind, spec)
     assert {role.name: role.replicas for role in found.roles} == expected
     assert {role.pod.requests["nvidia.com/gpu"] for role in found.roles} == {2}
-    assert (found.is_bound, found.schedulable) == (False, False)
+    assert (found.scheduling.is_bound, found.scheduling.schedulable) == (False, False)
     specs = read(api_version, kind, spec)
     assert {pods.role: pods.count for pods in specs.unplanned_pods} == expected
     assert codes(specs) == ["GP222", "GP228"] if "model" in spec.get("predictor", {}) else ["GP222"]

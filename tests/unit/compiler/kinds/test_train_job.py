@@ -53,7 +53,7 @@ def test_a_train_job_has_the_nodes_that_it_says_with_what_each_asks_for() -> Non
     found = gang(runtime(*steps, numNodes=2, torch={}), trainer={"numNodes": 4, "resourcesPerNode": EIGHT})
     assert minima(found) == (5, {"model-initializer": (1, 1), "node": (4, 4)})
     assert [role.pod.requests.get("nvidia.com/gpu") for role in found.roles] == [None, 8]
-    assert (found.queue, found.dependent_roles) == ("ml", ("node",))
+    assert (found.queue, found.controller.dependent_roles) == ("ml", ("node",))
     assert found.topology is not None
 
 
@@ -122,7 +122,7 @@ def test_a_runtime_that_is_not_here_is_the_trainer_s_own(
     specs = read(runtime(), runtimeRef={"name": name}, trainer=trainer)
     (found,) = specs.gangs
     assert minima(found) == (sum(count for _, count in roles.values()), roles)
-    assert (found.dependent_roles, found.roles[-1].pod.requests["nvidia.com/gpu"]) == (late, 8)
+    assert (found.controller.dependent_roles, found.roles[-1].pod.requests["nvidia.com/gpu"]) == (late, 8)
     assert [each.code for each in specs.diagnostics if each.code in ("GP213", "GP220", "GP224")] == ["GP224"]
     assert emitted(found)["spec"]["podTemplateOverrides"][0]["spec"]["schedulingGates"]
 
@@ -153,5 +153,5 @@ def test_a_train_job_with_patches_of_a_later_trainer_is_planned_and_not_bound() 
     patches = [{"manager": "example.org/me", "trainingRuntimeSpec": jobs}]
     specs = read(runtime(replicated("node", trains=True)), runtimePatches=patches)
     (found,) = specs.gangs
-    assert (found.is_bound, found.roles[0].pod.node_selector) == (False, {"gpu": "h100"})
+    assert (found.scheduling.is_bound, found.roles[0].pod.node_selector) == (False, {"gpu": "h100"})
     assert [each.code for each in specs.diagnostics if each.code == "GP222"] == ["GP222"]

@@ -34,7 +34,12 @@ SPARK: dict[str, Any] = {
 def test_a_spark_application_is_a_driver_and_its_executors() -> None:
     found = gang(API, "SparkApplication", SPARK)
     assert minima(found) == (1, {"driver": (0, 1), "executor": (0, 3)})
-    assert (found.is_bound, found.schedulable, found.queue, found.marks_pods) == (False, False, "ml", False)
+    assert (found.scheduling.is_bound, found.scheduling.schedulable, found.queue, found.controller.marks_pods) == (
+        False,
+        False,
+        "ml",
+        False,
+    )
     driver, executor = (role.pod for role in found.roles)
     assert driver.requests == {"cpu": 1000, "memory": (512 + 384) << 20, "pods": 1}
     assert executor.requests == {"cpu": 1500, "memory": 5 << 30, "nvidia.com/gpu": 2, "pods": 1}
@@ -98,11 +103,15 @@ def test_what_runs_by_the_clock_is_planned_as_nothing_in_between() -> None:
     ):
         specs = read(api_version, kind, spec)
         (found,) = specs.gangs
-        assert (found.is_bound, found.is_recurring, found.roles[-1].replicas > 1) == (False, True, True), kind
+        assert (found.scheduling.is_bound, found.scheduling.is_recurring, found.roles[-1].replicas > 1) == (
+            False,
+            True,
+            True,
+        ), kind
         assert all(pods.is_recurring for pods in specs.unplanned_pods)
         assert specs.unplanned_pods
         suspended = read(api_version, kind, {**spec, "suspend": True})
-        assert ([gang.schedulable for gang in suspended.gangs], suspended.unplanned_pods) == ([False], ())
+        assert ([gang.scheduling.schedulable for gang in suspended.gangs], suspended.unplanned_pods) == ([False], ())
 
 
 def test_a_spark_connect_is_a_server_by_its_template_and_its_executors() -> None:
@@ -120,7 +129,7 @@ def test_a_spark_connect_is_a_server_by_its_template_and_its_executors() -> None
     odd = {**spec, "server": {"template": {"spec": {"containers": "none"}}}}
     assert gang("sparkoperator.k8s.io/v1alpha1", "SparkConnect", odd).roles[0].pod.requests == {"pods": 1}
     found = gang("sparkoperator.k8s.io/v1alpha1", "SparkConnect", spec)
-    assert (minima(found), found.is_bound) == ((1, {"server": (0, 1), "executor": (0, 3)}), False)
+    assert (minima(found), found.scheduling.is_bound) == ((1, {"server": (0, 1), "executor": (0, 3)}), False)
     server, executor = (role.pod for role in found.roles)
     assert server.requests == {"nvidia.com/gpu": 8, "pods": 1}
     assert executor.requests == {"cpu": 1000, "memory": (512 + 384) << 20, "pods": 1}
@@ -150,7 +159,7 @@ def test_of_a_hyper_job_room_is_kept_for_the_jobs_that_may_come_here() -> None:
     specs = read("training.volcano.sh/v1alpha1", "HyperJob", {"replicatedJobs": jobs})
     (found,) = specs.gangs
     assert minima(found)[1] == {"a-worker": (0, 8), "b-worker": (0, 4)}
-    assert (found.queue, found.is_bound, found.roles[1].template_path[2]) == ("ml", False, 1)
+    assert (found.queue, found.scheduling.is_bound, found.roles[1].template_path[2]) == ("ml", False, 1)
     assert _own_codes(specs) == ["GP222"]
     specs = read("training.volcano.sh/v1alpha1", "HyperJob", {"replicatedJobs": jobs[2:]})
     assert (_own_codes(specs), specs.gangs) == (["GP220"], ())

@@ -9,7 +9,7 @@ import pytest
 from compiler.cluster_state.cluster_state import ClusterState, StateError
 from compiler.lower.lowering import lower
 from compiler.lower.origins import Origins
-from compiler.specs.gang_spec import SubgroupSpec, TopologySpec
+from compiler.specs.gang_spec import Scheduling, SubgroupSpec, TopologySpec
 from compiler.specs.pod_spec import Taint
 from compiler.specs.queue_spec import PriorityClassSpec
 from solver.problem import Placement, Problem, Subgroup, Topology
@@ -232,7 +232,7 @@ def test_a_job_that_was_deleted_after_it_finished_is_remembered() -> None:
 
 
 def test_a_suspended_job_is_set_aside() -> None:
-    problem, origins = lowered(gangs=(gang("a", role("w", 1), schedulable=False),))
+    problem, origins = lowered(gangs=(gang("a", role("w", 1), scheduling=Scheduling(schedulable=False)),))
     assert (problem.gangs, [g.document.name for g in origins.inactive_gangs]) == ((), ["a"])
 
 

@@ -58,7 +58,7 @@ def read_everything(files: dict[str, bytes]) -> None:
     queues = {queue.name for queue in specs.queues} | {"root", "default"}
     nodes = {node.name for node in specs.nodes}
     domains = {h.name for h in specs.hypernodes}
-    assert all(gang.queue in queues for gang in specs.gangs if gang.is_bound or gang.queue)
+    assert all(gang.queue in queues for gang in specs.gangs if gang.scheduling.is_bound or gang.queue)
     assert all(set(h.nodes) <= nodes and set(h.hypernodes) <= domains for h in specs.hypernodes)
 
 

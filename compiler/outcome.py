@@ -220,10 +220,10 @@ def job_decisions(
         id(spec): partial(translator.job_decision, decision=decision)
         for spec, decision in zip(origins.gangs, plan.decisions, strict=True)
     }
-    makers |= dict.fromkeys(map(id, origins.finished_gangs), partial(translator.plain_decision, action="done"))
-    makers |= dict.fromkeys(map(id, origins.empty_gangs), partial(translator.plain_decision, action="empty"))
-    makers |= dict.fromkeys(map(id, origins.unbound_gangs), translator.unbound_decision)
-    makers |= dict.fromkeys(map(id, origins.inactive_gangs), translator.inactive_decision)
+    makers |= dict.fromkeys(map(id, origins.left_out.finished), partial(translator.plain_decision, action="done"))
+    makers |= dict.fromkeys(map(id, origins.left_out.empty), partial(translator.plain_decision, action="empty"))
+    makers |= dict.fromkeys(map(id, origins.left_out.unbound), translator.unbound_decision)
+    makers |= dict.fromkeys(map(id, origins.left_out.inactive), translator.inactive_decision)
     found, errors = list[JobDecision](), DocumentErrors()
     for spec in specs.gangs:
         with guarded(spec.document, partial(blame, errors, spec.document)):
@@ -254,7 +254,7 @@ class _DecisionTranslator:
 
     def inactive_decision(self, spec: GangSpec) -> JobDecision:
         """The decision on a job that is held, suspended by its owner, or placed by another scheduler."""
-        reason = suspended_message(spec, self.origins.held_jobs.get(spec.key, ""))
+        reason = suspended_message(spec, self.origins.left_out.held_jobs.get(spec.key, ""))
         return JobDecision(spec, "wait", self.priority_of(spec), reasons=(reason,))
 
     def unbound_decision(self, spec: GangSpec) -> JobDecision:

@@ -41,54 +41,103 @@ from compiler.syntax.documents import Document
 
 
 @dataclass(slots=True)
-class ObservedState:
-    """Gangs are indices into Specs.gangs, times seconds since the epoch.
+class ObservedJobs:
+    """What the cluster says of jobs. Gangs are indices into Specs.gangs, times seconds since the epoch.
 
-    Nodes are indices into `nodes`. running_pods: gang -> (role, node) -> pods. foreign_amounts: node -> amounts held by
-    all other pods.
-    queue_used: queue name -> amounts held by other pods that belong to it. closed_queues: by Command CloseQueue,
-    NamespaceQueues that are not ready, and refused_queues: NamespaceQueues that Volcano would refuse -> why.
-    unready_nodes: take nothing new whatever a pod tolerates. finished_gangs: their jobs are over. held_gangs: gang ->
-    why nothing of it starts now; its pods count as foreign ones. running_records: gang -> (role, node, record) of each
-    running pod. start_times: gang -> when its running pods started. checkpoint_times: gang -> (start, last checkpoint)
-    of each running pod that tells of one.
-    pods_by_node: node -> all pods on it. gang_role_by_pod: (namespace, name) of a running pod -> (gang, role).
-    now: when the cluster was read, or the newest event if that is later.
-    reserved_starts: gang -> the start that an earlier plan reserved for it, as its job says. gangs_with_pods: of which
-    the cluster has pods, running or not. present_gangs: of which it has these, the job or its PodGroup. finished_jobs:
-    that are over, whether they are planned or not. former_places: as in `ClusterState`. lighter_pods: (namespace, name)
-    of running pods that hold less of something than their role asks for, which `foreign_amounts` takes back.
-    held_in_limited_queues: (queue, node) -> amounts held there by other pods that belong to it, of the limited_queues,
-    which have limits on node groups.
+    held: gang -> why nothing of it starts now; its pods count as foreign ones. finished: their jobs are over.
+    finished_keys: of all jobs that are over, whether they are planned or not. former_places: as in `ClusterState`.
+    reserved_starts: gang -> the start that an earlier plan reserved for it, as its job says. with_pods: of which the
+    cluster has pods, running or not. present: of which it has these, the job or its PodGroup.
+    """
+
+    held: Mapping[int, str] = field(default_factory=dict)
+    finished: frozenset[int] = frozenset()
+    finished_keys: frozenset[JobKey] = frozenset()
+    former_places: Mapping[JobKey, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    creation_times: dict[int, int] = field(default_factory=dict)
+    reserved_starts: dict[int, str] = field(default_factory=dict)
+    with_pods: set[int] = field(default_factory=set)
+    present: set[int] = field(default_factory=set)
+
+    def enter(self, j: int, created: int | None, reserved_start: str | None) -> None:
+        """Note that the cluster has the gang's job, and what that tells."""
+        self.present.add(j)
+        if created is not None:
+            self.creation_times[j] = created
+        if reserved_start is not None:
+            self.reserved_starts[j] = reserved_start
+
+    def enter_finished(self, gangs: frozenset[int]) -> None:
+        self.finished = gangs
+
+    def enter_with_pods(self, gangs: set[int]) -> None:
+        self.with_pods |= gangs
+        self.present |= gangs
+
+
+@dataclass(slots=True)
+class ForeignPods:
+    """What pods hold that are of no planned gang, and what those of a gang hold beyond what it is planned with.
+
+    pods: these pods. amounts: node -> amounts held by them. queue_used: queue name -> amounts that count in it.
+    limited_queues: those with limits on node groups. held_in_limited_queues: (queue, node) -> amounts that count in
+    such a queue there. lighter_pods: (namespace, name) of running pods that hold less of something than their role asks
+    for, which `amounts` takes back.
+    """
+
+    limited_queues: frozenset[str] = frozenset()
+    pods: list[ForeignPod] = field(default_factory=list)
+    amounts: dict[int, Amounts] = field(default_factory=dict)
+    queue_used: dict[str, Amounts] = field(default_factory=dict)
+    held_in_limited_queues: dict[tuple[str, int], Amounts] = field(default_factory=dict)
+    lighter_pods: set[tuple[str, str]] = field(default_factory=set)
+
+    def count(self, record: PodRecord, node: int, requests: Amounts) -> None:
+        """Count the pod as one of no planned gang."""
+        self.pods.append(foreign_pod(record.pod, node, record.group))
+        self.charge(node, queue_of(record.pod, record.group), requests)
+
+    def charge_difference(self, record: PodRecord, node: int, queue: str, planned: Amounts, asked: Amounts) -> None:
+        """Count what a running pod holds beyond what it is planned with; less than nothing where it holds less."""
+        difference = {name: asked.get(name, 0) - planned.get(name, 0) for name in {**planned, **asked}}
+        self.charge(node, queue, difference)
+        if min(difference.values()) < 0:
+            self.lighter_pods.add(record.key)
+
+    def charge(self, node: int, queue: str | None, amounts: Amounts) -> None:
+        """Count these amounts as held on the node and in the queue, by no planned gang."""
+        self.amounts[node] = amounts_sum(self.amounts.get(node, {}), amounts)
+        if queue:
+            self.queue_used[queue] = amounts_sum(self.queue_used.get(queue, {}), amounts)
+            if queue in self.limited_queues:
+                place = queue, node
+                self.held_in_limited_queues[place] = amounts_sum(self.held_in_limited_queues.get(place, {}), amounts)
+
+
+@dataclass(slots=True)
+class ObservedState:
+    """Gangs are indices into Specs.gangs, nodes indices into `nodes`, times seconds since the epoch.
+
+    now: when the cluster was read, or the newest event if that is later. unready_nodes: take nothing new whatever a pod
+    tolerates. closed_queues: by Command CloseQueue, NamespaceQueues that are not ready, and refused_queues:
+    NamespaceQueues that Volcano would refuse -> why. running_pods: gang -> (role, node) -> pods. running_records: gang
+    -> (role, node, record) of each running pod. gang_role_by_pod: (namespace, name) of a running pod -> (gang, role).
+    pods_by_node: node -> all pods on it.
     """
 
     nodes: tuple[NodeSpec, ...]
     hypernodes: tuple[HyperNodeSpec, ...]
-    running_pods: dict[int, Counter[tuple[int, int]]] = field(default_factory=dict)
-    foreign_amounts: dict[int, Amounts] = field(default_factory=dict)
-    queue_used: dict[str, Amounts] = field(default_factory=dict)
+    jobs: ObservedJobs = field(default_factory=ObservedJobs)
+    foreign: ForeignPods = field(default_factory=ForeignPods)
+    now: int | None = None
+    unready_nodes: frozenset[str] = frozenset()
     closed_queues: frozenset[str] = frozenset()
     refused_queues: Mapping[str, str] = field(default_factory=dict)
-    unready_nodes: frozenset[str] = frozenset()
-    creation_times: dict[int, int] = field(default_factory=dict)
-    finished_gangs: frozenset[int] = frozenset()
-    held_gangs: Mapping[int, str] = field(default_factory=dict)
-    foreign_pods: list[ForeignPod] = field(default_factory=list)
-    start_times: dict[int, list[int]] = field(default_factory=dict)
-    running_records: dict[int, list[tuple[int, int, PodRecord]]] = field(default_factory=dict)
-    checkpoint_times: dict[int, list[tuple[int | None, int]]] = field(default_factory=dict)
-    now: int | None = None
-    reserved_starts: dict[int, str] = field(default_factory=dict)
-    pods_by_node: dict[int, list[Object]] = field(default_factory=dict)
-    gang_role_by_pod: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     budget_selections: list[BudgetSelection] = field(default_factory=list)
-    gangs_with_pods: set[int] = field(default_factory=set)
-    present_gangs: set[int] = field(default_factory=set)
-    finished_jobs: frozenset[JobKey] = frozenset()
-    former_places: Mapping[JobKey, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
-    lighter_pods: set[tuple[str, str]] = field(default_factory=set)
-    limited_queues: frozenset[str] = frozenset()
-    held_in_limited_queues: dict[tuple[str, int], Amounts] = field(default_factory=dict)
+    running_pods: dict[int, Counter[tuple[int, int]]] = field(default_factory=dict)
+    running_records: dict[int, list[tuple[int, int, PodRecord]]] = field(default_factory=dict)
+    gang_role_by_pod: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    pods_by_node: dict[int, list[Object]] = field(default_factory=dict)
 
     def pods_on(self, node: int) -> Sequence[Object]:
         return self.pods_by_node.get(node, ())
@@ -96,20 +145,15 @@ class ObservedState:
     def running_pod_count(self, j: int) -> int:
         return sum(self.running_pods.get(j, {}).values())
 
-    def enter_job(self, j: int, created: int | None, reserved_start: str | None) -> None:
-        """Note that the cluster has the gang's job, and what that tells."""
-        self.present_gangs.add(j)
-        if created is not None:
-            self.creation_times[j] = created
-        if reserved_start is not None:
-            self.reserved_starts[j] = reserved_start
+    def started_at(self, j: int) -> int | None:
+        """When the first of the gang's running pods started; None where that is not known."""
+        starts = (record.start_time for _, _, record in self.running_records.get(j, ()))
+        return min((start for start in starts if start is not None), default=None)
 
-    def enter_finished(self, gangs: frozenset[int]) -> None:
-        self.finished_gangs = gangs
-
-    def enter_gangs_with_pods(self, gangs: set[int]) -> None:
-        self.gangs_with_pods |= gangs
-        self.present_gangs |= gangs
+    def checkpoint_times(self, j: int) -> list[tuple[int | None, int]]:
+        """(start, last checkpoint) of each of the gang's running pods that tells of one."""
+        records = [record for _, _, record in self.running_records.get(j, ())]
+        return [(each.start_time, each.checkpoint_time) for each in records if each.checkpoint_time is not None]
 
     def enter_pod(self, pod: Object, node: int) -> None:
         """Note that the pod, of whatever job, is on the node."""
@@ -127,31 +171,6 @@ class ObservedState:
         self.gang_role_by_pod[record.key] = gang_role
         for budget in self.budget_selections:
             budget.note_running_pod(record.pod, gang_role)
-        if record.start_time is not None:
-            self.start_times.setdefault(j, []).append(record.start_time)
-        if record.checkpoint_time is not None:
-            self.checkpoint_times.setdefault(j, []).append((record.start_time, record.checkpoint_time))
-
-    def count_foreign_pod(self, record: PodRecord, node: int, requests: Amounts) -> None:
-        """Count the pod as one of no planned gang."""
-        self.foreign_pods.append(foreign_pod(record.pod, node, record.group))
-        self.charge(node, queue_of(record.pod, record.group), requests)
-
-    def charge_difference(self, record: PodRecord, node: int, queue: str, planned: Amounts, asked: Amounts) -> None:
-        """Count what a running pod holds beyond what it is planned with; less than nothing where it holds less."""
-        difference = {name: asked.get(name, 0) - planned.get(name, 0) for name in {**planned, **asked}}
-        self.charge(node, queue, difference)
-        if min(difference.values()) < 0:
-            self.lighter_pods.add(record.key)
-
-    def charge(self, node: int, queue: str | None, amounts: Amounts) -> None:
-        """Count these amounts as held on the node and in the queue, by no planned gang."""
-        self.foreign_amounts[node] = amounts_sum(self.foreign_amounts.get(node, {}), amounts)
-        if queue:
-            self.queue_used[queue] = amounts_sum(self.queue_used.get(queue, {}), amounts)
-            if queue in self.limited_queues:
-                place = queue, node
-                self.held_in_limited_queues[place] = amounts_sum(self.held_in_limited_queues.get(place, {}), amounts)
 
 
 def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
@@ -161,22 +180,20 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
     observed = ObservedState(
         nodes,
         observed_hypernodes(specs, state, nodes),
+        ObservedJobs(_held_gangs(specs.gangs, state), finished_keys=state.finished, former_places=state.former_places),
+        ForeignPods(frozenset(queue.name for queue in specs.queues if _has_group_limits(queue.document))),
         unready_nodes=unready_nodes(state),
         closed_queues=_closed_queues(state.queues) | unready_queues(state.namespace_queues) | refused.keys(),
         refused_queues=refused,
         now=state.now,
         budget_selections=read_budgets(state.disruption_budgets, specs.documents),
-        held_gangs=_held_gangs(specs.gangs, state),
-        finished_jobs=state.finished,
-        former_places=state.former_places,
-        limited_queues=frozenset(queue.name for queue in specs.queues if _has_group_limits(queue.document)),
     )
     index = {gang_identity(gang): j for j, gang in enumerate(specs.gangs)}
     _read_jobs(observed, specs.gangs, index, state)
     counter = _PodCounter(observed, specs.gangs, index, state.now)
     for record, asked in zip(state.pod_records, asked_by_pods(state), strict=True):
         counter.count_pod(record, asked)
-    observed.enter_gangs_with_pods(counter.gangs_of_pods)
+    observed.jobs.enter_with_pods(counter.gangs_of_pods)
     return observed
 
 
@@ -267,10 +284,10 @@ def _read_jobs(
             continue
         start = annotations_of(job).get(STARTS_AT_ANNOTATION)
         created = epoch_seconds(job["metadata"].get("creationTimestamp"))
-        observed.enter_job(j, created, None if start is None else str(start))
+        observed.jobs.enter(j, created, None if start is None else str(start))
         if end_of_run(job) is not None or (job["kind"] == "Pod" and is_finished_pod(job)):
             finished.add(j)
-    observed.enter_finished(frozenset(finished))
+    observed.jobs.enter_finished(frozenset(finished))
 
 
 def _maker_key(gang: GangSpec) -> JobKey:
@@ -289,7 +306,7 @@ class _PodCounter:
         self.nodes_by_hostname = _nodes_by_hostname(observed.nodes)
         self.nodes_by_name = {node.name: n for n, node in enumerate(observed.nodes)}
         self.gangs_of_pods = set[int]()
-        self.left_out = observed.finished_gangs | observed.held_gangs.keys()
+        self.left_out = observed.jobs.finished | observed.jobs.held.keys()
         self.room: dict[tuple[int, int], int] = {}  # (gang, role) -> pods of it that may still count as running
 
     def count_pod(self, record: PodRecord, asked: PodSpec | None) -> None:
@@ -309,12 +326,12 @@ class _PodCounter:
         gang_role = None if j is None else self._planned_role(record, j)
         if gang_role is None:
             requests = self.requests.requests_of(record.pod) if asked is None else asked.requests
-            self.observed.count_foreign_pod(record, node, requests)
+            self.observed.foreign.count(record, node, requests)
             return
         self.observed.count_running_pod(record, gang_role, node)
         gang, t = self.gangs[gang_role[0]], gang_role[1]
         if asked is not None and asked.requests != (planned := gang.roles[t].pod.requests):
-            self.observed.charge_difference(record, node, gang.queue, planned, asked.requests)
+            self.observed.foreign.charge_difference(record, node, gang.queue, planned, asked.requests)
 
     def _is_leaving(self, record: PodRecord) -> bool:
         until = leaving_until(record.pod) if record.is_terminating else None

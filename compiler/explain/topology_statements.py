@@ -26,13 +26,13 @@ def _domain(s: Provenance, j: int, fact: facts.DomainShortage) -> Iterator[Sourc
 
 def _terms(s: Provenance, j: int, tier: int | None = None) -> Iterator[Source]:
     """The terms of the gang's PodGroup; tier: those of it alone."""
-    for rho, (i, _) in s.origins.term_of_rule.items():
+    for rho, (i, _) in s.origins.rules.terms.items():
         if i == j and tier in (None, s.problem.pod_rules[rho].tier):
             yield _term(s, rho)
 
 
 def _term(s: Provenance, rho: int) -> Source:
-    i, term = s.origins.term_of_rule[rho]
+    i, term = s.origins.rules.terms[rho]
     group = s.origins.gangs[i].pod_group
     document = s.origins.gangs[i].document if group is None else group.document
     return source_at(document, "anti-affinity", *term.path)
@@ -41,15 +41,15 @@ def _term(s: Provenance, rho: int) -> Source:
 def _pod_rule(s: Provenance, j: int, fact: facts.PodRuleConflict) -> Iterator[Source]:
     """The owners of the rule: the gang's own role, else other gangs and pods of no gang."""
     rho = fact.pod_rule
-    if rho in s.origins.term_of_rule:
+    if rho in s.origins.rules.terms:
         yield _term(s, rho)
         return
     if (quota := s.problem.pod_rules[rho].quota) is not None:
         place = ("metadata", "annotations", NODE_GROUP_LIMITS_ANNOTATION)
         yield from s.queue_field(quota.queue, "limits of node groups", *place)
         return
-    if rho in s.origins.subgroup_of_rule:
-        yield s.subgroup_source(*s.origins.subgroup_of_rule[rho])
+    if rho in s.origins.rules.subgroups:
+        yield s.subgroup_source(*s.origins.rules.subgroups[rho])
         return
     owners = s.rule_owners.get(rho, ())
     for i, t in [spot for spot in owners if spot[0] == j] or owners:
@@ -57,16 +57,16 @@ def _pod_rule(s: Provenance, j: int, fact: facts.PodRuleConflict) -> Iterator[So
         document, base = spec.pod_spec_of(spec.roles[t])
         path = "topologySpreadConstraints" if s.problem.pod_rules[rho].rule_kind == "spread" else "affinity"
         yield source_at(document, f"rule of role {spec.roles[t].name}", *base, path)
-    yield from cluster_objects("Pod", list(s.origins.rule_owner_pods[rho]), "rule")
+    yield from cluster_objects("Pod", list(s.origins.rules.owner_pods[rho]), "rule")
 
 
 def _pod_rule_values(s: Provenance, j: int, fact: facts.PodRuleConflict, _: Any) -> Values:
-    values = {"rule": s.origins.rule_texts[fact.pod_rule]}
-    if fact.pod_rule in s.origins.subgroup_of_rule:
-        i, k = s.origins.subgroup_of_rule[fact.pod_rule]
+    values = {"rule": s.origins.rules.texts[fact.pod_rule]}
+    if fact.pod_rule in s.origins.rules.subgroups:
+        i, k = s.origins.rules.subgroups[fact.pod_rule]
         values["subgroup"] = s.origins.gangs[i].subgroups[k].name
-    if fact.pod_rule in s.origins.term_of_rule:
-        i, _ = s.origins.term_of_rule[fact.pod_rule]
+    if fact.pod_rule in s.origins.rules.terms:
+        i, _ = s.origins.rules.terms[fact.pod_rule]
         values["term" if i == j else "others"] = values["rule"]
         if all(domain is None for domain in s.problem.pod_rules[fact.pod_rule].domains):
             values["missing"] = values["rule"]

@@ -22,7 +22,7 @@ def submission_times(gangs: Sequence[GangSpec], observed: ObservedState, dates: 
     """Seconds since the epoch: what the job says, else when the cluster got it, else when the repository did."""
     known: dict[int, int] = {}
     for j, spec in enumerate(gangs):
-        for time in (spec.submitted_at, observed.creation_times.get(j), dates.get(spec.document.file)):
+        for time in (spec.submitted_at, observed.jobs.creation_times.get(j), dates.get(spec.document.file)):
             if time is not None:
                 known[j] = time
                 break

@@ -111,15 +111,15 @@ class GangLowering:
         is_enqueued = not is_whole and is_enqueued_first(spec, self.inputs.specs.scheduler)
         is_planned = run_kind_of(spec.document.data) in PLANNED_RUN_KINDS
         return ClusterEntry(
-            enqueued_first=is_enqueued and j not in observed.gangs_with_pods,
-            may_be_held=self._share_may_bind and is_planned and j not in observed.present_gangs,
+            enqueued_first=is_enqueued and j not in observed.jobs.with_pods,
+            may_be_held=self._share_may_bind and is_planned and j not in observed.jobs.present,
         )
 
     def _former_places(self, j: int) -> tuple[Placement, ...]:
         """Where the plan in force has its pods, on nodes and of roles that there still are; nothing where as many
         run."""
         spec, observed = self.inputs.specs.gangs[j], self.inputs.observed
-        places = observed.former_places.get(spec.key)
+        places = observed.jobs.former_places.get(spec.key)
         if not places or observed.running_pod_count(j) >= sum(sum(at.values()) for at in places.values()):
             return ()
         pods: dict[tuple[int, int], int] = {}

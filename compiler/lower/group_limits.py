@@ -37,11 +37,7 @@ def with_group_limits(
         texts.append(f"queue {queue} may hold {amount} in node group {group}")
     if not texts:
         return problem, origins
-    return problem, replace(
-        origins,
-        rule_texts=(*origins.rule_texts, *texts),
-        rule_owner_pods=(*origins.rule_owner_pods, *(() for _ in texts)),
-    )
+    return problem, replace(origins, rules=origins.rules.followed_by(texts))
 
 
 def _quotas(problem: Problem, queue_specs: Sequence[QueueSpec | None]) -> Iterator[GroupQuota]:
@@ -70,7 +66,7 @@ def _held_by_others(problem: Problem, quota: GroupQuota, observed: ObservedState
     """What pods of the queue that are of no gang hold on each node of the group."""
     for n, node in enumerate(problem.nodes):
         if node.node_group == quota.node_group:
-            held = observed.held_in_limited_queues.get((problem.queues[quota.queue].name, n), {})
+            held = observed.foreign.held_in_limited_queues.get((problem.queues[quota.queue].name, n), {})
             yield vector(held, problem.resources)[quota.resource]
 
 

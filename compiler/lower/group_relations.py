@@ -30,7 +30,7 @@ def with_group_rules(rules: LoweredRules, inputs: LoweringInputs) -> LoweredRule
     if not owners or not separates_groups(specs.cluster, specs.scheduler):
         return rules
     lowering = _GroupRules(inputs)
-    pod_rules, texts = list(rules.pod_rules), list(rules.texts)
+    pod_rules, texts = list(rules.pod_rules), list[str]()
     owned: dict[tuple[int, int], list[int]] = {role: [*own] for role, (own, _) in rules.rules_of_role.items()}
     selecting: dict[tuple[int, int], list[int]] = {role: [*by] for role, (_, by) in rules.rules_of_role.items()}
     term_of_rule: dict[int, tuple[int, GroupTerm]] = {}
@@ -49,13 +49,11 @@ def with_group_rules(rules: LoweredRules, inputs: LoweringInputs) -> LoweredRule
     return replace(
         rules,
         pod_rules=tuple(pod_rules),
-        texts=tuple(texts),
         rules_of_role={
             role: (tuple(owned.get(role, ())), tuple(selecting.get(role, ())))
             for role in dict.fromkeys([*owned, *selecting])
         },
-        owner_pods=(*rules.owner_pods, *(() for _ in term_of_rule)),
-        term_of_rule=term_of_rule,
+        origins=rules.origins.followed_by(texts, terms=term_of_rule),
     )
 
 
@@ -119,7 +117,7 @@ class _GroupRules:
             tier = self.tier_of(term)
             if tier is not None and tier != self._tiers.root_tier:
                 around = hypernodes_at(self.observed, tier)
-                found = (around[pod.node] for pod in self.observed.foreign_pods if self._selects_pod(i, term, pod))
+                found = (around[pod.node] for pod in self.observed.foreign.pods if self._selects_pod(i, term, pod))
                 present = frozenset(h for h in found if h is not None)
                 yield SeparationWish(tier, frozenset(self.selected_gangs(i, term)), present, term.weight)
 
@@ -135,7 +133,7 @@ class _GroupRules:
     def rule(self, i: int, term: GroupTerm, tier: int | None) -> PodRule:
         domains = self._domains_at(tier)
         present = [0] * len({d for d in domains if d is not None})
-        for pod in self.observed.foreign_pods:
+        for pod in self.observed.foreign.pods:
             d = domains[pod.node]
             if d is not None and self._selects_pod(i, term, pod):
                 present[d] += 1

@@ -50,7 +50,7 @@ def lowering_inputs(specs: Specs, state: ClusterState | None, dates: Mapping[str
     state = state or ClusterState()
     observed = observe_state(specs, state)
     rooms = reserve_room(specs, observed)
-    left_out = observed.finished_gangs | observed.held_gangs.keys()
+    left_out = observed.jobs.finished | observed.jobs.held.keys()
     plannable = (j for j, gang in enumerate(specs.gangs) if is_plannable(gang))
     chosen = tuple(j for j in plannable if j not in left_out)
     submitted = submission_times(specs.gangs, observed, dates)

@@ -15,7 +15,7 @@ from compiler.lower.group_relations import with_group_rules, with_separation_wis
 from compiler.lower.inputs import LoweringInputs, is_plannable, lowering_inputs
 from compiler.lower.node_groups import with_node_groups
 from compiler.lower.nodes import lower_nodes, node_classes
-from compiler.lower.origins import Origins
+from compiler.lower.origins import LeftOutGangs, Origins
 from compiler.lower.pod_relations import LoweredRules, lower_pod_rules
 from compiler.lower.policy import lower_policy
 from compiler.lower.queues import lower_queues
@@ -55,7 +55,7 @@ def lower(
         j: subgroup_demand(specs.gangs[j], observed.running_pods.get(j, {}), specs.scheduler)
         for j in inputs.gang_indices
     }
-    rules = lower_pod_rules(gangs, observed.nodes, observed.foreign_pods, specs.scheduler)
+    rules = lower_pod_rules(gangs, observed.nodes, observed.foreign.pods, specs.scheduler)
     rules = with_subgroup_rules(rules, gangs, tuple(demands.values()), observed)
     rules = with_group_rules(rules, inputs)
     queue_index = {queue.name: q for q, queue in enumerate(queues)}
@@ -99,8 +99,8 @@ def _origins(
     slot_groups: SlotGroups,
 ) -> Origins:
     specs, observed = inputs.specs, inputs.observed
-    unfinished = [gang for j, gang in enumerate(specs.gangs) if j not in observed.finished_gangs]
-    held = {specs.gangs[j].key: reason for j, reason in observed.held_gangs.items()}
+    unfinished = [gang for j, gang in enumerate(specs.gangs) if j not in observed.jobs.finished]
+    held = {specs.gangs[j].key: reason for j, reason in observed.jobs.held.items()}
     unheld = [gang for gang in unfinished if gang.key not in held]
     slotted = enumerate(observed.nodes if slot_groups.names else ())
     outdated = (node.name for n, node in slotted if is_outdated(slot_groups, node, observed.pods_on(n)))
@@ -109,24 +109,23 @@ def _origins(
         queues=queue_specs,
         nodes=observed.nodes,
         hypernodes=observed.hypernodes,
-        finished_gangs=tuple(gang for j, gang in enumerate(specs.gangs) if j in observed.finished_gangs),
-        inactive_gangs=tuple(gang for gang in unfinished if _is_inactive(gang, held)),
-        unbound_gangs=tuple(gang for gang in unheld if not gang.scheduling.is_bound),
-        empty_gangs=tuple(_empty_gangs(unheld)),
-        held_jobs=held,
+        left_out=LeftOutGangs(
+            finished=tuple(gang for j, gang in enumerate(specs.gangs) if j in observed.jobs.finished),
+            inactive=tuple(gang for gang in unfinished if _is_inactive(gang, held)),
+            unbound=tuple(gang for gang in unheld if not gang.scheduling.is_bound),
+            empty=tuple(_empty_gangs(unheld)),
+            held_jobs=held,
+        ),
+        rules=rules.origins,
         submission_times={specs.gangs[j].key: time for j, time in inputs.submission_times.items()},
         now=observed.now,
-        reserved_starts={specs.gangs[j].key: time for j, time in observed.reserved_starts.items()},
-        rule_texts=rules.texts,
-        rule_owner_pods=rules.owner_pods,
+        reserved_starts={specs.gangs[j].key: time for j, time in observed.jobs.reserved_starts.items()},
         upcoming_events=upcoming_events(inputs.events, observed.now),
         unplanned_numa=slot_groups.unplanned_numa(inputs.gangs),
         excluding_numa_policies=(
             excluding_numa_policies(observed.nodes, inputs.gangs) if slot_groups.numa_aware else {}
         ),
         outdated_nodes=tuple(outdated),
-        subgroup_of_rule=rules.subgroup_of_rule,
-        term_of_rule=rules.term_of_rule,
         priority_classes={spec.name: spec.value for spec in specs.priority_classes},
         reserved_rooms=inputs.reserved_rooms,
         turns=inputs.turns,

@@ -44,7 +44,7 @@ def lower_nodes(
     observed = inputs.observed
     has_windows = any(spec.maintenance_windows for spec in observed.nodes)
     parts = (
-        *(observed.nodes, observed.hypernodes, observed.foreign_amounts, observed.unready_nodes),
+        *(observed.nodes, observed.hypernodes, observed.foreign.amounts, observed.unready_nodes),
         *(observed.now if has_windows else None, room.held_by_gangs, tuple(names)),
         *(classes.class_by_node, classes.classes_by_requirement.keys()),
     )
@@ -96,7 +96,7 @@ class _NodeRoom:
     """Capacities and free amounts; nodes with equal amounts, of which a pool has thousands, are computed once."""
 
     def __init__(self, inputs: LoweringInputs, names: Sequence[str]) -> None:
-        self.names, self.foreign_amounts = names, inputs.observed.foreign_amounts
+        self.names, self.foreign_amounts = names, inputs.observed.foreign.amounts
         self._nothing = vector({}, names)
         # Sums over the cluster stay below it: what one node has beyond its part of that is more than any job asks for.
         self._most = MAX_AMOUNT // max(1, len(inputs.observed.nodes))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from compiler.diagnostics.diagnostic import Position
 from compiler.lower.numa import NumaPlan
@@ -27,45 +27,62 @@ class TimedEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleOrigins:
+    """Of the pod rules of the problem. texts: in the user's words, rule by rule. owner_pods: rule by rule the foreign
+    pods (namespace/name) that own it. subgroups: rule -> (gang, subgroup) that it keeps in one domain. terms: rule ->
+    (gang, the term of its PodGroup that it is)."""
+
+    texts: tuple[str, ...] = ()
+    owner_pods: tuple[tuple[str, ...], ...] = ()
+    subgroups: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    terms: Mapping[int, tuple[int, GroupTerm]] = field(default_factory=dict)
+
+    def followed_by(self, texts: Sequence[str], **more: Any) -> RuleOrigins:
+        """These, and after them rules that no foreign pod owns. more: fields as they are then."""
+        owner_pods = (*self.owner_pods, *(() for _ in texts))
+        return replace(self, texts=(*self.texts, *texts), owner_pods=owner_pods, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutGangs:
+    """The gangs that are in no problem: because they finished, because their owner suspended them or another scheduler
+    places them, because their pods go where their scheduler puts them, or because they have no pods. held_jobs: job ->
+    why it is held; these are among the inactive ones."""
+
+    finished: tuple[GangSpec, ...] = ()
+    inactive: tuple[GangSpec, ...] = ()
+    unbound: tuple[GangSpec, ...] = ()
+    empty: tuple[GangSpec, ...] = ()
+    held_jobs: Mapping[JobKey, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Origins:
     """gangs, queues, nodes, hypernodes: as in the problem, index by index; an undeclared queue is None.
 
-    finished_gangs, inactive_gangs, unbound_gangs, empty_gangs: left out of the problem because they finished, because
-    their owner suspended them or another scheduler places them, because their pods go where their scheduler puts them,
-    or because they have no pods. held_jobs: job -> why it is held;
-    these are among the inactive ones. submission_times: seconds since the epoch, of the gangs whose age is known. now:
-    from when the plan counts (`timed_events`), None without a state. reserved_starts: the start that an earlier plan
-    reserved, as the cluster's job says it. rule_texts: the pod rules in the user's words. rule_owner_pods: rule ->
-    foreign pods (namespace/name) that own it. upcoming_events: times at which the answer may change although nothing
-    happens. unplanned_numa: (gang, role) whose NUMA nodes are not planned on some nodes. excluding_numa_policies:
-    (gang, role) -> its topologyPolicy, where that excludes nodes. outdated_nodes: nodes whose report of their slots is
-    older than the pods there. subgroup_of_rule: pod rule -> (gang, subgroup) that it keeps in one domain. term_of_rule:
-    pod rule -> (gang, the term of its PodGroup that it is). affinity_owners: queue -> the queue whose spec.affinity it
-    has, by index.
-    priority_classes: name -> value. reserved_rooms: what is kept for declared pods that the plan binds to
-    no node. turns: as of `compiler.lower.gang_order.age_ranks`. refused_queues: as of `ObservedState`.
+    submission_times: seconds since the epoch, of the gangs whose age is known. now: from when the plan counts
+    (`timed_events`), None without a state. reserved_starts: the start that an earlier plan reserved, as the cluster's
+    job says it. upcoming_events: times at which the answer may change although nothing happens. unplanned_numa: (gang,
+    role) whose NUMA nodes are not planned on some nodes. excluding_numa_policies: (gang, role) -> its topologyPolicy,
+    where that excludes nodes. outdated_nodes: nodes whose report of their slots is older than the pods there.
+    affinity_owners: queue -> the queue whose spec.affinity it has, by index. priority_classes: name -> value.
+    reserved_rooms: what is kept for declared pods that the plan binds to no node. turns: as of
+    `compiler.lower.gang_order.age_ranks`. refused_queues: as of `ObservedState`.
     """
 
     gangs: tuple[GangSpec, ...]
     queues: tuple[QueueSpec | None, ...]
     nodes: tuple[NodeSpec, ...]
     hypernodes: tuple[HyperNodeSpec, ...]
-    finished_gangs: tuple[GangSpec, ...] = ()
-    inactive_gangs: tuple[GangSpec, ...] = ()
-    unbound_gangs: tuple[GangSpec, ...] = ()
-    empty_gangs: tuple[GangSpec, ...] = ()
-    held_jobs: Mapping[JobKey, str] = field(default_factory=dict)
+    left_out: LeftOutGangs = LeftOutGangs()
+    rules: RuleOrigins = RuleOrigins()
     submission_times: Mapping[JobKey, int] | None = None
     now: int | None = None
     reserved_starts: Mapping[JobKey, str] = field(default_factory=dict)
-    rule_texts: tuple[str, ...] = ()
-    rule_owner_pods: tuple[tuple[str, ...], ...] = ()
     upcoming_events: tuple[TimedEvent, ...] = ()
     unplanned_numa: Mapping[tuple[int, int], NumaPlan] = field(default_factory=dict)
     excluding_numa_policies: Mapping[tuple[int, int], str] = field(default_factory=dict)
     outdated_nodes: tuple[str, ...] = ()
-    subgroup_of_rule: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    term_of_rule: Mapping[int, tuple[int, GroupTerm]] = field(default_factory=dict)
     affinity_owners: tuple[int, ...] = ()
     priority_classes: Mapping[str, int] = field(default_factory=dict)
     reserved_rooms: tuple[ReservedRoom, ...] = ()

@@ -6,17 +6,17 @@ Sources: Kubernetes' InterPodAffinity and PodTopologySpread, as far as Volcano's
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from compiler.cluster_state.pods import ForeignPod
 from compiler.fields.label_selector import LabelExpression, selector_matches
 from compiler.kubernetes import HOSTNAME_LABEL
+from compiler.lower.origins import RuleOrigins
 from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.node_spec import NodeSpec
-from compiler.specs.parts import GroupTerm
 from compiler.specs.pod_spec import TOLERATE_ALL, UNREACHABLE_MIN_DOMAINS, PodRuleSpec, PodSpec
 from solver.problem import Gang, PodRule, RuleKind, Topology
 
@@ -54,16 +54,11 @@ class ResolvedRule:
 
 @dataclass(frozen=True, slots=True)
 class LoweredRules:
-    """pod_rules, texts: of the problem, index by index. rules_of_role: (gang, role) -> (owned, selecting). owner_pods:
-    rule -> foreign pods that own it. subgroup_of_rule: rule -> (gang, subgroup) that it keeps in one domain.
-    term_of_rule: rule -> (gang, the term of its PodGroup that it is)."""
+    """pod_rules: of the problem, index by index. rules_of_role: (gang, role) -> (owned, selecting)."""
 
     pod_rules: tuple[PodRule, ...]
-    texts: tuple[str, ...]
     rules_of_role: Mapping[tuple[int, int], tuple[tuple[int, ...], tuple[int, ...]]]
-    owner_pods: tuple[tuple[str, ...], ...]
-    subgroup_of_rule: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    term_of_rule: Mapping[int, tuple[int, GroupTerm]] = field(default_factory=dict)
+    origins: RuleOrigins
 
     def gangs_with_rules(self, gangs: Iterable[Gang]) -> tuple[Gang, ...]:
         """The same gangs, with the rules of their roles."""
@@ -129,7 +124,7 @@ def lower_pod_rules(
         gang_role: (tuple(owned.get(gang_role, ())), tuple(selecting.get(gang_role, ())))
         for gang_role in dict.fromkeys([*owned, *selecting])
     }
-    return LoweredRules(tuple(pod_rules), tuple(texts), rules_of_role, tuple(names_of_owners))
+    return LoweredRules(tuple(pod_rules), rules_of_role, RuleOrigins(tuple(texts), tuple(names_of_owners)))
 
 
 def _rules_of_gangs(

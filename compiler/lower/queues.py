@@ -31,7 +31,7 @@ def lower_queues(
 
     def used(name: str) -> Vector:
         # What lighter pods leave of their role's requests may be more than others use: a queue uses no less than 0.
-        return tuple(max(0, amount) for amount in vector(observed.queue_used.get(name, {}), names))
+        return tuple(max(0, amount) for amount in vector(observed.foreign.queue_used.get(name, {}), names))
 
     not_ready = queues_not_ready(specs.queues)
     local = {spec.name: spec for spec in specs.queues if spec.namespace}

@@ -123,8 +123,8 @@ class ReservedRoom:
 
 def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, ...]:
     """Count the declared pods that the plan binds to no node as pods that hold their room, in `observed`."""
-    left_out = {specs.gangs[j].key for j in observed.finished_gangs | observed.held_gangs.keys()}
-    over = left_out | observed.finished_jobs
+    left_out = {specs.gangs[j].key for j in observed.jobs.finished | observed.jobs.held.keys()}
+    over = left_out | observed.jobs.finished_keys
     steady = (pods for pods in specs.unplanned_pods if not pods.is_recurring)
     wanted = [pods for pods in steady if pods.key not in over]
     if specs.cluster.unplanned != "reserve":
@@ -145,7 +145,7 @@ def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, .
             room.try_smaller_pods(tried, empty)
             room.try_other_nodes(tried, empty)
         for n, amounts in sorted(room.amounts_by_node.items()):
-            observed.charge(n, room.pods.queue, amounts)
+            observed.foreign.charge(n, room.pods.queue, amounts)
     return tuple(rooms)
 
 
@@ -258,7 +258,7 @@ class _Places:
         if node.name in self.observed.unready_nodes:
             return {}
         total = {"pods": DEFAULT_PODS_PER_NODE, **node.allocatable}
-        for taken in (self.observed.foreign_amounts.get(n, {}), self._held.get(n, {})):
+        for taken in (self.observed.foreign.amounts.get(n, {}), self._held.get(n, {})):
             total = {name: amount - taken.get(name, 0) for name, amount in total.items()}
         return total
 

@@ -178,13 +178,7 @@ def with_subgroup_rules(
             pod_rules.append(rule_of_tier[tier])
             subgroup_of_rule[number] = j, s
             texts.append(f"inside one tier-{tier} domain")
-    return LoweredRules(
-        tuple(pod_rules),
-        (*rules.texts, *texts),
-        rules_of_role,
-        (*rules.owner_pods, *(() for _ in texts)),
-        subgroup_of_rule,
-    )
+    return LoweredRules(tuple(pod_rules), rules_of_role, rules.origins.followed_by(texts, subgroups=subgroup_of_rule))
 
 
 def _single_domain_rule(observed: ObservedState, tier: int) -> PodRule:

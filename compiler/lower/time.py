@@ -21,16 +21,16 @@ def gang_times(j: int, spec: GangSpec, observed: ObservedState, submitted_at: in
     is_late = submitted_at is not None and now is not None and now - submitted_at > patience
     is_waiting = running < max(1, spec.minimum)
     ends_in = _remaining_seconds(j, spec, observed) if running else None
-    has_begun = running > 0 and spec.key in observed.former_places
-    promised = is_waiting and (has_begun or j in observed.reserved_starts)
+    has_begun = running > 0 and spec.key in observed.jobs.former_places
+    promised = is_waiting and (has_begun or j in observed.jobs.reserved_starts)
     return GangTimes(spec.expected_duration, ends_in, (is_waiting and is_late) or promised, promised)
 
 
 def _remaining_seconds(j: int, spec: GangSpec, observed: ObservedState) -> int | None:
-    starts = observed.start_times.get(j)
-    if not starts or spec.expected_duration is None or observed.now is None:
+    start = observed.started_at(j)
+    if start is None or spec.expected_duration is None or observed.now is None:
         return None
-    remaining = min(starts) + spec.expected_duration - observed.now
+    remaining = start + spec.expected_duration - observed.now
     return remaining if remaining > 0 else None
 
 

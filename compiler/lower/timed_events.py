@@ -23,11 +23,11 @@ def timed_events(
     """
     found = {TimedEvent(end, "maintenance") for node in observed.nodes for _, end in node.maintenance_windows}
     for g, j in enumerate(gang_indices):
-        spec, starts = specs.gangs[j], observed.start_times.get(j)
-        if starts and spec.expected_duration is not None:
-            found.add(TimedEvent(min(starts) + spec.expected_duration, "end", g))
+        spec, start = specs.gangs[j], observed.started_at(j)
+        if start is not None and spec.expected_duration is not None:
+            found.add(TimedEvent(start + spec.expected_duration, "end", g))
         is_waiting = observed.running_pod_count(j) < max(1, spec.minimum)
-        if is_waiting and j in submission_times and j not in observed.reserved_starts:
+        if is_waiting and j in submission_times and j not in observed.jobs.reserved_starts:
             found.add(TimedEvent(submission_times[j] + specs.cluster.patience + 1, "patience", g))
         found |= {TimedEvent(end, "cooldown", g) for end in cooldown_ends(j, spec, observed, specs.scheduler)}
     return tuple(sorted(found, key=lambda event: (event.time, event.cause, -1 if event.gang is None else event.gang)))

@@ -50,7 +50,7 @@ def eviction_terms(gang_indices: Iterable[int], specs: Specs, observed: Observed
                     evictable=True,
                     loss=_seconds_lost(j, observed),
                     protected=tuple([Placement(t, n, pods) for (t, n), pods in sorted(protected.items())]),
-                    tells_checkpoint=j in observed.checkpoint_times,
+                    tells_checkpoint=bool(observed.checkpoint_times(j)),
                 )
     return found
 
@@ -80,7 +80,7 @@ def _protected_pods(
     for t, node, record in observed.running_records.get(j, ()):
         words = record.eviction_words.completed_by(templates[t])
         is_guarded = guards_young and _is_young(words, record.start_time, observed.now)
-        if _says_no(words) or is_guarded or record.key in observed.lighter_pods:
+        if _says_no(words) or is_guarded or record.key in observed.foreign.lighter_pods:
             protected[t, node] += 1
     return protected
 
@@ -134,14 +134,14 @@ def _is_evictable_from_start(gang: GangSpec, observed: ObservedState, scheduler:
 
 def seconds_run(j: int, observed: ObservedState) -> int:
     """Seconds that the gang's first pod has run, at the newest time that the state knows; 0 where that is not known."""
-    starts = observed.start_times.get(j)
-    return max(0, observed.now - min(starts)) if starts and observed.now is not None else 0
+    start = observed.started_at(j)
+    return 0 if start is None or observed.now is None else max(0, observed.now - start)
 
 
 def _seconds_lost(j: int, observed: ObservedState) -> int:
     """Seconds of its run that a pod of gang j would lose, on average, rounded up: since its last checkpoint where it
     says when that was, else since the gang's first pod started. A checkpoint that is yet to come counts as now."""
-    told, run, pods = observed.checkpoint_times.get(j, ()), seconds_run(j, observed), observed.running_pod_count(j)
+    told, run, pods = observed.checkpoint_times(j), seconds_run(j, observed), observed.running_pod_count(j)
     if not told or observed.now is None:
         return run
     lost = sum(max(0, observed.now - max(start or saved, saved)) for start, saved in told)

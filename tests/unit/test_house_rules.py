@@ -10,7 +10,9 @@ from types import MappingProxyType
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MOST_LINES, MOST_LINES_OF_A_PACKAGE = 500, 100
+MOST_LINES, MOST_LINES_OF_A_PACKAGE, MOST_FIELDS = 500, 100, 19
+LISTS = ("Budget", "GangEntry", "MessageEntry")
+"""Classes that are as wide as what they list: limits of a solve, fields of the JSON."""
 PRODUCT = ("compiler", "reconciler", "solver")
 
 
@@ -161,6 +163,15 @@ def test_a_word_of_many_rooms_names_one_module() -> None:
 @pytest.mark.parametrize("folder", ["bench", "compiler", "deploy", "reconciler", "solver", "tests"])
 def test_no_file_is_too_long_to_be_read(folder: str) -> None:
     assert [str(file) for file in sources(folder) if len(file.read_text("utf-8").splitlines()) > MOST_LINES] == []
+
+
+@pytest.mark.parametrize("folder", ("compiler", "solver"))
+def test_no_class_has_more_fields_than_a_reader_keeps_in_mind(folder: str) -> None:
+    """What comes in groups is grouped, so that the next nuance is known to few files."""
+    trees = {file.relative_to(ROOT): ast.parse(file.read_bytes()) for file in sources(folder)}
+    made = [(file, node) for file, tree in trees.items() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    wide = [f"{file}: {each.name}" for file, each in made if len(fields_of(each)) > MOST_FIELDS]
+    assert [each for each in wide if not each.endswith(LISTS)] == []
 
 
 @pytest.mark.parametrize("folder", PRODUCT)

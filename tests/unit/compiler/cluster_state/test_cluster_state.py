@@ -80,7 +80,7 @@ def test_an_evicted_pod_of_a_gang_holds_no_room_until_it_has_outlived_its_grace(
     ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z"
     ending["status"] = {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason}]}
     state = load_state(json.dumps({"items": [ending], "metadata": {"annotations": {SNAPSHOT_TIME_ANNOTATION: clock}}}))
-    assert bool(observe_state(read_specs(Repository(FILES)), state).foreign_amounts) == occupied
+    assert bool(observe_state(read_specs(Repository(FILES)), state).foreign.amounts) == occupied
 
 
 def test_a_state_that_nests_without_end_is_refused() -> None:

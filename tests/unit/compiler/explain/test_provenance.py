@@ -393,7 +393,7 @@ def test_a_repair_names_the_line_to_change_or_what_is_waited_for(outcome: Outcom
 
 def test_a_pod_rule_without_an_owning_gang_is_named_by_its_pod(outcome: Outcome) -> None:
     assert outcome.origins is not None
-    (guarded,) = (rho for rho, guards in enumerate(outcome.origins.rule_owner_pods) if guards)
+    (guarded,) = (rho for rho, guards in enumerate(outcome.origins.rules.owner_pods) if guards)
     conflict = PodRuleConflict(role=0, pod_rule=guarded)
     assert seen(outcome, 1, conflict) == ["Pod ops/guard rule | in the cluster"]
 
@@ -423,7 +423,7 @@ def test_a_suspended_job_points_to_what_its_owner_wrote() -> None:
         }
     )
     assert made.origins is not None
-    found = {gang.document.name: suspension_sources(gang) for gang in made.origins.inactive_gangs}
+    found = {gang.document.name: suspension_sources(gang) for gang in made.origins.left_out.inactive}
     assert [(source.field, source.position and source.position.line) for (source,) in found.values()] == [
         ("scheduler", 9),
         ("suspend", 5),

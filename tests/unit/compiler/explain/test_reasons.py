@@ -14,7 +14,7 @@ from compiler.explain.provenance import Provenance
 from compiler.explain.rivals import EarlierGangs, with_earlier_gangs
 from compiler.explain.statements import CodedMessage, Entry
 from compiler.fields.amounts import json_amount, named_amount, rounded_amount
-from compiler.lower.origins import Origins
+from compiler.lower.origins import Origins, RuleOrigins
 from compiler.specs.gang_spec import SubgroupSpec, TopologySpec
 from solver import facts, repairs
 from solver.facts import Borrowing, CapabilityLimit, DomainShortage, Fact, PrecedingGangs
@@ -88,8 +88,7 @@ ORIGINS = Origins(
     (specs.queue("ads"),),
     (specs.node("n-1"),),
     (specs.hypernode("sn-1", 1),),
-    rule_texts=("apart from app=a",),
-    rule_owner_pods=((),),
+    rules=RuleOrigins(("apart from app=a",), ((),)),
     affinity_owners=(0,),
 )
 

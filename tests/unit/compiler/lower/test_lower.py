@@ -214,7 +214,7 @@ def test_a_finished_job_is_in_no_problem_and_its_last_pods_only_hold_their_node(
         gangs=(gang("a", role("w", 1)), gang("b", role("w", 1))),
     )
     assert [g.name for g in problem.gangs] == ["team/b"]
-    assert [g.document.name for g in origins.finished_gangs] == ["a"]
+    assert [g.document.name for g in origins.left_out.finished] == ["a"]
     assert gpus(problem) == [7, 8, 8]
 
 
@@ -228,18 +228,18 @@ def test_a_running_job_with_a_failed_condition_that_is_false_is_not_finished() -
 
 def test_a_job_that_was_deleted_after_it_finished_is_remembered() -> None:
     problem, origins = lowered(finished=(("team", "a", "Job"),), gangs=(gang("a", role("w", 1)),))
-    assert (problem.gangs, len(origins.finished_gangs)) == ((), 1)
+    assert (problem.gangs, len(origins.left_out.finished)) == ((), 1)
 
 
 def test_a_suspended_job_is_set_aside() -> None:
     problem, origins = lowered(gangs=(gang("a", role("w", 1), scheduling=Scheduling(schedulable=False)),))
-    assert (problem.gangs, [g.document.name for g in origins.inactive_gangs]) == ((), ["a"])
+    assert (problem.gangs, [g.document.name for g in origins.left_out.inactive]) == ((), ["a"])
 
 
 def test_a_job_without_pods_is_in_no_problem_and_one_of_minimum_zero_starts_with_its_first_pod() -> None:
     problem, origins = lowered(gangs=(gang("none", role("w", 0)), gang("any", role("w", 3, minimum=0))))
     assert [(g.name, g.minimum) for g in problem.gangs] == [("team/any", 1)]
-    assert [g.document.name for g in origins.empty_gangs] == ["none"]
+    assert [g.document.name for g in origins.left_out.empty] == ["none"]
 
 
 def test_a_pod_that_cannot_be_read_is_named() -> None:

@@ -185,7 +185,7 @@ def test_rules_that_the_scheduler_does_not_enforce_are_no_pod_rules() -> None:
 def test_the_text_of_a_pod_rule_names_rule_label_and_pods() -> None:
     rules = (PodRuleSpec("anti-affinity", HOST, (WEB,)), PodRuleSpec("spread", "zone", (WEB,), max_skew=2))
     _, origins = lower(specs(nodes=zoned("a"), gangs=(gang("a", web("w", 1, *rules)),)))
-    assert origins.rule_texts == (
+    assert origins.rules.texts == (
         f"required pod anti-affinity by {HOST} to app=web",
         "topology spread by zone, maxSkew 2",
     )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.cluster_state.observed import ObservedState
+from compiler.cluster_state.observed import ForeignPods, ObservedState
 from compiler.lower.queues import lower_queues
 from compiler.lower.topology import TierNames, leaf_by_node, lower_hypernodes
 from compiler.specs.cluster_spec import ClusterSpec, Specs
@@ -43,7 +43,7 @@ def test_what_is_not_limited_may_use_the_virtual_root(wanted: TopologySpec, expe
 
 
 def test_a_queue_without_parent_hangs_under_the_root_that_volcano_makes() -> None:
-    observed = ObservedState((), (), queue_used={"child": {"gpu": 3}})
+    observed = ObservedState((), (), foreign=ForeignPods(queue_used={"child": {"gpu": 3}}))
     made, origins = lower_queues(specs_of(queue("child", "team"), queue("team")), observed, ("cpu", "gpu"))
     assert [(q.name, None if q.parent is None else made[q.parent].name) for q in made] == [
         ("child", "team"),

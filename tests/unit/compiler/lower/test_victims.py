@@ -450,7 +450,8 @@ def test_a_cooldown_guards_its_own_pod_alone(specs: Specs, state: ClusterState) 
     assert protected(mixed, template) == (True, pods - 1)
     j = next(j for j, gang in enumerate(specs.gangs) if gang.document.name == "sweep")
     observed = observe_state(template, mixed)
-    start = min(observed.start_times[j])
+    start = observed.started_at(j)
+    assert start is not None
     assert cooldown_ends(j, template.gangs[j], observed, specs.scheduler) == {start + 300, start + 7200}
 
 

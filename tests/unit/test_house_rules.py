@@ -165,7 +165,7 @@ def test_no_file_is_too_long_to_be_read(folder: str) -> None:
     assert [str(file) for file in sources(folder) if len(file.read_text("utf-8").splitlines()) > MOST_LINES] == []
 
 
-@pytest.mark.parametrize("folder", ("compiler", "solver"))
+@pytest.mark.parametrize("folder", ["compiler", "solver"])
 def test_no_class_has_more_fields_than_a_reader_keeps_in_mind(folder: str) -> None:
     """What comes in groups is grouped, so that the next nuance is known to few files."""
     trees = {file.relative_to(ROOT): ast.parse(file.read_bytes()) for file in sources(folder)}

@@ -122,7 +122,6 @@ TRAIN_JOB_STEP_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
 """On a replicated job of a TrainJob's runtime: what it does for the TrainJob."""
 NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 UNREACHABLE_TAINT = "node.kubernetes.io/unreachable"
-SECCOMP_POD_ANNOTATION = "seccomp.security.alpha.kubernetes.io/pod"
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 MAPPING_TYPES: Final = (dict, Mapping)
 """For isinstance: nearly all mappings of an object are a dict, which is quick to tell."""

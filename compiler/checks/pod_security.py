@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,41 +12,35 @@ from compiler.diagnostics.diagnostic import suggestion
 from compiler.fields.validation import dotted_path
 from compiler.kinds.registry import kinds
 from compiler.syntax.documents import Document, FieldPath
+from compiler.validation.containers import privileged_places
 from compiler.validation.judge import mapping
-from compiler.validation.pod_security import (
-    ENFORCE,
-    MODES,
-    PREFIX,
-    enforced_level,
-    label_objection,
-    privileged_places,
-    violations,
-)
-from compiler.validation.templates import pod_spec_paths
 
+_PREFIX = "pod-security.kubernetes.io/"
+_ENFORCE = f"{_PREFIX}enforce"
+_KEYS = tuple(f"{_PREFIX}{mode}{what}" for mode in ("enforce", "audit", "warn") for what in ("", "-version"))
+_LEVELS = ("privileged", "baseline", "restricted")
+_VERSION = re.compile(r"latest|v1\.(0|[1-9][0-9]*)")
 _RUNTIME_KINDS = frozenset(("ClusterTrainingRuntime", "TrainingRuntime"))
 """Kinds whose templates are judged in the TrainJobs that name them."""
-_MOST_PLACES = 3
 
 
-@check("GP377", "pods that Pod Security refuses", folds=True, on_partial=True)
-def refused_pods(check_input: CheckInput) -> Iterator[Finding]:
+@check("GP377", "namespace that enforces Pod Security", severity="info", on_partial=True)
+def enforcing_namespaces(check_input: CheckInput) -> Iterator[Finding]:
     """A Namespace with the label pod-security.kubernetes.io/enforce takes only pods that keep the Pod Security
-    Standards of that level (baseline, restricted), in the version of enforce-version. The API server refuses a bare
-    Pod; it takes a job or Deployment with no more than a warning and then refuses its pods, which never appear. Labels
-    audit and warn refuse nothing. Fix: as the message says, or run it in a namespace of another level."""
-    enforcing = {document.name: document for document in _namespaces(check_input) if _refuses_pods(document)}
-    for document in _final_documents(check_input) if enforcing else ():
-        if (namespace := enforcing.get(document.namespace or "default")) is None:
-            continue
-        level, minor = enforced_level(_labels(namespace))
-        what = "the pod is refused" if document.kind == "Pod" else "its pods never appear"
-        for template, path in _templates(document, check_input.specs.documents):
-            for found in violations(level, minor, template):
-                places = _places(found.places, path)
-                message = f"namespace {namespace.name} enforces {level}, so {what}: {found.what}{places}"
-                at = (*path, *found.places[0]) if path is not None else ("spec", "runtimeRef")
-                yield Finding(document, at, message, found.help, (namespace, ("metadata", "labels", ENFORCE)))
+    Standards of that level (baseline, restricted). The API server judges pods when they are made: it takes a job or
+    Deployment and then refuses its pods, which never appear. So check says which namespaces do that, and how many jobs
+    are in them. Fix: try a Pod with the job's template by `kubectl apply --dry-run=server`, and run what is refused in
+    a namespace of another level."""
+    jobs = Counter(document.namespace or "default" for document in _final_documents(check_input))
+    for document in _namespaces(check_input):
+        level, number = _labels(document).get(_ENFORCE), jobs[document.name]
+        if level in _LEVELS[1:] and number:
+            objects = "1 object runs" if number == 1 else f"{number} objects run"
+            message = (
+                f"namespace {document.name} enforces {level}, where {objects} pods: those that break it never appear"
+            )
+            help = "nothing where all keep it; else try a Pod with the template by kubectl apply --dry-run=server"
+            yield Finding(document, ("metadata", "labels", _ENFORCE), message, help)
 
 
 @check("GP378", "privileged container in a cluster that takes none", on_partial=True)
@@ -58,7 +54,7 @@ def privileged_containers(check_input: CheckInput) -> Iterator[Finding]:
         return
     cause = (cluster.document, ("spec", "allowPrivileged"))
     found = [
-        (document, (*path, *place) if path is not None else ("spec", "runtimeRef"), _places((place,), path))
+        (document, (*path, *place) if path is not None else ("spec", "runtimeRef"), _place(place, path))
         for document, path, place in _privileged_places(check_input)
     ]
     if cluster.allow_privileged is False:
@@ -91,13 +87,19 @@ def pod_security_labels(check_input: CheckInput) -> Iterator[Finding]:
     """The levels of Pod Security are privileged, baseline and restricted, its versions latest or like v1.35: the API
     server refuses a Namespace with others. A key that it does not know is taken and does nothing. Fix: correct it."""
     for document in _namespaces(check_input):
-        for key, message, help in _label_flaws(document):
-            yield Finding(document, ("metadata", "labels", key), message, help)
-        for key in _labels(document):
-            if str(key).startswith(PREFIX) and key not in MODES:
-                help = suggestion(str(key), MODES, f"the keys are {', '.join(MODES)}")
-                at, message = ("metadata", "labels", key), f"{key} does nothing"
-                yield Finding(document, at, message, help, severity="warning")
+        for key, value in _labels(document).items():
+            at = ("metadata", "labels", key)
+            if key in _KEYS and isinstance(value, str) and (objection := _objection(key, value)):
+                yield Finding(document, at, f"{key} is {value!r}", objection)
+            elif str(key).startswith(_PREFIX) and key not in _KEYS:
+                help = suggestion(str(key), _KEYS, f"the keys are {', '.join(_KEYS)}")
+                yield Finding(document, at, f"{key} does nothing", help, severity="warning")
+
+
+def _objection(key: str, value: str) -> str:
+    if key.endswith("-version"):
+        return "" if _VERSION.fullmatch(value) else "write latest, or like v1.35"
+    return "" if value in _LEVELS else f"the levels are {', '.join(_LEVELS)}"
 
 
 def _namespaces(check_input: CheckInput) -> Iterable[Document]:
@@ -105,20 +107,8 @@ def _namespaces(check_input: CheckInput) -> Iterable[Document]:
     return (each for each in namespaces if not each.group)
 
 
-def _refuses_pods(namespace: Document) -> bool:
-    """Whether the labels are valid and enforce a level that refuses any pods."""
-    return not any(_label_flaws(namespace)) and enforced_level(_labels(namespace))[0] != "privileged"
-
-
 def _labels(document: Document) -> Mapping[str, Any]:
     return mapping(document.metadata, "labels")
-
-
-def _label_flaws(document: Document) -> Iterator[tuple[str, str, str]]:
-    for key in MODES:
-        value = _labels(document).get(key)
-        if isinstance(value, str) and (objection := label_objection(key, value)) is not None:
-            yield key, f"{key} is {value!r}", objection
 
 
 def _final_documents(check_input: CheckInput) -> Iterator[Document]:
@@ -131,14 +121,6 @@ def _final_documents(check_input: CheckInput) -> Iterator[Document]:
             yield document
 
 
-def _templates(document: Document, documents: Sequence[Document]) -> Iterator[tuple[Any, FieldPath | None]]:
-    """The pod templates of an object and where each is; no place for one of the runtime that a TrainJob names."""
-    for path in pod_spec_paths(document, without_schema=True):
-        yield document.value_at(*path[:-1]), path[:-1]
-    for template in _runtime_templates(document, documents):
-        yield template, None
-
-
 def _runtime_templates(document: Document, documents: Sequence[Document]) -> Sequence[Any]:
     if document.kind != "TrainJob":
         return ()
@@ -147,10 +129,6 @@ def _runtime_templates(document: Document, documents: Sequence[Document]) -> Seq
     return runtime_templates(document, documents)
 
 
-def _places(places: tuple[FieldPath, ...], path: FieldPath | None) -> str:
-    """The fields, below the pod spec, where there are several or they are not of the object."""
-    if len(places) == 1 and path is not None:
-        return ""
-    shown = [dotted_path(place[1:] if place[0] == "spec" else place) for place in places[:_MOST_PLACES]]
-    more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
-    return f" ({', '.join(shown)}{more})"
+def _place(place: FieldPath, path: FieldPath | None) -> str:
+    """The field below the pod spec, where it is not of the object."""
+    return "" if path is not None else f" ({dotted_path(place[1:])})"

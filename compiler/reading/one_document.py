@@ -34,7 +34,7 @@ from compiler.run_kinds import runs_once
 from compiler.specs.drafts import InnerJob, PrivilegedContainers
 from compiler.specs.gang_spec import GangSpec
 from compiler.syntax.documents import Document
-from compiler.validation.pod_security import privileged_places
+from compiler.validation.containers import privileged_places
 from compiler.validation.templates import pod_spec_paths
 
 UNKNOWN_KIND = declare_rule(

@@ -290,3 +290,13 @@ def _resource_name(judge: Judge, name: str, path: FieldPath) -> None:
         judge.contradiction(path, f"{name} is no resource of containers", "devices have a prefix, like nvidia.com/gpu")
     if name.startswith("requests."):
         judge.contradiction(path, f"{name} cannot be asked for", "name the device's resource, like nvidia.com/gpu")
+
+
+def privileged_places(template: Any) -> tuple[FieldPath, ...]:
+    """Where a pod template makes a container privileged."""
+    spec, found = mapping(template, "spec"), list[FieldPath]()
+    for key in ("initContainers", "containers", "ephemeralContainers"):
+        for number, container in items(spec, key):
+            if mapping(container, "securityContext").get("privileged") is True:
+                found.append(("spec", key, number, "securityContext", "privileged"))
+    return tuple(found)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from solver.diagnosis.case import GangDiagnosis
-from solver.diagnosis.diagnosis_state import Scenario
 from solver.diagnosis.minimal import minimal_subset, shortest_length
-from solver.diagnosis.question import FitQuestion
-from solver.semantics.device_slots import FreeVectors
-
-FitsWithout = Callable[[Sequence[int]], bool]
+from solver.diagnosis.world import World
 
 
-def blockers(case: GangDiagnosis, s: Scenario) -> tuple[int, tuple[int, ...]]:
+def blockers(case: GangDiagnosis, w: World) -> tuple[int, tuple[int, ...]]:
     """(pods of the gang that fit beside the plan, a minimal set of the plan's gangs without which all pods would fit),
     whatever their queues: of gangs that start, or else of gangs that run, without their growth.
 
@@ -25,39 +22,25 @@ def blockers(case: GangDiagnosis, s: Scenario) -> tuple[int, tuple[int, ...]]:
     state, priority = case.state, case.gang.priority
 
     def make() -> tuple[int, tuple[int, ...]]:
-        q, gangs = case.question(s), state.problem.gangs
+        q, gangs = case.question(w), state.problem.gangs
         order = [i for i in state.started_by_priority if gangs[i].priority >= priority]
-        found = _blocking_prefix(case, s, order or state.started_by_priority) or _blocking_growth(case, s)
+        found = _blocking_prefix(case, w, order or state.started_by_priority) or _minimal(case, w, state.growing_gangs)
         return q.max_pods(q.state.rule_counts), tuple(sorted(found))
 
-    return state.memoize(("blockers", priority, s), make)
+    return state.memoize(("blockers", priority, w), make)
 
 
-def _blocking_prefix(case: GangDiagnosis, s: Scenario, order: Sequence[int]) -> tuple[int, ...]:
+def _blocking_prefix(case: GangDiagnosis, w: World, order: Sequence[int]) -> tuple[int, ...]:
     """The shortest prefix of `order` without which the gang fits, less the members that it does not need."""
-    q = case.question(replace(s, with_started=False))
-    fits = _fit_without(case, s, q, q.state.free.minus(case.state.planned_amounts))
-    chosen = tuple(reversed(order[: shortest_length(order, fits)]))
-    return _minimal(case, chosen, fits)
+    chosen = tuple(reversed(order[: shortest_length(order, partial(_fits_without, case, w))]))
+    return _minimal(case, w, chosen)
 
 
-def _blocking_growth(case: GangDiagnosis, s: Scenario) -> tuple[int, ...]:
-    """A minimal set of gangs that run without whose growth the gang fits."""
-    q = case.question(s)
-    return _minimal(case, case.state.growing_gangs, _fit_without(case, s, q, q.state.free))
+def _minimal(case: GangDiagnosis, w: World, gangs: tuple[int, ...]) -> tuple[int, ...]:
+    """A minimal set of these gangs without what the plan gives to whom the gang fits."""
+    few = len(gangs) <= case.state.options.budget.minimized_blockers
+    return minimal_subset(gangs, partial(_fits_without, case, w)) if few else gangs
 
 
-def _fit_without(case: GangDiagnosis, s: Scenario, q: FitQuestion, free: FreeVectors) -> FitsWithout:
-    """Whether the gang fits into what is free and what the plan gives to some gangs."""
-
-    def fits(without: Sequence[int]) -> bool:
-        left = free.copy()
-        case.state.add_planned_amounts(left, without)
-        counts = case.state.rule_counts_without(without) if s.with_pod_rules else None
-        return q.with_free(left.nonnegative(), counts).placement() is not None
-
-    return fits
-
-
-def _minimal(case: GangDiagnosis, gangs: tuple[int, ...], fits: FitsWithout) -> tuple[int, ...]:
-    return minimal_subset(gangs, fits) if len(gangs) <= case.state.options.budget.minimized_blockers else gangs
+def _fits_without(case: GangDiagnosis, w: World, gangs: Sequence[int]) -> bool:
+    return case.question(replace(w, held_back=tuple(gangs))).placement() is not None

@@ -10,26 +10,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from solver.diagnosis.case import GangDiagnosis
-from solver.diagnosis.diagnosis_state import Scenario
 from solver.diagnosis.minimal import smallest_sufficient
 from solver.diagnosis.node_facts import preceding_gangs
 from solver.diagnosis.obstacles import Obstacle, cluster_obstacles, current_obstacles, permanent_obstacles
 from solver.diagnosis.precedence import borrowing
 from solver.diagnosis.queue_obstacles import QueueDemand, queue_facts
+from solver.diagnosis.world import World
 from solver.facts import AwayNodes, Fact, NoEligibleNode, Undecided
 from solver.state.queue_books import QueueBooks
 
-FactsAndScenario = tuple[list[Fact], Scenario]
-"""Facts, and the scenario without the obstacles that they state."""
+FactsAndWorld = tuple[list[Fact], World]
+"""Facts, and the world without the obstacles that they state."""
 
 
 def gang_facts(case: GangDiagnosis) -> tuple[Fact, ...]:
     """Why it waits, permanent facts first; an over-constrained gang has none of these."""
-    found, scenario = node_facts(case)
+    found, world = node_facts(case)
     demand = QueueDemand(case.gang.queue, case.remaining_demand, case.total_demand)
     returned = away_nodes(found)
     ledger = case.state.ledger_with_returned(returned)
-    found = [*queue_facts(case.state, ledger, demand, _cluster_ledger(case, scenario, returned)), *found]
+    found = [*queue_facts(case.state, ledger, demand, _cluster_ledger(case, world, returned)), *found]
     if case.gang.over_constrained:
         found = [replace(fact, never=False) for fact in found]
     return tuple(sorted(found, key=lambda fact: not fact.never)) or _plan_facts(case, demand)
@@ -40,38 +40,38 @@ def away_nodes(facts: Iterable[Fact]) -> tuple[int, ...]:
     return next((fact.nodes for fact in facts if isinstance(fact, AwayNodes)), ())
 
 
-def _cluster_ledger(case: GangDiagnosis, s: Scenario, returned_nodes: tuple[int, ...]) -> QueueBooks | None:
-    """What the cluster holds in a scenario, where guarantees are kept in all of it; None where nodes are too small
+def _cluster_ledger(case: GangDiagnosis, s: World, returned_nodes: tuple[int, ...]) -> QueueBooks | None:
+    """What the cluster holds in a world, where guarantees are kept in all of it; None where nodes are too small
     anyway."""
     if any(role.request != was.request for role, was in zip(s.gang.roles, case.gang.roles, strict=True)):
         return None
     return case.state.ledger_with_returned(returned_nodes, s.with_running)
 
 
-def node_facts(case: GangDiagnosis) -> FactsAndScenario:
+def node_facts(case: GangDiagnosis) -> FactsAndWorld:
     """What is in the way on the nodes beside what runs."""
-    start = replace(case.current_scenario, with_started=False)
+    start = replace(case.current_world, with_started=False)
     fits = case.fits(start)
     if fits is not False:
         return ([] if fits else [Undecided()]), start
-    fits_empty = case.fits(case.empty_scenario) is not False
-    if fits_empty or (case.gang.running and case.fits(case.own_pods_scenario) is not False):
+    fits_empty = case.fits(case.empty_world) is not False
+    if fits_empty or (case.gang.running and case.fits(case.own_pods_world) is not False):
         return _minimal_facts(case, start, current_obstacles(case)) or ([Undecided()], start)
     return _permanent_facts(case, start)
 
 
 def _plan_facts(case: GangDiagnosis, demand: QueueDemand) -> tuple[Fact, ...]:
     """The facts about gangs that the plan starts first, in the gang's queues and on the nodes."""
-    ledger, full = case.state.after.queue_books, case.fits(case.current_scenario) is False
+    ledger, full = case.state.after.queue_books, case.fits(case.current_world) is False
     found = queue_facts(case.state, ledger, demand, None if full else ledger)
     if full:
-        found.append(borrowing(case, case.current_scenario) or preceding_gangs(case, case.current_scenario))
+        found.append(borrowing(case, case.current_world) or preceding_gangs(case, case.current_world))
     return tuple(found) or (Undecided(),)
 
 
-def _permanent_facts(case: GangDiagnosis, start: Scenario) -> FactsAndScenario:
+def _permanent_facts(case: GangDiagnosis, start: World) -> FactsAndWorld:
     """The facts that hold on the empty cluster, and those of the other obstacles."""
-    obstacles, empty = permanent_obstacles(case), case.empty_scenario
+    obstacles, empty = permanent_obstacles(case), case.empty_world
     chosen = _smallest_set(case, empty, obstacles)
     if chosen is None:
         return _infeasible_facts(case, obstacles), start
@@ -79,11 +79,11 @@ def _permanent_facts(case: GangDiagnosis, start: Scenario) -> FactsAndScenario:
     start = _relax_all(start, chosen)
     if case.fits(start):
         return found, start
-    more, scenario = _minimal_facts(case, start, cluster_obstacles(case)) or ([], start)
-    return found + more, scenario
+    more, world = _minimal_facts(case, start, cluster_obstacles(case)) or ([], start)
+    return found + more, world
 
 
-def _minimal_facts(case: GangDiagnosis, start: Scenario, obstacles: Sequence[Obstacle]) -> FactsAndScenario | None:
+def _minimal_facts(case: GangDiagnosis, start: World, obstacles: Sequence[Obstacle]) -> FactsAndWorld | None:
     """The facts of the smallest set of obstacles; None where not even all of them are known to be enough."""
     chosen = _smallest_set(case, start, obstacles)
     if chosen is None:
@@ -94,21 +94,21 @@ def _minimal_facts(case: GangDiagnosis, start: Scenario, obstacles: Sequence[Obs
 def _infeasible_facts(case: GangDiagnosis, obstacles: Sequence[Obstacle]) -> list[Fact]:
     """The facts of a gang that does not fit on unlimited nodes either: there are none, or its subgroups never add up to
     its minimum."""
-    if case.fits(_relax_all(case.empty_scenario, obstacles)) is not False:
+    if case.fits(_relax_all(case.empty_world, obstacles)) is not False:
         return [Undecided()]
     if case.state.problem.nodes:
-        return [replace(obstacles[-1].fact(case.empty_scenario), never=True)]
-    roles = enumerate(case.question(case.empty_scenario).gang_class.roles)
+        return [replace(obstacles[-1].fact(case.empty_world), never=True)]
+    roles = enumerate(case.question(case.empty_world).gang_class.roles)
     return [NoEligibleNode(t, never=True) for t, role in roles if role.min_pods] or [Undecided()]
 
 
-def _smallest_set(case: GangDiagnosis, start: Scenario, obstacles: Sequence[Obstacle]) -> tuple[Obstacle, ...] | None:
+def _smallest_set(case: GangDiagnosis, start: World, obstacles: Sequence[Obstacle]) -> tuple[Obstacle, ...] | None:
     pairs = case.state.options.budget.paired_obstacles
     return smallest_sufficient(obstacles, lambda some: case.fits(_relax_all(start, some)) is True, pairs)
 
 
-def _relax_all(s: Scenario, obstacles: Iterable[Obstacle], but: Obstacle | None = None) -> Scenario:
-    """The scenario without these obstacles except `but`."""
+def _relax_all(s: World, obstacles: Iterable[Obstacle], but: Obstacle | None = None) -> World:
+    """The world without these obstacles except `but`."""
     for obstacle in obstacles:
         if obstacle is not but:
             s = obstacle.relax(s)

@@ -1,73 +1,115 @@
-"""One waiting gang under diagnosis."""
+"""One waiting gang under diagnosis: would it start in a world?"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from solver.diagnosis.diagnosis_state import DiagnosisState, Scenario
+from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.gangs import anonymous_gang, gang_kinds, with_role
+from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.question import FitQuestion, ModelBudget
+from solver.diagnosis.world import Step, World
 from solver.problem import Gang, Vector
+from solver.semantics.exclusions import maintenance_conflicts
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.topology import ROOT
+from solver.state.queue_books import QueueBooks
 
 
 @dataclass
 class GangDiagnosis:
     """What is found out about one gang. index: in the problem. models: beyond them an answer that neither counting nor
-    the greedy gives stays open. excluded_nodes: on which no repair may count. closed_classes: of
-    `DiagnosisState.closed_classes`."""
+    the greedy gives stays open; repair_models: the same for tried worlds, of which `questions` may be asked about."""
 
     state: DiagnosisState
     index: int
     models: ModelBudget
-    excluded_nodes: frozenset[int] = frozenset()
-    closed_classes: tuple[frozenset[int], ...] = ()
-    _answers: dict[Scenario, bool | None] = field(default_factory=dict)
-    _demands: dict[Scenario, Vector] = field(default_factory=dict)
+    repair_models: ModelBudget
+    questions: int
+    _answers: dict[World, bool | None] = field(default_factory=dict, init=False)
+    _demands: dict[World, Vector] = field(default_factory=dict, init=False)
+
+    @classmethod
+    def of(cls, state: DiagnosisState, j: int) -> GangDiagnosis:
+        """With the limits of the budget."""
+        budget = state.options.budget
+        models, repair_models = ModelBudget(budget.fact_models), ModelBudget(budget.repair_models)
+        return cls(state, j, models, repair_models, budget.repair_questions)
 
     @cached_property
     def gang(self) -> Gang:
         return self.state.problem.gangs[self.index]
 
+    @property
+    def excluded_nodes(self) -> frozenset[int]:
+        """The nodes on which no repair may count."""
+        return self.state.exclusions.get(self.index, frozenset())
+
+    @property
+    def closed_classes(self) -> tuple[frozenset[int], ...]:
+        """For each role the node classes in node groups that its queue may not use."""
+        return self.state.closed_classes.get(self.index, ())
+
+    # ---- worlds
+
     @cached_property
-    def current_scenario(self) -> Scenario:
+    def current_world(self) -> World:
         """The gang as written, the world as it is."""
-        return Scenario(anonymous_gang(self.gang), self.gang.running)
+        return World(anonymous_gang(self.gang), self.state.problem, self.gang.queue, self.gang.running)
 
     @cached_property
-    def empty_scenario(self) -> Scenario:
+    def tried_world(self) -> World:
+        """The same, as one in which the gang is to start."""
+        return replace(self.current_world, excluded=self.excluded_nodes, is_tried=True)
+
+    @cached_property
+    def empty_world(self) -> World:
         """The gang as written, nothing of it running, on the empty cluster with all its nodes."""
-        gang, away = replace(anonymous_gang(self.gang), running=()), self.state.away_nodes
-        return Scenario(gang, (), with_started=False, with_running=False, returned_nodes=away)
+        gang = replace(self.current_world.gang, running=())
+        return replace(self.own_pods_world, gang=gang, own_running=())
 
     @cached_property
-    def own_pods_scenario(self) -> Scenario:
+    def own_pods_world(self) -> World:
         """The gang as written beside its running pods, on a cluster that is empty but for them, with all its nodes."""
         away = self.state.away_nodes
-        return replace(self.current_scenario, with_started=False, with_running=False, returned_nodes=away)
+        return replace(self.current_world, with_started=False, with_running=False, returned_nodes=away)
+
+    # ---- what it asks for
 
     @cached_property
     def remaining_demand(self) -> Vector:
         """What it asks for at least, beside its running pods."""
-        return self.demand(self.current_scenario)
+        return self.demand(self.current_world)
 
     @cached_property
     def total_demand(self) -> Vector:
         """What it asks for at least, with nothing of it running."""
-        return self.demand(self.empty_scenario)
+        return self.demand(self.empty_world)
 
-    def demand(self, s: Scenario) -> Vector:
+    def demand(self, w: World) -> Vector:
         """What it asks for at least, where it may choose among its roles only of what the empty cluster holds."""
-        if s not in self._demands:
-            gang_class, width = waiting_class(0, s.gang), len(self.state.problem.resources)
+        if w not in self._demands:
+            gang_class = waiting_class(0, w.gang)
             if not gang_class.is_rigid:
-                empty = replace(s, with_started=False, with_running=False, returned_nodes=self.state.away_nodes)
-                gang_class = gang_class.within([counts[ROOT] for counts in self.question(empty).fit_counts()])
-            self._demands[s] = gang_class.min_demand(width)
-        return self._demands[s]
+                gang_class = gang_class.within([counts[ROOT] for counts in self._counts_on_empty(w)])
+            self._demands[w] = gang_class.min_demand(len(self.state.problem.resources))
+        return self._demands[w]
+
+    def _counts_on_empty(self, w: World) -> list[dict[int, int]]:
+        """Role -> domain -> pods of the role that the empty cluster holds by number."""
+        empty = replace(
+            self.own_pods_world,
+            gang=w.gang,
+            own_running=w.own_running,
+            with_pod_rules=w.with_pod_rules,
+            split_kinds=w.split_kinds,
+            quota_limits=w.quota_limits,
+        )
+        return self.state.memoize(("counts", empty), lambda: self.question(empty).fit_counts())
+
+    # ---- node groups
 
     @cached_property
     def closed_groups(self) -> tuple[int, ...]:
@@ -88,16 +130,72 @@ class GangDiagnosis:
         roles = zip(gang.roles, self.closed_classes, strict=True) if self.closed_classes else ()
         return any(not closed.isdisjoint(role.node_classes) for role, closed in roles)
 
-    def question(self, s: Scenario) -> FitQuestion:
-        return self.state.question(s)
+    # ---- does it fit?
 
-    def fits(self, s: Scenario) -> bool | None:
+    def _excluded(self, w: World) -> frozenset[int]:
+        """Nodes that are reserved for another gang, close before this one ends, or are excluded anyway."""
+        reserved = self.state.reserved_nodes if w.is_tried and w.with_started else ()
+        closing = maintenance_conflicts(self.state.problem, self.gang, w.start_delay) if w.start_delay else ()
+        return w.excluded.union(reserved, closing)
+
+    def question(self, w: World) -> FitQuestion:
+        return self.state.question(w, self._excluded(w))
+
+    def fits(self, w: World) -> bool | None:
         """Whether the gang fits, queues aside. None: not known."""
-        if s not in self._answers:
-            state = self.state
-            fits = state.memoize(("fits", s), lambda: self.question(s).fits_without_model())
-            self._answers[s] = self.question(s).fits_by_model(self.models) if fits is None else fits
-        return self._answers[s]
+        if w not in self._answers:
+            if w.is_tried and not self.questions:
+                return None
+            self.questions -= w.is_tried
+            state, models = self.state, self.repair_models if w.is_tried else self.models
+            # Without a model the answer is the same for all gangs that are alike.
+            key = "fits", w, self._excluded(w)
+            fits = state.memoize(key, lambda: self.question(w).fits_without_model())
+            if fits is None and not (w.is_tried and self._is_large(w)):
+                fits = self.question(w).fits_by_model(models)
+            self._answers[w] = fits
+        return self._answers[w]
+
+    def _is_large(self, w: World) -> bool:
+        """Whether a model, each node a bucket of its own, would be too large to try changes."""
+        nodes = len(self.state.problem.nodes) + (w.added_nodes[2] if w.added_nodes else 0)
+        return nodes * len(w.gang.roles) > self.state.options.budget.repair_variables
+
+    def fits_nodes(self, w: World) -> bool:
+        """Whether the gang finds room; false too where no answer is known."""
+        return self.fits(w) is True
+
+    def fits_queues(self, w: World) -> bool:
+        """Whether the queues let the gang start."""
+        return self.ledger(w, for_queue=w.queue).allows_amount(w.queue, self.demand(w))
+
+    def ledger(self, w: World, for_queue: int | None = None) -> QueueBooks:
+        """What the queues hold then, under the limits of then. for_queue: where only that matters on which it depends
+        what this queue may take."""
+        return self.state.books(w, self.index, for_queue)
+
+    def lets_start(self, w: World) -> bool:
+        """Whether the gang is allowed and finds room; false too where no answer is known."""
+        return self.fits_queues(w) and self.fits_nodes(w)
+
+    # ---- worlds in which it starts
+
+    def sufficient(self, w: World | None) -> Iterator[World]:
+        """The world, where something changed in it and it lets the gang start."""
+        if w is not None and w.changes and self.lets_start(w):
+            yield w
+
+    def least(self, w: World, steps: Sequence[Step], accepts: Callable[[World], bool] | None = None) -> World | None:
+        """The world after the first step that lets the gang start, or is accepted; later steps must help no less."""
+        accepted = accepts or self.lets_start
+        step = first_sufficient(steps, lambda step: accepted(step(w)))
+        return None if step is None else step(w)
+
+    def least_of_each(self, w: World, kinds: Iterable[Sequence[Step]]) -> Iterator[World]:
+        """The least world of each kind of change that has one."""
+        for steps in kinds:
+            if (world := self.least(w, steps)) is not None:
+                yield world
 
 
 def diagnosis_class(state: DiagnosisState, j: int) -> tuple[object, ...]:

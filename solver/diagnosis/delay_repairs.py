@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.delays import DelayDiagnosis
-from solver.diagnosis.diagnosis_state import DiagnosisState, pod_rows
 from solver.diagnosis.gangs import has_pod_rules
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.precedence import least_free_priority
 from solver.diagnosis.question import FitQuestion
 from solver.facts import DedicatedDomains, Fact, Maintenance, ReservedNodes, StrictOrder
 from solver.plan import Reservation
-from solver.problem import Node, Placement, Problem
+from solver.problem import Node, Problem
 from solver.repairs import (
     EndOfMaintenance,
     FewerDedicatedDomains,
@@ -29,177 +29,147 @@ from solver.repairs import (
     ShorterDuration,
     StartOfGang,
 )
-from solver.semantics.device_slots import FreeVectors, capacity_vectors
 from solver.semantics.exclusions import (
-    exclude_nodes,
     fixed_exclusions,
     maintenance_conflicts,
-    merge_exclusions,
 )
 from solver.semantics.placements import placed_demand
-from solver.semantics.priorities import expected_end
-from solver.semantics.topology import TopologyTree
-from solver.state.free_nodes import FreeNodes
-from solver.state.queue_books import QueueBooks
 from solver.state.state import State
 from solver.timeline.reservation import ends_in_time
 
 
 def delay_repairs(diagnosis: DelayDiagnosis, j: int, facts: Sequence[Fact]) -> list[Repair]:
     """The repairs known for a single fact of order or time."""
-    trials = DelayTrials(diagnosis, j)
+    turn = Turn(diagnosis, GangDiagnosis.of(diagnosis.state, j))
     match facts:
         case [DedicatedDomains(queue=q)]:
-            return list(_dedication_repairs(trials, q))
+            return list(_dedication_repairs(turn, q))
         case [ReservedNodes()] if diagnosis.reservation is not None:
-            return list(_reservation_repairs(trials, diagnosis.reservation))
+            return list(_reservation_repairs(turn, diagnosis.reservation))
         case [StrictOrder() as fact]:
-            return list(_order_repairs(trials, fact))
+            return list(_order_repairs(turn, fact))
         case [Maintenance()]:
-            return list(_maintenance_repairs(trials))
+            return list(_maintenance_repairs(turn))
     return []
 
 
 @dataclass(frozen=True)
-class DelayTrials:
-    """Gang j in changed worlds: problems with this gang alone, while the free nodes and the queues hold the others."""
+class Turn:
+    """A gang for which there is room, and problems with this gang alone."""
 
     diagnosis: DelayDiagnosis
-    j: int
-
-    @property
-    def state(self) -> DiagnosisState:
-        return self.diagnosis.state
+    case: GangDiagnosis
 
     @cached_property
     def gang_problem(self) -> Problem:
-        return replace(self.state.problem, gangs=(self.state.problem.gangs[self.j],))
+        return replace(self.case.state.problem, gangs=(self.case.gang,))
 
     def with_gang(self, **changes: Any) -> Problem:
-        """The gang's world with the gang changed."""
-        return replace(self.gang_problem, gangs=(replace(self.gang_problem.gangs[0], **changes),))
+        """The gang's problem with the gang changed."""
+        return replace(self.gang_problem, gangs=(replace(self.case.gang, **changes),))
 
     def lasting(self, seconds: int) -> Problem:
-        """The gang's world with so long a run."""
-        return self.with_gang(times=replace(self.gang_problem.gangs[0].times, duration=seconds))
+        """The gang's problem with so long a run."""
+        return self.with_gang(times=replace(self.case.gang.times, duration=seconds))
 
     def starts_beside_plan(self, problem: Problem, at: int = 0) -> bool:
-        """Whether it would start in this world beside the plan, `at` seconds from now, when gangs whose end is known
-        may have ended: by nodes, by queues, and without touching what is reserved."""
-        reservation = self.diagnosis.reservation
-        exclusions = fixed_exclusions(problem)
-        if reservation is not None and self.j != reservation.gang and not ends_in_time(problem, 0, reservation):
-            if self.j in self.diagnosis.blocked_gangs:
+        """Whether it would start in this problem beside the plan, `at` seconds from now, when gangs whose end is known
+        may have ended: by nodes, by queues, and without touching what is reserved. Pods with pod rules stay."""
+        case, reservation, (gang,) = self.case, self.diagnosis.reservation, problem.gangs
+        excluded = fixed_exclusions(problem).get(0, frozenset())
+        if reservation is not None and case.index != reservation.gang and not ends_in_time(problem, 0, reservation):
+            if case.index in self.diagnosis.blocked_gangs:
                 return False
-            exclusions = merge_exclusions(exclusions, {0: frozenset(p.node for p in reservation.placements)})
-        world, (free, ledger) = exclude_nodes(problem, exclusions), self._capacity_at(at)
-        counts, options = self.state.after.rule_counts, self.state.options
-        q = FitQuestion(State.from_free(world, TopologyTree(world), free, ledger, counts), options)
-        allowed = ledger.queue_rules.accepts_gangs[q.gang.queue] and q.is_allowed(ledger)
-        return allowed and q.fits() is True
+            excluded |= frozenset(p.node for p in reservation.placements)
+        gone = sorted(v for v, end in case.state.expected_ends.items() if end <= at)
+        ended = tuple(v for v in gone if not has_pod_rules(case.state.problem.gangs[v]))
+        world = replace(case.current_world, queue=gang.queue, ended_gangs=ended, excluded=excluded)
+        return case.lets_start(world)
 
-    def _capacity_at(self, at: int) -> tuple[FreeVectors, QueueBooks]:
-        """What is free and what queues hold then. Device slots do not come back, and pods with pod rules stay."""
-        state = self.state
-        holding, gone = {**state.kept_placements, **state.started_placements}, []
-        for v in sorted(holding):
-            end = expected_end(state.problem, v)
-            if end is not None and end <= at and not has_pod_rules(state.problem.gangs[v]):
-                gone.append((v, holding[v]))
-        return capacity_without(state, gone) if gone else (state.after.free, state.after.queue_books)
-
-
-def capacity_without(
-    state: DiagnosisState, ended_gangs: Iterable[tuple[int, tuple[Placement, ...]]]
-) -> tuple[FreeVectors, QueueBooks]:
-    """What is left after the plan once these pods of gangs are gone."""
-    free, ledger, width = state.after.free.copy(), state.after.queue_books.copy(), len(state.problem.resources)
-    pods = [(state.problem.gangs[v], placed) for v, placed in ended_gangs]
-    state.release_pods(free, [pod_rows(gang, placed) for gang, placed in pods])
-    for gang, placed in pods:
-        ledger.charge_queue(gang.queue, tuple(-x for x in placed_demand(gang, placed, width)))
-    return free, ledger
+    def priority_above(self, gangs: Iterable[int]) -> HigherPriority:
+        """The least priority above all of these gangs that no gang has."""
+        problem = self.case.state.problem
+        return HigherPriority(least_free_priority(problem, max(problem.gangs[i].priority for i in gangs)))
 
 
 # ---- strict order
 
 
-def _order_repairs(trials: DelayTrials, fact: StrictOrder) -> Iterator[Repair]:
-    diagnosis, gangs = trials.diagnosis, trials.state.problem.gangs
-    if _both_fit(trials, fact.gang):
+def _order_repairs(turn: Turn, fact: StrictOrder) -> Iterator[Repair]:
+    diagnosis = turn.diagnosis
+    if _both_fit(turn, fact.gang):
         yield StartOfGang(fact.gang)
-    if trials.starts_beside_plan(trials.gang_problem):
-        yield HigherPriority(least_free_priority(trials.state.problem, gangs[fact.gang].priority))
+    if turn.starts_beside_plan(turn.gang_problem):
+        yield turn.priority_above([fact.gang])
         yield NoStrictOrder(fact.queue)
-    elif diagnosis.fits_beside_running(trials.j):
-        above = [fact.gang, *trials.state.started_placements]
-        above += [] if diagnosis.reservation is None else [diagnosis.reservation.gang]
-        yield HigherPriority(least_free_priority(trials.state.problem, max(gangs[i].priority for i in above)))
+    elif diagnosis.fits_beside_running(turn.case.index):
+        reserved = [] if diagnosis.reservation is None else [diagnosis.reservation.gang]
+        yield turn.priority_above([fact.gang, *turn.case.state.started_placements, *reserved])
 
 
-def _both_fit(trials: DelayTrials, first: int) -> bool:
+def _both_fit(turn: Turn, first: int) -> bool:
     """Whether the empty cluster has room for the first gang and then for this one; false where pod rules matter."""
-    problem = trials.diagnosis.restricted_problem
-    two = replace(problem, gangs=tuple(replace(problem.gangs[i], running=()) for i in (first, trials.j)))
-    if any(map(has_pod_rules, two.gangs)):
+    state, (problem, tree), pair = turn.case.state, turn.diagnosis.restricted_world, (first, turn.case.index)
+    gangs = [replace(gang, running=()) if i in pair else gang for i, gang in enumerate(problem.gangs)]
+    if any(has_pod_rules(gangs[i]) for i in pair):
         return False
-    tree, nodes, ledger = TopologyTree(two), FreeNodes(capacity_vectors(two)), trials.state.idle_ledger.copy()
-    for i, gang in enumerate(two.gangs):
-        placed = FitQuestion(State.from_free(two, tree, nodes.vectors, ledger), trials.state.options, i).placement()
-        demand = placed_demand(gang, placed or (), len(two.resources))
-        if placed is None or not ledger.allows_amount(gang.queue, demand):
+    books = state.idle_ledger.copy()
+    empty = State.from_free(replace(problem, gangs=tuple(gangs)), tree, state.capacity, books)
+    for i in pair:
+        placed = FitQuestion(empty, state.options, i).placement()
+        demand = placed_demand(gangs[i], placed or (), len(problem.resources))
+        if placed is None or not books.allows_amount(gangs[i].queue, demand):
             return False
-        nodes.add_gang_pods(gang, placed)
-        ledger.charge_queue(gang.queue, demand)
+        empty.start_gang(i, placed)
     return True
 
 
 # ---- a reservation
 
 
-def _reservation_repairs(trials: DelayTrials, reservation: Reservation) -> Iterator[Repair]:
-    diagnosis, gangs, start = trials.diagnosis, trials.state.problem.gangs, reservation.starts_in
-    if start and not gangs[trials.j].running and trials.starts_beside_plan(trials.lasting(start)):
+def _reservation_repairs(turn: Turn, reservation: Reservation) -> Iterator[Repair]:
+    start = reservation.starts_in
+    if start and not turn.case.gang.running and turn.starts_beside_plan(turn.lasting(start)):
         yield ShorterDuration(start)
-    if _fits_after_reservation(trials, reservation):
+    if _fits_after_reservation(turn, reservation):
         yield StartOfGang(reservation.gang, start)
     # Where it fits beside what the plan starts it need not precede that; where others backfill it must.
-    above = [reservation.gang]
-    if not diagnosis.fits_beside_plan(trials.j):
-        above += trials.state.started_placements
-    yield HigherPriority(least_free_priority(trials.state.problem, max(gangs[i].priority for i in above)))
+    fits = turn.diagnosis.fits_beside_plan(turn.case.index)
+    yield turn.priority_above([reservation.gang, *(() if fits else turn.case.state.started_placements)])
 
 
-def _fits_after_reservation(trials: DelayTrials, reservation: Reservation) -> bool:
+def _fits_after_reservation(turn: Turn, reservation: Reservation) -> bool:
     """Whether it fits beside the plan once the awaited gangs have ended and the reserved gang has started."""
-    state, (problem, tree) = trials.state, trials.diagnosis.restricted_world
-    holding = {**state.kept_placements, **state.started_placements}
-    free, ledger = capacity_without(state, [(v, holding.get(v, ())) for v in reservation.awaited_gangs])
-    first, gang = problem.gangs[reservation.gang], problem.gangs[trials.j]
+    case, problem = turn.case, turn.case.state.problem
+    first, placed = problem.gangs[reservation.gang], {*case.state.kept_placements, *case.state.started_placements}
+    excluded = turn.diagnosis.exclusions.get(case.index, frozenset())
+    excluded = excluded.union(maintenance_conflicts(problem, case.gang, reservation.starts_in))
+    ended = tuple(v for v in reservation.awaited_gangs if v in placed)
+    world = replace(case.current_world, with_pod_rules=False, ended_gangs=ended, excluded=excluded)
+    q, books = case.question(world), case.ledger(world)
+    free = q.state.free.copy()
     for p in reservation.placements:
         free.amounts[p.node] -= np.array(first.roles[p.role].request, dtype=np.int64) * p.pods
-    ledger.charge_queue(first.queue, placed_demand(first, reservation.placements, len(problem.resources)))
-    free.amounts[maintenance_conflicts(problem, gang, reservation.starts_in)] = 0
-    q = FitQuestion(State.from_free(problem, tree, free.nonnegative(), ledger), state.options, trials.j)
-    return not has_pod_rules(gang) and q.is_allowed(ledger) and q.placement() is not None
+    books.charge_queue(first.queue, placed_demand(first, reservation.placements, len(problem.resources)))
+    is_allowed = books.allows_amount(case.gang.queue, q.min_demand)
+    return not has_pod_rules(case.gang) and is_allowed and q.with_free(free.nonnegative()).placement() is not None
 
 
 # ---- dedicated domains of another queue
 
 
-def _dedication_repairs(trials: DelayTrials, q: int) -> Iterator[Repair]:
-    problem, owner = trials.state.problem, trials.state.problem.queues[q]
-    domains = owner.dedicated_domains
-    home = problem.queues[trials.gang_problem.gangs[0].queue]
+def _dedication_repairs(turn: Turn, q: int) -> Iterator[Repair]:
+    problem, owner = turn.case.state.problem, turn.case.state.problem.queues[q]
+    domains, home = owner.dedicated_domains, problem.queues[turn.case.gang.queue]
     is_as_open = set(owner.closed_node_groups) <= set(home.closed_node_groups)
-    if is_as_open and not owner.strict_order and trials.starts_beside_plan(trials.with_gang(queue=q)):
+    if is_as_open and not owner.strict_order and turn.starts_beside_plan(turn.with_gang(queue=q)):
         yield OtherQueue(q)
 
     def suffices(count: int) -> bool:
         """Whether the gang starts with so many fewer, of which the last go first."""
         fewer = replace(owner, dedicated_domains=domains[:-count])
         queues = (*problem.queues[:q], fewer, *problem.queues[q + 1 :])
-        return trials.starts_beside_plan(replace(trials.gang_problem, queues=queues))
+        return turn.starts_beside_plan(replace(turn.gang_problem, queues=queues))
 
     least = first_sufficient(range(1, len(domains) + 1), suffices)
     if least is not None:
@@ -209,20 +179,20 @@ def _dedication_repairs(trials: DelayTrials, q: int) -> Iterator[Repair]:
 # ---- maintenance
 
 
-def _maintenance_repairs(trials: DelayTrials) -> Iterator[Repair]:
+def _maintenance_repairs(turn: Turn) -> Iterator[Repair]:
     """The longest duration with which it ends in time; the soonest end of maintenance after which it need not."""
-    problem, gang = trials.state.problem, trials.gang_problem.gangs[0]
+    problem, gang = turn.case.state.problem, turn.case.gang
     times = sorted({node.maintenance_in for node in problem.nodes if node.maintenance_in}, reverse=True)
     if gang.times.duration is not None:
         times = [t for t in times if t < gang.times.duration]
     if not gang.running:
-        longest = first_sufficient(times, lambda t: trials.starts_beside_plan(trials.lasting(t)))
+        longest = first_sufficient(times, lambda t: turn.starts_beside_plan(turn.lasting(t)))
         if longest is not None:
             yield ShorterDuration(longest)
     windows = {window for node in problem.nodes for window in node.maintenance_windows}
     ends = sorted({end for _, end in windows})
-    for end in ends[: trials.state.options.budget.maintenance_ends]:
-        if trials.starts_beside_plan(_problem_at(trials.gang_problem, end), end):
+    for end in ends[: turn.case.state.options.budget.maintenance_ends]:
+        if turn.starts_beside_plan(_problem_at(turn.gang_problem, end), end):
             yield EndOfMaintenance(end)
             return
 

@@ -1,16 +1,17 @@
-"""The world in which a gang waits, and scenarios: the world with something out of the way."""
+"""The cluster before and after the plan, and what nodes and queues hold in a `World`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from solver.admission.batches import EntitlementTurn, entitled_in_turn, entitlement_turn
 from solver.diagnosis.question import FitQuestion
+from solver.diagnosis.world import AddedNodes, NodeKind, World
 from solver.options import Options
 from solver.problem import UNKNOWN, Gang, Node, Placement, Problem, Vector
 from solver.semantics.device_slots import (
@@ -21,55 +22,19 @@ from solver.semantics.device_slots import (
     slot_positions,
     vectors_without_foreign,
 )
+from solver.semantics.exclusions import exclude_for_gang
 from solver.semantics.gang_classes import meets_minima
-from solver.semantics.placements import Placements, new_placements
+from solver.semantics.placements import Placements, add_vectors, merge_placements, placed_demand
 from solver.semantics.priorities import expected_end, precedence, precedence_level
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import free_and_overcommitted
 from solver.state.queue_books import QueueBooks, QueueRules
 from solver.state.selected_pods import BoolArray, ExistingPods, PodRuleCounts
-from solver.state.state import State
+from solver.state.state import Pods, State
 
 T = TypeVar("T")
 PodRows = tuple[IntArray, IntArray]
 """(nodes, what pods hold on each of them)."""
-NodeKind = tuple[int, int]
-"""(node class, number among the kinds of its nodes)."""
-AddedNodes = tuple[int, int | None, int]
-"""(a node, a leaf, how many like that node are added there)."""
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """A gang, as written or relaxed, and what is in its way: gangs that the plan starts, all running pods, pod rules.
-
-    own_running: its pods that run in truth; where `gang.running` is empty they have given their room back.
-    returned_nodes: nodes that are away now and are back in the scenario. split_kinds: (class, kind) of nodes that form
-    a class of their own, numbered from `DiagnosisState.split_class` on. quota_limits: (pod rule, another limit of it).
-    """
-
-    gang: Gang
-    own_running: tuple[Placement, ...] = ()
-    with_started: bool = True
-    with_running: bool = True
-    returned_nodes: tuple[int, ...] = ()
-    with_pod_rules: bool = True
-    split_kinds: tuple[NodeKind, ...] = ()
-    quota_limits: tuple[tuple[int, int], ...] = ()
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        """Worked out once: many answers are remembered by scenario."""
-        away = self.own_running, self.with_started, self.with_running, self.returned_nodes
-        return hash((self.gang, *away, self.with_pod_rules, self.split_kinds, self.quota_limits))
-
-
-def with_limits(counts: PodRuleCounts | None, s: Scenario) -> PodRuleCounts | None:
-    """The counts under the limits of the scenario."""
-    return counts.with_limits(dict(s.quota_limits)) if counts is not None and s.quota_limits else counts
 
 
 @dataclass
@@ -262,86 +227,30 @@ class DiagnosisState:
         """Whether the plan, by evictions, leaves some node more than it has beside what runs."""
         return bool((self.after.free.amounts > self.before.free.amounts).any())
 
-    @cached_property
-    def planned_amounts(self) -> FreeVectors:
-        """What the plan gives to the gangs that it starts, beyond what they run."""
-        total = FreeVectors(np.zeros_like(self.capacity.amounts), np.zeros_like(self.capacity.slots))
-        self.add_planned_amounts(total, self.started_placements)
-        return total
-
-    def add_planned_amounts(self, free: FreeVectors, gangs: Iterable[int]) -> None:
-        """Add what the plan gives to these gangs beyond what they run."""
-        gangs = list(gangs)
-        _add_rows(free.amounts, map(self._planned_rows, gangs))
-        for i in gangs if self.slot_uses else ():
-            for use in self.slot_uses.get(i, ()):
-                group, position = self._slot_positions[use.node][use.slot]
-                requests = self.problem.gangs[i].roles[use.role].slot_requests
-                (request,) = (r for r in requests if r.slot_group == group)
-                free.slots[use.node, group, position] += np.array(request.share, dtype=np.int64) * use.pods
-
-    def _planned_rows(self, i: int) -> PodRows:
-        """What the plan gives to gang i beyond what it runs."""
-
-        def make() -> PodRows:
-            nodes, amounts = zip(self.held_rows(i, with_plan=True), self.held_rows(i, with_plan=False), strict=True)
-            return np.concatenate(nodes), np.concatenate([amounts[0], -amounts[1]])
-
-        return self.memoize(("planned", i), make)
-
-    def pods_of(self, i: int, with_plan: bool) -> tuple[Placement, ...]:
+    def pods_of(self, i: int, with_plan: bool) -> Pods:
         """The pods of a gang that runs, with its growth by the plan, or that the plan starts."""
         placed = self.kept_placements[i] if i in self.kept_placements else self.started_placements[i]
         return placed if with_plan else self.problem.gangs[i].running
 
-    def held_rows(self, i: int, with_plan: bool) -> PodRows:
-        """What those pods hold."""
-        return self._rows[with_plan][i]
+    def _held_rows(self, i: int, with_plan: bool) -> PodRows:
+        """What the `pods_of` a gang hold."""
+        return self.memoize(
+            ("rows", i, with_plan), lambda: _pod_rows(self.problem.gangs[i], self.pods_of(i, with_plan))
+        )
 
-    @cached_property
-    def _rows(self) -> tuple[dict[int, PodRows], dict[int, PodRows]]:
-        """Without and with the plan: gang that runs or starts -> what its pods hold."""
-        gangs, placed = self.problem.gangs, (*self.kept_placements, *self.started_placements)
-        of_running, of_all = ({i: pod_rows(gangs[i], self.pods_of(i, plan)) for i in placed} for plan in (False, True))
-        return of_running, of_all
+    def held_by_gangs(self, gangs: Iterable[int], with_plan: bool) -> Vector:
+        """What the `pods_of` these gangs request."""
+
+        def amount(i: int) -> Vector:
+            return tuple(self._held_rows(i, with_plan)[1].sum(axis=0).tolist())
+
+        amounts = (self.memoize(("held", i, with_plan), partial(amount, i)) for i in gangs)
+        return tuple(map(sum, zip((0,) * len(self.problem.resources), *amounts, strict=True)))
 
     @cached_property
     def queue_of(self) -> IntArray:
         """Gang -> its queue."""
         return np.array([gang.queue for gang in self.problem.gangs], dtype=np.int64)
-
-    @cached_property
-    def placed_gangs(self) -> tuple[Sequence[int], ...]:
-        """Queue -> its gangs that run or start."""
-        found: list[list[int]] = [[] for _ in self.problem.queues]
-        for i in (*self.kept_placements, *self.started_placements):
-            found[self.problem.gangs[i].queue].append(i)
-        return tuple(found)
-
-    def held_by_gangs(self, gangs: Iterable[int], with_plan: bool) -> Vector:
-        """What the `pods_of` these gangs request."""
-        amounts = self._held_amounts[with_plan]
-        return tuple(map(sum, zip(*(amounts[i] for i in gangs), strict=True)))
-
-    @cached_property
-    def _held_amounts(self) -> tuple[dict[int, Vector], dict[int, Vector]]:
-        """Without and with the plan: gang that runs or starts -> what its `pods_of` request."""
-        without, with_plan = (
-            {i: tuple(amounts.sum(axis=0).tolist()) for i, (_, amounts) in rows.items()} for rows in self._rows
-        )
-        return without, with_plan
-
-    @cached_property
-    def _slot_positions(self) -> list[list[tuple[int, int]]]:
-        return slot_positions(self.problem)
-
-    def release_pods(self, free: FreeVectors, leaving: Iterable[PodRows]) -> None:
-        """Add what these pods hold; where what runs exceeds a node, that is paid first."""
-        nodes, unpaid = self._overcommitment
-        before = free.amounts[nodes]
-        _add_rows(free.amounts, leaving)
-        after = free.amounts[nodes]
-        free.amounts[nodes] = np.where(after > before, np.maximum(after - unpaid, 0), after)
 
     @cached_property
     def _overcommitment(self) -> PodRows:
@@ -374,21 +283,9 @@ class DiagnosisState:
     # ---- pod rules
 
     @cached_property
-    def running_rule_counts(self) -> PodRuleCounts | None:
+    def _running_rule_counts(self) -> PodRuleCounts:
         """The pods that pod rules count beside what runs."""
-        planned = self.after.rule_counts
-        return None if planned is None else PodRuleCounts(self.problem, planned.existing_pods)
-
-    def rule_counts_without(self, gangs: Iterable[int]) -> PodRuleCounts | None:
-        """The pod-rule counts with the plan, without what it gives to these gangs."""
-        if self.after.rule_counts is None:
-            return None
-        left = self.after.rule_counts.copy()
-        for i in gangs:
-            gang = self.problem.gangs[i]
-            for p in new_placements(gang, self.pods_of(i, with_plan=True)):
-                left.add_pods(gang.roles[p.role], p.node, -p.pods, 0)
-        return left
+        return PodRuleCounts(self.problem, self.after.counted_pods.existing_pods)
 
     def _permanent_rule_counts(self, gang: Gang) -> PodRuleCounts:
         """The empty cluster but for the gang's own running pods. Rules that keep apart, rules among its own pods and
@@ -404,65 +301,149 @@ class DiagnosisState:
         rules = tuple((role.owned_rules, role.selecting_rules) for role in gang.roles) if gang.running else ()
         return self.memoize(("permanent", gang.running, rules), make)
 
-    def rule_counts_after_ends(self, gang: Gang) -> PodRuleCounts | None:
+    def _rule_counts_after_ends(self, gang: Gang, existing: ExistingPods) -> PodRuleCounts:
         """The permanent counts for a gang that waits for running pods to end. That brings no pods: affinity and spread
         hold as well where they count none yet."""
-        if self.after.rule_counts is None:
-            return None
-        counts, selected = self._permanent_rule_counts(gang), self.after.rule_counts.existing_pods.selected
+        counts, selected = self._permanent_rule_counts(gang), existing.selected
         roles = (role for i in self.started_placements for role in self.problem.gangs[i].roles)
         started = {rho for role in roles for rho in role.selecting_rules}
         unmet = {rho for rho, pods in enumerate(selected) if not pods}
         return PodRuleCounts(self.problem, counts.existing_pods, counts.enforced_rules | (unmet - started))
 
-    # ---- scenarios
+    # ---- worlds
 
-    def question(self, s: Scenario) -> FitQuestion:
-        problem, tree, free, counts = self.scenario_inputs(s)
-        return FitQuestion(State.from_free(problem, tree, free, self.before.queue_books, counts), self.options)
+    def question(self, w: World, excluded: frozenset[int]) -> FitQuestion:
+        """Whether the gang of a world fits on its nodes but for these. Nodes are never added where there are pod rules
+        or device slots."""
+        problem, tree = self._problem_with_kinds(w.returned_nodes, w.split_kinds)
+        problem, free = replace(problem, gangs=(w.gang,)), self._free_vectors(w)
+        if excluded:
+            free.amounts[sorted(excluded)] = 0
+            problem, tree = exclude_for_gang(problem, tree, 0, excluded)
+        if w.added_nodes is not None:
+            like, _, count = w.added_nodes
+            added, problem = problem.nodes[like], problem.with_nodes_like(*w.added_nodes)
+            amounts = np.vstack([free.amounts, np.array([added.capacity] * count, dtype=np.int64)])
+            slots = np.concatenate([free.slots, np.zeros((count, *free.slots.shape[1:]), dtype=np.int64)])
+            tree, free = TopologyTree(problem), FreeVectors(amounts, slots)
+        there = State.from_free(problem, tree, free, self.before.queue_books, self._rule_counts(w))
+        return FitQuestion(there, self.options)
 
-    def scenario_inputs(self, s: Scenario) -> tuple[Problem, TopologyTree, FreeVectors, PodRuleCounts | None]:
-        """(the problem with the gang alone, its tree, the free vectors, which the caller may change, and the pod-rule
-        counts)."""
-        problem, tree = self._problem_with_kinds(s.returned_nodes, s.split_kinds)
-        return replace(problem, gangs=(s.gang,)), tree, self._free_vectors(s), self._rule_counts(s)
+    def books(self, w: World, j: int, for_queue: int | None) -> QueueBooks:
+        """What the queues hold in a world of gang j, under the limits of then. for_queue: where only that matters on
+        which it depends what this queue may take."""
+        books, gone = self.books_under(w.limits_problem, w.with_started).copy(), dict[int, list[int]]()
+        for i in (*w.ended_gangs, *w.held_back):
+            gone.setdefault(self.problem.gangs[i].queue, []).append(i)
+        ended = set(w.ended_gangs)
+        for q in gone.keys() if for_queue is None else gone.keys() & books.related_queues(for_queue):
+            placed, ran = self.held_by_gangs(gone[q], w.with_started), self.held_by_gangs(gone[q], with_plan=False)
+            left = self.held_by_gangs([i for i in gone[q] if i not in ended], with_plan=False)
+            books.release_amount(q, add_vectors(placed, left, -1), add_vectors(ran, left, -1))
+        if w.own_running and not w.gang.running:
+            pods = placed_demand(self.problem.gangs[j], w.own_running, len(self.problem.resources))
+            books.release_amount(self.problem.gangs[j].queue, pods, pods)
+        return books
 
-    def _rule_counts(self, s: Scenario) -> PodRuleCounts | None:
-        if not s.with_pod_rules or self.after.rule_counts is None:
-            return None
-        if not s.with_running:
-            return with_limits(self._permanent_rule_counts(s.gang), s)
-        return with_limits(self.after.rule_counts if s.with_started else self.running_rule_counts, s)
-
-    def _free_vectors(self, s: Scenario) -> FreeVectors:
-        """What is free for the gang. The slots of its own running pods are not known and stay as they are."""
-        if s.with_running:
-            free = (self.after if s.with_started else self.before).free
+    def _free_vectors(self, w: World) -> FreeVectors:
+        """What is free for the gang. Device slots of running pods are not known and stay as they are. Growth takes what
+        is left over: it is in no gang's way once another one gives up its place."""
+        if w.held_back:
+            starts = w.held_back[0] in self.started_placements
+            free = (self._before_growth if starts else self.after.free).copy()
+            self._give_back(free, w.held_back)
+        elif w.with_running:
+            free = (self.after if w.with_started else self.before).free
         else:
-            free = self.capacity.minus(self.planned_amounts) if s.with_started else self.capacity
-        if s.own_running and s.with_running != bool(s.gang.running):
-            free, sign = free.copy(), 1 if s.with_running else -1
-            for p in s.own_running:
-                free.amounts[p.node] += np.array(s.gang.roles[p.role].request, dtype=np.int64) * (sign * p.pods)
-        if s.returned_nodes:
-            free = free.minus(self._away_amounts(s.returned_nodes, s.with_running))
-        return free.nonnegative()
+            free = self._capacity_beside_plan if w.with_started else self.capacity
+        if w.own_running and w.with_running != bool(w.gang.running):
+            free = free.copy()
+            _add_rows(free.amounts, [_pod_rows(w.gang, w.own_running)], 1 if w.with_running else -1)
+        if w.returned_nodes:
+            free = free.minus(self._away_amounts(w.returned_nodes, w.with_running))
+        free = free.nonnegative()
+        if w.ended_gangs:  # where what runs exceeds a node, that is paid first
+            nodes, unpaid = self._overcommitment
+            before = free.amounts[nodes]
+            _add_rows(free.amounts, (self._held_rows(i, w.with_started) for i in w.ended_gangs))
+            after = free.amounts[nodes]
+            free.amounts[nodes] = np.where(after > before, np.maximum(after - unpaid, 0), after)
+        return free
+
+    @cached_property
+    def _before_growth(self) -> FreeVectors:
+        """What is free beside what runs and what the plan starts: below 0 where it evicts."""
+        return self.before.free.minus(self._given(self.started_placements))
+
+    @cached_property
+    def _capacity_beside_plan(self) -> FreeVectors:
+        return self.capacity.minus(self._given(self.started_placements))
+
+    def _given(self, gangs: Iterable[int]) -> FreeVectors:
+        """What the plan gives to these gangs beyond what they run."""
+        total = FreeVectors(np.zeros_like(self.capacity.amounts), np.zeros_like(self.capacity.slots))
+        self._give_back(total, gangs)
+        return total
+
+    def _give_back(self, free: FreeVectors, gangs: Iterable[int]) -> None:
+        """Add what the plan gives to these gangs beyond what they run."""
+        gangs = list(gangs)
+        _add_rows(free.amounts, (self._held_rows(i, with_plan=True) for i in gangs))
+        _add_rows(free.amounts, (self._held_rows(i, with_plan=False) for i in gangs), -1)
+        for i in gangs if self.slot_uses else ():
+            for use in self.slot_uses.get(i, ()):
+                group, position = self._slot_positions[use.node][use.slot]
+                requests = self.problem.gangs[i].roles[use.role].slot_requests
+                (request,) = (r for r in requests if r.slot_group == group)
+                free.slots[use.node, group, position] += np.array(request.share, dtype=np.int64) * use.pods
+
+    @cached_property
+    def _slot_positions(self) -> list[list[tuple[int, int]]]:
+        return slot_positions(self.problem)
+
+    def _rule_counts(self, w: World) -> PodRuleCounts | None:
+        counts = self.after.rule_counts
+        if not w.with_pod_rules or counts is None:
+            return None
+        if not w.with_running:
+            lasting = self._rule_counts_after_ends(w.gang, counts.existing_pods)
+            counts = lasting if w.is_tried else self._permanent_rule_counts(w.gang)
+        elif not w.with_started:
+            counts = self._running_rule_counts
+        if w.quota_limits:
+            counts = counts.with_limits(dict(w.quota_limits))
+        running, placed = [], []
+        for i in (*w.ended_gangs, *w.held_back):
+            gang = self.problem.gangs[i]
+            ran = {(p.role, p.node): p.pods for p in merge_placements(gang.running)}
+            for p in self.pods_of(i, w.with_started):
+                stood = min(p.pods, ran.get((p.role, p.node), 0))
+                running.append((gang.roles[p.role], p.node, stood * (i in w.ended_gangs)))
+                placed.append((gang.roles[p.role], p.node, p.pods - stood))
+        if w.is_tried and not w.gang.running:
+            running += [(w.gang.roles[p.role], p.node, p.pods) for p in w.own_running]
+        if running:
+            counts = counts.without_pods(pods for pods in running if pods[2])
+        for role, node, pods in placed:
+            if pods:
+                counts.add_pods(role, node, -pods, 0)
+        return counts
 
 
-def pod_rows(gang: Gang, pods: Sequence[Placement]) -> PodRows:
+def _pod_rows(gang: Gang, pods: Sequence[Placement]) -> PodRows:
     """What these pods of the gang hold."""
     rows = [[p.pods * amount for amount in gang.roles[p.role].request] for p in pods]
     width = len(gang.roles[0].request) if gang.roles else 0
     return np.array([p.node for p in pods], dtype=np.int64), np.array(rows, dtype=np.int64).reshape(-1, width)
 
 
-def _add_rows(total: IntArray, rows: Iterable[PodRows]) -> None:
+def _add_rows(total: IntArray, rows: Iterable[PodRows], times: int = 1) -> None:
     """Add the rows to those of `total`, column by column: many times faster than all at once."""
     for_rows = list(rows)
     if for_rows:
         nodes, amounts = (np.concatenate(parts) for parts in zip(*for_rows, strict=True))
         for r in range(total.shape[1]):
-            np.add.at(total[:, r], nodes, amounts[:, r])
+            np.add.at(total[:, r], nodes, times * amounts[:, r])
 
 
 def _node_once_back(node: Node) -> Node:

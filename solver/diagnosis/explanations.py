@@ -15,7 +15,6 @@ from solver.diagnosis.delay_repairs import delay_repairs
 from solver.diagnosis.delays import DelayDiagnosis
 from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.kept_gangs import equal_priority, eviction_obstacles, eviction_repair
-from solver.diagnosis.question import ModelBudget
 from solver.diagnosis.tried_repairs import gang_repairs
 from solver.facts import DedicatedDomains, Fact, Maintenance, NobodyEvicted, Undecided
 from solver.mip.executors import Mapper
@@ -129,9 +128,7 @@ def explanation_work(problem: Problem, questions: int) -> int:
 
 def explain(state: DiagnosisState, j: int) -> Explanation:
     """Facts and repairs of one waiting gang. A pure function of what can be sent to another process."""
-    models = ModelBudget(state.options.budget.fact_models)
-    excluded, closed = state.exclusions.get(j, frozenset()), state.closed_classes.get(j, ())
-    case = GangDiagnosis(state, j, models, excluded, closed)
+    case = GangDiagnosis.of(state, j)
     facts = in_time(partial(gang_facts, case), UNDECIDED)
     repairs = in_time(partial(gang_repairs, case, facts), NO_REPAIRS)
     obstacles = in_time(partial(eviction_obstacles, case, facts), NOT_KEPT)

@@ -1,4 +1,4 @@
-"""Facts about nodes with their numbers, each for a scenario in which all other named obstacles are out of the way."""
+"""Facts about nodes with their numbers, each for a world in which all other named obstacles are out of the way."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy as np
 from solver import facts
 from solver.diagnosis.blockers import blockers
 from solver.diagnosis.case import GangDiagnosis
-from solver.diagnosis.diagnosis_state import Scenario
 from solver.diagnosis.minimal import minimal_subset
 from solver.diagnosis.question import FitQuestion
+from solver.diagnosis.world import World
 from solver.placement import fit
 from solver.problem import PodRequest, Role
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.topology import ROOT
 
 
-def preceding_gangs(case: GangDiagnosis, s: Scenario) -> facts.Fact:
+def preceding_gangs(case: GangDiagnosis, s: World) -> facts.Fact:
     """A minimal set of the plan's gangs without which the gang would fit."""
     most, gangs = blockers(case, s)
     return facts.PrecedingGangs(case.question(s).gang_class.min_pods, most, gangs)
 
 
-def pod_rule_conflict(case: GangDiagnosis, s: Scenario) -> facts.Fact:
+def pod_rule_conflict(case: GangDiagnosis, s: World) -> facts.Fact:
     """The first rule without which alone the greedy places the gang, else the first of all."""
     q, roles = case.question(s), s.gang.roles
     rules = sorted({rho for role in roles for rho in (*role.owned_rules, *role.selecting_rules)})
@@ -56,7 +56,7 @@ def _fits_without_rule(q: FitQuestion, rho: int) -> bool:
     return q.with_free(q.state.free, counts.restrict_to(counts.enforced_rules - {rho})).placement() is not None
 
 
-def domain_shortage(case: GangDiagnosis, tier: int, s: Scenario) -> facts.Fact:
+def domain_shortage(case: GangDiagnosis, tier: int, s: World) -> facts.Fact:
     """available: pods that the best domain holds, by counting or the greedy. A gang that runs in part has no choice of
     domain."""
     q = case.question(s)
@@ -69,14 +69,14 @@ def domain_shortage(case: GangDiagnosis, tier: int, s: Scenario) -> facts.Fact:
     return facts.DomainShortage(asked, max(0, min(pods, asked - 1)), tier, home)
 
 
-def subgroup_shortage(case: GangDiagnosis, i: int, s: Scenario) -> facts.Fact:
+def subgroup_shortage(case: GangDiagnosis, i: int, s: World) -> facts.Fact:
     q, part = case.question(s), s.gang.subgroups[i]
     short = fit.subgroup_shortage(q.state.tree, q.gang_class, i, q.fit_counts())
     needed = fit.subgroups_needed(q.gang_class, part)
     return short or facts.SubgroupShortage(i, part.topology.tier, needed, None, part.size)
 
 
-def slot_shortage(case: GangDiagnosis, t: int, s: Scenario) -> facts.Fact:
+def slot_shortage(case: GangDiagnosis, t: int, s: World) -> facts.Fact:
     """No slot has enough of a resource for one pod, or all of them hold too few pods of the role."""
     q, role = case.question(s), s.gang.roles[t]
     free = _eligible_free(q, (role,))
@@ -90,12 +90,12 @@ def slot_shortage(case: GangDiagnosis, t: int, s: Scenario) -> facts.Fact:
     return facts.SlotShortage(asked, min(int(free.fit_counts(role.pod_request).sum()), asked - 1), t)
 
 
-def own_running_pods(case: GangDiagnosis, s: Scenario) -> facts.Fact:
+def own_running_pods(case: GangDiagnosis, s: World) -> facts.Fact:
     q = case.question(s)
     return facts.OwnRunningPods(q.gang_class.min_pods, q.max_pods())
 
 
-def away_nodes(case: GangDiagnosis, s: Scenario) -> facts.Fact:
+def away_nodes(case: GangDiagnosis, s: World) -> facts.Fact:
     """The nodes that are away with which it would fit, none of them to spare."""
 
     def fits(nodes: tuple[int, ...]) -> bool:
@@ -110,7 +110,7 @@ def away_nodes(case: GangDiagnosis, s: Scenario) -> facts.Fact:
     return facts.AwayNodes(minimal_subset(away, fits) if few else away)
 
 
-def oversized_roles(case: GangDiagnosis, s: Scenario) -> list[int]:
+def oversized_roles(case: GangDiagnosis, s: World) -> list[int]:
     """Roles of which no eligible node holds a single pod, or, where none is eligible, no node at all."""
     q, found = case.question(s), []
     for t, role in enumerate(s.gang.roles):
@@ -121,14 +121,14 @@ def oversized_roles(case: GangDiagnosis, s: Scenario) -> list[int]:
     return found
 
 
-def oversized_pod(case: GangDiagnosis, t: int, s: Scenario) -> facts.Fact:
+def oversized_pod(case: GangDiagnosis, t: int, s: World) -> facts.Fact:
     request = s.gang.roles[t].request
     most = _eligible_free(case.question(s), (s.gang.roles[t],)).amounts.max(axis=0)
     r = next((r for r, amount in enumerate(request) if amount > most[r]), None)
     return facts.UnmatchedPod(t) if r is None else facts.OversizedPod(request[r], int(most[r]), t, r)
 
 
-def ineligible_nodes(case: GangDiagnosis, t: int, s: Scenario) -> facts.Fact:
+def ineligible_nodes(case: GangDiagnosis, t: int, s: World) -> facts.Fact:
     """No node is eligible for the role, or too few are."""
     q, role = case.question(s), s.gang.roles[t]
     nodes, asked = _eligible_free(q, (role,)), _asked_pods(q, t)
@@ -137,7 +137,7 @@ def ineligible_nodes(case: GangDiagnosis, t: int, s: Scenario) -> facts.Fact:
     return facts.EligibleNodeShortage(asked, min(int(nodes.fit_counts(role.pod_request).sum()), asked - 1), t)
 
 
-def closed_node_groups(case: GangDiagnosis, s: Scenario) -> facts.Fact:
+def closed_node_groups(case: GangDiagnosis, s: World) -> facts.Fact:
     """The node groups with which it would fit, none of them to spare."""
 
     def fits(groups: tuple[int, ...]) -> bool:
@@ -154,7 +154,7 @@ def _asked_pods(q: FitQuestion, t: int) -> int:
     return q.gang_class.needed_pods(t) or max(1, min(role.max_pods, q.gang_class.min_pods))
 
 
-def oversized_gang(case: GangDiagnosis, s: Scenario) -> facts.Fact:
+def oversized_gang(case: GangDiagnosis, s: World) -> facts.Fact:
     """The empty cluster has too little of a resource, or the nodes eligible for the gang have."""
     q = case.question(s)
     asked, total = q.min_demand, _total_free(q.state.free)
@@ -162,7 +162,7 @@ def oversized_gang(case: GangDiagnosis, s: Scenario) -> facts.Fact:
     return _shortage(q) if r is None else facts.OversizedGang(asked[r], total[r], r)
 
 
-def shortage_anywhere(case: GangDiagnosis, s: Scenario) -> facts.Fact:
+def shortage_anywhere(case: GangDiagnosis, s: World) -> facts.Fact:
     return _shortage(case.question(s))
 
 

@@ -1,4 +1,4 @@
-"""The catalogue of obstacles on nodes: for each the scenario without it, and the fact that states it with numbers.
+"""The catalogue of obstacles on nodes: for each the world without it, and the fact that states it with numbers.
 
 A new kind of obstacle is one more `Obstacle` in `current_obstacles` or `permanent_obstacles`, and its fact.
 """
@@ -11,8 +11,8 @@ from functools import partial
 
 from solver.diagnosis import node_facts
 from solver.diagnosis.case import GangDiagnosis
-from solver.diagnosis.diagnosis_state import Scenario
 from solver.diagnosis.gangs import has_pod_rules, with_role, with_subgroup
+from solver.diagnosis.world import World
 from solver.facts import Fact
 from solver.problem import Gang, Topology
 
@@ -21,10 +21,10 @@ ANY_DOMAIN = Topology("soft", 1)
 
 @dataclass(frozen=True)
 class Obstacle:
-    """relax: the scenario without it. fact: what to state, given a scenario without all other named obstacles."""
+    """relax: the world without it. fact: what to state, given a world without all other named obstacles."""
 
-    relax: Callable[[Scenario], Scenario]
-    fact: Callable[[Scenario], Fact]
+    relax: Callable[[World], World]
+    fact: Callable[[World], Fact]
 
 
 def current_obstacles(case: GangDiagnosis) -> list[Obstacle]:
@@ -32,7 +32,7 @@ def current_obstacles(case: GangDiagnosis) -> list[Obstacle]:
     pods; preferred explanations first."""
     *away, running = cluster_obstacles(case)
     found = [*away, *_pod_rules(case), *_topologies(case, case.gang), *_slots(case, case.gang), running]
-    if case.gang.running and case.fits(case.empty_scenario) is not False:
+    if case.gang.running and case.fits(case.empty_world) is not False:
         found.append(Obstacle(partial(_with_gang, running=()), partial(node_facts.own_running_pods, case)))
     return found
 
@@ -50,12 +50,12 @@ def cluster_obstacles(case: GangDiagnosis) -> list[Obstacle]:
 
 def permanent_obstacles(case: GangDiagnosis) -> list[Obstacle]:
     """What may be in the way of a gang even on the empty cluster."""
-    gang = case.empty_scenario.gang
+    gang = case.empty_world.gang
     roles = range(len(gang.roles))
     found = [*_pod_rules(case), *_topologies(case, gang), *_slots(case, gang)]
     found += [
         Obstacle(partial(_without_requests, (t,)), partial(node_facts.oversized_pod, case, t))
-        for t in node_facts.oversized_roles(case, case.empty_scenario)
+        for t in node_facts.oversized_roles(case, case.empty_world)
     ]
     if case.closed_classes:
         found.append(Obstacle(partial(_with_open_groups, case), partial(node_facts.closed_node_groups, case)))
@@ -93,30 +93,30 @@ def _slots(case: GangDiagnosis, gang: Gang) -> list[Obstacle]:
     ]
 
 
-# ---- relaxed scenarios
+# ---- relaxed worlds
 
 
-def _with_gang(s: Scenario, **changes: object) -> Scenario:
+def _with_gang(s: World, **changes: object) -> World:
     return replace(s, gang=replace(s.gang, **changes))  # type: ignore[arg-type]
 
 
-def _without_subgroup_topology(i: int, s: Scenario) -> Scenario:
+def _without_subgroup_topology(i: int, s: World) -> World:
     """Subgroups of kind i are still whole, but anywhere."""
     return replace(s, gang=with_subgroup(s.gang, i, topology=ANY_DOMAIN))
 
 
-def without_topology(s: Scenario) -> Scenario:
+def without_topology(s: World) -> World:
     for i in range(len(s.gang.subgroups)):
         s = _without_subgroup_topology(i, s)
     return _with_gang(s, topology=ANY_DOMAIN)
 
 
-def _without_slot_requests(t: int, s: Scenario) -> Scenario:
+def _without_slot_requests(t: int, s: World) -> World:
     """What the pods of role t ask for may come from anywhere in a node."""
     return replace(s, gang=with_role(s.gang, t, slot_requests=()))
 
 
-def _without_requests(roles: Iterable[int], s: Scenario) -> Scenario:
+def _without_requests(roles: Iterable[int], s: World) -> World:
     """The pods of these roles ask for nothing, as though every eligible node were large enough."""
     gang = s.gang
     for t in roles:
@@ -124,12 +124,12 @@ def _without_requests(roles: Iterable[int], s: Scenario) -> Scenario:
     return replace(s, gang=gang)
 
 
-def _with_open_groups(case: GangDiagnosis, s: Scenario) -> Scenario:
+def _with_open_groups(case: GangDiagnosis, s: World) -> World:
     """All node groups are open to the gang's queue."""
     return replace(s, gang=case.with_open_groups(s.gang, case.closed_groups))
 
 
-def _with_all_nodes(case: GangDiagnosis, t: int, s: Scenario) -> Scenario:
+def _with_all_nodes(case: GangDiagnosis, t: int, s: World) -> World:
     """All nodes are eligible for role t, those that are away once they are back, but for those in node groups that are
     closed to its queue and stay so."""
     problem = case.state.problem

@@ -13,10 +13,9 @@ import numpy as np
 from solver.admission.batches import entitled_in_turn, entitlement_turn
 from solver.diagnosis.blockers import blockers
 from solver.diagnosis.case import GangDiagnosis
-from solver.diagnosis.diagnosis_state import Scenario
 from solver.diagnosis.minimal import first_sufficient, minimal_subset, shortest_prefix
-from solver.diagnosis.trial import Step, Trial, TrialRunner
 from solver.diagnosis.victims import victims_at
+from solver.diagnosis.world import Step, World
 from solver.facts import Borrowing, ShareLimit
 from solver.problem import Gang, Problem, Vector
 from solver.repairs import HigherPriority, MoreDeserved, MoreWeight, Repair
@@ -27,7 +26,7 @@ from solver.semantics.priorities import precedence
 from solver.semantics.share_measures import puts_queues_first, queue_priority
 
 
-def borrowing(case: GangDiagnosis, s: Scenario) -> Borrowing | None:
+def borrowing(case: GangDiagnosis, s: World) -> Borrowing | None:
     """The fact that the gang would borrow, and what is served first; None where its queue's entitlement covers it, or
     where only its own queue is in its way."""
     problem, books, demand = case.state.problem, case.state.after.queue_books, case.remaining_demand
@@ -58,18 +57,18 @@ def least_free_priority(problem: Problem, above: int) -> int:
     return found
 
 
-def priority_steps(runner: TrialRunner) -> list[Step]:
+def priority_steps(case: GangDiagnosis) -> list[Step]:
     """Higher priorities, each above some of the gangs that the plan starts, or equal to that of younger gangs like it
     in its queue, where age decides. None for a gang that may borrow a dedicated domain, which is lent last of all."""
-    problem, gang, started = runner.case.state.problem, runner.case.gang, runner.case.state.started_placements
+    problem, gang, started = case.state.problem, case.gang, case.state.started_placements
     gangs = problem.gangs
     if any(queue.dedicated_domains for queue in problem.queues) and is_reclaimable_whole(problem, gang):
         return []
     above = {gangs[i].priority for i in started if gangs[i].priority >= gang.priority}
     values = {least_free_priority(problem, p) for p in above}
     higher = (i for i in started if gangs[i].priority > gang.priority)
-    values |= {gangs[i].priority for i in higher if _is_younger_twin(runner.case, i)}
-    return [partial(_raise_priority, runner, value) for value in sorted(values)]
+    values |= {gangs[i].priority for i in higher if _is_younger_twin(case, i)}
+    return [partial(_raise_priority, case, value) for value in sorted(values)]
 
 
 def _takes_place(case: GangDiagnosis, raised: Gang, i: int) -> bool:
@@ -86,24 +85,24 @@ def _is_younger_twin(case: GangDiagnosis, i: int) -> bool:
     return waiting_class(i, other) == waiting_class(case.index, own)
 
 
-def _raise_priority(runner: TrialRunner, priority: int, t: Trial) -> Trial:
+def _raise_priority(case: GangDiagnosis, priority: int, t: World) -> World:
     problem = t.limits_problem
-    return _before_others(runner, t, HigherPriority(priority), priority, problem)
+    return _before_others(case, t, HigherPriority(priority), priority, problem)
 
 
 def _before_others(
-    runner: TrialRunner, t: Trial, repair: HigherPriority | MoreDeserved | MoreWeight, priority: int, problem: Problem
-) -> Trial:
+    case: GangDiagnosis, t: World, repair: HigherPriority | MoreDeserved | MoreWeight, priority: int, problem: Problem
+) -> World:
     """The trial without the gangs that would then be decided later; unchanged where there are none, or they are not
     known."""
-    state = runner.case.state
-    later = _later_gangs(runner.case, priority, problem)
+    state = case.state
+    later = _later_gangs(case, priority, problem)
     changed = replace(t.with_change(repair), limits_problem=problem)
     if len(later) == len(state.started_placements):
-        return replace(changed, scenario=replace(t.scenario, with_started=False))
+        return replace(changed, with_started=False)
     if not later or state.plan_frees_capacity:
         return t
-    return replace(changed, ended_gangs=tuple(sorted(later)))
+    return replace(changed, held_back=tuple(sorted(later)))
 
 
 def _later_gangs(case: GangDiagnosis, priority: int, problem: Problem) -> list[int]:
@@ -149,31 +148,31 @@ def _entitled_beside(case: GangDiagnosis, raised: Gang, problem: Problem) -> fro
     return others.union(entitled_in_turn(books, sorted([*family, own_turn])))
 
 
-def higher_priority(runner: TrialRunner, t: Trial) -> Iterator[Trial]:
+def higher_priority(case: GangDiagnosis, t: World) -> Iterator[World]:
     """The least priority that suffices, with the gangs whose room it takes."""
-    if (trial := runner.least_trial(t, priority_steps(runner))) is not None:
-        yield with_later_gangs(runner, trial)
+    if (trial := case.least(t, priority_steps(case))) is not None:
+        yield with_later_gangs(case, trial)
 
 
-def evicting_priority(runner: TrialRunner, t: Trial) -> Iterator[Trial]:
+def evicting_priority(case: GangDiagnosis, t: World) -> Iterator[World]:
     """The least priority with which it starts where gangs of its own queue run that are evicted for it, with those that
     the plan would evict, where that is known."""
-    problem, gang = runner.case.state.problem, runner.case.gang
+    problem, gang = case.state.problem, case.gang
     may_evict = problem.preempt_enabled and gang.eviction.may_evict
     if not may_evict or gang.running or problem.preempt_votes.compare_shares:
         return
-    victims = {v: problem.gangs[v].priority for v in _own_victims(runner.case)}
+    victims = {v: problem.gangs[v].priority for v in _own_victims(case)}
     values = dict.fromkeys(least_free_priority(problem, p) for p in sorted({*victims.values()}) if p >= gang.priority)
 
-    def trial_at(value: int, t: Trial) -> Trial:
+    def trial_at(value: int, t: World) -> World:
         gone = tuple(v for v, priority in victims.items() if priority < value)
         return t.with_change(HigherPriority(value, evicts=True), ended_gangs=gone)
 
-    for trial in runner.least_trials(t, [[partial(trial_at, value) for value in values]]):
+    for trial in case.least_of_each(t, [[partial(trial_at, value) for value in values]]):
         change = trial.changes[-1]
         if isinstance(change, HigherPriority):
-            later = _later_gangs(runner.case, change.amount, problem)
-            change = replace(change, gangs=victims_at(runner.case, change.amount, later))
+            later = _later_gangs(case, change.amount, problem)
+            change = replace(change, gangs=victims_at(case, change.amount, later))
         yield replace(trial, changes=(*trial.changes[:-1], change))
 
 
@@ -188,20 +187,20 @@ def _own_victims(case: GangDiagnosis) -> list[int]:
     return found
 
 
-def with_later_gangs(runner: TrialRunner, t: Trial) -> Trial:
+def with_later_gangs(case: GangDiagnosis, t: World) -> World:
     """The trial whose priority, weight or deserved amount names the gangs that give up their room: a minimal set of few
     gangs decided later."""
-    beside = replace(t, scenario=replace(t.scenario, with_started=True))
+    beside = replace(t, with_started=True)
 
     def suffices(some: Sequence[int]) -> bool:
-        return runner.lets_start(replace(beside, ended_gangs=tuple(sorted(some))))
+        return case.lets_start(replace(beside, held_back=tuple(sorted(some))))
 
     def with_names(change: Repair) -> Repair:
         if not isinstance(change, HigherPriority | MoreDeserved | MoreWeight):
             return change
-        priority = change.amount if isinstance(change, HigherPriority) else runner.case.gang.priority
-        waits = shortest_prefix(_later_gangs(runner.case, priority, t.limits_problem), suffices) or ()
-        few = len(waits) <= runner.case.state.options.budget.ended_gangs
+        priority = change.amount if isinstance(change, HigherPriority) else case.gang.priority
+        waits = shortest_prefix(_later_gangs(case, priority, t.limits_problem), suffices) or ()
+        few = len(waits) <= case.state.options.budget.ended_gangs
         return replace(change, gangs=tuple(sorted(minimal_subset(waits, suffices))) if few else ())
 
     return replace(t, changes=tuple(map(with_names, t.changes)))
@@ -240,10 +239,10 @@ def _most_deserved(problem: Problem, q: int, r: int) -> int:
     return min(limits)
 
 
-def larger_entitlement(runner: TrialRunner, t: Trial, fact: Borrowing | ShareLimit) -> Iterator[Trial]:
+def larger_entitlement(case: GangDiagnosis, t: World, fact: Borrowing | ShareLimit) -> Iterator[World]:
     """The least that the queue must deserve, or weigh, so that the gang no longer borrows, nor would if all that may
     claim the queue's entitlement before it did so. Of equal gangs, which are told the same, the oldest is meant."""
-    state, priority, q, r = runner.case.state, runner.case.gang.priority, fact.queue, fact.resource
+    state, priority, q, r = case.state, case.gang.priority, fact.queue, fact.resource
     problem, queue = state.problem, state.problem.queues[q]
 
     def deserves(amount: int) -> tuple[MoreDeserved, Problem]:
@@ -259,11 +258,11 @@ def larger_entitlement(runner: TrialRunner, t: Trial, fact: Borrowing | ShareLim
     factor = state.options.budget.weight_factor
     numbers = range(first + 1, (first * factor if by_weight else _most_deserved(problem, q, r)) + 1)
 
-    claims = _earlier_claims(runner.case)
+    claims = _earlier_claims(case)
 
-    def make(number: int) -> Trial:
+    def make(number: int) -> World:
         repair, changed = change(number)
-        return _before_others(runner, t, repair, priority, changed)
+        return _before_others(case, t, repair, priority, changed)
 
     def covers_claims(number: int) -> bool:
         books = state.books_under(change(number)[1], with_plan=False)
@@ -274,17 +273,17 @@ def larger_entitlement(runner: TrialRunner, t: Trial, fact: Borrowing | ShareLim
                 books.queue_rules.entitled[above],
                 books.compared_amount(above),
                 amounts,
-                runner.case.remaining_demand,
+                case.remaining_demand,
                 strict=True,
             )
         )
 
     def starts(number: int) -> bool:
         trial = make(number)
-        return bool(trial.changes) and runner.lets_start(trial)
+        return bool(trial.changes) and case.lets_start(trial)
 
     least = first_sufficient(numbers, covers_claims)
     if least is not None and not starts(least):
         least = first_sufficient(range(least + 1, numbers.stop), starts)
     if least is not None:
-        yield with_later_gangs(runner, make(least))
+        yield with_later_gangs(case, make(least))

@@ -12,7 +12,7 @@ from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.gangs import with_role
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.queue_obstacles import QueueObstacle, queue_obstacles
-from solver.diagnosis.trial import Step, StepSequence, Trial, TrialRunner
+from solver.diagnosis.world import Step, StepSequence, World
 from solver.facts import CapabilityLimit, ShareLimit
 from solver.problem import GroupQuota, Problem, Vector
 from solver.repairs import (
@@ -30,15 +30,15 @@ from solver.semantics.queues import queue_path
 from solver.state.queue_books import QueueBooks
 
 
-def with_queue_changes(runner: TrialRunner, t: Trial) -> Trial:
+def with_queue_changes(case: GangDiagnosis, t: World) -> World:
     """The trial with the queues' limits changed so that the gang is allowed; unchanged where no change is known that
     does it."""
-    state, queue, amount = runner.case.state, runner.case.gang.queue, runner.min_demand(t)
+    state, queue, amount = case.state, case.gang.queue, case.demand(t)
     now = t
     for repair, problem in _opened_queues(state, t.limits_problem, queue):
         now = now.with_change(repair, limits_problem=problem)
     for _ in range(state.options.budget.limit_rounds):
-        ledger = runner.ledger(now)
+        ledger = case.ledger(now)
         broken = min(queue_obstacles(ledger, queue, amount), key=lambda o: o.code, default=None)
         if broken is None:
             return now
@@ -49,17 +49,17 @@ def with_queue_changes(runner: TrialRunner, t: Trial) -> Trial:
     return t
 
 
-def with_smaller_shares(runner: TrialRunner, t: Trial) -> Trial:
+def with_smaller_shares(case: GangDiagnosis, t: World) -> World:
     """The trial whose weight names the gangs that the plan starts and whose queues then deserve too little for them."""
     if not any(isinstance(change, MoreWeight) for change in t.changes):
         return t
-    state, ledger, now = runner.case.state, runner.ledger(t), runner.case.state.after.queue_books
-    ledger.charge_queue(runner.case.gang.queue, runner.min_demand(t))
+    state, ledger, now = case.state, case.ledger(t), case.state.after.queue_books
+    ledger.charge_queue(case.gang.queue, case.demand(t))
     over, gone = {q for q in range(len(state.problem.queues)) if _exceeds_share(ledger, q)}, set[int]()
     over -= {q for q in over if _exceeds_share(now, q)}
     for i in state.started_by_priority if over else ():
         q = state.problem.gangs[i].queue
-        if q in over and i not in t.ended_gangs:
+        if q in over and i not in t.held_back:
             ran, has = (state.held_by_gangs([i], with_plan) for with_plan in (False, True))
             ledger.charge_queue(q, add_vectors(ran, has, -1))
             gone.add(i)
@@ -80,18 +80,18 @@ def _exceeds_share(ledger: QueueBooks, queue: int) -> bool:
     return any(most is not None and have > most for have, most in amounts)
 
 
-def node_group_steps(runner: TrialRunner) -> Iterator[list[Step]]:
+def node_group_steps(case: GangDiagnosis) -> Iterator[list[Step]]:
     """One more node group for the queue, a list for each; all of them where one is not enough; or the nodes in no
     group, which are closed to a queue that names groups."""
-    groups = tuple(g for g in runner.case.closed_groups if g)
-    ungrouped = [(0,)] if 0 in runner.case.closed_groups else []
+    groups = tuple(g for g in case.closed_groups if g)
+    ungrouped = [(0,)] if 0 in case.closed_groups else []
     for some in dict.fromkeys([*((g,) for g in groups), *([groups] if groups else []), *ungrouped]):
-        yield [partial(_open_node_groups, runner.case, some)]
+        yield [partial(_open_node_groups, case, some)]
 
 
-def group_limit_steps(runner: TrialRunner) -> Iterator[Sequence[Step]]:
+def group_limit_steps(case: GangDiagnosis) -> Iterator[Sequence[Step]]:
     """A higher limit of the queue in one node group, up to all that the gang requests there."""
-    state, gang = runner.case.state, runner.initial_trial.scenario.gang
+    state, gang = case.state, case.tried_world.gang
     if (counts := state.after.rule_counts) is None:
         return
     for rho in sorted({rho for role in gang.roles for rho in role.selecting_rules}):
@@ -103,18 +103,18 @@ def group_limit_steps(runner: TrialRunner) -> Iterator[Sequence[Step]]:
             yield StepSequence(range(step, most + 1, step), partial(partial, _raise_group_limit, rho, quota, held))
 
 
-def _raise_group_limit(rho: int, quota: GroupQuota, held: int, more: int, t: Trial) -> Trial:
+def _raise_group_limit(rho: int, quota: GroupQuota, held: int, more: int, t: World) -> World:
     """What it holds and `more`, where that is above the limit."""
     limit = max(held + more, quota.limit)
     repair = HigherGroupLimit(quota.queue, (quota.node_group,), quota.resource, limit, quota.limit)
-    return t.with_scenario(repair, quota_limits=((rho, limit),))
+    return t.with_change(repair, quota_limits=((rho, limit),))
 
 
-def _open_node_groups(case: GangDiagnosis, groups: tuple[int, ...], t: Trial) -> Trial:
-    gang, of = case.with_open_groups(t.scenario.gang, groups), case.state.group_of_class
+def _open_node_groups(case: GangDiagnosis, groups: tuple[int, ...], t: World) -> World:
+    gang, of = case.with_open_groups(t.gang, groups), case.state.group_of_class
     for r, role in enumerate(gang.roles if groups != (0,) else ()):
         gang = with_role(gang, r, node_classes=frozenset(c for c in role.node_classes if of[c]))
-    return t.with_scenario(OpenNodeGroups(case.gang.queue, groups), gang=gang)
+    return t.with_change(OpenNodeGroups(case.gang.queue, groups), gang=gang)
 
 
 def _opened_queues(state: DiagnosisState, problem: Problem, queue: int) -> Iterator[tuple[Repair, Problem]]:

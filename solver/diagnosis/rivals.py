@@ -10,18 +10,18 @@ from solver.diagnosis.case import GangDiagnosis, diagnosis_class
 from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.precedence import is_decided_by_entitlement
 from solver.diagnosis.question import ModelBudget
-from solver.diagnosis.trial import Trial, TrialRunner
+from solver.diagnosis.world import World
 from solver.semantics.gang_classes import elastic_roles, meets_minima
 from solver.semantics.priorities import serving_order_key
 
 
-def others_may_start_instead(runner: TrialRunner, t: Trial) -> bool:
+def others_may_start_instead(case: GangDiagnosis, t: World) -> bool:
     """Whether a gang of another class, which may be decided first, starts on the nodes that the trial adds as well, or
     one of another queue grows there first. Of its own class one starts."""
     if t.added_nodes is None:
         return False
-    case, state = runner.case, runner.case.state
-    if _others_grow_first(runner, t, t.added_nodes[0]):
+    case, state = case, case.state
+    if _others_grow_first(case, t, t.added_nodes[0]):
         return True
     own = diagnosis_class(state, case.index)
     others = (i for i in _waiting_gangs(state) if diagnosis_class(state, i) != own)
@@ -30,11 +30,11 @@ def others_may_start_instead(runner: TrialRunner, t: Trial) -> bool:
     return any(_starts_too(state, i, t) for i in islice(rivals, state.options.budget.rivals))
 
 
-def _others_grow_first(runner: TrialRunner, t: Trial, n: int) -> bool:
+def _others_grow_first(case: GangDiagnosis, t: World, n: int) -> bool:
     """Whether the gang would borrow, and one of another queue may get more pods on nodes like this one within what that
     queue is entitled to."""
-    state, books, home = runner.case.state, runner.ledger(t), runner.case.gang.queue
-    if not is_decided_by_entitlement(state.problem) or books.is_entitled(home, runner.min_demand(t)):
+    state, books, home = case.state, case.ledger(t), case.gang.queue
+    if not is_decided_by_entitlement(state.problem) or books.is_entitled(home, case.demand(t)):
         return False
     placed = (*state.kept_placements.items(), *state.started_placements.items())
     others = [(i, pods) for i, pods in placed if state.problem.gangs[i].queue != home]
@@ -75,8 +75,6 @@ def _may_use(state: DiagnosisState, i: int, n: int) -> bool:
     return any(node_class in role.node_classes for role in state.problem.gangs[i].roles)
 
 
-def _starts_too(state: DiagnosisState, i: int, t: Trial) -> bool:
-    excluded, closed = state.exclusions.get(i, frozenset[int]()), state.closed_classes.get(i, ())
-    case = GangDiagnosis(state, i, ModelBudget(0), excluded, closed)
-    runner = TrialRunner(case, question_budget=1, models=ModelBudget(0))
-    return runner.lets_start(replace(runner.initial_trial, added_nodes=t.added_nodes, limits_problem=t.limits_problem))
+def _starts_too(state: DiagnosisState, i: int, t: World) -> bool:
+    case = GangDiagnosis(state, i, ModelBudget(0), ModelBudget(0), questions=1)
+    return case.lets_start(replace(case.tried_world, added_nodes=t.added_nodes, limits_problem=t.limits_problem))

@@ -1,0 +1,80 @@
+"""A world: what the plan and the cluster leave to one waiting gang once some things are changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from solver.problem import Gang, Placement, Problem
+from solver.repairs import Repair
+
+NodeKind = tuple[int, int]
+"""(node class, number among the kinds of its nodes)."""
+AddedNodes = tuple[int, int | None, int]
+"""(a node, a leaf, how many like that node are added there)."""
+
+
+@dataclass(frozen=True)
+class World:
+    """A gang, as written or changed, and what is in its way: gangs that the plan starts, all running pods, pod rules.
+
+    Worlds are equal where their nodes hold the same. own_running: its pods that run in truth; where `gang.running` is
+    empty they have given their room back. returned_nodes: nodes that are away now and are back. split_kinds: (class,
+    kind) of nodes that form a class of their own, numbered from `DiagnosisState.split_class` on. quota_limits: (pod
+    rule, another limit of it). held_back: gangs to which the plan gives nothing. ended_gangs: gangs that are gone with
+    all their pods. start_delay: seconds until the gang starts, by which nodes may have closed. excluded: nodes on which
+    it gets no pods. is_tried: whether it is to start so: not on nodes that are reserved for another gang, and once
+    running pods have ended beside pods that it needs, which may have come by then.
+
+    limits_problem: with the queues' limits then. queue: the gang's. changes: the repairs that made it.
+    """
+
+    gang: Gang
+    limits_problem: Problem = field(compare=False)
+    queue: int = field(compare=False)
+    own_running: tuple[Placement, ...] = ()
+    with_started: bool = True
+    with_running: bool = True
+    returned_nodes: tuple[int, ...] = ()
+    with_pod_rules: bool = True
+    split_kinds: tuple[NodeKind, ...] = ()
+    quota_limits: tuple[tuple[int, int], ...] = ()
+    held_back: tuple[int, ...] = ()
+    ended_gangs: tuple[int, ...] = ()
+    start_delay: int = 0
+    added_nodes: AddedNodes | None = None
+    excluded: frozenset[int] = frozenset()
+    is_tried: bool = False
+    changes: tuple[Repair, ...] = field(default=(), compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Worked out once: many answers are remembered by world."""
+        cluster = self.own_running, self.with_started, self.with_running, self.returned_nodes, self.with_pod_rules
+        return hash((self.gang, *cluster, self.split_kinds, self.held_back, self.ended_gangs, self.added_nodes))
+
+    def with_change(self, repair: Repair, **changes: Any) -> World:
+        """The world after one more change."""
+        return replace(self, changes=(*self.changes, repair), **changes)
+
+
+Step = Callable[[World], World]
+
+
+@dataclass(frozen=True)
+class StepSequence(Sequence[Step]):
+    """One step for each number, made when it is asked for: there may be as many as a role has replicas."""
+
+    numbers: range
+    make: Callable[[int], Step]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.make(self.numbers[at])

@@ -36,9 +36,7 @@ def enforcing_namespaces(check_input: CheckInput) -> Iterator[Finding]:
         level, number = _labels(document).get(_ENFORCE), jobs[document.name]
         if level in _LEVELS[1:] and number:
             objects = "1 object runs" if number == 1 else f"{number} objects run"
-            message = (
-                f"namespace {document.name} enforces {level}, where {objects} pods: what breaks it never appears"
-            )
+            message = f"namespace {document.name} enforces {level}, where {objects} pods: what breaks it never appears"
             help = "nothing where all keep it; else try a Pod with the template by kubectl apply --dry-run=server"
             yield Finding(document, ("metadata", "labels", _ENFORCE), message, help)
 

@@ -1,12 +1,13 @@
 """What Volcano reads inside arguments that are lists or mappings, down to the leaves.
 
-The table is data like that of `compiler.volcano.arguments`, which the reference shows as well.
+The table is data (`nested_arguments.table`) like that of `compiler.volcano.arguments`; the reference shows both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any, Literal
 
 from compiler.diagnostics.diagnostic import meant, suggestion, to_write, unquoted
@@ -15,79 +16,6 @@ from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.syntax.documents import FieldPath
 
 Category = Literal["type", "unknown", "unread", "range", "time"]
-
-# Columns: path below the argument ({} each entry, [] each item), type or the words allowed, default, range (! where the
-# default counts outside of it), what another type does, meaning.
-_TABLE = """
-resource-strategy-fit resources
-{} | map | | | stops | a resource, or the beginning of names with one * at the end
-{}.type | LeastAllocated, MostAllocated | LeastAllocated | | default | spread over nodes, or fill them
-{}.weight | int | 1 | 1..! | decoded | weight of the resource
-
-resource-strategy-fit sra
-enable | bool | false | | stops | keep jobs without scarce resources off nodes that have them
-resources | string | none | | stops | the scarce resources, with commas between them
-weight | int | 0 | 0.. | decoded | weight of the score; 0 is off
-resourceWeight | map | 1 each | | stops | weight of each of the resources
-resourceWeight{} | int | 1 | 0..! | decoded | weight of a resource that resources lists
-
-resource-strategy-fit proportional
-enable | bool | false | | stops | keep cpu and memory beside scarce resources
-resources | string | none | | stops | the scarce resources, with commas between them
-resourceProportion | map | 1 each | | stops | RESOURCE.cpu and RESOURCE.memory: how much is kept for one of it
-resourceProportion{} | float | 1 | 0..! | stops | cores, or MB of memory
-
-usage thresholds
-cpu | int | 80 | 0..100 | zero | percent of load above which a node takes no pod
-mem | int | 80 | 0..100 | zero | percent of memory in use above which a node takes no pod
-
-usage estimator
-request_ratio | float | 0.7 | | ignored | share of its requests that a pod is expected to use
-burst_ratio | float | 0 | | ignored | share of what is between requests and limits
-risk_threshold | float | 0.6 | | ignored | load from which estimates are raised
-risk_factor | float | 1.2 | | ignored | by how much
-be_cpu | quantity | 250m | | ignored | CPU of a pod without requests
-be_mem | quantity | 200Mi | | ignored | memory of a pod without requests
-
-rescheduling strategies
-[] | map | | | ignored | a strategy
-[].name | lowNodeUtilization | | | ignored | the one strategy that there is
-[].params | map | | | ignored | its thresholds
-[].params.thresholds | map | 100 each | | ignored | below them a node is underused
-[].params.thresholds.cpu | int | 100 | 0..100 | stops | percent
-[].params.thresholds.memory | int | 100 | 0..100 | stops | percent
-[].params.thresholds.pod | int | none | 0..100 | stops | percent
-[].params.targetThresholds | map | 100 each | | ignored | above them a node gives pods away
-[].params.targetThresholds.cpu | int | 100 | 0..100 | stops | percent
-[].params.targetThresholds.memory | int | 100 | 0..100 | stops | percent
-[].params.targetThresholds.pod | int | none | 0..100 | stops | percent
-[].params.thresholdPriorityClassName | string | | | unread | system-cluster-critical counts
-[].params.thresholdPriority | int | | | unread | system-cluster-critical counts
-[].params.nodeFit | bool | | | unread | true counts
-[].params.numberOfNodes | int | | | unread | 0 counts
-
-deviceshare deviceshare.GPUExclusiveRules
-[] | map | | | ignored | labels; a pod matches that has all of them
-[]{} | string | | | ignored | value of the label
-
-predicates volumebinding.shape
-[] | map | | | stops | a point of the score
-[].utilization | int | 0 | 0..100 | decoded | percent in use
-[].score | int | 0 | 0..10 | decoded | score at that utilization
-
-extender extender.managedResources
-[] | string | | | stops | name of a resource
-
-metrics metrics
-type | prometheus, prometheus_adaptor, elasticsearch | none | | ignored | where the load is measured
-address | string | none | | ignored | URL of the source
-interval | duration | 30s | | default | time between two queries
-tls.insecureSkipVerify | string | false | | ignored | "true": take any certificate
-elasticsearch.index | string | metricbeat-* | | ignored | index with the load
-elasticsearch.username | string | none | | ignored | user
-elasticsearch.password | string | none | | ignored | password
-elasticsearch.hostnameFieldName | string | host.hostname | | ignored | field with the node's name
-"""
 
 _OLD_NAMES = {"CPUUsageAvg.": "cpu", "MEMUsageAvg.": "mem", "pods": "pod"}
 """Beginning of a key that older versions or documents have -> its name."""
@@ -152,13 +80,19 @@ class NestedFlaw:
     is_word: bool = False
 
 
+def table_rows(name: str) -> Iterator[list[str]]:
+    """The cells of each row of a table beside this module, without comments and empty rows."""
+    for line in (files("compiler.volcano") / name).read_text("utf-8").splitlines():
+        if line and not line.startswith("#"):
+            yield [cell.strip() for cell in line.split("|")]
+
+
 def _read_table() -> tuple[dict[tuple[str, str], Shape], dict[str, list[tuple[str, ...]]]]:
     shapes: dict[tuple[str, str], Shape] = {}
     rows: dict[str, list[tuple[str, ...]]] = {}
-    for line in filter(None, _TABLE.split("\n")):
-        cells = tuple(cell.strip() for cell in line.split("|"))
+    for cells in map(tuple, table_rows("nested_arguments.table")):
         if len(cells) == 1:
-            owner, _, argument = line.partition(" ")
+            owner, _, argument = cells[0].partition(" ")
             root = shapes[owner, argument] = Shape()
             continue
         root.plant(cells)

@@ -1,9 +1,13 @@
-"""What each of Volcano's plugins means for a plan, and where Volcano may decide otherwise."""
+"""What each of Volcano's plugins means for a plan, and where Volcano may decide otherwise (`plugin_plans.toml`)."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from typing import Any
 
 from compiler.diagnostics.diagnostic import Severity
 from compiler.kubernetes import WAITING_TIME_ANNOTATIONS
@@ -40,14 +44,17 @@ def _always(specs: Specs, plugin: PluginSpec) -> bool:
     return True
 
 
-def _has_action(*actions: str) -> Condition:
-    return lambda specs, plugin: (
-        specs.scheduler is not None and any(name in specs.scheduler.actions for name in actions)
-    )
+def _has_action(name: str) -> Condition:
+    return lambda specs, plugin: specs.scheduler is not None and name in specs.scheduler.actions
 
 
-def _says(value: bool, *arguments: str) -> Condition:
-    return lambda specs, plugin: any(plugin.arguments.get(name) is value for name in arguments)
+def _says(values: Mapping[str, bool], specs: Specs, plugin: PluginSpec) -> bool:
+    written = ((plugin.arguments.get(name), value) for name, value in values.items())
+    return any(str(found).lower() == str(value).lower() for found, value in written)
+
+
+def _has_exclusive_rules(specs: Specs, plugin: PluginSpec) -> bool:
+    return bool(plugin.arguments.get("deviceshare.GPUExclusiveRules"))
 
 
 def _victims_are_shuffled(specs: Specs, plugin: PluginSpec) -> bool:
@@ -94,213 +101,35 @@ def _has_unplanned_needs(specs: Specs, plugin: PluginSpec) -> bool:
     return any(role.pod.has_unplanned_needs for gang in specs.gangs for role in gang.roles)
 
 
-# ---- the table
-
-UNLIMITED = Difference(
-    "in Volcano it limits nothing: the plan keeps its limits where it reclaims, and else not even its order of queues, "
-    "so that Volcano may start other jobs",
-    "enabledAllocatable: false",
-    _limits_nothing,
-)
-
-SCORES = "scores nodes; the plan names the nodes, so the score decides nothing for planned pods"
-PLUGIN_PLANS: Mapping[str, PluginPlan] = {
-    "priority": PluginPlan("jobs go by their priority inside a queue, and a victim's is lower, vote or not"),
-    "gang": PluginPlan("a job starts whole or not at all (GP417 without it); its vote keeps victims at their minima"),
-    "conformance": PluginPlan("kube-system and pods of the system's priority classes are never victims, vote or not"),
-    "drf": PluginPlan(
-        "fair shares inside queues; with enableHierarchy along volcano.sh/hierarchy; its vote on preemption",
-        (
-            Difference(
-                "its vote on reclaim along the tree is not planned: Volcano may reclaim from other queues",
-                "enableHierarchy and the action reclaim",
-                _reclaims_along_the_tree,
-            ),
-        ),
-    ),
-    "proportion": PluginPlan("no queue exceeds its share by weight; who reclaims and who gives back", (UNLIMITED,)),
-    "capacity": PluginPlan(
-        "capability, deserved and guarantee, with enableHierarchy along the tree; who reclaims and who gives back",
-        (
-            Difference(
-                "queue limits on device classes (DRA) are not planned: Volcano may leave planned pods pending",
-                "capacity.DynamicResourceAllocationEnable: true",
-                _says(True, "capacity.DynamicResourceAllocationEnable"),
-            ),
-            UNLIMITED,
-        ),
-    ),
-    "overcommit": PluginPlan(
-        "nothing: it limits how many waiting jobs have pods, not which start (docs/develop/decisions/0005-queues.md)"
-    ),
-    "sla": PluginPlan(
-        "nothing; Cluster.spec.patience is the plan's own limit of waiting",
-        (
-            Difference(
-                "waiting times are not planned: a job past its own keeps the room it is given in parts, "
-                "and Volcano may leave planned pods pending meanwhile",
-                "sla-waiting-time, of the plugin or of a job",
-                _has_waiting_time,
-            ),
-        ),
-    ),
-    "predicates": PluginPlan(
-        "node selectors, affinity, taints, affinity between pods and topology spread",
-        (
-            Difference(
-                "host ports, volumes and resource claims are not planned: Volcano may refuse the planned node",
-                "a job that has some (info)",
-                _has_unplanned_needs,
-                "info",
-            ),
-            Difference(
-                "the plan keeps taints that Volcano is told to ignore: a job may wait that Volcano would start",
-                "predicate.TaintTolerationEnable: false",
-                _says(False, "predicate.TaintTolerationEnable"),
-            ),
-        ),
-    ),
-    "nodeorder": PluginPlan(f"{SCORES}; leastrequested.weight spreads pods in the plan too"),
-    "binpack": PluginPlan(f"{SCORES}; the plan packs nodes anyway"),
-    "resource-strategy-fit": PluginPlan(
-        f"{SCORES}; LeastAllocated of a device spreads pods in the plan too",
-        (
-            Difference(
-                "the room that proportional keeps beside scarce resources is not planned: "
-                "Volcano may refuse the planned node",
-                "proportional with enable: true",
-                _is_proportional,
-            ),
-        ),
-    ),
-    "network-topology-aware": PluginPlan(
-        "hypernodes, tiers and subgroups (GP335 without it); the plan decides the tier"
-    ),
-    "nodegroup": PluginPlan(
-        "groups that a queue may not use are closed to its jobs (GW123, GR123), with strict and enableHierarchy; "
-        "preferred groups, by Volcano's scores, are the last goal of placement",
-        (
-            Difference(
-                "preferred node groups come after all other goals: the plan takes a less wanted group where that "
-                "spreads a job less or opens fewer nodes",
-                "groups of several scores open to a queue with jobs (info)",
-                _prefers_groups,
-                "info",
-            ),
-        ),
-    ),
-    "numa-aware": PluginPlan("NUMA nodes by topologyPolicy (GP522 says where they are not planned)"),
-    "task-topology": PluginPlan("affinity between roles as a wish inside a leaf"),
-    "tdm": PluginPlan(
-        "nothing",
-        (
-            Difference(
-                "times of revocable nodes are not planned: Volcano refuses such nodes outside their time and to jobs "
-                "without volcano.sh/revocable-zone, and evicts there when it ends",
-                "always",
-                _always,
-            ),
-        ),
-    ),
-    "usage": PluginPlan(
-        "nothing",
-        (
-            Difference(
-                "measured load is not planned: Volcano refuses nodes above the thresholds, planned ones too",
-                "always",
-                _always,
-            ),
-        ),
-    ),
-    "rescheduling": PluginPlan(
-        "nothing; the plan moves no running pod",
-        (
-            Difference(
-                "rebalancing is not planned: Volcano evicts pods of nodes with high load, which the next plan places "
-                "again",
-                "the action shuffle",
-                _victims_are_shuffled,
-            ),
-        ),
-    ),
-    "deviceshare": PluginPlan(
-        "virtual GPUs and shared GPU memory, device by device (GP375, GP416)",
-        (
-            Difference(
-                "Ascend's virtual NPUs are not planned: Volcano may refuse the planned node",
-                "AscendMindClusterVNPUEnable or AscendHAMiVNPUEnable: true",
-                _says(True, "deviceshare.AscendMindClusterVNPUEnable", "deviceshare.AscendHAMiVNPUEnable"),
-            ),
-            Difference(
-                "rules on which jobs may not share a device are not planned: Volcano may refuse the planned node",
-                "deviceshare.GPUExclusiveRules",
-                lambda specs, plugin: bool(plugin.arguments.get("deviceshare.GPUExclusiveRules")),
-            ),
-        ),
-    ),
-    "extender": PluginPlan(
-        "nothing",
-        (
-            Difference(
-                "what another program answers is not planned: it may refuse planned nodes, jobs, queues and victims",
-                "always",
-                _always,
-            ),
-        ),
-    ),
-    "cdp": PluginPlan("cooldowns (volcano.sh/cooldown-time) protect young pods, each its own (GP429 without it)"),
-    "fairshare": PluginPlan(
-        "jobs of a queue and a priority go by what their namespaces used, which a state with its ConfigMap says; then "
-        "by age (1.16)",
-        (
-            Difference(
-                "the gate of enqueue is not planned: Volcano may keep back a job of a namespace above its share",
-                'fairshare.enableEnqueueGate: "true"',
-                lambda specs, plugin: str(plugin.arguments.get("fairshare.enableEnqueueGate")).lower() == "true",
-            ),
-        ),
-    ),
-    "group-topology-affinity": PluginPlan(
-        "PodGroups keep out of the domains that their required terms close, and lie in one domain of each term's tier; "
-        "preferred terms are a goal of placement, after the spread of jobs (1.16)",
-    ),
-    "pdb": PluginPlan(
-        "disruption budgets of the state protect pods, with and without the plugin",
-        (
-            Difference(
-                "evictions without need are not planned: with shuffle it names every running pod that no budget "
-                "protects",
-                "the action shuffle",
-                _victims_are_shuffled,
-            ),
-        ),
-    ),
-    "resourcequota": PluginPlan(
-        "nothing",
-        (
-            Difference(
-                "quotas of namespaces are not planned: a planned job stays Pending while its namespace's is used up "
-                "(GP527 says so)",
-                "the action enqueue",
-                _has_action("enqueue"),
-            ),
-        ),
-    ),
+_CONDITIONS: Mapping[str, Condition] = {
+    "always": _always,
+    "has exclusive rules": _has_exclusive_rules,
+    "has unplanned needs": _has_unplanned_needs,
+    "has waiting time": _has_waiting_time,
+    "is proportional": _is_proportional,
+    "limits nothing": _limits_nothing,
+    "prefers groups": _prefers_groups,
+    "reclaims along the tree": _reclaims_along_the_tree,
+    "victims are shuffled": _victims_are_shuffled,
 }
+
+
+def _condition(written: str | Mapping[str, bool]) -> Condition:
+    if isinstance(written, str):
+        word, _, name = written.partition(" ")
+        return _has_action(name) if word == "action" else _CONDITIONS[written]
+    return partial(_says, written)
+
+
+def _plugin_plan(row: Mapping[str, Any]) -> PluginPlan:
+    differences = ({**each, "applies": _condition(each["applies"])} for each in row.get("differences", ()))
+    return PluginPlan(row["planned"], tuple(Difference(**each) for each in differences))
+
+
+_TABLE = tomllib.loads((files("compiler.volcano") / "plugin_plans.toml").read_text("utf-8"))
+PLUGIN_PLANS: Mapping[str, PluginPlan] = {name: _plugin_plan(row) for name, row in _TABLE["plugins"].items()}
 """Plugin -> what the plan makes of it, for all plugins of Volcano 1.15 and 1.16."""
-
-
-ACTION_PLANS: Mapping[str, str] = {
-    "enqueue": "admits PodGroups whose minResources fit in the cluster and their queue; planned jobs are admitted once "
-    "their gates are lifted",
-    "allocate": "places waiting gangs, queue by queue; of planned pods it finds the node that the plan names",
-    "backfill": "places pods that request nothing; the plan has room for them everywhere",
-    "preempt": "evicts pods of lower priority in the same queue; the plan chooses the victims, proven fewest and least",
-    "reclaim": "evicts pods of queues above what they deserve, for queues below; the plan chooses the victims",
-    "gangpreempt": "preempt for whole gangs with a network topology",
-    "gangreclaim": "reclaim for whole gangs with a network topology",
-    "shuffle": "evicts running pods that the plugins rescheduling and tdm name; not planned, and GP430 warns of it",
-}
+ACTION_PLANS: Mapping[str, str] = _TABLE["actions"]
 """Action -> what it does, and what the plan makes of it."""
 
 

@@ -1,4 +1,4 @@
-"""What Volcano 1.16 has beyond 1.15, and what it does differently, as data.
+"""What Volcano 1.16 has beyond 1.15, and what it does differently, as data (`releases.toml`).
 
 Sources: files of Volcano's master and of branches before the release of 1.16, which could not be run here.
 """
@@ -6,8 +6,10 @@ Sources: files of Volcano's master and of branches before the release of 1.16, w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -58,11 +60,11 @@ class BehaviourChange:
     """What a release does differently. since: its minor version and patch. actions, plugins, kinds: it concerns
     repositories that have one of them; all empty: every one."""
 
-    since: tuple[int, int]
+    since: Sequence[int]
     text: str
-    actions: tuple[str, ...] = ()
-    plugins: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
+    actions: Sequence[str] = ()
+    plugins: Sequence[str] = ()
+    kinds: Sequence[str] = ()
 
     def concerns(self, specs: Specs) -> bool:
         scheduler = specs.scheduler
@@ -73,54 +75,12 @@ class BehaviourChange:
         return scheduler is not None and _has_one(scheduler, self.actions, self.plugins)
 
 
-def _has_one(scheduler: SchedulerSpec, actions: tuple[str, ...], plugins: tuple[str, ...]) -> bool:
+def _has_one(scheduler: SchedulerSpec, actions: Sequence[str], plugins: Sequence[str]) -> bool:
     return not set(actions).isdisjoint(scheduler.actions) or any(map(scheduler.plugin, plugins))
 
 
-CHANGES = (
-    BehaviourChange(
-        (16, 0),
-        "enqueue books a job's room after all plugins admit it: a rejected job no longer holds room of others",
-        actions=("enqueue",),
-    ),
-    BehaviourChange(
-        (16, 0),
-        "preempt asks predicates again after its tentative evictions: it may evict more where devices are fragmented",
-        actions=("preempt",),
-    ),
-    BehaviourChange(
-        (16, 0),
-        "usage estimates the load of pods that no metric shows yet: fewer nodes pass its thresholds",
-        plugins=("usage",),
-    ),
-    BehaviourChange((16, 0), "a JobFlow counts a Terminated job as failed", kinds=("JobFlow",)),
-    BehaviourChange((16, 0), "restarts of single pods or tasks keep the PodGroup", kinds=("Job",)),
-    BehaviourChange(
-        (16, 0), "predicates scores nodes by their DRA devices; planned pods keep their nodes", plugins=("predicates",)
-    ),
-    BehaviourChange(
-        (16, 0), "predicates asks for the capacity of CSI storage unless --csi-storage=false", plugins=("predicates",)
-    ),
-    BehaviourChange(
-        (15, 2),
-        "reclaim asks predicates again after its tentative evictions: it may evict more where devices are fragmented",
-        actions=("reclaim",),
-    ),
-    BehaviourChange(
-        (16, 0),
-        "with the gate NamespaceQueue a Queue default that exists takes no NamespaceQueue until it lists namespaces",
-        kinds=("NamespaceQueue",),
-    ),
-    BehaviourChange(
-        (15, 2), "gang keeps the PodGroup Running while pods that end still hold its slots", plugins=("gang",)
-    ),
-    BehaviourChange(
-        (16, 0), "numa-aware reads which CPUs each container holds (podAllocations)", plugins=("numa-aware",)
-    ),
-    BehaviourChange(
-        (16, 0), "pod templates have schedulingGroup.podGroupName in place of workloadRef (Kubernetes 1.36)"
-    ),
-)
+_TABLE = tomllib.loads((files("compiler.volcano") / "releases.toml").read_text("utf-8"))
+CHANGES = tuple(BehaviourChange(**row) for row in _TABLE["changes"])
 
 
 def release_changes(before: VolcanoVersion, after: VolcanoVersion, specs: Specs) -> Iterator[str]:
@@ -128,7 +88,7 @@ def release_changes(before: VolcanoVersion, after: VolcanoVersion, specs: Specs)
     first, last = ((version.minor, version.patch or 0) for version in (before, after))
     word = "from" if last > first else "until"
     for change in CHANGES:
-        if min(first, last) < change.since <= max(first, last) and change.concerns(specs):
+        if min(first, last) < tuple(change.since) <= max(first, last) and change.concerns(specs):
             minor, patch = change.since
             yield f"{word} Volcano 1.{minor}{f'.{patch}' if patch else ''}: {change.text}"
 
@@ -139,34 +99,21 @@ class Vulnerability:
     has a quota of a device class."""
 
     name: str
-    releases: tuple[tuple[int, int], ...]
+    releases: Sequence[Sequence[int]]
     text: str
     fix: str
     of_device_quotas: bool = False
 
 
-DEVICE_COUNTS = Vulnerability(
-    "GHSA-j38h-7pfq-cxmw",
-    ((15, 0), (15, 1)),
-    "any user who may create claims can stop the scheduler",
-    "upgrade Volcano to 1.15.2 or later",
-)
-VULNERABILITIES = (
-    DEVICE_COUNTS,
-    Vulnerability(
-        "volcano-sh/volcano#5625",
-        ((15, 0), (15, 1), (15, 2)),
-        "counts of claimed devices that add up to more than 2^63 get past the quota of a queue",
-        "upgrade Volcano to a release after 1.15.2",
-        of_device_quotas=True,
-    ),
-)
+DEVICE_COUNTS = "GHSA-j38h-7pfq-cxmw"
+"""The one that lets a claim for too many devices stop the scheduler."""
+VULNERABILITIES = tuple(Vulnerability(**row) for row in _TABLE["vulnerabilities"])
 _SCHEDULER_IMAGE = re.compile(r"(?:^|/)(?:vc|volcano)-scheduler[^/:@]*:v?1\.(\d{1,3})\.(\d{1,3})(?!\d)")
 
 
 def vulnerabilities_of(version: VolcanoVersion, *, has_device_quotas: bool) -> tuple[Vulnerability, ...]:
     """What is known of a release. Of one whose patch is unknown nothing is."""
-    found = (each for each in VULNERABILITIES if (version.minor, version.patch) in each.releases)
+    found = (each for each in VULNERABILITIES if [version.minor, version.patch] in each.releases)
     return tuple(each for each in found if has_device_quotas >= each.of_device_quotas)
 
 

@@ -133,8 +133,9 @@ def find_commit(repo: Repo, sha: str) -> Commit | None:
     return Commit(repo, binary)
 
 
-def files_below(root: Tree, folders: Sequence[str]) -> Iterator[IndexObject]:
-    """Blobs (symbolic links too) and submodules in `folders` of `root`, depth first in git's order."""
+def files_below(root: Tree, folders: Sequence[str], limit: int = ENTRIES_LIMIT) -> Iterator[IndexObject]:
+    """Blobs (symbolic links too) and submodules in `folders` of `root`, depth first in git's order. Raises GitError
+    where there are more than the limit."""
     pending = [entry for entry in reversed(list(_entries(root))) if entry.name in folders]
     count = 0
     while pending:
@@ -143,8 +144,8 @@ def files_below(root: Tree, folders: Sequence[str]) -> Iterator[IndexObject]:
             pending += reversed(list(_entries(entry)))
             continue
         count += 1
-        if count > ENTRIES_LIMIT:
-            raise GitError(f"the repository holds more than {ENTRIES_LIMIT} files")
+        if count > limit:
+            raise GitError(f"the repository holds more than {limit} files")
         yield entry
 
 

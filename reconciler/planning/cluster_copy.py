@@ -51,6 +51,7 @@ class PlanCopy:
     namespace: str
     cluster: str
     timings: PlanCopyTimings = TIMINGS.plan_copy
+    max_chunks: int = MAX_CHUNKS
     _slot: str = "b"
     _stored: tuple[str, str] = ("", "")
     _next_at: float = 0.0
@@ -102,9 +103,9 @@ class PlanCopy:
     def write(self, plan: KeptPlan) -> None:
         """Write the copy into the other slot, then the head. Raises ApiError."""
         packed = _pack(plan)
-        if len(packed) > MAX_CHUNKS * CHUNK:
+        if len(packed) > self.max_chunks * CHUNK:
             packed = _pack(KeptPlan(plan.snapshot, None))
-        if len(packed) > MAX_CHUNKS * CHUNK:
+        if len(packed) > self.max_chunks * CHUNK:
             log.warning("the plan is too large for a copy in the cluster", extra={"bytes": len(packed)})
             return
         slot = "a" if self._slot == "b" else "b"

@@ -19,6 +19,7 @@ class Heartbeat:
 
     limit: seconds within which it comes while all is well, however slowly the API server or git answers. errors: how
     many unexpected exceptions the thread has survived. last_beat: None before the first, and while it rests.
+    error_pause: seconds for which it rests after such an exception.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Heartbeat:
     clock: Callable[[], float] = time.monotonic
     errors: int = 0
     last_beat: float | None = None
+    error_pause: float = TIMINGS.loop.error_pause
 
     def beat(self) -> None:
         self.last_beat = self.clock()
@@ -69,7 +71,7 @@ def repeat_step(step: Callable[[], float], stop: threading.Event, heartbeat: Hea
             pause = step()
         except Exception as error:
             heartbeat.record_error(error)
-            pause = TIMINGS.loop.error_pause
+            pause = heartbeat.error_pause
         stop.wait(pause)
 
 

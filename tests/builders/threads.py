@@ -11,14 +11,9 @@ import pytest
 
 from reconciler.cluster.client import LostLease
 from reconciler.cluster.write_threads import WriteThreads
-from reconciler.timings import LoopTimings, Timings, WriteTimings
+from reconciler.timings import WriteTimings
 
 HASTY_WRITES = WriteTimings(patience=0.2)
-
-
-def skip_error_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let threads go on at once after an exception that they did not expect."""
-    monkeypatch.setattr("reconciler.threads.heartbeat.TIMINGS", Timings(loop=LoopTimings(error_pause=0.0)))
 
 
 @contextmanager

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from git import Repo
 
 from compiler.repository.tree import MAX_FILE_BYTES
+from reconciler.git.git_objects import COMMIT_LIMIT, TREE_LIMIT, files_below
 from reconciler.git.history import work_tree_dates
 from reconciler.git.mirror import HEAD_REF, INCOMING_REF, Mirror, Unfinished, UnsafeError, Untrusted
 from reconciler.git.process import GitError, TooLarge, TooSlow, redact
@@ -214,19 +216,16 @@ def test_a_git_that_hangs_is_killed_with_its_children(
     assert ends(int(marker.read_text()))
 
 
-def test_folders_that_share_their_contents_cannot_name_more_files_than_the_limit(
-    source: Source, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_that_share_their_contents_cannot_name_more_files_than_the_limit(source: Source) -> None:
     """Forty folders in one another, each holding the next twice, name 2^40 files."""
-    monkeypatch.setattr("reconciler.git.git_objects.ENTRIES_LIMIT", 1000)
     blob = source.git("hash-object", "-w", "--stdin")
     tree = source.make_tree(f"100644 blob {blob}\ta.yaml")
     for _ in range(40):
         tree = source.make_tree(f"040000 tree {tree}\tx", f"040000 tree {tree}\ty")
     root = source.make_tree(f"040000 tree {tree}\tjobs")
-    source.git("update-ref", "refs/heads/main", source.git("commit-tree", "-m", "bomb", root))
+    bomb = source.git("commit-tree", "-m", "bomb", root)
     with pytest.raises(GitError, match="more than 1000 files"):
-        mirror.read_tree(mirror.fetch())
+        list(files_below(Repo(source.folder).commit(bomb).tree, ["jobs"], limit=1000))
 
 
 def test_whatever_the_parser_makes_of_an_object_is_an_error_of_git(
@@ -244,13 +243,19 @@ def test_whatever_the_parser_makes_of_an_object_is_an_error_of_git(
         mirror.read_tree(commit)
 
 
-@pytest.mark.parametrize(("limit", "message"), [("COMMIT_LIMIT", "commit .* has"), ("TREE_LIMIT", "folder / has")])
+@pytest.mark.parametrize(
+    ("files", "message", "error"),
+    [(1, "x" * COMMIT_LIMIT, "commit .* has"), (TREE_LIMIT // 4000, "change", "folder / has")],
+    ids=["commit", "folder"],
+)
 def test_an_object_above_its_limit_is_never_loaded(
-    limit: str, message: str, source: Source, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+    files: int, message: str, error: str, source: Source, mirror: Mirror
 ) -> None:
-    monkeypatch.setattr(f"reconciler.git.git_objects.{limit}", 10)
-    source.commit(a="1\n")
-    with pytest.raises(GitError, match=message):
+    blob = source.git("hash-object", "-w", "--stdin")
+    root = source.make_tree(*(f"100644 blob {blob}\t{number:04000}" for number in range(files)))
+    (source.folder / "message").write_text(message)
+    source.git("update-ref", "refs/heads/main", source.git("commit-tree", "-F", "message", root))
+    with pytest.raises(GitError, match=error):
         mirror.read_tree(mirror.fetch())
 
 

@@ -43,10 +43,11 @@ def test_what_was_kept_is_read_whatever_its_size(cluster: FakeCluster) -> None:
     assert max(stored_sizes(cluster.objects).values()) < 1 << 20
 
 
-def test_what_is_too_large_is_kept_without_its_files(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reconciler.planning.cluster_copy.MAX_CHUNKS", 1)
+def test_what_is_too_large_is_kept_without_its_files(cluster: FakeCluster) -> None:
     tree = Repository({"jobs/a.yaml": random.Random(1).randbytes(CHUNK)})  # noqa: S311
-    copy_in(cluster).write(KeptPlan(GOOD, tree))
+    copy = copy_in(cluster)
+    copy.max_chunks = 1
+    copy.write(KeptPlan(GOOD, tree))
     assert copy_in(cluster).read() == KeptPlan(GOOD, None)
 
 

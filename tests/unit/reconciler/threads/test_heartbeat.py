@@ -15,16 +15,10 @@ from reconciler.threads.heartbeat import Heartbeat, repeat_step
 from reconciler.threads.rest import LoopRest, WakeEvent
 from reconciler.timings import TIMINGS, LeaseTimings
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
-from tests.builders.threads import skip_error_pauses
-
-
-@pytest.fixture(autouse=True)
-def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    skip_error_pauses(monkeypatch)
 
 
 def test_a_step_is_repeated_whatever_it_raises() -> None:
-    stop, heartbeat = threading.Event(), Heartbeat("test", 10)
+    stop, heartbeat = threading.Event(), Heartbeat("test", 10, error_pause=0.0)
     errors = [MemoryError(), OSError(28, "No space left on device"), TypeError(), KeyError("x"), RecursionError()]
 
     def step() -> float:
@@ -72,6 +66,7 @@ def test_the_lease_is_won_whatever_could_not_be_read_at_first(body: Any) -> None
         return ScriptedServer(script)
 
     lease = Lease(Client(connect), "n", "l", "one", LeaseTimings(period=0.01), on_change=lambda held: won.set())
+    lease.heartbeat.error_pause = 0.0
     lease.start()
     assert won.wait(60)
     lease._stop.set()

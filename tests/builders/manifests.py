@@ -20,26 +20,35 @@ _METADATA: dict[str, dict[str, Any]] = {
 }
 
 
-def _manifests(specs: dict[str, Any]) -> list[Manifest]:
+def _manifests(bodies: dict[str, Any]) -> list[Manifest]:
     found = []
-    for at, (head, spec) in enumerate(specs.items()):
+    for at, (head, body) in enumerate(bodies.items()):
         version, kind, *name = head.split()
         metadata = {"name": (name or ["manifest" if kind.startswith("Workflow") else f"m{at}"])[0]}
-        named = json.loads(json.dumps(spec, sort_keys=True).replace("NAME", metadata["name"]))
+        named = json.loads(json.dumps(body, sort_keys=True).replace("NAME", metadata["name"]))
         found.append(
-            {"apiVersion": version, "kind": kind, "metadata": {**metadata, **_METADATA.get(kind, {})}, "spec": named}
+            {"apiVersion": version, "kind": kind, "metadata": {**metadata, **_METADATA.get(kind, {})}, **named}
         )
     return found
 
 
+def _with_specs(specs: dict[str, Any]) -> list[Manifest]:
+    return _manifests({head: {"spec": spec} for head, spec in specs.items()})
+
+
 def cluster_manifests() -> list[Manifest]:
     """Return what describes the cluster."""
-    return _manifests(_KINDS["cluster"])
+    return _with_specs(_KINDS["cluster"])
 
 
 def job_manifests() -> list[Manifest]:
     """Return what runs in it, and what that refers to."""
-    return _manifests(_KINDS["jobs"])
+    return _with_specs(_KINDS["jobs"])
+
+
+def other_manifests() -> list[Manifest]:
+    """Return objects of other kinds, which need not be valid."""
+    return _manifests(_KINDS["others"])
 
 
 def repository_files(*others: Manifest) -> dict[str, bytes]:

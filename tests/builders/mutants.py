@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from compiler.kinds.registry import kinds
+from tests.builders.manifests import cluster_manifests, job_manifests, other_manifests
 
 POD: dict[str, Any] = {
     "metadata": {"labels": {"app": "x"}, "annotations": {"metax-tech.com/gpu-group-size": "2"}},
@@ -31,76 +32,7 @@ POD: dict[str, Any] = {
     },
 }
 ROLE = {"replicas": 2, "template": POD}
-JOB = {
-    "queue": "q",
-    "minAvailable": 2,
-    "networkTopology": {"mode": "hard", "highestTierAllowed": 1},
-    "policies": [{"event": "PodFailed", "action": "RestartJob"}],
-    "tasks": [{"name": "w", **ROLE, "partitionPolicy": {"totalPartitions": 1, "partitionSize": 2}}],
-}
-BATCH = {"parallelism": 2, "completions": 2, "template": POD}
-SERVICE = {"replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": POD}
-RAY = {"headGroupSpec": {"template": POD}, "workerGroupSpecs": [{"groupName": "w", **ROLE}]}
-SPARK = {"type": "Python", "driver": {"cores": 1, "memory": "1g"}, "executor": {"instances": 2, "gpu": {"quantity": 1}}}
-FLOW = {
-    "entrypoint": "a",
-    "templates": [
-        {"name": "a", "steps": [[{"name": "s", "template": "b"}]]},
-        {"name": "b", **POD["spec"]["containers"][0]},
-    ],
-}
-SPECS: dict[str, Any] = {
-    "Pod.": POD["spec"],
-    "ReplicationController.": {"replicas": 2, "selector": {"app": "x"}, "template": POD},
-    "Node.": {"taints": [{"key": "k", "effect": "NoSchedule"}]},
-    "Job.batch": BATCH,
-    "CronJob.batch": {"schedule": "* * * * *", "jobTemplate": {"spec": BATCH}},
-    "Job.batch.volcano.sh": JOB,
-    "CronJob.batch.volcano.sh": {"schedule": "* * * * *", "jobTemplate": {"spec": JOB}},
-    "JobTemplate.flow.volcano.sh": JOB,
-    "JobFlow.flow.volcano.sh": {"flows": [{"name": "x", "dependsOn": {"targets": ["y"]}}]},
-    "Queue.scheduling.volcano.sh": {"weight": 1, "parent": "r", "capability": {"cpu": 8}, "deserved": {"cpu": 4}},
-    "PodGroup.scheduling.volcano.sh": {"minMember": 2, "queue": "q", "networkTopology": {"mode": "soft"}},
-    "HyperNode.topology.volcano.sh": {
-        "tier": 1,
-        "members": [{"type": "Node", "selector": {"regexMatch": {"pattern": "n.*"}}}],
-    },
-    "Cluster.gangplan.dev": {"services": "devices", "jobs": ["jobs/*"], "patience": "1h"},
-    "NodePool.gangplan.dev": {"count": 2, "capacity": {"cpu": 8, "nvidia.com/gpu": 8}, "labels": {"zone": "a"}},
-    "SchedulerConfiguration.gangplan.dev": {
-        "actions": ["allocate"],
-        "tiers": [{"plugins": [{"name": "gang"}, {"name": "predicates"}]}],
-    },
-    "JobSet.jobset.x-k8s.io": {"replicatedJobs": [{"name": "w", "replicas": 2, "template": {"spec": BATCH}}]},
-    "LeaderWorkerSet.leaderworkerset.x-k8s.io": {
-        "replicas": 2,
-        "leaderWorkerTemplate": {"size": 2, "leaderTemplate": POD, "workerTemplate": POD},
-    },
-    "RayCluster.ray.io": RAY,
-    "RayJob.ray.io": {"entrypoint": "x", "rayClusterSpec": RAY},
-    "RayService.ray.io": {"rayClusterConfig": RAY},
-    "SparkApplication.sparkoperator.k8s.io": SPARK,
-    "ScheduledSparkApplication.sparkoperator.k8s.io": {"schedule": "@daily", "template": SPARK},
-    "Workflow.argoproj.io": FLOW,
-    "CronWorkflow.argoproj.io": {"schedule": "* * * * *", "workflowSpec": FLOW},
-    "TrainJob.trainer.kubeflow.org": {"runtimeRef": {"name": "r"}, "trainer": {"numNodes": 2}},
-    "MPIJob.kubeflow.org": {"slotsPerWorker": 1, "mpiReplicaSpecs": {"Launcher": ROLE, "Worker": ROLE}},
-    "PyTorchJob.kubeflow.org": {
-        "runPolicy": {"schedulingPolicy": {"queue": "q", "minAvailable": 2}},
-        "pytorchReplicaSpecs": {"Master": ROLE, "Worker": ROLE},
-    },
-    "AscendJob.mindxdl.gitee.com": {"replicaSpecs": {"Master": ROLE}},
-    "ElasticJob.elastic.iml.github.io": {"replicaSpecs": {"worker": ROLE}},
-}
-WITHOUT_SPEC: dict[str, Any] = {
-    "ConfigMap.": {
-        "data": {
-            "volcano-scheduler.conf": 'actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n'
-        }
-    },
-    "PriorityClass.scheduling.k8s.io": {"value": 10, "globalDefault": True},
-    "Numatopology.nodeinfo.volcano.sh": {"spec": {"policies": {"CPUManagerPolicy": "static"}}},
-}
+SERVICE = {**ROLE, "selector": {"matchLabels": {"app": "x"}}}
 WRONG: tuple[Any, ...] = (
     *(
         None,
@@ -155,13 +87,14 @@ PIECES = [
 
 
 def seeds() -> list[dict[str, Any]]:
-    """An object of every kind, and one of a kind that is not known."""
-    found = [{"apiVersion": "x.io/v1", "kind": "X", "metadata": {"name": "x"}, "spec": ROLE}]
-    for key, kind in kinds().items():
-        body = WITHOUT_SPEC.get(key) or {"spec": SPECS.get(key, SERVICE)}
-        metadata = {"name": "x", "labels": {"a": "b"}, "annotations": {"gangplan.dev/expected-duration": "1h"}}
-        found.append({"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, **copy.deepcopy(body)})
-    return found
+    """Objects of every kind, and one of a kind that is not known."""
+    known = [*cluster_manifests(), *job_manifests(), *other_manifests()]
+    written = {(each["apiVersion"], each["kind"]) for each in known}
+    unwritten = {(kind.api_version, kind.name) for kind in kinds().values()} - written
+    for version, kind in [("x.io/v1", "X"), *sorted(unwritten)]:
+        known.append({"apiVersion": version, "kind": kind, "spec": copy.deepcopy(SERVICE)})
+    metadata = {"name": "x", "labels": {"a": "b"}, "annotations": {"gangplan.dev/expected-duration": "1h"}}
+    return [{**each, "metadata": copy.deepcopy(metadata)} for each in known]
 
 
 def mutants(seed: int, number: int) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ import pytest
 from reconciler.cli.importing import read_kinds
 from reconciler.cluster.rights import plural_of, reading_objects
 from tests.controlplane import ControlPlane
-from tests.e2e.stories.operator_jobs import batch_job
+from tests.e2e.stories.operator_jobs import operator_job
 from tests.e2e.stories.story import (
     QUEUES_PATH,
     VOLCANO_JOBS_PATH,
@@ -47,7 +47,7 @@ def hypernode(name: str, *members: str) -> dict[str, Any]:
 @pytest.fixture
 def stopped_job(plane: ControlPlane) -> Iterator[dict[str, Any]]:
     """A batch Job without pods, which goes before the cluster is emptied."""
-    job = batch_job()
+    job = operator_job("Job")
     job["spec"]["suspend"] = True
     yield plane.api("POST", BATCH_JOBS, job)
     plane.api("DELETE", f"{BATCH_JOBS}/{job['metadata']['name']}")

@@ -15,19 +15,7 @@ from compiler.kubernetes import KUBEFLOW_ROLE_LABEL, PLACEMENT_ANNOTATION, ROLE_
 from reconciler.cluster.rights import plural_of
 from tests.controlplane import ControlPlane
 from tests.controlplane.operators import Operators
-from tests.e2e.stories.operator_jobs import (
-    batch_job,
-    job_set,
-    leader_worker_set,
-    mpi_job,
-    pytorch_job,
-    ray_cluster,
-    ray_job,
-    ray_service,
-    tensorflow_job,
-    train_job,
-    training_runtime,
-)
+from tests.e2e.stories.operator_jobs import operator_job, training_runtime
 from tests.e2e.stories.story import (
     CLUSTER,
     SCHEDULER,
@@ -137,16 +125,16 @@ def house(installed: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 JOBS = {
-    "Kubernetes": (batch_job(), {"pods": 5}),
-    "training-operator, PyTorchJob": (pytorch_job(), {"master": 1, "worker": 3}),
-    "training-operator, TFJob": (tensorflow_job(), {"ps": 2, "chief": 1, "worker": 2}),
-    "jobset": (job_set(), {"driver": 1, "workers": 4}),
-    "kuberay, RayCluster": (ray_cluster(), {"headgroup": 1, "big": 2, "small": 3}),
-    "kuberay, RayJob": (ray_job(), {"headgroup": 1, "big": 2, "small": 3}),
-    "kuberay, RayService": (ray_service(), {"headgroup": 1, "big": 2, "small": 3}),
-    "trainer": (train_job(), {"node": 3}),
-    "lws": (leader_worker_set(), {"leader": 2, "worker": 4}),
-    "mpi-operator": (mpi_job(), {"Launcher": 1, "Worker": 4}),
+    "Kubernetes": ("Job", {"pods": 5}),
+    "training-operator, PyTorchJob": ("PyTorchJob", {"master": 1, "worker": 3}),
+    "training-operator, TFJob": ("TFJob", {"ps": 2, "chief": 1, "worker": 2}),
+    "jobset": ("JobSet", {"driver": 1, "workers": 4}),
+    "kuberay, RayCluster": ("RayCluster", {"headgroup": 1, "big": 2, "small": 3}),
+    "kuberay, RayJob": ("RayJob", {"headgroup": 1, "big": 2, "small": 3}),
+    "kuberay, RayService": ("RayService", {"headgroup": 1, "big": 2, "small": 3}),
+    "trainer": ("TrainJob", {"node": 3}),
+    "lws": ("LeaderWorkerSet", {"leader": 2, "worker": 4}),
+    "mpi-operator": ("MPIJob", {"Launcher": 1, "Worker": 4}),
 }
 
 ENDS_WITH_A_POD = {"training-operator, TFJob"}
@@ -157,7 +145,8 @@ ENDS_WITH_A_POD = {"training-operator, TFJob"}
 def test_the_pods_of_an_operator_s_job_run_on_their_planned_nodes_and_come_back_there(
     house: House, operator: str
 ) -> None:
-    job, pods = JOBS[operator]
+    kind, pods = JOBS[operator]
+    job = operator_job(kind)
     house.commit(job)
     house.wait_until_as_planned(job, pods)
     assert house.queues() == {"team"}

@@ -17,23 +17,7 @@ import pytest
 from compiler.rights import DEFAULT_KINDS, KindInUse
 from reconciler.cluster.rights import plural_of, rbac_objects
 from tests.controlplane import ApiError, ControlPlane
-from tests.e2e.stories.operator_jobs import (
-    ascend_job,
-    batch_job,
-    elastic_job,
-    job_set,
-    kubeflow_job,
-    leader_worker_set,
-    model_serving,
-    mpi_job,
-    pytorch_job,
-    ray_cluster,
-    ray_job,
-    ray_service,
-    tensorflow_job,
-    train_job,
-    training_runtime,
-)
+from tests.e2e.stories.operator_jobs import OTHER_KINDS, operator_job, training_runtime
 from tests.e2e.stories.story import (
     CLUSTER,
     HOSTNAME,
@@ -62,24 +46,7 @@ CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 SYSTEM_CONFIGMAPS = "/api/v1/namespaces/kube-system/configmaps"
 STATUS = "/api/v1/namespaces/gangplan-system/configmaps/gangplan-test-status"
 TYPES = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-OTHER_JOBS = (
-    ascend_job(),
-    elastic_job(),
-    job_set(),
-    kubeflow_job("JAXJob", "jaxReplicaSpecs", "Worker"),
-    kubeflow_job("MXJob", "mxReplicaSpecs", "Scheduler", "Server", "Worker"),
-    kubeflow_job("PaddleJob", "paddleReplicaSpecs", "Master"),
-    kubeflow_job("XGBoostJob", "xgbReplicaSpecs", "Master"),
-    leader_worker_set(),
-    model_serving(),
-    mpi_job(),
-    pytorch_job(),
-    ray_cluster(),
-    ray_job(),
-    ray_service(),
-    tensorflow_job(),
-    train_job(),
-)
+OTHER_JOBS = tuple(map(operator_job, OTHER_KINDS))
 """One of each kind of other operators."""
 MARK = {"gangplan.dev/cluster": "test"}
 
@@ -287,7 +254,7 @@ def test_no_request_is_denied_and_no_right_unused(plane: ControlPlane, all_types
         priority_class("high", 5),
         settings,
         {**settings, "metadata": {"name": "settings", "namespace": "volcano-system"}},
-        batch_job(),
+        operator_job("Job"),
         volcano_job("gang", role("worker", 2, gpus=1), queue="team", priorityClassName="high"),
         *OTHER_JOBS,
         LOCAL_QUEUE,

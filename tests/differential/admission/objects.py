@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+import yaml
+
 Object = dict[str, Any]
-HOST = "kubernetes.io/hostname"
+_FIELDS: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())
 
 
 class Resource(NamedTuple):
@@ -46,9 +50,13 @@ RESOURCES: Mapping[str, Resource] = {
 }
 
 
-def _some(rng: Random, fields: Mapping[str, Any]) -> Object:
-    """About half of the fields."""
-    return {key: value for key, value in fields.items() if rng.random() < 0.5}
+def _some(rng: Random, of: str, **values: Any) -> Object:
+    """About half of the fields that objects.yaml has of this, with these values."""
+    return copy.deepcopy({key: value for key, value in (_FIELDS[of] | values).items() if rng.random() < 0.5})
+
+
+def _always(of: str) -> Any:
+    return copy.deepcopy(_FIELDS[of])
 
 
 def container(rng: Random, name: str = "main") -> Object:
@@ -60,109 +68,25 @@ def container(rng: Random, name: str = "main") -> Object:
             "requests": {"cpu": rng.choice(("2", "500m", 4)), "memory": "8Gi", "nvidia.com/gpu": gpus},
             "limits": {"cpu": "8", "memory": "16Gi", "nvidia.com/gpu": gpus},
         },
-        **_some(
-            rng,
-            {
-                "command": ["python", "-m", "train"],
-                "args": ["--epochs", "3"],
-                "workingDir": "/work",
-                "env": [
-                    {"name": "NCCL_DEBUG", "value": "INFO"},
-                    {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
-                    {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}},
-                ],
-                "envFrom": [{"configMapRef": {"name": "settings"}}],
-                "ports": [{"name": "rdzv", "containerPort": 29500, "protocol": "TCP"}, {"containerPort": 8080}],
-                "volumeMounts": [
-                    {"name": "data", "mountPath": "/data", "readOnly": True},
-                    {"name": "shm", "mountPath": "/dev/shm"},
-                ],
-                "imagePullPolicy": "IfNotPresent",
-                "securityContext": {"privileged": False, "capabilities": {"add": ["IPC_LOCK"]}, "runAsUser": 1000},
-                "readinessProbe": {"httpGet": {"path": "/ready", "port": 8080}, "periodSeconds": 5},
-                "livenessProbe": {"exec": {"command": ["true"]}, "failureThreshold": 3},
-                "lifecycle": {"preStop": {"exec": {"command": ["sleep", "5"]}}},
-                "terminationMessagePolicy": "FallbackToLogsOnError",
-                "tty": True,
-            },
-        ),
+        **_some(rng, "container"),
     }
 
 
 def pod_spec(rng: Random, restart: str) -> Object:
-    near = {"key": "gpu.example/model", "operator": "In", "values": ["h100", "a100"]}
-    select = {"matchLabels": {"app": "train"}, "matchExpressions": [{"key": "role", "operator": "Exists"}]}
-    term = {"labelSelector": select, "topologyKey": HOST}
-    return {
-        "containers": [container(rng), *([container(rng, "sidecar")] if rng.random() < 0.3 else [])],
-        "restartPolicy": restart,
-        "volumes": [
-            {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
-            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}},
-            {"name": "conf", "configMap": {"name": "conf", "defaultMode": 420, "items": [{"key": "a", "path": "b/a"}]}},
-            {"name": "key", "secret": {"secretName": "key"}},
-            {"name": "host", "hostPath": {"path": "/var/data", "type": "Directory"}},
-        ],
-        **_some(
-            rng,
-            {
-                "schedulerName": "volcano",
-                "nodeSelector": {"gpu.example/model": "h100"},
-                "tolerations": [
-                    {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
-                    {"key": "team", "operator": "Equal", "value": "vision"},
-                    {"key": "lost", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},
-                ],
-                "affinity": {
-                    "nodeAffinity": {
-                        "requiredDuringSchedulingIgnoredDuringExecution": {
-                            "nodeSelectorTerms": [{"matchExpressions": [near]}]
-                        },
-                        "preferredDuringSchedulingIgnoredDuringExecution": [
-                            {"weight": 10, "preference": {"matchExpressions": [near]}}
-                        ],
-                    },
-                    "podAntiAffinity": {
-                        "requiredDuringSchedulingIgnoredDuringExecution": [term],
-                        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "podAffinityTerm": term}],
-                    },
-                },
-                "topologySpreadConstraints": [
-                    {"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": select}
-                ],
-                "initContainers": [{"name": "fetch", "image": "registry.example/fetch", "command": ["fetch"]}],
-                "terminationGracePeriodSeconds": 30,
-                "activeDeadlineSeconds": 3600,
-                "hostNetwork": True,
-                "dnsPolicy": "ClusterFirstWithHostNet",
-                "priorityClassName": "research",
-                "serviceAccountName": "default",
-                "imagePullSecrets": [{"name": "hub"}],
-                "securityContext": {"runAsNonRoot": True, "fsGroup": 2000},
-                "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["master.local"]}],
-                "schedulingGates": [{"name": "gangplan.dev/gate"}],
-                "automountServiceAccountToken": False,
-                "shareProcessNamespace": True,
-                "enableServiceLinks": False,
-            },
-        ),
-    }
-
-
-def _without_deadline(spec: Object) -> Object:
-    spec.pop("activeDeadlineSeconds", None)  # only of pods that end
-    return spec
+    containers = [container(rng), *([container(rng, "sidecar")] if rng.random() < 0.3 else [])]
+    fixed = {"containers": containers, "restartPolicy": restart, "volumes": _always("volumes")}
+    return {**fixed, **_some(rng, "pod")}
 
 
 def template(rng: Random, restart: str) -> Object:
     spec = pod_spec(rng, restart)
-    labels = {"app": "train", "example.com/team": "vision"}
-    return {"metadata": {"labels": labels, **_some(rng, {"annotations": {"example.com/note": "x"}})}, "spec": spec}
+    notes = {"annotations": {"example.com/note": "x"}} if rng.random() < 0.5 else {}
+    return {"metadata": {"labels": {"app": "train", "example.com/team": "vision"}, **notes}, "spec": spec}
 
 
 def service_template(rng: Random) -> Object:
     found = template(rng, "Always")
-    _without_deadline(found["spec"])
+    found["spec"].pop("activeDeadlineSeconds", None)  # only of pods that end
     return found
 
 
@@ -170,180 +94,68 @@ def volcano_job_spec(rng: Random) -> Object:
     tasks = []
     for name, replicas in (("master", 1), ("worker", 4))[: rng.choice((1, 2, 2))]:
         task = {"name": name, "replicas": replicas, "template": template(rng, rng.choice(("OnFailure", "Never")))}
-        policies = [{"event": "TaskCompleted", "action": "CompleteJob"}, {"exitCode": 3, "action": "RestartJob"}]
-        more = {"minAvailable": replicas, "policies": policies, "maxRetry": 2}
-        tasks.append({**task, **_some(rng, more)})
+        tasks.append({**task, **_some(rng, "task", minAvailable=replicas)})
     if len(tasks) == 2 and rng.random() < 0.4:
         tasks[1]["dependsOn"] = {"name": ["master"], "iteration": "any"}
     if len(tasks) == 2 and rng.random() < 0.3:
-        tasks[1]["partitionPolicy"] = {
-            "totalPartitions": 2,
-            "partitionSize": 2,
-            "networkTopology": {"mode": "hard", "highestTierAllowed": 1},
-        }
-    return {
-        "schedulerName": "volcano",
-        "tasks": tasks,
-        **_some(
-            rng,
-            {
-                "minAvailable": sum(task["replicas"] for task in tasks),
-                "queue": rng.choice(("default", "team")),
-                "priorityClassName": "research",
-                "plugins": {"env": [], "svc": ["--publish-not-ready-addresses"], "ssh": []},
-                "policies": [
-                    {"event": "PodEvicted", "action": "RestartJob"},
-                    {"events": ["PodFailed", "PodPending"], "action": "AbortJob", "timeout": "1h"},
-                ],
-                "maxRetry": 3,
-                "ttlSecondsAfterFinished": 600,
-                "networkTopology": {"mode": "soft", "highestTierAllowed": 2},
-                "volumes": [
-                    {"mountPath": "/out", "volumeClaimName": "out"},
-                    {
-                        "mountPath": "/new",
-                        "volumeClaim": {
-                            "accessModes": ["ReadWriteOnce"],
-                            "resources": {"requests": {"storage": "1Gi"}},
-                        },
-                    },
-                ],
-                "minSuccess": 1,
-                "runningEstimate": "2h",
-            },
-        ),
-    }
+        tasks[1]["partitionPolicy"] = _always("partitions")
+    queue, least = rng.choice(("default", "team")), sum(task["replicas"] for task in tasks)
+    return {"schedulerName": "volcano", "tasks": tasks, **_some(rng, "volcano job", minAvailable=least, queue=queue)}
 
 
 def batch_job_spec(rng: Random) -> Object:
-    return {
-        "template": template(rng, rng.choice(("OnFailure", "Never"))),
-        **_some(
-            rng,
-            {
-                "parallelism": 4,
-                "completions": 4,
-                "backoffLimit": 2,
-                "activeDeadlineSeconds": 3600,
-                "completionMode": "Indexed",
-                "suspend": False,
-                "ttlSecondsAfterFinished": 100,
-            },
-        )
-        | {"completions": 4},
-    }
+    made = template(rng, rng.choice(("OnFailure", "Never")))
+    return {"template": made, **_some(rng, "batch job"), "completions": 4}
 
 
 def service_spec(rng: Random) -> Object:
     found = {"selector": {"matchLabels": {"app": "train"}}, "template": service_template(rng)}
-    return {**found, **_some(rng, {"replicas": 2, "minReadySeconds": 5})}
+    return {**found, **_some(rng, "service")}
 
 
 def deployment_spec(rng: Random) -> Object:
-    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": "25%"}}
-    return {**service_spec(rng), **_some(rng, {"strategy": strategy, "progressDeadlineSeconds": 600})}
+    return {**service_spec(rng), **_some(rng, "deployment")}
 
 
 def stateful_spec(rng: Random) -> Object:
-    claim = {
-        "metadata": {"name": "store"},
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
-    }
-    return {
-        **service_spec(rng),
-        "serviceName": "train",
-        **_some(rng, {"podManagementPolicy": "Parallel", "volumeClaimTemplates": [claim]}),
-    }
+    return {**service_spec(rng), "serviceName": "train", **_some(rng, "stateful set")}
 
 
 def daemon_spec(rng: Random) -> Object:
     spec = service_spec(rng)
     spec.pop("replicas", None)
-    return {**spec, **_some(rng, {"updateStrategy": {"type": "OnDelete"}})}
-
-
-def replica_set_spec(rng: Random) -> Object:
-    return service_spec(rng)
+    return {**spec, **_some(rng, "daemon set")}
 
 
 def cron_spec(rng: Random) -> Object:
-    return {
-        "schedule": "0 3 * * *",
-        "jobTemplate": {"spec": batch_job_spec(rng)},
-        **_some(
-            rng,
-            {
-                "concurrencyPolicy": "Forbid",
-                "timeZone": "Europe/Berlin",
-                "suspend": False,
-                "successfulJobsHistoryLimit": 1,
-                "startingDeadlineSeconds": 60,
-            },
-        ),
-    }
+    return {"schedule": "0 3 * * *", "jobTemplate": {"spec": batch_job_spec(rng)}, **_some(rng, "cron job")}
 
 
 def volcano_cron_spec(rng: Random) -> Object:
-    more = {"concurrencyPolicy": "Forbid", "timeZone": "Asia/Shanghai", "suspend": True, "failedJobsHistoryLimit": 2}
-    return {"schedule": "*/5 * * * *", "jobTemplate": {"spec": volcano_job_spec(rng)}, **_some(rng, more)}
+    job = {"spec": volcano_job_spec(rng)}
+    return {"schedule": "*/5 * * * *", "jobTemplate": job, **_some(rng, "volcano cron job")}
 
 
 def queue_spec(rng: Random) -> Object:
-    return _some(
-        rng,
-        {
-            "weight": 2,
-            "capability": {"cpu": "64", "memory": "512Gi", "nvidia.com/gpu": 8},
-            "reclaimable": True,
-            "parent": rng.choice(("root", "org")),
-            "priority": 5,
-            "dequeueStrategy": "traverse",
-            "affinity": {
-                "nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["pool"]},
-                "nodeGroupAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": ["old"]},
-            },
-        },
-    ) | {"deserved": {"cpu": 32, "nvidia.com/gpu": "4"}, "guarantee": {"resource": {"cpu": "8", "nvidia.com/gpu": 2}}}
+    return _some(rng, "queue", parent=rng.choice(("root", "org"))) | _always("queue always")
 
 
 def pod_group_spec(rng: Random) -> Object:
-    return {
-        "minMember": 2,
-        **_some(
-            rng,
-            {
-                "queue": "team",
-                "priorityClassName": "research",
-                "minResources": {"cpu": "4", "nvidia.com/gpu": 2},
-                "minTaskMember": {"worker": 2},
-                "networkTopology": {"mode": "hard", "highestTierAllowed": 1},
-                "subGroupPolicy": [{"name": "rows", "subGroupSize": 2, "labelSelector": {"matchLabels": {"row": "a"}}}],
-            },
-        ),
-    }
+    return {"minMember": 2, **_some(rng, "pod group")}
 
 
 def hypernode_spec(rng: Random) -> Object:
-    members: list[Object] = [
-        {"type": "Node", "selector": {"exactMatch": {"name": "node-1"}}},
-        {"type": "Node", "selector": {"regexMatch": {"pattern": "^node-[0-9]+$"}}},
-        {"type": "Node", "selector": {"labelMatch": {"matchLabels": {"rack": "a"}}}},
-    ]
-    return {"tier": 1, "members": rng.sample(members, rng.choice((1, 2))), **_some(rng, {"tierName": "supernode"})}
+    members = rng.sample(_always("hypernode members"), rng.choice((1, 2)))
+    return {"tier": 1, "members": members, **_some(rng, "hypernode")}
 
 
 def quota_spec(rng: Random) -> Object:
-    return {
-        "hard": {"cpu": "100", "requests.nvidia.com/gpu": "8", "pods": 50},
-        **_some(rng, {"scopes": ["NotBestEffort"]}),
-    }
+    return {"hard": {"cpu": "100", "requests.nvidia.com/gpu": "8", "pods": 50}, **_some(rng, "quota")}
 
 
 def budget_spec(rng: Random) -> Object:
-    return {
-        "selector": {"matchLabels": {"app": "train"}},
-        **rng.choice(({"minAvailable": 1}, {"maxUnavailable": "50%"})),
-    }
+    limit: Object = rng.choice(({"minAvailable": 1}, {"maxUnavailable": "50%"}))
+    return {"selector": {"matchLabels": {"app": "train"}}, **limit}
 
 
 def pytorch_spec(rng: Random) -> Object:
@@ -353,16 +165,12 @@ def pytorch_spec(rng: Random) -> Object:
         del found["template"]["spec"]["restartPolicy"]
         return found
 
-    policy = {"cleanPodPolicy": "Running", "schedulingPolicy": {"queue": "team", "minAvailable": 5}}
-    return {
-        "pytorchReplicaSpecs": {"Master": replica(1), "Worker": replica(4)},
-        **_some(rng, {"runPolicy": policy, "nprocPerNode": "8"}),
-    }
+    return {"pytorchReplicaSpecs": {"Master": replica(1), "Worker": replica(4)}, **_some(rng, "pytorch job")}
 
 
 def flow_spec(rng: Random) -> Object:
     steps = [{"name": "prepare"}, {"name": "train", "dependsOn": {"targets": ["prepare"]}}]
-    return {"flows": steps, **_some(rng, {"jobRetainPolicy": "retain"})}
+    return {"flows": steps, **_some(rng, "flow")}
 
 
 _SPECS: Mapping[str, tuple[str, Callable[[Random], Object], int]] = {
@@ -372,7 +180,7 @@ _SPECS: Mapping[str, tuple[str, Callable[[Random], Object], int]] = {
     "Deployment.apps": ("apps/v1", deployment_spec, 2),
     "StatefulSet.apps": ("apps/v1", stateful_spec, 2),
     "DaemonSet.apps": ("apps/v1", daemon_spec, 1),
-    "ReplicaSet.apps": ("apps/v1", replica_set_spec, 1),
+    "ReplicaSet.apps": ("apps/v1", service_spec, 1),
     "CronJob.batch": ("batch/v1", cron_spec, 2),
     "CronJob.batch.volcano.sh": ("batch.volcano.sh/v1alpha1", volcano_cron_spec, 2),
     "JobTemplate.flow.volcano.sh": ("flow.volcano.sh/v1alpha1", volcano_job_spec, 1),
@@ -391,7 +199,7 @@ def valid_object(rng: Random, name: str) -> tuple[str, Object]:
     """A kind ("Kind.group") by its weight, and an object of it."""
     (kind,) = rng.choices(KINDS, [_SPECS[each][2] for each in KINDS])
     api_version, spec, _ = _SPECS[kind]
-    metadata: Object = {"name": name, **_some(rng, {"labels": {"app": "train"}, "annotations": {"a.example/b": "c"}})}
+    metadata: Object = {"name": name, **_some(rng, "metadata")}
     if RESOURCES[kind].namespaced and rng.random() < 0.3:
         metadata["namespace"] = "default"
     return kind, {"apiVersion": api_version, "kind": kind.partition(".")[0], "metadata": metadata, "spec": spec(rng)}

@@ -1,16 +1,10 @@
-"""Objects as people write them into a repository, each in a line, a repository of them, and what compiling it gives."""
+"""Objects as people write them into a repository, each in a line."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
-
-from compiler.cluster_state.cluster_state import ClusterState
-from compiler.outcome import Outcome
-from compiler.pipeline import compile_repository
-from compiler.repository.tree import Repository
-from compiler.specs.gang_spec import JobKey
 
 Object = dict[str, Any]
 GPU = "nvidia.com/gpu"
@@ -31,13 +25,9 @@ API_VERSIONS = {
 
 
 def declared(kind: str, name: str, spec: Mapping[str, Any] | None = None, *, api: str = "", **metadata: Any) -> Object:
-    """api: the version, of kinds that API_VERSIONS does not have."""
-    return {
-        "apiVersion": api or API_VERSIONS[kind],
-        "kind": kind,
-        "metadata": {"name": name, **metadata},
-        "spec": dict(spec or {}),
-    }
+    """api: the version, of kinds that API_VERSIONS does not have. metadata: what is empty is left out."""
+    about = {"name": name, **{key: value for key, value in metadata.items() if value}}
+    return {"apiVersion": api or API_VERSIONS[kind], "kind": kind, "metadata": about, "spec": dict(spec or {})}
 
 
 def cluster(**spec: Any) -> Object:
@@ -45,7 +35,7 @@ def cluster(**spec: Any) -> Object:
 
 
 def queue(name: str = "default", annotations: Mapping[str, str] | None = None, **spec: Any) -> Object:
-    return declared("Queue", name, spec, annotations=annotations or {})
+    return declared("Queue", name, spec, annotations=annotations)
 
 
 def node_pool(count: int, gpus: int = 0, name: str = "n", **spec: Any) -> Object:
@@ -66,11 +56,11 @@ def priority_class(name: str, value: int, **more: Any) -> Object:
     return {**made, "value": value, **more}
 
 
-def hypernode(name: str, *members: str, tier: int = 1) -> Object:
-    """members: names of nodes in the first tier, of hypernodes in others."""
-    kind = "Node" if tier == 1 else "HyperNode"
-    rows = [{"type": kind, "selector": {"exactMatch": {"name": member}}} for member in members]
-    return declared("HyperNode", name, {"tier": tier, "members": rows})
+def hypernode(name: str, *members: str, tier: int = 1, kind: str = "", **spec: Any) -> Object:
+    """members: names, of nodes in the first tier and of hypernodes in others unless kind says which."""
+    of = kind or ("Node" if tier == 1 else "HyperNode")
+    rows = [{"type": of, "selector": {"exactMatch": {"name": member}}} for member in members]
+    return declared("HyperNode", name, {"tier": tier, "members": rows, **spec})
 
 
 def pod_spec(limits: Mapping[str, Any] | None = None, requests: Mapping[str, Any] | None = None, **more: Any) -> Object:
@@ -94,22 +84,9 @@ def job(
     fields."""
     template = {"spec": dict(pod or pod_spec({GPU: 8}))}
     tasks = [{"name": "w", "replicas": replicas, "template": template, **(task or {})}]
-    return declared("Job", name, {**spec, "tasks": tasks}, namespace=namespace, annotations=annotations or {})
+    return declared("Job", name, {**spec, "tasks": tasks}, namespace=namespace, annotations=annotations)
 
 
 def yaml_of(*objects: Object | str) -> str:
     """The documents of a file."""
     return "\n---\n".join(each if isinstance(each, str) else json.dumps(each) for each in objects)
-
-
-def repository(*objects: Object | str) -> Repository:
-    """The objects of one cluster, in one file."""
-    return Repository({"cluster-specs/c/all.yaml": yaml_of(*objects).encode()})
-
-
-def compiled(*objects: Object | str, live: Sequence[Object] = (), finished: Sequence[JobKey] = ()) -> Outcome:
-    """What becomes of a repository without errors. live, finished: of the cluster's state."""
-    state = ClusterState.from_objects(live, finished) if live or finished else None
-    outcome = compile_repository(repository(*objects), state=state)
-    assert [each for each in outcome.diagnostics if each.severity == "error"] == []
-    return outcome

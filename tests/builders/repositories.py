@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
+from compiler.specs.gang_spec import JobKey
+from tests.builders.declared import Object, yaml_of
 
 CLUSTER = "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: t}\nspec: {binding: BINDING}\n"
 POOL = """\
@@ -74,4 +78,17 @@ def compile_pod_group(supernodes: int, gpus: int, *documents: str, state: Cluste
         state=state,
     )
     assert [d for d in outcome.diagnostics if d.severity == "error"] == []
+    return outcome
+
+
+def repository(*objects: Object | str) -> Repository:
+    """The objects of one cluster, in one file."""
+    return Repository({"cluster-specs/c/all.yaml": yaml_of(*objects).encode()})
+
+
+def compiled(*objects: Object | str, live: Sequence[Object] = (), finished: Sequence[JobKey] = ()) -> Outcome:
+    """What becomes of a repository without errors. live, finished: of the cluster's state."""
+    state = ClusterState.from_objects(live, finished) if live or finished else None
+    outcome = compile_repository(repository(*objects), state=state)
+    assert [each for each in outcome.diagnostics if each.severity == "error"] == []
     return outcome

@@ -20,10 +20,10 @@ from typing import Any
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 from solver.options import Options
+from tests.builders.declared import Object
 from tests.builders.plans import without_repairs
 from tests.controlplane import ApiError, ControlPlane
 from tests.differential.bed import CYCLE, HYPERNODES, IDLE_SCHEDULER, JOBS, POD_GROUPS, PODS, QUEUES, Bed
-from tests.differential.cells import Object
 from tests.differential.edges import EdgeWorld
 
 NODES = "/api/v1/nodes"

@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Self
 
+from tests.builders.declared import Object
 from tests.controlplane import ApiError, ControlPlane
 from tests.differential.world import (
     GROUP,
     MODEL,
-    Object,
     QueueData,
     Where,
     World,

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-Object = dict[str, Any]
+from tests.builders import declared
+from tests.builders.declared import Object
+
 Amounts = Mapping[str, int | str]
 
 USUAL: Amounts = {"cpu": 64, "memory": "256Gi", "pods": 110}
@@ -49,47 +51,23 @@ class Cell:
         usual = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
         has = {key: str(amount) for key, amount in {**USUAL, **amounts}.items()}
         less = {key: str(int(has[key]) - int(amount)) for key, amount in (away or {}).items()}
-        self.nodes.append(
-            {
-                "apiVersion": "v1",
-                "kind": "Node",
-                "metadata": {
-                    "name": name,
-                    "labels": {**usual, CELL: self.name, **(labels or {})},
-                    "annotations": {"kwok.x-k8s.io/node": "fake", **(annotations or {})},
-                },
-                "spec": {"taints": list(taints)},
-                "status": {"capacity": has, "allocatable": has | less},
-            }
-        )
+        about: Object = {
+            "labels": {**usual, CELL: self.name, **(labels or {})},
+            "annotations": {"kwok.x-k8s.io/node": "fake", **(annotations or {})},
+        }
+        made = declared.declared("Node", name, {"taints": list(taints)}, **about)
+        self.nodes.append({**made, "status": {"capacity": has, "allocatable": has | less}})
         return name
 
     def queue(self, suffix: str = "", **spec: Any) -> str:
         name = f"{self.name}-q{suffix}"
-        self.queues.append(
-            {
-                "apiVersion": "scheduling.volcano.sh/v1beta1",
-                "kind": "Queue",
-                "metadata": {"name": name},
-                "spec": {"weight": 1, **spec},
-            }
-        )
+        self.queues.append(declared.queue(name, **{"weight": 1, **spec}))
         return name
 
     def hypernode(self, suffix: str, tier: int, members: Sequence[str]) -> str:
         name = f"{self.name}-{suffix}"
         kind = "Node" if members[0] in {node["metadata"]["name"] for node in self.nodes} else "HyperNode"
-        self.hypernodes.append(
-            {
-                "apiVersion": "topology.volcano.sh/v1alpha1",
-                "kind": "HyperNode",
-                "metadata": {"name": name},
-                "spec": {
-                    "tier": tier,
-                    "members": [{"type": kind, "selector": {"exactMatch": {"name": member}}} for member in members],
-                },
-            }
-        )
+        self.hypernodes.append(declared.hypernode(name, *members, tier=tier, kind=kind))
         return name
 
     def job(self, *tasks: Object, minimum: int | None = None, queue: str | None = None, **spec: Any) -> None:
@@ -100,21 +78,15 @@ class Cell:
             selector = task["template"]["spec"].setdefault("nodeSelector", {})
             selector[CELL] = self.name
         named = [{**task, "name": f"t{at}"} for at, task in enumerate(tasks)]
-        self.jobs.append(
-            {
-                "apiVersion": "batch.volcano.sh/v1alpha1",
-                "kind": "Job",
-                "metadata": {"name": f"{self.name}-j{len(self.jobs)}", "namespace": "default"},
-                "spec": {
-                    "schedulerName": "volcano",
-                    "queue": queue or self.queues[0]["metadata"]["name"],
-                    "minAvailable": min(pods, least if minimum is None else minimum),
-                    "maxRetry": 1000,
-                    "tasks": named,
-                    **spec,
-                },
-            }
-        )
+        usual = {
+            "schedulerName": "volcano",
+            "queue": queue or self.queues[0]["metadata"]["name"],
+            "minAvailable": min(pods, least if minimum is None else minimum),
+            "maxRetry": 1000,
+            "tasks": named,
+        }
+        name = f"{self.name}-j{len(self.jobs)}"
+        self.jobs.append(declared.declared("Job", name, {**usual, **spec}, namespace="default"))
 
 
 def least_pods(tasks: Sequence[Object]) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from tests.differential.cells import Amounts, Cell, Object, container, least_pods, task
+from tests.builders.declared import Object
+from tests.differential.cells import Amounts, Cell, container, least_pods, task
 
 GPU = "nvidia.com/gpu"
 JOBS = 3

@@ -10,7 +10,8 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tests.differential.cells import Cards, Cell, Object
+from tests.builders.declared import Object
+from tests.differential.cells import Cards, Cell
 from tests.differential.edge_kinds import (
     amounts,
     ascend_parts,

@@ -13,8 +13,9 @@ from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 from solver.plan import Plan
 from solver.problem import Placement, Problem
+from tests.builders.cluster_objects import volcano_job_pod
+from tests.builders.declared import API_VERSIONS, Object, declared
 from tests.differential.world import (
-    Object,
     Where,
     World,
     hypernode_objects,
@@ -82,26 +83,12 @@ def _documents(objects: Iterator[Object]) -> bytes:
 
 
 def cluster_documents(world: World) -> Iterator[Object]:
-    yield {
-        "apiVersion": "gangplan.dev/v1alpha1",
-        "kind": "Cluster",
-        "metadata": {"name": CLUSTER},
-        "spec": {"binding": "gated"},
-    }
-    yield {
-        "apiVersion": "gangplan.dev/v1alpha1",
-        "kind": "SchedulerConfiguration",
-        "metadata": {"name": "volcano-scheduler-configmap"},
-        "spec": scheduler_spec(world),
-    }
+    yield declared("Cluster", CLUSTER, {"binding": "gated"})
+    yield declared("SchedulerConfiguration", "volcano-scheduler-configmap", scheduler_spec(world))
     labels = node_labels(world)
     for name, capacity in node_amounts(world).items():
-        yield {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name} | labels[name]},
-            "status": {"capacity": capacity, "allocatable": capacity},
-        }
+        made = declared("Node", name, labels={"kubernetes.io/hostname": name} | labels[name])
+        yield {**made, "status": {"capacity": capacity, "allocatable": capacity}}
     yield from hypernode_objects(world)
     yield from priority_class_objects()
     for queue in world.queues:
@@ -125,24 +112,9 @@ def running_pods(world: World) -> Iterator[Object]:
                     "volcano.sh/task-index": str(at),
                     "scheduling.k8s.io/group-name": job.name,
                 }
-                yield {
-                    "apiVersion": "v1",
-                    "kind": "Pod",
-                    "metadata": {
-                        "name": f"{job.name}-{task}-{at}",
-                        "namespace": "default",
-                        "annotations": notes,
-                        "labels": {"volcano.sh/job-name": job.name, "volcano.sh/task-spec": task},
-                        "ownerReferences": [
-                            {
-                                "apiVersion": "batch.volcano.sh/v1alpha1",
-                                "kind": "Job",
-                                "name": job.name,
-                                "uid": job.name,
-                                "controller": True,
-                            }
-                        ],
-                    },
-                    "spec": pod_spec(job.task(task)) | {"nodeName": node, "schedulerName": "volcano"},
-                    "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"},
-                }
+                name = f"{job.name}-{task}-{at}"
+                spec = pod_spec(of) | {"schedulerName": "volcano"}
+                owner = {"apiVersion": API_VERSIONS["Job"], "kind": "Job", "name": job.name, "uid": job.name}
+                more: Object = {"namespace": "default", "ownerReferences": [{**owner, "controller": True}]}
+                made = volcano_job_pod(name, job.name, task, node=node, spec=spec, annotations=notes, **more)
+                yield {**made, "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-Object = dict[str, Any]
+from tests.builders import declared
+from tests.builders.declared import Object
+
 Amounts = Mapping[str, int]
 """Resource ("gpu", "cpu") -> whole units."""
 
@@ -193,12 +194,7 @@ def queue_object(queue: QueueData, prefix: str = "") -> Object:
         spec["capability"] = amounts(queue.capability)
     if queue.groups:
         spec["affinity"] = {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [*queue.groups]}}
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": prefix + queue.name},
-        "spec": spec,
-    }
+    return declared.queue(prefix + queue.name, **spec)
 
 
 def _annotated(preemptable: str | None, checkpoint: str | None = None) -> Object:
@@ -240,12 +236,7 @@ def job_object(job: JobData, prefix: str = "", *, gated: bool = False) -> Object
     if job.tier is not None:
         tier = {"highestTierName": f"tier{job.tier}"} if job.by_name else {"highestTierAllowed": job.tier}
         spec["networkTopology"] = {"mode": "soft"} if job.soft else {"mode": "hard", **tier}
-    return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": prefix + job.name, "namespace": "default", **_annotated(job.preemptable)},
-        "spec": spec,
-    }
+    return declared.declared("Job", prefix + job.name, spec, namespace="default", **_annotated(job.preemptable))
 
 
 def _partition_policy(partition: PartitionData) -> Object:
@@ -261,12 +252,7 @@ def _partition_policy(partition: PartitionData) -> Object:
 def priority_class_objects() -> Iterator[Object]:
     for value in PRIORITIES:
         if value:
-            yield {
-                "apiVersion": "scheduling.k8s.io/v1",
-                "kind": "PriorityClass",
-                "metadata": {"name": f"p{value}"},
-                "value": value,
-            }
+            yield declared.priority_class(f"p{value}", value)
 
 
 def hypernode_objects(world: World) -> Iterator[Object]:
@@ -283,16 +269,7 @@ def hypernode_objects(world: World) -> Iterator[Object]:
 
 
 def _hypernode(name: str, tier: int, kind: str, members: tuple[str, ...]) -> Object:
-    return {
-        "apiVersion": "topology.volcano.sh/v1alpha1",
-        "kind": "HyperNode",
-        "metadata": {"name": name},
-        "spec": {
-            "tier": tier,
-            "tierName": f"tier{tier}",
-            "members": [{"type": kind, "selector": {"exactMatch": {"name": member}}} for member in members],
-        },
-    }
+    return declared.hypernode(name, *members, tier=tier, kind=kind, tierName=f"tier{tier}")
 
 
 def node_amounts(world: World) -> dict[str, dict[str, str]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
-from tests.oracle.worlds import GPU, PRIORITY_CLASSES, cluster, queue_object, scheduler, written
+from tests.builders import declared
+from tests.builders.declared import GPU, Object
+from tests.oracle.worlds import PRIORITY_CLASSES, cluster, scheduler, written
 
-Object = dict[str, Any]
 PLUGINS: tuple[tuple[str, ...], ...] = ((), ("drf",), ("capacity",), ("capacity",), ("proportion",))
 
 
@@ -41,7 +41,7 @@ def _queue(chance: random.Random, q: int, fair: int) -> Object:
     spec: Object = {"weight": chance.choice((1, 1, 2, 3)), "priority": chance.choice((0, 0, 0, 1))}
     if deserved := chance.choice((0, 1, fair - 1, fair, fair, fair + 2)):
         spec["deserved"] = {GPU: deserved}
-    return queue_object(q, spec)
+    return declared.queue(f"q{q}", **spec)
 
 
 def _job(chance: random.Random, j: int, queues: int) -> Object:
@@ -62,5 +62,4 @@ def _job(chance: random.Random, j: int, queues: int) -> Object:
     }
     if chance.random() < 0.5:
         spec["priorityClassName"] = chance.choice(("p10", "p20"))
-    metadata = {"name": f"j{j}", "namespace": "ns"}
-    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
+    return declared.declared("Job", f"j{j}", spec, namespace="ns")

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import json
 import random
-from typing import Any
 
 import yaml
 
-from tests.oracle.worlds import GPU, random_repository, written
+from tests.builders.declared import GPU, Object, declared
+from tests.oracle.worlds import random_repository, written
 
-Object = dict[str, Any]
 PLUGINS = ("predicates", "nodeorder", "binpack", "nodegroup", "group-topology-affinity", "fairshare")
 APPS, NAMESPACES, GROUPS = ("x", "y"), ("ns", "other"), ("g", "h")
 
@@ -74,17 +73,10 @@ def _pod_group(chance: random.Random, job: Object, tiers: list[int]) -> list[Obj
             "topologyAffinity": {"podGroupAntiAffinity": {"required": terms}},
         },
     }
+    notes = {"scheduling.k8s.io/group-name": metadata["name"]}
+    pod = {**task["template"]["spec"], "schedulerName": "volcano"}
     pods = [
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": f"{metadata['name']}-{n}",
-                "namespace": metadata["namespace"],
-                "annotations": {"scheduling.k8s.io/group-name": metadata["name"]},
-            },
-            "spec": {**task["template"]["spec"], "schedulerName": "volcano"},
-        }
+        declared("Pod", f"{metadata['name']}-{n}", pod, namespace=metadata["namespace"], annotations=notes)
         for n in range(task["minAvailable"])
     ]
     return [group, *pods]

@@ -4,13 +4,11 @@ CPUs and memory, a third tier, tiers by name, elastic partitions, three prioriti
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import yaml
 
-from tests.oracle.worlds import GPU, random_repository, written
-
-Object = dict[str, Any]
+from tests.builders.declared import GPU, Object, hypernode, priority_class, queue
+from tests.oracle.worlds import random_repository, written
 
 
 def richer_repository(seed: int) -> dict[str, bytes]:
@@ -22,43 +20,36 @@ def richer_repository(seed: int) -> dict[str, bytes]:
     for document in (each for documents in files.values() for each in documents):
         of_kind.setdefault(document["kind"], []).append(document)
     fixed += _third_tier(chance, of_kind.get("HyperNode", []))
-    for queue in of_kind["Queue"]:
-        _name_more_amounts(chance, queue["spec"])
+    for each in of_kind["Queue"]:
+        _name_more_amounts(chance, each["spec"])
     fixed += _parents(chance, of_kind["Queue"])
     for node in of_kind["Node"]:
         node["status"]["allocatable"]["memory"] = chance.choice(("8Gi", "16Gi", "32768Mi"))
     tiers = sorted({each["spec"]["tier"] for each in fixed if each["kind"] == "HyperNode"})
     for job in of_kind["Job"]:
         _vary_job(chance, job, tiers)
-    fixed.append(
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": "p15"},
-            "value": 15,
-        }
-    )
+    fixed.append(priority_class("p15", 15))
     return {path: written(documents) for path, documents in files.items()}
 
 
 def _parents(chance: random.Random, queues: list[Object]) -> list[Object]:
     """In half of the worlds some queues get one above them, which may have a limit of its own."""
-    inner = [queue for queue in queues if chance.random() < 0.6] if chance.random() < 0.5 else []
+    inner = [each for each in queues if chance.random() < 0.6] if chance.random() < 0.5 else []
     if not inner:
         return []
-    for queue in inner:
-        queue["spec"]["parent"] = "top"
+    for each in inner:
+        each["spec"]["parent"] = "top"
     spec: Object = {"weight": 1}
-    deserved = _sums([queue["spec"].get("deserved", {}) for queue in inner])
-    guaranteed = _sums([queue["spec"].get("guarantee", {}).get("resource", {}) for queue in inner])
+    deserved = _sums([each["spec"].get("deserved", {}) for each in inner])
+    guaranteed = _sums([each["spec"].get("guarantee", {}).get("resource", {}) for each in inner])
     if deserved:
         spec["deserved"] = deserved
     if guaranteed:
         spec["guarantee"] = {"resource": guaranteed}
     if chance.random() < 0.5:
-        limits = [queue["spec"].get("capability", {}).get(GPU, 0) for queue in inner]
+        limits = [each["spec"].get("capability", {}).get(GPU, 0) for each in inner]
         spec["capability"] = {GPU: max(int(deserved.get(GPU, 0)), *limits, chance.choice((4, 8, 12)))}
-    return [{"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "top"}, "spec": spec}]
+    return [queue("top", **spec)]
 
 
 def _sums(amounts: list[Object]) -> Object:
@@ -74,22 +65,10 @@ def _third_tier(chance: random.Random, hypernodes: list[Object]) -> list[Object]
     """One above all of tier 2, or above most of them; each tier has a name."""
     spines = [each["metadata"]["name"] for each in hypernodes if each["spec"]["tier"] == 2]
     members = [name for name in spines if chance.random() < 0.8]
-    found = [_hypernode("core", members)] if members and chance.random() < 0.5 else []
+    found = [hypernode("core", *members, tier=3)] if members and chance.random() < 0.5 else []
     for each in (*hypernodes, *found):
         each["spec"]["tierName"] = f"tier-{each['spec']['tier']}"
     return found
-
-
-def _hypernode(name: str, members: list[str]) -> Object:
-    return {
-        "apiVersion": "topology.volcano.sh/v1alpha1",
-        "kind": "HyperNode",
-        "metadata": {"name": name},
-        "spec": {
-            "tier": 3,
-            "members": [{"type": "HyperNode", "selector": {"exactMatch": {"name": each}}} for each in members],
-        },
-    }
 
 
 def _name_more_amounts(chance: random.Random, spec: Object) -> None:

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from typing import Any
 
 import yaml
 
-GPU = "nvidia.com/gpu"
+from tests.builders import declared
+from tests.builders.declared import GPU, Object, hypernode
+
 LEAST_GPUS = 4
 """Of the first node, so that queues are never guaranteed more than there is."""
 
-PRIORITY_CLASSES: tuple[dict[str, Any], ...] = tuple(
-    {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": f"p{value}"},
-        "value": value,
-    }
-    for value in (10, 20)
-)
+PRIORITY_CLASSES = tuple(declared.priority_class(f"p{value}", value) for value in (10, 20))
 PLUGINS: tuple[tuple[str, ...], ...] = ((), ("capacity",), ("proportion",), ("drf",))
 
 
@@ -43,11 +36,11 @@ def random_repository(seed: int) -> dict[str, bytes]:
     }
 
 
-def written(documents: Iterable[dict[str, Any]]) -> bytes:
+def written(documents: Iterable[Object]) -> bytes:
     return str(yaml.dump_all(documents, Dumper=yaml.CSafeDumper, sort_keys=False)).encode()
 
 
-def _node(chance: random.Random, n: int) -> dict[str, Any]:
+def _node(chance: random.Random, n: int) -> Object:
     has = {
         "cpu": str(chance.choice((6, 8, 12, 16))),
         GPU: chance.choice((0, 4, 7, 8, 8) if n else (LEAST_GPUS, 7, 8)),
@@ -63,7 +56,7 @@ def _node(chance: random.Random, n: int) -> dict[str, Any]:
     }
 
 
-def _hypernodes(chance: random.Random, nodes: list[dict[str, Any]], tiers: int) -> list[dict[str, Any]]:
+def _hypernodes(chance: random.Random, nodes: list[Object], tiers: int) -> list[Object]:
     """Some nodes stay outside; with two tiers some leaves have nothing above them."""
     if not tiers:
         return []
@@ -71,26 +64,17 @@ def _hypernodes(chance: random.Random, nodes: list[dict[str, Any]], tiers: int) 
     for node in nodes:
         if chance.random() < 0.9:
             homes.setdefault(f"leaf{chance.randrange(3)}", []).append(node["metadata"]["name"])
-    found = [_hypernode(name, 1, "Node", inside) for name, inside in sorted(homes.items())]
+    found = [hypernode(name, *inside) for name, inside in sorted(homes.items())]
     spines: dict[str, list[str]] = {}
     for leaf in sorted(homes) if tiers == 2 else ():
         if chance.random() < 0.9:
             spines.setdefault(f"spine{chance.randrange(2)}", []).append(leaf)
-    return found + [_hypernode(name, 2, "HyperNode", inside) for name, inside in sorted(spines.items())]
+    return found + [hypernode(name, *inside, tier=2) for name, inside in sorted(spines.items())]
 
 
-def _hypernode(name: str, tier: int, kind: str, members: list[str]) -> dict[str, Any]:
-    return {
-        "apiVersion": "topology.volcano.sh/v1alpha1",
-        "kind": "HyperNode",
-        "metadata": {"name": name},
-        "spec": {"tier": tier, "members": [{"type": kind, "selector": {"exactMatch": {"name": m}}} for m in members]},
-    }
-
-
-def _queue(chance: random.Random, q: int, guarantee: int) -> dict[str, Any]:
+def _queue(chance: random.Random, q: int, guarantee: int) -> Object:
     """guarantee <= deserved <= capability, each sometimes left out."""
-    spec: dict[str, Any] = {"weight": chance.choice((1, 1, 2, 3)), "priority": chance.choice((0, 0, 0, 1))}
+    spec: Object = {"weight": chance.choice((1, 1, 2, 3)), "priority": chance.choice((0, 0, 0, 1))}
     deserved = max(guarantee, chance.choice((0, 0, 2, 4, 4, 8, 12)))
     if guarantee:
         spec["guarantee"] = {"resource": {GPU: guarantee}}
@@ -98,46 +82,24 @@ def _queue(chance: random.Random, q: int, guarantee: int) -> dict[str, Any]:
         spec["deserved"] = {GPU: deserved, **({"cpu": chance.choice((4, 8))} if chance.random() < 0.2 else {})}
     if chance.random() < 0.2:
         spec["capability"] = {GPU: max(deserved, chance.choice((4, 8, 12)))}
-    return queue_object(q, spec)
+    return declared.queue(f"q{q}", **spec)
 
 
-def cluster(chance: random.Random) -> dict[str, Any]:
-    return {
-        "apiVersion": "gangplan.dev/v1alpha1",
-        "kind": "Cluster",
-        "metadata": {"name": "c"},
-        "spec": {"order": chance.choice(("queues-first", "queues-first", "priorities-first"))},
-    }
+def cluster(chance: random.Random) -> Object:
+    return declared.cluster(order=chance.choice(("queues-first", "queues-first", "priorities-first")))
 
 
-def queue_object(q: int, spec: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": f"q{q}"},
-        "spec": spec,
-    }
-
-
-def scheduler(chance: random.Random, plugins: Iterable[str]) -> dict[str, Any]:
+def scheduler(chance: random.Random, plugins: Iterable[str]) -> Object:
     """plugins: of the second tier. Nothing runs in these worlds, so that reclaim only changes what a queue's priority
     means."""
-    first = [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}, {"name": "conformance"}]
-    second = [{"name": name} for name in plugins]
-    return {
-        "apiVersion": "gangplan.dev/v1alpha1",
-        "kind": "SchedulerConfiguration",
-        "metadata": {"name": "volcano-scheduler-configmap", "namespace": "volcano-system"},
-        "spec": {
-            "actions": ["enqueue", "allocate", *chance.choice(((), ("reclaim",))), "backfill"],
-            "tiers": [{"plugins": first}, {"plugins": second}],
-        },
-    }
+    first = ("priority", {"name": "gang", "enablePreemptable": False}, "conformance")
+    actions = ("enqueue", "allocate", *chance.choice(((), ("reclaim",))), "backfill")
+    return declared.scheduler(first, tuple(plugins), actions=actions)
 
 
-def _job(chance: random.Random, j: int, queues: list[str], tiers: int) -> dict[str, Any]:
+def _job(chance: random.Random, j: int, queues: list[str], tiers: int) -> Object:
     tasks = [_task(chance, t, tiers) for t in range(chance.choice((1, 1, 1, 2)))]
-    spec: dict[str, Any] = {
+    spec: Object = {
         "schedulerName": "volcano",
         "queue": chance.choice(queues),
         "minAvailable": sum(task["minAvailable"] for task in tasks),
@@ -150,19 +112,19 @@ def _job(chance: random.Random, j: int, queues: list[str], tiers: int) -> dict[s
             "mode": chance.choice(("hard", "soft")),
             "highestTierAllowed": chance.randint(1, max(1, tiers)),
         }
-    metadata: dict[str, Any] = {"name": f"j{j}", "namespace": "ns"}
+    notes: Object = {}
     if chance.random() < 0.5:
-        metadata["annotations"] = {"gangplan.dev/submitted-at": f"2026-01-{chance.randint(1, 28):02}T00:00:00Z"}
-    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
+        notes["gangplan.dev/submitted-at"] = f"2026-01-{chance.randint(1, 28):02}T00:00:00Z"
+    return declared.declared("Job", f"j{j}", spec, namespace="ns", annotations=notes)
 
 
-def _task(chance: random.Random, t: int, tiers: int) -> dict[str, Any]:
+def _task(chance: random.Random, t: int, tiers: int) -> Object:
     gpus, cpus = chance.choice((0, 1, 2, 2, 4, 4, 5, 6, 8)), chance.choice(("500m", "1", "2", "3"))
     least = chance.choice((1, 1, 1, 2, 2, 3))
     if tiers and chance.random() < 0.3:  # needs several nodes
         gpus, cpus, least = 4, "500m", chance.choice((3, 4, 5))
     asks = {"cpu": cpus, **({GPU: gpus} if gpus else {})}
-    pod: dict[str, Any] = {
+    pod: Object = {
         "restartPolicy": "OnFailure",
         "containers": [{"name": "c", "image": "registry.example.com/x:1", "resources": {"requests": asks}}],
     }

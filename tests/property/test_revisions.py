@@ -28,9 +28,10 @@ from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 from compiler.views.data import queue_entries
 from reconciler.changes.diff import classify_change
+from tests.builders import declared
+from tests.builders.declared import GPU, priority_class
 
 EDITS = 60
-GPU = "nvidia.com/gpu"
 World = dict[str, dict[str, Any]]
 """File -> its object."""
 TREATMENTS: Mapping[str | None, str] = {"in-place": "in place", "held": "new run", "replace": "restart"}
@@ -38,40 +39,16 @@ TREATMENTS: Mapping[str | None, str] = {"in-place": "in place", "held": "new run
 
 def pool(name: str, count: int, **spec: Any) -> dict[str, Any]:
     shape = {"count": count, "capacity": {"cpu": 32, "memory": "64Gi", "pods": 110, GPU: 8}, "labels": {"pool": name}}
-    return {
-        "apiVersion": "gangplan.dev/v1alpha1",
-        "kind": "NodePool",
-        "metadata": {"name": name},
-        "spec": {**shape, **spec},
-    }
+    return declared.declared("NodePool", name, {**shape, **spec})
 
 
 def queue(name: str, deserved: int, capability: int) -> dict[str, Any]:
-    spec = {"reclaimable": True, "deserved": {GPU: deserved}, "capability": {GPU: capability}}
-    return {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-
-
-def priority(name: str, value: int) -> dict[str, Any]:
-    metadata = {"name": name}
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": value}
+    return declared.queue(name, reclaimable=True, deserved={GPU: deserved}, capability={GPU: capability})
 
 
 def scheduler() -> dict[str, Any]:
-    tiers = [["priority", "gang", "conformance"], ["drf", "predicates", "capacity", "nodeorder"]]
-    return {
-        "apiVersion": "gangplan.dev/v1alpha1",
-        "kind": "SchedulerConfiguration",
-        "metadata": {"name": "volcano-scheduler-configmap", "namespace": "volcano-system"},
-        "spec": {
-            "actions": ["enqueue", "allocate", "backfill"],
-            "tiers": [{"plugins": [{"name": name} for name in names]} for names in tiers],
-        },
-    }
+    tiers = ("priority", "gang", "conformance"), ("drf", "predicates", "capacity", "nodeorder")
+    return declared.scheduler(*tiers, actions=("enqueue", "allocate", "backfill"))
 
 
 def template(gpus: int, selector: Mapping[str, str]) -> dict[str, Any]:
@@ -114,8 +91,8 @@ def random_world(chooser: Random) -> World:
         "cluster-specs/c/pool.yaml": pool("n", nodes, **topology),
         "cluster-specs/c/a.yaml": queue("a", share, chooser.choice((total, share + 8))),
         "cluster-specs/c/b.yaml": queue("b", total - share, total),
-        "cluster-specs/c/high.yaml": priority("high", 100),
-        "cluster-specs/c/low.yaml": priority("low", 10),
+        "cluster-specs/c/high.yaml": priority_class("high", 100),
+        "cluster-specs/c/low.yaml": priority_class("low", 10),
         "cluster-specs/c/scheduler.yaml": scheduler(),
     }
     if chooser.random() < 0.3:

@@ -16,8 +16,9 @@ from compiler.comparison.compare import Comparison, compare
 from compiler.comparison.render import comparison_text
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.outcome import Outcome
+from tests.builders.declared import GPU
 from tests.oracle.richer import richer_repository
-from tests.property.test_revisions import GPU, Judge, World, random_world, revision_of, template
+from tests.property.test_revisions import Judge, World, random_world, revision_of, template
 
 REPOSITORIES = 50
 CLUSTER, SCHEDULER = "cluster-specs/c/cluster.yaml", "cluster-specs/c/scheduler.yaml"

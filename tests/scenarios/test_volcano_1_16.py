@@ -13,7 +13,7 @@ from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 from compiler.views.explanation import explanation_text
-from tests.builders import declared
+from tests.builders import declared, repositories
 from tests.builders.volcano_1_16 import job as job_1_16
 
 CLUSTER = """\
@@ -113,7 +113,7 @@ def test_an_upgrade_says_what_it_changes_for_this_repository() -> None:
 def test_the_namespace_that_used_less_goes_first_and_the_plan_says_so() -> None:
     fair = CLUSTER.replace("{name: priority}", "{name: priority}, {name: fairshare}")
     jobs = [job(name, 8, "shared", name[0]) for name in ("a1", "a2", "b1", "b2")]
-    tree = declared.repository(fair, declared.queue("shared"), *jobs)
+    tree = repositories.repository(fair, declared.queue("shared"), *jobs)
     said = '{"lastCycle": "2026-11-26T12:00:00Z", "queues": {"shared": {"a": 720000000, "b": 36000000}}}'
     use = {
         "apiVersion": "v1",

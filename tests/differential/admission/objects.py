@@ -137,7 +137,7 @@ def volcano_cron_spec(rng: Random) -> Object:
 
 
 def queue_spec(rng: Random) -> Object:
-    return _some(rng, "queue", parent=rng.choice(("root", "org"))) | _always("queue always")
+    return {**_some(rng, "queue", parent=rng.choice(("root", "org"))), **_always("queue always")}
 
 
 def pod_group_spec(rng: Random) -> Object:

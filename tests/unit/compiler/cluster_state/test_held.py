@@ -8,7 +8,7 @@ from compiler.cluster_state.cluster_state import ClusterState
 from compiler.emit.waves import manifests
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
-from tests.builders import declared
+from tests.builders import declared, repositories
 from tests.builders.declared import Object, pod_spec
 
 A, B = ("default", "a", "Job"), ("default", "b", "Job")
@@ -29,7 +29,7 @@ def compiled(state: ClusterState, suspended: str = "false", pod: Object | None =
         for name, flag in (("a", suspended), ("b", "false"))
     )
     pool = declared.node_pool(2, capacity={"cpu": 8, "memory": "8Gi", "pods": 10})
-    return compile_repository(declared.repository(declared.cluster(binding="gated"), pool, *jobs), state=state)
+    return compile_repository(repositories.repository(declared.cluster(binding="gated"), pool, *jobs), state=state)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from compiler.repository.tree import Repository
 from compiler.specs.gang_spec import JobKey
 from compiler.views.data import gang_entry
 from reconciler.planning.snapshot import Snapshot
-from tests.builders import declared
+from tests.builders import declared, repositories
 from tests.builders.cluster_objects import node
 from tests.builders.declared import Object, pod_spec
 
@@ -43,7 +43,7 @@ def compiled(
     *live: Object, finished: tuple[JobKey, ...] = (), binding: str = "gated", more: tuple[Object, ...] = ()
 ) -> Outcome:
     objects = declared.cluster(binding=binding), declared.queue(), NODE, NIGHTLY, *map(template, ("a", "b", "unused"))
-    return declared.compiled(*objects, *more, live=[NODE, *live], finished=finished)
+    return repositories.compiled(*objects, *more, live=[NODE, *live], finished=finished)
 
 
 def decisions(outcome: Outcome) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
-from tests.builders import declared
+from tests.builders import declared, repositories
 from tests.builders.cluster_objects import node
 from tests.builders.declared import Object, pod_spec
 
@@ -28,7 +28,7 @@ def pod(name: str, annotations: dict[str, str] | None = None, *, scheduler: str 
 
 def repository(*objects: Object, binding: str = "gated") -> Repository:
     queues = declared.queue(), declared.queue("ml")
-    return declared.repository(declared.cluster(binding=binding), *queues, NODE, *objects)
+    return repositories.repository(declared.cluster(binding=binding), *queues, NODE, *objects)
 
 
 def emitted(outcome: Outcome) -> list[Object]:

@@ -9,7 +9,7 @@ import pytest
 from compiler.reading import read_specs
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec
-from tests.builders import declared
+from tests.builders import declared, repositories
 from tests.unit.compiler.kinds.operator_jobs import emitted, minima
 
 PLAIN = {**declared.pod_spec(requests={"cpu": 1}), "schedulerName": "volcano"}
@@ -35,7 +35,7 @@ def runtime(*jobs: dict[str, Any], **policy: Any) -> dict[str, Any]:
 def read(runtime: dict[str, Any], **spec: Any) -> Specs:
     api = "trainer.kubeflow.org/v1alpha1"
     job = declared.declared("TrainJob", "x", {"runtimeRef": {"name": "torch"}, **spec}, api=api, namespace="ml")
-    return read_specs(declared.repository(job, runtime, declared.queue("ml"), declared.queue("b")))
+    return read_specs(repositories.repository(job, runtime, declared.queue("ml"), declared.queue("b")))
 
 
 def gang(runtime: dict[str, Any], **spec: Any) -> GangSpec:

@@ -14,7 +14,8 @@ from compiler.repository.tree import Repository
 from solver.problem import Problem
 from solver.validation.values import validate
 from tests.builders import declared
-from tests.builders.declared import Object, pod_spec, repository
+from tests.builders.declared import Object, pod_spec
+from tests.builders.repositories import repository
 
 SINGLE = "single-numa-node"
 FRACTIONS: Object = {

@@ -6,7 +6,7 @@ import pytest
 
 from compiler.lower.numa import NumaRequest, restricted_request
 from compiler.pipeline import compile_repository
-from tests.builders import declared
+from tests.builders import declared, repositories
 from tests.builders.declared import GPU, Object, pod_spec
 
 TWO = ((("cpu", 32), ("gpu", 4)), (("cpu", 32), ("gpu", 4)))
@@ -66,7 +66,7 @@ def job(
 class Compiled:
     def __init__(self, *objects: Object) -> None:
         conf = declared.scheduler(("gang", "predicates", "numa-aware"))
-        self.outcome = compile_repository(declared.repository(conf, *objects))
+        self.outcome = compile_repository(repositories.repository(conf, *objects))
 
     @property
     def actions(self) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from compiler.lower.lowering import lower
 from compiler.lower.origins import Origins
 from compiler.outcome import Outcome
-from tests.builders import declared
+from tests.builders import declared, repositories
 from tests.builders.cluster_objects import node, pod
 from tests.builders.declared import Object
 
@@ -50,7 +50,7 @@ def compiled(
 ) -> Outcome:
     cluster = declared.cluster(unplanned=unplanned, services=services)
     state = (*nodes, *live) if live else ()
-    return declared.compiled(cluster, declared.queue(), *nodes, *objects, live=state)
+    return repositories.compiled(cluster, declared.queue(), *nodes, *objects, live=state)
 
 
 def kept(outcome: Outcome) -> list[Mapping[str, int]]:

@@ -11,7 +11,7 @@ from compiler.pipeline import compile_repository
 from compiler.views.selection import ALL, Selection
 from compiler.views.style import Style
 from compiler.views.text import plan_text
-from tests.builders import declared
+from tests.builders import declared, repositories
 from tests.builders.declared import GPU, Object, pod_spec
 
 QUEUES = [f"a-queue-with-a-name-{q:02}" for q in range(15)]
@@ -30,7 +30,7 @@ def many() -> Outcome:
     topology = [{"name": "sn", "size": 4}, {"name": "spine", "size": 2}]
     pool = declared.node_pool(16, 8, "h100", topology=topology)
     queues = [declared.queue(name, **limits) for name in QUEUES]
-    return compile_repository(declared.repository(declared.cluster(), pool, *queues, *jobs))
+    return compile_repository(repositories.repository(declared.cluster(), pool, *queues, *jobs))
 
 
 def lines(selection: Selection = ALL, width: int = 60) -> list[str]:

@@ -65,7 +65,7 @@ def test_a_lone_pod_of_another_scheduler_has_room_and_is_left_as_it_is() -> None
     assert decided.pods == {"pod": {"n1": 1}}
     assert [each.code for each in outcome.diagnostics if each.code in ("GP213", "GP220", "GP337")] == []
     (item,) = emitted(outcome)
-    assert (gates(item), item["metadata"].get("annotations")) == ([], {})
+    assert (gates(item), item["metadata"].get("annotations")) == ([], None)
 
 
 def test_a_lone_pod_that_runs_keeps_its_place_and_one_that_ended_is_done() -> None:

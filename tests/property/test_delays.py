@@ -72,7 +72,7 @@ def booked(draw: st.DrawFn) -> Problem:
     )
 
     def gang(name: str, age: int, pods: int, gpu: int, **more: object) -> Gang:
-        return replace(Gang(name, 0, 0, age, pods, (Role("r", pods, pods, (1, gpu), frozenset({0})),)), **more)  # type: ignore[arg-type]
+        return with_fields(Gang(name, 0, 0, age, pods, (Role("r", pods, pods, (1, gpu), frozenset({0})),)), **more)
 
     gangs = [
         gang(
@@ -167,7 +167,7 @@ def starts(world: Problem) -> bool:
 
 
 def with_last(world: Problem, **changes: object) -> Problem:
-    return replace(world, gangs=(*world.gangs[:-1], replace(world.gangs[-1], **changes)))  # type: ignore[arg-type]
+    return replace(world, gangs=(*world.gangs[:-1], with_fields(world.gangs[-1], **changes)))
 
 
 def with_queue(world: Problem, q: int | None, **changes: object) -> Problem:

@@ -64,7 +64,7 @@ def late(draw: st.DrawFn) -> Problem:
     )
 
     def gang(name: str, age: int, pods: int, gpu: int, **more: object) -> Gang:
-        return replace(Gang(name, 0, 0, age, pods, (Role("r", pods, pods, (1, gpu), frozenset({0})),)), **more)  # type: ignore[arg-type]
+        return with_fields(Gang(name, 0, 0, age, pods, (Role("r", pods, pods, (1, gpu), frozenset({0})),)), **more)
 
     busy = range(draw(st.integers(1, len(nodes))))
     runs = [

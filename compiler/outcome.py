@@ -25,6 +25,7 @@ from compiler.lower.digest import problem_digest
 from compiler.lower.gang_order import class_priorities
 from compiler.lower.origins import Origins, TimedEvent
 from compiler.lower.reserved_room import EmptyNodes, ReservedRoom
+from compiler.session import Session
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec, JobKey
 from compiler.syntax.documents import Document, DocumentIdentity
@@ -149,6 +150,7 @@ class Outcome:
     origins: Origins | None = None
     plan: Plan | None = None
     decisions: tuple[JobDecision, ...] = ()
+    session: Session = field(default_factory=Session, compare=False, repr=False)
 
     def with_diagnostics(self, diagnostics: Iterable[Diagnostic]) -> Outcome:
         """With these diagnostics as well."""
@@ -207,7 +209,7 @@ class Outcome:
     @cached_property
     def digest(self) -> str:
         """Identifies the inputs: the files and, through the problem, the cluster's state."""
-        inputs = json.dumps([self.input_digests, problem_digest(self.problem)], sort_keys=True)
+        inputs = json.dumps([self.input_digests, problem_digest(self.problem, self.session)], sort_keys=True)
         return f"sha256:{hashlib.sha256(inputs.encode()).hexdigest()}"
 
 

@@ -27,6 +27,7 @@ from compiler.reading.consistency import without_documents
 from compiler.reading.culprits import LeftOut, attributed, document_under_way, spec_documents
 from compiler.reading.ignores import without_ignored
 from compiler.repository.tree import Repository
+from compiler.session import Session
 from compiler.specs.cluster_spec import Specs
 from compiler.syntax.documents import Document
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper
@@ -130,7 +131,8 @@ def compile_specs(
         if not errors:
             break
         lowered = lowered.without(errors)
-    outcome = Outcome(specs.diagnostics, specs, digests, problem, origins, plan, decisions)  # 6 outcome
+    session = Session() if state is None else state.session
+    outcome = Outcome(specs.diagnostics, specs, digests, problem, origins, plan, decisions, session)  # 6 outcome
     return outcome.with_diagnostics(
         without_ignored(
             tree,

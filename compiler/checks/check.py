@@ -11,7 +11,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar, cast
 from compiler.diagnostics.diagnostic import Diagnostic, Rule, Severity, declare_rule
 from compiler.kinds.registry import kinds
 from compiler.kubernetes import VOLCANO_SCHEDULER
+from compiler.session import Session
 from compiler.specs.cluster_spec import SchedulerSpec, Specs
 from compiler.specs.drafts import DatedFields, InnerJob, ListedResources, PodDraft, PrivilegedContainers
 from compiler.specs.gang_spec import GangSpec
@@ -104,7 +105,7 @@ class CheckInput(DocumentInput):
     schedulers: every scheduler configuration found; `specs` has the first. unbound_gangs: those whose pods the plan
     binds to no node; `specs` has the others. privileged: the privileged containers of all documents. listed_resources:
     the resources that they list with amounts. dated_fields: what only some releases of Volcano read in them.
-    inner_jobs: those that controllers make of a part of an object.
+    inner_jobs: those that controllers make of a part of an object. session: what checks share.
     """
 
     specs: Specs
@@ -118,6 +119,7 @@ class CheckInput(DocumentInput):
     listed_resources: tuple[ListedResources, ...] = ()
     dated_fields: tuple[DatedFields, ...] = ()
     inner_jobs: tuple[InnerJob, ...] = ()
+    session: Session = field(default_factory=Session, compare=False, repr=False)
 
     @cached_property
     def jobs(self) -> tuple[GangSpec, ...]:

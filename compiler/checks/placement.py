@@ -14,7 +14,7 @@ from compiler.checks.resource_names import misspelt_in_pools, near_resource
 from compiler.diagnostics.diagnostic import Severity, did_you_mean, meant, suggestion
 from compiler.fields.quantity import exact_amount
 from compiler.kubernetes import DEFAULT_PODS_PER_NODE, HAMI_RESOURCES
-from compiler.last_result import LastOfEach, LastResult
+from compiler.specs.cluster_spec import Specs
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement, returned_node, untolerated_taints
 from compiler.specs.exclusive_topology import ExclusiveDomains, fits_no_domain, is_planned
 from compiler.specs.gang_spec import GangSpec, RoleSpec
@@ -131,17 +131,12 @@ class _Nodes:
         return found
 
 
-_LAST_NODES = LastOfEach[_Nodes]()
-_LAST_FACTS = LastResult[_NodeFacts]()
-
-
 def _declared_nodes(check_input: CheckInput) -> _Nodes | None:
-    nodes = check_input.specs.nodes
-    if not nodes:
-        return None
-    facts = _LAST_FACTS.of((nodes,), lambda: _NodeFacts([returned_node(node) for node in nodes]))
-    (found,) = _LAST_NODES.of([(check_input.specs,)], lambda _: _Nodes(facts, _domain_members(check_input)))
-    return found
+    def nodes_of(specs: Specs) -> _Nodes:
+        return _Nodes(_NodeFacts([returned_node(node) for node in specs.nodes]), _domain_members(specs))
+
+    specs = check_input.specs
+    return check_input.session.each("declared nodes", [(specs,)], nodes_of)[0] if specs.nodes else None
 
 
 def _roles(check_input: CheckInput) -> Iterator[tuple[GangSpec, RoleSpec]]:
@@ -360,12 +355,10 @@ def _too_large(nodes: _Nodes, role: RoleSpec, mask: int) -> str:
     return f"no node has all that a pod of {role.name} requests"
 
 
-def _domain_members(check_input: CheckInput) -> list[tuple[int, list[int]]]:
+def _domain_members(specs: Specs) -> list[tuple[int, list[int]]]:
     """(tier, indices of the nodes in it at any depth) of each hypernode."""
-    index = {node.name: i for i, node in enumerate(check_input.specs.nodes)}
-    hypernodes = check_input.specs.hypernodes
-    members = nodes_by_hypernode(hypernodes)
-    return [(each.tier, [index[name] for name in members[each.name] if name in index]) for each in hypernodes]
+    index, members = {node.name: i for i, node in enumerate(specs.nodes)}, nodes_by_hypernode(specs.hypernodes)
+    return [(each.tier, [index[name] for name in members[each.name] if name in index]) for each in specs.hypernodes]
 
 
 def _highest_tier(check_input: CheckInput, gang: GangSpec) -> int | None:

@@ -28,7 +28,7 @@ from compiler.kubernetes import (
     name_of,
     status_of,
 )
-from compiler.last_result import LastOfEach
+from compiler.session import Session
 from compiler.specs.gang_spec import JobKey
 
 STATE_SOURCE = "state"
@@ -62,7 +62,8 @@ class ClusterState:
     have finished although they are no longer in the cluster (deleted after their time to live). clock: seconds since
     the epoch when the cluster was read, from which a plan counts (`timed_events`). held: job -> why nothing of it is
     to start now. closed_nodes: job -> names of nodes that are to get no pod of it. former_places: job -> role ->
-    node name -> pods, running ones among them, as the plan in force has them.
+    node name -> pods, running ones among them, as the plan in force has them. session: of the command or process that
+    plans.
     """
 
     nodes: tuple[Object, ...] = ()
@@ -81,33 +82,36 @@ class ClusterState:
     held: Mapping[JobKey, str] = field(default_factory=dict)
     closed_nodes: Mapping[JobKey, frozenset[str]] = field(default_factory=dict)
     former_places: Mapping[JobKey, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    session: Session = field(default_factory=Session, compare=False, repr=False)
 
     @classmethod
     def from_objects(
-        cls, objects: Iterable[Object], finished: Iterable[tuple[str, str, str]] = (), clock: int | None = None
+        cls,
+        objects: Iterable[Object],
+        finished: Iterable[tuple[str, str, str]] = (),
+        clock: int | None = None,
+        session: Session | None = None,
     ) -> ClusterState:
         """Each object needs apiVersion, kind and metadata.name; raises StateError naming the first that lacks one."""
         items = tuple(objects)
         found_in: dict[str, list[tuple[tuple[str, str, str], Object]]] = {}
-        for at, (item, place) in enumerate(
-            zip(items, _KNOWN_PLACES.of(((item,) for item in items), _place_of), strict=True)
-        ):
-            if place is None:
+        for at, item in enumerate(items):
+            if (place := _place_of(item)) is None:
                 raise _malformed(at, item)
             found_in.setdefault(place[0], []).append((place[1], item))
         by_kind: dict[str, Any] = {
             name: tuple(item for _, item in sorted(found, key=itemgetter(0))) for name, found in found_in.items()
         }
-        return cls(**by_kind, finished=frozenset(finished), clock=clock)
+        return cls(**by_kind, finished=frozenset(finished), clock=clock, session=session or Session())
 
     @cached_property
     def node_facts(self) -> list[tuple[str, bool]]:
         """The name of each of `nodes`, and whether it is ready."""
-        return _KNOWN_FACTS.of(((node,) for node in self.nodes), lambda node: (name_of(node), is_ready_node(node)))
+        return [(name_of(node), is_ready_node(node)) for node in self.nodes]
 
     @cached_property
     def pod_records(self) -> tuple[PodRecord, ...]:
-        return tuple(read_pods(self.pods, self.pod_groups))
+        return tuple(read_pods(self.pods, self.pod_groups, self.session))
 
     @property
     def now(self) -> int | None:
@@ -123,10 +127,6 @@ class ClusterState:
             times += [condition.get("lastTransitionTime") for condition in conditions_of(pod)]
         distinct = {time for time in times if isinstance(time, str | datetime)}
         return max((at for time in distinct if (at := epoch_seconds(time)) is not None), default=None)
-
-
-_KNOWN_FACTS = LastOfEach[tuple[str, bool]]()
-_KNOWN_PLACES = LastOfEach[tuple[str, tuple[str, str, str]] | None]()
 
 
 def _place_of(item: Object) -> tuple[str, tuple[str, str, str]] | None:

@@ -17,19 +17,17 @@ from compiler.cluster_state.owners import JobIdentity, gang_identity, object_ide
 from compiler.cluster_state.pod_records import PodRecord, pods_of_roles
 from compiler.cluster_state.pods import RequestCache, asked_by_pod
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, is_gated
-from compiler.last_result import LastOfEach
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec, LiveRequests, RoleSpec
 from compiler.specs.parts import VgpuRequest
 from compiler.specs.pod_spec import PodSpec
 from compiler.syntax.runs import run_digest
 
-_KNOWN = LastOfEach[PodSpec | None]()
-
 
 def asked_by_pods(state: ClusterState) -> list[PodSpec | None]:
     """What each of the state's pod records asks for; None of those that name no container."""
-    return _KNOWN.of(((record.pod,) for record in state.pod_records), partial(asked_by_pod, cache=RequestCache()))
+    pods = ((record.pod,) for record in state.pod_records)
+    return state.session.each("requests of a pod", pods, partial(asked_by_pod, cache=RequestCache()))
 
 
 def with_live_requests(specs: Specs, state: ClusterState) -> Specs:

@@ -14,7 +14,6 @@ from compiler.fields.quantity import QuantityError, integer_amounts, parse_quant
 from compiler.kinds.hypernode import KIND as HYPERNODE
 from compiler.kinds.numatopology import KIND as NUMATOPOLOGY
 from compiler.kubernetes import Object, annotations_of, is_ready_node, labels_of, name_of, status_of
-from compiler.last_result import LastOfEach, LastResult
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.drafts import HyperNodeDraft
 from compiler.specs.hypernode_tree import resolve_hypernodes
@@ -23,9 +22,6 @@ from compiler.specs.pod_spec import Amounts, Taint
 from compiler.syntax.documents import Document
 from compiler.volcano.numatopology import with_numa_topologies
 from compiler.volcano.shared_devices import shared_devices_of
-
-_KNOWN_SPECS = LastOfEach[NodeSpec]()
-_LAST_ORDER = LastResult[list[int]]()
 
 
 def observed_nodes(declared: Sequence[NodeSpec], state: ClusterState) -> tuple[NodeSpec, ...]:
@@ -39,10 +35,8 @@ def observed_nodes(declared: Sequence[NodeSpec], state: ClusterState) -> tuple[N
     names_in_state = (name for name, _ in state.node_facts)
     pairs = ((node, declared_by_name.get(name)) for node, name in zip(state.nodes, names_in_state, strict=True))
     topologies = map(_numa_topology_spec, state.numatopologies)
-    nodes = with_numa_topologies(_KNOWN_SPECS.of(pairs, _node_spec), topologies)
-    names = tuple(node.name for node in nodes)
-    order = _LAST_ORDER.of((names,), lambda: sorted(range(len(names)), key=lambda n: natural_sort_key(names[n])))
-    return tuple(nodes[n] for n in order)
+    nodes = with_numa_topologies(state.session.each("node", pairs, _node_spec), topologies)
+    return tuple(sorted(nodes, key=lambda node: natural_sort_key(node.name)))
 
 
 def unready_nodes(state: ClusterState) -> frozenset[str]:

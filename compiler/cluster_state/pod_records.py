@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 
 from compiler.cluster_state.owners import JobIdentity, RoleLookup, marked_owner, possible_owners, role_name_of
 from compiler.fields.timestamp import epoch_seconds
@@ -21,7 +22,7 @@ from compiler.kubernetes import (
     selected_hostname,
     status_of,
 )
-from compiler.last_result import LastOfEach
+from compiler.session import Session
 from compiler.specs.gang_spec import GangSpec
 from compiler.volcano.eviction_votes import EvictionWords, pod_eviction_words
 
@@ -46,27 +47,26 @@ class PodRecord:
     eviction_words: EvictionWords
 
 
-_KNOWN_RECORDS, _KNOWN_SUCCEEDED = LastOfEach[PodRecord](), LastOfEach[PodRecord]()
-
-
-def read_pods(pods: Sequence[Object], pod_groups: Sequence[Object]) -> list[PodRecord]:
+def read_pods(pods: Sequence[Object], pod_groups: Sequence[Object], session: Session) -> list[PodRecord]:
     """A record of each pod that has not finished."""
-    return _records((pod for pod in pods if not is_finished_pod(pod)), pod_groups, _KNOWN_RECORDS)
+    unfinished = (pod for pod in pods if not is_finished_pod(pod))
+    return session.each("pod record", _with_groups(unfinished, pod_groups), _pod_record)
 
 
 def read_succeeded_pods(pods: Sequence[Object], pod_groups: Sequence[Object]) -> list[PodRecord]:
     """A record of each pod that has ended well and is not being deleted."""
-    return _records(filter(_has_ended_well, pods), pod_groups, _KNOWN_SUCCEEDED)
+    return list(starmap(_pod_record, _with_groups(filter(_has_ended_well, pods), pod_groups)))
 
 
 def _has_ended_well(pod: Object) -> bool:
     return is_succeeded_pod(pod) and not is_terminating(pod)
 
 
-def _records(pods: Iterable[Object], pod_groups: Sequence[Object], known: LastOfEach[PodRecord]) -> list[PodRecord]:
+def _with_groups(pods: Iterable[Object], pod_groups: Sequence[Object]) -> Iterator[tuple[Object, Object | None]]:
+    """Each pod with its PodGroup."""
     groups = {(namespace_of(group), name_of(group)): group for group in pod_groups}
     named = ((pod, (namespace_of(pod), annotations_of(pod).get(GROUP_NAME_ANNOTATION, ""))) for pod in pods)
-    return known.of(((pod, groups.get(name)) for pod, name in named), _pod_record)
+    return ((pod, groups.get(name)) for pod, name in named)
 
 
 def _pod_record(pod: Object, group: Object | None) -> PodRecord:

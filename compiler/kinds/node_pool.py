@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -17,7 +17,7 @@ from compiler.kinds.kind import Kind
 from compiler.kubernetes import DEFAULT_PODS_PER_NODE, HOSTNAME_LABEL, kubelet_labels
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec, NumaSpec, SharedDeviceSpec
 from compiler.specs.pod_spec import Amounts, Taint
-from compiler.syntax.documents import Document, DocumentIdentity
+from compiler.syntax.documents import Document
 from compiler.volcano.shared_devices import CARD_LABEL, DEFAULT_DEVICE_SHARES, VGPU_MEMORY, vgpu_devices
 
 MAX_NODES = 100_000
@@ -174,30 +174,14 @@ def expand_name_range(text: str) -> Iterator[str]:
         yield f"{head}{number:0{len(first)}}{tail}"
 
 
-MAX_KEPT_POOLS = 64
-"""Pools of which a process keeps the specs."""
-_KEPT_SPECS: dict[DocumentIdentity, tuple[Document, NodePool, tuple[NodeSpec | HyperNodeSpec, ...]]] = {}
-
-
 def numbered_names(stem: str, count: int) -> list[str]:
     """stem-00 and so on, with as many digits as the last number needs, so that names sort as numbers do."""
     width = len(str(count - 1))
     return [f"{stem}-{number:0{width}}" for number in range(count)]
 
 
-def specs(document: Document, pool: NodePool) -> Iterable[NodeSpec | HyperNodeSpec]:
-    """The nodes and hypernodes of the pool: the same objects as long as its document is unchanged, so that thousands of
-    them need not be compared when it is read again."""
-    where = document.file, document.line, document.item_path
-    kept = _KEPT_SPECS.get(where)
-    if kept is None or kept[:2] != (document, pool):
-        if len(_KEPT_SPECS) >= MAX_KEPT_POOLS:
-            _KEPT_SPECS.clear()
-        kept = _KEPT_SPECS[where] = document, pool, tuple(_made_specs(document, pool))
-    return kept[2]
-
-
-def _made_specs(document: Document, pool: NodePool) -> Iterator[NodeSpec | HyperNodeSpec]:
+def specs(document: Document, pool: NodePool) -> Iterator[NodeSpec | HyperNodeSpec]:
+    """The nodes and hypernodes of the pool."""
     spec = pool.spec
     names = (
         numbered_names(document.name, spec.count)

@@ -12,26 +12,24 @@ import json
 from dataclasses import fields
 from functools import cache, partial
 
-from compiler.last_result import LastResult
+from compiler.session import Session
 from solver.problem import Problem
 
 VERSION = 2
 
 
-def problem_digest(problem: Problem | None) -> str:
+def problem_digest(problem: Problem | None, session: Session) -> str:
     """The digest as hexadecimal digits; None, where the inputs made no problem, has one too."""
-    text = f"[{VERSION},{'null' if problem is None else _problem_text(problem)}]"
+    text = f"[{VERSION},{'null' if problem is None else _problem_text(problem, session)}]"
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-_LAST_NODES_TEXT = LastResult[str]()
-
-
-def _problem_text(problem: Problem) -> str:
+def _problem_text(problem: Problem, session: Session) -> str:
     """The nodes, of which there are most, change least."""
     texts = []
     for name, value in _content(problem).items():
-        text = _LAST_NODES_TEXT.of((value,), partial(_text, value)) if name == "nodes" else _text(value)
+        make = partial(_text, value)
+        text = session.last("text of nodes", (value,), make) if name == "nodes" else make()
         texts.append(f'"{name}":{text}')
     return f"{{{','.join(texts)}}}"
 

@@ -13,6 +13,7 @@ from compiler.lower.gang_order import submission_times
 from compiler.lower.origins import TimedEvent
 from compiler.lower.reserved_room import ReservedRoom, reserve_room
 from compiler.lower.timed_events import timed_events
+from compiler.session import Session
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.pod_spec import PodSpec
@@ -33,6 +34,7 @@ class LoweringInputs:
     events: tuple[TimedEvent, ...]
     reserved_rooms: tuple[ReservedRoom, ...] = ()
     turns: Mapping[tuple[str, str], Turn] = field(default_factory=dict)
+    session: Session = field(default_factory=Session)
 
     @cached_property
     def gangs(self) -> tuple[GangSpec, ...]:
@@ -55,7 +57,9 @@ def lowering_inputs(specs: Specs, state: ClusterState | None, dates: Mapping[str
     chosen = tuple(j for j in plannable if j not in left_out)
     submitted = submission_times(specs.gangs, observed, dates)
     events = timed_events(specs, observed, chosen, submitted)
-    return LoweringInputs(specs, observed, chosen, submitted, events, rooms, _turns(specs, state, observed))
+    return LoweringInputs(
+        specs, observed, chosen, submitted, events, rooms, _turns(specs, state, observed), state.session
+    )
 
 
 def _turns(specs: Specs, state: ClusterState, observed: ObservedState) -> Mapping[tuple[str, str], Turn]:

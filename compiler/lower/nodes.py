@@ -7,7 +7,6 @@ from dataclasses import replace
 from operator import sub
 
 from compiler.kubernetes import DEFAULT_PODS_PER_NODE
-from compiler.last_result import LastResult
 from compiler.lower.device_slots import SlotHolder, node_slots
 from compiler.lower.inputs import LoweringInputs
 from compiler.lower.resources import vector, vector_sum
@@ -48,10 +47,7 @@ def lower_nodes(
         *(observed.now if has_windows else None, room.held_by_gangs, tuple(names)),
         *(classes.class_by_node, classes.classes_by_requirement.keys()),
     )
-    return _LAST_NODES.of(parts, lambda: _lower_nodes(inputs, classes, slot_groups, room))
-
-
-_LAST_NODES = LastResult[tuple[tuple[Node, ...], SlotHolders]]()
+    return inputs.session.last("lowered nodes", parts, lambda: _lower_nodes(inputs, classes, slot_groups, room))
 
 
 def _lower_nodes(

@@ -26,7 +26,8 @@ from yaml.events import (
 
 from compiler.syntax.documents import FieldPath
 from compiler.syntax.scalars import SPECIAL_FIRST_CHARACTERS, plain_scalar
-from compiler.syntax.shapes import Positions, shape_of
+
+Positions = dict[FieldPath, tuple[int, int]]
 
 MAX_DEPTH = 64
 MAX_VALUES = 200_000
@@ -42,9 +43,6 @@ def read_in_one_pass(text: str, line: int, column: int) -> tuple[Any, Positions]
     """The mapping or list that the text is, and its positions; None where there is more to it. line, column: position
     of the first character of `text` in the file."""
     try:
-        shape, values = shape_of(text)
-        if shape is not None and shape.is_known(lambda skeleton: _read(skeleton, 1, 1)):
-            return shape.data(values, _unquoted_value), shape.positions(line, column)
         return _read(text, line, column)
     except (YAMLError, _UnusualError):
         return None

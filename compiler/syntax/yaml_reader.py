@@ -26,8 +26,7 @@ from yaml.events import (
 from compiler.diagnostics.diagnostic import Diagnostic, Position, Rule, declare_rule
 from compiler.syntax import scalars
 from compiler.syntax.documents import FieldPath
-from compiler.syntax.one_pass import MAX_DEPTH, MAX_VALUES, read_in_one_pass
-from compiler.syntax.shapes import Positions
+from compiler.syntax.one_pass import MAX_DEPTH, MAX_VALUES, Positions, read_in_one_pass
 
 MAX_ALIAS_VALUES = 20_000
 """Values that aliases and merge keys may add to one document."""

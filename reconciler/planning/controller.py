@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import TypeVar
 
-from compiler.last_result import LastResult
 from compiler.repository.tree import Repository
+from compiler.session import Session
 from compiler.specs.gang_spec import JobKey
 from reconciler.changes.planned import PlannedRuns
 from reconciler.git.process import GitError
@@ -70,7 +70,7 @@ class RunningCompile:
 @dataclass(slots=True)
 class PlanningPart(Part):
     """snapshot: the plan in force. tree: the files of its commit, where they are known. base_fingerprint: what it was
-    made from. fingerprint: what it rests on now. rejections: by commit."""
+    made from. session: has what it rests on now. rejections: by commit."""
 
     given: PlanningGiven
     branch: Branch
@@ -80,7 +80,7 @@ class PlanningPart(Part):
     snapshot: Snapshot | None = None
     tree: Repository | None = None
     base_fingerprint: Fingerprint | None = None
-    fingerprint: LastResult[Fingerprint] = field(default_factory=LastResult)
+    session: Session = field(default_factory=Session)
     running_compile: RunningCompile | None = None
     worker_state: WorkerState = field(default_factory=WorkerState)
     rejections: dict[str, Rejection] = field(default_factory=dict)
@@ -336,7 +336,7 @@ class PlanningPart(Part):
         lists = tuple(found.objects_of_kind(kind) for kind in sorted(FINGERPRINT_KINDS | snapshot.job_kinds))
         self.worker_state.note_seen(lists, seen.now)
         inputs = (snapshot, over, found.restrictions, *lists)
-        return self.fingerprint.of(inputs, lambda: fingerprint_of(found, snapshot, over))
+        return self.session.last("fingerprint", inputs, lambda: fingerprint_of(found, snapshot, over))
 
     def _due_moment(self, seen: Seen) -> int | None:
         """The latest moment that has come since the plan was made, at which the answer may have changed."""

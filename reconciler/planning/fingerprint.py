@@ -206,7 +206,7 @@ def state_objects(observation: Observation, stale_jobs: frozenset[str] = frozens
             marked = with_leaving_mark(item, uid_of(item) in observation.restrictions.leaving_pods)
             item = item if marked is item else dict(marked)
         items.append(item)
-    return observation.memory.stated.of(((item,) for item in items), without_server_fields)
+    return observation.memory.session.each("stated", zip(items), without_server_fields)
 
 
 def without_server_fields(item: Object) -> Object:

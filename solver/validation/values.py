@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate, chain
 from math import lcm
 from operator import attrgetter, le
@@ -133,10 +132,6 @@ _RULES: Mapping[type, Mapping[str, _Rule | None]] = {
 """Class -> field -> its rule; None for a field of another of these classes, or a tuple of them."""
 
 
-_LAST_CHECKED: dict[str, tuple[tuple[Node, ...], tuple[int, ...]]] = {}
-"""The nodes that were found right last, and the sizes of what they refer to: one plan after another has the same."""
-
-
 def validate(problem: Problem) -> None:
     """Raises InvalidProblemError, with the path of indices to the error, unless
 
@@ -160,27 +155,22 @@ def validate(problem: Problem) -> None:
     A problem without nodes, hypernodes, queues or gangs is well formed. A gang that cannot fit is well formed too: it
     waits.
     """
-    last, checked = _LAST_CHECKED.get("nodes", ((), ()))
-    unknown = replace(problem, nodes=()) if isinstance(problem, Problem) and problem.nodes is last else problem
-    if (mismatch := first_mismatch(unknown)) is not None:
+    if (mismatch := first_mismatch(problem)) is not None:
         raise InvalidProblemError(*mismatch)
     names = ("resources", "slot_groups", "node_groups", "nodes", "hypernodes", "queues", "gangs", "pod_rules")
     sizes = {name: len(getattr(problem, name)) for name in names}
     sizes["node_groups"] = max(1, sizes["node_groups"])
-    around_nodes = tuple(sizes[name] for name in ("resources", "slot_groups", "node_groups", "hypernodes"))
-    unknown = unknown if around_nodes == checked else problem
     for name in names[:3]:
         _check_unique((name,), getattr(problem, name))
     for name in names[3:7]:
-        _check_unique((name,), [item.name for item in getattr(unknown, name)], "name")
-    if not _are_all_right([unknown], sizes):
+        _check_unique((name,), [item.name for item in getattr(problem, name)], "name")
+    if not _are_all_right([problem], sizes):
         _check_fields((), problem, sizes)
     for h, hypernode in enumerate(problem.hypernodes):
         if hypernode.parent is not None and (tier := problem.hypernodes[hypernode.parent].tier) <= hypernode.tier:
             fault = f"its tier {tier} is not above the child's {hypernode.tier}"
             raise InvalidProblemError(("hypernodes", h, "parent"), fault)
-    _check_nodes(unknown.nodes)
-    _LAST_CHECKED["nodes"] = problem.nodes, around_nodes
+    _check_nodes(problem.nodes)
     _check_queues(problem)
     for rho, pod_rule in enumerate(problem.pod_rules):
         _check_pod_rule(rho, pod_rule, problem)
@@ -192,7 +182,7 @@ def validate(problem: Problem) -> None:
             where = ("disruption_budgets", b, "roles", k)
             _check_value(where, g, _Rule(items="gangs"), sizes)
             _check_value(where, t, _Rule(items="roles"), {"roles": len(problem.gangs[g].roles)})
-    _check_sums(problem, unknown.nodes)
+    _check_sums(problem)
 
 
 def _require(holds: object, where: FieldPath, fault: str) -> None:
@@ -432,16 +422,15 @@ def _check_slot_totals(problem: Problem) -> None:
             _require(all(map(le, total, slot.capacity)), ("gangs", g, "slot_holds", k), fault)
 
 
-def _check_sums(problem: Problem, nodes: Sequence[Node]) -> None:
-    """Sums over the whole problem. Python's integers do not overflow, so they are computed first and checked after.
-    nodes: none where they were found right before."""
+def _check_sums(problem: Problem) -> None:
+    """Sums over the whole problem. Python's integers do not overflow, so they are computed first and checked after."""
     roles = [(g, t, role) for g, gang in enumerate(problem.gangs) for t, role in enumerate(gang.roles)]
     asked = []
     for g, t, role in roles:
         pods = max(role.replicas, sum([place.pods for place in problem.gangs[g].running if place.role == t]))
         asked.append(tuple([pods * x for x in role.request]))
     used = [tuple([u + (least or 0) for u, least in zip(q.used, q.guarantee, strict=True)]) for q in problem.queues]
-    _check_sum([node.capacity for node in nodes], lambda n, r: ("nodes", n, "capacity", r))
+    _check_sum([node.capacity for node in problem.nodes], lambda n, r: ("nodes", n, "capacity", r))
     _check_sum(used, lambda q, r: ("queues", q, "used", r))
     _check_sum(asked, lambda k, r: ("gangs", roles[k][0], "roles", roles[k][1], "request", r))
 

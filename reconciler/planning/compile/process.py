@@ -21,13 +21,16 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from compiler.diagnostics.guard import has_internal_error
+from compiler.session import Session
 from compiler.specs.gang_spec import JobKey
-from compiler.syntax.parse import Parse, parse_file
+from compiler.syntax.parse import Adopt, ParsedFile, parse_file
 from reconciler.cluster.client import short_error
 from reconciler.cluster.objects import Object, Ref
 from reconciler.planning.snapshot import CompileBreakdown, RepositorySettings, Snapshot
@@ -383,13 +386,13 @@ def child_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in passed}
 
 
-def compile_request(request: CompileRequest, parse: Parse = parse_file) -> Snapshot:
+def compile_request(request: CompileRequest, session: Session | None = None) -> Snapshot:
     """Compile in this process. A commit with any error is not ok: a job that became unreadable must not look like one
-    that was removed. parse: how a file is read."""
-    return compile_with_outcome(request, parse)[0]
+    that was removed. session: of this process."""
+    return compile_with_outcome(request, session or Session())[0]
 
 
-def compile_with_outcome(request: CompileRequest, parse: Parse) -> tuple[Snapshot, Outcome]:
+def compile_with_outcome(request: CompileRequest, session: Session) -> tuple[Snapshot, Outcome]:
     """`compile_request`, and what the page of the plan is made from."""
     from compiler.cli.executor import open_executor
     from compiler.diagnostics.diagnostic import Diagnostic
@@ -397,12 +400,11 @@ def compile_with_outcome(request: CompileRequest, parse: Parse) -> tuple[Snapsho
     from compiler.emit.waves import manifests
     from compiler.explain.caveats import REFUSED_QUEUE
     from compiler.pipeline import compile_specs
-    from compiler.reading import read_specs
     from compiler.views import data
 
-    tree, state = _tree_and_state(request)
+    tree, specs, state = _inputs(request, session)
     with open_executor(request.executor) as mapper:
-        outcome = compile_specs(tree, read_specs(tree, request.cluster, parse), state, mapper=mapper)
+        outcome = compile_specs(tree, specs, state, mapper=mapper)
     errors = list[Diagnostic]()
     objects = manifests(outcome, errors.append)
     outcome = outcome.with_diagnostics(errors)
@@ -440,30 +442,48 @@ def _settings_of(specs: Specs) -> RepositorySettings:
     return RepositorySettings(allow_prune, str(cluster.volcano), "/".join(plugin.state) if plugin else "")
 
 
-def _tree_and_state(request: CompileRequest) -> tuple[Repository, ClusterState]:
+def _inputs(request: CompileRequest, session: Session) -> tuple[Repository, Specs, ClusterState]:
     from compiler.cluster_state.cluster_state import ClusterState
     from compiler.diagnostics.diagnostic import Diagnostic, Position
+    from compiler.reading import read_specs
     from compiler.repository.tree import Repository
 
     problems = tuple(Diagnostic(**{**p, "position": Position(**p["position"]), "see": None}) for p in request.problems)
     state = replace(
-        ClusterState.from_objects(request.state, request.finished_jobs, request.clock),
+        ClusterState.from_objects(request.state, request.finished_jobs, request.clock, session),
         held=dict(request.held_jobs),
         closed_nodes={job: frozenset(nodes) for job, nodes in request.closed_nodes},
         former_places=dict(request.former_places),
     )
-    return Repository(request.files, request.commit_dates, problems), state
+    tree = Repository(request.files, request.commit_dates, problems)
+    return tree, read_specs(tree, request.cluster, partial(_known_or_parsed, session)), state
 
 
-def prepare_next(request: CompileRequest, parse: Parse) -> None:
-    """Work out what a plan of this request rests on, as far as it is remembered for the next one (`LastResult`,
-    `LastOfEach`). Nothing is solved."""
+def read_files(files: Mapping[str, bytes], session: Session) -> None:
+    """Read the files that the session does not know, and forget all others."""
+    from compiler.repository.tree import Repository
+
+    session.each("file", ((files[name], name) for name in Repository(files).manifests()), _read_file)
+
+
+def _read_file(content: bytes, name: str) -> ParsedFile:
+    from compiler.reading.documents import read_alone
+    from compiler.reading.files import configurations_inside
+
+    parsed = parse_file(name, content, configurations_inside)
+    read_alone(parsed)
+    return parsed
+
+
+def _known_or_parsed(session: Session, name: str, content: bytes, adopt: Adopt) -> ParsedFile:
+    """The file as it was read; an internal error in it is not sure to happen again."""
+    known: ParsedFile | None = session.known("file", content, name)
+    return parse_file(name, content, adopt) if known is None or has_internal_error(known.all_diagnostics()) else known
+
+
+def prepare_next(request: CompileRequest, session: Session) -> None:
+    """Work out what a plan of this request rests on, for the next one. Nothing is solved."""
     from compiler.lower.digest import problem_digest
     from compiler.pipeline import lowered_problem
-    from compiler.reading import read_specs
-    from solver.validation.values import validate
 
-    tree, state = _tree_and_state(request)
-    problem = lowered_problem(tree, read_specs(tree, request.cluster, parse), state)
-    validate(problem)
-    problem_digest(problem)
+    problem_digest(lowered_problem(*_inputs(request, session)), session)

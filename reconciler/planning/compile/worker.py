@@ -19,21 +19,17 @@ import select
 import sys
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from compiler.diagnostics.guard import has_internal_error
-from compiler.reading.documents import read_alone
-from compiler.reading.files import configurations_inside
-from compiler.repository.tree import Repository
-from compiler.syntax.parse import Adopt, ParsedFile, parse_file
+from compiler.session import Session
 from reconciler.planning.compile.process import (
     NO_REQUEST,
     CompileRequest,
     compile_with_outcome,
     decode_request,
     prepare_next,
+    read_files,
 )
 from reconciler.planning.plan_pages import write_page
 from reconciler.planning.snapshot import write_answer
@@ -52,36 +48,14 @@ GC_THRESHOLD = 100_000, 50, 100
 """When the worker and its children look for reference cycles: much of what they make stays."""
 
 
-@dataclass(slots=True)
-class FileMemory:
-    """What files say follows from their names and contents alone. known: (name, content) -> the file as read."""
-
-    known: dict[tuple[str, bytes], ParsedFile] = field(default_factory=dict)
-
-    def parse(self, file: str, content: bytes, adopt: Adopt) -> ParsedFile:
-        """Parse a file as `parse_file` does, unless it is known."""
-        return self.known.get((file, content)) or parse_file(file, content, adopt)
-
-    def keep_only(self, files: Mapping[str, bytes]) -> None:
-        """Read those that are not known, and forget all others."""
-        former, self.known = self.known, {}
-        for file in Repository(files).manifests():
-            key = file, files[file]
-            if (parsed := former.get(key)) is None:
-                parsed = parse_file(*key, configurations_inside)
-                read_alone(parsed)
-            if not has_internal_error(parsed.all_diagnostics()):  # which is not sure to happen again
-                self.known[key] = parsed
-
-
 def main() -> None:
     answers = _take_output()
     for name in _MODULES:
         importlib.import_module(name)
     gc.set_threshold(*GC_THRESHOLD)
     gc.freeze()
-    memory, held, idle = FileMemory(), NO_REQUEST, 0.0
-    while line := _next_order(held, memory, idle):
+    session, held, idle = Session(), NO_REQUEST, 0.0
+    while line := _next_order(held, session, idle):
         order = json.loads(line)
         idle = order.get("idle", idle)
         if "answer" not in order:
@@ -91,7 +65,7 @@ def main() -> None:
             continue
         if (pid := os.fork()) == 0:
             os.close(answers)  # a worker that is killed is seen to be gone, though its child goes on
-            _compile_and_exit(order, memory, held)
+            _compile_and_exit(order, session, held)
         _say(answers, pid)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         # Read before the status is said: the next request is written then.
@@ -100,17 +74,17 @@ def main() -> None:
         if status == 0:
             former, held = held, decode_request(text, held)
             if held.files != former.files:
-                memory.keep_only(held.files)
+                read_files(held.files, session)
             del text
             gc.freeze()
 
 
-def _next_order(held: CompileRequest, memory: FileMemory, idle: float) -> bytes:
+def _next_order(held: CompileRequest, session: Session, idle: float) -> bytes:
     """The next line. Where none comes for `idle` seconds, what the next compile needs of the last request is worked out
     meanwhile."""
     if held is not NO_REQUEST and not select.select([sys.stdin], [], [], idle)[0]:
         with contextlib.suppress(Exception):
-            prepare_next(held, memory.parse)
+            prepare_next(held, session)
         gc.freeze()
     return sys.stdin.buffer.readline()
 
@@ -136,7 +110,7 @@ def _say(answers: int, number: int) -> None:
         sys.exit("nobody waits for the answers of this compile any more")
 
 
-def _compile_and_exit(order: Mapping[str, Any], memory: FileMemory, held: CompileRequest) -> NoReturn:
+def _compile_and_exit(order: Mapping[str, Any], session: Session, held: CompileRequest) -> NoReturn:
     """The child: in a process group of its own, so that what it starts ends with it."""
     status = 1
     try:
@@ -147,7 +121,7 @@ def _compile_and_exit(order: Mapping[str, Any], memory: FileMemory, held: Compil
             os.close(opened)
         _set_limits(order["memory"], order["seconds"])
         request = decode_request(Path(order["request"]).read_bytes(), held)
-        snapshot, outcome = compile_with_outcome(request, memory.parse)
+        snapshot, outcome = compile_with_outcome(request, session)
         write_answer(snapshot, Path(order["answer"]))
         status = 0
         if "pages" in order and snapshot.ok and os.fork() == 0:  # who waits for the answer does not wait for the page

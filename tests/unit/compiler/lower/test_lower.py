@@ -9,6 +9,7 @@ import pytest
 from compiler.cluster_state.cluster_state import ClusterState, StateError
 from compiler.lower.lowering import lower
 from compiler.lower.origins import Origins
+from compiler.session import Session
 from compiler.specs.gang_spec import Scheduling, SubgroupSpec, TopologySpec
 from compiler.specs.pod_spec import Taint
 from compiler.specs.queue_spec import PriorityClassSpec
@@ -21,11 +22,13 @@ NODES = (node("n1"), node("n2"), node("n3"))
 
 
 def lowered(
-    *items: dict[str, Any], finished: tuple[tuple[str, str, str], ...] = (), **made: Any
+    *items: dict[str, Any],
+    finished: tuple[tuple[str, str, str], ...] = (),
+    session: Session | None = None,
+    **made: Any,
 ) -> tuple[Problem, Origins]:
-    problem, origins = lower(
-        specs(**{"nodes": NODES, **made}), ClusterState.from_objects(items, finished) if items or finished else None
-    )
+    state = ClusterState.from_objects(items, finished, session=session) if items or finished else None
+    problem, origins = lower(specs(**{"nodes": NODES, **made}), state)
     validate(problem)
     return problem, origins
 
@@ -260,10 +263,10 @@ def test_large_clusters_lower_in_work_that_grows_with_nodes_plus_gangs() -> None
 
 
 def test_nodes_of_which_nothing_changed_stay_the_same_objects() -> None:
-    jobs = gang("a", role("worker", 1)), gang("b", role("worker", 1))
+    jobs, session = (gang("a", role("worker", 1)), gang("b", role("worker", 1))), Session()
     running = pod("p", job="a")
-    first, _ = lowered(running, gangs=jobs[:1])
-    assert lowered(running, gangs=jobs)[0].nodes is first.nodes
+    first, _ = lowered(running, gangs=jobs[:1], session=session)
+    assert lowered(running, gangs=jobs, session=session)[0].nodes is first.nodes
     after, _ = lowered(running, pod("q", job="b"), gangs=jobs)
     assert gpus(after) == gpus(first), "what gangs hold is not taken off the nodes"
     foreign, _ = lowered(running, pod("q"), gangs=jobs)

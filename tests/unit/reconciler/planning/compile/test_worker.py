@@ -13,11 +13,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from compiler.kubernetes import is_ready_node
 from compiler.lower import digest
 from compiler.lower import nodes as lowered_nodes
-from compiler.reading.files import configurations_inside
-from compiler.specs.eligibility import returned_node
+from compiler.session import Session
 from reconciler.planning.compile import worker as compile_worker
 from reconciler.planning.compile.process import (
     NO_REQUEST,
@@ -27,8 +25,8 @@ from reconciler.planning.compile.process import (
     decode_request,
     encode_request,
     prepare_next,
+    read_files,
 )
-from reconciler.planning.compile.worker import FileMemory
 from reconciler.timings import TIMINGS
 from solver.problem import Node
 from tests.builders.compiles import JOB, OTHER, node, request
@@ -41,24 +39,20 @@ def asked(**files: bytes) -> CompileRequest:
 
 
 def test_what_was_prepared_is_not_worked_out_again_and_the_plan_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    base, more, memory = asked(train=JOB), asked(train=JOB, other=OTHER), FileMemory()
-    memory.keep_only(base.files)
+    base, more, session = asked(train=JOB), asked(train=JOB, other=OTHER), Session()
+    read_files(base.files, session)
     plain = compile_request(more).as_json()
-    prepare_next(asked(train=JOB.replace(b"gpu: 4", b"gpu: 1")), memory.parse)
-    prepare_next(base, memory.parse)
+    prepare_next(asked(train=JOB.replace(b"gpu: 4", b"gpu: 1")), session)
+    prepare_next(base, session)
     lower = Mock(wraps=lowered_nodes._lower_nodes)
-    looked_at, asked_ready, written = Mock(wraps=returned_node), Mock(wraps=is_ready_node), Mock(wraps=digest._text)
+    written = Mock(wraps=digest._text)
     monkeypatch.setattr(lowered_nodes, "_lower_nodes", lower)
-    monkeypatch.setattr("compiler.checks.placement.returned_node", looked_at)
-    monkeypatch.setattr("compiler.cluster_state.cluster_state.is_ready_node", asked_ready)
     monkeypatch.setattr(digest, "_text", written)
-    assert compile_request(more, memory.parse).as_json() == plain
+    assert compile_request(more, session).as_json() == plain
     assert not lower.called
-    assert not looked_at.called, "the declared nodes"
-    assert not asked_ready.called, "the nodes of the cluster"
     assert not any(isinstance(item, Node) for call in written.call_args_list for item in _items(call.args[0]))
     changed = {**NODES[1], "spec": {"unschedulable": True}}
-    cordoned = compile_request(replace(more, state=[NODES[0], changed]), memory.parse)
+    cordoned = compile_request(replace(more, state=[NODES[0], changed]), session)
     assert cordoned.as_json() != plain
     assert lower.call_count == 1, "a node that changed is lowered anew"
 
@@ -74,7 +68,7 @@ def test_the_next_compile_is_prepared_when_no_order_comes_and_its_trouble_is_non
     receiving, sending = os.pipe()
     found: list[CompileRequest] = []
 
-    def prepare(what: CompileRequest, parse: Any) -> None:
+    def prepare(what: CompileRequest, session: Session) -> None:
         found.append(what)
         os.write(sending, b"order\n")
         raise RecursionError
@@ -84,27 +78,27 @@ def test_the_next_compile_is_prepared_when_no_order_comes_and_its_trouble_is_non
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(pipe)))
         if kept is NO_REQUEST:
             os.write(sending, b"order\n")
-        assert compile_worker._next_order(kept, FileMemory(), 0.01) == b"order\n"
+        assert compile_worker._next_order(kept, Session(), 0.01) == b"order\n"
         assert len(found) == prepared
         os.write(sending, b"another\n")
-        assert compile_worker._next_order(kept, FileMemory(), 0.01) == b"another\n", (
+        assert compile_worker._next_order(kept, Session(), 0.01) == b"another\n", (
             "an order is there: nothing is prepared"
         )
         assert len(found) == prepared
         os.close(sending)
-        assert compile_worker._next_order(NO_REQUEST, FileMemory(), 0.01) == b""
+        assert compile_worker._next_order(NO_REQUEST, Session(), 0.01) == b""
 
 
 def test_a_file_is_known_by_name_and_content_for_as_long_as_the_repository_has_it() -> None:
-    memory = FileMemory()
-    memory.keep_only({"jobs/a.yaml": JOB, "jobs/b.yaml": OTHER, "README.md": b"text"})
-    assert memory.known.keys() == {("jobs/a.yaml", JOB), ("jobs/b.yaml", OTHER)}
-    kept = memory.known["jobs/b.yaml", OTHER]
+    session, same = Session(), JOB.replace(b"train", b"other")
+    read_files({"jobs/a.yaml": JOB, "jobs/b.yaml": OTHER, "README.md": b"text"}, session)
+    kept = session.known("file", OTHER, "jobs/b.yaml")
     assert kept.readings, "what its documents say is known as well"
-    memory.keep_only({"jobs/a.yaml": OTHER, "jobs/b.yaml": OTHER})
-    assert memory.known.keys() == {("jobs/a.yaml", OTHER), ("jobs/b.yaml", OTHER)}
-    assert memory.parse("jobs/b.yaml", OTHER, configurations_inside) is kept
-    assert memory.parse("jobs/c.yaml", OTHER, configurations_inside) is not kept
+    read_files({"jobs/a.yaml": same, "jobs/b.yaml": OTHER}, session)
+    assert session.known("file", OTHER, "jobs/b.yaml") is kept
+    assert session.known("file", same, "jobs/a.yaml") is not None
+    assert session.known("file", OTHER, "jobs/c.yaml") is None
+    assert session.known("file", JOB, "jobs/a.yaml") is None, "the repository no longer has it"
 
 
 # ---- when it is told of the cluster

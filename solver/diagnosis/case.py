@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.gangs import anonymous_gang, gang_kinds, with_role
-from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.question import FitQuestion, ModelBudget
-from solver.diagnosis.world import Step, World
+from solver.diagnosis.world import Family, World
 from solver.problem import Gang, Vector
 from solver.semantics.exclusions import maintenance_conflicts
 from solver.semantics.gang_classes import waiting_class
@@ -185,16 +185,10 @@ class GangDiagnosis:
         if w is not None and w.changes and self.lets_start(w):
             yield w
 
-    def least(self, w: World, steps: Sequence[Step], accepts: Callable[[World], bool] | None = None) -> World | None:
-        """The world after the first step that lets the gang start, or is accepted; later steps must help no less."""
-        accepted = accepts or self.lets_start
-        step = first_sufficient(steps, lambda step: accepted(step(w)))
-        return None if step is None else step(w)
-
-    def least_of_each(self, w: World, kinds: Iterable[Sequence[Step]]) -> Iterator[World]:
-        """The least world of each kind of change that has one."""
-        for steps in kinds:
-            if (world := self.least(w, steps)) is not None:
+    def least_of_each(self, w: World, families: Iterable[Family[Any]]) -> Iterator[World]:
+        """The least world of each family that lets the gang start."""
+        for family in families:
+            if (world := family.least(w, self.lets_start)) is not None:
                 yield world
 
 

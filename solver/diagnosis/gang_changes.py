@@ -1,22 +1,24 @@
-"""Repairs by the gang's owner: each kind of change as steps, the smallest first."""
+"""Repairs of the gang by its owner, and more nodes: families of changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import isqrt, lcm
+from typing import Any
 
 import numpy as np
 
 from solver.diagnosis.case import GangDiagnosis
+from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.gangs import with_role, with_subgroup
-from solver.diagnosis.world import NodeKind, Step, StepSequence, World
+from solver.diagnosis.world import Family, NodeKind, World
 from solver.problem import Gang, Topology, Vector
 from solver.repairs import (
     FewerPods,
     HigherTier,
     MoreNodeClasses,
+    MoreNodes,
     Restart,
     SmallerPods,
     SmallerSubgroups,
@@ -27,100 +29,96 @@ from solver.semantics.gang_sizes import required_pods
 from solver.semantics.topology import ROOT
 
 
-def steps_with_all_pods(case: GangDiagnosis, t: World) -> list[Sequence[Step]]:
-    """All kinds of change that keep the gang's pods, each as steps."""
-    gang = t.gang
-    restart: list[Step] = [_restart] if gang.running else []
-    kinds: list[Sequence[Step]] = [restart, _tier_steps(case, None, gang), _separation_steps(case, gang)]
-    kinds += [_tier_steps(case, i, gang) for i in range(len(gang.subgroups))]
-    for i, part in enumerate(gang.subgroups):
-        if part.topology.is_hard:
-            kinds.append(_subgroup_size_steps(i, gang))
-    return [steps for steps in kinds if steps]
+def families_with_all_pods(case: GangDiagnosis, w: World) -> list[Family[Any]]:
+    """All kinds of change that keep the gang's pods."""
+    gang = w.gang
+    found: list[Family[Any]] = [Family([()] if gang.running else [], _restart), _tiers(case, None, gang)]
+    found.append(Family([_separations(case, gang)] if gang.topology_without_rules else [], _soften_separations))
+    found += [_tiers(case, i, gang) for i in range(len(gang.subgroups))]
+    hard = (i for i, part in enumerate(gang.subgroups) if part.topology.is_hard)
+    found += [Family(_smaller_sizes(gang.subgroups[i].size), partial(_set_subgroup_size, i)) for i in hard]
+    return [family for family in found if family.steps]
 
 
-def _restart(t: World) -> World:
-    return t.with_change(Restart(), gang=replace(t.gang, running=()))
+def _restart(w: World, _: object) -> World:
+    return w.with_change(Restart(), gang=replace(w.gang, running=()))
 
 
-def _tier_steps(case: GangDiagnosis, i: int | None, gang: Gang) -> list[Step]:
+def _tiers(case: GangDiagnosis, i: int | None, gang: Gang) -> Family[HigherTier | SoftTopology]:
     """A higher tier of the gang or of its subgroups i, where the owner can choose it; beyond the highest a soft
     topology. Of a gang that owns separations, tiers up to the lowest of theirs."""
     topology, tree = gang.topology if i is None else gang.subgroups[i].topology, case.state.tree
-    if topology is None or not tree.confines(topology):
-        return []
-    steps: list[Step] = []
-    if i is None or gang.subgroups[i].tier_is_editable:
-        highest = min(_separation_tiers(case, gang) if i is None else (), default=tree.highest_tier)
-        higher = (tier for tier in tree.tiers if topology.tier < tier <= highest)
-        steps += [partial(_set_topology, i, Topology("hard", tier), HigherTier(tier, i)) for tier in higher]
-    if i is None and gang.topology_without_rules is not None:
-        return steps
-    return [*steps, partial(_set_topology, i, Topology("soft", topology.tier), SoftTopology(i))]
+    steps: list[HigherTier | SoftTopology] = []
+    if topology is not None and tree.confines(topology):
+        if i is None or gang.subgroups[i].tier_is_editable:
+            rules = case.state.problem.pod_rules
+            owned = (rules[rho].tier for rho in _separations(case, gang)) if i is None else ()
+            highest = min((tier for tier in owned if tier is not None), default=tree.highest_tier)
+            steps += [HigherTier(tier, i) for tier in tree.tiers if topology.tier < tier <= highest]
+        if i is not None or gang.topology_without_rules is None:
+            steps.append(SoftTopology(i))
+    return Family(steps, _set_topology)
 
 
-def _separations(case: GangDiagnosis, gang: Gang) -> set[int]:
+def _set_topology(w: World, repair: HigherTier | SoftTopology) -> World:
+    gang, i = w.gang, repair.subgroup
+    was = gang.topology if i is None else gang.subgroups[i].topology
+    soft = Topology("soft", was.tier if was is not None else 1)
+    topology = Topology("hard", repair.tier) if isinstance(repair, HigherTier) else soft
+    changed = replace(gang, topology=topology) if i is None else with_subgroup(gang, i, topology=topology)
+    return w.with_change(repair, gang=changed)
+
+
+def _separations(case: GangDiagnosis, gang: Gang) -> frozenset[int]:
     rules, owned = case.state.problem.pod_rules, (role.owned_rules for role in gang.roles)
-    return {rho for rho in set[int]().union(*owned) if rules[rho].rule_kind == "separation"}
+    return frozenset(rho for rho in set[int]().union(*owned) if rules[rho].rule_kind == "separation")
 
 
-def _separation_tiers(case: GangDiagnosis, gang: Gang) -> list[int]:
-    rules = case.state.problem.pod_rules
-    return [tier for rho in sorted(_separations(case, gang)) if (tier := rules[rho].tier) is not None]
-
-
-def _separation_steps(case: GangDiagnosis, gang: Gang) -> list[Step]:
+def _soften_separations(w: World, rules: frozenset[int]) -> World:
     """The separations that it owns as wishes, with the topology that it then has."""
-    return [partial(_soften_separations, _separations(case, gang))] if gang.topology_without_rules else []
-
-
-def _soften_separations(rules: set[int], t: World) -> World:
-    gang = t.gang
+    gang = w.gang
     roles = (replace(r, owned_rules=tuple(rho for rho in r.owned_rules if rho not in rules)) for r in gang.roles)
     softer = replace(gang, roles=tuple(roles), topology=gang.topology_without_rules, topology_without_rules=None)
-    return t.with_change(SoftSeparation(), gang=softer)
+    return w.with_change(SoftSeparation(), gang=softer)
 
 
-def _set_topology(i: int | None, topology: Topology, repair: HigherTier | SoftTopology, t: World) -> World:
-    gang = t.gang
-    changed = replace(gang, topology=topology) if i is None else with_subgroup(gang, i, topology=topology)
-    return t.with_change(repair, gang=changed)
-
-
-def _subgroup_size_steps(i: int, gang: Gang) -> list[Step]:
-    """Subgroups i in halves, quarters ...: each size divides the one before it, so that subgroups stay whole."""
-    found: list[Step] = []
-    smaller = gang.subgroups[i].size
-    while smaller > 1:
-        smaller //= next((f for f in range(2, isqrt(smaller) + 1) if smaller % f == 0), smaller)
-        found.append(partial(_set_subgroup_size, i, smaller))
+def _smaller_sizes(size: int) -> list[int]:
+    """Halves, quarters ...: each size divides the one before it, so that subgroups stay whole."""
+    found: list[int] = []
+    while size > 1:
+        size //= next((f for f in range(2, isqrt(size) + 1) if size % f == 0), size)
+        found.append(size)
     return found
 
 
-def _set_subgroup_size(i: int, size: int, t: World) -> World:
-    gang, was = t.gang, t.gang.subgroups[i]
-    smaller = with_subgroup(gang, i, size=size, minimum=was.minimum * (was.size // size))
-    return t.with_change(SmallerSubgroups(i, size, was.size), gang=smaller)
+def _set_subgroup_size(i: int, w: World, size: int) -> World:
+    was = w.gang.subgroups[i]
+    smaller = with_subgroup(w.gang, i, size=size, minimum=was.minimum * (was.size // size))
+    return w.with_change(SmallerSubgroups(i, size, was.size), gang=smaller)
 
 
-def fewer_pods_steps(t: World) -> list[Sequence[Step]]:
-    """Fewer pods of one role, or of all; the change that keeps most of them first."""
-    return [*(_replica_steps(role, t) for role in range(len(t.gang.roles))), _gang_minimum_steps(t)]
-
-
-def _replica_steps(role: int, t: World) -> Sequence[Step]:
-    """Fewer pods of a role by whole subgroups, of an elastic role a smaller minimum; not where other roles share the
-    subgroup."""
-    gang = t.gang
-    parts = [part for part in gang.subgroups if role in part.roles]
-    if gang.running or any(len(part.roles) > 1 for part in parts):
+def fewer_pods(w: World) -> list[Family[int]]:
+    """Fewer pods of one role, or a smaller minimum of a gang that leaves open which roles meet it."""
+    gang = w.gang
+    if gang.running:
         return []
-    need, unit = required_pods(gang, (0,) * len(gang.roles))[0][role], lcm(*(part.size for part in parts))
-    return StepSequence(range((need - 1) // unit * unit, 0, -unit), partial(partial, _set_replicas, role))
+    needs, least = required_pods(gang, (0,) * len(gang.roles))
+    minima = range(min(least, gang.minimum) - 1, max(sum(needs), 1) - 1, -1)
+    counts = (_replica_counts(role, need, gang) for role, need in enumerate(needs))
+    roles = [Family(steps, partial(_set_replicas, role)) for role, steps in enumerate(counts)]
+    return [family for family in (*roles, Family(minima, _set_gang_minimum)) if family.steps]
 
 
-def _set_replicas(role: int, pods: int, t: World) -> World:
-    gang, was = t.gang, t.gang.roles[role]
+def _replica_counts(role: int, need: int, gang: Gang) -> range:
+    """Whole subgroups of a role; none where other roles share the subgroup."""
+    parts = [part for part in gang.subgroups if role in part.roles]
+    unit = lcm(*(part.size for part in parts))
+    return range(0) if any(len(part.roles) > 1 for part in parts) else range((need - 1) // unit * unit, 0, -unit)
+
+
+def _set_replicas(role: int, w: World, pods: int) -> World:
+    """Of an elastic role a smaller minimum."""
+    gang, was = w.gang, w.gang.roles[role]
     rigid = was.minimum >= was.replicas
     now = was.replicas if rigid else required_pods(gang, (0,) * len(gang.roles))[0][role]
     smaller = with_role(gang, role, minimum=min(was.minimum, pods), replicas=pods if rigid else was.replicas)
@@ -128,107 +126,96 @@ def _set_replicas(role: int, pods: int, t: World) -> World:
         if role in part.roles:
             smaller = with_subgroup(smaller, i, minimum=min(part.minimum, pods // part.size))
     minimum = max(sum(r.minimum for r in smaller.roles), gang.minimum - (now - pods))
-    return t.with_change(FewerPods(role, pods, now), gang=replace(smaller, minimum=minimum))
+    return w.with_change(FewerPods(role, pods, now), gang=replace(smaller, minimum=minimum))
 
 
-def _gang_minimum_steps(t: World) -> Sequence[Step]:
-    """A smaller minimum of a gang that leaves open which roles meet it."""
-    gang = t.gang
-    if gang.running:
-        return []
-    need, least = required_pods(gang, (0,) * len(gang.roles))
-    sizes = range(min(least, gang.minimum) - 1, max(sum(need), 1) - 1, -1)
-    return StepSequence(sizes, partial(partial, _set_gang_minimum))
+def _set_gang_minimum(w: World, pods: int) -> World:
+    return w.with_change(FewerPods(None, pods, w.gang.minimum), gang=replace(w.gang, minimum=pods))
 
 
-def _set_gang_minimum(pods: int, t: World) -> World:
-    gang = t.gang
-    return t.with_change(FewerPods(None, pods, gang.minimum), gang=replace(gang, minimum=pods))
-
-
-def node_class_steps(case: GangDiagnosis, role: int, t: World) -> Iterator[list[Step]]:
-    """One more kind of nodes for the role, a list for each since none includes another; first those that it
-    perhaps means. None where classes also stand for exclusions, which the owner cannot change, nor nodes that its queue
-    may not use."""
-    state, here = case.state, t.gang.roles[role].node_classes
+def node_kinds(case: GangDiagnosis, role: int, w: World) -> list[Family[int]]:
+    """One more kind of nodes for the role, a family for each since none includes another; first those that it perhaps
+    means. None where classes also stand for exclusions, which the owner cannot change, nor nodes that its queue may not
+    use."""
+    state, here = case.state, w.gang.roles[role].node_classes
     closed = state.problem.queues[case.gang.queue].closed_node_groups
     first: dict[NodeKind, int] = {}
     for n, node in enumerate(state.problem.nodes) if not state.exclusions_in_classes else ():
         if node.node_class not in here and node.node_group not in closed:
             first.setdefault((node.node_class, node.kind), n)
-    near = [kind for kind in t.gang.roles[role].near_kinds if kind in first]
-    nearest_first = [(kind, first[kind]) for kind in dict.fromkeys((*near, *first))]
-    for kind, n in nearest_first[: state.options.budget.added_node_classes]:
-        yield [partial(_add_node_kind, role, kind, state.split_class, n)]
+    near = [kind for kind in w.gang.roles[role].near_kinds if kind in first]
+    nearest_first = [first[kind] for kind in dict.fromkeys((*near, *first))]
+    make = partial(_add_node_kind, role, state)
+    return [Family([n], make) for n in nearest_first[: state.options.budget.added_node_classes]]
 
 
-def _add_node_kind(role: int, kind: NodeKind, split_class: int, node: int, t: World) -> World:
-    """The nodes of the kind stay open to the roles that may use their class."""
-    gang, kinds = t.gang, tuple(dict.fromkeys((*t.split_kinds, kind)))
+def _add_node_kind(role: int, state: DiagnosisState, w: World, n: int) -> World:
+    """The nodes of the kind of node n stay open to the roles that may use their class."""
+    node, gang = state.problem.nodes[n], w.gang
+    kind = node.node_class, node.kind
+    kinds = tuple(dict.fromkeys((*w.split_kinds, kind)))
     for r, spec in enumerate(gang.roles):
-        if r == role or kind[0] in spec.node_classes:
-            gang = with_role(gang, r, node_classes=spec.node_classes | {split_class + kinds.index(kind)})
-    return t.with_change(MoreNodeClasses(role, node), gang=gang, split_kinds=kinds)
+        if r == role or node.node_class in spec.node_classes:
+            gang = with_role(gang, r, node_classes=spec.node_classes | {state.split_class + kinds.index(kind)})
+    return w.with_change(MoreNodeClasses(role, n), gang=gang, split_kinds=kinds)
 
 
-def with_open_roles(case: GangDiagnosis, t: World) -> World:
-    """The trial with other nodes for each role that the empty cluster does not hold: of the kind that holds most of the
+def with_open_roles(case: GangDiagnosis, w: World) -> World:
+    """The world with other nodes for each role that the empty cluster does not hold: of the kind that holds most of the
     missing pods; unchanged for a role of which none holds any."""
-    for role in range(len(t.gang.roles)):
-        if not (short := _missing_pods(case, t, role)):
+    for role in range(len(w.gang.roles)):
+        if not (short := _missing_pods(case, w, role)):
             continue
-        trials = [steps[0](t) for steps in node_class_steps(case, role, t)]
-        left = [_missing_pods(case, trial, role) for trial in trials]
+        opened = [family.most(w) for family in node_kinds(case, role, w)]
+        left = [_missing_pods(case, world, role) for world in opened]
         if left and min(left) < short:
-            t = trials[left.index(min(left))]
-    return t
+            w = opened[left.index(min(left))]
+    return w
 
 
-def _missing_pods(case: GangDiagnosis, t: World, role: int) -> int:
+def _missing_pods(case: GangDiagnosis, w: World, role: int) -> int:
     """How many of the pods that the role needs the empty cluster does not hold, by counting."""
-    empty = case.question(replace(t, with_running=False, with_started=False))
+    empty = case.question(replace(w, with_running=False, with_started=False))
     return max(0, empty.gang_class.needed_pods(role) - empty.fit_counts()[role][ROOT])
 
 
-def request_steps(case: GangDiagnosis, role: int, t: World) -> list[Step]:
+def smaller_request(case: GangDiagnosis, role: int, w: World) -> Family[int]:
     """Pods that ask for no more than the largest eligible node, or its largest device slot, has when empty.
 
     Not where two resources are too much, where there is nothing of one, or where the share of a slot is not what the
     pod asks for by that name.
     """
-    state, spec = case.state, t.gang.roles[role]
-    largest = state.capacity.at_nodes(np.isin(state.tree.node_class_of, sorted(spec.node_classes)))
+    state, spec = case.state, w.gang.roles[role]
+    largest = state.capacity.at_nodes(state.tree.class_mask(spec.node_classes))
     sizes = largest.amounts.max(axis=0, initial=0).tolist()
     for request in spec.slot_requests:
         slots = largest.slots[:, request.slot_group].max(axis=(0, 1), initial=0).tolist()
         for r, (share, asked) in enumerate(zip(request.share, spec.request, strict=True)):
             sizes[r] = min(sizes[r], slots[r]) if share == asked else sizes[r]
     over = [r for r, amount in enumerate(spec.request) if amount > sizes[r]]
-    if len(over) != 1 or not sizes[over[0]]:
-        return []
-    return [partial(_set_request, role, over[0], sizes[over[0]])]
+    is_possible = len(over) == 1 and sizes[over[0]]
+    return Family([sizes[over[0]]] if is_possible else [], partial(_set_request, role, sum(over)))
 
 
-def with_fitting_requests(case: GangDiagnosis, t: World) -> World | None:
-    """The trial with needed pods that each fit an empty node open to them, the one that takes the least part from them;
+def with_fitting_requests(case: GangDiagnosis, w: World) -> World | None:
+    """The world with needed pods that each fit an empty node open to them, the one that takes the least part from them;
     None where a role has none that would do, or asks for device slots."""
-    empty = case.question(replace(t, with_running=False, with_started=False))
-    for role, spec in enumerate(t.gang.roles):
-        of_classes = np.isin(empty.state.tree.node_class_of, sorted(spec.node_classes))
-        asked = np.array(spec.request)
-        most = np.minimum(np.unique(empty.state.free.amounts[of_classes], axis=0), asked)
+    empty = case.question(replace(w, with_running=False, with_started=False))
+    for role, spec in enumerate(w.gang.roles):
+        asked, open_to = np.array(spec.request), empty.state.tree.class_mask(spec.node_classes)
+        most = np.minimum(np.unique(empty.state.free.amounts[open_to], axis=0), asked)
         if not (empty.gang_class.needed_pods(role) and asked.any()) or (most == asked).all(axis=1).any():
             continue
         left = (most[:, asked > 0] / asked[asked > 0]).min(axis=1, initial=1.0)
         if spec.slot_requests or not left.any():
             return None
         for r, amount in enumerate(most[left.argmax()].tolist()):
-            t = _set_request(role, r, amount, t) if amount < spec.request[r] else t
-    return t
+            w = _set_request(role, r, w, amount) if amount < spec.request[r] else w
+    return w
 
 
-def _set_request(role: int, r: int, amount: int, t: World) -> World:
-    was = t.gang.roles[role]
+def _set_request(role: int, r: int, w: World, amount: int) -> World:
+    was = w.gang.roles[role]
 
     def smaller(vector: Vector) -> Vector:
         if vector[r] != was.request[r]:
@@ -236,5 +223,49 @@ def _set_request(role: int, r: int, amount: int, t: World) -> World:
         return tuple(amount if k == r else a for k, a in enumerate(vector))
 
     slots = tuple(replace(p, share=smaller(p.share)) for p in was.slot_requests)
-    gang = with_role(t.gang, role, request=smaller(was.request), slot_requests=slots)
-    return t.with_change(SmallerPods(role, r, amount, was.request[r]), gang=gang)
+    gang = with_role(w.gang, role, request=smaller(was.request), slot_requests=slots)
+    return w.with_change(SmallerPods(role, r, amount, was.request[r]), gang=gang)
+
+
+# ---- more nodes
+
+
+def more_nodes(case: GangDiagnosis, w: World) -> list[Family[int]]:
+    """More nodes like an eligible one, under its leaf; for a gang with a hard topology under the leaf where it comes
+    nearest. Like none that is excluded: more of them might be so too."""
+    gang, state = w.gang, case.state
+    if state.after.rule_counts is not None or state.problem.slot_groups:
+        return []
+    pods = sum(role.minimum for role in gang.roles) or gang.minimum
+    eligible = {node_class for role in gang.roles for node_class in role.node_classes}
+    topologies = (gang.topology, *(part.topology for part in gang.subgroups))
+    confined = any(topology is not None and topology.is_hard for topology in topologies)
+    makes: dict[tuple[int, tuple[int, ...]], int] = {}
+    for n in _nearest_nodes(case, w) if confined else range(len(state.problem.nodes)):
+        node = state.problem.nodes[n]
+        if node.node_class in eligible and n not in case.excluded_nodes:
+            makes.setdefault((node.node_class, node.capacity), n)
+    # Shares by weight may also become smaller, where with more nodes other gangs count that were too large.
+    grows = bool(makes) and (state.problem.policy.proportion or not case.fits_queues(w))
+    counts = range(1, min(pods, state.options.budget.added_nodes) + 1)
+    like = list(makes.values())[: state.options.budget.added_node_types]
+    return [Family(counts, partial(_add_nodes, state, n, confined, grows)) for n in like]
+
+
+def _nearest_nodes(case: GangDiagnosis, w: World) -> list[int]:
+    """Nodes, those of the leaf that holds most of the gang's pods first."""
+    q = case.question(w)
+    reach, roles, nodes = q.fit_counts(), q.gang_class.roles, q.state.problem.nodes
+
+    def pods(leaf: int | None) -> int:
+        return -1 if leaf is None else sum(min(r[leaf], role.min_pods) for r, role in zip(reach, roles, strict=True))
+
+    return sorted(range(len(nodes)), key=lambda n: (-pods(nodes[n].leaf), n))
+
+
+def _add_nodes(state: DiagnosisState, like: int, confined: bool, grows: bool, w: World, count: int) -> World:
+    """grows: whether what the queues may hold is worked out again."""
+    leaf = w.limits_problem.nodes[like].leaf
+    added, repair = (like, leaf, count), MoreNodes(like, count, leaf if confined else None)
+    limits = state.enlarged_problem(added) if grows else w.limits_problem
+    return w.with_change(repair, added_nodes=added, limits_problem=limits)

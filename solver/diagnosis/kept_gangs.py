@@ -13,6 +13,7 @@ from solver.preemption.evictions import EvictionState
 from solver.preemption.search import cheapest_victims
 from solver.problem import Gang, Problem
 from solver.repairs import AllowEviction, HigherPriority, Repair
+from solver.state.state import State
 
 SERVED_FIRST = (Borrowing, PrecedingGangs, StrictOrder, Undecided)
 """With these facts it is not what runs that keeps the gang waiting, or that is not known."""
@@ -66,13 +67,10 @@ def _with_eviction(gang: Gang, **changes: Any) -> Gang:
 def eviction_obstacles(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[NobodyEvicted, ...]:
     """The smallest set of obstacles, one or two, without which gangs that run are evicted for this one; nothing where
     there is none, where the plan evicts, or where others are served before it."""
-    state, problem = case.state, case.state.problem
-    size = len(problem.nodes) * len(case.gang.roles)
-    if case.index not in state.asked_evictions or size > state.options.budget.repair_variables:
+    problem = case.state.problem
+    if case.index not in case.state.asked_evictions or not facts:
         return ()
-    if state.after.running != state.before.running:
-        return ()
-    if not facts or any(fact.never or isinstance(fact, SERVED_FIRST) for fact in facts):
+    if any(fact.never or isinstance(fact, SERVED_FIRST) for fact in facts):
         return ()
     obstacles = list(_obstacles(problem, case.index))
     for some in [*((one,) for one in obstacles), *combinations(obstacles, 2)]:
@@ -106,14 +104,24 @@ def _obstacles(problem: Problem, j: int) -> Iterator[_Obstacle]:
 
 
 def _victims_without(case: GangDiagnosis, obstacles: Sequence[_Obstacle]) -> tuple[int, ...]:
-    """The gangs that would lose pods without these obstacles; () where nobody would, or that is not known."""
-    problem, j, options = case.state.after.problem, case.index, case.state.options
+    """The gangs that would lose pods without these obstacles."""
+    problem = case.state.after.problem
     for obstacle in obstacles:
-        problem = obstacle.lifted(problem, j)
-    evictions = EvictionState.initial(problem, case.state.after.with_gangs(problem))
-    if not evictions.eviction_may_help(j) or not case.models.spend():
+        problem = obstacle.lifted(problem, case.index)
+    return proven_victims(case, case.state.after.with_gangs(problem))
+
+
+def proven_victims(case: GangDiagnosis, then: State) -> tuple[int, ...]:
+    """The gangs that would lose pods to the gang in this state; () where nobody would, or that is not known: the plan
+    evicts others, the model is too large, or a limit struck."""
+    state, options = case.state, case.state.options
+    is_large = len(then.problem.nodes) * len(case.gang.roles) > options.budget.repair_variables
+    if is_large or state.after.running != state.before.running:
         return ()
-    choice = cheapest_victims(evictions, j, options)
+    evictions = EvictionState.initial(then.problem, then)
+    if not evictions.eviction_may_help(case.index) or not case.models.spend():
+        return ()
+    choice = cheapest_victims(evictions, case.index, options)
     if choice is None or any(objective.verdict != "proven" for objective in choice.objectives):
         return ()
     return tuple(sorted(choice.evicted_pods))

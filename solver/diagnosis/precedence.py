@@ -13,9 +13,9 @@ import numpy as np
 from solver.admission.batches import entitled_in_turn, entitlement_turn
 from solver.diagnosis.blockers import blockers
 from solver.diagnosis.case import GangDiagnosis
+from solver.diagnosis.kept_gangs import proven_victims
 from solver.diagnosis.minimal import first_sufficient, minimal_subset, shortest_prefix
-from solver.diagnosis.victims import victims_at
-from solver.diagnosis.world import Step, World
+from solver.diagnosis.world import Family, World
 from solver.facts import Borrowing, ShareLimit
 from solver.problem import Gang, Problem, Vector
 from solver.repairs import HigherPriority, MoreDeserved, MoreWeight, Repair
@@ -57,18 +57,18 @@ def least_free_priority(problem: Problem, above: int) -> int:
     return found
 
 
-def priority_steps(case: GangDiagnosis) -> list[Step]:
+def higher_priorities(case: GangDiagnosis) -> Family[int]:
     """Higher priorities, each above some of the gangs that the plan starts, or equal to that of younger gangs like it
     in its queue, where age decides. None for a gang that may borrow a dedicated domain, which is lent last of all."""
     problem, gang, started = case.state.problem, case.gang, case.state.started_placements
     gangs = problem.gangs
     if any(queue.dedicated_domains for queue in problem.queues) and is_reclaimable_whole(problem, gang):
-        return []
+        return Family([], partial(_raise_priority, case))
     above = {gangs[i].priority for i in started if gangs[i].priority >= gang.priority}
     values = {least_free_priority(problem, p) for p in above}
     higher = (i for i in started if gangs[i].priority > gang.priority)
     values |= {gangs[i].priority for i in higher if _is_younger_twin(case, i)}
-    return [partial(_raise_priority, case, value) for value in sorted(values)]
+    return Family(sorted(values), partial(_raise_priority, case))
 
 
 def _takes_place(case: GangDiagnosis, raised: Gang, i: int) -> bool:
@@ -85,9 +85,8 @@ def _is_younger_twin(case: GangDiagnosis, i: int) -> bool:
     return waiting_class(i, other) == waiting_class(case.index, own)
 
 
-def _raise_priority(case: GangDiagnosis, priority: int, t: World) -> World:
-    problem = t.limits_problem
-    return _before_others(case, t, HigherPriority(priority), priority, problem)
+def _raise_priority(case: GangDiagnosis, w: World, priority: int) -> World:
+    return _before_others(case, w, HigherPriority(priority), priority, w.limits_problem)
 
 
 def _before_others(
@@ -148,13 +147,13 @@ def _entitled_beside(case: GangDiagnosis, raised: Gang, problem: Problem) -> fro
     return others.union(entitled_in_turn(books, sorted([*family, own_turn])))
 
 
-def higher_priority(case: GangDiagnosis, t: World) -> Iterator[World]:
+def higher_priority(case: GangDiagnosis, w: World) -> Iterator[World]:
     """The least priority that suffices, with the gangs whose room it takes."""
-    if (trial := case.least(t, priority_steps(case))) is not None:
-        yield with_later_gangs(case, trial)
+    if (raised := higher_priorities(case).least(w, case.lets_start)) is not None:
+        yield with_later_gangs(case, raised)
 
 
-def evicting_priority(case: GangDiagnosis, t: World) -> Iterator[World]:
+def evicting_priority(case: GangDiagnosis, w: World) -> Iterator[World]:
     """The least priority with which it starts where gangs of its own queue run that are evicted for it, with those that
     the plan would evict, where that is known."""
     problem, gang = case.state.problem, case.gang
@@ -164,16 +163,23 @@ def evicting_priority(case: GangDiagnosis, t: World) -> Iterator[World]:
     victims = {v: problem.gangs[v].priority for v in _own_victims(case)}
     values = dict.fromkeys(least_free_priority(problem, p) for p in sorted({*victims.values()}) if p >= gang.priority)
 
-    def trial_at(value: int, t: World) -> World:
+    def evict(w: World, value: int) -> World:
         gone = tuple(v for v, priority in victims.items() if priority < value)
-        return t.with_change(HigherPriority(value, evicts=True), ended_gangs=gone)
+        return w.with_change(HigherPriority(value, evicts=True), ended_gangs=gone)
 
-    for trial in case.least_of_each(t, [[partial(trial_at, value) for value in values]]):
-        change = trial.changes[-1]
-        if isinstance(change, HigherPriority):
-            later = _later_gangs(case, change.amount, problem)
-            change = replace(change, gangs=victims_at(case, change.amount, later))
-        yield replace(trial, changes=(*trial.changes[:-1], change))
+    value = first_sufficient(list(values), lambda value: case.lets_start(evict(w, value)))
+    if value is not None:
+        repair = HigherPriority(value, _victims_at(case, value), evicts=True)
+        yield replace(evict(w, value), changes=(*w.changes, repair))
+
+
+def _victims_at(case: GangDiagnosis, priority: int) -> tuple[int, ...]:
+    """The gangs that lose pods to the gang at this priority, once those are decided after it that then would be."""
+    state, later = case.state, _later_gangs(case, priority, case.state.problem)
+    gangs = list(state.after.problem.gangs)
+    gangs[case.index] = replace(gangs[case.index], priority=priority)
+    then = state.after.without({i: state.started_placements[i] for i in later})
+    return proven_victims(case, then.with_gangs(replace(then.problem, gangs=tuple(gangs))))
 
 
 def _own_victims(case: GangDiagnosis) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from math import gcd
@@ -12,7 +12,7 @@ from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.gangs import with_role
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.queue_obstacles import QueueObstacle, queue_obstacles
-from solver.diagnosis.world import Step, StepSequence, World
+from solver.diagnosis.world import Family, World
 from solver.facts import CapabilityLimit, ShareLimit
 from solver.problem import GroupQuota, Problem, Vector
 from solver.repairs import (
@@ -80,41 +80,40 @@ def _exceeds_share(ledger: QueueBooks, queue: int) -> bool:
     return any(most is not None and have > most for have, most in amounts)
 
 
-def node_group_steps(case: GangDiagnosis) -> Iterator[list[Step]]:
-    """One more node group for the queue, a list for each; all of them where one is not enough; or the nodes in no
+def open_node_groups(case: GangDiagnosis) -> list[Family[tuple[int, ...]]]:
+    """One more node group for the queue, a family for each; all of them where one is not enough; or the nodes in no
     group, which are closed to a queue that names groups."""
     groups = tuple(g for g in case.closed_groups if g)
     ungrouped = [(0,)] if 0 in case.closed_groups else []
-    for some in dict.fromkeys([*((g,) for g in groups), *([groups] if groups else []), *ungrouped]):
-        yield [partial(_open_node_groups, case, some)]
+    sets = dict.fromkeys([*((g,) for g in groups), *([groups] if groups else []), *ungrouped])
+    return [Family([some], partial(_open_node_groups, case)) for some in sets]
 
 
-def group_limit_steps(case: GangDiagnosis) -> Iterator[Sequence[Step]]:
+def _open_node_groups(case: GangDiagnosis, w: World, groups: tuple[int, ...]) -> World:
+    gang, of = case.with_open_groups(w.gang, groups), case.state.group_of_class
+    for r, role in enumerate(gang.roles if groups != (0,) else ()):
+        gang = with_role(gang, r, node_classes=frozenset(c for c in role.node_classes if of[c]))
+    return w.with_change(OpenNodeGroups(w.queue, groups), gang=gang)
+
+
+def higher_group_limits(case: GangDiagnosis, w: World) -> Iterator[Family[int]]:
     """A higher limit of the queue in one node group, up to all that the gang requests there."""
-    state, gang = case.state, case.tried_world.gang
-    if (counts := state.after.rule_counts) is None:
+    if (counts := case.state.after.rule_counts) is None:
         return
-    for rho in sorted({rho for role in gang.roles for rho in role.selecting_rules}):
+    for rho in sorted({rho for role in w.gang.roles for rho in role.selecting_rules}):
         quota, rule = counts.rule(rho).quota, counts.existing_pods.pod_rules[rho]
         if quota is not None and rule.selected_present:
-            amounts = [role.request[quota.resource] for role in gang.roles]
-            most = sum(amount * role.replicas for amount, role in zip(amounts, gang.roles, strict=True))
+            amounts = [role.request[quota.resource] for role in w.gang.roles]
+            most = sum(amount * role.replicas for amount, role in zip(amounts, w.gang.roles, strict=True))
             step, held = gcd(*amounts), quota.limit - int(counts.quota_room(rho)[0])
-            yield StepSequence(range(step, most + 1, step), partial(partial, _raise_group_limit, rho, quota, held))
+            yield Family(range(step, most + 1, step), partial(_raise_group_limit, rho, quota, held))
 
 
-def _raise_group_limit(rho: int, quota: GroupQuota, held: int, more: int, t: World) -> World:
+def _raise_group_limit(rho: int, quota: GroupQuota, held: int, w: World, more: int) -> World:
     """What it holds and `more`, where that is above the limit."""
     limit = max(held + more, quota.limit)
     repair = HigherGroupLimit(quota.queue, (quota.node_group,), quota.resource, limit, quota.limit)
-    return t.with_change(repair, quota_limits=((rho, limit),))
-
-
-def _open_node_groups(case: GangDiagnosis, groups: tuple[int, ...], t: World) -> World:
-    gang, of = case.with_open_groups(t.gang, groups), case.state.group_of_class
-    for r, role in enumerate(gang.roles if groups != (0,) else ()):
-        gang = with_role(gang, r, node_classes=frozenset(c for c in role.node_classes if of[c]))
-    return t.with_change(OpenNodeGroups(case.gang.queue, groups), gang=gang)
+    return w.with_change(repair, quota_limits=((rho, limit),))
 
 
 def _opened_queues(state: DiagnosisState, problem: Problem, queue: int) -> Iterator[tuple[Repair, Problem]]:

@@ -1,4 +1,4 @@
-"""Repairs: each change was tried, and is the least of its kind. One change where one suffices, else two.
+"""Repairs: each change was tried, and is the least of its family. One change where one suffices, else two.
 
 In order of `Repair.rank`: what the owner can change without giving up pods; waiting; fewer pods; a higher priority; the
 queues; the nodes.
@@ -8,180 +8,212 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import combinations, islice
+from typing import Any
 
 from solver.diagnosis.blocking_facts import away_nodes
 from solver.diagnosis.case import GangDiagnosis
-from solver.diagnosis.ends import trial_after_ends
 from solver.diagnosis.gang_changes import (
-    fewer_pods_steps,
-    node_class_steps,
-    request_steps,
-    steps_with_all_pods,
+    families_with_all_pods,
+    fewer_pods,
+    more_nodes,
+    node_kinds,
+    smaller_request,
     with_fitting_requests,
     with_open_roles,
 )
-from solver.diagnosis.minimal import first_sufficient
-from solver.diagnosis.node_changes import node_addition_steps
+from solver.diagnosis.minimal import minimal_subset, shortest_prefix
 from solver.diagnosis.precedence import (
     evicting_priority,
+    higher_priorities,
     higher_priority,
     larger_entitlement,
-    priority_steps,
     with_later_gangs,
 )
 from solver.diagnosis.queue_changes import (
-    group_limit_steps,
-    node_group_steps,
+    higher_group_limits,
+    open_node_groups,
     with_queue_changes,
     with_smaller_shares,
 )
 from solver.diagnosis.rivals import others_may_start_instead
-from solver.diagnosis.world import Step, StepSequence, World
+from solver.diagnosis.world import Family, World
 from solver.facts import Borrowing, Fact, PrecedingGangs, ShareLimit, Undecided
-from solver.repairs import EndOfPods, Repair, ReturnOfNodes
+from solver.repairs import EndOfGangs, EndOfPods, Repair, ReturnOfNodes
 
 
 def gang_repairs(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[Repair, ...]:
     """A few, the cheapest first; none for a gang of which nothing is proved."""
     if any(isinstance(fact, Undecided) for fact in facts):
         return ()
-    budget = case.state.options.budget
-    singles = islice(_single_trials(case, facts), budget.repairs)
-    found = list({trial.changes: trial for trial in singles}.values())  # two facts may want the same change
+    budget, start, is_never = case.state.options.budget, case.tried_world, any(fact.never for fact in facts)
+    singles = islice(_single_changes(case, start, facts), budget.repairs)
+    found = list({w.changes: w for w in singles}.values())  # two facts may want the same change
     enough = 1 if all(isinstance(fact, PrecedingGangs | Borrowing) for fact in facts) else budget.enough_repairs
-    unblocked = () if found else _unblocked_trials(case, facts)
-    for trials in (unblocked, _node_trials(case), _double_trials(case)):
-        for trial in trials if len(found) < enough else ():
-            if others_may_start_instead(case, trial):
-                continue
+    # Where waiting alone never helps, all that is in the way goes together.
+    together = _all_in_the_way(case, start) if is_never and not found else ()
+    for worlds in (together, _added_nodes(case, start), _two_changes(case, start)):
+        for w in worlds if len(found) < enough else ():
             # Nothing that contains a repair which suffices without the rest.
-            if len(found) <= enough and not any(set(known.changes) <= set(trial.changes) for known in found):
-                found.append(trial)
-    if not found or (len(found) < enough and any(fact.never for fact in facts)):
-        found += islice(_later_trials(case), 1)
-    changes = (with_smaller_shares(case, trial).changes for trial in found)
+            contains = any(set(known.changes) <= set(w.changes) for known in found)
+            if len(found) <= enough and not contains and not others_may_start_instead(case, w):
+                found.append(w)
+    if not found or (len(found) < enough and is_never):
+        found += islice(_fewer_pods_later(case, start), 1)
+    changes = (with_smaller_shares(case, w).changes for w in found)
     return tuple(replace(first, also=tuple(rest)) for first, *rest in changes)
 
 
-def _single_trials(case: GangDiagnosis, facts: Sequence[Fact]) -> Iterator[World]:
-    """Sufficient trials of one kind of change, the cheapest first."""
-    start = case.tried_world
-    roles = range(len(start.gang.roles))
-    allowed = case.fits_queues(start)
-    if allowed:
-        yield from case.least_of_each(start, steps_with_all_pods(case, start))
-    yield from _waiting_trials(case, start, facts)
-    yield from case.least_of_each(start, fewer_pods_steps(start))
+def _single_changes(case: GangDiagnosis, start: World, facts: Sequence[Fact]) -> Iterator[World]:
+    """Worlds in which it starts after one kind of change, the cheapest first."""
+    roles, is_allowed = range(len(start.gang.roles)), case.fits_queues(start)
+    if is_allowed:
+        yield from case.least_of_each(start, families_with_all_pods(case, start))
+    if away := away_nodes(facts):
+        yield from case.sufficient(start.with_change(ReturnOfNodes(away), returned_nodes=away))
+    if not any(fact.never for fact in facts):
+        yield from case.sufficient(_after_ends(case, start))
+    yield from case.least_of_each(start, fewer_pods(start))
     yield from list(higher_priority(case, start)) or evicting_priority(case, start)
     for fact in facts:
         if isinstance(fact, Borrowing):
             yield from larger_entitlement(case, start, fact)
-    if not allowed:
+    if not is_allowed:
         beside_plan = list(case.sufficient(with_queue_changes(case, start)))
         shares = (fact for fact in facts if isinstance(fact, ShareLimit))
-        yield from beside_plan or (trial for fact in shares for trial in larger_entitlement(case, start, fact))
+        yield from beside_plan or (w for fact in shares for w in larger_entitlement(case, start, fact))
         return
-    yield from islice(case.least_of_each(start, node_group_steps(case)), 1)
-    yield from islice(case.least_of_each(start, group_limit_steps(case)), 1)
-    yield from case.least_of_each(start, [request_steps(case, role, start) for role in roles])
+    yield from islice(case.least_of_each(start, open_node_groups(case)), 1)
+    yield from islice(case.least_of_each(start, higher_group_limits(case, start)), 1)
+    yield from case.least_of_each(start, [smaller_request(case, role, start) for role in roles])
     for role in roles:
-        yield from islice(case.least_of_each(start, node_class_steps(case, role, start)), 1)
+        yield from islice(case.least_of_each(start, node_kinds(case, role, start)), 1)
 
 
-def _node_trials(case: GangDiagnosis) -> Iterator[World]:
+def _added_nodes(case: GangDiagnosis, start: World) -> Iterator[World]:
     """More nodes, the most costly to try and to have."""
-    start = case.tried_world
     if case.fits_queues(start):
-        yield from islice(case.least_of_each(start, node_addition_steps(case, start)), 1)
+        yield from islice(case.least_of_each(start, more_nodes(case, start)), 1)
 
 
-def _waiting_trials(case: GangDiagnosis, t: World, facts: Sequence[Fact]) -> Iterator[World]:
-    """Nodes that come back; gangs that end, or any pods where no gang is known to help."""
-    if away := away_nodes(facts):
-        yield from case.sufficient(t.with_change(ReturnOfNodes(away), returned_nodes=away))
-    if not any(fact.never for fact in facts):
-        yield from case.sufficient(_after_ends(case, t))
-
-
-def _unblocked_trials(case: GangDiagnosis, facts: Sequence[Fact]) -> Iterator[World]:
-    """Where waiting alone never helps: smaller pods, or other nodes for a role or several, or both, and with it what
-    else is in the way."""
-    if not any(fact.never for fact in facts):
-        return
-    start = case.tried_world
-    kinds = (steps[0](start) for role in range(len(start.gang.roles)) for steps in node_class_steps(case, role, start))
+def _all_in_the_way(case: GangDiagnosis, start: World) -> Iterator[World]:
+    """Smaller pods, or other nodes for a role or several, or both, and with it what else is in the way."""
+    families = (family for role in range(len(start.gang.roles)) for family in node_kinds(case, role, start))
     opened = with_open_roles(case, start)
-    for base in (start, *kinds, *([opened] if len(opened.changes) > 1 else [])):
-        t = with_fitting_requests(case, base)
-        if t is not None and t.changes:
-            yield from _completed_trials(case, t)
+    several = [opened] if len(opened.changes) > 1 else []
+    for base in (start, *(family.most(start) for family in families), *several):
+        w = with_fitting_requests(case, base)
+        if w is not None and w.changes:
+            yield from _completed(case, w)
 
 
-def _completed_trials(case: GangDiagnosis, t: World) -> Iterator[World]:
-    """The trial with what the gang then lacks: room, by a wider topology, ends of gangs or fewer pods, else by more
+def _completed(case: GangDiagnosis, w: World) -> Iterator[World]:
+    """The world with what the gang then lacks: room, by a wider topology, ends of gangs or fewer pods, else by more
     nodes, else by a higher priority; and what its queues lack, else with fewer pods."""
-    if case.fits_nodes(t):
-        allowed = list(case.sufficient(with_queue_changes(case, t)))
-        yield from allowed or case.least_of_each(t, fewer_pods_steps(t))
+    if case.fits_nodes(w):
+        allowed = list(case.sufficient(with_queue_changes(case, w)))
+        yield from allowed or case.least_of_each(w, fewer_pods(w))
         return
-    found = list(_roomy_trials(case, t))
-    found = found or list(_trials_with_queue_changes(case, t, node_addition_steps(case, t)[:1]))
-    yield from found or higher_priority(case, t)
+    found = list(_with_queue_changes(case, w, families_with_all_pods(case, w)))
+    if case.fits_queues(w):
+        found += case.sufficient(_after_ends(case, w))
+    found += _with_queue_changes(case, w, fewer_pods(w))
+    found = found or list(_with_queue_changes(case, w, more_nodes(case, w)[:1]))
+    yield from found or higher_priority(case, w)
 
 
-def _roomy_trials(case: GangDiagnosis, t: World) -> Iterator[World]:
-    yield from _trials_with_queue_changes(case, t, steps_with_all_pods(case, t))
-    if case.fits_queues(t):
-        yield from case.sufficient(_after_ends(case, t))
-    yield from _trials_with_queue_changes(case, t, fewer_pods_steps(t))
-
-
-def _double_trials(case: GangDiagnosis) -> Iterator[World]:
-    """Trials of two kinds of change: of the gang or the nodes and of the queues, of the gang twice, of the gang and its
+def _two_changes(case: GangDiagnosis, start: World) -> Iterator[World]:
+    """Two kinds of change: of the gang or the nodes and of the queues, of the gang twice, of the gang and its
     priority."""
-    start = case.tried_world
-    kinds = [*steps_with_all_pods(case, start), *fewer_pods_steps(start)]
+    families = [*families_with_all_pods(case, start), *fewer_pods(start)]
     if not case.fits_queues(start) and not case.fits_nodes(start):
-        yield from _trials_with_queue_changes(case, start, [*kinds, *node_addition_steps(case, start)[:1]])
-    for a, one in enumerate(kinds):
-        for two in kinds[a + 1 :]:
-            yield from _paired_trials(case, one, two)
-    priorities = priority_steps(case)
-    for steps in kinds if priorities else ():
-        step = first_sufficient(steps, lambda step: case.lets_start(priorities[-1](step(start))))
-        if step is not None and (trial := case.least(step(start), priorities)) is not None:
-            yield with_later_gangs(case, trial)
+        yield from _with_queue_changes(case, start, [*families, *more_nodes(case, start)[:1]])
+    for one, two in combinations(families, 2):
+        yield from _pair(case, start, one, two)
+    priorities = higher_priorities(case)
+    for family in families if priorities.steps else ():
+        w = family.least(start, lambda w: case.lets_start(priorities.most(w)))
+        if w is not None and (raised := priorities.least(w, case.lets_start)) is not None:
+            yield with_later_gangs(case, raised)
 
 
-def _later_trials(case: GangDiagnosis) -> Iterator[World]:
+def _pair(case: GangDiagnosis, start: World, one: Family[Any], two: Family[Any]) -> Iterator[World]:
+    """The least second step beside the greatest first one, then the least first step beside that."""
+    step = two.least_step(one.most(start), case.lets_start)
+    if step is not None:
+        both = Family(one.steps, lambda w, first: two.make(one.make(w, first), step))
+        yield from case.least_of_each(start, [both])
+
+
+def _fewer_pods_later(case: GangDiagnosis, start: World) -> Iterator[World]:
     """Fewer pods that start once others end, where nothing helps now and waiting alone never does."""
-    start = case.tried_world
-    for steps in fewer_pods_steps(start):
-        if case.least(start, steps) is not None:
+    for family in fewer_pods(start):
+        if family.least(start, case.lets_start) is not None:
             continue  # fewer pods start now
-        step = first_sufficient(steps, lambda step: any(case.sufficient(_after_ends(case, step(start)))))
-        if step is not None:
-            yield _after_ends(case, step(start))
+        w = family.least(start, lambda w: any(case.sufficient(_after_ends(case, w))))
+        if w is not None:
+            yield _after_ends(case, w)
 
 
-def _after_ends(case: GangDiagnosis, t: World) -> World:
-    """The trial after the end of gangs, or of any pods where none is known to help."""
-    return trial_after_ends(case, t) or t.with_change(EndOfPods(), with_running=False)
-
-
-def _trials_with_queue_changes(case: GangDiagnosis, t: World, kinds: Iterable[Sequence[Step]]) -> Iterator[World]:
-    """The least step of each kind with which the gang finds room, and what the queues then lack."""
-    for steps in kinds:
-        least = case.least(t, steps, case.fits_nodes)
+def _with_queue_changes(case: GangDiagnosis, w: World, families: Iterable[Family[Any]]) -> Iterator[World]:
+    """The least step of each family with which the gang finds room, and what the queues then lack."""
+    for family in families:
+        least = family.least(w, case.fits_nodes)
         if least is not None:
             yield from case.sufficient(with_queue_changes(case, least))
 
 
-def _paired_trials(case: GangDiagnosis, one: Sequence[Step], two: Sequence[Step]) -> Iterator[World]:
-    """The least second step beside the greatest first one, then the least first step beside that."""
-    start = case.tried_world
-    least = first_sufficient(two, lambda step: case.lets_start(step(one[-1](start)))) if one else None
-    if least is not None:
-        steps = StepSequence(range(len(one)), lambda at: lambda t: least(one[at](t)))
-        yield from case.least_of_each(start, [steps])
+# ---- waiting
+
+
+def _after_ends(case: GangDiagnosis, w: World) -> World:
+    """The world after the end of a minimal set of few gangs: those after which the gang starts soonest, where ends are
+    known; or of any pods where none is known to help."""
+    found = _soonest_ends(case, w) or _fewest_ends(case, w)
+    return w.with_change(EndOfPods(), with_running=False) if found is None else found
+
+
+def _ended(case: GangDiagnosis, w: World, some: Sequence[int]) -> World:
+    gone, ends = tuple(sorted(some)), case.state.expected_ends
+    at = max((ends[i] for i in gone), default=0) if ends.keys() >= set(gone) else None
+    return w.with_change(EndOfGangs(gone, at), ended_gangs=gone, start_delay=at or 0)
+
+
+def _soonest_ends(case: GangDiagnosis, w: World) -> World | None:
+    """Gangs end one after another, T_1 <= T_2 <= ...; the gang starts at the first T_k at which it fits, since it fits
+    the better the more have ended. Of those that have ended by then, the ones that it does not need are dropped, first
+    all that hold nothing on the nodes where it would be."""
+    state, ends = case.state, case.state.expected_ends
+
+    def suffices(some: Sequence[int]) -> bool:
+        return case.lets_start(_ended(case, w, some))
+
+    chosen = shortest_prefix(sorted(ends, key=lambda i: (ends[i], state.problem.gangs[i].age, i)), suffices)
+    if chosen is None:
+        return None
+    nodes = {p.node for p in case.question(_ended(case, w, chosen)).placement() or ()}
+    near = tuple(i for i in chosen if nodes & {p.node for p in state.pods_of(i, with_plan=True)})
+    return _least_ends(case, w, near if len(near) < len(chosen) and near and suffices(near) else chosen)
+
+
+def _fewest_ends(case: GangDiagnosis, w: World) -> World | None:
+    """Running gangs, whatever is known of their ends: a single one, the smallest first, else the largest."""
+    kept = case.state.kept_placements
+    order = sorted(kept, key=lambda i: (sum(p.pods for p in kept[i]), i))
+    chosen = shortest_prefix(order[::-1], lambda some: case.lets_start(_ended(case, w, some)))
+    if chosen is None:
+        return None
+    for i in order[: case.state.options.budget.single_ends]:
+        if case.lets_start(_ended(case, w, (i,))):
+            return _ended(case, w, (i,))
+    return _least_ends(case, w, chosen)
+
+
+def _least_ends(case: GangDiagnosis, w: World, chosen: tuple[int, ...]) -> World | None:
+    """After the end of a minimal part of the chosen gangs that suffices; None where that is still too many."""
+    most = case.state.options.budget.ended_gangs
+    if len(chosen) > 4 * most:
+        return None
+    least = minimal_subset(chosen, lambda some: case.lets_start(_ended(case, w, some)))
+    ended = _ended(case, w, least)
+    return ended if len(least) <= most and case.lets_start(ended) else None

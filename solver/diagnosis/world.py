@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from solver.diagnosis.minimal import first_sufficient
 from solver.problem import Gang, Placement, Problem
 from solver.repairs import Repair
 
+Step = TypeVar("Step")
 NodeKind = tuple[int, int]
 """(node class, number among the kinds of its nodes)."""
 AddedNodes = tuple[int, int | None, int]
@@ -63,18 +65,23 @@ class World:
         return replace(self, changes=(*self.changes, repair), **changes)
 
 
-Step = Callable[[World], World]
-
-
 @dataclass(frozen=True)
-class StepSequence(Sequence[Step]):
-    """One step for each number, made when it is asked for: there may be as many as a role has replicas."""
+class Family(Generic[Step]):
+    """One kind of change. steps: how much of it, the least first. make: the world after a step; later steps help no
+    less."""
 
-    numbers: range
-    make: Callable[[int], Step]
+    steps: Sequence[Step]
+    make: Callable[[World, Step], World]
 
-    def __len__(self) -> int:
-        return len(self.numbers)
+    def least_step(self, w: World, accepts: Callable[[World], bool]) -> Step | None:
+        """The first step after which the world is accepted."""
+        return first_sufficient(self.steps, lambda step: accepts(self.make(w, step)))
 
-    def __getitem__(self, at: Any) -> Any:
-        return self.make(self.numbers[at])
+    def least(self, w: World, accepts: Callable[[World], bool]) -> World | None:
+        """The world after that step."""
+        step = self.least_step(w, accepts)
+        return None if step is None else self.make(w, step)
+
+    def most(self, w: World) -> World:
+        """The world after the last step."""
+        return self.make(w, self.steps[-1])

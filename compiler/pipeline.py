@@ -56,10 +56,10 @@ TIME_LIMIT_REACHED = declare_rule(
     "GP504",
     "warning",
     "the time limit struck",
-    """The clock cut the plan or its reasons short, and not one of the deterministic limits (gap, nodes), so the same
-    files and state may give another plan on another day or a busier machine. The plan is valid, its verdicts say how
-    good it is known to be, and a reason that was not found in time is GW110. Fix: raise `spec.timeLimit` of the
-    Cluster (or `--time-limit`), or its `spec.gap`.""",
+    """The time limit, not a deterministic limit (gap, nodes), ended the search for the plan or its reasons. The same
+    files and state may give another plan on another day or a busier machine. The plan is valid, and its verdicts say
+    how good it is known to be. A reason that was not found in time is GW110. Fix: raise `spec.timeLimit` of the Cluster
+    (or `--time-limit`), or its `spec.gap`.""",
 )
 PLAN_REJECTED = declare_rule(
     "GP502",

@@ -42,7 +42,7 @@ BANNED = {
 """Pattern -> what to write."""
 _BANNED = re.compile(rf"\b({'|'.join(BANNED)})\b", re.IGNORECASE)
 MAX_WORDS = 25
-LONG_SENTENCES = {"diagnostics": 36, "documents": 165, "--help": 0}
+LONG_SENTENCES = {"diagnostics": 0, "documents": 151, "--help": 0}
 """Most that there may be of more words. Lower a number where sentences were split; never raise it."""
 _NAMES = frozenset({"gangplan", "torchrun", "kuberay", "spec", "deserved", "plugins", "replicas", *OWNERS})
 """Products, fields, and plugins and actions of Volcano, with which a sentence may begin in lower case."""

@@ -122,9 +122,9 @@ def _pod_location(gang: GangSpec, role: RoleSpec) -> tuple[Document, FieldPath]:
 
 @check("GP373", "topologyPolicy without effect", "warning")
 def topology_policy_without_effect(check_input: CheckInput) -> Iterator[Finding]:
-    """Volcano minds a task's topologyPolicy, and the annotation volcano.sh/numa-topology-policy of any pod, by its
-    plugin numa-aware, and only for pods of QoS class Guaranteed (limits of cpu and memory in every container, requests
-    equal to them). Fix: add the plugin, complete the limits, or remove the policy."""
+    """Volcano's plugin numa-aware enforces a task's topologyPolicy and the annotation volcano.sh/numa-topology-policy
+    of a pod. It does so only for pods of QoS class Guaranteed: limits of cpu and memory in every container, requests
+    equal to them. Fix: add the plugin, complete the limits, or remove the policy."""
     for gang in check_input.jobs:
         for role in gang.roles:
             if not role.pod.topology_policy:
@@ -226,8 +226,8 @@ def cards_in_mig_mode(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP386", "device or annotation that the plan does not follow", "warning", folds=True)
 def unplanned_device_annotations(check_input: CheckInput) -> Iterator[Finding]:
-    """A component of Volcano reads the annotation, and the plan does not: of the plugin deviceshare, by which pods may
-    wait at their planned nodes, or of the agent, by which offline pods are throttled and evicted while others need the
+    """A component of Volcano reads the annotation, and the plan does not. With one of the plugin deviceshare, pods may
+    wait at their planned nodes. With one of the agent, offline pods are throttled and evicted while others need the
     node. Parts of Ascend's NPUs are divided by templates (vir01, vir02, ...) that the plan does not know; of several
     NPUs there are none. Fix: remove it, or leave room."""
     for gang in check_input.jobs:

@@ -32,8 +32,8 @@ JOB_TEMPLATE: ModelOf[JobTemplate] = ModelOf("JobTemplate.flow.volcano.sh")
 
 @check("GP320", "unknown priority class", folds=True, on_partial=True)
 def unknown_priority_class(check_input: CheckInput) -> Iterator[Finding]:
-    """The priority class of a job and of its pod templates is a PriorityClass of the cluster, or one of the two that
-    every cluster has. The API server refuses pods of an unknown one. Fix: correct the name, or add the class."""
+    """The priority class of a job and of its pod templates must exist in the cluster; every cluster has the two system
+    classes. The API server refuses pods of an unknown one. Fix: correct the name, or add the class."""
     known = {found.name for found in check_input.specs.priority_classes} | SYSTEM_PRIORITIES.keys()
     failed = check_input.failed_names("PriorityClass.scheduling.k8s.io")
     for gang in check_input.jobs_and_services:

@@ -45,10 +45,10 @@ def unknown_node_groups(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP445", "limits of node groups that limit nothing, or that no pod fits", "warning")
 def idle_node_group_limits(check_input: CheckInput) -> Iterator[Finding]:
-    """The annotation volcano.sh/nodegroup-resource-limits of a Queue is read by the plugin nodegroup only, and a group
-    that no node is in, by the label volcano.sh/nodegroup-name, limits nothing. A pod that asks for more than the limit
-    never runs in the group. Of a resource that its nodes lack it limits nothing. Source: nodegroup.go of Volcano's
-    master. Fix: add the plugin, or correct the name or the amount."""
+    """Only the plugin nodegroup reads the annotation volcano.sh/nodegroup-resource-limits of a Queue. A limit has no
+    effect on a group without nodes (label volcano.sh/nodegroup-name), or on a resource that its nodes lack. A pod that
+    asks for more than the limit never runs in the group. Source: nodegroup.go of Volcano's master. Fix: add the plugin,
+    or correct the name or the amount."""
     specs = check_input.specs
     groups = {node.labels[NODE_GROUP_LABEL] for node in specs.nodes if NODE_GROUP_LABEL in node.labels}
     if specs.cluster.volcano.minor < LIMITS_SINCE or specs.scheduler is None or specs.scheduler.is_partial:

@@ -94,10 +94,10 @@ def missing_hostname_labels(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP357", "kind that the shipped rights do not cover", "info")
 def kinds_without_rights(check_input: CheckInput) -> Iterator[Finding]:
     """The RBAC permissions in `deploy/` cover the kinds that gangplan plans, priority classes, queues, hypernodes, and
-    ConfigMaps in the namespace of Volcano. Without permission for a kind, or in a cluster that does not serve it, the
-    reconciler does not apply its objects, reports why, and goes on with everything else. One info names all such kinds
-    of the repository, at the first object of them; a kind is not named whose CustomResourceDefinition the repository
-    holds, since that is named itself. Fix: apply the permissions that `gangplan rbac` prints; where the reconciler has
+    ConfigMaps in the namespace of Volcano. Without permission for a kind, or where the cluster does not serve it, its
+    objects are not applied. The reconciler reports why and applies everything else. One info names all such kinds of
+    the repository, at the first object of them. A kind whose CustomResourceDefinition is in the repository is left out:
+    the definition itself is named. Fix: apply the permissions that `gangplan rbac` prints; where the reconciler has
     them already, or somebody else applies what is compiled, there is nothing to fix."""
     documents = sorted(check_input.specs.documents, key=lambda document: (document.file, *_line_and_column(document)))
     defined, found = set(map(_defined_kind, documents)), dict[tuple[str, str], Document]()

@@ -58,18 +58,18 @@ _OPERATORS = {
 
 @check("GP398", "job that its operator refuses", "warning", of_document=True)
 def refused_by_operator(check_input: DocumentInput) -> Iterator[Finding]:
-    """The webhook of Kubeflow's training operator wants a container of the framework's name in each role (pytorch,
-    tensorflow, xgboost, paddle, jax), roles that it knows, one master at most and of an XGBoostJob exactly one, and a
-    name that a Service may have; the MPI operator wants one launcher. Where the operator runs without its webhook the
-    job fails at once. A JobSet whose pods restart always is taken, and its Jobs are refused; its steps depend on those
-    above them, and its policies name replicated Jobs that are there. A Deployment that is a gang of its own hangs in
-    each update that makes fewer pods than the gang needs, and a StatefulSet whose pods come one after another never
-    starts as a gang. A RayCluster has a head; a RayJob that is suspended or has a time to live shuts its cluster down,
-    and what it may say besides follows from its submissionMode (KubeRay's utils/validation.go). The webhooks of Grove
+    """The webhook of Kubeflow's training operator requires a container of the framework's name in each role (pytorch,
+    tensorflow, xgboost, paddle, jax). Roles must be known, at most one is a master (of an XGBoostJob exactly one), and
+    the name must suit a Service. The MPI operator requires one launcher. Where the operator runs without its webhook
+    the job fails at once. A JobSet whose pods restart always is accepted, and its Jobs are refused; its steps depend on
+    those above them, and its policies name existing replicated Jobs. A Deployment that is a gang of its own hangs in
+    each update that creates fewer pods than the gang needs. A StatefulSet that creates its pods one after another never
+    starts as a gang. A RayCluster has a head. A RayJob that is suspended or has a time to live shuts its cluster down;
+    its other fields depend on its submissionMode (KubeRay's utils/validation.go). The webhooks of Grove
     (pcs/validation/podcliqueset.go) and kthena (webhook/validator.go) refuse cliques and roles that do not fit. A group
-    of a LeaderWorkerSet has a pod, and subgroups divide it. What a Workflow begins with, and runs, are its templates,
-    each of one type, and the parameters that they use are declared and given (Argo's workflow/validate/validate.go).
-    KAITO drops what it does not know. Fix: as the message says."""
+    of a LeaderWorkerSet has a pod, and subgroups divide it. The entry point and the steps of a Workflow are its
+    templates, each of one type, with all parameters declared and given (Argo's workflow/validate/validate.go). KAITO
+    drops what it does not know. Fix: as the message says."""
     for found in check_input.models:
         document = found.document
         version = document.api_version.rpartition("/")[2]

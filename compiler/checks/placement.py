@@ -185,9 +185,8 @@ def unknown_resources(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP393", "pods that select no node", "warning", folds=True)
 def selectors_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
-    """A nodeSelector, or required node affinity, that no declared node satisfies keeps the pods from starting, and so
-    does a topology key that is nearly, and not quite, a label of the nodes. Fix:
-    correct the label, or label nodes."""
+    """Pods do not start if no declared node satisfies their nodeSelector or required node affinity. A misspelt topology
+    key, nearly a label of the nodes, has the same effect. Fix: correct the label, or label nodes."""
     if (nodes := _declared_nodes(check_input)) is None:
         return
     yield from _unknown_topology_keys(check_input, nodes)
@@ -247,13 +246,12 @@ def _labels_only(pod: PodSpec) -> NodeRequirement:
 
 @check("GP308", "exclusive topology", "warning")
 def exclusive_topologies(check_input: CheckInput) -> Iterator[Finding]:
-    """JobSet and LeaderWorkerSet put all pods of a child Job, or of a group, into one domain of the label that the
-    annotation exclusive-topology names, and no others; subgroup-exclusive-topology does so with each subgroup, and
-    JobSet's node-selector with nodes that carry the name of the child Job. Where no domain, even empty, holds one, it
-    never starts. Where the domains are not those of a tier of HyperNodes, only jobs of one unit, or of units of one
-    pod, are planned by the rule: others are not bound, nor are child Jobs with different nodes, and subgroups that
-    differ in size or lie within an exclusive topology of groups. Fix: allow larger domains, or declare the domains as
-    a tier."""
+    """The annotation exclusive-topology names a label: each child Job of a JobSet, or group of a LeaderWorkerSet, gets
+    one of its domains for itself. subgroup-exclusive-topology does so with each subgroup, and JobSet's node-selector
+    with nodes that carry the name of the child Job. Where no domain, even empty, holds one, it never starts. Where the
+    domains are not a tier of HyperNodes, the rule is planned only for jobs of one unit, or of one-pod units. Others are
+    not bound. Neither are child Jobs with different nodes, nor subgroups that differ in size or lie within an exclusive
+    topology of groups. Fix: allow larger domains, or declare the domains as a tier."""
     domains = ExclusiveDomains(check_input.specs.nodes, check_input.specs.hypernodes)
     for gang in (*check_input.specs.gangs, *check_input.unbound_gangs):
         for units in gang.exclusive:

@@ -309,10 +309,10 @@ def unready_namespace_queues(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP446", "queue of the cluster that the repository lacks", "info", folds=True)
 def queues_elsewhere(check_input: CheckInput) -> Iterator[Finding]:
-    """A repository with NamespaceQueues and no Queue of the cluster is that of a tenant, who may not read these.
-    Whether a Queue exists, is open, lists the namespace in spec.allowedNamespaces and has room for the amounts below it
-    is not checked then, and a plan counts it as unlimited. Volcano 1.16 creates Queue default for all namespaces; one
-    that was there before the upgrade lists none. Fix: nothing, or add the Queues of the cluster."""
+    """A repository with NamespaceQueues and no Queue of the cluster is that of a tenant, who may not read these. Then
+    nobody checks that a Queue exists, is open, lists the namespace in spec.allowedNamespaces and has room for the
+    amounts below it. A plan counts it as unlimited. Volcano 1.16 creates Queue default for all namespaces; one that was
+    there before the upgrade lists none. Fix: nothing, or add the Queues of the cluster."""
     known = known_queues(check_input)
     parents = ((queue.document, ("spec", "parent"), queue.parent) for queue in _known_namespace_queues(check_input))
     jobs = ((gang.document, gang.field_paths["queue"], gang.queue) for gang in check_input.jobs_and_services)
@@ -347,9 +347,9 @@ _OF_CLUSTER_QUEUES = (
 @check("GP447", "field or annotation that a NamespaceQueue may lack", "warning")
 def uncertain_queue_fields(check_input: CheckInput) -> Iterator[Finding]:
     """spec.state (Open, Closed) and spec.desiredState of a NamespaceQueue are in a branch of Volcano and in its
-    website's guide, and not in the later design, by which a queue is open until it is deleted. The plan ignores them.
-    Annotations of Queues are not read of a NamespaceQueue. Source: both texts of the guide. Fix: remove it, or compare
-    the field with the CRD of the release."""
+    website's guide. In the later design a queue is open until it is deleted. The plan ignores them. Annotations of
+    Queues are not read of a NamespaceQueue. Source: both texts of the guide. Fix: remove it, or compare the field with
+    the CRD of the release."""
     for document, queue in check_input.documents_of(NAMESPACE_QUEUE):
         for name, value in (("state", queue.spec.state), ("desiredState", queue.spec.desired_state)):
             if value is not None:

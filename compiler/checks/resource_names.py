@@ -65,10 +65,10 @@ def misspelt_in_pools(check_input: CheckInput) -> dict[str, str]:
 
 @check("GP391", "resource of a name that nothing has", "warning")
 def unknown_resource_names(check_input: CheckInput) -> Iterator[Finding]:
-    """A limit, share, capacity or minimum of a resource that no pod can ask for, or whose name is nearly that of a
-    resource of the nodes, counts for nothing: the queue is not limited, the pool has no GPUs. It is an error where the
-    name meant is known. Names without a prefix are cpu, memory, pods, ephemeral-storage and hugepages-*; devices have
-    one, like nvidia.com/gpu. Fix: correct the name."""
+    """A limit, share, capacity or minimum has no effect if no pod can request its resource. The same holds for a name
+    that is nearly that of a resource of the nodes: the queue is not limited, the pool has no GPUs. It is an error where
+    the name meant is known. Names without a prefix are cpu, memory, pods, ephemeral-storage and hugepages-*; devices
+    have one, like nvidia.com/gpu. Fix: correct the name."""
     misspelt = misspelt_in_pools(check_input)
     offered = {name for node in check_input.specs.nodes for name in node.allocatable}
     devices = {name for name in offered if "/" in name}

@@ -117,8 +117,8 @@ def allocate_after_preemption(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP410", "enqueue starves preemption", "warning")
 def enqueue_starves_preemption(check_input: CheckInput) -> Iterator[Finding]:
     """With the action enqueue, a job whose minimum the cluster has no room for stays Pending, and a pending job evicts
-    nothing. overcommit counts the cluster's room times its factor, less what is used; proportion and capacity count
-    room that running jobs hold above their minima as free, so with jobs that have pods to spare there is no warning.
+    nothing. overcommit counts the cluster's room times its factor, less what is used. proportion and capacity count
+    room that running jobs hold above their minima as free. So there is no warning where jobs have pods to spare.
     Source: preempt.go Execute skips pending jobs; JobEnqueueableFn of overcommit, proportion and capacity (1.15). Fix:
     remove enqueue where preempt or reclaim are wanted; allocate then admits jobs itself."""
     has_surplus = any(sum(role.replicas for role in gang.roles) > gang.minimum for gang in check_input.specs.gangs)
@@ -136,9 +136,9 @@ def enqueue_starves_preemption(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP411", "predicate error cache with gated binding", "warning")
 def predicate_cache_with_gates(check_input: CheckInput) -> Iterator[Finding]:
-    """With gated binding every pod of a role has its own node, and Volcano's predicate error cache replays one pod's
-    misfit for all of them, so the gang never starts. `gangplan compile` switches the cache off in the ConfigMaps that
-    it emits; a configuration that something else applies (a bare file, a Helm chart's values) must say
+    """With gated binding every pod of a role has its own node. Volcano's predicate error cache repeats one pod's misfit
+    for all of them, so the gang never starts. `gangplan compile` switches the cache off in the ConfigMaps that it
+    emits; a configuration that something else applies (a bare file, a Helm chart's values) must say
     predicateErrorCacheEnable: false for allocate, backfill and preempt. Fix: write so."""
     for spec in check_input.schedulers if check_input.specs.cluster.binding == "gated" else ():
         for action in CACHED_ACTIONS if not spec.is_emitted else ():
@@ -171,9 +171,9 @@ def duplicate_plugins(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP430", "Volcano may decide otherwise", "warning")
 def differing_plugins(check_input: CheckInput) -> Iterator[Finding]:
-    """The plugin does something that plans do not foresee, so that Volcano may refuse a planned node, evict a pod that
-    the plan keeps, or hold a job back. `gangplan explain PLUGIN` says what the plan makes of it. Fix: none where
-    that is wanted; else remove the plugin, or the argument or action that it names."""
+    """The plugin does something that plans do not model: Volcano may refuse a planned node, evict a pod that the plan
+    keeps, or hold a job back. `gangplan explain PLUGIN` shows how the plan treats it. Fix: none where that is wanted;
+    else remove the plugin, or the argument or action that it names."""
     seen = set()
     for spec, path, plugin in _plugins(check_input):
         plan = PLUGIN_PLANS.get(plugin.name) if plugin.name not in seen else None
@@ -306,9 +306,9 @@ def surplus_only_eviction(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP448", "reclaim that does not ask what queues deserve", "info")
 def unasked_queue_plugin(check_input: CheckInput) -> Iterator[Finding]:
-    """The first tier in which a plugin votes on the victims of reclaim decides on them. Where that is a tier above
-    capacity or proportion, Volcano takes from queues below what they deserve as well, and two queues may take from each
-    other in turn (Volcano issue 5896); the plan keeps what they deserve all the same. Fix: the voters into one tier."""
+    """The first tier in which a plugin votes on the victims of reclaim decides on them. If that tier is above capacity
+    or proportion, Volcano also takes from queues that hold less than they deserve. Two queues may take from each other
+    in turn (Volcano issue 5896). The plan keeps what they deserve all the same. Fix: put the voters into one tier."""
     for spec in check_input.schedulers if len(check_input.specs.queues) > 1 else ():
         asked = deciding_plugins(spec, RECLAIM_VOTERS, "enableReclaimable")
         enabled = {plugin.name for plugin in spec.plugins if plugin.flags.get("enableReclaimable", True)}

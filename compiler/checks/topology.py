@@ -24,10 +24,10 @@ def _tree_findings(check_input: CheckInput, category: str) -> Iterator[Finding]:
 
 @check("GP344", "minima without effect under a hard topology", "info")
 def minima_under_hard_topology(check_input: CheckInput) -> Iterator[Finding]:
-    """Volcano's network-topology-aware lets a job with a hard topology into a hypernode only if that has room for all
-    its pods, those above its minima too; the same holds for a subgroup. So it starts with all its replicas or not at
-    all; once some of it runs, its minima count again. Fix: lower the replicas, make the topology soft, or use
-    partitions of fixed size."""
+    """Volcano's network-topology-aware places a job with a hard topology only in a hypernode with room for all its
+    pods, also those above its minima. The same holds for a subgroup. So it starts with all its replicas or not at all;
+    once some of it runs, its minima count again. Fix: lower the replicas, make the topology soft, or use partitions of
+    fixed size."""
     for gang in check_input.jobs:
         yield from _elastic_subgroups(gang, check_input.specs.scheduler)
         if starts_in_full(gang, check_input.specs.scheduler) and has_lower_minima(gang):

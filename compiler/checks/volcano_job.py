@@ -244,9 +244,8 @@ def unknown_job_plugins(check_input: DocumentInput) -> Iterator[Finding]:
 @check("GP369", "argument of a job plugin without effect", "warning", of_document=True)
 def unread_plugin_arguments(check_input: DocumentInput) -> Iterator[Finding]:
     """The arguments of a job plugin are its flags, as --name=value; some name a task of the job. Volcano's controller
-    stops reading at one that the plugin does not have, with a line in its log, and a task that is not there gets no
-    part: the processes never find one another. Source: addFlags of pkg/controllers/job/plugins. Fix: correct the
-    flag or the task."""
+    logs an unknown flag and ignores those after it. A task that does not exist is ignored too, so the processes never
+    find one another. Source: addFlags of pkg/controllers/job/plugins. Fix: correct the flag or the task."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
         names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
         for plugin, arguments in (job.spec.plugins or {}).items():
@@ -299,10 +298,10 @@ def inconsistent_partition_minimum(check_input: DocumentInput) -> Iterator[Findi
 
 @check("GP336", "minima of roles without effect", "warning", of_document=True)
 def ignored_role_minimums(check_input: DocumentInput) -> Iterator[Finding]:
-    """When a job's minAvailable is below the sum of its tasks' minima (a task without one needs all its replicas),
-    Volcano skips the tasks' minima altogether: any pods may make up the number, all of one role even. Tasks that depend
-    on others are left aside, since their pods come later (GP368). Fix: raise the job's minAvailable to the sum or
-    leave it out, or lower minAvailable of the tasks."""
+    """A job's minAvailable below the sum of its tasks' minima makes Volcano ignore those minima (a task without one
+    needs all its replicas). Any pods may make up the number, even all of one role. Tasks that depend on others are left
+    aside, since their pods come later (GP368). Fix: raise the job's minAvailable to the sum or leave it out, or lower
+    minAvailable of the tasks."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
         first = job.spec.first_tasks
         has_minima = any(task.min_available is not None or task.partition_policy is not None for task in first)
@@ -320,8 +319,8 @@ def ignored_role_minimums(check_input: DocumentInput) -> Iterator[Finding]:
 
 @check("GP368", "minimum of tasks that come later")
 def minimum_of_later_tasks(check_input: CheckInput) -> Iterator[Finding]:
-    """Volcano makes the pods of a task with dependsOn once the tasks that it names run, and the plugin gang starts none
-    before minAvailable of the job exist: a minimum that counts later tasks is never met. Without minAvailable it is the
+    """Volcano creates the pods of a task with dependsOn once the tasks that it names run. The plugin gang starts no pod
+    before minAvailable of them exist, so a minimum that counts later tasks is never met. Without minAvailable it is the
     sum of all tasks. Fix: write the minimum of the tasks that come first."""
     if check_input.specs.scheduler is not None and check_input.specs.scheduler.plugin("gang") is None:
         return

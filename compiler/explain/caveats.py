@@ -21,11 +21,11 @@ UNPLANNED_NUMA = declare_rule(
     "GP522",
     "warning",
     "NUMA cells that are not planned",
-    """A pod whose topologyPolicy is restricted is planned where one empty NUMA cell is enough for it, or where it
-    takes whole cells (8 GPUs of cells of 4); of anything else the kubelet decides by what is free in which cell,
-    and may refuse the pod on the node that the plan names. Where some nodes let it be planned and others do not, it
-    is planned on those of the first kind only, all of them divided alike. Fix: let each pod ask for what one cell
-    holds or for whole cells, use another topologyPolicy, or say with a node selector which nodes it may use.""",
+    """A pod whose topologyPolicy is restricted is planned where one empty NUMA cell is enough for it. It is also
+    planned where it takes whole cells (8 GPUs of cells of 4). In all other cases the kubelet decides by what is free in
+    which cell, and may refuse the pod on its planned node. Where only some nodes let it be planned, it is planned on
+    those, all of them divided alike. Fix: let each pod ask for what one cell holds or for whole cells, use another
+    topologyPolicy, or select nodes by a node selector.""",
 )
 UNNAMED_DEVICES = declare_rule(
     "GP523",

@@ -51,7 +51,7 @@ BAD_DEDICATED_DOMAINS = declare_rule(
     "error",
     "guaranteed domains that cannot be read",
     f"""{DEDICATED_DOMAINS_ANNOTATION} is a number of hypernodes of one tier that are kept free for the queue and
-    those below it, such as "4 of tier 1" or, by tierName, "4 of tier supernode". Fix: write it so.""",
+    those below it. Examples are "4 of tier 1" and, by tierName, "4 of tier supernode". Fix: write it so.""",
 )
 
 

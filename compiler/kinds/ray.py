@@ -41,10 +41,9 @@ SECOND_CLUSTER = declare_rule(
     "GP223",
     "info",
     "a second cluster for each upgrade",
-    """A RayService that does not upgrade in place brings up a second RayCluster for each change of its configuration,
-    and goes over to it when it is ready. No room is kept for that; its pods are planned when they are there, as there
-    is room, and the first cluster serves meanwhile. Fix: nothing where there is room for both, or
-    `upgradeStrategy: {type: None}`.""",
+    """A RayService that does not upgrade in place starts a second RayCluster for each change of its configuration, and
+    switches when that is ready. No room is kept for it: its pods are planned once they exist, where there is room. The
+    first cluster serves meanwhile. Fix: nothing where there is room for both, or `upgradeStrategy: {type: None}`.""",
 )
 
 

@@ -46,9 +46,9 @@ UNREAD_PART = declare_rule(
     "GP228",
     "info",
     "part of a served model that is not read",
-    """The pods come of a ServingRuntime or another configuration that the repository does not hold, or of a patch of a
-    template that is not applied: they count as far as the object itself describes them. A topology that the operator's
-    own scheduler minds is not planned. Fix: add the runtime to the repository, write the resources into the object, or
+    """The pods follow from a configuration outside the repository (such as a ServingRuntime), or from a template patch
+    that is not applied. Only what the object itself describes is counted. A topology that only the operator's own
+    scheduler enforces is not planned. Fix: add the runtime to the repository, write the resources into the object, or
     leave room.""",
 )
 _PATCHED = "its pods count as the template says", "write the resources into the template"

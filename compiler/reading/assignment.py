@@ -32,10 +32,10 @@ SEVERAL_TAKERS = declare_rule(
     "GP128",
     "error",
     "job that several clusters could take",
-    """In a repository of several clusters a job belongs to one. This one is claimed by more, by its folder
-    jobs/<cluster>/ or by spec.jobs and spec.jobSelector of their Clusters, or by none while several Clusters say
-    nothing about jobs; it is in no plan. Fix: name one in the annotation gangplan.dev/cluster,
-    move it to jobs/<cluster>/, or let the Clusters say which jobs are theirs.""",
+    """In a repository of several clusters a job belongs to one. Several Clusters claim this one (by its folder
+    jobs/<cluster>/, by spec.jobs or by spec.jobSelector), or none does while several select no jobs. No plan contains
+    it. Fix: name one in the annotation gangplan.dev/cluster, move it to jobs/<cluster>/, or let the Clusters say which
+    jobs are theirs.""",
 )
 NO_TAKER = declare_rule(
     "GP129",

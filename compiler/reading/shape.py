@@ -25,8 +25,8 @@ WRONG_VERSION = declare_rule(
     "GP212",
     "error",
     "unknown version of a kind",
-    """The kind is known, but not in this version, or its fields are those of a kind of the same name in another group
-    or version. Fix: write the apiVersion that the message names.""",
+    """The kind is known in another version, or the fields belong to a kind of the same name in another group or
+    version. Fix: write the apiVersion that the message names.""",
 )
 _MOST_FIELDS = 3
 """Fields that one message names."""

@@ -18,12 +18,12 @@ POD_RULE_NOT_PLANNED = declare_rule(
     "GP219",
     "warning",
     "rule between pods that is not planned",
-    """Required affinity between pods, and topology spread that forbids, are planned, with two exceptions: a
-    namespaceSelector with conditions (the labels of namespaces are in no repository), and a selector on a label
-    that differs from pod to pod of one role (its index, its uid). Such a rule is Volcano's alone to enforce: a
-    planned node may turn out forbidden, and the pod then waits until it is planned again. So is what a
-    ModelServing of kthena says of the topology of several groups, or of its roles. Fix: name the namespaces; select
-    by labels that all pods of a role share.""",
+    """Required affinity between pods, and topology spread that forbids, are planned, with two exceptions. A
+    namespaceSelector with conditions is one, since the labels of namespaces are not in the repository. A selector on a
+    label that differs between pods of one role (index, uid) is the other. Only Volcano enforces such a rule: it may
+    refuse the planned node, and the pod then waits for another plan. The same holds for the topology of several groups,
+    or of roles, in a ModelServing of kthena. Fix: name the namespaces; select by labels that all pods of a role
+    share.""",
 )
 
 LabelKey = Annotated[str, Field(min_length=1)]

@@ -11,7 +11,7 @@ from solver.clock import LATE_WORK
 from solver.diagnosis.delays import DelayDiagnosis
 from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.explanations import Explanation, explain_waiting_gangs, explanation_work
-from solver.diagnosis.slot_holders import unlocated_holders
+from solver.diagnosis.kept_gangs import unlocated_holders
 from solver.facts import OversizedSlotRequest, SlotShortage
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper
 from solver.mip.lexicographic import verdict_of

@@ -57,23 +57,28 @@ def _obstacle(s: Provenance, j: int, x: facts.NobodyEvicted | repairs.AllowEvict
         yield from s.gang_sources(x.gangs)
 
 
+_BY_GANG = "the plugin gang lets no job fall below its minimum"
+_BY_DRF = "the plugin drf keeps jobs whose share is no larger"
+_BY_CLASS = "its priority class has preemptionPolicy Never"
 _OBSTACLES = {
-    "preempt": ("action", "preempts"),
-    "reclaim": ("action", "reclaims"),
-    "minima": ("protection", "the plugin gang lets no job fall below its minimum"),
-    "shares": ("protection", "the plugin drf keeps jobs whose share is no larger"),
-    "budget": ("protection", "PodDisruptionBudgets keep the pods"),
-    "policy": ("protection", "its priority class has preemptionPolicy Never"),
+    "preempt": ("action", "preempts", "add preempt to the scheduler's actions"),
+    "reclaim": ("action", "reclaims", "add reclaim to the scheduler's actions"),
+    "queue": ("nonreclaimable", "queue {queue}", "reclaimable: true for queue {queue}"),
+    "protected": ("protection", "{protection}", f'{PREEMPTABLE_ANNOTATION}: "true" on the pods that run'),
+    "minima": ("protection", _BY_GANG, "{enabled}: false for the plugin gang"),
+    "shares": ("protection", _BY_DRF, "enablePreemptable: false for the plugin drf"),
+    "budget": ("protection", "PodDisruptionBudgets keep the pods", "a PodDisruptionBudget that lets more pods go"),
+    "policy": ("protection", _BY_CLASS, "preemptionPolicy: PreemptLowerPriority for PriorityClass {class}"),
 }
+"""What keeps pods from eviction -> the name that chooses its sentence, what stands there, what to write so that the
+pods may go. A higher priority needs neither."""
 
 
 def _obstacle_values(s: Provenance, j: int, fact: facts.NobodyEvicted, _: Any) -> Values:
-    """The name that chooses the sentence."""
-    if fact.queue is not None and fact.obstacle not in ("preempt", "reclaim"):
-        return {"nonreclaimable": f"queue {s.problem.queues[fact.queue].name}"}
-    if fact.obstacle == "protected":
-        return {"protection": _protection([s.origins.gangs[v] for v in fact.gangs])}
-    return dict([_OBSTACLES[fact.obstacle]] if fact.obstacle in _OBSTACLES else [])
+    name, value, _ = _OBSTACLES.get(fact.obstacle, ("", "", ""))
+    protection = _protection([s.origins.gangs[v] for v in fact.gangs])
+    named = value.format(queue=s.problem.queues[fact.queue or 0].name, protection=protection)
+    return {name: named} if name else {}
 
 
 def _protection(victims: Sequence[GangSpec]) -> str:
@@ -149,28 +154,14 @@ def _priority_values(s: Provenance, j: int, repair: repairs.HigherPriority, _: A
 
 
 def _eviction_values(s: Provenance, j: int, repair: repairs.AllowEviction, _: Any) -> Values:
-    edit = _eviction_edit(s, j, repair)
+    own = {s.problem.gangs[v].queue for v in repair.gangs} == {s.problem.gangs[j].queue}
+    named = {
+        "queue": s.problem.queues[repair.queue or 0].name,
+        "class": s.origins.gangs[j].priority_class,
+        "enabled": "enablePreemptable" if own else "enableReclaimable",
+    }
+    edit = _OBSTACLES[repair.obstacle][2].format_map(named)
     return {"edits": Edits((edit,), edit)}
-
-
-def _eviction_edit(s: Provenance, j: int, repair: repairs.AllowEviction) -> str:
-    """What to write so that the pods may go."""
-    match repair.obstacle:
-        case "preempt" | "reclaim":
-            return f"add {repair.obstacle} to the scheduler's actions"
-        case "queue" if repair.queue is not None:
-            return f"reclaimable: true for queue {s.problem.queues[repair.queue].name}"
-        case "minima":
-            own = {s.problem.gangs[v].queue for v in repair.gangs} == {s.problem.gangs[j].queue}
-            return f"{'enablePreemptable' if own else 'enableReclaimable'}: false for the plugin gang"
-        case "shares":
-            return "enablePreemptable: false for the plugin drf"
-        case "budget":
-            return "a PodDisruptionBudget that lets more pods go"
-        case "policy":
-            return f"preemptionPolicy: PreemptLowerPriority for PriorityClass {s.origins.gangs[j].priority_class}"
-        case _:
-            return f'{PREEMPTABLE_ANNOTATION}: "true" on the pods that run'
 
 
 def _priority_edits(s: Provenance, j: int, x: repairs.HigherPriority, _: Any) -> list[FieldEdit]:

@@ -12,7 +12,7 @@ from functools import partial
 
 from solver.diagnosis.case import diagnosis_class
 from solver.diagnosis.diagnosis_state import DiagnosisState
-from solver.diagnosis.gangs import anonymous_gang, has_pod_rules
+from solver.diagnosis.world import anonymous_gang, has_pod_rules
 from solver.facts import Fact, PodRuleConflict
 from solver.problem import Gang
 

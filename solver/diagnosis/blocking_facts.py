@@ -11,9 +11,8 @@ from dataclasses import replace
 
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.minimal import smallest_sufficient
-from solver.diagnosis.node_facts import preceding_gangs
 from solver.diagnosis.obstacles import Obstacle, cluster_obstacles, current_obstacles, permanent_obstacles
-from solver.diagnosis.precedence import borrowing
+from solver.diagnosis.precedence import borrowing, preceding_gangs
 from solver.diagnosis.queue_obstacles import QueueDemand, queue_facts
 from solver.diagnosis.world import World
 from solver.facts import AwayNodes, Fact, NoEligibleNode, Undecided
@@ -40,12 +39,12 @@ def away_nodes(facts: Iterable[Fact]) -> tuple[int, ...]:
     return next((fact.nodes for fact in facts if isinstance(fact, AwayNodes)), ())
 
 
-def _cluster_ledger(case: GangDiagnosis, s: World, returned_nodes: tuple[int, ...]) -> QueueBooks | None:
+def _cluster_ledger(case: GangDiagnosis, w: World, returned_nodes: tuple[int, ...]) -> QueueBooks | None:
     """What the cluster holds in a world, where guarantees are kept in all of it; None where nodes are too small
     anyway."""
-    if any(role.request != was.request for role, was in zip(s.gang.roles, case.gang.roles, strict=True)):
+    if any(role.request != was.request for role, was in zip(w.gang.roles, case.gang.roles, strict=True)):
         return None
-    return case.state.ledger_with_returned(returned_nodes, s.with_running)
+    return case.state.ledger_with_returned(returned_nodes, w.with_running)
 
 
 def node_facts(case: GangDiagnosis) -> FactsAndWorld:
@@ -107,9 +106,9 @@ def _smallest_set(case: GangDiagnosis, start: World, obstacles: Sequence[Obstacl
     return smallest_sufficient(obstacles, lambda some: case.fits(_relax_all(start, some)) is True, pairs)
 
 
-def _relax_all(s: World, obstacles: Iterable[Obstacle], but: Obstacle | None = None) -> World:
+def _relax_all(w: World, obstacles: Iterable[Obstacle], but: Obstacle | None = None) -> World:
     """The world without these obstacles except `but`."""
     for obstacle in obstacles:
         if obstacle is not but:
-            s = obstacle.relax(s)
-    return s
+            w = obstacle.relax(w)
+    return w

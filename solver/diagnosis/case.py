@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from solver.diagnosis.diagnosis_state import DiagnosisState
-from solver.diagnosis.gangs import anonymous_gang, gang_kinds, with_role
 from solver.diagnosis.question import FitQuestion, ModelBudget
-from solver.diagnosis.world import Family, World
+from solver.diagnosis.world import Family, World, anonymous_gang, gang_kinds, with_role
 from solver.problem import Gang, Vector
 from solver.semantics.exclusions import maintenance_conflicts
 from solver.semantics.gang_classes import waiting_class

@@ -12,10 +12,10 @@ import numpy as np
 
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.delays import DelayDiagnosis
-from solver.diagnosis.gangs import has_pod_rules
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.precedence import least_free_priority
 from solver.diagnosis.question import FitQuestion
+from solver.diagnosis.world import has_pod_rules
 from solver.facts import DedicatedDomains, Fact, Maintenance, ReservedNodes, StrictOrder
 from solver.plan import Reservation
 from solver.problem import Node, Problem

@@ -9,9 +9,8 @@ from functools import cached_property
 from typing import Literal
 
 from solver.diagnosis.diagnosis_state import DiagnosisState
-from solver.diagnosis.gangs import anonymous_gang, gang_kinds, has_pod_rules
 from solver.diagnosis.question import FitQuestion
-from solver.diagnosis.world import World
+from solver.diagnosis.world import World, anonymous_gang, gang_kinds, has_pod_rules
 from solver.facts import DedicatedDomains, Fact, Maintenance, ReservedNodes, StrictOrder
 from solver.plan import Reservation
 from solver.problem import Problem

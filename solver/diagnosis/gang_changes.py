@@ -11,8 +11,7 @@ import numpy as np
 
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.diagnosis_state import DiagnosisState
-from solver.diagnosis.gangs import with_role, with_subgroup
-from solver.diagnosis.world import Family, NodeKind, World
+from solver.diagnosis.world import Family, NodeKind, World, with_role, with_subgroup
 from solver.problem import Gang, Topology, Vector
 from solver.repairs import (
     FewerPods,

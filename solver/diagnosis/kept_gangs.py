@@ -1,7 +1,9 @@
-"""Why nobody is evicted for a waiting gang: the one or two obstacles without which gangs that run would go for it."""
+"""Why nobody is evicted for a waiting gang: the one or two obstacles without which gangs that run would go for it, and
+what is not known of their device slots."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -9,10 +11,12 @@ from typing import Any
 
 from solver.diagnosis.case import GangDiagnosis
 from solver.facts import Borrowing, Fact, NobodyEvicted, PrecedingGangs, StrictOrder, Undecided
+from solver.plan import UnlocatedHolder
 from solver.preemption.evictions import EvictionState
 from solver.preemption.search import cheapest_victims
 from solver.problem import Gang, Problem
 from solver.repairs import AllowEviction, HigherPriority, Repair
+from solver.semantics.eviction_rights import has_eviction_right
 from solver.state.state import State
 
 SERVED_FIRST = (Borrowing, PrecedingGangs, StrictOrder, Undecided)
@@ -140,3 +144,26 @@ def equal_priority(repairs: Sequence[Repair]) -> tuple[NobodyEvicted, ...]:
         if isinstance(repair, HigherPriority) and repair.evicts:
             return (NobodyEvicted("priority", repair.gangs),)
     return ()
+
+
+# ---- device slots
+
+
+def unlocated_holders(problem: Problem, j: int) -> tuple[UnlocatedHolder, ...]:
+    """The gangs that gang j may evict and whose pods hold unknown slots, on nodes and of groups that gang j can use."""
+    evictable = (v for v in range(len(problem.gangs)) if has_eviction_right(problem, j, v))
+    return tuple(holder for v in evictable for holder in _unlocated_slots(problem, j, v))
+
+
+def _unlocated_slots(problem: Problem, j: int, v: int) -> Iterator[UnlocatedHolder]:
+    usable = {wanted.slot_group: role.node_classes for role in problem.gangs[j].roles for wanted in role.slot_requests}
+    victim = problem.gangs[v]
+    known: Counter[tuple[int, int, int]] = Counter()
+    for hold in victim.slot_holds:
+        known[hold.role, hold.node, problem.nodes[hold.node].slots[hold.slot].slot_group] += hold.pods
+    for place in victim.running:
+        for held in victim.roles[place.role].slot_requests:
+            group, needed = held.slot_group, held.number * place.pods
+            is_usable = problem.nodes[place.node].node_class in usable.get(group, ())
+            if is_usable and known[place.role, place.node, group] < needed:
+                yield UnlocatedHolder(v, place.node, group)

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from solver import facts
-from solver.diagnosis.blockers import blockers
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.minimal import minimal_subset
 from solver.diagnosis.question import FitQuestion
@@ -20,15 +19,9 @@ from solver.semantics.device_slots import FreeVectors
 from solver.semantics.topology import ROOT
 
 
-def preceding_gangs(case: GangDiagnosis, s: World) -> facts.Fact:
-    """A minimal set of the plan's gangs without which the gang would fit."""
-    most, gangs = blockers(case, s)
-    return facts.PrecedingGangs(case.question(s).gang_class.min_pods, most, gangs)
-
-
-def pod_rule_conflict(case: GangDiagnosis, s: World) -> facts.Fact:
+def pod_rule_conflict(case: GangDiagnosis, w: World) -> facts.Fact:
     """The first rule without which alone the greedy places the gang, else the first of all."""
-    q, roles = case.question(s), s.gang.roles
+    q, roles = case.question(w), w.gang.roles
     rules = sorted({rho for role in roles for rho in (*role.owned_rules, *role.selecting_rules)})
     chosen = next((rho for rho in rules if _fits_without_rule(q, rho)), rules[0])
     if (limited := _group_limit(q, chosen)) is not None:
@@ -56,10 +49,10 @@ def _fits_without_rule(q: FitQuestion, rho: int) -> bool:
     return q.with_free(q.state.free, counts.restrict_to(counts.enforced_rules - {rho})).placement() is not None
 
 
-def domain_shortage(case: GangDiagnosis, tier: int, s: World) -> facts.Fact:
+def domain_shortage(case: GangDiagnosis, tier: int, w: World) -> facts.Fact:
     """available: pods that the best domain holds, by counting or the greedy. A gang that runs in part has no choice of
     domain."""
-    q = case.question(s)
+    q = case.question(w)
     reach, asked, running = q.fit_counts(), q.gang_class.min_pods, q.gang_class.running_pods
     if not running:
         return fit.domain_shortage(q.state.tree, q.gang_class, reach) or facts.DomainShortage(asked, q.max_pods(), tier)
@@ -69,16 +62,16 @@ def domain_shortage(case: GangDiagnosis, tier: int, s: World) -> facts.Fact:
     return facts.DomainShortage(asked, max(0, min(pods, asked - 1)), tier, home)
 
 
-def subgroup_shortage(case: GangDiagnosis, i: int, s: World) -> facts.Fact:
-    q, part = case.question(s), s.gang.subgroups[i]
+def subgroup_shortage(case: GangDiagnosis, i: int, w: World) -> facts.Fact:
+    q, part = case.question(w), w.gang.subgroups[i]
     short = fit.subgroup_shortage(q.state.tree, q.gang_class, i, q.fit_counts())
     needed = fit.subgroups_needed(q.gang_class, part)
     return short or facts.SubgroupShortage(i, part.topology.tier, needed, None, part.size)
 
 
-def slot_shortage(case: GangDiagnosis, t: int, s: World) -> facts.Fact:
+def slot_shortage(case: GangDiagnosis, t: int, w: World) -> facts.Fact:
     """No slot has enough of a resource for one pod, or all of them hold too few pods of the role."""
-    q, role = case.question(s), s.gang.roles[t]
+    q, role = case.question(w), w.gang.roles[t]
     free = _eligible_free(q, (role,))
     empty = case.state.capacity.at_nodes(np.isin(q.state.tree.node_class_of, sorted(role.node_classes)))
     for request in role.slot_requests:
@@ -90,19 +83,19 @@ def slot_shortage(case: GangDiagnosis, t: int, s: World) -> facts.Fact:
     return facts.SlotShortage(asked, min(int(free.fit_counts(role.pod_request).sum()), asked - 1), t)
 
 
-def own_running_pods(case: GangDiagnosis, s: World) -> facts.Fact:
-    q = case.question(s)
+def own_running_pods(case: GangDiagnosis, w: World) -> facts.Fact:
+    q = case.question(w)
     return facts.OwnRunningPods(q.gang_class.min_pods, q.max_pods())
 
 
-def away_nodes(case: GangDiagnosis, s: World) -> facts.Fact:
+def away_nodes(case: GangDiagnosis, w: World) -> facts.Fact:
     """The nodes that are away with which it would fit, none of them to spare."""
 
     def fits(nodes: tuple[int, ...]) -> bool:
-        return case.fits(replace(s, returned_nodes=nodes)) is True
+        return case.fits(replace(w, returned_nodes=nodes)) is True
 
     away = case.state.away_nodes
-    q = case.question(replace(s, returned_nodes=away))
+    q = case.question(replace(w, returned_nodes=away))
     placed = q.with_free(q.state.free).placement()
     if placed is not None:
         away = tuple(n for n in away if n in {p.node for p in placed})
@@ -110,10 +103,10 @@ def away_nodes(case: GangDiagnosis, s: World) -> facts.Fact:
     return facts.AwayNodes(minimal_subset(away, fits) if few else away)
 
 
-def oversized_roles(case: GangDiagnosis, s: World) -> list[int]:
+def oversized_roles(case: GangDiagnosis, w: World) -> list[int]:
     """Roles of which no eligible node holds a single pod, or, where none is eligible, no node at all."""
-    q, found = case.question(s), []
-    for t, role in enumerate(s.gang.roles):
+    q, found = case.question(w), []
+    for t, role in enumerate(w.gang.roles):
         eligible = _eligible_free(q, (role,))
         nodes = eligible if len(eligible.amounts) else q.state.free
         if q.gang_class.needed_pods(t) and not nodes.fit_counts(PodRequest(role.request)).any():
@@ -121,27 +114,27 @@ def oversized_roles(case: GangDiagnosis, s: World) -> list[int]:
     return found
 
 
-def oversized_pod(case: GangDiagnosis, t: int, s: World) -> facts.Fact:
-    request = s.gang.roles[t].request
-    most = _eligible_free(case.question(s), (s.gang.roles[t],)).amounts.max(axis=0)
+def oversized_pod(case: GangDiagnosis, t: int, w: World) -> facts.Fact:
+    request = w.gang.roles[t].request
+    most = _eligible_free(case.question(w), (w.gang.roles[t],)).amounts.max(axis=0)
     r = next((r for r, amount in enumerate(request) if amount > most[r]), None)
     return facts.UnmatchedPod(t) if r is None else facts.OversizedPod(request[r], int(most[r]), t, r)
 
 
-def ineligible_nodes(case: GangDiagnosis, t: int, s: World) -> facts.Fact:
+def ineligible_nodes(case: GangDiagnosis, t: int, w: World) -> facts.Fact:
     """No node is eligible for the role, or too few are."""
-    q, role = case.question(s), s.gang.roles[t]
+    q, role = case.question(w), w.gang.roles[t]
     nodes, asked = _eligible_free(q, (role,)), _asked_pods(q, t)
     if not len(nodes.amounts):
         return facts.NoEligibleNode(t)
     return facts.EligibleNodeShortage(asked, min(int(nodes.fit_counts(role.pod_request).sum()), asked - 1), t)
 
 
-def closed_node_groups(case: GangDiagnosis, s: World) -> facts.Fact:
+def closed_node_groups(case: GangDiagnosis, w: World) -> facts.Fact:
     """The node groups with which it would fit, none of them to spare."""
 
     def fits(groups: tuple[int, ...]) -> bool:
-        return case.fits(replace(s, gang=case.with_open_groups(s.gang, groups))) is True
+        return case.fits(replace(w, gang=case.with_open_groups(w.gang, groups))) is True
 
     groups = case.closed_groups
     few = len(groups) <= case.state.options.budget.minimized_blockers
@@ -154,16 +147,16 @@ def _asked_pods(q: FitQuestion, t: int) -> int:
     return q.gang_class.needed_pods(t) or max(1, min(role.max_pods, q.gang_class.min_pods))
 
 
-def oversized_gang(case: GangDiagnosis, s: World) -> facts.Fact:
+def oversized_gang(case: GangDiagnosis, w: World) -> facts.Fact:
     """The empty cluster has too little of a resource, or the nodes eligible for the gang have."""
-    q = case.question(s)
+    q = case.question(w)
     asked, total = q.min_demand, _total_free(q.state.free)
     r = _scarcest_resource(asked, total)
     return _shortage(q) if r is None else facts.OversizedGang(asked[r], total[r], r)
 
 
-def shortage_anywhere(case: GangDiagnosis, s: World) -> facts.Fact:
-    return _shortage(case.question(s))
+def shortage_anywhere(case: GangDiagnosis, w: World) -> facts.Fact:
+    return _shortage(case.question(w))
 
 
 def _shortage(q: FitQuestion) -> facts.Fact:

@@ -11,8 +11,7 @@ from functools import partial
 
 from solver.diagnosis import node_facts
 from solver.diagnosis.case import GangDiagnosis
-from solver.diagnosis.gangs import has_pod_rules, with_role, with_subgroup
-from solver.diagnosis.world import World
+from solver.diagnosis.world import World, has_pod_rules, with_role, with_subgroup
 from solver.facts import Fact
 from solver.problem import Gang, Topology
 
@@ -40,11 +39,11 @@ def current_obstacles(case: GangDiagnosis) -> list[Obstacle]:
 def cluster_obstacles(case: GangDiagnosis) -> list[Obstacle]:
     """What does not lie in the gang itself: nodes that are away, and last what runs."""
     running = Obstacle(
-        lambda s: replace(s, with_running=False), lambda s: node_facts.shortage_anywhere(case, without_topology(s))
+        lambda w: replace(w, with_running=False), lambda w: node_facts.shortage_anywhere(case, without_topology(w))
     )
     if not case.state.away_nodes:
         return [running]
-    away = Obstacle(lambda s: replace(s, returned_nodes=case.state.away_nodes), partial(node_facts.away_nodes, case))
+    away = Obstacle(lambda w: replace(w, returned_nodes=case.state.away_nodes), partial(node_facts.away_nodes, case))
     return [away, running]
 
 
@@ -67,7 +66,7 @@ def _pod_rules(case: GangDiagnosis) -> list[Obstacle]:
     """What the gang's pods demand of others, and others of them."""
     if case.state.after.rule_counts is None or not has_pod_rules(case.gang):
         return []
-    return [Obstacle(lambda s: replace(s, with_pod_rules=False), partial(node_facts.pod_rule_conflict, case))]
+    return [Obstacle(lambda w: replace(w, with_pod_rules=False), partial(node_facts.pod_rule_conflict, case))]
 
 
 def _topologies(case: GangDiagnosis, gang: Gang) -> list[Obstacle]:
@@ -96,44 +95,44 @@ def _slots(case: GangDiagnosis, gang: Gang) -> list[Obstacle]:
 # ---- relaxed worlds
 
 
-def _with_gang(s: World, **changes: object) -> World:
-    return replace(s, gang=replace(s.gang, **changes))  # type: ignore[arg-type]
+def _with_gang(w: World, **changes: object) -> World:
+    return replace(w, gang=replace(w.gang, **changes))  # type: ignore[arg-type]
 
 
-def _without_subgroup_topology(i: int, s: World) -> World:
+def _without_subgroup_topology(i: int, w: World) -> World:
     """Subgroups of kind i are still whole, but anywhere."""
-    return replace(s, gang=with_subgroup(s.gang, i, topology=ANY_DOMAIN))
+    return replace(w, gang=with_subgroup(w.gang, i, topology=ANY_DOMAIN))
 
 
-def without_topology(s: World) -> World:
-    for i in range(len(s.gang.subgroups)):
-        s = _without_subgroup_topology(i, s)
-    return _with_gang(s, topology=ANY_DOMAIN)
+def without_topology(w: World) -> World:
+    for i in range(len(w.gang.subgroups)):
+        w = _without_subgroup_topology(i, w)
+    return _with_gang(w, topology=ANY_DOMAIN)
 
 
-def _without_slot_requests(t: int, s: World) -> World:
+def _without_slot_requests(t: int, w: World) -> World:
     """What the pods of role t ask for may come from anywhere in a node."""
-    return replace(s, gang=with_role(s.gang, t, slot_requests=()))
+    return replace(w, gang=with_role(w.gang, t, slot_requests=()))
 
 
-def _without_requests(roles: Iterable[int], s: World) -> World:
+def _without_requests(roles: Iterable[int], w: World) -> World:
     """The pods of these roles ask for nothing, as though every eligible node were large enough."""
-    gang = s.gang
+    gang = w.gang
     for t in roles:
         gang = with_role(gang, t, request=(0,) * len(gang.roles[t].request), slot_requests=())
-    return replace(s, gang=gang)
+    return replace(w, gang=gang)
 
 
-def _with_open_groups(case: GangDiagnosis, s: World) -> World:
+def _with_open_groups(case: GangDiagnosis, w: World) -> World:
     """All node groups are open to the gang's queue."""
-    return replace(s, gang=case.with_open_groups(s.gang, case.closed_groups))
+    return replace(w, gang=case.with_open_groups(w.gang, case.closed_groups))
 
 
-def _with_all_nodes(case: GangDiagnosis, t: int, s: World) -> World:
+def _with_all_nodes(case: GangDiagnosis, t: int, w: World) -> World:
     """All nodes are eligible for role t, those that are away once they are back, but for those in node groups that are
     closed to its queue and stay so."""
     problem = case.state.problem
-    closed = () if case.has_open_groups(s.gang) else problem.queues[case.gang.queue].closed_node_groups
+    closed = () if case.has_open_groups(w.gang) else problem.queues[case.gang.queue].closed_node_groups
     there = [node for node in problem.nodes if node.node_group not in closed]
     classes = frozenset((node.returning or node).node_class for node in there)
-    return replace(s, gang=with_role(s.gang, t, node_classes=classes))
+    return replace(w, gang=with_role(w.gang, t, node_classes=classes))

@@ -11,12 +11,11 @@ from functools import partial
 import numpy as np
 
 from solver.admission.batches import entitled_in_turn, entitlement_turn
-from solver.diagnosis.blockers import blockers
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.kept_gangs import proven_victims
-from solver.diagnosis.minimal import first_sufficient, minimal_subset, shortest_prefix
+from solver.diagnosis.minimal import first_sufficient, minimal_subset, shortest_length, shortest_prefix
 from solver.diagnosis.world import Family, World
-from solver.facts import Borrowing, ShareLimit
+from solver.facts import Borrowing, PrecedingGangs, ShareLimit
 from solver.problem import Gang, Problem, Vector
 from solver.repairs import HigherPriority, MoreDeserved, MoreWeight, Repair
 from solver.semantics.eviction_rights import is_reclaimable_whole, may_go_whole
@@ -24,6 +23,47 @@ from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placements import add_vectors
 from solver.semantics.priorities import precedence
 from solver.semantics.share_measures import puts_queues_first, queue_priority
+
+
+def blockers(case: GangDiagnosis, w: World) -> tuple[int, tuple[int, ...]]:
+    """(pods of the gang that fit beside the plan, a minimal set of the plan's gangs without which all pods would fit),
+    whatever their queues: of gangs that start, or else of gangs that run, without their growth.
+
+    Those of the gang's priority and above are examined first, the lowest and youngest first. Growth beyond what a queue
+    is entitled to only takes what is left over, and is in no gang's way. The answer is costly and the same for all
+    queues.
+    """
+    state, priority = case.state, case.gang.priority
+
+    def make() -> tuple[int, tuple[int, ...]]:
+        q, gangs = case.question(w), state.problem.gangs
+        order = [i for i in state.started_by_priority if gangs[i].priority >= priority]
+        found = _blocking_prefix(case, w, order or state.started_by_priority) or _minimal(case, w, state.growing_gangs)
+        return q.max_pods(q.state.rule_counts), tuple(sorted(found))
+
+    return state.memoize(("blockers", priority, w), make)
+
+
+def _blocking_prefix(case: GangDiagnosis, w: World, order: Sequence[int]) -> tuple[int, ...]:
+    """The shortest prefix of `order` without which the gang fits, less the members that it does not need."""
+    chosen = tuple(reversed(order[: shortest_length(order, partial(_fits_without, case, w))]))
+    return _minimal(case, w, chosen)
+
+
+def _minimal(case: GangDiagnosis, w: World, gangs: tuple[int, ...]) -> tuple[int, ...]:
+    """A minimal set of these gangs without what the plan gives to whom the gang fits."""
+    few = len(gangs) <= case.state.options.budget.minimized_blockers
+    return minimal_subset(gangs, partial(_fits_without, case, w)) if few else gangs
+
+
+def _fits_without(case: GangDiagnosis, w: World, gangs: Sequence[int]) -> bool:
+    return case.question(replace(w, held_back=tuple(gangs))).placement() is not None
+
+
+def preceding_gangs(case: GangDiagnosis, w: World) -> PrecedingGangs:
+    """A minimal set of the plan's gangs without which the gang would fit."""
+    most, gangs = blockers(case, w)
+    return PrecedingGangs(case.question(w).gang_class.min_pods, most, gangs)
 
 
 def borrowing(case: GangDiagnosis, s: World) -> Borrowing | None:
@@ -90,17 +130,17 @@ def _raise_priority(case: GangDiagnosis, w: World, priority: int) -> World:
 
 
 def _before_others(
-    case: GangDiagnosis, t: World, repair: HigherPriority | MoreDeserved | MoreWeight, priority: int, problem: Problem
+    case: GangDiagnosis, w: World, repair: HigherPriority | MoreDeserved | MoreWeight, priority: int, problem: Problem
 ) -> World:
-    """The trial without the gangs that would then be decided later; unchanged where there are none, or they are not
+    """The world without the gangs that would then be decided later; unchanged where there are none, or they are not
     known."""
     state = case.state
     later = _later_gangs(case, priority, problem)
-    changed = replace(t.with_change(repair), limits_problem=problem)
+    changed = replace(w.with_change(repair), limits_problem=problem)
     if len(later) == len(state.started_placements):
         return replace(changed, with_started=False)
     if not later or state.plan_frees_capacity:
-        return t
+        return w
     return replace(changed, held_back=tuple(sorted(later)))
 
 
@@ -193,10 +233,10 @@ def _own_victims(case: GangDiagnosis) -> list[int]:
     return found
 
 
-def with_later_gangs(case: GangDiagnosis, t: World) -> World:
-    """The trial whose priority, weight or deserved amount names the gangs that give up their room: a minimal set of few
+def with_later_gangs(case: GangDiagnosis, w: World) -> World:
+    """The world whose priority, weight or deserved amount names the gangs that give up their room: a minimal set of few
     gangs decided later."""
-    beside = replace(t, with_started=True)
+    beside = replace(w, with_started=True)
 
     def suffices(some: Sequence[int]) -> bool:
         return case.lets_start(replace(beside, held_back=tuple(sorted(some))))
@@ -205,11 +245,11 @@ def with_later_gangs(case: GangDiagnosis, t: World) -> World:
         if not isinstance(change, HigherPriority | MoreDeserved | MoreWeight):
             return change
         priority = change.amount if isinstance(change, HigherPriority) else case.gang.priority
-        waits = shortest_prefix(_later_gangs(case, priority, t.limits_problem), suffices) or ()
+        waits = shortest_prefix(_later_gangs(case, priority, w.limits_problem), suffices) or ()
         few = len(waits) <= case.state.options.budget.ended_gangs
         return replace(change, gangs=tuple(sorted(minimal_subset(waits, suffices))) if few else ())
 
-    return replace(t, changes=tuple(map(with_names, t.changes)))
+    return replace(w, changes=tuple(map(with_names, w.changes)))
 
 
 def _earlier_claims(case: GangDiagnosis) -> dict[int, Vector]:
@@ -245,7 +285,7 @@ def _most_deserved(problem: Problem, q: int, r: int) -> int:
     return min(limits)
 
 
-def larger_entitlement(case: GangDiagnosis, t: World, fact: Borrowing | ShareLimit) -> Iterator[World]:
+def larger_entitlement(case: GangDiagnosis, w: World, fact: Borrowing | ShareLimit) -> Iterator[World]:
     """The least that the queue must deserve, or weigh, so that the gang no longer borrows, nor would if all that may
     claim the queue's entitlement before it did so. Of equal gangs, which are told the same, the oldest is meant."""
     state, priority, q, r = case.state, case.gang.priority, fact.queue, fact.resource
@@ -268,7 +308,7 @@ def larger_entitlement(case: GangDiagnosis, t: World, fact: Borrowing | ShareLim
 
     def make(number: int) -> World:
         repair, changed = change(number)
-        return _before_others(case, t, repair, priority, changed)
+        return _before_others(case, w, repair, priority, changed)
 
     def covers_claims(number: int) -> bool:
         books = state.books_under(change(number)[1], with_plan=False)
@@ -285,8 +325,8 @@ def larger_entitlement(case: GangDiagnosis, t: World, fact: Borrowing | ShareLim
         )
 
     def starts(number: int) -> bool:
-        trial = make(number)
-        return bool(trial.changes) and case.lets_start(trial)
+        world = make(number)
+        return bool(world.changes) and case.lets_start(world)
 
     least = first_sufficient(numbers, covers_claims)
     if least is not None and not starts(least):

@@ -9,10 +9,9 @@ from math import gcd
 
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.diagnosis_state import DiagnosisState
-from solver.diagnosis.gangs import with_role
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.queue_obstacles import QueueObstacle, queue_obstacles
-from solver.diagnosis.world import Family, World
+from solver.diagnosis.world import Family, World, with_role
 from solver.facts import CapabilityLimit, ShareLimit
 from solver.problem import GroupQuota, Problem, Vector
 from solver.repairs import (
@@ -30,12 +29,12 @@ from solver.semantics.queues import queue_path
 from solver.state.queue_books import QueueBooks
 
 
-def with_queue_changes(case: GangDiagnosis, t: World) -> World:
-    """The trial with the queues' limits changed so that the gang is allowed; unchanged where no change is known that
+def with_queue_changes(case: GangDiagnosis, w: World) -> World:
+    """The world with the queues' limits changed so that the gang is allowed; unchanged where no change is known that
     does it."""
-    state, queue, amount = case.state, case.gang.queue, case.demand(t)
-    now = t
-    for repair, problem in _opened_queues(state, t.limits_problem, queue):
+    state, queue, amount = case.state, case.gang.queue, case.demand(w)
+    now = w
+    for repair, problem in _opened_queues(state, w.limits_problem, queue):
         now = now.with_change(repair, limits_problem=problem)
     for _ in range(state.options.budget.limit_rounds):
         ledger = case.ledger(now)
@@ -44,22 +43,22 @@ def with_queue_changes(case: GangDiagnosis, t: World) -> World:
             return now
         change = _limit_change(state, ledger, broken, queue, amount)
         if change is None:
-            return t
+            return w
         now = now.with_change(change[0], limits_problem=change[1])
-    return t
+    return w
 
 
-def with_smaller_shares(case: GangDiagnosis, t: World) -> World:
-    """The trial whose weight names the gangs that the plan starts and whose queues then deserve too little for them."""
-    if not any(isinstance(change, MoreWeight) for change in t.changes):
-        return t
-    state, ledger, now = case.state, case.ledger(t), case.state.after.queue_books
-    ledger.charge_queue(case.gang.queue, case.demand(t))
+def with_smaller_shares(case: GangDiagnosis, w: World) -> World:
+    """The world whose weight names the gangs that the plan starts and whose queues then deserve too little for them."""
+    if not any(isinstance(change, MoreWeight) for change in w.changes):
+        return w
+    state, ledger, now = case.state, case.ledger(w), case.state.after.queue_books
+    ledger.charge_queue(case.gang.queue, case.demand(w))
     over, gone = {q for q in range(len(state.problem.queues)) if _exceeds_share(ledger, q)}, set[int]()
     over -= {q for q in over if _exceeds_share(now, q)}
     for i in state.started_by_priority if over else ():
         q = state.problem.gangs[i].queue
-        if q in over and i not in t.held_back:
+        if q in over and i not in w.held_back:
             ran, has = (state.held_by_gangs([i], with_plan) for with_plan in (False, True))
             ledger.charge_queue(q, add_vectors(ran, has, -1))
             gone.add(i)
@@ -70,7 +69,7 @@ def with_smaller_shares(case: GangDiagnosis, t: World) -> World:
             replace(change, gangs=tuple(sorted(gone.union(change.gangs)))) if isinstance(change, MoreWeight) else change
         )
 
-    return replace(t, changes=tuple(map(with_names, t.changes))) if gone else t
+    return replace(w, changes=tuple(map(with_names, w.changes))) if gone else w
 
 
 def _exceeds_share(ledger: QueueBooks, queue: int) -> bool:

@@ -15,26 +15,26 @@ from solver.semantics.gang_classes import elastic_roles, meets_minima
 from solver.semantics.priorities import serving_order_key
 
 
-def others_may_start_instead(case: GangDiagnosis, t: World) -> bool:
-    """Whether a gang of another class, which may be decided first, starts on the nodes that the trial adds as well, or
+def others_may_start_instead(case: GangDiagnosis, w: World) -> bool:
+    """Whether a gang of another class, which may be decided first, starts on the nodes that the world adds as well, or
     one of another queue grows there first. Of its own class one starts."""
-    if t.added_nodes is None:
+    if w.added_nodes is None:
         return False
     case, state = case, case.state
-    if _others_grow_first(case, t, t.added_nodes[0]):
+    if _others_grow_first(case, w, w.added_nodes[0]):
         return True
     own = diagnosis_class(state, case.index)
     others = (i for i in _waiting_gangs(state) if diagnosis_class(state, i) != own)
     earlier = (i for i in others if _may_precede(case, i))
-    rivals = (i for i in earlier if _may_use(state, i, t.added_nodes[0]))
-    return any(_starts_too(state, i, t) for i in islice(rivals, state.options.budget.rivals))
+    rivals = (i for i in earlier if _may_use(state, i, w.added_nodes[0]))
+    return any(_starts_too(state, i, w) for i in islice(rivals, state.options.budget.rivals))
 
 
-def _others_grow_first(case: GangDiagnosis, t: World, n: int) -> bool:
+def _others_grow_first(case: GangDiagnosis, w: World, n: int) -> bool:
     """Whether the gang would borrow, and one of another queue may get more pods on nodes like this one within what that
     queue is entitled to."""
-    state, books, home = case.state, case.ledger(t), case.gang.queue
-    if not is_decided_by_entitlement(state.problem) or books.is_entitled(home, case.demand(t)):
+    state, books, home = case.state, case.ledger(w), case.gang.queue
+    if not is_decided_by_entitlement(state.problem) or books.is_entitled(home, case.demand(w)):
         return False
     placed = (*state.kept_placements.items(), *state.started_placements.items())
     others = [(i, pods) for i, pods in placed if state.problem.gangs[i].queue != home]
@@ -75,6 +75,6 @@ def _may_use(state: DiagnosisState, i: int, n: int) -> bool:
     return any(node_class in role.node_classes for role in state.problem.gangs[i].roles)
 
 
-def _starts_too(state: DiagnosisState, i: int, t: World) -> bool:
+def _starts_too(state: DiagnosisState, i: int, w: World) -> bool:
     case = GangDiagnosis(state, i, ModelBudget(0), ModelBudget(0), questions=1)
-    return case.lets_start(replace(case.tried_world, added_nodes=t.added_nodes, limits_problem=t.limits_problem))
+    return case.lets_start(replace(case.tried_world, added_nodes=w.added_nodes, limits_problem=w.limits_problem))

@@ -22,7 +22,7 @@ def started_out_of_turn(world: Problem, placed: PodsByGang, random: Random) -> I
     for g, j in pick_one(
         random, [(g, j) for g in waiting for j in starting if world.gangs[g].queue == world.gangs[j].queue]
     ):
-        late = replace(
+        late = with_fields(
             world.gangs[j],
             age=99,
             priority=world.gangs[g].priority,

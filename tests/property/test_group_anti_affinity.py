@@ -21,6 +21,8 @@ from compiler.specs.gang_spec import GangSpec, TopologySpec
 from compiler.specs.node_spec import HyperNodeSpec
 from compiler.specs.parts import GroupTerm, PodGroupSpec
 from solver.verify import verify
+from tests.builders.cluster_objects import pod
+from tests.builders.declared import declared
 from tests.builders.plans import solve_without_repairs
 from tests.builders.specs import document, hypernode, node, role, specs
 from tests.builders.strategies import sampled
@@ -137,20 +139,12 @@ def asking(world: World) -> GangSpec:
 def cluster(world: World) -> list[Object]:
     found: list[Object] = []
     for number, (labels, nodes) in enumerate(world.groups):
-        metadata = {"name": f"g{number}", "namespace": "team"}
-        found.append({"apiVersion": GROUP, "kind": "PodGroup", "metadata": {**metadata, "labels": labels}})
-        for index, n in enumerate(nodes):
-            annotations = {"scheduling.k8s.io/group-name": f"g{number}"}
-            container = {"name": "m", "image": "a", "resources": {"requests": {"nvidia.com/gpu": "1"}}}
-            found.append(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Pod",
-                    "metadata": {**metadata, "name": f"g{number}-{index}", "annotations": annotations},
-                    "spec": {"nodeName": f"n{n}", "containers": [container]},
-                    "status": {"phase": "Running"},
-                }
-            )
+        found.append(declared("PodGroup", f"g{number}", namespace="team", labels=labels))
+        notes = {"scheduling.k8s.io/group-name": f"g{number}"}
+        found += [
+            pod(f"g{number}-{index}", f"n{n}", requests={"nvidia.com/gpu": "1"}, annotations=notes)
+            for index, n in enumerate(nodes)
+        ]
     return found
 
 

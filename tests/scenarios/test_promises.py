@@ -21,6 +21,8 @@ from compiler.repository.tree import Repository
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.queue_spec import PriorityClassSpec
 from solver.planner import solve
+from tests.builders.cluster_objects import pod
+from tests.builders.declared import Object, declared
 from tests.builders.specs import document, gang, node, role
 from tests.builders.specs import specs as build
 from tests.oracle.worlds import random_repository
@@ -43,22 +45,14 @@ def planned(clock: int, *others: GangSpec, runs_since: int | None = None) -> Job
     return next(decided for decided in decisions if decided.gang.document.name == "old")
 
 
-def _job(name: str, created: int, annotations: dict[str, str]) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": "team", "creationTimestamp": rfc3339(created), "annotations": annotations}
-    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata}
+def _job(name: str, created: int, annotations: dict[str, str]) -> Object:
+    more: Object = {"creationTimestamp": rfc3339(created), "annotations": annotations}
+    return declared("Job", name, namespace="team", **more)
 
 
-def _pod(of: str, start: int) -> dict[str, Any]:
-    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": of}
-    metadata = {"name": "p", "namespace": "team", "creationTimestamp": rfc3339(start), "ownerReferences": [owner]}
-    asked = {"nvidia.com/gpu": "8"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {"nodeName": "n0", "containers": [{"name": "c", "image": "a", "resources": {"limits": asked}}]},
-        "status": {"phase": "Running", "startTime": rfc3339(start)},
-    }
+def _pod(of: str, start: int) -> Object:
+    made = pod("p", "n0", job=of, limits={"nvidia.com/gpu": "8"}, creationTimestamp=rfc3339(start))
+    return {**made, "status": {"phase": "Running", "startTime": rfc3339(start)}}
 
 
 def lost_start(decided: JobDecision) -> CodedMessage | None:
@@ -199,8 +193,8 @@ class Stream:
                 (task, host) for task, hosts in pods.items() for host, number in hosts.items() for _ in range(number)
             ]
             for at, (task, host) in enumerate(places):
-                pod = _pod(name, since)
-                pod["metadata"] |= {
+                made = _pod(name, since)
+                made["metadata"] |= {
                     "name": f"{name}-{at}",
                     "namespace": "ns",
                     "labels": {
@@ -210,7 +204,7 @@ class Stream:
                     },
                 }
                 containers = tasks[task]["template"]["spec"]["containers"]
-                found.append(pod | {"spec": {"nodeName": host, "containers": containers}})
+                found.append(made | {"spec": {"nodeName": host, "containers": containers}})
         return found
 
 

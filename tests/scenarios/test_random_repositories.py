@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -15,117 +14,80 @@ from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 from compiler.views import data, machine, text
 from compiler.views.explanation import explanation_text
+from tests.builders import cluster_objects, declared
+from tests.builders.declared import Object, pod_spec
 
 NODES = [*(f"n-{i}" for i in range(8)), *(f"m-{i}" for i in range(3))]
-BASE = """\
-apiVersion: gangplan.dev/v1alpha1
-kind: Cluster
-metadata: {{name: t}}
-spec: {{binding: {binding}}}
----
-apiVersion: gangplan.dev/v1alpha1
-kind: NodePool
-metadata: {{name: n}}
-spec:
-  count: {nodes}
-  labels: {{zone: a}}
-  capacity: {{cpu: 16, x.io/gpu: 8}}
-  topology: [{{name: sn, size: 2}}, {{name: spine}}]
----
-apiVersion: gangplan.dev/v1alpha1
-kind: NodePool
-metadata: {{name: m}}
-spec: {{count: 3, capacity: {{cpu: 8, x.io/gpu: 4}}, taints: [{{key: k, effect: NoSchedule}}]}}
----
-apiVersion: scheduling.volcano.sh/v1beta1
-kind: Queue
-metadata: {{name: a}}
-spec:
-  weight: 2
-  capability: {{x.io/gpu: {capability}}}
-  guarantee: {{resource: {{x.io/gpu: 4}}}}
-  deserved: {{x.io/gpu: 4}}
----
-apiVersion: scheduling.volcano.sh/v1beta1
-kind: Queue
-metadata: {{name: b}}
-spec: {{parent: a, capability: {{x.io/gpu: 4}}}}
----
-apiVersion: scheduling.k8s.io/v1
-kind: PriorityClass
-metadata: {{name: high}}
-value: 100
----
-apiVersion: scheduling.k8s.io/v1
-kind: PriorityClass
-metadata: {{name: low}}
-value: 1
-"""
-TOPOLOGIES = ("{}", "{}", "{mode: hard, highestTierAllowed: 1}", "{mode: hard, highestTierAllowed: 2}", "{mode: soft}")
-PLACES = ("", "", "nodeSelector: {zone: a}, ", "tolerations: [{key: k, operator: Exists}], ")
+GPU = "x.io/gpu"
+TOPOLOGIES: tuple[Object, ...] = (
+    *({}, {}, {"mode": "soft"}),
+    *({"mode": "hard", "highestTierAllowed": 1}, {"mode": "hard", "highestTierAllowed": 2}),
+)
+PLACES: tuple[Object, ...] = (
+    *({}, {}),
+    *({"nodeSelector": {"zone": "a"}}, {"tolerations": [{"key": "k", "operator": "Exists"}]}),
+)
 
 
-def job(chance: random.Random, name: str) -> str:
-    tasks = ""
+def job(chance: random.Random, name: str) -> Object:
+    tasks = []
     for at in range(chance.choice((1, 1, 2))):
         replicas = chance.randint(0, 5)
-        container = (
-            f"{{name: c, image: a, resources: {{requests: {{cpu: {chance.choice(('1', '500m'))}}}, "
-            f"limits: {{x.io/gpu: {chance.choice((0, 1, 2, 4, 8))}}}}}}}"
-        )
-        tasks += f"  - name: t{at}\n    replicas: {replicas}\n    minAvailable: {chance.randint(0, replicas)}\n"
-        tasks += f"    template: {{spec: {{{chance.choice(PLACES)}containers: [{container}]}}}}\n"
-    return (
-        f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: {name}, namespace: x}}\nspec:\n"
-        f"  queue: {chance.choice(('b', 'default'))}\n  priorityClassName: {chance.choice(('high', 'low'))}\n"
-        f"  networkTopology: {chance.choice(TOPOLOGIES)}\n  tasks:\n{tasks}"
+        pod = pod_spec({GPU: chance.choice((0, 1, 2, 4, 8))}, {"cpu": chance.choice(("1", "500m"))})
+        template = {"spec": {**pod, **chance.choice(PLACES)}}
+        least = chance.randint(0, replicas)
+        tasks.append({"name": f"t{at}", "replicas": replicas, "minAvailable": least, "template": template})
+    spec: Object = {"queue": chance.choice(("b", "default")), "priorityClassName": chance.choice(("high", "low"))}
+    spec |= {"networkTopology": chance.choice(TOPOLOGIES), "tasks": tasks}
+    return declared.declared("Job", name, spec, namespace="x")
+
+
+def live_node(chance: random.Random, name: str) -> Object:
+    taints = [{"key": "q", "effect": "NoExecute"}] if chance.random() < 0.1 else []
+    return cluster_objects.node(
+        name,
+        {"cpu": "16", GPU: chance.choice("048")},
+        ready=chance.choice(("True", "True", "Unknown")),
+        spec={"unschedulable": chance.random() < 0.2, "taints": taints},
+        labels={"zone": chance.choice("ab")},
     )
 
 
-def live_node(chance: random.Random, name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"zone": chance.choice("ab")}},
-        "spec": {
-            "unschedulable": chance.random() < 0.2,
-            "taints": [{"key": "q", "effect": "NoExecute"}] if chance.random() < 0.1 else [],
-        },
-        "status": {
-            "allocatable": {"cpu": "16", "x.io/gpu": chance.choice("048"), "pods": "110"},
-            "conditions": [{"type": "Ready", "status": chance.choice(("True", "True", "Unknown"))}],
-        },
+def live_pod(chance: random.Random, name: str) -> Object:
+    more: Object = {
+        "node": chance.choice(NODES),
+        "requests": {"cpu": "1", GPU: chance.choice("0148")},
+        "phase": chance.choice(("Running", "Running", "Succeeded", "Pending")),
+        "annotations": {"volcano.sh/queue-name": chance.choice(("b", "unheard-of"))},
     }
+    job, role = f"j{chance.randint(0, 5)}", f"t{chance.randint(0, 1)}"
+    return cluster_objects.volcano_job_pod(name, job, role, namespace="x", **more)
 
 
-def live_pod(chance: random.Random, name: str) -> dict[str, Any]:
-    labels = {"volcano.sh/job-name": f"j{chance.randint(0, 5)}", "volcano.sh/task-spec": f"t{chance.randint(0, 1)}"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "x",
-            "labels": labels,
-            "annotations": {"volcano.sh/queue-name": chance.choice(("b", "unheard-of"))},
-        },
-        "spec": {
-            "nodeName": chance.choice(NODES),
-            "containers": [{"resources": {"requests": {"cpu": "1", "x.io/gpu": chance.choice("0148")}}}],
-        },
-        "status": {"phase": chance.choice(("Running", "Running", "Succeeded", "Pending"))},
-    }
+def base(chance: random.Random) -> list[Object]:
+    tiers = [{"name": "sn", "size": 2}, {"name": "spine"}]
+    large: Object = {"labels": {"zone": "a"}, "capacity": {"cpu": 16, GPU: 8}, "topology": tiers}
+    closed: Object = {"capacity": {"cpu": 8, GPU: 4}, "taints": [{"key": "k", "effect": "NoSchedule"}]}
+    limits: Object = {"guarantee": {"resource": {GPU: 4}}, "deserved": {GPU: 4}}
+    return [
+        declared.cluster(binding=chance.choice(("gated", "static"))),
+        declared.node_pool(chance.randint(2, 8), **large),
+        declared.node_pool(3, name="m", **closed),
+        declared.queue("a", weight=2, capability={GPU: chance.choice((4, 16, 64))}, **limits),
+        declared.queue("b", parent="a", capability={GPU: 4}),
+        declared.priority_class("high", 100),
+        declared.priority_class("low", 1),
+    ]
 
 
 def world(seed: int) -> tuple[Repository, ClusterState]:
     chance = random.Random(seed)  # noqa: S311 - a fixed sample, no secret
-    base = BASE.format(
-        binding=chance.choice(("gated", "static")), nodes=chance.randint(2, 8), capability=chance.choice((4, 16, 64))
-    )
-    jobs = {f"jobs/j{i}.yaml": job(chance, f"j{i}").encode() for i in range(chance.randint(0, 6))}
+    files = {"cluster-specs/c/all.yaml": declared.yaml_of(*base(chance)).encode()}
+    jobs = [job(chance, f"j{i}") for i in range(chance.randint(0, 6))]
+    files |= {f"jobs/j{i}.yaml": declared.yaml_of(each).encode() for i, each in enumerate(jobs)}
     objects = [live_node(chance, name) for name in NODES if chance.random() < 0.85] if chance.random() < 0.4 else []
     objects += [live_pod(chance, f"p{i}") for i in range(chance.choice((0, 4, 12)))]
-    return Repository({"cluster-specs/t/base.yaml": base.encode(), **jobs}), ClusterState.from_objects(objects)
+    return Repository(files), ClusterState.from_objects(objects)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -22,6 +22,9 @@ from compiler.specs.queue_spec import QueueSpec
 from compiler.views import data, text
 from compiler.views.explanation import explanation_text
 from solver.problem import Gang, Problem
+from tests.builders import declared
+from tests.builders.cluster_objects import pod
+from tests.builders.repositories import repository
 from tests.builders.specs import document, gang, hypernode, node, queue, role
 from tests.builders.specs import specs as build
 
@@ -181,6 +184,10 @@ def test_windows_belong_to_every_node_of_a_pool(specs: Specs, state: ClusterStat
 # ---- kept domains
 
 
+def busy_pod(at: str) -> dict[str, Any]:
+    return pod("busy-worker-0", at, job="busy", spec={"containers": []})
+
+
 def tree(*domains: QueueSpec, running: str | None = None) -> Problem:
     """Four domains of one node each under a spine, and a job of queue "stranger" on one of them."""
     nodes = tuple(node(f"n{n}") for n in range(4))
@@ -192,17 +199,7 @@ def tree(*domains: QueueSpec, running: str | None = None) -> Problem:
         hypernodes=(*leaves, hypernode("spine", 2, hypernodes=("s0", "s1", "s2", "s3"))),
         queues=(queue("stranger"), *domains),
     )
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": "busy-worker-0",
-            "namespace": "team",
-            "ownerReferences": [{**JOB, "name": "busy", "controller": True}],
-        },
-        "spec": {"nodeName": running, "containers": []},
-    }
-    problem, _ = lower(made, ClusterState.from_objects([pod]) if running else None)
+    problem, _ = lower(made, ClusterState.from_objects([busy_pod(running)]) if running else None)
     return problem
 
 
@@ -225,17 +222,7 @@ def test_a_queue_keeps_the_domains_in_which_it_runs() -> None:
         hypernodes=(hypernode("s0", 1, nodes=("n0",)), hypernode("s1", 1, nodes=("n1",))),
         queues=(queue("child", "top"), queue("top", dedicated_domains=(1, "1"))),
     )
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": "busy-worker-0",
-            "namespace": "team",
-            "ownerReferences": [{**JOB, "name": "busy", "controller": True}],
-        },
-        "spec": {"nodeName": "n1", "containers": []},
-    }
-    assert kept(lower(mine, ClusterState.from_objects([pod]))[0], "top") == ["s1"]
+    assert kept(lower(mine, ClusterState.from_objects([busy_pod("n1")]))[0], "top") == ["s1"]
 
 
 def test_queues_keep_domains_that_do_not_overlap_and_no_more_than_there_are() -> None:
@@ -247,28 +234,12 @@ def test_queues_keep_domains_that_do_not_overlap_and_no_more_than_there_are() ->
     assert (kept(problem, "a"), kept(problem, "b"), kept(problem, "c")) == (["s0", "s1", "s2"], ["s3"], [])
 
 
-def test_the_cluster_says_how_patient_it_is(tmp_path: Path) -> None:
-    folder = tmp_path / "cluster-specs" / "demo"
-    folder.mkdir(parents=True)
-    (folder / "cluster.yaml").write_text(
-        "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec: {patience: 36h}\n"
-    )
-    assert read_specs(Repository.from_directory(tmp_path)).cluster.patience == 36 * 3600
+def test_the_cluster_says_how_patient_it_is() -> None:
+    assert read_specs(repository(declared.cluster(patience="36h"))).cluster.patience == 36 * 3600
     assert ClusterSpec(document("Cluster", "x"), "x").patience == 24 * 3600
 
 
-def test_a_volcano_jobs_own_estimate_is_its_duration_unless_the_annotation_says_another(tmp_path: Path) -> None:
-    (tmp_path / "cluster-specs" / "demo").mkdir(parents=True)
-    (tmp_path / "cluster-specs" / "demo" / "cluster.yaml").write_text(
-        "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n"
-    )
-    (tmp_path / "jobs").mkdir()
-    head = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n"
-    tasks = "tasks: [{replicas: 1, template: {spec: {containers: [{name: main, image: a}]}}}]"
-    for name, notes in (("plain", "{}"), ("told", "{gangplan.dev/expected-duration: 2h}")):
-        said = f"metadata: {{name: {name}, annotations: {notes}}}\nspec: {{runningEstimate: 1h30m, {tasks}}}\n"
-        (tmp_path / "jobs" / f"{name}.yaml").write_text(head + said)
-    durations = {
-        gang.document.name: gang.expected_duration for gang in read_specs(Repository.from_directory(tmp_path)).gangs
-    }
-    assert durations == {"plain": 5400, "told": 7200}
+def test_a_volcano_jobs_own_estimate_is_its_duration_unless_the_annotation_says_another() -> None:
+    told = {"gangplan.dev/expected-duration": "2h"}
+    jobs = [declared.job(name, annotations=notes, runningEstimate="1h30m") for name, notes in (("a", {}), ("b", told))]
+    assert [gang.expected_duration for gang in read_specs(repository(*jobs)).gangs] == [5400, 7200]

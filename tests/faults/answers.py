@@ -107,14 +107,6 @@ def late_watch(seconds: float) -> Fault:
     return _named(f"watch {seconds:g} s late", fault)
 
 
-def half_open(exchange: Exchange) -> None:
-    """A watch on which nothing ever comes, and that never ends."""
-    if exchange.request.is_watch:
-        exchange.relay_stream(lambda: True)
-    else:
-        exchange.relay()
-
-
 def expire_watch(exchange: Exchange) -> None:
     """A watch begins with the error event of a resource version that is too old."""
     if not exchange.request.is_watch:

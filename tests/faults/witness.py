@@ -46,10 +46,6 @@ class Witness:
         if self._thread is not None:
             self._thread.join()
 
-    def disturb(self, seconds: float = 0.0) -> None:
-        """A fault is at work, for so long from now on."""
-        self.calm_since = max(self.calm_since, time.monotonic() + seconds)
-
     def _run(self) -> None:
         while not self._ended.wait(0.2):
             try:

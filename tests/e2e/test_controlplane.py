@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.builders import declared
+from tests.builders.declared import Object
 from tests.controlplane import ApiError, ControlPlane, NotSeenError
 from tests.controlplane.processes import free_ports, is_alive, process_id_of
 
@@ -26,25 +28,15 @@ ERROR_CACHE_OFF = "configurations:\n" + "".join(
 )
 
 
-def job(
-    name: str, *, replicas: int, minimum: int, gpus: int = 1, gated: bool = False, **annotations: str
-) -> dict[str, Any]:
+def job(name: str, *, replicas: int, minimum: int, gpus: int = 1, gated: bool = False, **annotations: str) -> Object:
     """A Volcano Job with one task; annotations are gangplan.test/ ones, with underscores for hyphens."""
-    resources = {"limits": {"nvidia.com/gpu": gpus}, "requests": {"cpu": "1", "nvidia.com/gpu": gpus}}
-    spec: dict[str, Any] = {
-        "restartPolicy": "Never",
-        "containers": [{"name": "main", "image": "none", "resources": resources}],
-    }
-    if gated:
-        spec["schedulingGates"] = [GATE]
+    gates = {"schedulingGates": [GATE]} if gated else {}
+    amounts = {"nvidia.com/gpu": gpus}
+    pod = declared.pod_spec(amounts, {"cpu": "1", **amounts}, restartPolicy="Never", **gates)
     marks = {f"gangplan.test/{key.replace('_', '-')}": value for key, value in annotations.items()}
-    task = {"name": "worker", "replicas": replicas, "template": {"metadata": {"annotations": marks}, "spec": spec}}
-    return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {"schedulerName": "volcano", "queue": "default", "minAvailable": minimum, "tasks": [task]},
-    }
+    task = {"name": "worker", "template": {"metadata": {"annotations": marks}, "spec": pod}}
+    more: Object = {"schedulerName": "volcano", "queue": "default", "minAvailable": minimum}
+    return declared.job(name, replicas, namespace="", task=task, **more)
 
 
 def pods(cluster: ControlPlane, name: str) -> dict[str, dict[str, Any]]:

@@ -8,6 +8,7 @@ from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 from compiler.views import text
+from tests.builders.declared import job, yaml_of
 
 POOL = """\
 ---
@@ -22,20 +23,6 @@ apiVersion: scheduling.volcano.sh/v1beta1
 kind: Queue
 metadata: {{name: {name}}}
 spec: {{{spec}}}
-"""
-JOB = """\
-apiVersion: batch.volcano.sh/v1alpha1
-kind: Job
-metadata: {{name: {name}, namespace: team}}
-spec:
-  queue: {queue}
-  minAvailable: {pods}
-  tasks:
-  - name: worker
-    replicas: {pods}
-    template:
-      spec:
-        containers: [{{name: main, image: i, resources: {{limits: {{nvidia.com/gpu: 8}}}}}}]
 """
 AFFINITY = "affinity: {nodeGroupAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [GROUPS]}}"
 
@@ -56,7 +43,8 @@ def compiled(
         POOL.format(name="plain", labels=plain),
         *(QUEUE.format(name=name, spec=spec) for name, spec in queues.items()),
     ]
-    files = {f"jobs/{name}.yaml": JOB.format(name=name, queue=queue, pods=pods) for name, queue, pods in jobs}
+    made = {name: job(name, pods, queue=queue, minAvailable=pods) for name, queue, pods in jobs}
+    files = {f"jobs/{name}.yaml": yaml_of(each) for name, each in made.items()}
     files["cluster-specs/test/all.yaml"] = "".join(cluster)
     outcome = compile_repository(Repository({path: content.encode() for path, content in files.items()}))
     assert outcome.ok, outcome.diagnostics

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 
 import pytest
 
-from compiler.cluster_state.cluster_state import load_state
+from compiler.cluster_state.cluster_state import ClusterState
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
-from compiler.repository.tree import Repository
+from tests.builders import declared
+from tests.builders.cluster_objects import pod
+from tests.builders.declared import Object, pod_spec
+from tests.builders.repositories import repository
 
 CLUSTER = """\
 apiVersion: gangplan.dev/v1alpha1
@@ -55,69 +57,34 @@ kind: PodDisruptionBudget
 metadata: {name: keep, namespace: team}
 spec: {minAvailable: 2, selector: {matchLabels: {app: holder}}}
 """
+NOON = 1_795_608_000  # 2026-11-25T12:00:00Z
 GANG_VOTES = "{name: gang, enablePreemptable: false, enableReclaimable: false}"
 
 
-def job(name: str, queue: str, priority: str, pods: int, more: str = "{}") -> str:
-    return f"""\
----
-apiVersion: batch.volcano.sh/v1alpha1
-kind: Job
-metadata: {{name: {name}, namespace: team, annotations: {more}}}
-spec:
-  schedulerName: volcano
-  queue: {queue}
-  minAvailable: {pods}
-  priorityClassName: {priority}
-  tasks:
-  - name: w
-    replicas: {pods}
-    template:
-      metadata: {{labels: {{app: {name}}}}}
-      spec:
-        restartPolicy: Never
-        containers: [{{name: c, image: x, resources: {{limits: {{cpu: "1", memory: 1Gi, nvidia.com/gpu: 4}}}}}}]
-"""
+def job(name: str, queue: str, priority: str, pods: int) -> Object:
+    pod = pod_spec({"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": 4}, restartPolicy="Never")
+    template = {"metadata": {"labels": {"app": name}}, "spec": pod}
+    more: Object = {"schedulerName": "volcano", "minAvailable": pods, "priorityClassName": priority}
+    return declared.job(name, pods, task={"template": template}, queue=queue, **more)
 
 
-def held_pods(protected: bool) -> bytes:
+def held_pods(protected: bool) -> ClusterState:
     """The state in which team/holder runs."""
-    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "holder", "uid": "u", "controller": True}
+    began = "2026-11-24T00:00:00Z"
     group = {"scheduling.k8s.io/group-name": "holder-1", "volcano.sh/task-spec": "w", "volcano.sh/job-name": "holder"}
+    more: Object = {
+        "creationTimestamp": began,
+        "labels": {"volcano.sh/job-name": "holder", "volcano.sh/task-spec": "w", "app": "holder"},
+        "annotations": group | ({"volcano.sh/preemptable": "false"} if protected else {}),
+    }
     asks = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "4"}
     pods = [
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": f"holder-w-{n}",
-                "namespace": "team",
-                "uid": f"p{n}",
-                "creationTimestamp": "2026-11-24T00:00:00Z",
-                "labels": {"volcano.sh/job-name": "holder", "volcano.sh/task-spec": "w", "app": "holder"},
-                "annotations": group | ({"volcano.sh/preemptable": "false"} if protected else {}),
-                "ownerReferences": [owner],
-            },
-            "spec": {
-                "schedulerName": "volcano",
-                "nodeName": "gpu-0",
-                "containers": [{"name": "c", "image": "x", "resources": {"limits": asks, "requests": asks}}],
-            },
-            "status": {"phase": "Running", "startTime": "2026-11-24T00:00:00Z"},
-        }
-        for n in range(2)
+        pod(f"holder-w-{n}", "gpu-0", job="holder", limits=asks, requests=asks, uid=f"p{n}", **more) for n in (0, 1)
     ]
-    live = {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": "holder", "namespace": "team", "uid": "u", "creationTimestamp": "2026-11-24T00:00:00Z"},
-        "spec": {"schedulerName": "volcano", "minAvailable": 2},
-        "status": {"state": {"phase": "Running"}},
-    }
-    known = {"gangplan.dev/now": "2026-11-25T12:00:00Z"}
-    return json.dumps(
-        {"apiVersion": "v1", "kind": "List", "metadata": {"annotations": known}, "items": [live, *pods]}
-    ).encode()
+    live = declared.declared("Job", "holder", {"minAvailable": 2}, namespace="team", uid="u", creationTimestamp=began)
+    status: Object = {"status": {"phase": "Running", "startTime": began}}
+    objects = [{**live, "status": {"state": {"phase": "Running"}}}, *({**each, **status} for each in pods)]
+    return ClusterState.from_objects(objects, clock=NOON)
 
 
 @dataclass(frozen=True)
@@ -137,9 +104,8 @@ class Case:
     def outcome(self, mended: bool) -> Outcome:
         cluster = CLUSTER if mended else CLUSTER.replace(self.old, self.new) + self.more
         priority = "high" if mended else self.priority
-        jobs = job("holder", "lender", "low", 2) + job("waiter", self.queue, priority, 1)
-        files = {"cluster-specs/c/c.yaml": cluster.encode(), "jobs/j.yaml": jobs.encode()}
-        return compile_repository(Repository(files), state=load_state(held_pods(self.protected and not mended)))
+        jobs = job("holder", "lender", "low", 2), job("waiter", self.queue, priority, 1)
+        return compile_repository(repository(cluster, *jobs), state=held_pods(self.protected and not mended))
 
 
 CASES = {
@@ -210,9 +176,8 @@ def test_the_reason_names_what_keeps_pods_and_the_edit_lets_them_go(name: str) -
 def test_two_obstacles_are_named_together() -> None:
     case = replace(CASES["no action reclaims"], new="[allocate, preempt]", more="")
     cluster = CLUSTER.replace(case.old, case.new).replace("reclaimable: true", "reclaimable: false")
-    jobs = job("holder", "lender", "low", 2) + job("waiter", "owner", "high", 1)
-    files = {"cluster-specs/c/c.yaml": cluster.encode(), "jobs/j.yaml": jobs.encode()}
-    decided = compile_repository(Repository(files), state=load_state(held_pods(protected=False))).decisions
+    jobs = job("holder", "lender", "low", 2), job("waiter", "owner", "high", 1)
+    decided = compile_repository(repository(cluster, *jobs), state=held_pods(protected=False)).decisions
     waits = {each.name: each for each in decided}["team/waiter"]
     assert [each.code for each in waits.reasons].count("GW127") == 2
     (repair,) = [each.message for each in waits.repairs if each.code == "GR125"]

@@ -18,6 +18,7 @@ from compiler.views.explanation import explanation_text
 from solver.options import Options
 from solver.problem import InvalidProblemError, Problem
 from solver.verify import Violation
+from tests.builders.cluster_objects import Object, node
 from tests.builders.repositories import CLUSTER, FILES, JOB
 
 
@@ -154,13 +155,8 @@ spec: {tier: 1, members: [{type: Node, selector: {labelMatch: {matchLabels: {sid
 """
 
 
-def live(name: str, side: str) -> dict[str, object]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"side": side}},
-        "status": {"allocatable": {"cpu": "8", "pods": "110"}},
-    }
+def live(name: str, side: str) -> Object:
+    return node(name, {"cpu": "8"}, labels={"side": side})
 
 
 def test_selectors_of_hypernodes_hold_for_the_nodes_that_the_cluster_has() -> None:

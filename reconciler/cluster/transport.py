@@ -124,6 +124,8 @@ class PooledResponse:
     """An answer that is read as a whole or line by line. silence: seconds for a line of it. keep: called with the
     connection where another request may use it."""
 
+    max_bytes = MAX_ANSWER_BYTES
+
     def __init__(self, connection: Any, raw: HTTPResponse, silence: float, keep: Callable[[Any], None]) -> None:
         self.status: int = raw.status
         self.headers: Any = raw.headers
@@ -134,9 +136,9 @@ class PooledResponse:
         answer = bytearray()
         for chunk in self._chunks():
             answer += chunk
-            if len(answer) > MAX_ANSWER_BYTES:
+            if len(answer) > self.max_bytes:
                 self.close()
-                raise TransportError(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
+                raise TransportError(f"the answer has more than {self.max_bytes} bytes")
         return bytes(answer)
 
     def lines(self) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from reconciler.planning.compile.process import CompileProcess, CompileRequest
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot
+from tests.builders import cluster_objects
 
 CLUSTER = b"""\
 apiVersion: gangplan.dev/v1alpha1
@@ -86,9 +87,4 @@ class Compiler(CompileProcess):
 
 
 def node(name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-        "status": {"allocatable": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "4"}},
-    }
+    return cluster_objects.node(name, {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "4"})

@@ -9,7 +9,7 @@ from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 from compiler.specs.gang_spec import JobKey
-from tests.builders.declared import Object, yaml_of
+from tests.builders.declared import GPU, Object, declared, node_pool, pod_spec, yaml_of
 
 CLUSTER = "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: t}\nspec: {binding: BINDING}\n"
 POOL = """\
@@ -34,51 +34,29 @@ FILES = {
     "jobs/a.yaml": JOB.replace("NAME", "a").encode(),
 }
 
-SCHEDULER = (
-    "apiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\n"
-    "metadata: {name: volcano-scheduler-configmap}\nspec:\n"
-    "  actions: [enqueue, allocate]\n  tiers: [{plugins: [{name: gang}, {name: predicates}PLUGINS]}]\n"
-)
-AWARE = ", {name: numa-aware}"
-PODS = (
-    "spec: {schedulerName: volcano, containers: [{name: main, image: a, resources: {limits: {nvidia.com/gpu: GPUS}}}]}"
-)
+
+def pod_group(minimum: int, *policies: Object) -> Object:
+    """The PodGroup ring of the pods of `group_pods`."""
+    return declared("PodGroup", "ring", {"minMember": minimum, "subGroupPolicy": list(policies)}, namespace="t")
 
 
-def pod_group(minimum: int, policies: str) -> str:
-    return (
-        "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: ring, namespace: t}\n"
-        f"spec: {{minMember: {minimum}, subGroupPolicy: [{policies}]}}\n"
-    )
+def subgroup_policy(size: int, wanted: int, mode: str = "hard") -> Object:
+    topology = {"mode": "hard", "highestTierAllowed": 1} if mode == "hard" else {"mode": mode}
+    counts = {"subGroupSize": size, "minSubGroups": wanted}
+    return {"name": "s", **counts, "matchLabelKeys": ["s"], "networkTopology": topology}
 
 
-def subgroup_policy(
-    size: int, wanted: int, topology: str = "networkTopology: {mode: hard, highestTierAllowed: 1}", name: str = "s"
-) -> str:
-    return f"{{name: {name}, subGroupSize: {size}, minSubGroups: {wanted}, matchLabelKeys: [{name}], {topology}}}"
+def group_pods(value: str, number: int, gpus: int = 1, role: str = "") -> list[Object]:
+    """Pods of the subgroup with this label."""
+    notes = {"scheduling.k8s.io/group-name": "ring", **({"volcano.sh/task-spec": role} if role else {})}
+    spec = pod_spec({GPU: gpus}, schedulerName="volcano")
+    about: Object = {"namespace": "t", "labels": {"s": value}, "annotations": notes}
+    return [declared("Pod", f"{value}{role}{i}", spec, **about) for i in range(number)]
 
 
-def group_pods(value: str, number: int, gpus: int = 1, key: str = "s", role: str = "") -> list[str]:
-    task = f", volcano.sh/task-spec: {role}" if role else ""
-    metadata = f"namespace: t, labels: {{{key}: {value}}}, annotations: {{scheduling.k8s.io/group-name: ring{task}}}"
-    body = PODS.replace("GPUS", str(gpus))
-    return [
-        f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {value}{role}{i}, {metadata}}}\n{body}\n" for i in range(number)
-    ]
-
-
-def compile_pod_group(supernodes: int, gpus: int, *documents: str, state: ClusterState | None = None) -> Outcome:
+def compile_pod_group(supernodes: int, gpus: int, *objects: Object, live: Sequence[Object] = ()) -> Outcome:
     """Each supernode one node."""
-    pool = (
-        f"apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {{name: g}}\nspec:\n  count: {supernodes}\n"
-        f"  capacity: {{cpu: 64, nvidia.com/gpu: {gpus}}}\n  topology: [{{name: sn, size: 1}}]\n"
-    )
-    outcome = compile_repository(
-        Repository({"cluster-specs/c/pool.yaml": pool.encode(), "jobs/ring.yaml": "---\n".join(documents).encode()}),
-        state=state,
-    )
-    assert [d for d in outcome.diagnostics if d.severity == "error"] == []
-    return outcome
+    return compiled(node_pool(supernodes, gpus, "g", topology=[{"name": "sn", "size": 1}]), *objects, live=live)
 
 
 def repository(*objects: Object | str) -> Repository:

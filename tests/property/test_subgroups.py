@@ -78,12 +78,8 @@ def splits(pods: int, nodes: int, whole: bool) -> Iterator[tuple[int, ...]]:
 @settings(max_examples=40)
 @given(worlds())
 def test_a_pod_group_starts_where_volcano_would_start_it(world: World) -> None:
-    documents = [
-        pod_group(
-            world.minimum,
-            subgroup_policy(world.ready, world.wanted, *([] if world.hard else ["networkTopology: {mode: soft}"])),
-        )
-    ]
+    mode = "hard" if world.hard else "soft"
+    documents = [pod_group(world.minimum, subgroup_policy(world.ready, world.wanted, mode))]
     for name, (number, gpus) in zip("abc", world.parts, strict=False):
         documents += group_pods(name, number, gpus=gpus)
     outcome = compile_pod_group(world.nodes, world.gpus, *documents)

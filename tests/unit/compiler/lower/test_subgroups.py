@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.cluster_state import ClusterState
 from compiler.outcome import Outcome
+from tests.builders.cluster_objects import node, pod
+from tests.builders.declared import declared
 from tests.builders.repositories import compile_pod_group, group_pods, pod_group, subgroup_policy
 
 
@@ -27,9 +28,7 @@ def test_a_subgroup_that_may_grow_stays_in_one_domain() -> None:
     """One subgroup of 4, ready with 2, in supernodes of 3: it starts, and grows to 3; the fourth GPU would be in
     another supernode."""
     assert by_domain(compile_pod_group(2, 3, pod_group(2, subgroup_policy(2, 1)), *group_pods("a", 4))) == {"pods": [3]}
-    soft = compile_pod_group(
-        2, 3, pod_group(2, subgroup_policy(2, 1, "networkTopology: {mode: soft}")), *group_pods("a", 4)
-    )
+    soft = compile_pod_group(2, 3, pod_group(2, subgroup_policy(2, 1, "soft")), *group_pods("a", 4))
     assert by_domain(soft) == {"pods": [3, 1]}, "a wish does not bind"
 
 
@@ -111,45 +110,20 @@ def test_both_roles_of_a_needed_subgroup_start() -> None:
 def test_subgroups_that_run_are_the_needed_ones() -> None:
     """One of two must be ready; b runs with its two pods, and the node is full. a, the first by its label, is not asked
     for."""
-    live: list[dict[str, Any]] = [
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": f"b{i}",
-                "namespace": "t",
-                "labels": {"s": "b"},
-                "annotations": {"scheduling.k8s.io/group-name": "ring"},
-            },
-            "spec": {
-                "nodeName": "g-0",
-                "schedulerName": "volcano",
-                "containers": [{"name": "main", "image": "a", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
-            },
-            "status": {"phase": "Running"},
-        }
-        for i in range(2)
-    ]
-    node = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "g-0", "labels": {"kubernetes.io/hostname": "g-0"}},
-        "status": {"allocatable": {"cpu": "64", "nvidia.com/gpu": "2", "pods": "110"}},
-    }
-    known = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": "ring", "namespace": "t"},
-    }
+    more: dict[str, Any] = {"labels": {"s": "b"}, "annotations": {"scheduling.k8s.io/group-name": "ring"}}
+    limits = {"nvidia.com/gpu": "1"}
+    live = [pod(f"b{i}", "g-0", namespace="t", limits=limits, **more) for i in range(2)]
+    full = node("g-0", {"cpu": "64", "nvidia.com/gpu": "2"})
+    known = declared("PodGroup", "ring", namespace="t")
     documents = pod_group(2, subgroup_policy(2, 1)), *group_pods("a", 3), *group_pods("b", 3)
-    (decided,) = compile_pod_group(1, 2, *documents, state=ClusterState.from_objects([node, known, *live])).decisions
+    (decided,) = compile_pod_group(1, 2, *documents, live=[full, known, *live]).decisions
     assert (decided.action, decided.running_count) == ("keep", 2)
 
 
 def test_a_subgroup_that_may_start_with_fewer_pods_than_it_has_is_never_said_to_fit_nowhere() -> None:
     """Four pods of two GPUs, ready with three, on three nodes of two: Volcano starts three of them, the plan all four
     or none. Found by scripts/hunt."""
-    soft = subgroup_policy(3, 0, "networkTopology: {mode: soft}")
+    soft = subgroup_policy(3, 0, "soft")
     outcome = compile_pod_group(3, 2, pod_group(0, soft), *group_pods("a", 4, gpus=2))
     (decided,) = outcome.decisions
     assert (decided.action, decided.never) == ("wait", False)

@@ -14,9 +14,8 @@ import pytest
 import urllib3
 from kubernetes.config import ConfigException
 
-from reconciler.cluster import transport
 from reconciler.cluster.client import Client, Silent, Unauthorized
-from reconciler.cluster.transport import Connector, LimitPassedError, PooledTransport, TransportError
+from reconciler.cluster.transport import Connector, LimitPassedError, PooledResponse, PooledTransport, TransportError
 from reconciler.timings import ClientTimings, Limits
 from tests.builders.kubeconfigs import write_kubeconfig
 from tests.unit.reconciler.cluster.test_client import PODS
@@ -135,10 +134,12 @@ def test_a_good_answer_is_read_and_its_limit_ends_nothing_later(serve: Start) ->
         response.close()
 
 
-def test_an_answer_without_end_is_not_read_to_the_end_of_memory(serve: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "MAX_ANSWER_BYTES", 10)
+def test_an_answer_without_end_is_not_read_to_the_end_of_memory(serve: Start) -> None:
+    response = serve(answer_well).send("GET", "/", {}, None, SHORT)
+    assert isinstance(response, PooledResponse)
+    response.max_bytes = 10
     with pytest.raises(TransportError, match="more than 10 bytes"):
-        serve(answer_well).send("GET", "/", {}, None, SHORT).read()
+        response.read()
 
 
 def test_a_token_that_cannot_be_read_is_an_error_of_the_wire() -> None:

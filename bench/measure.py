@@ -102,7 +102,7 @@ def measure_compilation(world: GeneratedRepository, with_quality: bool = True) -
         stopwatch.time_function(name, module, path)
     from compiler.cli.compile import write_in_parallel
     from compiler.cli.forks import LEAST_ITEMS
-    from compiler.cli.readers import read_in_parallel
+    from compiler.cli.reading_cache import ReadingCache
     from compiler.cluster_state.cluster_state import load_state
     from compiler.emit.texts import manifest_texts, texts_by_file
     from compiler.pipeline import compile_specs
@@ -115,7 +115,8 @@ def measure_compilation(world: GeneratedRepository, with_quality: bool = True) -
     tree = Repository(world.files)
     with process_executor(forks=len(tree.files) >= LEAST_ITEMS) as mapper:  # as the command does
         state = None if world.state is None else stopwatch.timed_call("state", load_state)(world.state)
-        specs = stopwatch.timed_call("read", read_specs)(tree, ahead=read_in_parallel)
+        cache = ReadingCache(None)
+        specs = stopwatch.timed_call("read", read_specs)(tree, None, cache.parse, cache.read_ahead)
         outcome = compile_specs(tree, specs, state, mapper=mapper)
     stopwatch.timed_call("emit", lambda: texts_by_file(manifest_texts(outcome, ahead=write_in_parallel)))()
     wall, cpu, most = time.perf_counter() - wall, time.process_time() - cpu, peak_memory()

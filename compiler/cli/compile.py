@@ -40,7 +40,7 @@ def compile(  # noqa: A001 - the command's name
 
     if folder is not None and (source := _source_within(folder, inputs.repo)) is not None:
         raise click.UsageError(f"{folder} is part of what is compiled ({source}): name another folder", ctx)
-    outcome = compile_and_report(ctx, inputs, writes_objects=True)
+    outcome = compile_and_report(ctx, inputs)
     if not outcome.ok:
         ctx.exit(outcome.exit_code())
     errors = list[Diagnostic]()

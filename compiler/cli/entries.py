@@ -11,7 +11,7 @@ import io
 import marshal
 import pickle
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from compiler.diagnostics.guard import has_internal_error
@@ -49,18 +49,6 @@ def with_documents(entry: Entry, documents: Sequence[Document]) -> Entry:
 def entry_documents(entry: Entry) -> list[Document] | None:
     """The documents in full, where the entry has them."""
     return None if entry[1] is None else [Document(*fields) for fields in marshal.loads(entry[1])]  # noqa: S302
-
-
-def complete_entry(parsed: ParsedFile) -> Entry | None:
-    """The entry of a file with its documents in full; None where something is known to this process only."""
-    entry = file_entry(parsed)
-    return None if entry is None else with_documents(entry, [document for document, _ in parsed.documents])
-
-
-def complete_file(entry: Entry) -> ParsedFile | None:
-    """The file that the entry is of, with plain documents; None where the entry is without them."""
-    documents = entry_documents(entry)
-    return None if documents is None else _file_of(io.BytesIO(entry[0]), lambda at, _: documents[at])
 
 
 def parsed_file(entry: Entry, file: str, fetch: Callable[[int], Document]) -> ParsedFile:
@@ -103,8 +91,9 @@ class _Pickler(pickle.Pickler):
         return self._indices.get(id(value)) if isinstance(value, Document) else None
 
     def reducer_override(self, value: Any) -> Any:
-        names = _field_names(type(value))
-        return NotImplemented if names is None else (type(value), tuple(getattr(value, name) for name in names))
+        owner: type = type(value)
+        names = _field_names(owner)
+        return NotImplemented if names is None else (owner, tuple(getattr(value, name) for name in names))
 
 
 class _Unpickler(pickle.Unpickler):
@@ -116,13 +105,9 @@ class _Unpickler(pickle.Unpickler):
         return self._documents[at]
 
 
+@cache
 def _field_names(owner: type) -> tuple[str, ...] | None:
     """The fields with which a dataclass is called, where these are all that it has."""
-    if owner not in _known_names:
-        fields = dataclasses.fields(owner) if dataclasses.is_dataclass(owner) else ()
-        is_plain = dataclasses.is_dataclass(owner) and all(each.init and not each.kw_only for each in fields)
-        _known_names[owner] = tuple(each.name for each in fields) if is_plain else None
-    return _known_names[owner]
-
-
-_known_names: dict[type, tuple[str, ...] | None] = {}
+    fields = dataclasses.fields(owner) if dataclasses.is_dataclass(owner) else ()
+    is_plain = dataclasses.is_dataclass(owner) and all(each.init and not each.kw_only for each in fields)
+    return tuple(each.name for each in fields) if is_plain else None

@@ -170,16 +170,15 @@ def output_option(command: Command) -> Command:
     )
 
 
-def compile_and_report(ctx: click.Context, inputs: CompileInputs, *, writes_objects: bool = False) -> Outcome:
+def compile_and_report(ctx: click.Context, inputs: CompileInputs) -> Outcome:
     """Compile, and print the diagnostics to stderr."""
-    outcome = compile_inputs(ctx, inputs, writes_objects=writes_objects)
+    outcome = compile_inputs(ctx, inputs)
     print_diagnostics(outcome.diagnostics)
     return outcome
 
 
-def compile_inputs(ctx: click.Context, inputs: CompileInputs, *, writes_objects: bool = False) -> Outcome:
-    """The outcome of compiling the repository with the options of a command. writes_objects: the command needs the
-    text of every document, which a file that is remembered would have to be read for."""
+def compile_inputs(ctx: click.Context, inputs: CompileInputs) -> Outcome:
+    """The outcome of compiling the repository with the options of a command."""
     from compiler.cli.executor import LEAST_SECONDS, open_executor
     from compiler.cli.forks import LEAST_ITEMS
     from compiler.cli.progress import progress
@@ -191,7 +190,7 @@ def compile_inputs(ctx: click.Context, inputs: CompileInputs, *, writes_objects:
     with open_executor(inputs.executor, forks=has_time and len(tree.files) >= LEAST_ITEMS) as mapper:
         state = load_state_file(inputs.state_file)
         limit = CommandLimit(inputs.time_limit, inputs.started_at)
-        specs = _read_all(tree, inputs) if writes_objects else _read_or_remember(ctx, tree, inputs)
+        specs = _read_or_remember(ctx, tree, inputs)
         state = _with_lock(inputs.lock_file, specs, state)
         resume_garbage_collection()
         seconds = specs.cluster.time_limit if inputs.time_limit is None else inputs.time_limit
@@ -207,14 +206,6 @@ def _tell_missed_limit(seconds: float, started_at: float) -> None:
     if took > seconds:
         least = "reading, serving each job once and verifying take as long as they take"
         click.echo(f"the time limit of {seconds:g} s is missed: {took:.1f} s; {least}", err=True)
-
-
-def _read_all(tree: Repository, inputs: CompileInputs) -> Specs:
-    """The specs, every file read."""
-    from compiler.cli.readers import read_in_parallel
-    from compiler.reading import read_specs
-
-    return read_specs(tree, inputs.cluster, ahead=read_in_parallel if inputs.may_fork else None)
 
 
 def _read_or_remember(ctx: click.Context, tree: Repository, inputs: CompileInputs) -> Specs:

@@ -76,7 +76,6 @@ class ReadingCache:
             self.path, self.code = folder / f"{name}.pack", _code_digest()
         self._kept, self._last_run, rules = self._load()
         self.known = dict(self._kept)
-        self._keys: dict[str, tuple[bytes, bytes]] = {}
         for fields in rules:  # what declares them may not be imported in this run
             RULES.setdefault(fields[0], Rule(*fields))
         self._codes = {fields[0] for fields in rules}
@@ -96,18 +95,11 @@ class ReadingCache:
         found: _Pack = marshal.loads(body)  # noqa: S302  # of this user, and of this code by its digest
         return found
 
-    def _key(self, file: str, content: bytes) -> bytes:
-        """The key of the file's entry, worked out once for the same content."""
-        known = self._keys.get(file)
-        if known is None or known[0] is not content:
-            known = self._keys[file] = content, _file_key(file, content)
-        return known[1]
-
     def _run_digest(self, tree: Repository, cluster: str | None) -> bytes:
         """Digest of everything that the findings on a repository depend on."""
         found = hashlib.sha256(repr((cluster, tree.problems, tree.named)).encode())
         for name in sorted(tree.files):
-            found.update(self._key(name, tree.files[name]))
+            found.update(_file_key(name, tree.files[name]))
         return found.digest()
 
     def findings(self, tree: Repository, cluster: str | None) -> tuple[Diagnostic, ...] | None:
@@ -119,7 +111,7 @@ class ReadingCache:
 
     def parse(self, file: str, content: bytes, adopt: Adopt) -> ParsedFile:
         """Parse a file as `parse_file` does, with its remembered specs and diagnostics where the file is known."""
-        key = self._key(file, content)
+        key = _file_key(file, content)
         if key not in self._given:
             self._given[key] = self._parse(key, file, content, adopt)
         return self._given[key]
@@ -150,7 +142,7 @@ class ReadingCache:
         said. Returns those read in this one."""
         from compiler.cli.readers import read_at_once
 
-        keys = {file: self._key(file, content) for file, content in files.items()}
+        keys = {file: _file_key(file, content) for file, content in files.items()}
         read, entries = read_at_once([(key, file, files[file]) for file, key in keys.items() if key not in self.known])
         self._given |= read
         self.known |= entries
@@ -184,7 +176,7 @@ class ReadingCache:
 
         places = (place for each in found for place in (each.position, each.see))
         named = {place.file for place in places if place is not None}
-        keys = [self._key(file, tree.files[file]) for file in tree.manifests()]
+        keys = [_file_key(file, tree.files[file]) for file in tree.manifests()]
         entries = {key: self.known[key] for key in keys if key in self.known}
         for key, parsed in self._given.items():
             is_fresh = key not in self.known

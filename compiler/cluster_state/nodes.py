@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any, cast
 
 from pydantic import ValidationError
@@ -83,8 +82,8 @@ def _state_document(found: Object) -> Document:
 def _node_spec(found: Object, declared: NodeSpec | None) -> NodeSpec:
     allocatable = declared.allocatable if declared else {}
     if status_of(found).get("allocatable"):
-        allocatable = allocatable_amounts(found)
-    capacity = _offered(found, "capacity") if status_of(found).get("capacity") else allocatable
+        allocatable = offered_amounts(found)
+    capacity = offered_amounts(found, "capacity") if status_of(found).get("capacity") else allocatable
     devices = shared_devices_of(annotations_of(found), capacity)
     return NodeSpec(
         document=declared.document if declared else _state_document(found),
@@ -105,22 +104,10 @@ def _taints(found: Object) -> Iterator[Taint]:
             yield Taint(taint["key"], taint.get("value") or "", taint["effect"])
 
 
-def allocatable_amounts(node: Object) -> Amounts:
+def offered_amounts(node: Object, field: str = "allocatable") -> Amounts:
     """What the node offers. Raises StateError."""
-    return _offered(node, "allocatable")
-
-
-def _offered(node: Object, field: str) -> Amounts:
     offered = node["status"][field]
     try:
-        if all(isinstance(value, str) for value in offered.values()):
-            return dict(_offered_amounts(tuple(offered.items())))
         return integer_amounts({name: parse_quantity(value) for name, value in offered.items()}, "down")
     except QuantityError as error:
         raise StateError(f"Node {name_of(node)} of the state, status.{field}: {error}") from error
-
-
-@lru_cache(maxsize=1 << 10)
-def _offered_amounts(offered: tuple[tuple[str, str], ...]) -> Amounts:
-    """The nodes of a pool offer the same, so the text is read once for all of them. Raises QuantityError."""
-    return integer_amounts({name: parse_quantity(text) for name, text in offered}, "down")

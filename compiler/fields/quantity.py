@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 from compiler.diagnostics.diagnostic import declare_rule, to_write
@@ -45,7 +46,6 @@ _UNIT_FACTORS = {
 MILLI_RESOURCES = ("cpu",)
 """Resources counted in thousandths; all others in whole units."""
 _MAX_AMOUNT = 2**63 - 1
-_CACHE: dict[str, Fraction] = {}
 
 
 class QuantityError(ValueError):
@@ -64,9 +64,12 @@ def parse_quantity(value: object) -> Fraction:
             f"{_short_repr(value)} is not a quantity",
             "write a number with an optional unit, such as 500m, 2 or 1.5Gi",
         )
+    return _amount(value)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _amount(value: str | float) -> Fraction:
     text = repr(value) if isinstance(value, float) else str(value)
-    if (known := _CACHE.get(text)) is not None:
-        return known
     found = _NUMBER.match(text)
     if found is None or len(text) > 64:
         raise QuantityError(NOT_A_QUANTITY.code, f"{_short_repr(value)} is not a quantity", _syntax_help(text))
@@ -82,7 +85,6 @@ def parse_quantity(value: object) -> Fraction:
             f"{_short_repr(value)} is larger than Kubernetes can hold",
             f"the largest amount is {_MAX_AMOUNT}",
         )
-    _CACHE[text] = amount
     return amount
 
 

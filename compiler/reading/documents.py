@@ -293,11 +293,13 @@ def _is_scheduler_conf(content: bytes) -> bool:
     return CONF_LINES.search(content.decode("utf-8", "replace")) is not None
 
 
-def read_alone(parsed: ParsedFile) -> None:
-    """Read all documents of a file, ahead of the repository that they are in."""
+def read_alone(file: str, content: bytes) -> ParsedFile:
+    """The file with all its documents read, ahead of the repository that they are in."""
+    parsed = parse_file(file, content, configurations_inside)
     for at in range(len(parsed.documents)):
         for unknown in _reading(parsed, at).unknown_documents:
             unknown.read()
+    return parsed
 
 
 def _reading(parsed: ParsedFile, at: int) -> DocumentReading:

@@ -10,7 +10,7 @@ from itertools import filterfalse
 from typing import NamedTuple
 
 from compiler.cluster_state.cluster_state import StateError
-from compiler.cluster_state.nodes import allocatable_amounts
+from compiler.cluster_state.nodes import offered_amounts
 from compiler.cluster_state.pods import RequestCache, live_pod_spec
 from compiler.kubernetes import annotations_of, is_finished_pod, status_of
 from compiler.specs.parts import VgpuRequest
@@ -91,7 +91,7 @@ class Room:
         cards = self._cards_of(node)
         if not status_of(self.nodes[node]).get("allocatable"):
             raise StateError(f"node {node} does not say what it has")
-        free = Counter(allocatable_amounts(self.nodes[node]))
+        free = Counter(offered_amounts(self.nodes[node]))
         free.update({name: sum(card[name] for card in cards) - free[name] for name in _VGPU_AMOUNTS if cards})
         for pod in filterfalse(is_finished_pod, self.pods.get(node, ())):
             free.subtract(self._amounts_of(pod, node))

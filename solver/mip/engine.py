@@ -15,7 +15,7 @@ import numpy as np
 import pulp
 
 from solver.clock import Clock
-from solver.mip.transfer import ModelArrays, arrays_of
+from solver.mip.transfer import ModelArrays
 from solver.options import Options
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
@@ -43,12 +43,14 @@ def solve_model(
     relaxation: bool = False,
     skip_presolve: bool = False,
     target_value: float | None = None,
+    arrays: ModelArrays | None = None,
 ) -> SolveResult:
     """Solve `model`, whose objective is set.
 
     start: variable name -> value of a known solution; HiGHS completes missing names. relaxation: integers may be
     fractions, and values are not rounded. skip_presolve: for a model where a limit is likely to come first anyway.
     target_value: of a maximisation, a value that no solution exceeds by more than rounding; the search may end there.
+    arrays: what was translated of this model before, and is kept for the next solve.
 
     Raises ValueError when two variables have one name.
     """
@@ -57,7 +59,9 @@ def solve_model(
         return SolveResult("unknown", _worst_value(model), -_worst_value(model), {})
     options = replace(options, time_limit=min(options.time_limit, clock.seconds_left()))
     settings = _highs_settings(options, skip_presolve, target_value)
-    return _solve_with_highs(model, arrays_of(model), settings, start, relaxation, clock)
+    arrays = arrays or ModelArrays()
+    arrays.update(model)
+    return _solve_with_highs(model, arrays, settings, start, relaxation, clock)
 
 
 def _worst_value(model: pulp.LpProblem) -> float:

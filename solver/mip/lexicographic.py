@@ -13,6 +13,7 @@ import pulp
 
 from solver.mip.engine import FEASIBILITY_TOLERANCE, solve_model
 from solver.mip.rows import Terms, at_least, linear
+from solver.mip.transfer import ModelArrays
 from solver.options import Options
 from solver.plan import Objective
 
@@ -59,6 +60,7 @@ class LexicographicSolver:
     completions: list[Callable[[Mapping[str, float]], Mapping[str, float]]] = field(default_factory=list)
     skip_presolve: bool = False
     _hold_count: int = 0
+    _arrays: ModelArrays = field(default_factory=ModelArrays)
 
     def set_solution(self, values: Mapping[str, float]) -> None:
         """Replace the known solution by another one that satisfies every row."""
@@ -84,7 +86,9 @@ class LexicographicSolver:
         self.model.setObjective(linear(goal.terms))
         limited = replace(self.options, max_nodes=min(nodes or self.options.max_nodes, self.options.max_nodes))
         target, skip_presolve = goal.upper_bound - goal.offset, self.skip_presolve
-        answer = solve_model(self.model, limited, self.values, skip_presolve=skip_presolve, target_value=target)
+        answer = solve_model(
+            self.model, limited, self.values, skip_presolve=skip_presolve, target_value=target, arrays=self._arrays
+        )
         if answer.values and answer.value + goal.offset >= value - FEASIBILITY_TOLERANCE:
             self._complete_solution(answer.values)
             value = self.value_of(goal)
@@ -98,7 +102,7 @@ class LexicographicSolver:
         hand stays."""
         self.model.sense = pulp.LpMaximize
         self.model.setObjective(linear(goal.terms))
-        answer = solve_model(self.model, self.options, relaxation=True)
+        answer = solve_model(self.model, self.options, relaxation=True, arrays=self._arrays)
         if answer.status != "optimal":
             return goal.upper_bound
         return min(goal.upper_bound, goal.attainable(answer.value + goal.offset))
@@ -109,7 +113,7 @@ class LexicographicSolver:
             return True
         self.model.sense = pulp.LpMaximize
         self.model.setObjective(pulp.LpAffineExpression())
-        answer = solve_model(self.model, self.options)
+        answer = solve_model(self.model, self.options, arrays=self._arrays)
         if answer.values:
             self._complete_solution(answer.values)
             return True

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from array import array
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -71,13 +70,3 @@ class ModelArrays:
             self._columns_of_numbers = np.array([self._column[v] for v in self._numbers], dtype=np.int32)
         index = self._columns_of_numbers[np.array(self._entry_numbers)]
         return np.array(self._row_starts), index, np.array(self._entry_coefficients)
-
-
-_ARRAYS: WeakKeyDictionary[pulp.LpProblem, ModelArrays] = WeakKeyDictionary()
-
-
-def arrays_of(model: pulp.LpProblem) -> ModelArrays:
-    """The arrays of the model as it is now. Raises ValueError when two of its variables have one name."""
-    found = _ARRAYS.setdefault(model, ModelArrays())
-    found.update(model)
-    return found

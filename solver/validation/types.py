@@ -72,7 +72,7 @@ def _is_integer(hint: Any) -> bool:
 
 
 @cache
-def _field_hints(owner: Any) -> list[tuple[str, Any]]:
+def _field_hints(owner: type) -> list[tuple[str, Any]]:
     """The fields of a dataclass with their annotations."""
     hints = get_type_hints(owner)
     return [(field.name, hints[field.name]) for field in fields(owner)]

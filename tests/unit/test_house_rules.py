@@ -230,3 +230,67 @@ def test_no_object_is_changed_from_outside_of_its_class() -> None:
 def test_changes_from_outside_are_seen(text: str, lines: list[str]) -> None:
     box = "class Box:\n  level: int\n  names: list[str]\n"
     assert list(changes_from_outside({"x": ast.parse(box + text)})) == lines
+
+
+# ---- what modules remember
+
+REGISTRIES = ("_CHECKS", "RULES")
+"""Tables that modules enter themselves in as they are imported."""
+WORKERS_OWN = ("_THREAD_CACHE",)
+"""A process of an executor has nobody who hands it anything from one chunk of tasks to the next."""
+KEEPERS = frozenset(("ContextVar", "Session", "WeakKeyDictionary", "local"))
+SMALL = frozenset(("bool", "int", "str", "type"))
+"""What a cache without a limit may be asked about."""
+
+
+def written_names(function: ast.AST) -> Iterator[str]:
+    """The names whose values a function changes, without those that it makes or is given itself."""
+    own = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
+    for node in ast.walk(function):
+        written = assigned_targets(node)
+        own |= {target.id for target in written if isinstance(target, ast.Name)}
+        if isinstance(node, ast.Global):
+            yield from node.names
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
+            written = [node.func]
+        for target in written:
+            while isinstance(target, ast.Attribute | ast.Subscript):
+                target = target.value
+                if isinstance(target, ast.Name) and target.id not in own:
+                    yield target.id
+
+
+def memories(tree: ast.Module) -> Iterator[str]:
+    """What a module remembers from one call to the next: names that functions change, values made to keep others, and
+    caches without a limit of anything but words."""
+    names = {target.id for node in tree.body for target in assigned_targets(node) if isinstance(target, ast.Name)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            yield from (name for name in written_names(node) if name in names)
+    for node in tree.body:
+        value = getattr(node, "value", None)
+        if isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2] in KEEPERS:
+            yield from map(ast.unparse, assigned_targets(node))
+        if isinstance(node, ast.FunctionDef) and "cache" in map(ast.unparse, node.decorator_list):
+            asked = (ast.unparse(each.annotation) for each in node.args.args if each.annotation)
+            yield from (node.name for each in asked if each not in SMALL)
+
+
+@pytest.mark.parametrize("folder", ["compiler", "solver"])
+def test_no_module_remembers_anything(folder: str) -> None:
+    found = {name for file in sources(folder) for name in memories(ast.parse(file.read_bytes()))}
+    assert found <= {*REGISTRIES, *WORKERS_OWN}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "KNOWN = {}\ndef f(x):\n  KNOWN[x] = 1",
+        "KNOWN: dict[int, int] = {}\ndef f(x):\n  KNOWN.setdefault(x, {})[x] = 1",
+        "KNOWN = 0\ndef f():\n  global KNOWN\n  KNOWN += 1",
+        "KNOWN = ContextVar('limit')",
+        "@cache\ndef KNOWN(gang: Gang) -> int: ...",
+    ],
+)
+def test_what_modules_remember_is_seen(text: str) -> None:
+    assert set(memories(ast.parse(text))) == {"KNOWN"}

@@ -461,18 +461,11 @@ def _inputs(request: CompileRequest, session: Session) -> tuple[Repository, Spec
 
 def read_files(files: Mapping[str, bytes], session: Session) -> None:
     """Read the files that the session does not know, and forget all others."""
+    from compiler.reading.documents import read_alone
     from compiler.repository.tree import Repository
 
-    session.each("file", ((files[name], name) for name in Repository(files).manifests()), _read_file)
-
-
-def _read_file(content: bytes, name: str) -> ParsedFile:
-    from compiler.reading.documents import read_alone
-    from compiler.reading.files import configurations_inside
-
-    parsed = parse_file(name, content, configurations_inside)
-    read_alone(parsed)
-    return parsed
+    manifests = ((files[name], name) for name in Repository(files).manifests())
+    session.each("file", manifests, lambda content, name: read_alone(name, content))
 
 
 def _known_or_parsed(session: Session, name: str, content: bytes, adopt: Adopt) -> ParsedFile:

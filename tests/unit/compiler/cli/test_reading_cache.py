@@ -177,14 +177,12 @@ def test_files_read_by_several_processes_are_told_as_by_one(
     assert repository_diagnostics(Repository(files), None) == plain
     whole = {**files, **FILES}
     specs = repr(read_specs(Repository(whole)))
-    assert len(readers.read_in_parallel(whole)) == len(whole)
     cache = ReadingCache(None)
     assert repr(read_specs(Repository(whole), None, cache.parse, cache.read_ahead)) == specs
-    assert repr(read_specs(Repository(whole), ahead=readers.read_in_parallel)) == specs
     monkeypatch.setattr(readers, "file_entry", None)  # every child fails
-    monkeypatch.setattr(readers, "complete_entry", None)
     assert repository_diagnostics(Repository(files), None) == plain
-    assert repr(read_specs(Repository(whole), ahead=readers.read_in_parallel)) == specs
+    cache = ReadingCache(None)
+    assert repr(read_specs(Repository(whole), None, cache.parse, cache.read_ahead)) == specs
 
 
 def test_nothing_is_read_where_nothing_changed(parsed_files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,10 +49,7 @@ class ReadModel(Generic[Model]):
     @property
     def model(self) -> Model:
         if self._model is None:
-            from compiler.fields.validation import validate_document
-
-            kind = kinds()[f"{self.document.kind}.{self.document.group}"]
-            self._model, _ = validate_document(self.document, kind.model)
+            self._model = kinds()[f"{self.document.kind}.{self.document.group}"].read(self.document)
         return cast(Model, self._model)
 
 

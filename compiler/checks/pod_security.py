@@ -9,7 +9,7 @@ from typing import Any
 
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.diagnostics.diagnostic import suggestion
-from compiler.fields.validation import dotted_path
+from compiler.fields.texts import dotted_path
 from compiler.kinds.registry import kinds
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.containers import privileged_places

@@ -59,15 +59,16 @@ def observed_hypernodes(specs: Specs, state: ClusterState, nodes: Sequence[NodeS
 
 def _hypernode_drafts(document: Document) -> tuple[HyperNodeDraft, ...]:
     try:
-        drafts: Any = HYPERNODE.specs(document, HYPERNODE.model.model_validate(document.data))
+        drafts: Any = HYPERNODE.specs(document, HYPERNODE.read(document))
         return tuple(drafts)
     except ValidationError as error:
         raise StateError(f"a HyperNode of the state cannot be read: {error.errors()[0]['msg']}") from error
 
 
 def _numa_topology_spec(found: Object) -> NumaTopologySpec:
+    document = _state_document(found)
     try:
-        (spec,) = NUMATOPOLOGY.specs(_state_document(found), NUMATOPOLOGY.model.model_validate(found))
+        (spec,) = NUMATOPOLOGY.specs(document, NUMATOPOLOGY.read(document))
     except ValidationError as error:
         raise StateError(
             f"Numatopology {name_of(found)} of the state cannot be read: {error.errors()[0]['msg']}"

@@ -9,7 +9,7 @@ from typing import Any
 from compiler.comparison.pairs import paired
 from compiler.emit.live_changes import differing_places
 from compiler.explain.names import compact_names
-from compiler.fields.validation import dotted_path
+from compiler.fields.texts import dotted_path
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec, JobKey
 from compiler.syntax.documents import Document, FieldPath

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from compiler.fields.models import StrictModel
+from compiler.fields.models import LenientModel
 
 LabelExpression = tuple[str, str, tuple[str, ...]]
 """(label, operator, values)"""
 
 
-class LabelRequirement(StrictModel):
+class LabelRequirement(LenientModel):
     key: str
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     values: list[str] | None = None
 
 
-class LabelSelector(StrictModel):
+class LabelSelector(LenientModel):
     match_labels: dict[str, str] | None = None
     match_expressions: list[LabelRequirement] | None = None
 

@@ -6,7 +6,6 @@ from fractions import Fraction
 from typing import Annotated, Any
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -16,11 +15,10 @@ from pydantic import (
     WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
-from pydantic_core import PydanticCustomError
 
 from compiler.diagnostics.diagnostic import declare_rule
-from compiler.fields import quantity
 from compiler.fields.duration import parse_duration
+from compiler.fields.quantity import parse_quantity
 from compiler.fields.timestamp import parse_timestamp
 
 UNKNOWN_FIELD = declare_rule(
@@ -122,16 +120,30 @@ LOST_UNIT = declare_rule(
 )
 
 
-class StrictModel(BaseModel):
-    """A mapping of which all fields are known; others are errors."""
+class OwnModel(BaseModel):
+    """A mapping of a kind that is ours, of which all fields are known: its JSON schema is the kind's."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel, defer_build=True)
 
 
 class LenientModel(BaseModel):
-    """A mapping of which some fields are read; others pass."""
+    """A mapping of which some fields are read; others pass, and what is wrong with it the schema of its kind says."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, alias_generator=to_camel, defer_build=True)
+
+
+def without_nulls(data: Any) -> Any:
+    """The data without fields that are null: to the API server such a field is not there."""
+    if isinstance(data, dict):
+        return {
+            key: without_nulls(value) if isinstance(value, _COLLECTIONS) else value
+            for key, value in data.items()
+            if value is not None
+        }
+    return [without_nulls(item) for item in data] if isinstance(data, list) else data
+
+
+_COLLECTIONS = (dict, list)
 
 
 def _integral_float_to_int(value: Any) -> Any:
@@ -144,67 +156,28 @@ Bool = StrictBool
 Name = Annotated[str, StringConstraints(max_length=253)]
 
 
-def _validate_quantity(value: Any) -> Fraction:
-    try:
-        return quantity.parse_quantity(value)
-    except quantity.QuantityError as problem:
-        raise PydanticCustomError(problem.code, "{message}", {"message": str(problem), "help": problem.help}) from None
-
-
 Quantity = Annotated[
     Fraction,
-    PlainValidator(_validate_quantity),
+    PlainValidator(parse_quantity),
     WithJsonSchema(
         {
             "anyOf": [
                 {"type": "string", "pattern": r"^\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?$"},
                 {"type": "number", "minimum": 0},
-            ]
+            ],
+            "format": "quantity",
         }
     ),
 ]
 Resources = dict[str, Quantity]
 
 
-def _validate_quantity_text(value: str) -> str:
-    _validate_quantity(value)
-    return value
-
-
-QuantityText = Annotated[str, AfterValidator(_validate_quantity_text)]
-"""A quantity that is kept as it is written."""
-
-
-def _validate_duration(value: Any) -> int:
-    try:
-        return parse_duration(value)
-    except ValueError:
-        raise PydanticCustomError(
-            BAD_TIME.code,
-            "{message}",
-            {"message": f"{value!r} is not a duration", "help": "write seconds, or like 1h30m or 2d"},
-        ) from None
-
-
 Seconds = Annotated[
     int,
-    PlainValidator(_validate_duration),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}),
+    PlainValidator(parse_duration),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}], "format": "duration"}),
 ]
 
 
-def _validate_timestamp(value: Any) -> int:
-    try:
-        return parse_timestamp(value)
-    except ValueError:
-        raise PydanticCustomError(
-            BAD_TIME.code,
-            "{message}",
-            {"message": f"{value!r} is not a time", "help": "write a time such as 2026-01-31T12:00:00Z"},
-        ) from None
-
-
-Timestamp = Annotated[
-    int, PlainValidator(_validate_timestamp), WithJsonSchema({"type": "string", "format": "date-time"})
-]
+Timestamp = Annotated[int, PlainValidator(parse_timestamp), WithJsonSchema({"type": "string", "format": "date-time"})]
 """Seconds since the epoch of an RFC 3339 time."""

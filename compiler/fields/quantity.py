@@ -146,6 +146,11 @@ def is_device(resource: str) -> bool:
     return "/" in resource and not resource.startswith(("hugepages-", "kubernetes.io/"))
 
 
+def is_countable(resource: str) -> bool:
+    """Whether Kubernetes counts the resource in whole numbers: pods, and extended resources."""
+    return resource == "pods" or ("/" in resource and "kubernetes.io/" not in resource)
+
+
 def exact_amount(resource: str, amount: int) -> str:
     """An amount as exact text: cpu in cores, memory in the largest binary unit that divides it, all else as it is."""
     if resource in MILLI_RESOURCES:

@@ -20,7 +20,7 @@ import yaml
 from pydantic import ValidationError
 
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
-from compiler.fields.validation import without_nulls
+from compiler.fields.models import without_nulls
 from compiler.kinds.common import pods
 from compiler.kinds.common.argo_models import (
     Arguments,
@@ -326,7 +326,7 @@ def _embedded_gang(document: Document, manifest: str | None) -> GangSpec | None:
     data = {**data, "apiVersion": version, "metadata": {"name": "x", "namespace": document.namespace}}
     made = Document(document.file, document.line, "", data, {})
     try:
-        found = next(iter(kind.specs(made, kind.model.model_validate(without_nulls(data)))), None)
+        found = next(iter(kind.specs(made, kind.read(made))), None)
     except ValidationError:
         return None
     found = found.gang if isinstance(found, ServiceDraft) else found

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from compiler.diagnostics.diagnostic import Diagnostic
-from compiler.fields.models import NOT_ALLOWED, Bool, Int, StrictModel
+from compiler.fields.models import NOT_ALLOWED, Bool, Int, LenientModel
 from compiler.kinds.common import pods
 from compiler.kinds.common.annotated import is_gang, with_annotated_topology
 from compiler.kinds.common.jobs import (
-    Natural,
-    ObjectModel,
     annotation_value,
     submission_and_duration,
     time_diagnostics,
@@ -38,26 +35,14 @@ from compiler.volcano import metax
 _TEMPLATE_ANNOTATIONS: FieldPath = ("spec", "template", "metadata", "annotations")
 
 
-class Spec(StrictModel):
-    parallelism: Natural | None = None
-    completions: Natural | None = None
+class Spec(LenientModel):
+    parallelism: Int | None = None
+    completions: Int | None = None
     suspend: Bool | None = None
     template: pods.PodTemplate
-    active_deadline_seconds: Int | None = None
-    backoff_limit: Int | None = None
-    backoff_limit_per_index: Int | None = None
-    max_failed_indexes: Int | None = None
-    completion_mode: str | None = None
-    manual_selector: Bool | None = None
-    selector: Any = None
-    ttl_seconds_after_finished: Int | None = None
-    pod_failure_policy: Any = None
-    success_policy: Any = None
-    pod_replacement_policy: str | None = None
-    managed_by: str | None = None
 
 
-class Job(ObjectModel):
+class Job(LenientModel):
     spec: Spec
 
 

@@ -4,48 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
-from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.label_selector import LabelSelector
-from compiler.fields.models import NOT_ALLOWED, Bool, Name, Seconds, StrictModel
-from compiler.kinds.common.declared_kinds import DeclaredKind, declared_kind_diagnostics, job_table
-from compiler.kinds.common.jobs import Natural, ObjectModel
+from compiler.fields.models import NOT_ALLOWED, Bool, Name, OwnModel, Seconds
+from compiler.kinds.common.declared_kinds import DeclaredKind, declared_kind_flaws, job_table
+from compiler.kinds.common.jobs import Natural, OwnObject
 from compiler.kinds.kind import Kind
 from compiler.kinds.scheduler_configuration import CustomPlugin
+from compiler.openapi.models import model_schema
+from compiler.openapi.shape import Flaw
 from compiler.repository.paths import path_patterns
 from compiler.specs.cluster_spec import KNOWN_MINORS, ClusterSpec, QuotaOrder, ServiceBinding, VolcanoVersion
 from compiler.syntax.documents import Document
 
-
-def _checked_pattern(pattern: str) -> str:
-    try:
-        path_patterns([pattern])
-    except ValueError:
-        texts = {"message": f"{pattern!r} is no pattern", "help": "write it as in .gitignore, like jobs/team-a/"}
-        raise PydanticCustomError(NOT_ALLOWED.code, "{message}", texts) from None
-    return pattern
-
-
-def _checked_release(text: str) -> str:
-    if not _RELEASE.fullmatch(text):
-        texts = {
-            "message": f"{text!r} is not a release of Volcano that is known",
-            "help": 'write "1.15", "1.16" or "1.15.2"',
-        }
-        raise PydanticCustomError(NOT_ALLOWED.code, "{message}", texts)
-    return text
-
-
 _RELEASE = re.compile(rf"1\.({'|'.join(map(str, KNOWN_MINORS))})(?:\.(\d{{1,3}}))?", re.ASCII)
-PathPattern = Annotated[str, AfterValidator(_checked_pattern)]
-Release = Annotated[str, AfterValidator(_checked_release)]
 
 
-class Spec(StrictModel):
+class Spec(OwnModel):
     binding: Literal["gated", "static"] = Field(
         "gated", description="gated: the reconciler lifts scheduling gates; static: node affinity in the templates."
     )
@@ -100,13 +79,13 @@ class Spec(StrictModel):
     scheduler_plugins: list[CustomPlugin] | None = Field(
         None, description="Plugins of a vendor's build of Volcano's scheduler, with the types of their arguments."
     )
-    volcano: Release = Field(
+    volcano: str = Field(
         "1.15", description="Release of Volcano that the cluster runs: 1.15 or 1.16, or with its patch, like 1.15.2."
     )
     namespace_queues: Bool = Field(
         False, description="Whether Volcano runs with the feature gate NamespaceQueue (1.16)."
     )
-    jobs: list[PathPattern] | None = Field(
+    jobs: list[str] | None = Field(
         None,
         description=(
             "Which jobs are this cluster's where the repository holds several: paths in gitignore's syntax, "
@@ -121,7 +100,7 @@ class Spec(StrictModel):
     )
 
 
-class Cluster(ObjectModel):
+class Cluster(OwnObject):
     spec: Spec = Field(default_factory=lambda: Spec.model_validate({}))
 
 
@@ -146,12 +125,20 @@ def specs(document: Document, cluster: Cluster) -> Iterable[object]:
     yield from map(job_table, spec.job_kinds)
 
 
-def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
-    try:
-        cluster = Cluster.model_validate(document.data)
-    except ValidationError:  # said where it stands
-        return
-    yield from declared_kind_diagnostics(document, cluster.spec.job_kinds)
+def flaws(cluster: Cluster) -> Iterator[Flaw]:
+    """Patterns and releases that cannot be read, and declarations of kinds that contradict each other."""
+    for number, pattern in enumerate(cluster.spec.jobs or ()):
+        try:
+            path_patterns([pattern])
+        except ValueError:
+            message = f"spec.jobs[{number}]: {pattern!r} is no pattern"
+            yield Flaw(("spec", "jobs", number), NOT_ALLOWED, message, "write it as in .gitignore, like jobs/team-a/")
+    if not _RELEASE.fullmatch(text := cluster.spec.volcano):
+        message = f"spec.volcano: {text!r} is not a release of Volcano that is known"
+        yield Flaw(("spec", "volcano"), NOT_ALLOWED, message, 'write "1.15", "1.16" or "1.15.2"')
+    yield from declared_kind_flaws(cluster.spec.job_kinds)
 
 
-KIND = Kind("Cluster", "gangplan.dev", ("v1alpha1",), Cluster, specs, text_diagnostics)
+KIND = Kind(
+    "Cluster", "gangplan.dev", ("v1alpha1",), Cluster, specs, schema=partial(model_schema, Cluster), flaws=flaws
+)

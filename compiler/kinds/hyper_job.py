@@ -37,11 +37,6 @@ TABLE = JobKind(
     ),
     gang="one",
     is_volcano_default=True,
-    fields=(
-        (f"{_JOBS}.clusterNames", list[str]),
-        (f"{_JOBS}.templateSpec.queue", str),
-        (f"{_JOBS}.templateSpec.priorityClassName", str),
-    ),
     labels=lambda document, role: {TASK_LABEL: role},
 )
 WHY = "volcano-global chooses the cluster of each of its Jobs"

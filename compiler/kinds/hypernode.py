@@ -5,42 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from pydantic import Field
-
 from compiler.fields.label_selector import LabelSelector
-from compiler.fields.models import Name, StrictModel
-from compiler.kinds.common.jobs import ObjectModel, Positive
+from compiler.fields.models import Int, LenientModel
 from compiler.kinds.kind import Kind
 from compiler.specs.drafts import HyperNodeDraft, HyperNodeMember
 from compiler.syntax.documents import Document
 
 
-class ExactMatch(StrictModel):
-    name: Name
+class ExactMatch(LenientModel):
+    name: str
 
 
-class RegexMatch(StrictModel):
+class RegexMatch(LenientModel):
     pattern: str
 
 
-class Selector(StrictModel):
+class Selector(LenientModel):
     exact_match: ExactMatch | None = None
     regex_match: RegexMatch | None = None
     label_match: LabelSelector | None = None
 
 
-class MemberModel(StrictModel):
+class MemberModel(LenientModel):
     type: Literal["Node", "HyperNode"]
     selector: Selector
 
 
-class Spec(StrictModel):
-    tier: Positive
-    tier_name: Name | None = None
-    members: list[MemberModel] = Field(min_length=1)
+class Spec(LenientModel):
+    tier: Int
+    tier_name: str | None = None
+    members: list[MemberModel]
 
 
-class HyperNode(ObjectModel):
+class HyperNode(LenientModel):
     spec: Spec
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from compiler.diagnostics.diagnostic import Diagnostic
-from compiler.fields.models import LenientModel, Name
-from compiler.fields.validation import without_nulls
+from compiler.fields.models import LenientModel, without_nulls
 from compiler.kinds.common import pods
-from compiler.kinds.common.jobs import Metadata, ObjectModel, time_diagnostics
+from compiler.kinds.common.jobs import Metadata, time_diagnostics
 from compiler.kinds.kind import Kind
 from compiler.kinds.volcano_job import Spec, VolcanoJob
 from compiler.kinds.volcano_job import specs as job_specs
@@ -21,11 +20,11 @@ from compiler.syntax.documents import Document
 
 
 class DependsOn(LenientModel):
-    targets: list[Name] | None = None
+    targets: list[str] | None = None
 
 
 class Flow(LenientModel):
-    name: Name
+    name: str
     depends_on: DependsOn | None = None
 
 
@@ -40,7 +39,7 @@ class JobFlow(LenientModel):
     spec: FlowSpec
 
 
-class JobTemplate(ObjectModel):
+class JobTemplate(LenientModel):
     spec: Spec
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from compiler.diagnostics.diagnostic import Diagnostic
+from compiler.fields.models import without_nulls
+from compiler.openapi.schemas import Schema, find_schema
+from compiler.openapi.shape import Flaw
 from compiler.syntax.documents import Document
 
 if TYPE_CHECKING:
@@ -15,26 +18,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind: its name, API group and versions, and the pydantic model of the whole document.
+    """One kind: its name, API group and versions, and the pydantic model by which a whole document is read.
 
-    specs: the document as specs or drafts. text_diagnostics: findings that the model does not make. is_foreign: of
-    an operator, so that other versions pass. runs_once: an object ends and is not made again, which of kinds that are
-    known `compiler.run_kinds` says. unbound_reason: why the plan's nodes bind no pods of an object, else empty.
-    partial_specs: what can be read of a document with errors, for checks only.
+    model: None where `specs` reads the data. specs: the document as specs or drafts. schema: of a kind that
+    `compiler.openapi` has none of. flaws: what is wrong with a document that has this shape. text_diagnostics: findings
+    that neither makes. is_foreign: of an operator, so that other versions pass. runs_once: an object ends and is not
+    made again, which of kinds that are known `compiler.run_kinds` says. unbound_reason: why the plan's nodes bind no
+    pods of an object, else empty. partial_specs: what can be read of a document with errors, for checks only.
     is_written: false for what people never write as an object.
     """
 
     name: str
     group: str
     versions: tuple[str, ...]
-    model: type[BaseModel]
+    model: type[BaseModel] | None
     specs: Callable[[Document, Any], Iterable[object]]
     text_diagnostics: Callable[[Document], Iterator[Diagnostic]] | None = None
+    schema: Callable[[], Schema] | None = None
+    flaws: Callable[[Any], Iterator[Flaw]] | None = None
     is_foreign: bool = False
     partial_specs: Callable[[Document], Iterable[object]] | None = None
     is_written: bool = True
     runs_once: bool = False
     unbound_reason: str = ""
+
+    def read(self, document: Document) -> Any:
+        """The model of a document. Raises pydantic's ValidationError where it has another shape."""
+        return document.data if self.model is None else self.model.model_validate(without_nulls(document.data))
+
+    def schema_of(self, version: str) -> Schema | None:
+        """The schema of a version."""
+        found = find_schema(self.key, version)
+        return self.schema() if found is None and self.schema is not None else found
 
     @property
     def key(self) -> str:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from compiler.diagnostics.diagnostic import Diagnostic
-from compiler.fields.validation import without_nulls
+from compiler.fields.models import without_nulls
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind, text_diagnostics_of
 from compiler.kinds.common.jobs import NetworkTopology
 from compiler.kinds.common.paths import value_at

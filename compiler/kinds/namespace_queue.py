@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal
 
 from pydantic import Field
 
-from compiler.fields.models import Bool, StrictModel
+from compiler.fields.models import Bool, Int, LenientModel, Resources
 from compiler.fields.quantity import integer_amounts
-from compiler.kinds.common.jobs import Natural, ObjectModel
-from compiler.kinds.common.pods import ResourceAmounts
 from compiler.kinds.kind import Kind
 from compiler.kinds.queue import Guarantee
 from compiler.kubernetes import DEFAULT_QUEUE
@@ -18,22 +15,19 @@ from compiler.specs.namespace_queues import CLUSTER_PREFIX, parent_name, queue_n
 from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import Document
 
-ParentName = Annotated[str, Field(min_length=1, max_length=261)]
 
-
-class Spec(StrictModel):
-    parent: ParentName = f"{CLUSTER_PREFIX}{DEFAULT_QUEUE}"
-    capability: ResourceAmounts | None = None
-    deserved: ResourceAmounts | None = None
+class Spec(LenientModel):
+    parent: str = f"{CLUSTER_PREFIX}{DEFAULT_QUEUE}"
+    capability: Resources | None = None
+    deserved: Resources | None = None
     guarantee: Guarantee | None = None
-    priority: Natural | None = None
+    priority: Int | None = None
     reclaimable: Bool | None = None
-    dequeue_strategy: Literal["fifo", "traverse"] | None = None
-    state: Literal["Open", "Closed"] | None = None
-    desired_state: Literal["Open", "Closed"] | None = None
+    state: str | None = None
+    desired_state: str | None = None
 
 
-class NamespaceQueue(ObjectModel):
+class NamespaceQueue(LenientModel):
     spec: Spec = Field(default_factory=lambda: Spec())
 
 

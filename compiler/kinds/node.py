@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from compiler.fields.models import Bool, LenientModel
+from compiler.fields.models import Bool, LenientModel, Resources
 from compiler.fields.quantity import integer_amounts
 from compiler.kinds.common.jobs import Metadata
-from compiler.kinds.common.pods import ResourceAmounts, TaintModel
+from compiler.kinds.common.pods import TaintModel
 from compiler.kinds.kind import Kind
 from compiler.specs.node_spec import NodeSpec
 from compiler.syntax.documents import Document
@@ -25,8 +25,8 @@ class Condition(LenientModel):
 
 
 class Status(LenientModel):
-    capacity: ResourceAmounts | None = None
-    allocatable: ResourceAmounts | None = None
+    capacity: Resources | None = None
+    allocatable: Resources | None = None
     conditions: list[Condition] | None = None
 
 

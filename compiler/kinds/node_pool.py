@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from functools import partial
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
-from compiler.fields.models import BAD_NAME, MISSING_FIELD, NOT_ALLOWED, OUT_OF_RANGE, Seconds, StrictModel, Timestamp
+from compiler.fields.models import (
+    BAD_NAME,
+    MISSING_FIELD,
+    NOT_ALLOWED,
+    OUT_OF_RANGE,
+    OwnModel,
+    Resources,
+    Seconds,
+    Timestamp,
+)
 from compiler.fields.quantity import integer_amounts
-from compiler.kinds.common.jobs import ObjectModel, Positive
-from compiler.kinds.common.pods import ResourceAmounts
+from compiler.fields.texts import dotted_path
+from compiler.kinds.common.jobs import OwnObject, Positive
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import DEFAULT_PODS_PER_NODE, HOSTNAME_LABEL, kubelet_labels
+from compiler.openapi.models import model_schema
+from compiler.openapi.shape import Flaw
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec, NumaSpec, SharedDeviceSpec
 from compiler.specs.pod_spec import Amounts, Taint
-from compiler.syntax.documents import Document
+from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.shared_devices import CARD_LABEL, DEFAULT_DEVICE_SHARES, VGPU_MEMORY, vgpu_devices
 
 MAX_NODES = 100_000
@@ -25,19 +36,13 @@ _NAME_RANGE = re.compile(r"([^\[\]]*)(?:\[(\d{1,9})-(\d{1,9})\]([^\[\]]*))?\Z", 
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 
 
-class PoolTaint(StrictModel):
+class PoolTaint(OwnModel):
     key: str
     value: str | None = None
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
-def _require_positive_duration(seconds: int) -> int:
-    if not seconds:
-        raise _validation_error(OUT_OF_RANGE.code, "a window of no time", "the least is 1 second")
-    return seconds
-
-
-class Tier(StrictModel):
+class Tier(OwnModel):
     name: Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] = Field(
         description="Becomes tierName and part of the names."
     )
@@ -50,26 +55,24 @@ class Tier(StrictModel):
     )
 
 
-class Window(StrictModel):
+class Window(OwnModel):
     start: Timestamp = Field(description="When the nodes close: RFC 3339, such as 2026-01-31T12:00:00Z.")
-    duration: Annotated[Seconds, AfterValidator(_require_positive_duration)] = Field(
-        description="For how long: seconds, or like 4h."
-    )
+    duration: Seconds = Field(description="For how long: seconds, or like 4h.", json_schema_extra={"minimum": 1})
 
 
-class NumaCells(StrictModel):
+class NumaCells(OwnModel):
     topology_manager_policy: Literal["none", "best-effort", "restricted", "single-numa-node"] = Field(
         "none", description="The kubelet's, which a task's topologyPolicy has to equal."
     )
     cpu_manager_policy: Literal["none", "static"] = Field(
         "static", description="The kubelet's; topology policies need static."
     )
-    cells: list[ResourceAmounts] = Field(
+    cells: list[Resources] = Field(
         min_length=1, description="What each NUMA cell offers, of the resources that it divides."
     )
 
 
-class SharedDevices(StrictModel):
+class SharedDevices(OwnModel):
     resource: str = Field(
         description="By which a pod asks for a part of one device, e.g. example.com/gpu-milli, volcano.sh/vgpu-memory."
     )
@@ -98,12 +101,12 @@ class SharedDevices(StrictModel):
         return {**totals, **({self.whole: self.devices} if self.whole else {})}
 
 
-class Spec(StrictModel):
+class Spec(OwnModel):
     count: Annotated[int, Field(ge=1, le=MAX_NODES)] | None = Field(
         None, description="Number of nodes, named <pool>-000 and so on."
     )
     names: list[str] | None = Field(None, description="Names of the nodes, instead of count; gpu-[000-255] is a range.")
-    capacity: ResourceAmounts = Field(description="What one node offers (allocatable). pods is 110 unless given.")
+    capacity: Resources = Field(description="What one node offers (allocatable). pods is 110 unless given.")
     labels: dict[str, str] | None = Field(
         None, description="Labels of each node, for selectors and affinity, besides those that every kubelet sets."
     )
@@ -122,45 +125,44 @@ class Spec(StrictModel):
         None, description="When the nodes are closed; a job starts there only if it is expected to end before."
     )
 
-    @model_validator(mode="after")
-    def require_one_naming(self) -> Self:
-        if self.count is not None and self.names is not None:
-            raise _validation_error(NOT_ALLOWED.code, "count and names are both given", "keep one of the two")
-        if self.count is None and not self.names:
-            raise _validation_error(MISSING_FIELD.code, "neither count nor names is given", "add one of the two")
-        total = 0
-        for text in self.names or ():
-            total += _range_size(text)
-        if total > MAX_NODES:
-            raise _validation_error(
-                OUT_OF_RANGE.code, f"names stand for {total} nodes", f"a pool has at most {MAX_NODES}"
-            )
-        return self
 
-
-class NodePool(ObjectModel):
+class NodePool(OwnObject):
     spec: Spec
 
 
-def _validation_error(code: str, message: str, help: str) -> PydanticCustomError:
-    return PydanticCustomError(code, "{message}", {"message": message, "help": help})
+def flaws(pool: NodePool) -> Iterator[Flaw]:
+    """What is wrong with the names of the nodes."""
+    count, names = pool.spec.count, pool.spec.names
+    if count is not None and names is not None:
+        yield Flaw(("spec",), NOT_ALLOWED, "spec: count and names are both given", "keep one of the two")
+    if count is None and not names:
+        yield Flaw(("spec",), MISSING_FIELD, "spec: neither count nor names is given", "add one of the two")
+    found = [flaw for number, text in enumerate(names or ()) for flaw in _name_flaws(text, ("spec", "names", number))]
+    yield from found
+    if not found and (total := sum(map(_range_size, names or ()))) > MAX_NODES:
+        message, help = f"spec.names stand for {total} nodes", f"a pool has at most {MAX_NODES}"
+        yield Flaw(("spec", "names"), OUT_OF_RANGE, message, help)
+
+
+def _name_flaws(text: str, path: FieldPath) -> Iterator[Flaw]:
+    found = _NAME_RANGE.match(text)
+    if found is None:
+        help = "write a name, or one range such as gpu-[000-255]"
+        yield Flaw(path, BAD_NAME, f"{dotted_path(path)}: {text!r} is neither a name nor a range", help)
+        return
+    head, first, last, tail = found.groups()
+    example = head if first is None else f"{head}{first}{tail}"
+    if not _DNS_NAME.match(example) or len(example) > 63:
+        message, help = f"{example!r} is not a valid node name", "use lower-case letters, digits, - and dots"
+        yield Flaw(path, BAD_NAME, f"{dotted_path(path)}: {message}", help)
+    elif first is not None and int(last) < int(first):
+        message, help = f"the range {first}-{last} runs backwards", f"write {last}-{first}"
+        yield Flaw(path, OUT_OF_RANGE, f"{dotted_path(path)}: {message}", help)
 
 
 def _range_size(text: str) -> int:
     found = _NAME_RANGE.match(text)
-    if found is None:
-        raise _validation_error(
-            BAD_NAME.code, f"{text!r} is neither a name nor a range", "write a name, or one range such as gpu-[000-255]"
-        )
-    head, first, last, tail = found.groups()
-    example = head if first is None else f"{head}{first}{tail}"
-    if not _DNS_NAME.match(example) or len(example) > 63:
-        raise _validation_error(
-            BAD_NAME.code, f"{example!r} is not a valid node name", "use lower-case letters, digits, - and dots"
-        )
-    if first is not None and int(last) < int(first):
-        raise _validation_error(OUT_OF_RANGE.code, f"the range {first}-{last} runs backwards", f"write {last}-{first}")
-    return 1 if first is None else int(last) - int(first) + 1
+    return 1 if found is None or found[2] is None else int(found[3]) - int(found[2]) + 1
 
 
 def expand_name_range(text: str) -> Iterator[str]:
@@ -229,4 +231,6 @@ def _numa_spec(written: NumaCells | None) -> NumaSpec | None:
     return NumaSpec(written.topology_manager_policy, written.cpu_manager_policy == "static", cells)
 
 
-KIND = Kind("NodePool", "gangplan.dev", ("v1alpha1",), NodePool, specs)
+KIND = Kind(
+    "NodePool", "gangplan.dev", ("v1alpha1",), NodePool, specs, schema=partial(model_schema, NodePool), flaws=flaws
+)

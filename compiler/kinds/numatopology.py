@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import ceil
 from typing import Annotated, Any
 
-from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from compiler.fields.models import WRONG_TYPE, Int, LenientModel, Resources
 from compiler.kinds.common.jobs import Metadata
 from compiler.kinds.kind import Kind
+from compiler.openapi.shape import Flaw
 from compiler.specs.node_spec import NumaTopologySpec
 from compiler.syntax.documents import Document
 from compiler.volcano.numatopology import numa_spec, parse_cpu_set
@@ -27,16 +27,6 @@ class Detail(LenientModel):
 
 class Resource(LenientModel):
     allocatable: str | None = None
-
-    @field_validator("allocatable")
-    @classmethod
-    def require_cpu_set(cls, value: str | None) -> str | None:
-        try:
-            parse_cpu_set(value or "")
-        except ValueError:
-            message, help = f"{value!r} is no set of CPUs", "write for example 0-31,64-95"
-            raise PydanticCustomError(WRONG_TYPE.code, "{message}", {"message": message, "help": help}) from None
-        return value
 
 
 class Spec(LenientModel):
@@ -70,4 +60,14 @@ def _detail_data(details: dict[str, Detail | None] | None) -> dict[str, Any]:
     return {key: detail.model_dump() if detail else {} for key, detail in (details or {}).items()}
 
 
-KIND = Kind("Numatopology", "nodeinfo.volcano.sh", ("v1alpha1",), Numatopology, specs)
+def _flaws(found: Numatopology) -> Iterator[Flaw]:
+    for name, resource in (found.spec.numares or {}).items():
+        try:
+            parse_cpu_set(resource.allocatable or "")
+        except ValueError:
+            path = ("spec", "numares", name, "allocatable")
+            message = f"spec.numares.{name}.allocatable: {resource.allocatable!r} is no set of CPUs"
+            yield Flaw(path, WRONG_TYPE, message, "write for example 0-31,64-95")
+
+
+KIND = Kind("Numatopology", "nodeinfo.volcano.sh", ("v1alpha1",), Numatopology, specs, flaws=_flaws)

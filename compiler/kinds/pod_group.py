@@ -7,16 +7,12 @@ from collections.abc import Iterable, Iterator
 from pydantic import Field
 
 from compiler.fields.label_selector import LabelSelector
-from compiler.fields.models import Int, Name, StrictModel
+from compiler.fields.models import Int, LenientModel, Resources
 from compiler.kinds.common.jobs import (
-    Natural,
     NetworkTopology,
-    ObjectModel,
-    Positive,
     submission_and_duration,
     time_diagnostics,
 )
-from compiler.kinds.common.pods import ResourceAmounts
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.specs.drafts import PodGroupDraft, SubgroupPolicyDraft
@@ -25,16 +21,16 @@ from compiler.specs.parts import ANTI_AFFINITY_PATH, GroupTerm, PodGroupSpec
 from compiler.syntax.documents import Document, FieldPath
 
 
-class SubGroupPolicy(StrictModel):
+class SubGroupPolicy(LenientModel):
     name: str | None = None
     network_topology: NetworkTopology | None = None
-    sub_group_size: Positive | None = None
-    min_sub_groups: Natural | None = None
+    sub_group_size: Int | None = None
+    min_sub_groups: Int | None = None
     label_selector: LabelSelector | None = None
     match_label_keys: list[str] | None = None
 
 
-class AntiAffinityTerm(StrictModel):
+class AntiAffinityTerm(LenientModel):
     pod_group_selector: LabelSelector
     namespace_selector: LabelSelector | None = None
     topology_tier_name: str | None = None
@@ -42,7 +38,7 @@ class AntiAffinityTerm(StrictModel):
     weight: Int | None = None
 
 
-class PodGroupAntiAffinity(StrictModel):
+class PodGroupAntiAffinity(LenientModel):
     required: list[AntiAffinityTerm] | None = None
     preferred: list[AntiAffinityTerm] | None = None
 
@@ -53,16 +49,16 @@ class PodGroupAntiAffinity(StrictModel):
                 yield (*ANTI_AFFINITY_PATH, sort, index), term, sort == "preferred"
 
 
-class TopologyAffinity(StrictModel):
+class TopologyAffinity(LenientModel):
     pod_group_anti_affinity: PodGroupAntiAffinity | None = None
 
 
-class Spec(StrictModel):
-    min_member: Natural | None = None
-    min_task_member: dict[str, Natural] | None = None
-    min_resources: ResourceAmounts | None = None
-    queue: Name | None = None
-    priority_class_name: Name | None = None
+class Spec(LenientModel):
+    min_member: Int | None = None
+    min_task_member: dict[str, Int] | None = None
+    min_resources: Resources | None = None
+    queue: str | None = None
+    priority_class_name: str | None = None
     network_topology: NetworkTopology | None = None
     sub_group_policy: list[SubGroupPolicy] | None = None
     topology_affinity: TopologyAffinity | None = None
@@ -73,7 +69,7 @@ class Spec(StrictModel):
         return written or PodGroupAntiAffinity()
 
 
-class PodGroup(ObjectModel):
+class PodGroup(LenientModel):
     spec: Spec = Field(default_factory=lambda: Spec())
 
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from compiler.fields.models import Bool, Int
-from compiler.kinds.common.jobs import ObjectModel
+from compiler.fields.models import Bool, Int, LenientModel
 from compiler.kinds.kind import Kind
 from compiler.specs.queue_spec import PriorityClassSpec
 from compiler.syntax.documents import Document
 
 
-class PriorityClass(ObjectModel):
-    value: Annotated[Int, Field(ge=-(2**31), le=10**9)]
+class PriorityClass(LenientModel):
+    value: Int
     global_default: Bool | None = None
-    description: str | None = None
     preemption_policy: Literal["PreemptLowerPriority", "Never"] | None = None
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
-from compiler.fields.models import Bool, Int, Name, StrictModel
+from compiler.fields.models import Bool, Int, LenientModel, Resources
 from compiler.fields.quantity import integer_amounts
-from compiler.kinds.common.jobs import Natural, ObjectModel, annotation_value
-from compiler.kinds.common.pods import ResourceAmounts
+from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import (
     CLOSED_ANNOTATION,
@@ -55,39 +53,33 @@ BAD_DEDICATED_DOMAINS = declare_rule(
 )
 
 
-class Guarantee(StrictModel):
-    resource: ResourceAmounts | None = None
+class Guarantee(LenientModel):
+    resource: Resources | None = None
 
 
-GroupName = Annotated[str, Field(min_length=1)]
+class GroupAffinity(LenientModel):
+    required: list[str] | None = Field(None, alias="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: list[str] | None = Field(None, alias="preferredDuringSchedulingIgnoredDuringExecution")
 
 
-class GroupAffinity(StrictModel):
-    required: list[GroupName] | None = Field(None, alias="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: list[GroupName] | None = Field(None, alias="preferredDuringSchedulingIgnoredDuringExecution")
-
-
-class QueueAffinity(StrictModel):
+class QueueAffinity(LenientModel):
     node_group_affinity: GroupAffinity | None = None
     node_group_anti_affinity: GroupAffinity | None = None
 
 
-class Spec(StrictModel):
-    weight: Annotated[Int, Field(ge=0, le=65535)] | None = None
-    capability: ResourceAmounts | None = None
-    deserved: ResourceAmounts | None = None
+class Spec(LenientModel):
+    weight: Int | None = None
+    capability: Resources | None = None
+    deserved: Resources | None = None
     guarantee: Guarantee | None = None
     reclaimable: Bool | None = None
-    parent: Name | None = None
-    priority: Natural | None = None
-    dequeue_strategy: Literal["fifo", "traverse"] | None = None
+    parent: str | None = None
+    priority: Int | None = None
     affinity: QueueAffinity | None = None
     allowed_namespaces: list[str] | None = None
-    extend_clusters: list[Any] | None = None
-    type: str | None = None
 
 
-class Queue(ObjectModel):
+class Queue(LenientModel):
     spec: Spec = Field(default_factory=lambda: Spec())
 
     def node_groups(self) -> Iterator[tuple[FieldPath, str]]:

@@ -18,9 +18,7 @@ from typing import Any
 
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind, text_diagnostics_of
-from compiler.kinds.common.jobs import Natural
 from compiler.kinds.common.paths import Path, parse_path, value_at
-from compiler.kinds.common.pods import ResourceRequirements
 from compiler.kubernetes import (
     QUEUE_NAME_LABEL,
     RAY_GROUP_LABEL,
@@ -63,10 +61,6 @@ def _ray_kind(name: str, cluster: str, **others: Any) -> JobKind:
         ("v1", "v1alpha1"),
         (RolePaths(f"{cluster}.headGroupSpec.template", HEAD_ROLE), workers),
         gang="roles",
-        fields=(
-            (f"{groups}.maxReplicas", Natural),
-            (f"{cluster}.autoscalerOptions.resources", ResourceRequirements),
-        ),
         queue=(f"metadata.labels['{QUEUE_NAME_LABEL}']",),
         priority=(f"metadata.labels['{RAY_PRIORITY_LABEL}']",),
         is_volcano_default=True,

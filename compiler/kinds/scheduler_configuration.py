@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from compiler.diagnostics.diagnostic import Diagnostic
-from compiler.fields.models import StrictModel
-from compiler.kinds.common.jobs import ObjectModel
+from compiler.fields.models import OwnModel
+from compiler.kinds.common.jobs import OwnObject
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import SCHEDULER_NAMESPACE
+from compiler.openapi.models import model_schema
 from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.syntax.documents import Document
 from compiler.volcano import scheduler_conf
 
 
-class Plugin(StrictModel):
+class Plugin(OwnModel):
     """Flags (enable...: true or false) stand beside name; which exist is a check's matter."""
 
     model_config = ConfigDict(extra="allow")
@@ -26,23 +28,23 @@ class Plugin(StrictModel):
     arguments: dict[str, Any] | None = None
 
 
-class Tier(StrictModel):
+class Tier(OwnModel):
     plugins: list[Plugin]
 
 
-class Configuration(StrictModel):
+class Configuration(OwnModel):
     name: str = Field(description="The action that the arguments are for.")
     arguments: dict[str, Any] | None = None
 
 
-class CustomPlugin(StrictModel):
+class CustomPlugin(OwnModel):
     name: str
     arguments: dict[str, Literal["int", "float", "bool", "string"]] | None = Field(
         None, description="Argument -> type."
     )
 
 
-class Spec(StrictModel):
+class Spec(OwnModel):
     actions: list[str] = Field(min_length=1, description="In the order in which they run.")
     tiers: list[Tier] = Field(description="Plugins by rank: the first tier with an answer decides.")
     configurations: list[Configuration] | None = Field(None, description="Arguments of actions.")
@@ -52,7 +54,7 @@ class Spec(StrictModel):
     )
 
 
-class SchedulerConfiguration(ObjectModel):
+class SchedulerConfiguration(OwnObject):
     """metadata.name and namespace are the ConfigMap's; the namespace is volcano-system unless given."""
 
     spec: Spec
@@ -92,5 +94,6 @@ KIND = Kind(
     SchedulerConfiguration,
     specs,
     text_diagnostics,
+    schema=partial(model_schema, SchedulerConfiguration),
     partial_specs=partial_specs,
 )

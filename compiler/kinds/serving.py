@@ -11,26 +11,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
 
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
-from compiler.fields.validation import without_nulls
+from compiler.fields.models import without_nulls
 from compiler.kinds.common import pods
 from compiler.kinds.common.annotated import with_annotated_queue
 from compiler.kinds.common.job_kinds import (
     Count,
     JobKind,
-    KindObject,
     RolePaths,
     gang_spec,
-    job_model,
+    job_kind,
     text_diagnostics_of,
 )
 from compiler.kinds.common.jobs import time_diagnostics
 from compiler.kinds.common.paths import found_paths, parse_path
 from compiler.kinds.kind import Kind
+from compiler.openapi.schemas import plain_schema
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.services import unbound
 from compiler.syntax.documents import Document, FieldPath
@@ -215,15 +216,10 @@ def _kind(table: JobKind) -> Kind:
             for path in (at for pattern in patterns for at in found_paths(document.data, parse_path(pattern))):
                 yield document.diagnostic(UNREAD_PART, path, f"{path[-1]} is not applied: {effect}", help)
 
-    model = job_model(table)
-    return Kind(table.name, table.group, table.versions, model, specs, diagnostics, is_foreign=True, unbound_reason=WHY)
+    return replace(job_kind(table), specs=specs, text_diagnostics=diagnostics, unbound_reason=WHY)
 
 
 # --- InferenceService and LLMInferenceService
-
-
-class Service(KindObject):
-    spec: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,10 +411,11 @@ def unread_runtime(draft: ServingDraft) -> Diagnostic:
 
 
 _KSERVE = "serving.kserve.io"
+_SERVICE = partial(plain_schema, "spec")
 KINDS = (
     *map(_kind, TABLES),
     *(
-        Kind(name, _KSERVE, versions, Service, specs, diagnostics, is_foreign=True, unbound_reason=WHY)
+        Kind(name, _KSERVE, versions, None, specs, diagnostics, _SERVICE, is_foreign=True, unbound_reason=WHY)
         for name, versions, specs, diagnostics in (
             ("InferenceService", ("v1beta1",), _inference_service, time_diagnostics),
             ("LLMInferenceService", ("v1alpha1", "v1alpha2"), _llm_service, _llm_diagnostics),

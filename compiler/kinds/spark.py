@@ -16,11 +16,9 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from compiler.fields.models import Bool, LenientModel, Name, QuantityText
+from compiler.fields.models import Bool, LenientModel, Name, without_nulls
 from compiler.fields.quantity import QuantityError, parse_quantity
-from compiler.fields.validation import without_nulls
 from compiler.kinds.common import pods
-from compiler.kinds.common.job_kinds import KindObject
 from compiler.kinds.common.jobs import Natural, submission_and_duration, time_diagnostics
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
@@ -46,7 +44,7 @@ class SparkPod(LenientModel):
     """spec.driver or spec.executor."""
 
     cores: Natural | None = None
-    core_request: QuantityText | None = None
+    core_request: str | None = None
     memory: str | None = None
     memory_overhead: str | None = None
     gpu: Gpu | None = None
@@ -82,7 +80,7 @@ class Spec(LenientModel):
     suspend: Bool | None = None
 
 
-class SparkApplication(KindObject):
+class SparkApplication(LenientModel):
     spec: Spec
 
 
@@ -98,7 +96,7 @@ class ConnectSpec(LenientModel):
     dynamic_allocation: DynamicAllocation | None = None
 
 
-class SparkConnect(KindObject):
+class SparkConnect(LenientModel):
     spec: ConnectSpec
 
 
@@ -107,7 +105,7 @@ class ScheduledSpec(LenientModel):
     suspend: Bool | None = None
 
 
-class ScheduledSparkApplication(KindObject):
+class ScheduledSparkApplication(LenientModel):
     spec: ScheduledSpec
 
 

@@ -19,7 +19,6 @@ from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, suggestion
 from compiler.fields.models import Bool, LenientModel, Name
 from compiler.kinds.common import pods
 from compiler.kinds.common.default_runtimes import DEFAULT_RUNTIMES, TRAINER_VERSION
-from compiler.kinds.common.job_kinds import KindObject
 from compiler.kinds.common.jobs import Natural, NetworkTopology, submission_and_duration, time_diagnostics
 from compiler.kinds.common.paths import found_paths, parse_path, value_at
 from compiler.kinds.common.pod_patches import read_patch, with_patch
@@ -79,7 +78,7 @@ class Spec(LenientModel):
     runtime_patches: list[Any] | None = None
 
 
-class TrainJob(KindObject):
+class TrainJob(LenientModel):
     spec: Spec
 
 
@@ -141,7 +140,7 @@ class RuntimeSpec(LenientModel):
     template: JobSetTemplate = Field(default_factory=JobSetTemplate)
 
 
-class Runtime(KindObject):
+class Runtime(LenientModel):
     spec: RuntimeSpec
 
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from math import ceil
+from typing import Any, Literal
 
 from compiler.diagnostics.diagnostic import Diagnostic
-from compiler.fields.models import Int, Name, Seconds, StrictModel
+from compiler.fields.duration import go_duration_seconds
+from compiler.fields.models import Int, LenientModel
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import (
-    Natural,
     NetworkTopology,
-    ObjectModel,
-    Positive,
     submission_and_duration,
     time_diagnostics,
 )
@@ -32,10 +29,7 @@ from compiler.syntax.documents import Document
 from compiler.volcano import metax
 
 
-class Policy(StrictModel):
-    """event and action are text here; which are known is the checks' matter, with a better message than a list of
-    literals."""
-
+class Policy(LenientModel):
     event: str | None = None
     events: list[str] | None = None
     exit_code: Int | None = None
@@ -43,25 +37,23 @@ class Policy(StrictModel):
     timeout: str | None = None
 
 
-class DependsOn(StrictModel):
+class DependsOn(LenientModel):
     name: list[str] | None = None
-    iteration: str | None = None
 
 
-class PartitionPolicy(StrictModel):
+class PartitionPolicy(LenientModel):
     total_partitions: Int
     partition_size: Int
-    min_partitions: Natural | None = None
+    min_partitions: Int | None = None
     network_topology: NetworkTopology | None = None
 
 
-class Task(StrictModel):
-    name: Annotated[str, Field(max_length=63, pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$")] | None = None
-    replicas: Natural | None = None
-    min_available: Natural | None = None
+class Task(LenientModel):
+    name: str | None = None
+    replicas: Int | None = None
+    min_available: Int | None = None
     template: pods.PodTemplate
     policies: list[Policy] | None = None
-    max_retry: Int | None = None
     topology_policy: Literal["none", "best-effort", "restricted", "single-numa-node"] | None = None
     depends_on: DependsOn | None = None
     partition_policy: PartitionPolicy | None = None
@@ -87,31 +79,33 @@ class Task(StrictModel):
         return min(self.minimum, self.replicas or 0)
 
 
-class Volume(StrictModel):
+class Volume(LenientModel):
     mount_path: str | None = None
     volume_claim_name: str | None = None
     volume_claim: Any = None
 
 
-class Spec(StrictModel):
-    scheduler_name: Annotated[str, Field(max_length=63)] | None = None
-    min_available: Natural | None = None
-    min_success: Positive | None = None
-    queue: Name | None = None
-    priority_class_name: Name | None = None
-    max_retry: Int | None = None
-    ttl_seconds_after_finished: Natural | None = None
-    running_estimate: Seconds | None = None
+class Spec(LenientModel):
+    scheduler_name: str | None = None
+    min_available: Int | None = None
+    queue: str | None = None
+    priority_class_name: str | None = None
+    running_estimate: str = ""
     network_topology: NetworkTopology | None = None
     plugins: dict[str, list[str] | None] | None = None
     policies: list[Policy] | None = None
     volumes: list[Volume] | None = None
-    tasks: list[Task] = Field(min_length=1)
+    tasks: list[Task]
 
     @property
     def minimum(self) -> int:
         """Volcano's admission default: the sum of the tasks' minima when it is 0 or missing."""
         return self.min_available or sum(task.attainable_minimum for task in self.tasks)
+
+    @property
+    def estimate(self) -> int | None:
+        """runningEstimate in seconds."""
+        return ceil(go_duration_seconds(self.running_estimate)) or None
 
     @property
     def ignores_role_minimums(self) -> bool:
@@ -124,7 +118,7 @@ class Spec(StrictModel):
         return tuple(task for task in self.tasks if not task.awaited)
 
 
-class VolcanoJob(ObjectModel):
+class VolcanoJob(LenientModel):
     spec: Spec
 
 
@@ -153,7 +147,7 @@ def specs(document: Document, job: VolcanoJob) -> Iterable[GangSpec]:
         topology=spec.network_topology.to_spec() if spec.network_topology else None,
         subgroups=(*_partition_subgroups(spec), *metax.subgroups(roles)),
         submitted_at=submitted,
-        expected_duration=expected if expected is not None else spec.running_estimate,
+        expected_duration=expected if expected is not None else spec.estimate,
         field_paths={
             "queue": ("spec", "queue"),
             "minimum": ("spec", "minAvailable"),

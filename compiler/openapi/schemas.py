@@ -1,14 +1,17 @@
 """Structural schemas of Kubernetes 1.35 and of CRDs as data, by "Kind.group", and whether a document has their shape.
 
-`data/` is written by tests/controlplane/vendor_schemas.py; its README says from what, under which licence. A kind
-without a schema is not looked at. Files are read when an object of theirs is, a few milliseconds each.
+`data/` is written by tests/controlplane/vendor_schemas.py; its README says from what, under which licence. Files are
+read when an object of theirs is, a few milliseconds each. `data/overlay.toml` says what a kind asks for beyond it, and
+`made_schema` makes a schema of a kind that none of these has.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -17,7 +20,7 @@ from typing import Any
 Node = Mapping[str, Any]
 """One schema: type, and what else it asks for; properties, values and items are indices of other nodes."""
 
-_TEXT_RULES = frozenset(("enum", "pattern", "minLength", "maxLength"))
+_TEXT_RULES = frozenset(("enum", "form", "pattern", "minLength", "maxLength"))
 """What a schema may ask of a text."""
 
 
@@ -27,7 +30,8 @@ class Schema:
 
     structural: of a CRD, which the API server validates as it is; Kubernetes' own kinds are decoded (a fraction is
     a quantity, a list may hold null) and judged by code, see `compiler.validation`. pod_nodes: indices of the nodes
-    that are a pod spec or hold one at any depth. free_texts: of those that any text meets.
+    that are a pod spec or hold one at any depth. free_texts: of those that any text meets. is_made: of no server, so
+    that its pods may have fields which those of Kubernetes do not have.
     """
 
     root: Node
@@ -35,6 +39,18 @@ class Schema:
     structural: bool
     pod_nodes: frozenset[int]
     free_texts: frozenset[int]
+    is_made: bool = False
+
+    def node_at(self, path: Iterable[str | int]) -> Node | None:
+        """The node of what stands at the path; None where nothing may."""
+        node: Node | None = self.root
+        for step in path:
+            if node is None:
+                return None
+            is_item = isinstance(step, int)
+            index = node.get("items") if is_item else node.get("properties", {}).get(step, node.get("values"))
+            node = None if index is None else self.nodes[index]
+        return node
 
 
 @lru_cache(maxsize=1024)
@@ -48,7 +64,124 @@ def find_schema(kind_key: str, version: str) -> Schema | None:
     root = found.kinds[kind_key].get(version)
     if root is None:
         return None
-    return Schema(found.nodes[root], found.nodes, found.structural, found.pod_nodes, found.free_texts)
+    if not (overlay := _overlay(kind_key)):
+        return Schema(found.nodes[root], found.nodes, found.structural, found.pod_nodes, found.free_texts)
+    nodes = list(found.nodes)
+    return _schema(_laid_over(overlay, root, nodes), nodes, found.structural)
+
+
+def made_schema(root: Mapping[str, Any]) -> Schema:
+    """The schema that a tree of nodes describes, in which properties, items and values are nodes themselves.
+
+    A node may be a part of Kubernetes' own schemas: {"like": "pod spec"}, "pod template" or "metadata".
+    """
+    nodes = list(_source(_KUBERNETES).nodes)
+    return _schema(_laid_over(root, None, nodes), nodes, structural=False, is_made=True)
+
+
+@cache
+def plain_schema(*required: str) -> Schema:
+    """The schema of objects of a kind that has none: all of them have labels and annotations that are text."""
+    texts = {"type": "object", "values": {"type": "string"}}
+    metadata = {"type": "object", "open": True, "properties": {"annotations": texts, "labels": texts}}
+    fields = {"metadata": metadata, **{name: {"type": "object", "open": True} for name in required}}
+    return made_schema({"type": "object", "open": True, "properties": fields, "required": list(required)})
+
+
+def _schema(root: int, nodes: list[Node], structural: bool, is_made: bool = False) -> Schema:
+    free_texts = frozenset(at for at, node in enumerate(nodes) if _is_free_text(node))
+    return Schema(nodes[root], tuple(nodes), structural, _pod_nodes(nodes), free_texts, is_made)
+
+
+_KUBERNETES = "kubernetes-1.35"
+_PARTS: Mapping[str, tuple[str, str]] = {
+    "metadata": ("Pod.", "metadata"),
+    "pod spec": ("Pod.", "spec"),
+    "pod template": ("PodTemplate.", "template"),
+}
+"""Name of a part of Kubernetes' schemas -> the kind and its field that has it."""
+
+
+def _part(name: str) -> int:
+    kind_key, field = _PARTS[name]
+    source = _source(_KUBERNETES)
+    index: int = source.nodes[source.kinds[kind_key]["v1"]]["properties"][field]
+    return index
+
+
+def _laid_over(tree: Mapping[str, Any], index: int | None, nodes: list[Node]) -> int:
+    """The index of a new node: that at `index`, if there is one, with what the tree says. drop: what it loses."""
+    if "like" in tree:
+        return _part(tree["like"])
+    node: dict[str, Any] = dict(nodes[index]) if index is not None else {}
+    for key, value in tree.items():
+        match key:
+            case "properties":
+                before = node.get("properties", {})
+                known = {*before, *(name for name, child in value.items() if child.keys() & _DEFINING)}
+                changed = {name: _laid_over(value[name], before.get(name), nodes) for name in value if name in known}
+                node["properties"] = {**before, **changed}
+            case "items" | "values":
+                node[key] = _laid_over(value, node.get(key), nodes)
+            case "required":
+                node[key] = sorted({*node.get(key, ()), *value})
+            case "drop":
+                node = {name: each for name, each in node.items() if name not in value}
+            case _:
+                node[key] = value
+    nodes.append(node)
+    return len(nodes) - 1
+
+
+_DEFINING = frozenset(("like", "type"))
+"""What a node says that is new; a field of which a version knows nothing stays unknown."""
+
+
+@cache
+def overlays() -> Mapping[str, Any]:
+    """What `data/overlay.toml` says."""
+    return tomllib.loads((files("compiler.openapi") / "data" / "overlay.toml").read_text())
+
+
+def _overlay(kind_key: str) -> dict[str, Any]:
+    """What is laid over the schema of a kind, as a tree of nodes."""
+    tree: dict[str, Any] = {}
+    for path, row in _rows(kind_key):
+        *around, last = STEP.findall(path)
+        node = tree
+        for step in around:
+            node = _below(node, step)
+        child = _below(node, last)
+        child |= {key: value for key, value in row.items() if key != "required"}
+        if row.get("required"):
+            node.setdefault("required", []).append(last)
+    return tree
+
+
+STEP = re.compile(r"\[\]|\{\}|[^.\[\]{}]+")
+
+
+def _rows(kind_key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    found = overlays()
+    if kind_key in found["needs_spec"]:
+        yield "spec", {"required": True}
+    for path, row in found.get(kind_key, {}).items():
+        if "rows_of" in row:  # of a kind whose spec stands here
+            yield path, {key: value for key, value in row.items() if key != "rows_of"}
+            yield from (
+                (f"{path}{at.removeprefix('spec')}", each) for at, each in _rows(row["rows_of"]) if at != "spec"
+            )
+        else:
+            yield path, row
+
+
+def _below(node: dict[str, Any], step: str) -> dict[str, Any]:
+    """The tree below a step, which is made where there is none."""
+    if step in ("[]", "{}"):
+        found: dict[str, Any] = node.setdefault("items" if step == "[]" else "values", {})
+        return found
+    child: dict[str, Any] = node.setdefault("properties", {}).setdefault(step, {})
+    return child
 
 
 def known_versions(kind_key: str) -> tuple[str, ...]:
@@ -95,9 +228,24 @@ class _Source:
 @cache
 def _source(name: str) -> _Source:
     data = json.loads(gzip.decompress((files("compiler.openapi") / "data" / f"{name}.json.gz").read_bytes()))
-    nodes = tuple(data["nodes"])
+    nodes = tuple(_amended(node, data["nodes"]) for node in data["nodes"])
     free_texts = frozenset(at for at, node in enumerate(nodes) if _is_free_text(node))
     return _Source(data["structural"], data["kinds"], nodes, _pod_nodes(nodes), free_texts)
+
+
+def _amended(node: Node, nodes: Sequence[Node]) -> Node:
+    """The node, of which a pod template is not without a spec, and Argo reads any value as the text of a parameter."""
+    properties = node.get("properties", {})
+    if "metadata" in properties and nodes[properties.get("spec", 0)].get("is") == "pod":
+        return {**node, "required": sorted({*node.get("required", ()), "spec"})}
+    if properties.keys() >= _PARAMETER:
+        anything = next(at for at, each in enumerate(nodes) if each["type"] == "any")
+        return {**node, "properties": {**properties, **dict.fromkeys(("default", "enum", "value"), anything)}}
+    return node
+
+
+_PARAMETER = frozenset(("default", "enum", "globalName", "value", "valueFrom"))
+"""Fields that a parameter of Argo has, and nothing else."""
 
 
 def _is_free_text(node: Node) -> bool:

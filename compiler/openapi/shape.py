@@ -9,37 +9,45 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from compiler.diagnostics.diagnostic import Rule, key_suggestion, suggestion, to_write
+from compiler.diagnostics.diagnostic import Rule, Severity, key_suggestion, suggestion, to_write, unquoted
+from compiler.fields.duration import parse_duration
 from compiler.fields.models import (
     BAD_NAME,
     BAD_TIME,
+    FRACTIONAL_DEVICE,
+    METADATA_NOT_TEXT,
     MISSING_FIELD,
+    MISSPELT_POD_FIELD,
     NOT_ALLOWED,
     OUT_OF_RANGE,
     UNKNOWN_FIELD,
     WRONG_TYPE,
 )
-from compiler.fields.quantity import NOT_A_QUANTITY, QuantityError, parse_quantity
+from compiler.fields.quantity import NEGATIVE_QUANTITY, NOT_A_QUANTITY, QuantityError, is_countable, parse_quantity
+from compiler.fields.texts import as_yaml_text, dotted_path, short_repr
 from compiler.fields.timestamp import parse_timestamp
-from compiler.fields.validation import EXPECTED_TYPES, dotted_path, short_repr, type_help, type_text
+from compiler.kubernetes import METAX_PREFIX
 from compiler.openapi.schemas import Node, Schema
 from compiler.syntax.documents import FieldPath
 
 _RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 _MAX_SHOWN_NAMES = 24
+_GIVEN = frozenset(("default", "filled"))
+"""What a node has whose value is written where it is missing."""
 PLAIN = 2
 """The version of marshal that writes equal data alike, whichever objects they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """What is wrong at `path` of a document. explains: see `Diagnostic`."""
+    """What is wrong at `path` of a document. explains: see `Diagnostic`. severity: where it is not the rule's."""
 
     path: FieldPath
     rule: Rule
     message: str
     help: str
     explains: FieldPath = ()
+    severity: Severity | None = None
 
 
 def shape_flaws(data: Any, schema: Schema) -> list[Flaw]:
@@ -71,9 +79,9 @@ class _Walk:
     """One walk along data and schema. structural: null and fractions count as the API server's CRD validation has
     it."""
 
-    def __init__(self, schema: Schema, structural: bool) -> None:
+    def __init__(self, schema: Schema, structural: bool, in_pod: bool = False) -> None:
         self.flaws: list[Flaw] = []
-        self._schema = schema
+        self._schema, self._in_pod = schema, in_pod
         self._nodes, self._structural, self._free_texts = schema.nodes, structural, schema.free_texts
         self._readers: dict[str, Callable[[Any, Node, FieldPath], None]] = {
             "object": self._object,
@@ -83,6 +91,7 @@ class _Walk:
             "number": self._number,
             "boolean": self._boolean,
             "quantity": self._quantity,
+            "duration": self._duration,
             "int-or-string": self._int_or_string,
             "time": self._time,
         }
@@ -93,36 +102,62 @@ class _Walk:
 
     def _object(self, data: Any, node: Node, path: FieldPath) -> None:
         if not isinstance(data, dict):
-            self.flaws.append(_wrong_type(path, data, "dict_type"))
+            self.flaws.append(_wrong_type(path, data, "object"))
             return
         properties, values = node.get("properties", {}), node.get("values")
         is_open = node.get("open") or not (properties or self._structural)
+        is_of_resources = values is not None and self._nodes[values]["type"] == "quantity"
+        fractions = self._fractions_of_devices(data, path) if is_of_resources else ()
         for key, child in data.items():
             index = properties.get(key, values)
             if index is None:
                 if not is_open:
-                    self.flaws.append(_unknown_field((*path, key), properties, data))
-            elif child is not None and not (isinstance(child, str) and index in self._free_texts):
+                    self._unknown_field((*path, key), properties, data)
+            elif child is None or key in fractions:
+                continue
+            elif not (isinstance(child, str) and index in self._free_texts):
                 self._child(child, index, (*path, key))
         for name in node.get("required", ()):
-            if data.get(name) is None and "default" not in self._nodes[properties[name]]:
+            if data.get(name) is None and not self._nodes[properties[name]].keys() & _GIVEN:
                 self.flaws.append(
                     Flaw((*path, name), MISSING_FIELD, f"{dotted_path((*path, name))} is missing", "add it")
                 )
 
+    def _unknown_field(self, path: FieldPath, properties: dict[str, int], data: dict[str, Any]) -> None:
+        names = sorted(properties)
+        known = f"the fields here are {', '.join(names)}" if 0 < len(names) <= _MAX_SHOWN_NAMES else "remove it"
+        help, near = key_suggestion(str(path[-1]), names, data, known)
+        is_like = help.startswith(("did you mean", "remove it: "))
+        if self._in_pod and self._schema.is_made and not is_like:
+            return  # of a newer Kubernetes, or the operator's own
+        rule = MISSPELT_POD_FIELD if self._in_pod and is_like else UNKNOWN_FIELD
+        explains = (*path[:-1], near) if near else FieldPath()
+        self.flaws.append(Flaw(path, rule, f"{dotted_path(path)} is no field of this kind", help, explains))
+
+    def _fractions_of_devices(self, amounts: dict[str, Any], path: FieldPath) -> list[str]:
+        """The resources that are counted in whole numbers, and are not here."""
+        found = [name for name, value in amounts.items() if _is_fraction(name, value)]
+        for name in found:
+            message = f"{dotted_path((*path, name))}: {name} is counted in whole numbers, not {amounts[name]}"
+            self.flaws.append(Flaw((*path, name), FRACTIONAL_DEVICE, message, "write a whole number"))
+        return found
+
     def _child(self, data: Any, index: int, path: FieldPath) -> None:
+        node = self._nodes[index]
+        if "filled" in node and data == node["filled"] and type(data) is type(node["filled"]):
+            return
         if path == ("metadata",):  # of a custom object too it is decoded
             structural, self._structural = self._structural, False
-            self.value(data, self._nodes[index], path)
+            self.value(data, node, path)
             self._structural = structural
-        elif self._nodes[index].get("is") == "pod":
+        elif node.get("is") == "pod":
             self.flaws += _pod_flaws(marshal.dumps(data, PLAIN), self._schema, index, path, self._structural)
         else:
-            self.value(data, self._nodes[index], path)
+            self.value(data, node, path)
 
     def _array(self, data: Any, node: Node, path: FieldPath) -> None:
         if not isinstance(data, list):
-            self.flaws.append(_wrong_type(path, data, "list_type"))
+            self.flaws.append(_wrong_type(path, data, "array"))
             return
         item = self._nodes[node["items"]] if "items" in node else None
         for number, child in enumerate(data):
@@ -148,9 +183,9 @@ class _Walk:
 
     def _string(self, data: Any, node: Node, path: FieldPath) -> None:
         if not isinstance(data, str):
-            self.flaws.append(_wrong_type(path, data, "string_type"))
+            self.flaws.append(_label_not_text(path, data) or _wrong_type(path, data, "string"))
             return
-        if "enum" in node and data not in node["enum"] and (data or self._structural):
+        if "enum" in node and data not in node["enum"] and (data or self._structural or "minLength" in node):
             allowed = f"allowed: {', '.join(map(repr, node['enum']))}"
             help = suggestion(data, node["enum"], allowed, f" {allowed}")
             message = f"{dotted_path(path)} is {short_repr(data)}"
@@ -165,24 +200,31 @@ class _Walk:
             else:
                 message = f"{dotted_path(path)} is {short_repr(data)}"
                 self.flaws.append(Flaw(path, NOT_ALLOWED, message, f"it has to match {node['pattern']}"))
+        elif node.get("form") == "quantity":
+            self._quantity(data, node, path)
         else:
             self._sizes(data, node, path, "Length")
 
     def _integer(self, data: Any, node: Node, path: FieldPath) -> None:
         whole = not isinstance(data, bool) and isinstance(data, int | float) and data == int(data)
         if not whole:
-            self.flaws.append(_wrong_type(path, data, "int_type"))
+            self.flaws.append(_wrong_type(path, data, "integer"))
             return
         least, most = _RANGES.get(node.get("format", ""), _RANGES["int64"])
         self._range(data, max(least, node.get("minimum", least)), min(most, node.get("maximum", most)), path)
 
     def _number(self, data: Any, node: Node, path: FieldPath) -> None:
         if isinstance(data, bool) or not isinstance(data, int | float):
-            self.flaws.append(_wrong_type(path, data, "float_type"))
+            self.flaws.append(_wrong_type(path, data, "number"))
+        elif data >= (limit := node.get("exclusiveMaximum", data + 1)):
+            message, help = f"{dotted_path(path)} is {short_repr(data)}", f"it must be below {limit}"
+            self.flaws.append(Flaw(path, OUT_OF_RANGE, message, help))
+        else:
+            self._range(data, node.get("minimum", data), node.get("maximum", data), path)
 
     def _boolean(self, data: Any, node: Node, path: FieldPath) -> None:
         if not isinstance(data, bool):
-            self.flaws.append(_wrong_type(path, data, "bool_type"))
+            self.flaws.append(_wrong_type(path, data, "boolean"))
 
     def _quantity(self, data: Any, node: Node, path: FieldPath) -> None:
         if isinstance(data, float) and not data.is_integer() and self._structural:
@@ -192,7 +234,8 @@ class _Walk:
         try:
             parse_quantity(data)
         except QuantityError as problem:
-            self.flaws.append(Flaw(path, NOT_A_QUANTITY, f"{dotted_path(path)}: {problem}", problem.help))
+            rule = NEGATIVE_QUANTITY if problem.code == NEGATIVE_QUANTITY.code else NOT_A_QUANTITY
+            self.flaws.append(Flaw(path, rule, f"{dotted_path(path)}: {problem}", problem.help))
 
     def _int_or_string(self, data: Any, node: Node, path: FieldPath) -> None:
         if not isinstance(data, str):
@@ -204,6 +247,17 @@ class _Walk:
         except ValueError:
             message = f"{dotted_path(path)} is {short_repr(data)}, not a time"
             self.flaws.append(Flaw(path, BAD_TIME, message, "write a time such as 2026-01-31T12:00:00Z"))
+
+    def _duration(self, data: Any, node: Node, path: FieldPath) -> None:
+        try:
+            is_too_short = parse_duration(data) < node.get("minimum", 0)
+        except ValueError:
+            message, help = f"{dotted_path(path)}: {data!r} is not a duration", "write seconds, or like 1h30m or 2d"
+            self.flaws.append(Flaw(path, BAD_TIME, message, help))
+        else:
+            if is_too_short:
+                least = f"the least is {node['minimum']} second"
+                self.flaws.append(Flaw(path, OUT_OF_RANGE, f"{dotted_path(path)} is {short_repr(data)}", least))
 
     def _sizes(self, data: Any, node: Node, path: FieldPath, what: str) -> None:
         unit = "characters" if isinstance(data, str) else "items"
@@ -221,7 +275,7 @@ class _Walk:
 @lru_cache(maxsize=512)
 def _pod_flaws(content: bytes, schema: Schema, index: int, path: FieldPath, structural: bool) -> tuple[Flaw, ...]:
     """The flaws of a pod spec, by what it says: many jobs have the same pods."""
-    walk = _Walk(schema, structural)
+    walk = _Walk(schema, structural, in_pod=True)
     walk.value(marshal.loads(content), schema.nodes[index], path)  # noqa: S302  # of this process
     return tuple(walk.flaws)
 
@@ -232,14 +286,64 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\$\Z", r"\\Z", text))
 
 
+def _is_fraction(resource: str, amount: Any) -> bool:
+    """Whether the resource is counted in whole numbers, and this is none."""
+    try:
+        return is_countable(resource) and parse_quantity(amount).denominator != 1
+    except QuantityError:
+        return False
+
+
+_EXPECTED = {
+    "array": "a list",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "object": "a mapping",
+    "string": "text",
+}
+
+
 def _wrong_type(path: FieldPath, data: Any, expected: str) -> Flaw:
-    message = f"{dotted_path(path)} is {type_text(data)}, not {EXPECTED_TYPES[expected]}"
-    return Flaw(path, WRONG_TYPE, message, type_help(expected, data))
+    message = f"{dotted_path(path)} is {_type_text(data)}, not {_EXPECTED[expected]}"
+    return Flaw(path, WRONG_TYPE, message, _type_help(expected, data))
 
 
-def _unknown_field(path: FieldPath, properties: dict[str, int], data: dict[str, Any]) -> Flaw:
-    names = sorted(properties)
-    known = f"the fields here are {', '.join(names)}" if 0 < len(names) <= _MAX_SHOWN_NAMES else "remove it"
-    help, near = key_suggestion(str(path[-1]), names, data, known)
-    explains = (*path[:-1], near) if near else FieldPath()
-    return Flaw(path, UNKNOWN_FIELD, f"{dotted_path(path)} is no field of this kind", help, explains)
+def _label_not_text(path: FieldPath, data: Any) -> Flaw | None:
+    """The flaw of a label or annotation that is not text; None of anything else. Those of MetaX are often written as
+    numbers, and read."""
+    *_, holder, section, key = ("", "", "", *path)
+    if holder != "metadata" or section not in ("labels", "annotations"):
+        return None
+    is_mild = str(key).startswith(METAX_PREFIX) and isinstance(data, int) and not isinstance(data, bool)
+    help = to_write(as_yaml_text(data), help="quote the value")
+    message = f"{key} is {_type_text(data)}, not text"
+    return Flaw(path, METADATA_NOT_TEXT, message, help, severity="warning" if is_mild else None)
+
+
+def _type_text(value: object) -> str:
+    match value:
+        case None:
+            return "empty"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f"the text {short_repr(value)}"
+        case int() | float():
+            return f"the number {short_repr(value)}"
+        case list():
+            return "a list"
+        case _:
+            return "a mapping"
+
+
+def _type_help(expected: str, value: object) -> str:
+    if expected in ("integer", "number") and value not in ("true", "false") and (bare := unquoted(value)):
+        return bare
+    if expected == "string" and isinstance(value, int | float):
+        return to_write(as_yaml_text(value), help="quote it")
+    if value is None:
+        return "give it a value, or remove the field"
+    if isinstance(value, str) and expected == "boolean":
+        return "write true or false, unquoted"
+    return f"write {_EXPECTED[expected]}"

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, suggestion
 from compiler.diagnostics.guard import guarded
 from compiler.fields.label_selector import LabelExpression, selector_matches
-from compiler.fields.validation import validate_document
+from compiler.kinds.registry import kinds
 from compiler.kubernetes import API_GROUP, CLUSTER_ANNOTATION
 from compiler.reading.files import configurations_inside
+from compiler.reading.shape import document_flaws, read_model
 from compiler.reading.unplanned import runs_pods
 from compiler.repository.paths import CLUSTERS_FOLDER, JOBS_FOLDER, path_patterns
 from compiler.repository.tree import Repository
@@ -164,10 +165,11 @@ def _claim(tree: Repository, folder: str, parse: Parse, problems: list[Diagnosti
 
 def _read_job_claim(document: Document) -> tuple[bool, Sequence[str] | None, tuple[LabelExpression, ...] | None]:
     """Whether a Cluster can be read, and its spec.jobs and spec.jobSelector."""
-    from compiler.kinds.cluster import Cluster
-
-    model, _ = validate_document(document, Cluster)
-    if model is None:
+    kind = kinds()["Cluster.gangplan.dev"]
+    if document_flaws(document, kind).shape:
+        return False, None, None
+    model, flaws = read_model(document, kind)
+    if flaws:
         return False, None, None
     selector = model.spec.job_selector
     return True, model.spec.jobs, None if selector is None else selector.expressions()

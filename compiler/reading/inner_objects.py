@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from compiler.diagnostics.diagnostic import Diagnostic
-from compiler.fields.validation import validate_document
 from compiler.kinds.common.paths import found_paths, parse_path, value_at
 from compiler.kinds.kind import Kind
 from compiler.kinds.registry import kinds
-from compiler.reading.shape import document_flaws, shape_diagnostics
+from compiler.reading.shape import document_flaws, flaw_diagnostics, schema_of
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.parse import parse_embedded_text
 
@@ -94,13 +95,20 @@ def inner_objects(document: Document) -> Iterator[InnerObject]:
             inner = _inner_document(document, place, path)
             kind = kinds().get(f"{inner.kind}.{inner.group}") if inner is not None else None
             if inner is not None and kind is not None and inner.api_version == kind.api_version:
-                model, problems = validate_document(inner, kind.model)
-                found = [(at, problem) for at, problem in problems if not _is_parameter(inner, at)]
-                flaws = document_flaws(inner) if place.form in ("object", "text") else ([], [])
-                known = tuple([flaw for flaw in some if not _is_parameter(inner, flaw.path)] for some in flaws)
-                told = [problem for _, problem in found]
-                told += shape_diagnostics(inner, (known[0], known[1]), told, [at for at, _ in found])
-                yield InnerObject(inner, kind, model, told)
+                flaws = document_flaws(inner, kind)
+                shape = [flaw for flaw in flaws.shape if not _is_parameter(inner, flaw.path)]
+                found = [*shape, *(flaw for flaw in flaws.values if not _is_parameter(inner, flaw.path))]
+                is_told = place.form in ("spec", "template")  # by the schema around it
+                problems = [] if is_told else list(flaw_diagnostics(inner, found, schema_of(inner, kind)))
+                yield InnerObject(inner, kind, None if shape else _model(inner, kind), problems)
+
+
+def _model(document: Document, kind: Kind) -> Any:
+    """The model of the object; None where a parameter stands for what it reads."""
+    try:
+        return kind.read(document)
+    except ValidationError:
+        return None
 
 
 def _is_parameter(document: Document, path: FieldPath) -> bool:

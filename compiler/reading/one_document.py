@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+
 from compiler.checks.check import ReadModel, document_findings
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, did_you_mean, meant, suggestion, to_write
 from compiler.diagnostics.guard import guarded
-from compiler.fields.validation import metadata_diagnostics, readable_part, validate_document
+from compiler.fields.metadata import metadata_diagnostics
+from compiler.fields.models import FRACTIONAL_DEVICE, OUT_OF_RANGE
 from compiler.kinds.common.dated_fields import dated_fields
 from compiler.kinds.common.resource_lists import listed_resources
 from compiler.kinds.common.unbound import not_bound_diagnostic
@@ -18,15 +21,18 @@ from compiler.kinds.kind import Kind
 from compiler.kinds.registry import kinds
 from compiler.kubernetes import API_GROUP
 from compiler.openapi.schemas import is_of_kubernetes, kinds_named, known_versions
+from compiler.openapi.shape import Flaw
 from compiler.reading.files import configurations_inside
 from compiler.reading.inner_objects import inner_objects
 from compiler.reading.sensitive_objects import sensitive_object_diagnostics
 from compiler.reading.shape import (
     WRONG_VERSION,
+    as_meant,
     document_flaws,
+    flaw_diagnostics,
     other_kind_diagnostic,
-    placed,
-    shape_diagnostics,
+    read_model,
+    schema_of,
     without_consequences,
 )
 from compiler.reading.unplanned import DESCRIBED_ELSEWHERE, declared_pods, runs_pods, unplanned_pods
@@ -185,7 +191,8 @@ class DocumentReading:
         else:
             found = _unplanned_kind_diagnostics(document)
             problems += [each for each in found if each.severity == "error"] if is_left_out else found
-        problems += shape_diagnostics(document, document_flaws(document), problems)
+        flaws = document_flaws(document, None)
+        problems += flaw_diagnostics(document, (*flaws.shape, *flaws.values), schema_of(document, None))
         problems = without_consequences(problems)
         if not failed and not is_left_out and not has_error(problems):
             self.spec_items += declared_pods(document)
@@ -199,20 +206,21 @@ class DocumentReading:
             return [_version_diagnostic(document, kind)]
         if (other := other_kind_diagnostic(document)) is not None:
             return [other]
-        model, model_problems = validate_document(document, kind.model)
-        problems = [*(placed(document, problem) for _, problem in model_problems), *problems]
         if kind.text_diagnostics is not None:
             problems += kind.text_diagnostics(document)
-        refused = list(
-            shape_diagnostics(document, document_flaws(document), problems, [path for path, _ in model_problems])
-        )
-        if model is not None and not failed and not has_error(problems):
+        flaws, schema, model = document_flaws(document, kind), schema_of(document, kind), None
+        if not failed and not has_error(problems) and not any(map(_changes_what_is_read, flaws.shape)):
+            document = as_meant(document, flaws.shape) if flaws.shape else document
+            model, found = read_model(document, kind)
+            problems += flaw_diagnostics(document, found if model is not None or not flaws.shape else (), schema)
+        refused = list(flaw_diagnostics(document, (*flaws.shape, *flaws.values), schema))
+        if model is not None and not has_error(problems):
             # What only the API server refuses says all that rules across objects ask for; it is in no plan.
             self.models.append(ReadModel(document, model))
             if not _is_left_out(document, kind):
                 problems += self._add_specs(document, kind, model, is_refused=has_error(refused))
         elif not failed:
-            self.spec_items += _partial_specs(document, kind)
+            self.spec_items += _partial_specs(document, kind, flaws.shape)
             self.partial.append(document)
         return without_consequences(problems + refused)
 
@@ -310,12 +318,22 @@ def version_of(document: Document) -> str:
     return document.api_version.rpartition("/")[2]
 
 
-def _partial_specs(document: Document, kind: Kind) -> Iterable[object]:
+def _changes_what_is_read(flaw: Flaw) -> bool:
+    """Whether rules across objects would take the flaw for another: of a number that cannot be."""
+    return flaw.rule in (FRACTIONAL_DEVICE, OUT_OF_RANGE)
+
+
+def _partial_specs(document: Document, kind: Kind, flaws: Iterable[Flaw]) -> Iterable[object]:
     """What can be read of a document with errors: for rules across objects, never for a plan."""
     if kind.partial_specs is not None:
         return kind.partial_specs(document)
-    part = readable_part(document, kind.model)
-    return [spec for spec in kind.specs(*part) if isinstance(spec, GangSpec)] if part is not None else ()
+    if kind.flaws is not None:  # of the kinds with rules of their own none is a job
+        return ()
+    part = as_meant(document, flaws, keep=False)
+    try:
+        return [spec for spec in kind.specs(part, kind.read(part)) if isinstance(spec, GangSpec)]
+    except (ValidationError, LookupError, TypeError, ValueError):  # too little is left
+        return ()
 
 
 def has_error(problems: list[Diagnostic]) -> bool:

@@ -1,20 +1,21 @@
-"""What the API server would say of a document beyond what its kind's own model does: by its schema (`compiler.openapi`)
-and by the rules on values (`compiler.validation`)."""
+"""What is wrong with a document alone: by the schema of its kind (`compiler.openapi`), and by rules on values
+(`compiler.validation`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
+
+from pydantic import ValidationError
 
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, to_write
 from compiler.fields.models import MISSING_FIELD, UNKNOWN_FIELD, WRONG_TYPE
-from compiler.fields.validation import dotted_path
+from compiler.fields.texts import dotted_path
+from compiler.kinds.kind import Kind
 from compiler.kinds.registry import kinds
-from compiler.kubernetes import API_GROUP
-from compiler.openapi.schemas import Node, Schema, find_schema, kinds_named, known_versions
+from compiler.openapi.schemas import Node, Schema, find_schema, kinds_named, known_versions, plain_schema
 from compiler.openapi.shape import Flaw, shape_flaws
-from compiler.specs.parts import ANTI_AFFINITY_PATH
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import Judge
 from compiler.validation.object_rules import metadata, objects, pod_names
@@ -37,35 +38,91 @@ _MOVING = """
 _MOVING_GROUPS = frozenset(_MOVING.split())
 """Groups (or one version) of operators whose kinds get new fields within a version of the API."""
 _NEWER = "a newer version may have it"
-Flaws = tuple[list[Flaw], list[Flaw]]
-"""Of a document's shape, and of its values."""
 
 
-def document_flaws(document: Document) -> Flaws:
-    """What the API server would say of the document alone."""
-    return ([], []) if document.group == API_GROUP else (list(_shape_flaws(document)), _value_flaws(document))
+@dataclass(frozen=True, slots=True)
+class Flaws:
+    """What is wrong with a document alone: its shape, and its values where their shape is right."""
+
+    shape: tuple[Flaw, ...]
+    values: tuple[Flaw, ...]
 
 
-def shape_diagnostics(
-    document: Document, flaws_of_document: Flaws, known: Iterable[Diagnostic], known_paths: Iterable[FieldPath] = ()
-) -> Iterator[Diagnostic]:
-    """The flaws of the document, without those of places that have a finding already: one cause, one error.
+def document_flaws(document: Document, kind: Kind | None) -> Flaws:
+    """What is wrong with a document of this kind, None where the kind is not planned."""
+    shape = shape_flaws(document.data, schema_of(document, kind))
+    flawed = [flaw.path for flaw in shape]
+    found = _value_flaws(document) if kind is None or kind.is_written else ()
+    values = [flaw for flaw in found if not any(_is_within(flaw.path, path) for path in flawed)]
+    return Flaws(tuple(shape), tuple(values))
 
-    known: all findings so far. known_paths: where the kind's model found some; what is above or below is of the same
-    cause.
-    """
-    places = {diagnostic.position for diagnostic in known}
-    paths = list(known_paths)
-    for flaws in flaws_of_document:
-        found = [flaw for flaw in flaws if not any(_is_within(flaw.path, path) for path in paths)]
-        for flaw in found:
-            if flaw.rule is MISSING_FIELD or document.position(*flaw.path) not in places:
-                at = document.diagnostic(flaw.rule, flaw.path, flaw.message, flaw.help, explains=flaw.explains)
-                told = placed(document, at)
-                is_newer = _may_be_newer(document, flaw) and told.help == str(flaw.help)
-                newer = replace(told, severity="warning", help=f"{_NEWER}; else {told.help}", edit=None)
-                yield newer if is_newer else told
-        paths += [flaw.path for flaw in found]
+
+def schema_of(document: Document, kind: Kind | None) -> Schema:
+    """The schema by which a document is judged."""
+    version = document.api_version.rpartition("/")[2]
+    found = find_schema(f"{document.kind}.{document.group}", version) if kind is None else kind.schema_of(version)
+    return found or plain_schema()
+
+
+def read_model(document: Document, kind: Kind) -> tuple[Any, list[Flaw]]:
+    """The model of a document that has the shape of its schema, and what is wrong with what it says; None where it
+    cannot be read all the same."""
+    try:
+        model = kind.read(document)
+    except ValidationError as error:
+        paths = [tuple(each["loc"]) for each in error.errors(include_url=False)]
+        return None, [Flaw(path, WRONG_TYPE, f"{dotted_path(path)} cannot be read", "correct it") for path in paths]
+    return model, list(kind.flaws(model)) if kind.flaws is not None else []
+
+
+def as_meant(document: Document, flaws: Iterable[Flaw], *, keep: bool = True) -> Document:
+    """The document with the fields that misspelt ones were meant to be. keep: whether other flawed fields stay."""
+    data, positions = document.data, dict(document.positions)
+    for flaw in flaws:
+        if flaw.explains:
+            meant = {flaw.explains[-1]: _value(document.data, flaw.path)}
+            data = _changed(data, flaw.path, meant)
+            positions |= {flaw.explains: positions.get(flaw.path, (document.line, 1))}
+        elif not keep:
+            data = _changed(data, _removable_path(document.data, flaw.path), {})
+    return document if data is document.data else replace(document, data=data, positions=positions)
+
+
+def _removable_path(data: Any, path: FieldPath) -> FieldPath:
+    """The longest part of the path that leads to a key of a mapping in `data`, so that no list loses an item; empty for
+    none."""
+    found: FieldPath = ()
+    for length, step in enumerate(path, start=1):
+        if isinstance(data, dict) and step in data:
+            found = path[:length]
+        elif not (isinstance(data, list) and isinstance(step, int) and step < len(data)):
+            break
+        data = data[step]
+    return found
+
+
+def _changed(data: Any, path: FieldPath, added: Mapping[Any, Any]) -> Any:
+    """A copy of `data` that has these fields instead of that at `path`, if there still is one."""
+    if isinstance(data, list):
+        return [_changed(item, path[1:], added) if at == path[0] else item for at, item in enumerate(data)]
+    if not path or not isinstance(data, dict) or path[0] not in data:
+        return data
+    if len(path) == 1:
+        return {**{key: each for key, each in data.items() if key != path[0]}, **added}
+    return {key: _changed(each, path[1:], added) if key == path[0] else each for key, each in data.items()}
+
+
+def flaw_diagnostics(document: Document, flaws: Iterable[Flaw], schema: Schema) -> Iterator[Diagnostic]:
+    """The flaws as findings, with the places where unknown fields belong."""
+    for flaw in flaws:
+        severity = flaw.severity
+        found = document.diagnostic(
+            flaw.rule, flaw.path, flaw.message, flaw.help, explains=flaw.explains, severity=severity
+        )
+        told = _placed(document, found, schema)
+        is_newer = _may_be_newer(document, flaw) and told.help == str(flaw.help)
+        newer = replace(told, severity="warning", help=f"{_NEWER}; else {told.help}", edit=None)
+        yield newer if is_newer else told
 
 
 def without_consequences(found: list[Diagnostic]) -> list[Diagnostic]:
@@ -113,11 +170,11 @@ def _spec_fields(kind_key: str, version: str) -> Mapping[str, int]:
     return found
 
 
-def placed(document: Document, found: Diagnostic) -> Diagnostic:
+def _placed(document: Document, found: Diagnostic, schema: Schema) -> Diagnostic:
     """The finding on an unknown field with the place where it belongs, where its help does not know better."""
     if found.code != UNKNOWN_FIELD.code or found.explains or not found.path:
         return found
-    help, explained = _right_place(document, found.path)
+    help, explained = _right_place(document, found.path, schema)
     return replace(found, help=help, explains=explained, edit=None) if help else found
 
 
@@ -125,11 +182,10 @@ Place = tuple[str, FieldPath]
 """What to do with an unknown field, and the place that explains missing fields; both empty where nobody knows."""
 
 
-def _right_place(document: Document, path: FieldPath) -> Place:
+def _right_place(document: Document, path: FieldPath, schema: Schema) -> Place:
     """Where the kind has an unknown field: further out, in what stands beside it, or in the items of another list; or
     what is in it, further out."""
-    schema = find_schema(f"{document.kind}.{document.group}", document.api_version.rpartition("/")[2])
-    if schema is None or path[-1] in ("apiVersion", "kind"):  # of an object where none is
+    if path[-1] in ("apiVersion", "kind"):  # of an object where none is
         return "", ()
     name, around, inside = str(path[-1]), path[:-1], _value(document.data, path)
     outer = [around[:length] for length in range(len(around) - 1, -1, -1)]
@@ -138,9 +194,7 @@ def _right_place(document: Document, path: FieldPath) -> Place:
             return _belongs_at(place), place
     for start in (around, ("spec",)):
         present = _value(document.data, start)
-        if (node := _node_at(schema, start)) is not None and (
-            below := _place_below(schema, node, name, inside, present)
-        ):
+        if (node := schema.node_at(start)) is not None and (below := _place_below(schema, node, name, inside, present)):
             return _belongs_at((*start, *below)), (*start, *below)
     if isinstance(inside, dict) and inside and all(_has_field(schema, (*around, key)) for key in inside):
         return f"write {', '.join(inside)} in its place", (*around, next(iter(inside)))
@@ -152,7 +206,7 @@ def _belongs_at(place: FieldPath) -> str:
 
 
 def _has_field(schema: Schema, path: FieldPath, value: Any = None) -> bool:
-    return _takes(schema, _node_at(schema, path[:-1]) or {}, str(path[-1]), value)
+    return _takes(schema, schema.node_at(path[:-1]) or {}, str(path[-1]), value)
 
 
 def _takes(schema: Schema, node: Node, name: str, value: Any) -> bool:
@@ -170,7 +224,7 @@ def _place_in_other_list(schema: Schema, path: FieldPath, value: Any) -> Place:
     """The one list beside the field's whose items have it: an item of the wrong list lacks fields of that."""
     *around, key, number, name = ("", "", *path)
     outer = tuple(around[2:])
-    if not isinstance(number, int) or (node := _node_at(schema, outer)) is None:
+    if not isinstance(number, int) or (node := schema.node_at(outer)) is None:
         return "", ()
     lists = [other for other in node.get("properties", {}) if other != key]
     found = [other for other in lists if _has_field(schema, (*outer, other, 0, name), value)]
@@ -179,16 +233,6 @@ def _place_in_other_list(schema: Schema, path: FieldPath, value: Any) -> Place:
 
 _DEEPEST = 3
 """Levels below a misplaced field that are looked at: spec.template.spec, or the containers beside it."""
-
-
-def _node_at(schema: Schema, path: FieldPath) -> Node | None:
-    node: Node | None = schema.root
-    for step in path:
-        if node is None:
-            return None
-        index = node.get("items") if isinstance(step, int) else node.get("properties", {}).get(step, node.get("values"))
-        node = None if index is None else schema.nodes[index]
-    return node
 
 
 def _place_below(schema: Schema, node: Node, name: str, value: Any, present: Any) -> FieldPath:
@@ -227,49 +271,6 @@ def _is_within(left: FieldPath, right: FieldPath) -> bool:
     """Whether one path begins with the other."""
     shorter = min(len(left), len(right))
     return left[:shorter] == right[:shorter]
-
-
-def _shape_flaws(document: Document) -> Iterator[Flaw]:
-    kind_key = f"{document.kind}.{document.group}"
-    schema = find_schema(kind_key, document.api_version.rpartition("/")[2])
-    for flaw in shape_flaws(document.data, schema) if schema is not None else ():
-        is_fine = _is_filled_by_webhook(kind_key, flaw.path, document) or _is_read_by_argo(flaw, document)
-        if not is_fine and not _is_told_by_check(kind_key, flaw.path):
-            yield flaw
-
-
-def _is_read_by_argo(flaw: Flaw, document: Document) -> bool:
-    """Whether Argo reads a value as the text of a parameter, where its schema wants text."""
-    names = [step for step in flaw.path if isinstance(step, str)][-2:]
-    is_of_parameter = names[:1] == ["parameters"] and names[1:] in (["value"], ["default"], ["enum"])
-    return document.group == "argoproj.io" and is_of_parameter and flaw.rule is WRONG_TYPE
-
-
-def _is_told_by_check(kind_key: str, path: FieldPath) -> bool:
-    """Whether a check says it, with more to say."""
-    if kind_key == "JobSet.jobset.x-k8s.io":
-        return path[:2] == ("spec", "replicatedJobs") and len(path) == 3  # a name that is there twice
-    if kind_key == "RayCluster.ray.io":
-        return path == ("spec", "headGroupSpec")
-    if kind_key == "PodGroup.scheduling.volcano.sh":  # the weight of a required term, which has none
-        return path[:4] == (*ANTI_AFFINITY_PATH, "required") and path[-1] == "weight"
-    if kind_key != "Job.batch.volcano.sh":
-        return False
-    last = [step for step in path if isinstance(step, str)][-1:]
-    in_volumes = path[:2] == ("spec", "volumes") and last == ["mountPath"]
-    return in_volumes or last in (["event"], ["events"], ["totalPartitions"], ["partitionSize"])
-
-
-def _is_filled_by_webhook(kind_key: str, path: FieldPath, document: Document) -> bool:
-    """Whether a mutating webhook, which comes before the schema, replaces this empty value: Volcano's or JobSet's."""
-    match kind_key, path:
-        case ("JobSet.jobset.x-k8s.io", ("spec", "failurePolicy", "rules", _, "name")):
-            return not _value(document.data, path)
-        case ("Job.batch.volcano.sh", ("spec", "queue")) | ("Job.batch.volcano.sh", ("spec", "tasks", _, "name")):
-            return bool(_value(document.data, path) == "")
-        case ("Queue.scheduling.volcano.sh", ("spec", "weight")):
-            return bool(_value(document.data, path) == 0)
-    return False
 
 
 def _value(data: Any, path: FieldPath) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from compiler.diagnostics.diagnostic import Rule, declare_rule, suggestion
 from compiler.fields.models import BAD_NAME, MISSING_FIELD, NOT_ALLOWED, OUT_OF_RANGE
-from compiler.fields.validation import dotted_path, short_repr
+from compiler.fields.texts import dotted_path, short_repr
 from compiler.openapi.shape import Flaw
 from compiler.syntax.documents import FieldPath
 from compiler.validation import names

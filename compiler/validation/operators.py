@@ -55,6 +55,7 @@ def operator_object(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
                 judge.contradiction(
                     (*at, *lower.split(".")), f"{least} is above {upper} {most}", f"lower it, or raise {upper}"
                 )
+    _topologies(judge, kind_key, data)
     for keys in _REQUIRED.get(kind_key, ()):
         if mapping(data, *keys[:-1]).get(keys[-1]) is None:
             judge.missing(keys)
@@ -62,6 +63,13 @@ def operator_object(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
         *around, key = path.split(".")
         for at, found in _mappings_at(data, around, ()):
             judge.choice((*at, key), found.get(key), allowed)
+
+
+def _topologies(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
+    for path in _TOPOLOGIES.get(kind_key, ()):
+        for at, found in _mappings_at(data, path.split("."), ()):
+            if found.get("mode") != "soft":  # a soft one of tier 0 asks for none
+                judge.within((*at, "highestTierAllowed"), found.get("highestTierAllowed"), 1)
 
 
 def _mappings_at(value: Any, path: Sequence[str], at: FieldPath) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
@@ -77,6 +85,17 @@ def _mappings_at(value: Any, path: Sequence[str], at: FieldPath) -> Iterator[tup
         yield from _mappings_at(item, path[1:], (*at, key, number))
 
 
+_TOPOLOGY_OF_JOB = ("spec.networkTopology", "spec.tasks[].partitionPolicy.networkTopology")
+_TOPOLOGIES: Mapping[str, tuple[str, ...]] = {
+    "ClusterTrainingRuntime.trainer.kubeflow.org": ("spec.podGroupPolicy.volcano.networkTopology",),
+    "CronJob.batch.volcano.sh": tuple(f"spec.jobTemplate.{path}" for path in _TOPOLOGY_OF_JOB),
+    "Job.batch.volcano.sh": _TOPOLOGY_OF_JOB,
+    "JobTemplate.flow.volcano.sh": _TOPOLOGY_OF_JOB,
+    "ModelServing.workload.serving.volcano.sh": ("spec.template.networkTopology.groupPolicy",),
+    "PodGroup.scheduling.volcano.sh": ("spec.networkTopology", "spec.subGroupPolicy[].networkTopology"),
+    "TrainingRuntime.trainer.kubeflow.org": ("spec.podGroupPolicy.volcano.networkTopology",),
+}
+"""Kind -> its network topologies: below tier 1 there is no hypernode."""
 _GROUP_BOUNDS = ("minReplicas", "maxReplicas")
 _EXECUTORS = ("minExecutors", "maxExecutors")
 _CLIQUE_BOUNDS = ("minAvailable", "replicas")

@@ -1,5 +1,5 @@
-"""JSON Schema (draft 2020-12, as yaml-language-server reads it) of the kinds that gangplan knows, from their pydantic
-models."""
+"""JSON Schema (draft 2020-12, as yaml-language-server reads it) of the kinds that gangplan knows, from the schemas by
+which they are judged."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from compiler import kubernetes
 from compiler.kinds.kind import Kind
 from compiler.kinds.registry import kinds
+from compiler.openapi.schemas import Node, plain_schema
 
 JOB_ANNOTATIONS: Mapping[str, str] = {
     kubernetes.CLUSTER_ANNOTATION: "The one cluster of the repository that runs the job.",
@@ -50,10 +51,11 @@ def kinds_by_name() -> Mapping[str, Kind]:
 def json_schema(kind: Kind, prefix: str = "") -> dict[str, Any]:
     """The schema of a whole document of `kind`, apiVersion and kind fixed. prefix: of definitions where they are named,
     so that those of many kinds fit into one schema."""
-    made = kind.model.model_json_schema(by_alias=True, ref_template=f"#/$defs/{prefix}{{model}}", mode="validation")
-    metadata = made.get("$defs", {}).get("Metadata", {}).get("properties", {})
-    if "annotations" in metadata:
-        metadata["annotations"] = _annotations_schema(kind)
+    if kind.group == kubernetes.API_GROUP and kind.model is not None:  # has descriptions
+        made = kind.model.model_json_schema(by_alias=True, ref_template=f"#/$defs/{prefix}{{model}}", mode="validation")
+    else:
+        made = _Definitions(kind, prefix).whole()
+    made["$defs"]["Metadata"]["properties"]["annotations"] = _annotations_schema(kind)
     properties = {
         **made.get("properties", {}),
         "apiVersion": {"enum": [f"{kind.group}/{version}" if kind.group else version for version in kind.versions]},
@@ -66,6 +68,61 @@ def json_schema(kind: Kind, prefix: str = "") -> dict[str, Any]:
         "properties": properties,
         "required": sorted({*made.get("required", []), "apiVersion", "kind", "metadata"}),
     }
+
+
+class _Definitions:
+    """The JSON schema of a kind whose schema is nodes; those of objects are definitions, named by their fields."""
+
+    def __init__(self, kind: Kind, prefix: str) -> None:
+        schema = kind.schema_of(kind.versions[0]) or plain_schema()
+        self._schema, self._prefix = schema, prefix
+        self._names: dict[int, str] = {}
+        self._made: dict[str, Any] = {}
+
+    def whole(self) -> dict[str, Any]:
+        """The schema of the root."""
+        return {**self._node(self._schema.root), "$defs": self._made}
+
+    def _child(self, index: int, name: str) -> dict[str, Any]:
+        node = self._schema.nodes[index]
+        if node["type"] != "object" or not node.get("properties"):
+            return self._node(node)
+        if index not in self._names:
+            title, number = name[:1].upper() + name[1:], len(self._made)
+            self._names[index] = title if title not in self._made else f"{title}{number}"
+            self._made[self._names[index]] = {}
+            self._made[self._names[index]] = self._node(node)
+        return {"$ref": f"#/$defs/{self._prefix}{self._names[index]}"}
+
+    def _node(self, node: Node) -> dict[str, Any]:
+        made = {key: node[key] for key in _SAME if key in node}
+        match node["type"]:
+            case "object":
+                made["type"] = ["object", "null"]
+                if "properties" in node:
+                    fields = node["properties"].items()
+                    made["properties"] = {name: self._child(index, name) for name, index in fields}
+                if "values" in node:
+                    made["additionalProperties"] = self._child(node["values"], "value")
+                elif "properties" in node and not node.get("open"):
+                    made["additionalProperties"] = False
+            case "array":
+                made["type"] = ["array", "null"]
+                if "items" in node:
+                    made["items"] = self._child(node["items"], "item")
+            case "string" | "integer" | "number" | "boolean" as simple:
+                made["type"] = [simple, "null"]
+                if "enum" in node:
+                    made["enum"] = [*node["enum"], None]
+            case "quantity" | "int-or-string":
+                made["type"] = ["string", "number", "null"]
+            case "time":
+                made |= {"type": ["string", "null"], "format": "date-time"}
+        return made
+
+
+_SAME = ("default", "maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum", "pattern", "required")
+"""What JSON schemas say as the nodes do."""
 
 
 def _annotations_schema(kind: Kind) -> dict[str, Any]:

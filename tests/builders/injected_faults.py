@@ -20,11 +20,11 @@ READING = (
     *(
         f"compiler.reading.one_document.{name}"
         for name in (
-            "validate_document",
+            "read_model",
             "metadata_diagnostics",
             "sensitive_object_diagnostics",
             "document_flaws",
-            "shape_diagnostics",
+            "flaw_diagnostics",
             "declared_pods",
             "unplanned_pods",
             "_privileged_containers",

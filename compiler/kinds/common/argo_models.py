@@ -8,7 +8,6 @@ from pydantic import Field
 
 from compiler.fields.models import Bool, LenientModel
 from compiler.kinds.common import pods
-from compiler.kinds.common.job_kinds import KindObject
 from compiler.kinds.common.jobs import Natural
 
 Scope = tuple[str, str]
@@ -123,7 +122,7 @@ class Spec(pods.Placement):
     arguments: Arguments | None = None
 
 
-class Workflow(KindObject):
+class Workflow(LenientModel):
     spec: Spec
 
 
@@ -132,5 +131,5 @@ class CronSpec(LenientModel):
     suspend: Bool | None = None
 
 
-class CronWorkflow(KindObject):
+class CronWorkflow(LenientModel):
     spec: CronSpec

@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
-from pydantic.functional_validators import AfterValidator
-from pydantic_core import PydanticCustomError
 
-from compiler.diagnostics.diagnostic import Diagnostic
-from compiler.fields.models import NOT_ALLOWED, Name, StrictModel
-from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_model
+from compiler.fields.models import NOT_ALLOWED, Name, OwnModel
+from compiler.fields.texts import dotted_path
+from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_schema
 from compiler.kinds.common.paths import EACH_ENTRY, EACH_ITEM, Path, parse_path
 from compiler.kinds.registry import kinds
-from compiler.syntax.documents import Document, FieldPath
+from compiler.openapi.shape import Flaw
+from compiler.syntax.documents import FieldPath
 
 PATH_HELP = "write fields with dots, [] for each item of a list, {} for each entry of a mapping: spec.groups[].template"
 
 
-def _require_path(text: str) -> str:
-    try:
-        parse_path(text)
-    except ValueError as problem:
-        raise PydanticCustomError(NOT_ALLOWED.code, "{message}", {"message": str(problem), "help": PATH_HELP}) from None
-    return text
-
-
-FieldPathText = Annotated[str, AfterValidator(_require_path)]
-
-
-class Role(StrictModel):
-    template: FieldPathText = Field(description="Path of the pod template, e.g. spec.groups[].template.")
+class Role(OwnModel):
+    template: str = Field(description="Path of the pod template, e.g. spec.groups[].template.")
     name: Name | None = Field(None, description="Name of the role; else the key or number of the template.")
-    name_path: FieldPathText | None = Field(None, description="Path of the role's name.")
-    replicas: FieldPathText | None = Field(None, description="Path of the number of pods; 1 where there is none.")
-    minimum: FieldPathText | None = Field(None, description="Path of the pods that must start; else all.")
+    name_path: str | None = Field(None, description="Path of the role's name.")
+    replicas: str | None = Field(None, description="Path of the number of pods; 1 where there is none.")
+    minimum: str | None = Field(None, description="Path of the pods that must start; else all.")
 
 
-class DeclaredKind(StrictModel):
+class DeclaredKind(OwnModel):
     """One entry of Cluster.spec.jobKinds."""
 
     api_version: Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/v[a-z0-9]+$")] = Field(
@@ -49,11 +37,11 @@ class DeclaredKind(StrictModel):
     starts: Literal["whole", "minimum", "one-by-one"] = Field(
         "whole", description="All pods together, the roles' minima, or each pod as there is room."
     )
-    minimum: FieldPathText | None = Field(None, description="Path of the pods of the whole job that must start.")
-    queue: FieldPathText | None = Field(None, description="Path of the queue's name, also metadata.labels['...'].")
-    priority: FieldPathText | None = Field(None, description="Path of the name of the priority class.")
-    suspend: FieldPathText | None = Field(None, description="Path of the switch that keeps the job's pods away.")
-    scheduler_name: FieldPathText | None = Field(None, description="Path of the name of the scheduler.")
+    minimum: str | None = Field(None, description="Path of the pods of the whole job that must start.")
+    queue: str | None = Field(None, description="Path of the queue's name, also metadata.labels['...'].")
+    priority: str | None = Field(None, description="Path of the name of the priority class.")
+    suspend: str | None = Field(None, description="Path of the switch that keeps the job's pods away.")
+    scheduler_name: str | None = Field(None, description="Path of the name of the scheduler.")
     sets_volcano: bool = Field(False, description="Its controller writes schedulerName: volcano into the pods.")
     pod_owners: list[str] = Field(
         default_factory=list, description="Kind.group of objects between the job and its pods, e.g. ReplicaSet.apps."
@@ -104,7 +92,7 @@ def _paths(path: str | None) -> tuple[str, ...]:
     return (path,) if path else ()
 
 
-def declared_kind_diagnostics(document: Document, declared: Sequence[DeclaredKind]) -> Iterator[Diagnostic]:
+def declared_kind_flaws(declared: Sequence[DeclaredKind]) -> Iterator[Flaw]:
     """What is wrong with the declarations of a Cluster beyond the shape of each field."""
     seen: set[tuple[str, str]] = set()
     for index, each in enumerate(declared):
@@ -112,21 +100,47 @@ def declared_kind_diagnostics(document: Document, declared: Sequence[DeclaredKin
         identity = (each.kind, each.api_version.partition("/")[0])
         if identity in seen:
             message = f"{each.kind} of {identity[1]} is declared already"
-            yield document.diagnostic(NOT_ALLOWED, (*at, "kind"), message, "declare a kind once")
+            yield Flaw((*at, "kind"), NOT_ALLOWED, message, "declare a kind once")
         if ".".join(identity) in kinds():
             message = f"{each.kind} of {identity[1]} is planned without a declaration"
-            yield document.diagnostic(NOT_ALLOWED, (*at, "kind"), message, "remove the entry")
+            yield Flaw((*at, "kind"), NOT_ALLOWED, message, "remove the entry")
         seen.add(identity)
-        problems = list(_role_diagnostics(document, each, at))
-        yield from problems
-        if not problems:
+        flaws = list(_path_flaws(each, at)) or list(_role_flaws(each, at))
+        yield from flaws
+        if not flaws:
             try:
-                job_model(job_table(each))
+                job_schema(job_table(each))
             except ValueError as problem:
-                yield document.diagnostic(NOT_ALLOWED, (*at, "roles"), str(problem), PATH_HELP)
+                yield Flaw((*at, "roles"), NOT_ALLOWED, str(problem), PATH_HELP)
 
 
-def _role_diagnostics(document: Document, declared: DeclaredKind, at: FieldPath) -> Iterator[Diagnostic]:
+def _path_flaws(declared: DeclaredKind, at: FieldPath) -> Iterator[Flaw]:
+    """Texts that are no paths."""
+    for index, role in enumerate(declared.roles):
+        yield from _unreadable(role.model_dump(by_alias=True, exclude={"name"}), (*at, "roles", index))
+    yield from _unreadable(_own_paths(declared), at)
+
+
+def _unreadable(places: Mapping[str, str | None], at: FieldPath) -> Iterator[Flaw]:
+    for key, path in places.items():
+        try:
+            parse_path(path or "spec")
+        except ValueError as problem:
+            yield Flaw((*at, key), NOT_ALLOWED, f"{dotted_path((*at, key))}: {problem}", PATH_HELP)
+
+
+def _own_paths(declared: DeclaredKind) -> Mapping[str, str | None]:
+    """The paths to what a job has one of."""
+    return {
+        "minimum": declared.minimum,
+        "queue": declared.queue,
+        "priority": declared.priority,
+        "suspend": declared.suspend,
+        "schedulerName": declared.scheduler_name,
+    }
+
+
+def _role_flaws(declared: DeclaredKind, at: FieldPath) -> Iterator[Flaw]:
     """A number or name beside a template is found by the items that lead to the template, so it has no others."""
     for index, role in enumerate(declared.roles):
         template = _choices(parse_path(role.template))
@@ -135,17 +149,11 @@ def _role_diagnostics(document: Document, declared: DeclaredKind, at: FieldPath)
             if path and _choices(parse_path(path)) != template[: len(_choices(parse_path(path)))]:
                 message = f"{path} has an item or entry that {role.template} does not have"
                 help = "lead to the same item as the template does"
-                yield document.diagnostic(NOT_ALLOWED, (*at, "roles", index, key), message, help)
-    for key, path in (
-        ("minimum", declared.minimum),
-        ("queue", declared.queue),
-        ("priority", declared.priority),
-        ("suspend", declared.suspend),
-        ("schedulerName", declared.scheduler_name),
-    ):
+                yield Flaw((*at, "roles", index, key), NOT_ALLOWED, message, help)
+    for key, path in _own_paths(declared).items():
         if path and _choices(parse_path(path)):
             message = f"{path} may lead to several fields; a job has one {key}"
-            yield document.diagnostic(NOT_ALLOWED, (*at, key), message, "write a path without [] and {}")
+            yield Flaw((*at, key), NOT_ALLOWED, message, "write a path without [] and {}")
 
 
 def _choices(path: Path) -> tuple[Path, ...]:

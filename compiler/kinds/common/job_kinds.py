@@ -1,23 +1,20 @@
 """Job kinds as tables: where in an object its pod templates, replicas, queue, priority and so on lie.
 
-A kind of an operator is one `JobKind`; `job_kind(...)` makes of it the `Kind` that is read, with a pydantic model of
-the fields that the table names and no others: the rest is the operator's matter.
+A kind of an operator is one `JobKind`; `job_kind(...)` makes of it the `Kind` that is read. Where the operator's schema
+is not here, `job_schema` makes one of the fields that the table names: the rest is the operator's matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field, create_model
-
 from compiler.diagnostics.diagnostic import Diagnostic
-from compiler.fields.models import Bool, LenientModel, Name
-from compiler.fields.validation import without_nulls
+from compiler.fields.models import without_nulls
 from compiler.kinds.common import pods
-from compiler.kinds.common.jobs import Metadata, Natural, submission_and_duration, time_diagnostics
+from compiler.kinds.common.jobs import submission_and_duration, time_diagnostics
 from compiler.kinds.common.paths import (
     EACH_ENTRY,
     EACH_ITEM,
@@ -30,6 +27,7 @@ from compiler.kinds.common.paths import (
 )
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
+from compiler.openapi.schemas import Schema, made_schema
 from compiler.specs.gang_spec import Controller, GangSpec, RoleSpec, Scheduling
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano import metax
@@ -74,8 +72,8 @@ class JobKind:
     """What is to be known of a kind whose objects are jobs.
 
     gang: "all" replicas start together, or the "roles" minima, or its pods start "one" by one. minimum: path of the
-    pods that must start, before which the roles' minima do not count. fields: what `amend` and `adds` read, each path
-    with its type. queue, priority: paths, the first with a text counts; a priority may also be that of a pod template.
+    pods that must start, before which the roles' minima do not count. queue, priority: paths, the first with a text
+    counts; a priority may also be that of a pod template.
     suspend: paths of switches that keep its pods away. scheduler: path of the name of its scheduler.
     is_volcano_default: its operator names Volcano in the pods itself. labels: what its controller gives each pod. adds:
     containers that its operator adds to the pods, whose requests count. pod_owners: Kind.group of objects that stand
@@ -90,7 +88,6 @@ class JobKind:
     roles: tuple[RolePaths, ...]
     gang: Literal["all", "roles", "one"] = "all"
     minimum: str = ""
-    fields: tuple[tuple[str, Any], ...] = ()
     queue: tuple[str, ...] = ()
     priority: tuple[str, ...] = ()
     suspend: tuple[str, ...] = ()
@@ -112,9 +109,17 @@ def job_kind(table: JobKind) -> Kind:
         if (gang := gang_spec(table, document)).roles:  # a RayJob may run on a cluster that is there
             yield table.amend(gang)
 
-    model, text_diagnostics = job_model(table), partial(text_diagnostics_of, table)
-    kind = Kind(table.name, table.group, table.versions, model, specs, text_diagnostics, is_foreign=True)
-    return replace(kind, runs_once=table.runs_once)
+    return Kind(
+        table.name,
+        table.group,
+        table.versions,
+        None,
+        specs,
+        partial(text_diagnostics_of, table),
+        partial(job_schema, table),
+        is_foreign=True,
+        runs_once=table.runs_once,
+    )
 
 
 def text_diagnostics_of(table: JobKind, document: Document) -> Iterator[Diagnostic]:
@@ -125,43 +130,42 @@ def text_diagnostics_of(table: JobKind, document: Document) -> Iterator[Diagnost
             yield from pods.template_diagnostics(document, value_at(document.data, at), at)
 
 
-# --- the model
+# --- the schema
 
 
-class KindObject(LenientModel):
-    api_version: str
-    kind: str
-    metadata: Metadata
-
-
-def job_model(table: JobKind) -> type[BaseModel]:
-    """A model of the fields that the table names. Raises ValueError where they contradict each other."""
+@cache
+def job_schema(table: JobKind) -> Schema:
+    """A schema of the fields that the table names, beside which others pass. Raises ValueError where they contradict
+    each other."""
     tree: dict[str, Any] = {}
     for paths in table.roles:
         for count in (*paths.replicas, *paths.minimum):
-            _plant(tree, parse_path(count.path), Natural)
+            _plant(tree, parse_path(count.path), "count")
         if paths.name_path:
-            _plant(tree, parse_path(paths.name_path), str)
-        leaf = pods.PodSpecModel if paths.is_pod_spec else pods.PodTemplate
-        _plant(tree, parse_path(paths.template), leaf | None if paths.is_optional else leaf)
+            _plant(tree, parse_path(paths.name_path), "name")
+        leaf = "pod spec" if paths.is_pod_spec else "pod template"
+        _plant(tree, parse_path(paths.template), f"{leaf}?" if paths.is_optional else leaf)
     for path in (*table.queue, *table.priority, *((table.scheduler,) if table.scheduler else ())):
-        _plant(tree, parse_path(path), Name)
+        _plant(tree, parse_path(path), "name")
     for path in table.suspend:
-        _plant(tree, parse_path(path), Bool)
+        _plant(tree, parse_path(path), "switch")
     if table.minimum:
-        _plant(tree, parse_path(table.minimum), Natural)
-    for path, of_type in table.fields:
-        _plant(tree, parse_path(path), of_type)
-    tree.pop("metadata", None)  # labels and annotations have a model of their own
-    fields: dict[str, Any] = {}
+        _plant(tree, parse_path(table.minimum), "count")
+    tree.pop("metadata", None)
+    root = _node(tree)
     may_lack_all = all(paths.is_optional for paths in table.roles)
-    for number, (key, child) in enumerate(tree.items()):
-        child_type = _field_type(child, f"{table.name}_{key}")
-        is_required = key == "spec" or not may_lack_all
-        fields[f"part_{number}"] = (
-            (child_type, Field(alias=key)) if is_required else (child_type | None, Field(None, alias=key))
-        )
-    return create_model(table.name, __base__=KindObject, **fields)
+    root["required"] = [key for key in tree if key in ({"spec"} if may_lack_all else tree)]
+    root["properties"] |= {"metadata": {"like": "metadata"}}
+    return made_schema(root)
+
+
+_LEAVES: Mapping[str, Mapping[str, Any]] = {
+    "count": {"type": "integer", "format": "int32", "minimum": 0},
+    "name": {"type": "string", "maxLength": 253},
+    "pod spec": {"like": "pod spec"},
+    "pod template": {"like": "pod template"},
+    "switch": {"type": "boolean"},
+}
 
 
 def _plant(tree: dict[str, Any], path: Path, leaf: Any) -> None:
@@ -175,22 +179,17 @@ def _plant(tree: dict[str, Any], path: Path, leaf: Any) -> None:
         tree = found
 
 
-def _field_type(node: Any, name: str) -> Any:
-    """The type of a node of the tree: a template is required where its parent is there, all else may be missing."""
-    if not isinstance(node, dict):
-        return node
-    if EACH_ITEM in node:
-        return list[_field_type(node[EACH_ITEM], f"{name}_item")]  # type: ignore[misc]
-    if EACH_ENTRY in node:
-        return dict[str, _field_type(node[EACH_ENTRY], f"{name}_entry")]  # type: ignore[misc]
-    fields: dict[str, Any] = {}
-    for number, (key, child) in enumerate(node.items()):
-        child_type = _field_type(child, f"{name}_{key}")
-        is_required = child in (pods.PodTemplate, pods.PodSpecModel)
-        fields[f"field_{number}"] = (
-            (child_type, Field(alias=key)) if is_required else (child_type | None, Field(None, alias=key))
-        )
-    return create_model(name, __base__=LenientModel, **fields)
+def _node(tree: Any) -> dict[str, Any]:
+    """The node of a part of the tree: a template is required where its parent is there, all else may be missing."""
+    if isinstance(tree, str):
+        return dict(_LEAVES[tree.removesuffix("?")])
+    if EACH_ITEM in tree:
+        return {"type": "array", "items": _node(tree[EACH_ITEM])}
+    if EACH_ENTRY in tree:
+        return {"type": "object", "values": _node(tree[EACH_ENTRY])}
+    required = [key for key, child in tree.items() if child in ("pod spec", "pod template")]
+    properties = {key: _node(child) for key, child in tree.items()}
+    return {"type": "object", "open": True, "properties": properties, "required": required}
 
 
 # --- the gang

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.duration import parse_duration
-from compiler.fields.models import BAD_TIME, Int, LenientModel, Name, StrictModel
+from compiler.fields.models import BAD_TIME, Int, LenientModel, OwnModel
 from compiler.fields.timestamp import parse_timestamp
 from compiler.kubernetes import EXPECTED_DURATION_ANNOTATION, SUBMITTED_AT_ANNOTATION
 from compiler.specs.gang_spec import TopologySpec
@@ -20,16 +20,14 @@ Positive = Annotated[Int, Field(ge=1, le=2**31 - 1)]
 
 
 class Metadata(LenientModel):
-    name: Annotated[
-        str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-    ]
-    namespace: Annotated[str, Field(max_length=63, pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$")] | None = None
+    name: str
+    namespace: str | None = None
     labels: dict[str, Any] | None = None
     annotations: dict[str, Any] | None = None
 
 
-class ObjectModel(StrictModel):
-    """A whole document. status is what a cluster wrote; it is not ours to judge."""
+class OwnObject(OwnModel):
+    """A whole document of a kind that is ours. status is what a cluster wrote; it is not ours to judge."""
 
     api_version: str
     kind: str
@@ -37,24 +35,15 @@ class ObjectModel(StrictModel):
     status: Any = None
 
 
-class NetworkTopology(StrictModel):
-    """Below tier 1 a hard topology has no hypernode. A soft one asks for no tier, so that its 0 says nothing."""
+class NetworkTopology(LenientModel):
+    """Below tier 1 there is no hypernode: a soft topology of tier 0 asks for none."""
 
     mode: Literal["hard", "soft"] | None = None
-    highest_tier_allowed: Positive | None = None
-    highest_tier_name: Name | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_tier_zero(cls, written: Any) -> Any:
-        if not isinstance(written, Mapping) or written.get("mode") != "soft":
-            return written
-        if written.get("highestTierAllowed") != 0 or isinstance(written["highestTierAllowed"], bool):
-            return written
-        return {key: value for key, value in written.items() if key != "highestTierAllowed"}
+    highest_tier_allowed: Int | None = None
+    highest_tier_name: str | None = None
 
     def to_spec(self) -> TopologySpec:
-        return TopologySpec(self.mode or "hard", self.highest_tier_allowed, self.highest_tier_name)
+        return TopologySpec(self.mode or "hard", self.highest_tier_allowed or None, self.highest_tier_name)
 
 
 def annotation_value(document: Document, key: str) -> Any:

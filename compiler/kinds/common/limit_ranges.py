@@ -11,8 +11,7 @@ from fractions import Fraction
 
 from pydantic import ValidationError
 
-from compiler.fields.models import LenientModel, Resources
-from compiler.fields.validation import without_nulls
+from compiler.fields.models import LenientModel, Resources, without_nulls
 from compiler.kinds.common import pods
 from compiler.kinds.common.paths import value_at
 from compiler.specs.gang_spec import GangSpec, RoleSpec
@@ -25,10 +24,10 @@ class Limits(LenientModel):
     """One entry of spec.limits."""
 
     type: str = ""
-    default: pods.ResourceAmounts | None = None
-    default_request: pods.ResourceAmounts | None = None
-    max: pods.ResourceAmounts | None = None
-    min: pods.ResourceAmounts | None = None
+    default: Resources | None = None
+    default_request: Resources | None = None
+    max: Resources | None = None
+    min: Resources | None = None
     max_limit_request_ratio: Resources | None = None
 
     @property

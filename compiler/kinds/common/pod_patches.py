@@ -9,8 +9,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from compiler.fields.models import Resources
-from compiler.fields.validation import without_nulls
+from compiler.fields.models import Resources, without_nulls
 from compiler.kinds.common import pods
 
 DEFAULT_CONTAINER = "main"

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
-from pydantic.functional_validators import AfterValidator
-from pydantic_core import PydanticCustomError
 
-from compiler.diagnostics.diagnostic import Diagnostic, did_you_mean, key_suggestion
-from compiler.fields.models import (
-    FOREIGN_GATE,
-    FRACTIONAL_DEVICE,
-    LOST_UNIT,
-    MISSPELT_POD_FIELD,
-    LenientModel,
-    Resources,
-)
+from compiler.diagnostics.diagnostic import Diagnostic
+from compiler.fields.metadata import metadata_diagnostics
+from compiler.fields.models import FOREIGN_GATE, LOST_UNIT, LenientModel, Resources
 from compiler.fields.quantity import integer_amounts, lost_unit
-from compiler.fields.validation import metadata_diagnostics
 from compiler.kinds.common import pod_rule_fields
 from compiler.kinds.common.pod_rule_fields import PodAffinity, SpreadConstraint
 from compiler.kubernetes import (
@@ -33,46 +24,13 @@ from compiler.kubernetes import (
 from compiler.specs.gang_spec import RoleSpec
 from compiler.specs.pod_spec import Expression, NodeSelectorTerm, PodSpec, Taint, Toleration
 from compiler.syntax.documents import Document, FieldPath
+from compiler.validation.judge import items, mapping
 from compiler.volcano.shared_devices import VGPU_MEMORY_PERCENTAGE, vgpu_request, with_card_rules
-
-_POD_FIELDS = """
-    activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy enableServiceLinks
-    ephemeralContainers evictionResponders hostAliases hostIPC hostNetwork hostPID hostUsers hostname hostnameOverride
-    imagePullSecrets initContainers nodeName nodeSelector os overhead preemptionPolicy priority priorityClassName
-    readinessGates resourceClaims resources restartPolicy runtimeClassName schedulerName schedulingGates
-    schedulingGroup securityContext serviceAccount serviceAccountName setHostnameAsFQDN shareProcessNamespace
-    subdomain terminationGracePeriodSeconds tolerations topologySpreadConstraints volumes
-"""
-POD_FIELDS = frozenset(_POD_FIELDS.split())
-_CONTAINER_FIELDS = """
-    args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe resizePolicy
-    resources restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce terminationMessagePath
-    terminationMessagePolicy tty volumeDevices volumeMounts workingDir targetContainerName
-"""
-CONTAINER_FIELDS = frozenset(_CONTAINER_FIELDS.split())
-RESOURCES_FIELDS = frozenset(("claims", "limits", "requests"))
-AFFINITY_FIELDS = frozenset(("nodeAffinity", "podAffinity", "podAntiAffinity"))
-NODE_AFFINITY_FIELDS = frozenset(
-    ("preferredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingIgnoredDuringExecution")
-)
-
-
-def _require_whole_devices(resources: dict[str, Fraction]) -> dict[str, Fraction]:
-    for name, value in resources.items():
-        if value.denominator != 1 and (name == "pods" or ("/" in name and "kubernetes.io/" not in name)):
-            message = f"{name} is counted in whole numbers, not {float(value):g}"
-            raise PydanticCustomError(
-                FRACTIONAL_DEVICE.code, "{message}", {"message": message, "help": "write a whole number"}
-            )
-    return resources
-
-
-ResourceAmounts = Annotated[Resources, AfterValidator(_require_whole_devices)]
 
 
 class ResourceRequirements(LenientModel):
-    requests: ResourceAmounts | None = None
-    limits: ResourceAmounts | None = None
+    requests: Resources | None = None
+    limits: Resources | None = None
 
     @property
     def effective_requests(self) -> dict[str, Fraction]:
@@ -121,7 +79,7 @@ class Affinity(LenientModel):
 
 class TolerationModel(LenientModel):
     key: str | None = None
-    operator: Literal["Exists", "Equal"] | None = None
+    operator: Literal["", "Exists", "Equal"] | None = None
     value: str | None = None
     effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
 
@@ -138,7 +96,7 @@ class TaintModel(LenientModel):
 class PodSpecModel(LenientModel):
     """spec of a pod."""
 
-    containers: list[Container] = Field(min_length=1)
+    containers: list[Container]
     init_containers: list[Container] | None = None
     overhead: Resources | None = None
     resources: ResourceRequirements | None = None
@@ -332,23 +290,13 @@ def template_diagnostics(document: Document, template: Any, path: FieldPath) -> 
 
 
 def _pod_spec_diagnostics(document: Document, data: dict[str, Any], path: FieldPath) -> Iterator[Diagnostic]:
-    yield from _misspelt_fields(document, data, path, POD_FIELDS)
-    affinity = data.get("affinity")
-    if isinstance(affinity, dict):
-        yield from _misspelt_fields(document, affinity, (*path, "affinity"), AFFINITY_FIELDS)
-        if isinstance(affinity.get("nodeAffinity"), dict):
-            yield from _misspelt_fields(
-                document, affinity["nodeAffinity"], (*path, "affinity", "nodeAffinity"), NODE_AFFINITY_FIELDS
-            )
     yield from pod_rule_fields.pod_rule_diagnostics(document, data, path)
     yield from _gate_diagnostics(document, data.get("schedulingGates"), (*path, "schedulingGates"))
     for key in ("containers", "initContainers"):
-        containers = data.get(key)
-        for index, container in enumerate(containers if isinstance(containers, list) else ()):
-            if isinstance(container, dict):
-                at = (*path, key, index)
-                yield from _misspelt_fields(document, container, at, CONTAINER_FIELDS)
-                yield from _resource_diagnostics(document, container.get("resources"), (*at, "resources"))
+        for index, container in items(data, key):
+            yield from _resource_diagnostics(
+                document, mapping(container, "resources"), (*path, key, index, "resources")
+            )
 
 
 def _gate_diagnostics(document: Document, gates: Any, path: FieldPath) -> Iterator[Diagnostic]:
@@ -359,24 +307,8 @@ def _gate_diagnostics(document: Document, gates: Any, path: FieldPath) -> Iterat
             yield document.diagnostic(FOREIGN_GATE, (*path, index, "name"), message, "remove it, or have it removed")
 
 
-def _resource_diagnostics(document: Document, data: Any, path: FieldPath) -> Iterator[Diagnostic]:
-    if not isinstance(data, dict):
-        return
-    yield from _misspelt_fields(document, data, path, RESOURCES_FIELDS)
+def _resource_diagnostics(document: Document, data: dict[str, Any], path: FieldPath) -> Iterator[Diagnostic]:
     for key in ("requests", "limits"):
-        section = data.get(key)
         for name in ("memory", "ephemeral-storage"):
-            value = section.get(name) if isinstance(section, dict) else None
-            if (found := lost_unit(name, value)) is not None:
+            if (found := lost_unit(name, mapping(data, key).get(name))) is not None:
                 yield document.diagnostic(LOST_UNIT, (*path, key, name), *found)
-
-
-def _misspelt_fields(
-    document: Document, data: Mapping[str, Any], path: FieldPath, known: Iterable[str]
-) -> Iterator[Diagnostic]:
-    for key in data:
-        if key not in known and did_you_mean(key, known):
-            message = f"{key} is no field of Kubernetes here"
-            help, near = key_suggestion(key, known, data, "")
-            explains = (*path, near) if near else FieldPath()
-            yield document.diagnostic(MISSPELT_POD_FIELD, (*path, key), message, help, explains=explains)

@@ -17,6 +17,7 @@ from compiler.cli.check import repository_diagnostics
 from compiler.cli.reading_cache import ReadingCache
 from compiler.cli.root import cli
 from compiler.diagnostics.diagnostic import RULES
+from compiler.kinds.kind import Kind
 from compiler.reading import one_document, read_specs, shape
 from compiler.repository.tree import Repository
 from compiler.syntax import parse
@@ -117,9 +118,9 @@ def test_what_was_read_is_not_judged_again_and_is_told_again(
 ) -> None:
     judged: list[str] = []
 
-    def counted(document: Document) -> shape.Flaws:
+    def counted(document: Document, kind: Kind | None) -> shape.Flaws:
         judged.append(document.name)
-        return shape.document_flaws(document)
+        return shape.document_flaws(document, kind)
 
     monkeypatch.setattr(one_document, "document_flaws", counted)
     root = Path("/repository")

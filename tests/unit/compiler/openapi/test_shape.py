@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compiler.openapi.schemas import find_schema
+from compiler.openapi.schemas import STEP, find_schema, known_versions, overlays
 from compiler.openapi.shape import pod_paths, shape_flaws
 
 
@@ -77,6 +77,14 @@ def test_a_kind_or_version_without_schema_is_not_looked_at() -> None:
     assert find_schema("Job.batch", "v9") is None
 
 
+def test_overlays_are_of_fields_that_a_version_has() -> None:
+    for kind in overlays().keys() - {"needs_spec"}:
+        schemas = [find_schema(kind, version) for version in known_versions(kind)]
+        for path in overlays()[kind]:
+            steps = [0 if step == "[]" else str(step) for step in STEP.findall(path)]
+            assert any(schema is not None and schema.node_at(steps) for schema in schemas), (kind, path)
+
+
 def test_versions_of_a_kind_may_come_from_two_operators() -> None:
     for version, policy in (("v1", "cleanPodPolicy"), ("v2beta1", "slotsPerWorker")):
         kind = "MPIJob.kubeflow.org"
@@ -85,7 +93,8 @@ def test_versions_of_a_kind_may_come_from_two_operators() -> None:
 
 
 def test_the_jobs_of_a_hyper_job_have_the_shape_of_volcano_s() -> None:
-    job = {"name": "a", "replicas": "2", "templateSpec": {"minAvailable": 1, "tasks": [{"replica": 1}]}}
+    task = {"replica": 1, "template": {"spec": {"containers": [{"name": "a"}]}}}
+    job = {"name": "a", "replicas": "2", "templateSpec": {"minAvailable": 1, "tasks": [task]}}
     at = "spec.replicatedJobs.0"
     found = flaws("HyperJob.training.volcano.sh", "v1alpha1", {"replicatedJobs": [job]})
     assert found == [("GP204", f"{at}.replicas"), ("GP202", f"{at}.templateSpec.tasks.0.replica")]

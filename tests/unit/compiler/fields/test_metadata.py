@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.fields.validation import metadata_diagnostics
+from compiler.fields.metadata import metadata_diagnostics
 from tests.builders.specs import document
 
 

@@ -71,7 +71,7 @@ def room_left(world: Problem, made: Plan) -> list[int]:
 def test_gangs_started_beyond_shares_take_from_no_other_and_leave_none_that_fits() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=60)
+    @settings(max_examples=150)
     @given(shared_worlds())
     def flows(world: Problem) -> None:
         made = solve(world)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -240,12 +240,17 @@ class DiagnosisState:
 
     def held_by_gangs(self, gangs: Iterable[int], with_plan: bool) -> Vector:
         """What the `pods_of` these gangs request."""
+        amounts = self._held_amounts[with_plan]
+        return tuple(map(sum, zip(*(amounts[i] for i in gangs), strict=True)))
 
-        def amount(i: int) -> Vector:
-            return tuple(self._held_rows(i, with_plan)[1].sum(axis=0).tolist())
-
-        amounts = (self.memoize(("held", i, with_plan), partial(amount, i)) for i in gangs)
-        return tuple(map(sum, zip((0,) * len(self.problem.resources), *amounts, strict=True)))
+    @cached_property
+    def _held_amounts(self) -> tuple[dict[int, Vector], dict[int, Vector]]:
+        """Without and with the plan: gang that runs or starts -> what its `pods_of` request."""
+        placed = (*self.kept_placements, *self.started_placements)
+        without, with_plan = (
+            {i: tuple(self._held_rows(i, plan)[1].sum(axis=0).tolist()) for i in placed} for plan in (False, True)
+        )
+        return without, with_plan
 
     @cached_property
     def queue_of(self) -> IntArray:
@@ -332,14 +337,16 @@ class DiagnosisState:
     def books(self, w: World, j: int, for_queue: int | None) -> QueueBooks:
         """What the queues hold in a world of gang j, under the limits of then. for_queue: where only that matters on
         which it depends what this queue may take."""
-        books, gone = self.books_under(w.limits_problem, w.with_started).copy(), dict[int, list[int]]()
-        for i in (*w.ended_gangs, *w.held_back):
+        books = self.books_under(w.limits_problem, w.with_started).copy()
+        gone = dict[int, list[int]]()
+        for i in w.held_back or w.ended_gangs:
             gone.setdefault(self.problem.gangs[i].queue, []).append(i)
-        ended = set(w.ended_gangs)
-        for q in gone.keys() if for_queue is None else gone.keys() & books.related_queues(for_queue):
-            placed, ran = self.held_by_gangs(gone[q], w.with_started), self.held_by_gangs(gone[q], with_plan=False)
-            left = self.held_by_gangs([i for i in gone[q] if i not in ended], with_plan=False)
-            books.release_amount(q, add_vectors(placed, left, -1), add_vectors(ran, left, -1))
+        for q in gone.keys() if for_queue is None or not gone else gone.keys() & books.related_queues(for_queue):
+            placed, ran = (self.held_by_gangs(gone[q], with_plan) for with_plan in (w.with_started, False))
+            if w.held_back:
+                books.charge_queue(q, add_vectors(ran, placed, -1))
+            else:
+                books.release_amount(q, placed, ran)
         if w.own_running and not w.gang.running:
             pods = placed_demand(self.problem.gangs[j], w.own_running, len(self.problem.resources))
             books.release_amount(self.problem.gangs[j].queue, pods, pods)

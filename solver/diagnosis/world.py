@@ -25,10 +25,10 @@ class World:
     Worlds are equal where their nodes hold the same. own_running: its pods that run in truth; where `gang.running` is
     empty they have given their room back. returned_nodes: nodes that are away now and are back. split_kinds: (class,
     kind) of nodes that form a class of their own, numbered from `DiagnosisState.split_class` on. quota_limits: (pod
-    rule, another limit of it). held_back: gangs to which the plan gives nothing. ended_gangs: gangs that are gone with
-    all their pods. start_delay: seconds until the gang starts, by which nodes may have closed. excluded: nodes on which
-    it gets no pods. is_tried: whether it is to start so: not on nodes that are reserved for another gang, and once
-    running pods have ended beside pods that it needs, which may have come by then.
+    rule, another limit of it). held_back: gangs to which the plan gives nothing; or ended_gangs: gangs that are gone
+    with all their pods. start_delay: seconds until the gang starts, by which nodes may have closed. excluded: nodes on
+    which it gets no pods. is_tried: whether it is to start so: not on nodes that are reserved for another gang, and
+    once running pods have ended beside pods that it needs, which may have come by then.
 
     limits_problem: with the queues' limits then. queue: the gang's. changes: the repairs that made it.
     """

@@ -324,7 +324,7 @@ def is_terminating(item: Object) -> bool:
 
 
 def status_of(item: Object) -> Mapping[str, Any]:
-    """Nothing where it is no mapping: the status of kinds that only pass through may be anything."""
+    """Nothing where it is not a mapping: the status of kinds that only pass through may be anything."""
     status = item.get("status")
     return status if isinstance(status, MAPPING_TYPES) else {}
 

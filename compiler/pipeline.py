@@ -41,8 +41,8 @@ INVALID_PROBLEM = declare_rule(
     "GP501",
     "error",
     "the problem contradicts itself",
-    """What the documents and the state say together cannot be: the solver refuses the problem that they make. Fix:
-    the place it names; if nothing is wrong there, it is a mistake of gangplan that is worth a report.""",
+    """The documents and the state contradict each other, and the solver refuses the problem. Fix: correct the place
+    that the message names; if it is correct, please report a bug of gangplan.""",
 )
 EXECUTOR_FAILED = declare_rule(
     "GP503",
@@ -243,7 +243,7 @@ def _invalid_problem(
     where = error.where if culprit is None or error.where[1] == culprit else ("gangs", culprit)
     document = None if culprit is None else origins.gangs[culprit].document
     at, name = _position(specs, origins, where), "" if document is None else document.display_name
-    return INVALID_PROBLEM.diagnostic(at, str(error), "correct what stands there", object=name), document
+    return INVALID_PROBLEM.diagnostic(at, str(error), "correct the value there", object=name), document
 
 
 def _invalid_gang(problem: Problem, where: tuple[str | int, ...]) -> int | None:

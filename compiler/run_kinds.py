@@ -94,6 +94,6 @@ def has_time_to_live(item: Object) -> bool:
 
 
 def _spec_of(item: Object) -> Mapping[str, Any]:
-    """Nothing where it is no mapping: that of a kind that passes through may be anything."""
+    """Nothing where it is not a mapping: that of a kind that passes through may be anything."""
     spec = item.get("spec")
     return spec if isinstance(spec, Mapping) else {}

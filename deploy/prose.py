@@ -1,6 +1,6 @@
 """Checks the words of code and documents against the style guide: `python -m deploy.prose` (part of scripts/check).
 
-* No banned word in code, comments, docstrings and documents.
+* No banned word in code, comments, docstrings and documents, and further ones in what users read.
 * Each diagnostic's documentation names its fix.
 * A docstring begins with a capital letter and ends its first paragraph with a full stop.
 * No sentence of more than 25 words in diagnostics, `--help` and documents.
@@ -40,7 +40,17 @@ BANNED = {
     r"lets go": "releases",
 }
 """Pattern -> what to write."""
-_BANNED = re.compile(rf"\b({'|'.join(BANNED)})\b", re.IGNORECASE)
+BANNED_IN_TEXTS = BANNED | {
+    r"besides?": "next to, together with, in addition to",
+    r"told|tells": "reported, shown; announced",
+    r"(?<!there )(is|are) no(?= [a-z])(?! (earlier|higher|larger|later|less|longer|lower|more))": "is not a, no such",
+    r"stands?(?! for)|stood": "is",
+    r"the rights": "RBAC permissions",
+    r"lets? in": "admitted",
+    r"takes? up|takes? in turn": "resumes, alternates",
+    r"as it lies": "in the working tree",
+}
+"""Of what users read: documents, diagnostics and `--help`. A comment may have these words with another meaning."""
 MAX_WORDS = 25
 _NAMES = frozenset({"gangplan", "torchrun", "kuberay", "spec", "deserved", "plugins", "replicas", *OWNERS})
 """Products, fields, and plugins and actions of Volcano, with which a sentence may begin in lower case."""
@@ -57,9 +67,10 @@ def problems() -> Iterator[str]:
             if folder in DESCRIBED:
                 yield from _docstring_problems(name, ast.parse(text))
     pages = all_documents()
-    for name, text in pages.items():
-        yield from _banned_words(name, text)
     rules = all_rules()
+    texts = {**pages, **{code: rule.text for code, rule in rules.items()}, "--help": "\n".join(_help_texts())}
+    for name, text in texts.items():
+        yield from _banned_words(name, text, BANNED_IN_TEXTS)
     yield from (f"{code}: its text has no 'Fix:'" for code, rule in rules.items() if "Fix" not in rule.text)
     for kind, found in long_sentences(pages).items():
         yield from (f"{kind}: more than {MAX_WORDS} words; split: {sentence}" for sentence in found)
@@ -88,11 +99,11 @@ def _help_texts() -> Iterator[str]:
             yield from (each.help for each in command.params if isinstance(each, click.Option) and each.help)
 
 
-def _banned_words(name: str, text: str) -> Iterator[str]:
+def _banned_words(name: str, text: str, banned: Mapping[str, str] = BANNED) -> Iterator[str]:
     for number, line in enumerate(text.splitlines(), start=1):
-        for found in _BANNED.finditer(line):
-            instead = next(better for word, better in BANNED.items() if re.fullmatch(word, found[1], re.IGNORECASE))
-            yield f"{name}:{number}: {found[1]!r}; write: {instead}"
+        for word, instead in banned.items():
+            for found in re.finditer(rf"\b({word})\b", line, re.IGNORECASE):
+                yield f"{name}:{number}: {found[1]!r}; write: {instead}"
 
 
 def _docstring_problems(name: str, tree: ast.Module) -> Iterator[str]:

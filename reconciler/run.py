@@ -245,7 +245,7 @@ def http_pages(parts: Parts) -> dict[str, Callable[[], HttpAnswer]]:
         late = [beat for beat in _heartbeats(parts) if beat.seconds_late() > 0]
         names = ", ".join(f"{beat.name} ({beat.seconds_late() + beat.limit:.0f} s)" for beat in late)
         age = time.monotonic() - parts.hands.pulse.last_good_pass
-        text = f"without a sign of life: {names}" if late else f"all threads turn; last good pass {age:.1f} s ago"
+        text = f"without a sign of life: {names}" if late else f"all threads work; last good pass {age:.1f} s ago"
         return (503 if late else 200), text + "\n"
 
     def readyz() -> HttpAnswer:

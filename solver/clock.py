@@ -60,7 +60,7 @@ class Clock:
         return self.late_work > 0
 
     def require_time(self, work: int) -> None:
-        """Raises OutOfTimeError where there is no time for this work."""
+        """Raises OutOfTimeError where there is not a time for this work."""
         if not self.may_work(work):
             raise OutOfTimeError
 

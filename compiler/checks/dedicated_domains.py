@@ -30,8 +30,8 @@ def unknown_dedicated_tier(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP383", "more domains guaranteed than there are")
 def too_many_dedicated_domains(check_input: CheckInput) -> Iterator[Finding]:
-    """The domains of one tier that all queues together are guaranteed are not more than the cluster has of it. Each
-    queue's are its own: what is kept for a queue below another is not counted as that one's. Fix: guarantee fewer."""
+    """All queues together are guaranteed more domains of one tier than the cluster has. Each queue's are its own: those
+    of a child queue are not counted as its parent's. Fix: guarantee fewer."""
     tree = check_input.specs.hypernodes
     existing = Counter(spec.tier for spec in tree)
     asked: Counter[int] = Counter()

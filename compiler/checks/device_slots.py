@@ -212,9 +212,9 @@ def two_resources_of_one_card(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP385", "cards cut into fixed parts", "warning")
 def cards_in_mig_mode(check_input: CheckInput) -> Iterator[Finding]:
-    """A card in mode mig is cut into instances of fixed sizes, which stand in the device plugin's ConfigMap; the plan
-    counts its memory in MiB, so that more pods may have room there than the card has instances. Fix: ask for the
-    memory of an instance, and leave room."""
+    """A card in mode mig is cut into instances of fixed sizes, defined in the device plugin's ConfigMap. The plan
+    counts its memory in MiB, so more pods may fit than the card has instances. Fix: ask for the memory of an instance,
+    and leave room."""
     if not any(role.pod.vgpu_requests for gang in check_input.specs.gangs for role in gang.roles):
         return
     cut = [node for node in check_input.specs.nodes if node.labels.get(SHARING_MODE) == "mig"]
@@ -317,7 +317,7 @@ _UNPLANNED: Mapping[tuple[str, str], tuple[Severity, str]] = {
 
 @check("GP376", "Numatopology of no node", "warning")
 def numatopology_without_node(check_input: CheckInput) -> Iterator[Finding]:
-    """A Numatopology bears the name of its node; one without a node says nothing. Fix: correct the name, or add the
+    """A Numatopology has the name of its node; one without a node has no effect. Fix: correct the name, or add the
     node."""
     names = {node.name for node in check_input.specs.nodes}
     for document, _ in check_input.documents_of(NUMATOPOLOGY):

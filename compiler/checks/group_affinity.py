@@ -109,7 +109,7 @@ def _one_sided_terms(check_input: CheckInput) -> Iterator[Finding]:
         for term in group.terms:
             other = next((each for each in groups if _is_one_sided(group, each, term, known)), None)
             if other is not None:
-                message = f"{other.document.display_name} has no term against this one: it may start beside it later"
+                message = f"{other.document.display_name} has no term against this one: it may start next to it later"
                 yield Finding(group.document, term.path, message, "give it such a term too")
                 break
 

@@ -163,7 +163,7 @@ def _metax_findings(check_input: CheckInput, categories: tuple[str, ...]) -> Ite
                 yield Finding(gang.document, problem.path, problem.message, problem.help)
 
 
-@check("GP339", "MetaX group size is no number of GPUs")
+@check("GP339", "MetaX group size is not a number of GPUs")
 def metax_group_not_a_number(check_input: CheckInput) -> Iterator[Finding]:
     """metax-tech.com/gpu-group-size and atomic-gpu-group-size are whole numbers of GPUs, 1 or more, and the same
     wherever a job says them; one role is enough. Fix: correct the number, or keep the annotation on one role."""
@@ -239,8 +239,8 @@ def unknown_pod_group(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP364", "unknown step of a job flow", "warning")
 def unknown_flow_step(check_input: CheckInput) -> Iterator[Finding]:
     """Each step of a JobFlow has the name of a JobTemplate of its namespace, and waits for steps of its own flow.
-    Volcano never makes the Job of any other, nor those that wait for it. A flow of which no JobTemplate is there is
-    not planned, which GP220 says. Fix: correct the name, or add the JobTemplate."""
+    Volcano never creates the Job of any other, nor Jobs that wait for it. A flow without any JobTemplate is not planned
+    (GP220). Fix: correct the name, or add the JobTemplate."""
     found = ((document.namespace or "default", document.name) for document, _ in check_input.documents_of(JOB_TEMPLATE))
     templates = {*found, *(each[1:] for each in check_input.failed_objects if each[0] == "JobTemplate.flow.volcano.sh")}
     for document, flow in check_input.documents_of(JOB_FLOW):

@@ -84,7 +84,7 @@ def _refusals(document: Document, operator: _Operator) -> Iterator[Finding]:
     path: FieldPath = ("spec", operator.field)
     roles = mapping(document.data, "spec", operator.field)
     if operator.container and not _JOB_NAME.fullmatch(document.name):
-        message = f"{document.name!r} is no name of a Service, and each pod gets one of it"
+        message = f"{document.name!r} is not a name of a Service, and each pod gets one of it"
         help = "use at most 63 lower-case letters, digits and -, with a letter first"
         yield Finding(document, ("metadata", "name"), message, help)
     if operator.required and operator.required.lower() not in map(str.lower, roles):

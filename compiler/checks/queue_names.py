@@ -73,7 +73,7 @@ def _unread_minimum(gang: GangSpec) -> Iterator[Finding]:
         yield Finding(gang.document, path, message, "write a whole number, quoted")
 
 
-@check("GP388", "job in the default queue beside others that name one", "info")
+@check("GP388", "job in the default queue while others name one", "info")
 def default_queue_beside_others(check_input: CheckInput) -> Iterator[Finding]:
     """The job names no queue, so that it is in the default queue, while all others of its folder, three or more, name
     one. Fix: name the queue, or nothing where the default is meant."""

@@ -75,7 +75,7 @@ def hierarchical_drf_with_proportion(check_input: CheckInput) -> Iterator[Findin
             other = (spec.document, (*enabled["proportion"][0], "name"))
             path = (*enabled["drf"][0], "enableHierarchy")
             yield Finding(
-                spec.document, path, "drf with enableHierarchy stands beside proportion", "remove one of the two", other
+                spec.document, path, "drf with enableHierarchy together with proportion", "remove one of the two", other
             )
 
 
@@ -95,7 +95,7 @@ def missing_allocate(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP409", "allocate after preemption", "warning")
 def allocate_after_preemption(check_input: CheckInput) -> Iterator[Finding]:
-    """allocate stands before reclaim, preempt, gangreclaim and gangpreempt. Otherwise they evict for the winner again
+    """allocate precedes reclaim, preempt, gangreclaim and gangpreempt. Otherwise they evict for the winner again
     in every session and it is never bound; Volcano takes such a configuration all the same. Fix: move allocate
     forward."""
     for spec in check_input.schedulers:
@@ -154,7 +154,7 @@ def predicate_cache_with_gates(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP412", "plugin enabled twice", "warning")
 def duplicate_plugins(check_input: CheckInput) -> Iterator[Finding]:
-    """A plugin stands in one tier; Volcano builds it once for each place. Fix: remove one."""
+    """A plugin belongs in one tier; Volcano builds it once for each place. Fix: remove one."""
     seen: dict[tuple[int, str], FieldPath] = {}
     for spec, path, plugin in _plugins(check_input):
         key = id(spec), plugin.name
@@ -236,7 +236,7 @@ DEQUEUE_STRATEGY = ("spec", "dequeueStrategy")
 def unread_queue_fields(check_input: CheckInput) -> Iterator[Finding]:
     """deserved is read by the plugin capacity only, weight by proportion only, affinity by nodegroup only, and
     `dequeueStrategy: fifo` by nothing in Volcano 1.15: small jobs start before a large one. A deserved amount that is
-    the guarantee's own, as Volcano's admission asks, is no breach. Where the repository has nodes and no
+    the guarantee's own, as Volcano's admission asks, is not a breach. Where the repository has nodes and no
     scheduler configuration, Volcano's own is planned for, which has proportion and not capacity. Fix: enable the
     plugin, or remove the field."""
     if not check_input.schedulers and check_input.specs.nodes:
@@ -326,9 +326,9 @@ _QUEUE_PLUGINS = frozenset(("capacity", "proportion"))
 @check("GP429", "cooldown without effect", "warning")
 def ignored_cooldowns(check_input: CheckInput) -> Iterator[Finding]:
     """volcano.sh/cooldown-time says how long a job runs at least before it may be evicted. Only the plugin cdp reads
-    it: without cdp the job may be a victim from its first second, in Volcano and in the plan. So it may with a text
-    that is no duration, which cdp ignores. Fix: enable cdp, in the first tier, write a duration like 10m or 1h30m, or
-    remove the annotation."""
+    it: without cdp the job may be a victim from its first second, in Volcano and in the plan. The same holds for a
+    value that is not a duration, which cdp ignores. Fix: enable cdp, in the first tier, write a duration like 10m or
+    1h30m, or remove the annotation."""
     for spec in check_input.schedulers:
         for gang in check_input.jobs if has_eviction_action(spec) else ():
             for path in sorted(
@@ -348,7 +348,7 @@ def ignored_cooldowns(check_input: CheckInput) -> Iterator[Finding]:
                     yield Finding(
                         gang.document,
                         path,
-                        f"{text!r} is no duration, and cdp ignores it",
+                        f"{text!r} is not a duration, and cdp ignores it",
                         "write it like 10m or 1h30m",
                     )
 
@@ -356,7 +356,7 @@ def ignored_cooldowns(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP414", "two scheduler configurations")
 def several_configurations(check_input: CheckInput) -> Iterator[Finding]:
     """A cluster has one SchedulerConfiguration, or one ConfigMap with volcano-scheduler.conf. A bare file, or the
-    values of a Helm chart, beside it is a warning: gangplan plans by the one that it emits. Fix: remove one."""
+    values of a Helm chart, in addition to it is a warning: gangplan plans by the one that it emits. Fix: remove one."""
     found = check_input.schedulers
     for spec in found[1:]:
         message = f"{found[0].document.display_name} configures the scheduler already"

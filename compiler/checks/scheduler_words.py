@@ -69,7 +69,7 @@ def unknown_plugins(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP403", "unknown flag")
 def unknown_flags(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano ignores a misspelt flag of a plugin silently: some begin with enable, some with enabled, and none with
-    disable. An argument beside the name, not below arguments, is ignored too. Source: PluginOption of
+    disable. An argument next to the name, not below arguments, is ignored too. Source: PluginOption of
     pkg/scheduler/conf/scheduler_conf.go, read without strictness. Fix: correct the spelling, or move the key to
     arguments."""
     for spec, path, plugin in _plugins(check_input):
@@ -259,9 +259,9 @@ def argument_times(check_input: CheckInput) -> Iterator[Finding]:
         if not isinstance(given.value, str):
             continue
         if given.type_name == "duration" and not go_duration_seconds(given.value):
-            yield given.finding(f"{given.name}: {given.value!r} is no duration", "write it like 10m or 1h30m")
+            yield given.finding(f"{given.name}: {given.value!r} is not a duration", "write it like 10m or 1h30m")
         elif given.type_name == "window" and not _WINDOW.fullmatch(given.value.strip()):
-            yield given.finding(f"{given.name}: {given.value!r} are no hours", "write them like 10:00-21:00")
+            yield given.finding(f"{given.name}: {given.value!r} are not hours", "write them like 10:00-21:00")
 
 
 _WINDOW = re.compile(r"([01]?\d|2[0-3]):[0-5]\d-([01]?\d|2[0-3]):[0-5]\d")
@@ -326,7 +326,7 @@ def load_without_metrics(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP426", "vote on enqueueing without the action enqueue", "info")
 def votes_without_enqueue(check_input: CheckInput) -> Iterator[Finding]:
-    """overcommit and resourcequota decide only which jobs the action enqueue lets in; without it allocate lets all in
+    """overcommit and resourcequota decide only which jobs the action enqueue admits; without it allocate admits all
     (Execute of pkg/scheduler/actions/allocate/allocate.go). Fix: add enqueue, or remove the plugin."""
     for spec, path, plugin in _plugins(check_input):
         if plugin.name in ("overcommit", "resourcequota") and spec.actions and "enqueue" not in spec.actions:

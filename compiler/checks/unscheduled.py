@@ -40,7 +40,7 @@ STOCK_VOTERS = (PluginSpec("overcommit", {}, {}), PluginSpec("proportion", {}, {
 """The plugins that have a say in Volcano's own configuration, which holds where none is declared."""
 
 
-@check("GP434", "pod group that is never let in", "warning")
+@check("GP434", "pod group that is never admitted", "warning")
 def never_enqueued(check_input: CheckInput) -> Iterator[Finding]:
     """The action enqueue lets a PodGroup in only while its minResources find room: below the cluster times
     overcommit-factor (overcommit), or within what its queue may hold (capacity, proportion). One that asks for more

@@ -73,7 +73,7 @@ def duplicate_task_names(check_input: DocumentInput) -> Iterator[Finding]:
 
 @check("GP325", "policy without a single trigger", of_document=True)
 def policy_without_single_trigger(check_input: DocumentInput) -> Iterator[Finding]:
-    """A policy reacts to events or to an exit code, not to both and not to neither; exit code 0 is no failure. Fix:
+    """A policy reacts to events or to an exit code, not to both and not to neither; exit code 0 is not a failure. Fix:
     keep one of event, events, exitCode."""
     for document, path, policies in _policies(check_input):
         for index, policy in enumerate(policies):
@@ -87,7 +87,7 @@ def policy_without_single_trigger(check_input: DocumentInput) -> Iterator[Findin
                 yield Finding(
                     document,
                     (*at, "exitCode"),
-                    "exit code 0 is no failure",
+                    "exit code 0 is not a failure",
                     "use another code, or the event TaskCompleted",
                 )
 
@@ -144,8 +144,8 @@ def _suggestion(word: str, known: tuple[str, ...]) -> str:
 
 @check("GP360", "two policies for one trigger", of_document=True)
 def duplicate_policy_triggers(check_input: DocumentInput) -> Iterator[Finding]:
-    """One list of policies names an event or exit code once; beside the event * no other event stands. Volcano's
-    admission refuses the job. Fix: remove one."""
+    """One list of policies names an event or exit code once; no other event may follow the event *. Volcano's admission
+    refuses the job. Fix: remove one."""
     for document, path, policies in _policies(check_input):
         seen: dict[str, FieldPath] = {}
         for index, policy in enumerate(policies):
@@ -163,14 +163,14 @@ def duplicate_policy_triggers(check_input: DocumentInput) -> Iterator[Finding]:
                 seen.setdefault(trigger, (*path, index))
         if "*" in seen and sum(not trigger.startswith("exit code ") for trigger in seen) > 1:
             yield Finding(
-                document, seen["*"], "the event * stands beside other policies", "remove the others, or name the events"
+                document, seen["*"], "the event * together with other policies", "remove the others, or name the events"
             )
 
 
 @check("GP328", "dependsOn names an unknown task", of_document=True)
 def unknown_dependencies(check_input: DocumentInput) -> Iterator[Finding]:
-    """dependsOn.name lists tasks of the same job, each once: Volcano's admission counts a name that stands twice as a
-    circle. Fix: correct or remove the name."""
+    """dependsOn.name lists tasks of the same job, each once: Volcano's admission counts a duplicate name as a cycle.
+    Fix: correct or remove the name."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
         names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
         for index, task in enumerate(job.spec.tasks):
@@ -382,5 +382,5 @@ def unknown_task_topology_tasks(check_input: DocumentInput) -> Iterator[Finding]
     for document, job in check_input.documents_of(VOLCANO_JOB):
         names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
         for key, wrong in wrong_names(document.metadata.get("annotations") or {}, names):
-            message = f"{wrong!r} stands twice in a group" if wrong in names else f"the job has no task {wrong!r}"
+            message = f"{wrong!r} is twice in a group" if wrong in names else f"the job has no task {wrong!r}"
             yield Finding(document, ("metadata", "annotations", key), message, f"its tasks are {', '.join(names)}")

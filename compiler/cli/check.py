@@ -62,9 +62,9 @@ def check(
 ) -> None:
     """Check the repository for problems.
 
-    The whole repository is read, since objects refer to one another; with PATHs only the problems in these files and
-    folders are reported, and those that stand outside of cluster-specs/ and jobs/ are read as well; - is stdin. The
-    repository is the folder around the first PATH (or this one) that holds cluster-specs/.
+    The whole repository is read, since objects refer to one another; with PATHs only problems in these files and
+    folders are reported. PATHs outside cluster-specs/ and jobs/ are read as well; - is stdin. The repository is the
+    folder around the first PATH (or this one) that holds cluster-specs/.
     """
     ctx = click.get_current_context()
     pause_garbage_collection()

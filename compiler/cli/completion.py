@@ -10,7 +10,7 @@ from click.shell_completion import get_completion_class
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print what lets SHELL complete commands and options: eval "$(gangplan completion bash)"."""
+    """Print the completion script of a shell: eval "$(gangplan completion bash)"."""
     found = get_completion_class(shell)
     if found is None:
         raise click.ClickException(f"click completes nothing in {shell}")

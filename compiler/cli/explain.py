@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--repair", metavar="CODE|NUMBER", help="The patch of these repairs only, such as GR101 or 2.")
 @click.pass_context
 def explain(ctx: click.Context, job: str, inputs: CompileInputs, output: str, patch: bool, repair: str | None) -> None:
-    """Say why JOB (its name, namespace/name, kind/name or file) starts or waits, and what would help.
+    """Explain why JOB (its name, namespace/name, kind/name or file) starts or waits, and what would help.
 
     In place of a job: an action, a plugin or an argument of Volcano's scheduler (binpack.weight), or a field
     (Cluster.spec.order). Also the code of a diagnostic (GP410), a reason (GW104) or a repair (GR102). A job of such a

@@ -73,10 +73,10 @@ def compile_options(command: Command) -> Command:
             "--time-limit",
             type=click.FloatRange(min=0),
             metavar="SECONDS",
-            help="End by then, reasons included, with the best plan found. [default: the cluster's timeLimit]",
+            help="Time limit for plan and reasons; the best plan found counts. [default: the cluster's timeLimit]",
         ),
         click.option(
-            "--lock", "lock_file", type=state, help="A gangplan.lock: what it has run is taken to run (see compile)."
+            "--lock", "lock_file", type=state, help="A gangplan.lock whose jobs count as running (see compile)."
         ),
         click.option("--state", "state_file", type=state, help="What the cluster holds (see snapshot)."),
         click.option("--cluster", help="Which cluster of the repository; needed only when there are several."),
@@ -139,8 +139,7 @@ def executor_option(command: Command) -> Command:
         callback=_validate_executor,
         show_default=True,
         metavar="processes|local|dask://HOST:PORT",
-        help="Who works out parts of a large plan: processes of this machine, nobody else, or a running Dask cluster. "
-        "The plan is the same.",
+        help="Where to compute large plans: worker processes, this process, or a Dask cluster. The plan is the same.",
     )(command)
 
 

@@ -56,10 +56,10 @@ def plan(
     fail_on: FailLevel,
     timings: bool,
 ) -> None:
-    """Show what would start where, what is kept, and what waits and why. Nothing is changed anywhere.
+    """Show what would start where, what is kept, and what waits and why. The command changes nothing.
 
-    Many waiting jobs are told by reason. --summary, --queue, --namespace and --decision choose what the text shows; the
-    plan is the same."""
+    Many waiting jobs are grouped by reason. --summary, --queue, --namespace and --decision choose what the text shows;
+    the plan is the same."""
     from compiler.views import data, machine, text
     from compiler.views.selection import Selection, unknown_names, with_queues_below
 

@@ -98,8 +98,8 @@ def cli() -> None:
 for _name, _short_help in (
     ("check", "Check the repository for problems."),
     ("compile", "Write the bound manifests, the scheduler ConfigMap and the lock."),
-    ("completion", "Print what lets a shell complete commands and options."),
-    ("explain", "Say why one job starts or waits, and what would help."),
+    ("completion", "Print the shell completion script."),
+    ("explain", "Explain why a job starts or waits, and what would help."),
     ("init", "Write a small repository to start from."),
     ("plan", "Show what would start where, and what waits and why."),
     ("schema", "Print the JSON schema of gangplan's own kinds."),

@@ -26,7 +26,7 @@ def schema(ctx: click.Context, kind: str | None, vscode: bool, repo: Path) -> No
     """Print the JSON schema of a KIND, for editors such as yaml-language-server; without KIND, list the kinds. `all` is
     one schema for every kind, and a name that several groups have is one schema for all of these.
 
-    `check`, `diff`, `plan` and `status` print the schema of what that command prints with -o json.
+    `check`, `diff`, `plan` or `status` prints the schema of that command's -o json output.
 
     Put `# yaml-language-server: $schema=FILE` on the first line of a YAML file, or use --vscode.
     """

@@ -47,9 +47,9 @@ def read_lock(content: bytes) -> Mapping[str, Any]:
     try:
         data = yaml.safe_load(content)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise LockError(f"it is no YAML: {str(error).splitlines()[0]}") from None
+        raise LockError(f"it is not YAML: {str(error).splitlines()[0]}") from None
     if not isinstance(data, dict) or (data.get("apiVersion"), data.get("kind")) != (API_VERSION, "Lock"):
-        raise LockError(f"it is no {API_VERSION} Lock")
+        raise LockError(f"it is not a {API_VERSION} Lock")
     return data
 
 

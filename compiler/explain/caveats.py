@@ -41,16 +41,16 @@ ROOM_KEPT = declare_rule(
     "GP524",
     "info",
     "room is kept for pods that are not planned",
-    """With `unplanned: reserve` in the Cluster, declared pods of kinds that are not planned take room in the plan.
-    Those that do not run yet may go to any node: they are counted where they leave the plan the most, and where they
-    run once they do. Fix: nothing, or `unplanned: ignore`.""",
+    """With `unplanned: reserve` in the Cluster, declared pods of kinds that are not planned take room in the plan. Pods
+    that do not run yet may use any node: they are counted where they leave the plan the most, and where they run once
+    they do. Fix: nothing, or `unplanned: ignore`.""",
 )
 NO_ROOM_KEPT = declare_rule(
     "GP525",
     "warning",
     "no room for pods that are not planned",
-    """The Cluster says `unplanned: reserve`, but no node that the pods match has room for all of them now, so that none
-    is kept for the rest. Fix: their requests, selectors and tolerations, or what else takes the room.""",
+    """The Cluster has `unplanned: reserve`, but the nodes that match have no room for all of these pods now. None is
+    kept for the rest. Fix: correct their requests, selectors or tolerations, or free room.""",
 )
 UNFIT_RUN = declare_rule(
     "GP526",

@@ -254,13 +254,13 @@ REASONS: tuple[Entry[Any], ...] = (
     ),
     Entry(
         facts.OwnRunningPods,
-        "its own pods stand in the way",
+        "its own pods are in the way",
         (
-            "{asked:pods} of it are missing and find no room beside its pods that run; were those to stop, all of"
+            "{asked:pods} of it are missing and find no room next to its running pods; were those to stop, all of"
             " it would fit elsewhere",
         ),
         _own_pods,
-        remedy="Let its running pods be deleted, so that it starts again, or wait for room beside them.",
+        remedy="Let its running pods be deleted, so that it starts again, or wait for room next to them.",
     ),
     Entry(
         facts.AwayNodes,

@@ -109,7 +109,7 @@ REASONS: tuple[Entry[Any], ...] = (
     ),
     Entry(
         facts.PodRuleConflict,
-        "no room beside other pods, or apart from them",
+        "no room next to other pods, or apart from them",
         (
             "there is room for it, but not under what role {role} says of other pods: {rule}",
             "there is room for it, but not under what its pods say of other pods",
@@ -118,7 +118,7 @@ REASONS: tuple[Entry[Any], ...] = (
         _pod_rule_values,
         never_texts=("even empty, the cluster has no room under what role {role} says of other pods: {rule}",),
         special_texts=(
-            "subgroup {subgroup} must sit {rule}, and none has room for enough of its pods beside the rest of the job",
+            "subgroup {subgroup} must sit {rule}, and none has room for enough of its pods next to the rest of the job",
             "it never starts with {missing}",
             "no domain that its PodGroup may use has room: {term}",
             "there is room for it, but {group}, which starts there, keeps apart from it: {others}",

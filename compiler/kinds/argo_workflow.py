@@ -370,7 +370,7 @@ def _diagnostics(document: Document) -> Iterator[Diagnostic]:
         values = given | _arguments_of(each.get("inputs")).values("inputs.parameters.")
         if (patch := each.get("podSpecPatch")) and pod_patch(str(patch), values) is None:
             message = "the podSpecPatch cannot be read: its pods count without it"
-            help = "write the resources into the template, or values beside the parameters"
+            help = "write the resources into the template, or values next to the parameters"
             yield document.diagnostic(UNREAD_LIMIT, (*at, "podSpecPatch"), message, help)
         synchronization = mapping(each, "synchronization")
         if at == path and synchronization:

@@ -131,7 +131,7 @@ def flaws(cluster: Cluster) -> Iterator[Flaw]:
         try:
             path_patterns([pattern])
         except ValueError:
-            message = f"spec.jobs[{number}]: {pattern!r} is no pattern"
+            message = f"spec.jobs[{number}]: {pattern!r} is not a pattern"
             yield Flaw(("spec", "jobs", number), NOT_ALLOWED, message, "write it as in .gitignore, like jobs/team-a/")
     if not _RELEASE.fullmatch(text := cluster.spec.volcano):
         message = f"spec.volcano: {text!r} is not a release of Volcano that is known"

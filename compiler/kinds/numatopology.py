@@ -66,7 +66,7 @@ def _flaws(found: Numatopology) -> Iterator[Flaw]:
             parse_cpu_set(resource.allocatable or "")
         except ValueError:
             path = ("spec", "numares", name, "allocatable")
-            message = f"spec.numares.{name}.allocatable: {resource.allocatable!r} is no set of CPUs"
+            message = f"spec.numares.{name}.allocatable: {resource.allocatable!r} is not a set of CPUs"
             yield Flaw(path, WRONG_TYPE, message, "write for example 0-31,64-95")
 
 

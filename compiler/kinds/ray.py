@@ -171,7 +171,7 @@ def _upgrade_diagnostics(table: JobKind, document: Document) -> Iterator[Diagnos
     """What an upgrade of a RayService needs, after all else."""
     yield from text_diagnostics_of(table, document)
     if document.kind == "RayService" and not upgrades_in_place(document):
-        message = "each change of rayClusterConfig brings up a second cluster beside this one, which needs room too"
+        message = "each change of rayClusterConfig brings up a second cluster next to this one, which needs room too"
         help = "leave that much room, or write upgradeStrategy: {type: None}"
         yield document.diagnostic(SECOND_CLUSTER, ("metadata", "name"), message, help)
 

@@ -65,7 +65,7 @@ def specs(document: Document, model: SchedulerConfiguration) -> Iterable[Schedul
 
 
 def partial_specs(document: Document) -> Iterable[SchedulerSpec]:
-    """Nothing where the spec is no mapping: every rule would only repeat that all is missing."""
+    """Nothing where the spec is not a mapping: every rule would only repeat that all is missing."""
     return (_read_conf(document)[0],) if isinstance(document.data.get("spec"), dict) else ()
 
 

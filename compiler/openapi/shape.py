@@ -132,7 +132,7 @@ class _Walk:
             return  # of a newer Kubernetes, or the operator's own
         rule = MISSPELT_POD_FIELD if self._in_pod and is_like else UNKNOWN_FIELD
         explains = (*path[:-1], near) if near else FieldPath()
-        self.flaws.append(Flaw(path, rule, f"{dotted_path(path)} is no field of this kind", help, explains))
+        self.flaws.append(Flaw(path, rule, f"{dotted_path(path)} is not a field of this kind", help, explains))
 
     def _fractions_of_devices(self, amounts: dict[str, Any], path: FieldPath) -> list[str]:
         """The resources that are counted in whole numbers, and are not here."""

@@ -28,7 +28,7 @@ NO_SUCH_CLUSTER = declare_rule(
     "GP126",
     "error",
     "unknown cluster",
-    "The chosen cluster is no folder of cluster-specs/ and no Cluster object. Fix: correct the name.",
+    "The chosen cluster is neither a folder of cluster-specs/ nor a Cluster object. Fix: correct the name.",
 )
 TWO_CLUSTERS = declare_rule(
     "GP127", "error", "two Cluster objects", "A folder describes one cluster. Fix: remove one of the two objects."

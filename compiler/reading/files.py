@@ -64,13 +64,13 @@ def _misplaced_files(tree: Repository) -> Iterator[Diagnostic]:
 
 
 def template_diagnostic(file: str, content: bytes, *, is_broken: bool, is_empty: bool) -> Diagnostic | None:
-    """The finding on a template, or on values of Helm, outside of a chart. is_broken: the text is no YAML. is_empty: it
-    holds no object."""
+    """The finding on a template, or on values of Helm, outside of a chart. is_broken: the text is not YAML. is_empty:
+    it holds no object."""
     at, help = Position(file, 1, 1), "commit what `helm template` makes, or ignore the file"
     if _HELM_VALUE.search(content):
         return HELM_FILE.diagnostic(at, "a Helm template is not read", help)
     if is_broken and _TEMPLATE_VALUE.search(content):
         return HELM_FILE.diagnostic(at, "a template is not read", "commit what is made of it, or ignore the file")
     if is_empty and _VALUES_NAME.fullmatch(posixpath.basename(file)):
-        return HELM_FILE.diagnostic(at, "values of a Helm chart are no object", help)
+        return HELM_FILE.diagnostic(at, "values of a Helm chart are not an object", help)
     return None

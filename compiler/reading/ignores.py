@@ -125,7 +125,7 @@ def _configured_rules(content: bytes) -> Iterator[_Rule | Diagnostic]:
     except tomllib.TOMLDecodeError as problem:
         place = _TOML_PLACE.search(str(problem))
         line, column = (int(place.group(1)), int(place.group(2))) if place else (1, 1)
-        message = f"{CONFIGURATION_FILE} is no TOML: {_TOML_PLACE.sub('', str(problem))}"
+        message = f"{CONFIGURATION_FILE} is not TOML: {_TOML_PLACE.sub('', str(problem))}"
         yield BAD_IGNORE_RULE.diagnostic(Position(CONFIGURATION_FILE, line, column), message, "correct it")
         return
     ignored: Any = configured.pop("ignore", {})
@@ -133,7 +133,7 @@ def _configured_rules(content: bytes) -> Iterator[_Rule | Diagnostic]:
     for key in configured:
         yield _bad_entry(text, key, f"{CONFIGURATION_FILE} has no [{key}]")
     if not isinstance(ignored, dict):
-        yield _bad_entry(text, "ignore", "ignore is no table of codes")
+        yield _bad_entry(text, "ignore", "ignore is not a table of codes")
         return
     for code, patterns in ignored.items():
         yield _configured_rule(text, code, [patterns] if isinstance(patterns, str) else patterns)
@@ -141,7 +141,7 @@ def _configured_rules(content: bytes) -> Iterator[_Rule | Diagnostic]:
 
 def _configured_rule(text: str, code: str, patterns: Any) -> _Rule | Diagnostic:
     if not _CODE.fullmatch(code):
-        return _bad_entry(text, code, f"{code!r} is no code")
+        return _bad_entry(text, code, f"{code!r} is not a code")
     if _is_unknown(code):
         return _bad_entry(text, code, f"there is no code {code}")
     if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):

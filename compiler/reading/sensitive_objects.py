@@ -13,10 +13,10 @@ POWER = declare_rule(
     "GP221",
     "warning",
     "object that gives power over the cluster, or holds a secret",
-    """Who may write to the repository could get what the reconciler may: roles, admission, definitions of kinds, the
-    cluster's own namespaces. The rights in deploy/rbac.yaml and deploy/admission.yaml do not allow it, so the object is
-    held. A Secret is readable to all who read the repository. Fix: install it by other means, and keep secrets where
-    only their pods read them.""",
+    """A writer to the repository could gain the reconciler's permissions: roles, admission, definitions of kinds, the
+    cluster's own namespaces. deploy/rbac.yaml and deploy/admission.yaml do not allow it, so the object is not applied.
+    A Secret is readable to all who read the repository. Fix: install it by other means, and keep secrets where only
+    their pods read them.""",
 )
 _GROUPS = {
     "rbac.authorization.k8s.io": "decides who may do what",

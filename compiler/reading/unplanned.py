@@ -27,8 +27,8 @@ KIND_NOT_PLANNED = declare_rule(
     "GP213",
     "info",
     "kind that is not planned",
-    """The object runs pods, but gangplan does not plan its kind: it is passed through, and its pods take room that the
-    plan does not know of before they run. Fix: `unplanned: reserve` in the Cluster keeps room for them.""",
+    """The object runs pods, but gangplan does not plan its kind: it is applied unchanged, and its pods take room that
+    the plan does not know of before they run. Fix: `unplanned: reserve` in the Cluster keeps room for them.""",
 )
 UNPLANNED_DEVICES = declare_rule(
     "GP220",

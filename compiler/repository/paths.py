@@ -32,7 +32,7 @@ MISPLACED_FILE = declare_rule(
     "GP121",
     "warning",
     "file outside a cluster's folder",
-    """A cluster's files stand in cluster-specs/<cluster>/. Files directly in cluster-specs/ are not read. Fix:
+    """A cluster's files belong in cluster-specs/<cluster>/. Files directly in cluster-specs/ are not read. Fix:
     move it into one.""",
 )
 BAD_FILE_NAME = declare_rule(
@@ -53,7 +53,7 @@ BAD_IGNORE_RULE = declare_rule(
     "rule about what to ignore that has no effect",
     """A pattern of .gangplanignore, an entry of [ignore] in gangplan.toml or a comment
     `# gangplan: ignore GP213 reason` that cannot be understood, or that names the code of an error: what has an error
-    is in no plan, so the error is always told. Fix: correct it as the message says, or remove it.""",
+    is in no plan, so the error is always reported. Fix: correct it as the message says, or remove it.""",
 )
 
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
@@ -109,7 +109,7 @@ def _bad_patterns(lines: list[str], file: str) -> Iterator[Diagnostic]:
         try:
             path_patterns([line])
         except ValueError:
-            message = f"{printable_name(line)!r} is no pattern in gitignore's syntax"
+            message = f"{printable_name(line)!r} is not a pattern in gitignore's syntax"
             yield BAD_IGNORE_RULE.diagnostic(Position(file, number, 1), message, "correct or remove it")
 
 

@@ -221,13 +221,13 @@ def _add_object(document: Document, failed: bool, missing: _Missing, reader: Yam
 
 def _missing_field(data: Any) -> _Missing:
     if not isinstance(data, dict):
-        return (), "the document is no mapping"
+        return (), "the document is not a mapping"
     for key in ("apiVersion", "kind"):
         if not isinstance(data.get(key), str) or not data[key]:
             return (key,), f"{key} is missing" if data.get(key) is None else f"{key} is not text"
     metadata = data.get("metadata")
     if not isinstance(metadata, dict):
-        return ("metadata",), "metadata is missing" if metadata is None else "metadata is no mapping"
+        return ("metadata",), "metadata is missing" if metadata is None else "metadata is not a mapping"
     key = "name" if metadata.get("name") or not metadata.get("generateName") else "generateName"
     if not isinstance(metadata.get(key), str) or not metadata[key]:
         is_missing = metadata.get(key) in (None, "")
@@ -236,7 +236,7 @@ def _missing_field(data: Any) -> _Missing:
         return ("metadata", "namespace"), "metadata.namespace is not text"
     for key in ("labels", "annotations"):
         if not isinstance(metadata.get(key) or {}, dict):
-            return ("metadata", key), f"metadata.{key} is no mapping"
+            return ("metadata", key), f"metadata.{key} is not a mapping"
     return None
 
 

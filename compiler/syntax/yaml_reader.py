@@ -190,7 +190,7 @@ class YamlReader:
                 TAB_INDENT,
                 line,
                 lines[row].index("\t") + 1,
-                "a tab stands where YAML wants blanks",
+                "a tab where YAML requires spaces",
                 "indent with blanks",
             )
         what = getattr(problem, "problem", None) or "the text cannot be read"
@@ -257,7 +257,7 @@ class YamlReader:
             raise self.refusal(
                 BAD_ALIAS,
                 here,
-                f"no anchor &{event.anchor} stands before this alias",
+                f"no anchor &{event.anchor} is defined before this alias",
                 "define the anchor earlier in this document",
             )
         return known
@@ -378,7 +378,7 @@ class YamlReader:
             self.count_alias_value(node, source, 1)
             if source.node_type != _MAPPING:
                 raise self.refusal(
-                    BAD_MERGE, source, "<< merges something that is no mapping", "give it an alias to a mapping"
+                    BAD_MERGE, source, "<< merges something that is not a mapping", "give it an alias to a mapping"
                 )
             if depth > MAX_DEPTH:
                 raise self.refusal(

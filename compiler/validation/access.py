@@ -46,6 +46,6 @@ def _binding(judge: Judge, data: dict[str, Any], is_of_cluster: bool) -> None:
         if not subject.get("name"):
             judge.missing((*path, "name"))
         if subject.get("kind") == "ServiceAccount" and is_of_cluster and not subject.get("namespace"):
-            judge.missing((*path, "namespace"), "add it: the account stands in one")
+            judge.missing((*path, "namespace"), "add it: the account is in one")
         if group := subject.get("apiGroup"):
             judge.choice((*path, "apiGroup"), group, ("",) if subject.get("kind") == "ServiceAccount" else (GROUP,))

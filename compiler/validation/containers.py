@@ -58,7 +58,7 @@ def containers(judge: Judge, pod: dict[str, Any], path: FieldPath, around: Surro
 def _container(judge: Judge, data: dict[str, Any], path: FieldPath, around: Surroundings) -> None:
     image = data.get("image")
     if isinstance(image, str) and image.strip() != image:
-        judge.contradiction((*path, "image"), "blanks stand around the image", "remove them")
+        judge.contradiction((*path, "image"), "blanks around the image", "remove them")
     elif around.needs_image and image in (None, ""):
         judge.missing((*path, "image"))
     judge.choice((*path, "imagePullPolicy"), data.get("imagePullPolicy"), ("Always", "IfNotPresent", "Never"))
@@ -269,7 +269,7 @@ def resources(judge: Judge, data: Any, path: FieldPath) -> None:
 def _page_multiples(judge: Judge, name: str, amount: Fraction, path: FieldPath) -> None:
     page = _amounts({name: name.removeprefix("hugepages-")}).get(name) if name.startswith("hugepages-") else None
     if page and amount % page:
-        judge.contradiction(path, "it is no multiple of the page's size", "write whole pages")
+        judge.contradiction(path, "it is not a multiple of the page's size", "write whole pages")
 
 
 def _amounts(data: dict[str, Any]) -> dict[str, Fraction]:
@@ -287,7 +287,9 @@ def _resource_name(judge: Judge, name: str, path: FieldPath) -> None:
     judge.name(path, name, names.QUALIFIED)
     is_known = name in _NATIVE_RESOURCES or name.startswith("hugepages-")
     if "/" not in name and not is_known:
-        judge.contradiction(path, f"{name} is no resource of containers", "devices have a prefix, like nvidia.com/gpu")
+        judge.contradiction(
+            path, f"{name} is not a resource of containers", "devices have a prefix, like nvidia.com/gpu"
+        )
     if name.startswith("requests."):
         judge.contradiction(path, f"{name} cannot be asked for", "name the device's resource, like nvidia.com/gpu")
 

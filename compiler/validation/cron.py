@@ -20,7 +20,7 @@ _DURATION = re.compile(r"@every ([0-9.]+(ns|us|µs|ms|s|m|h))+\Z")
 def schedule_objection(schedule: str) -> str:
     """Why this is no schedule; empty for one."""
     if "TZ" in schedule:
-        return "the time zone stands in timeZone"
+        return "the time zone belongs in timeZone"
     if schedule.startswith("@"):
         return "" if schedule in _DESCRIPTORS or _DURATION.match(schedule) else "there is no such word"
     fields = schedule.split()
@@ -28,7 +28,7 @@ def schedule_objection(schedule: str) -> str:
         return f"it has {len(fields)} fields, not 5"
     for text, (name, least, most, words) in zip(fields, _FIELDS, strict=True):
         if not all(_is_range(part, least, most, words) for part in text.split(",")):
-            return f"{text} is no {name}"
+            return f"{text} is not a valid {name}"
     return ""
 
 

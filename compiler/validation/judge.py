@@ -15,8 +15,8 @@ from compiler.validation import names
 STANDS_TWICE = declare_rule(
     "GP240",
     "error",
-    "something of a name or path stands twice",
-    """Containers, volumes, ports, mount paths, gates and the like are told apart by a name, a number or a path;
+    "duplicate name, port or mount path",
+    """Containers, volumes, ports, mount paths, gates and the like are identified by a name, a number or a path;
     Kubernetes refuses the pod when two are alike. Fix: rename or remove one.""",
 )
 REQUEST_AND_LIMIT = declare_rule(

@@ -52,7 +52,7 @@ SYSCTL = _form(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0
 def _qualified_objection(name: str) -> str | None:
     prefix, slash, last = name.rpartition("/")
     if slash and (not prefix or (help := DNS_SUBDOMAIN.objection(prefix)) is not None):
-        return f"before the / stands a DNS name: {help if prefix else _LOWER}"
+        return f"before the / must be a DNS name: {help if prefix else _LOWER}"
     if not last:
         return "the part behind the / is empty"
     return LABEL_VALUE.objection(last)

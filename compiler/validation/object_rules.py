@@ -147,7 +147,9 @@ def batch_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
     _failure_policy(judge, spec, path)
     manager = spec.get("managedBy")
     if isinstance(manager, str) and "/" not in manager:
-        judge.contradiction((*path, "managedBy"), "it is no name with a domain", "write like kueue.x-k8s.io/multikueue")
+        judge.contradiction(
+            (*path, "managedBy"), "it is not a name with a domain", "write like kueue.x-k8s.io/multikueue"
+        )
 
 
 def _indexed_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
@@ -176,7 +178,7 @@ def _failure_policy(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None
         if codes != sorted(set(codes)):
             judge.contradiction(where, "the codes are not in order, each once", f"write {sorted(set(codes))}")
         elif 0 in codes and mapping(rule, "onExitCodes").get("operator") == "In":
-            judge.contradiction(where, "0 is no failure", "remove it")
+            judge.contradiction(where, "0 is not a failure", "remove it")
 
 
 _MOST_OF_NAMES = {"RayCluster.ray.io": 53, "RayJob.ray.io": 47, "RayService.ray.io": 47}
@@ -218,7 +220,7 @@ def _schedule(judge: Judge, schedule: Any, path: FieldPath) -> None:
 def _time_zone(judge: Judge, zone: Any, path: FieldPath) -> None:
     if isinstance(zone, str) and zone not in time_zones() and not zone.startswith(_ZONES_OF_A_MACHINE):
         help = suggestion(zone, sorted(time_zones()), "write like Europe/Berlin")
-        judge.contradiction(path, f"{zone!r} is no time zone", help)
+        judge.contradiction(path, f"{zone!r} is not a time zone", help)
 
 
 def _cron(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
@@ -227,7 +229,7 @@ def _cron(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
         judge.missing((*path, "schedule"))
     _schedule(judge, schedule, (*path, "schedule"))
     if zone == "" or (isinstance(zone, str) and zone.lower() == "local"):
-        judge.contradiction((*path, "timeZone"), "it is no time zone", "write like Europe/Berlin, or leave it out")
+        judge.contradiction((*path, "timeZone"), "it is not a time zone", "write like Europe/Berlin, or leave it out")
     else:
         _time_zone(judge, zone, (*path, "timeZone"))
     judge.choice((*path, "concurrencyPolicy"), spec.get("concurrencyPolicy"), _POLICIES)
@@ -270,7 +272,7 @@ def _quota(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
             and name not in _QUOTA_RESOURCES
             and not name.startswith(("hugepages-", "requests.hugepages"))
         ):
-            judge.contradiction(at, f"{name} is no resource of a quota", "devices are like requests.nvidia.com/gpu")
+            judge.contradiction(at, f"{name} is not a resource of a quota", "devices are like requests.nvidia.com/gpu")
         elif "/" in name and not name.startswith(("requests.", "limits.", "count/")) and ".storageclass." not in name:
             judge.contradiction(at, "a quota does not count it under this name", f"write requests.{name}")
         try:
@@ -322,7 +324,7 @@ def volcano_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
 def _go_duration(judge: Judge, value: Any, path: FieldPath) -> None:
     """A time that Volcano's webhook reads: numbers with units."""
     if isinstance(value, str) and not is_go_duration(value):
-        judge.contradiction(path, f"{value!r} is no time", "write like 90s, 30m or 1h30m")
+        judge.contradiction(path, f"{value!r} is not a time", "write like 90s, 30m or 1h30m")
 
 
 def _flag(arguments: list[Any], name: str) -> str:

@@ -253,7 +253,7 @@ def _network(judge: Judge, pod: dict[str, Any], path: FieldPath) -> None:
     for number, alias in items(pod, "hostAliases"):
         at = (*path, "hostAliases", number)
         if not _is_address(alias.get("ip")):
-            judge.contradiction((*at, "ip"), "it is no IP address", "write one, such as 10.0.0.1")
+            judge.contradiction((*at, "ip"), "it is not an IP address", "write one, such as 10.0.0.1")
         for which, name in texts(alias, "hostnames"):
             judge.name((*at, "hostnames", which), name, names.DNS_SUBDOMAIN, required=True)
     if pod.get("hostNetwork") is True:
@@ -266,7 +266,9 @@ def _dns(judge: Judge, data: dict[str, Any], path: FieldPath) -> None:
         judge.contradiction((*path, "nameservers"), f"there are {len(servers)}", f"keep {_MAX_NAME_SERVERS}")
     for number, server in texts(data, "nameservers"):
         if not _is_address(server):
-            judge.contradiction((*path, "nameservers", number), "it is no IP address", "write one, such as 10.0.0.1")
+            judge.contradiction(
+                (*path, "nameservers", number), "it is not an IP address", "write one, such as 10.0.0.1"
+            )
     for number, domain in texts(data, "searches"):
         if domain != ".":
             judge.name((*path, "searches", number), domain, names.SEARCH_DOMAIN, required=True)

@@ -23,7 +23,7 @@ def life(judge: Judge, data: dict[str, Any], path: FieldPath, *, is_init: bool, 
             continue
         at = (*path, key)
         if is_init and not is_sidecar:
-            judge.contradiction(at, "an init container that is no sidecar takes none", "remove it")
+            judge.contradiction(at, "an init container that is not a sidecar takes none", "remove it")
             continue
         if key == "lifecycle":
             for hook in ("postStart", "preStop"):

@@ -161,7 +161,7 @@ def _size_problems(roles: Sequence[RoleSpec], sizes: _GroupSizes) -> list[Annota
                 AnnotationProblem(
                     "pod",
                     path,
-                    f"{key} {size} is no multiple of the {gpus} GPUs of one pod",
+                    f"{key} {size} is not a multiple of the {gpus} GPUs of one pod",
                     f"use a multiple of {gpus}",
                 )
             )
@@ -171,7 +171,7 @@ def _size_problems(roles: Sequence[RoleSpec], sizes: _GroupSizes) -> list[Annota
             AnnotationProblem(
                 "total",
                 sizes.group_path,
-                f"the job's {total} GPUs are no multiple of the group's {sizes.group}",
+                f"the job's {total} GPUs are not a multiple of the group's {sizes.group}",
                 "change the size or the replicas",
             )
         )
@@ -180,7 +180,7 @@ def _size_problems(roles: Sequence[RoleSpec], sizes: _GroupSizes) -> list[Annota
             AnnotationProblem(
                 "atomic",
                 sizes.atomic_path,
-                f"the group's {sizes.group} GPUs are no multiple of the atomic group's {sizes.atomic}",
+                f"the group's {sizes.group} GPUs are not a multiple of the atomic group's {sizes.atomic}",
                 "use a divisor",
             )
         )

@@ -174,7 +174,7 @@ def _value_flaw(value: Any, shape: Shape, at: FieldPath) -> NestedFlaw | None:
         return NestedFlaw(at[1:], "range", f"{name} is {value!r}{then}", help, is_word=True)
     if shape.type_name == "duration" and not go_duration_seconds(value):
         help = to_write(f"{value}s") if value.isdigit() and int(value) else "write it like 30s or 1m"
-        return NestedFlaw(at[1:], "time", f"{name}: {value!r} is no duration, and {shape.default} counts", help)
+        return NestedFlaw(at[1:], "time", f"{name}: {value!r} is not a duration, and {shape.default} counts", help)
     if shape.type_name == "quantity" and (why := _not_a_quantity(value)):
         return NestedFlaw(
             at[1:], "range", f"{name}: {why}, and {shape.default} counts", f"write it like {shape.default}"

@@ -30,7 +30,7 @@ def numa_spec(
     allocatable: str | None,
     reserved: int = 0,
 ) -> NumaSpec:
-    """The NUMA nodes of a Numatopology. ValueError for text that is no number.
+    """The NUMA nodes of a Numatopology. ValueError for text that is not a number.
 
     cpu_detail, gpu_detail: id -> {"numa", "socket", "core"}, each 0 where missing. allocatable: CPUs that no pod holds
     exclusively, None if not reported. reserved: number of CPUs reserved for the system; Volcano takes the first ones,

@@ -73,7 +73,7 @@ class _ConfReader:
 
     def scheduler_spec(self, data: Any, raw: str | None, name: str, namespace: str) -> SchedulerSpec:
         if not isinstance(data, dict):
-            self.add_problem((), "the configuration is no mapping", "write actions and tiers")
+            self.add_problem((), "the configuration is not a mapping", "write actions and tiers")
             data = {}
         entries = tuple(self.configurations(data.get("configurations")))
         first: dict[str, Mapping[str, Any]] = {}
@@ -97,12 +97,12 @@ class _ConfReader:
         )
 
     def indexed_mappings(self, value: Any, path: FieldPath) -> Iterator[tuple[int, dict[str, Any] | None]]:
-        """The entries of a list with their index, None for one that is no mapping."""
+        """The entries of a list with their index, None for one that is not a mapping."""
         if value is not None and not isinstance(value, list):
-            self.add_problem(path, f"{path[-1]} is no list", "write a list")
+            self.add_problem(path, f"{path[-1]} is not a list", "write a list")
         for index, item in enumerate(value if isinstance(value, list) else ()):
             if not isinstance(item, dict):
-                self.add_problem((*path, index), f"an entry of {path[-1]} is no mapping", "write a mapping")
+                self.add_problem((*path, index), f"an entry of {path[-1]} is not a mapping", "write a mapping")
             yield index, item if isinstance(item, dict) else None
 
     def actions(self, value: Any, raw: bool) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ class _ConfReader:
         elif raw or not isinstance(value, list) or not all(isinstance(part, str) for part in value):
             self.add_problem(
                 ("actions",),
-                "actions is missing" if value is None else "actions is no text",
+                "actions is missing" if value is None else "actions is not text",
                 'write actions: "enqueue, allocate, backfill"',
             )
             return ()
@@ -132,7 +132,7 @@ class _ConfReader:
                 self.add_problem(at, "a plugin has no name", "add name")
                 name = ""
             if arguments is not None and not isinstance(arguments, dict):
-                self.add_problem((*at, "arguments"), "arguments is no mapping", "write a mapping")
+                self.add_problem((*at, "arguments"), "arguments is not a mapping", "write a mapping")
                 arguments = None
             flags: dict[str, bool] = {}
             for key, value in plugin.items():
@@ -153,7 +153,7 @@ class _ConfReader:
             if not isinstance(name, str) or not name:
                 self.add_problem(at, "a configuration has no name", "add the action's name")
             elif arguments is not None and not isinstance(arguments, dict):
-                self.add_problem((*at, "arguments"), "arguments is no mapping", "write a mapping")
+                self.add_problem((*at, "arguments"), "arguments is not a mapping", "write a mapping")
             else:
                 yield index, name, typed_arguments(name, arguments or {})
 
@@ -161,7 +161,7 @@ class _ConfReader:
         if value is None:
             return {}
         if not isinstance(value, dict) or any(isinstance(part, dict | list) for part in value.values()):
-            self.add_problem(("metrics",), "metrics is no mapping of texts", "write a text for each key")
+            self.add_problem(("metrics",), "metrics is not a mapping of texts", "write a text for each key")
             return {}
         return {name: str(part) for name, part in value.items()}
 
@@ -176,7 +176,7 @@ class _ConfReader:
             elif not isinstance(arguments, dict) or any(kind not in ARGUMENT_TYPES for kind in arguments.values()):
                 self.add_problem(
                     (*at, "arguments"),
-                    "arguments is no mapping of names to types",
+                    "arguments is not a mapping of names to types",
                     f"the types are {', '.join(ARGUMENT_TYPES)}",
                 )
             else:

@@ -19,18 +19,18 @@ from compiler.repository.tree import Repository
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 for _name, _module, _short_help in (
-    ("reconcile", "commands", "Keep a cluster at what the repository says."),
-    ("rerun", "requests", "Run a finished job again, or try to bind a held one."),
+    ("reconcile", "commands", "Keep a cluster in the state of the repository."),
+    ("rerun", "requests", "Run a finished job again, or retry one that was not bound."),
     ("resume", "requests", "End a suspension."),
-    ("suspend", "requests", "Keep the reconciler from an object, a kind or all."),
-    ("snapshot", "commands", "Write what a cluster holds, for plan --state."),
+    ("suspend", "requests", "Suspend reconciliation of an object, a kind or all."),
+    ("snapshot", "commands", "Write the state of a cluster, for plan --state."),
     ("status", "status", "Show reconciler status."),
-    ("rbac", "rights", "Print the rights that a reconciler of this repository needs."),
+    ("rbac", "rights", "Print the RBAC permissions that a reconciler of this repository needs."),
     ("config-schema", "rights", "Print the schema of reconcile's --config."),
     ("version", "version", "Show the version of gangplan, its solver and Python."),
     ("diff", "diff", "Show what a change of the repository does to jobs and queues."),
     ("report", "report", "Write the plan as one HTML page with a picture of the cluster."),
-    ("shadow", "shadow", "Say what gangplan would do in a cluster that another scheduler places."),
+    ("shadow", "shadow", "Show what gangplan would do in a cluster that another scheduler places."),
     ("simulate", "simulate", "Replay a trace of jobs, and compare policies or revisions."),
 ):
     cli.add_lazy(_name, f"reconciler.cli.{_module}:{_name.replace('-', '_')}", _short_help)

@@ -109,14 +109,14 @@ def number_option(name: str, default: float, least: float, help: str) -> Callabl
 @click.option(
     "--git-trusted-keys",
     type=FOLDER,
-    help="Take only commits that are signed by a key in this folder: allowed_signers (ssh), *.asc (OpenPGP).",
+    help="Accept only commits that are signed by a key in this folder: allowed_signers (ssh), *.asc (OpenPGP).",
 )
 @click.option(
     "--git-ignore-fault",
     "git_ignored_faults",
     multiple=True,
     metavar="NAME",
-    help="Take an old history in spite of this fault (as git's fsck names it); may be repeated.",
+    help="Accept an old history in spite of this fault (as git's fsck names it); may be repeated.",
 )
 @click.option("--webhook", default="", metavar="HOST:PORT", help="Receive webhooks: a push is fetched at once.")
 @click.option("--webhook-secret", type=FILE, help="File with the secret by which webhooks are signed.")
@@ -132,14 +132,14 @@ def number_option(name: str, default: float, least: float, help: str) -> Callabl
     "--scheduler-metrics",
     default=lambda: default_address(os.environ),
     metavar="URL",
-    help="Metrics of Volcano's scheduler, by which it is seen whether it has taken its configuration. "
+    help="Metrics of Volcano's scheduler, to check that it uses its configuration. "
     "[default: in a pod the service of Volcano's chart]",
 )
 @number_option(
     "--scheduler-timeout",
     180.0,
     15,
-    "Seconds in which the scheduler must take a new configuration, before the former one returns.",
+    "Seconds in which the scheduler must use a new configuration, before the previous one is restored.",
 )
 @click.option(
     "--traces",
@@ -167,7 +167,7 @@ def reconcile(
     git_auth: Path | None,
     **given: object,
 ) -> None:
-    """Keep a cluster at what the repository says: plan, apply, lift gates, put drift back."""
+    """Keep a cluster in the state of the repository: plan, apply, lift gates, put drift back."""
     given["data"] = given["data"] or state_folder(str(given["cluster"]))
     settings = Settings(auth=git_auth, **given)  # type: ignore[arg-type]  # click has checked the types of the options
     if settings.webhook and settings.webhook_secret is None:
@@ -191,7 +191,7 @@ def reconcile(
     if not once:
         return
     if time.monotonic() > started_at + limit:
-        raise click.ClickException(f"there is more to do than ended within {limit:g} s (--timeout)")
+        raise click.ClickException(f"not finished within {limit:g} s (--timeout)")
     if last is None or not is_success(last):
         ctx.exit(1)
 

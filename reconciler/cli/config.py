@@ -61,7 +61,7 @@ def read_config(path: Path, command: click.Command) -> dict[str, Any]:
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise click.ClickException(f"{path}: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
-        raise click.ClickException(f"{path}:1: this is no map of options")
+        raise click.ClickException(f"{path}:1: this is not a map of options")
     options, lines = _options(command), {key.value: key.start_mark.line + 1 for key, _ in root.value}
     for key, value in values.items():
         try:
@@ -76,7 +76,7 @@ def _check_value(option: click.Option | None, value: Any, command: click.Command
     if option is None:
         raise click.BadParameter("there is no such option")
     if isinstance(value, (bool, dict)) or isinstance(value, list) != option.multiple:
-        raise click.BadParameter(f"{value!r} is no {'list' if option.multiple else 'text or number'}")
+        raise click.BadParameter(f"{value!r} is not a {'list' if option.multiple else 'text or number'}")
     option.type_cast_value(click.Context(command), value)
 
 

@@ -63,10 +63,10 @@ def diff(
     detailed_exitcode: bool,
     fail_on: FailLevel,
 ) -> None:
-    """Show what becomes of jobs, queues and the scheduler from revision BASE to revision HEAD (or to the working tree):
-    which jobs start, wait, move or are evicted, each with why. It also shows which jobs run on and could not start
-    again, and which findings are new and fixed. BASE is by default the commit from which the branch left the remote's
-    default branch.
+    """Show what changes for jobs, queues and the scheduler between revision BASE and revision HEAD (or the working
+    tree): which jobs start, wait, move or are evicted, each with why. It also shows which jobs run on and could not
+    start again, and which findings are new and fixed. BASE is by default the commit from which the branch left the
+    remote's default branch.
 
     HEAD is planned with what BASE starts already running. With an error in HEAD the reconciler rejects the commit, so
     only its errors are shown."""

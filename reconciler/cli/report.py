@@ -46,7 +46,7 @@ def report(ctx: click.Context, inputs: CompileInputs, file: Path | None, base: s
     """Write the plan as one HTML page: the cluster as a picture, free room, queues, what waits and why, and when.
 
     The page opens from disk in any browser and loads nothing. What runs already, by --state, --lock or --base, is shown
-    beside the plan. From a revision the page shows what the change does to each job, as diff does."""
+    next to the plan. From a revision the page shows what the change does to each job, as diff does."""
     if base is not None and Path(base).is_file():
         inputs = _with_base_file(ctx, inputs, Path(base))
     elif base is not None:

@@ -29,9 +29,9 @@ def _add_options(command: Command) -> Command:
 @click.argument("target")
 @_add_options
 def suspend(client: Client, target: str, cluster: str | None, namespace: str) -> None:
-    """Keep the reconciler from TARGET until `resume`: `all`, a kind (Queue, Job.batch.volcano.sh), or an object
-    (NAMESPACE/NAME, or KIND.GROUP/NAMESPACE/NAME). It is not written, its gated pods stay gated, nothing of it is
-    evicted or deleted; what runs goes on."""
+    """Suspend reconciliation of TARGET until `resume`: `all`, a kind (Queue, Job.batch.volcano.sh), or an object
+    (NAMESPACE/NAME, or KIND.GROUP/NAMESPACE/NAME). It is not written, its gated pods stay gated, and nothing of it is
+    evicted or deleted. Running pods continue."""
     store, inventory = _read(client, namespace, cluster)
     key = target_key(target, inventory)
     if "/" not in key and key != EVERYTHING and not _KIND.fullmatch(key):
@@ -63,7 +63,7 @@ def resume(client: Client, target: str, cluster: str | None, namespace: str) -> 
 @_add_options
 def rerun(client: Client, job: str, cluster: str | None, namespace: str) -> None:
     """Run JOB (NAMESPACE/NAME, or KIND.GROUP/NAMESPACE/NAME) once more as it is: a finished one begins a new run, one
-    that is held because the scheduler does not bind it is tried again."""
+    that was held back because it was not bound is retried."""
     store, inventory = _read(client, namespace, cluster)
     key = target_key(job, inventory)
     run, entry = inventory.runs.get(key), inventory.entries.get(key)

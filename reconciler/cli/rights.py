@@ -18,10 +18,10 @@ from reconciler.cluster.rights import admission_objects, rbac_objects, reading_o
 @repo_option
 @click.option("--cluster", help="Which cluster of the repository; needed only when there are several.")
 @namespace_option
-@click.option("--read-only", is_flag=True, help="Instead those that import and shadow need: to list, nothing else.")
+@click.option("--read-only", is_flag=True, help="Print the permissions of import and shadow instead: list only.")
 def rbac(repo: Path, cluster: str | None, namespace: str, read_only: bool) -> None:
-    """Print the rights that a reconciler of this repository needs, and the admission policies that narrow them: for the
-    kinds it holds and no others."""
+    """Print the RBAC permissions that a reconciler of this repository needs, and the admission policies that narrow
+    them. Only kinds of the repository are included."""
     if read_only:
         from reconciler.cli.importing import read_kinds
 

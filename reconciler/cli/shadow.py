@@ -172,8 +172,8 @@ def shadow(
     kubeconfig: Path | None,
     context: str | None,
 ) -> None:
-    """Look at a cluster that another scheduler places, and say what gangplan would do with the same jobs. It writes
-    nothing to the cluster (`gangplan rbac --read-only` prints the rights).
+    """Watch a cluster that another scheduler places, and show what gangplan would do with the same jobs. It writes
+    nothing to the cluster (`gangplan rbac --read-only` prints the RBAC permissions).
 
     Certain is what a gang could use that waits at two looks while there is free room for it. A plan of all jobs
     from an empty cluster is an estimate. With -o json each look is one line.

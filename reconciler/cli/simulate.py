@@ -106,7 +106,7 @@ def simulate(
     repo: Path,
     output: str,
 ) -> None:
-    """Replay a TRACE of jobs on the declared cluster, and show what each policy makes of it.
+    """Replay a TRACE of jobs on the declared cluster, and show the result of each policy.
 
     TRACE is a file in the Standard Workload Format, a workload of Batsim, the output of sacct --parsable2, or JSON
     lines. A CSV (Philly, Kalos, openb, or columns of your own) and gzip are read too. The same input gives the

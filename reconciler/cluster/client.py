@@ -198,7 +198,7 @@ class Client:
         except NotFound:
             return []
         except (KeyError, TypeError) as error:
-            raise Retry(f"the answer to GET {path} is no list of resources: {short_error(error)}") from error
+            raise Retry(f"the answer to GET {path} is not a list of resources: {short_error(error)}") from error
 
     def path_of(self, ref: Ref, subresource: str = "") -> str:
         """The path of the object; without a name, that of all in its namespace."""
@@ -241,7 +241,7 @@ class Client:
         return [item for items, _ in pages for item in items], pages[-1][1]
 
     def pages(self, resource: Resource, namespace: str = "", selector: str = "") -> Iterator[Page]:
-        """The pages of a list. Raises Retry for an answer that is no list: it is never taken for an empty one."""
+        """The pages of a list. Raises Retry for an answer that is not a list: it is never taken for an empty one."""
         path = resource.path(namespace)
         query = {"limit": str(PAGE_SIZE), **({"labelSelector": selector} if selector else {})}
         while True:
@@ -365,7 +365,7 @@ class Client:
         finally:
             response.close()
         if not isinstance(answer, dict):
-            raise Retry(f"the answer to {method} {path} is no object: {str(answer)[:80]}")
+            raise Retry(f"the answer to {method} {path} is not an object: {str(answer)[:80]}")
         return answer
 
     def _send(
@@ -426,14 +426,14 @@ class Client:
 def _object_of(answer: Object, what: str) -> Object:
     """The answer; raises Retry where it is no object."""
     if not is_object(answer):
-        raise Retry(f"the answer to {what} is no object: {json.dumps(answer)[:80]}")
+        raise Retry(f"the answer to {what} is not an object: {json.dumps(answer)[:80]}")
     return answer
 
 
 def _items_of(page: Object, resource: Resource, path: str) -> list[Object]:
-    """The objects of a list, with the apiVersion and kind that lists leave out. Raises Retry where it is no list."""
+    """The objects of a list, with the apiVersion and kind that lists leave out. Raises Retry where it is not a list."""
     if not is_list(page):
-        raise Retry(f"the answer to GET {path} is no list")
+        raise Retry(f"the answer to GET {path} is not a list")
     header = {"apiVersion": resource.api_version, "kind": resource.kind}
     return [{**header, **item} for item in page["items"] or ()]
 

@@ -138,7 +138,7 @@ def group_path(api_version: str) -> str:
 
 
 def resources_of(api_version: str, answer: Mapping[str, Any]) -> list[Resource]:
-    """The resources that discovery names, without subresources. Raises KeyError or TypeError for what is no list of
+    """The resources that discovery names, without subresources. Raises KeyError or TypeError for what is not a list of
     them."""
     return [
         Resource(api_version, entry["kind"], entry["name"], bool(entry["namespaced"]))

@@ -32,9 +32,9 @@ def check_cluster(client: Client, namespace: str) -> None:
         names = ", ".join(f"{kind} ({api})" for api, kind in missing_kinds)
         raise CannotStartError(f"Volcano is not installed in this cluster: it does not know {names}")
     if missing := _missing_rights(client, namespace):
-        more = f" and {len(missing) - 1} more rights" if len(missing) > 1 else ""
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise CannotStartError(
-            f"the right to {missing[0]}{more} is missing: apply deploy/rbac.yaml, or what `gangplan rbac` prints"
+            f"no permission to {missing[0]}{more}. Fix: apply deploy/rbac.yaml, or the output of `gangplan rbac`"
         )
     _check_namespace(client, namespace)
 
@@ -74,7 +74,7 @@ def _check_namespace(client: Client, namespace: str) -> None:
         client.request("POST", path, {"dryRun": "All"}, lease)
     except NotFound as error:
         raise CannotStartError(
-            f"there is no namespace {namespace}: make it (deploy/namespace.yaml), or give --namespace"
+            f"there is no namespace {namespace}. Fix: create it (deploy/namespace.yaml), or pass --namespace"
         ) from error
 
 

@@ -314,7 +314,7 @@ def unreadable(item: Object, what: str, error: Exception) -> ValueError:
     """The error for a ConfigMap whose content is not what gangplan wrote."""
     name = item["metadata"].get("name")
     return ValueError(
-        f"ConfigMap {name} holds no {what}: {error!r}; write back what it held, or delete it: then it is made again "
+        f"ConfigMap {name} holds no {what}: {error!r}; restore its content, or delete it: it is then recreated "
         "from what else is known"
     )
 

@@ -274,7 +274,7 @@ class ClusterWriter:
             self.memory.record_own_fields(key, written)
         remaining = _differences_digest(desired, field_differences(desired.object, written))
         is_correction = self.memory.record_apply(key, json_digest(desired.object), remaining, self.clock())
-        opponent = f"put back again and again, so it is left alone for a while: {overridden or _UNKNOWN_OPPONENT}"
+        opponent = f"corrected repeatedly, so it is left alone for a while: {overridden or _UNKNOWN_OPPONENT}"
         if is_correction and self.memory.record_correction(key, opponent, self.clock()):
             return ChangeResult(change, "fight", opponent)
         return ChangeResult(change, "done", overridden, is_takeover=forced.is_takeover)

@@ -111,7 +111,7 @@ def prune_plan(
     if obstacles:
         held += _held(deletions, "; ".join(obstacles))
     if containers:
-        with_it = f"with it all goes that is in it, also what gangplan never made; {_way_out(containers, safety)}"
+        with_it = f"everything in it is deleted too, also objects of others; {_way_out(containers, safety)}"
         held += _held(containers, "; ".join(doubts) or with_it)
     return PrunePlan(
         changes=() if obstacles else tuple(deletions),

@@ -198,7 +198,7 @@ class OwnershipPart(Part):
                         continue
                     except ApiError as error:
                         obstacles[kind] = str(error)
-                doubt = f"whether it is still there is not known: {obstacles[kind]}"
+                doubt = f"unknown whether it still exists: {obstacles[kind]}"
                 obstructed.append(Change("held", entry.ref, reason=f"it is no longer in the repository, and {doubt}"))
         return live, obstructed
 

@@ -73,7 +73,7 @@ class Candidacy:
             return ""
         return (
             f"commit {self.candidate.snapshot.commit} is not in force yet: the API server was asked whether it takes "
-            f"its objects, and does not answer. After {self.dry_run.timings.patience:g} s it is in force all the same, "
+            f"its objects, and does not answer. After {self.dry_run.timings.patience:g} s it takes effect anyway, "
             f"and what has no answer holds up only itself: {delay}"
         )
 
@@ -144,5 +144,5 @@ def refused_change(refusal: Refusal, observation: Observation) -> Change:
     """The object with the reason for which it is held."""
     ref = refusal.question.ref
     manifest = Manifest(0, refusal.question.item, refusal.question.position)
-    reason = f"the API server refuses it, so its commit is held: {refusal.message}"
+    reason = f"the API server refuses it, so its commit is held back: {refusal.message}"
     return Change("held", ref, manifest, observation.objects.get(ref.key), reason=reason)

@@ -116,7 +116,7 @@ class Verdict:
             stays = "so the last plan stays in force and nothing else is changed"
             return f"no new plan for commit {commit}, {stays}: {detail}"
         if rejection.refusals:
-            return f"commit {commit} is held as a whole, {len(rejection.refusals)} of its objects are refused: {detail}"
+            return f"commit {commit} is held back, {len(rejection.refusals)} of its objects are refused: {detail}"
         return f"commit {commit} does not compile and changes nothing: {detail}"
 
 

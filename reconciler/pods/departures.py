@@ -146,7 +146,7 @@ class PodEvictor:
                 effects += self._end_round(seen, key, trouble, overdue)
             if key in troubles and troubles[key].is_held(now):
                 for pod in self.binding.waiting_pods(pods):
-                    what = f"{nodes.node_of(pod)}, so its gang is held: {troubles[key].message}"
+                    what = f"{nodes.node_of(pod)}, so its gang is held back: {troubles[key].message}"
                     effects += self._evict_unbound(pod, what, uid_of(seen.observation.objects[key]))
         return effects
 
@@ -209,7 +209,7 @@ class PodEvictor:
             if uid in self.broken and target.is_fresh and _is_stuck(seen, key, gang, nodes):
                 for pod in alive:
                     if not is_gated(pod):
-                        message = "its gang cannot be completed beside it, so the whole gang is planned again"
+                        message = "its gang cannot be completed next to it, so the whole gang is planned again"
                         effects += self._evict(Eviction(pod, "GangIncomplete", message))
         self.broken &= {uid_of(seen.observation.objects[key]) for key in seen.pods}
         return effects

@@ -110,16 +110,19 @@ SENTENCES = {
     ("PruneHeld", False): "Nothing waits for leave to be deleted.",
     ("Fighting", True): "Another client changes back what gangplan writes; these objects are left alone.",
     ("Fighting", False): "Nobody changes back what gangplan writes.",
-    ("CompilerFailed", True): "The compiler broke down, which is no fault of the commit; it is tried again.",
-    ("CompilerFailed", False): "The compiler gives answers.",
+    ("CompilerFailed", True): "The compiler failed, which is not the commit's fault. It is retried.",
+    ("CompilerFailed", False): "The compiler works.",
     ("SchedulerBehind", True): "The scheduler does not use the repository's configuration, but the one before.",
     ("SchedulerBehind", False): "Nothing shows that the scheduler uses another configuration.",
     ("VolcanoVulnerable", True): "The release of Volcano that runs has a known vulnerability; upgrade it.",
-    ("VolcanoVulnerable", False): "No vulnerability of Volcano's release is known, as far as its image tells.",
-    ("VolcanoDiffers", True): "Another release of Volcano runs than the Cluster names, by whose rules plans are made.",
+    ("VolcanoVulnerable", False): "No vulnerability of Volcano's release is known, as far as its image shows.",
+    (
+        "VolcanoDiffers",
+        True,
+    ): "The running release of Volcano is not the one of the Cluster, whose rules plans follow.",
     ("VolcanoDiffers", False): "Nothing shows that another release of Volcano runs than the Cluster names.",
-    ("GangsHeld", True): "Gangs that the scheduler did not bind are held; `gangplan rerun` tries one again.",
-    ("GangsHeld", False): "No gang is held for not being bound.",
+    ("GangsHeld", True): "Gangs that the scheduler did not bind are held back; `gangplan rerun` tries one again.",
+    ("GangsHeld", False): "No gang is held back for not being bound.",
 }
 """(Type, whether it holds) -> what that means; in the order of the status."""
 CONDITION_TYPES = tuple(dict.fromkeys(name for name, _ in SENTENCES))

@@ -121,7 +121,7 @@ def read_counts(text: str) -> tuple[float, Mapping[str, float]]:
     """Cycles that have ended, and how often each part ("action allocate") was gone through. Raises ValueError."""
     cycles = _CYCLES.search(text)
     if cycles is None:
-        raise ValueError("these are no metrics of Volcano's scheduler")
+        raise ValueError("these are not metrics of Volcano's scheduler")
     counts: Counter[str] = Counter()
     for kind, labels, count in _COUNTS.findall(text):
         if name := re.search(rf'\b{kind}="([^"]*)"', labels):

@@ -50,7 +50,7 @@ def _objective_fault(objective: Objective) -> str:
     if objective.verdict not in VERDICTS:
         return f"{objective.verdict!r} is none of {', '.join(VERDICTS)}"
     if not math.isfinite(objective.value):
-        return f"value {objective.value} is no number"
+        return f"value {objective.value} is not a number"
     gap = abs(objective.bound - objective.value) / max(1.0, abs(objective.value))
     if gap != objective.gap and not abs(gap - objective.gap) <= GAP_TOLERANCE * max(1.0, gap):
         return f"gap is {objective.gap!r} instead of {gap!r}"

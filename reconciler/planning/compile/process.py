@@ -229,7 +229,7 @@ class CompileProcess:
             result = self._compile(request)
         except Exception as error:  # whatever it is: a thread that ended without a result would be busy for ever
             log.warning("a compile broke down", exc_info=error)
-            result = CompileBreakdown(request.commit, f"it did not end well: {short_error(error)}")
+            result = CompileBreakdown(request.commit, f"it failed: {short_error(error)}")
         self._result = result
         self.heartbeat.rest()
         self.on_end()
@@ -256,7 +256,7 @@ class CompileProcess:
             return CompileBreakdown(request.commit, f"it was stopped after {self.timings.time_limit:g} s")
         except (EOFError, OSError):  # it was killed, by the kernel or by somebody
             status = self.stop()
-        except ValueError:  # it says what is no number, so what it says next may be about this compile or another
+        except ValueError:  # it says what is not a number, so what it says next may be about this compile or another
             self.stop()
             raise
         finally:

@@ -379,7 +379,7 @@ def test_a_namespace_goes_only_by_an_annotation_and_holds_up_nothing_else(kept: 
     commit = kept.commit()
     kept.wait(lambda: kept.missing(f"{CONFIGMAPS}/beside"), what="the ConfigMap to go")
     said = kept.wait(lambda: kept.reconciler.condition("PruneHeld"), lambda seen: seen["status"] == "True")
-    assert "with it all goes that is in it" in said["message"]
+    assert "everything in it is deleted too" in said["message"]
     assert "deletionTimestamp" not in kept.api("GET", "/api/v1/namespaces/lab")["metadata"]
     kept.allow_pruning(commit)
     kept.wait(lambda: kept.missing("/api/v1/namespaces/lab"), what="the namespace to go")

@@ -314,4 +314,4 @@ def test_what_is_missing_at_the_start_is_one_line(plane: ControlPlane, tmp_path:
         return str(json.loads(done.stderr)["message"])
 
     assert "there is no namespace nowhere" in last_line("admin", "--namespace", "nowhere")
-    assert "the right to list nodes and" in last_line("guest")
+    assert "no permission to list nodes and" in last_line("guest")

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from deploy.prose import MAX_WORDS, _banned_words, _docstring_problems, _long_sentences
+from deploy.prose import BANNED_IN_TEXTS, MAX_WORDS, _banned_words, _docstring_problems, _long_sentences
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,18 @@ from deploy.prose import MAX_WORDS, _banned_words, _docstring_problems, _long_se
 )
 def test_banned_words_are_named_with_what_to_write(text: str, found: int) -> None:
     assert len(list(_banned_words("a.py", text))) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("spec.x is no list, and stands beside another", 3),
+        ("there is no queue a, and starts are no later", 0),
+        ("i stands for a bucket", 0),
+    ],
+)
+def test_texts_of_users_have_further_banned_words(text: str, found: int) -> None:
+    assert len(list(_banned_words("a.md", text, BANNED_IN_TEXTS))) == found
 
 
 @pytest.mark.parametrize(

@@ -271,7 +271,7 @@ def test_a_lock_is_the_former_plan(tmp_path: Path) -> None:
     assert "0 to start, 1 to keep, 1 to wait" in result.stdout
     (tmp_path / "gangplan.lock").write_text("kind: Lock")
     result = run("plan", *repo("deadlock"), "--lock", str(tmp_path / "gangplan.lock"))
-    assert (result.exit_code, "it is no gangplan.dev/v1alpha1 Lock" in result.stderr) == (1, True)
+    assert (result.exit_code, "it is not a gangplan.dev/v1alpha1 Lock" in result.stderr) == (1, True)
 
 
 def test_a_plan_with_errors_fails_unless_told_otherwise_and_names_the_jobs_left_out(tmp_path: Path) -> None:
@@ -350,7 +350,7 @@ def test_help_does_not_import_the_solver() -> None:
         "import sys; from compiler.cli.root import cli; cli(['-h'], standalone_mode=False); print(sorted(sys.modules))"
     )
     said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "Say why one job starts or waits" in said
+    assert "Explain why a job starts or waits" in said
     assert not {"pulp", "highspy", "numpy", "ruamel.yaml", "pydantic"} & set(said.split("'"))
 
 

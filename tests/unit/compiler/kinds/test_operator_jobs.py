@@ -98,7 +98,7 @@ def test_the_second_cluster_of_a_ray_service_is_planned_as_its_pods_appear() -> 
         {"headgroup": 1, "g0": 2},
     )
     said = [each.message for each in read("ray.io/v1", "RayService", spec).diagnostics if each.code == "GP223"]
-    assert said == ["each change of rayClusterConfig brings up a second cluster beside this one, which needs room too"]
+    assert said == ["each change of rayClusterConfig brings up a second cluster next to this one, which needs room too"]
     in_place = {**spec, "upgradeStrategy": {"type": "None"}}
     assert gang("ray.io/v1", "RayService", in_place).controller.written_pods == {}
     assert "GP223" not in {each.code for each in read("ray.io/v1", "RayService", in_place).diagnostics}

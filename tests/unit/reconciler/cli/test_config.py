@@ -67,11 +67,11 @@ def test_the_command_line_wins_over_the_file(file: Path) -> None:
         ("repo: x\nclustr: demo\n", ":2: clustr: there is no such option"),
         ("repo: x\n\npoll: soon\n", ":3: poll: 'soon' is not a valid float"),
         ("repo: x\npoll: 0\n", ":2: poll: 0.0 is not in the range x>=0.1"),
-        ("repo: [x]\n", ":1: repo: ['x'] is no text or number"),
-        ("gitIgnoreFault: x\n", ":1: gitIgnoreFault: 'x' is no list"),
-        ("- repo\n", ":1: this is no map of options"),
+        ("repo: [x]\n", ":1: repo: ['x'] is not a text or number"),
+        ("gitIgnoreFault: x\n", ":1: gitIgnoreFault: 'x' is not a list"),
+        ("- repo\n", ":1: this is not a map of options"),
         ("repo: [\n", "line 2"),
-        ("", ":1: this is no map of options"),
+        ("", ":1: this is not a map of options"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(text: str, message: str, file: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -14,7 +14,7 @@ _FORMATS = {"date-time": "time", "duration": "duration", "quantity": "quantity"}
 _KEPT = ("enum", "exclusiveMaximum", "maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum", "pattern")
 
 
-@cache
+@lru_cache(maxsize=256)
 def model_schema(model: type[BaseModel]) -> Schema:
     """The schema of objects that the model describes; metadata are Kubernetes'."""
     written = model.model_json_schema(by_alias=True)

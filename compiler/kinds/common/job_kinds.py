@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 from compiler.diagnostics.diagnostic import Diagnostic
@@ -133,7 +133,7 @@ def text_diagnostics_of(table: JobKind, document: Document) -> Iterator[Diagnost
 # --- the schema
 
 
-@cache
+@lru_cache(maxsize=256)
 def job_schema(table: JobKind) -> Schema:
     """A schema of the fields that the table names, beside which others pass. Raises ValueError where they contradict
     each other."""

@@ -18,7 +18,7 @@ from tests.controlplane.build import cache_root
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGED = ("compiler", "reconciler", "solver")
-SOLVING = ("mip", "models", "placement", "preemption", "test_solve.py", "test_solve_queues.py")
+SOLVING = ("mip", "models", "test_solve.py")
 """Of tests/unit/solver: where HiGHS and numpy are called, and whole plans. The rest computes with Python alone."""
 LOWER_BOUND = re.compile(r"([\w.-]+)>=([\w.]+).*")
 

@@ -27,7 +27,7 @@ def test_an_exception_names_document_type_and_place_in_our_code_and_not_what_it_
     assert (error.code, error.severity, error.position) == ("GP139", "error", Position("jobs/a.yaml", 9, 3))
     assert error.object == "Job a"
     assert error.message.startswith("check GP999 failed on Job a: QuantityError in compiler/fields/quantity.py:")
-    assert error.message.endswith("(parse_quantity)")
+    assert error.message.endswith("(_amount)")
     assert "secret" not in error.message
 
 

@@ -321,7 +321,7 @@ def page(cycles: int, allocate: int = 0, preempt: int = 0, gang: int = 0) -> str
 def test_cycles_actions_and_plugins_are_counted() -> None:
     counts = {"action allocate": 4, "action preempt": 2, "plugin gang": 103}
     assert read_counts(page(5, 4, 2, 3)) == (5, counts)
-    with pytest.raises(ValueError, match="no metrics of Volcano"):
+    with pytest.raises(ValueError, match="not metrics of Volcano"):
         read_counts("<html>")
 
 

@@ -140,7 +140,7 @@ _DEFINING = frozenset(("like", "type"))
 @cache
 def overlays() -> Mapping[str, Any]:
     """What `data/overlay.toml` says."""
-    return tomllib.loads((files("compiler.openapi") / "data" / "overlay.toml").read_text())
+    return tomllib.loads((files("compiler.openapi") / "data" / "overlay.toml").read_text("utf-8"))
 
 
 def _overlay(kind_key: str) -> dict[str, Any]:

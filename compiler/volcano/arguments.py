@@ -7,7 +7,7 @@ and the checks GP4xx judge by it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from compiler.diagnostics.diagnostic import did_you_mean
@@ -68,15 +68,20 @@ class ArgumentOwner:
 
 
 def _read_table() -> dict[str, ArgumentOwner]:
-    found: dict[str, ArgumentOwner] = {}
+    rows_by_owner: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for cells in table_rows("arguments.table"):
-        word, _, name = cells[0].partition(" ")
-        if word in ("action", "plugin") and name:
-            found[name] = ArgumentOwner(name, word == "action", cells[1], since_version(cells[2:]))
-        elif len(cells) > 1:
-            owner = found.popitem()[1]
-            found[owner.name] = replace(owner, arguments=(*owner.arguments, _argument(cells, owner.since)))
-    return found
+        if cells[0].startswith(("action ", "plugin ")):
+            rows = rows_by_owner[cells] = []
+        else:
+            rows.append(cells)
+    owners = (_owner(cells, rows) for cells, rows in rows_by_owner.items())
+    return {owner.name: owner for owner in owners}
+
+
+def _owner(cells: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> ArgumentOwner:
+    word, _, name = cells[0].partition(" ")
+    since = since_version(cells[2:])
+    return ArgumentOwner(name, word == "action", cells[1], since, tuple(_argument(row, since) for row in rows))
 
 
 def since_version(cells: Sequence[str], otherwise: int = FIRST_VERSION) -> int:
@@ -84,7 +89,7 @@ def since_version(cells: Sequence[str], otherwise: int = FIRST_VERSION) -> int:
     return int(cells[0].removeprefix("1.")) if cells else otherwise
 
 
-def _argument(cells: list[str], of_owner: int) -> Argument:
+def _argument(cells: tuple[str, ...], of_owner: int) -> Argument:
     name, type_name, default, bounds, mistype, meaning, *since = cells
     low, _, high = bounds.rstrip("!").partition("..")
     lowest, highest = (float(text) if text else None for text in (low, high))

@@ -80,17 +80,17 @@ class NestedFlaw:
     is_word: bool = False
 
 
-def table_rows(name: str) -> Iterator[list[str]]:
+def table_rows(name: str) -> Iterator[tuple[str, ...]]:
     """The cells of each row of a table beside this module, without comments and empty rows."""
     for line in (files("compiler.volcano") / name).read_text("utf-8").splitlines():
         if line and not line.startswith("#"):
-            yield [cell.strip() for cell in line.split("|")]
+            yield tuple(cell.strip() for cell in line.split("|"))
 
 
 def _read_table() -> tuple[dict[tuple[str, str], Shape], dict[str, list[tuple[str, ...]]]]:
     shapes: dict[tuple[str, str], Shape] = {}
     rows: dict[str, list[tuple[str, ...]]] = {}
-    for cells in map(tuple, table_rows("nested_arguments.table")):
+    for cells in table_rows("nested_arguments.table"):
         if len(cells) == 1:
             owner, _, argument = cells[0].partition(" ")
             root = shapes[owner, argument] = Shape()

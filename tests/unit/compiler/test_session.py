@@ -32,7 +32,7 @@ def test_each_result_is_kept_for_the_very_same_objects_and_as_long_as_they_are_a
     session, one, two, more = Session(), [1], [2], [10]
     assert session.each("sum", [(one, more), (two, more)], sum_up) == [11, 12]
     assert session.each("sum", [(two, [10]), ([1], more)], sum_up) == [12, 11]
-    assert len(made) == 3, "an equal object is another object, what comes after it goes by value"
+    assert len(made) == 3, "an equal object is another object, what comes after it is compared by value"
     assert [session.known("sum", two, [n]) for n in (10, 20)] == [12, None]
     assert session.each("sum", [(two, [20])], sum_up) == [22]
     assert session.each("sum", [(one, more), (two, more)], sum_up) == [11, 12]

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks the repository and compares it with the base; ends with 1 when the check fails or the change brings what
 # FAIL_ON names.
-# Set by action.yml: GANGPLAN FOLDER BASE TARGET FAIL_ON COMMENT SARIF PULL_REQUEST REPORTS, and GitHub's own variables.
+# Set by action.yml: GANGPLAN FOLDER BASE TARGET FAIL_ON COMMENT SARIF REPORTS, and GitHub's own variables.
+# Outputs: sarif; comparison, a file of Markdown; pages, a folder of report pages. The last two where there are any.
 set -euo pipefail
 
 wrong=0
@@ -30,19 +31,9 @@ if [ -z "$base" ] && [ -n "$TARGET" ]; then
     fi
 fi
 if [ -n "$base" ]; then
-    report=$REPORTS/gangplan.md
-    "$GANGPLAN" diff "$base" --repo "$FOLDER" --fail-on "$FAIL_ON" -o markdown > "$report" || failed=1
-    cat "$report" >> "$GITHUB_STEP_SUMMARY"
-    if [ "$COMMENT" = true ] && [ -n "$PULL_REQUEST" ] && [ -s "$report" ]; then
-        comments=repos/$GITHUB_REPOSITORY/issues/$PULL_REQUEST/comments
-        mark=$(head -n 1 "$report")
-        # shellcheck disable=SC2016  # $mark is jq's
-        found=$(gh api --paginate "$comments" --jq ".[] | select(.body | startswith(\"$mark\")) | .id" | head -n 1)
-        if [ -n "$found" ]; then
-            gh api --silent --method PATCH "repos/$GITHUB_REPOSITORY/issues/comments/$found" --field "body=@$report"
-        else
-            gh api --silent --method POST "$comments" --field "body=@$report"
-        fi
-    fi
+    comparison=$REPORTS/gangplan.md pages=$REPORTS/gangplan-pages
+    "$GANGPLAN" diff "$base" --repo "$FOLDER" --fail-on "$FAIL_ON" -o markdown --pages "$pages" > "$comparison" || failed=1
+    [ ! -s "$comparison" ] || echo "comparison=$comparison" >> "$GITHUB_OUTPUT"
+    [ -z "$(ls -A "$pages" 2>/dev/null)" ] || echo "pages=$pages" >> "$GITHUB_OUTPUT"
 fi
 exit "$failed"

@@ -20,6 +20,7 @@ from compiler.fields.amounts import rounded_amount, unit_heading
 from compiler.kubernetes import API_VERSION
 from compiler.outcome import PodsByNode
 from compiler.views.data import source_entry
+from compiler.views.heat_map import changed_heat_map
 
 if TYPE_CHECKING:
     from compiler.outputs import ClusterDiffEntry, DiffDocument, FindingEntry, JobChangeEntry, QueueChangeEntry
@@ -147,6 +148,11 @@ def comparison_markdown(comparisons: Sequence[Comparison], base: str, head: str)
     begin += [f"* **{_escape(found.cluster)}**: {_escape(summary(found))}" for found in comparisons]
     pieces = ["\n".join(begin) + "\n"]
     left = MARKDOWN_LIMIT - len(pieces[0])
+    for found in comparisons:
+        piece = _picture(found, found.cluster if len(comparisons) > 1 else "")
+        if piece and len(piece) <= left // 4:  # the words say more where there is little room
+            pieces.append(piece)
+            left -= len(piece)
     sections = [(comparison, section) for comparison in comparisons for section in _sections(comparison)]
     for comparison, section in sorted(sections, key=lambda pair: (not pair[1].is_open, not pair[0].errors)):
         heading = f"{section.title} in {comparison.cluster}" if len(comparisons) > 1 else section.title
@@ -154,6 +160,15 @@ def comparison_markdown(comparisons: Sequence[Comparison], base: str, head: str)
         pieces.append(piece)
         left -= len(piece)
     return "\n".join(pieces)
+
+
+def _picture(comparison: Comparison, cluster: str) -> str:
+    """Free devices by supernode before and after, as far as they change."""
+    if comparison.before is None or comparison.after is None:
+        return ""
+    rows = [_escape(row) + "\n" for row in changed_heat_map(comparison.before, comparison.after)]
+    heading = f"{_escape(cluster)}:\n\n" if cluster else ""
+    return f"{heading}<pre>\n{''.join(rows)}</pre>\n" if rows else ""
 
 
 def _details_text(title: str, rows: Sequence[str], limit: int, *, is_open: bool) -> str:

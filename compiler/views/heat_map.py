@@ -1,9 +1,10 @@
-"""Where devices are free once the plan is in force: a character for each supernode, and free devices per node."""
+"""Where devices are free once the plan is in force: a character for each supernode, and free devices per node. One plan
+for a terminal, and two for a comment on a pull request."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.explain.names import compact_names, count_text
@@ -15,6 +16,8 @@ from solver.plan import Plan
 from solver.problem import Problem
 
 MAX_ROWS, MAX_PIECES = 12, 4
+MAX_CELLS = 64
+"""Supernodes in a row of two plans; a top domain with more has several rows."""
 _SHADES, _PLAIN_SHADES = "·░▒▓█", ".:+#@"
 """From nothing free to all free."""
 
@@ -23,28 +26,51 @@ _SHADES, _PLAIN_SHADES = "·░▒▓█", ".:+#@"
 class _Leaf:
     """free: nodes by their free devices and their devices in all."""
 
+    name: str
     top: str
     free: Counter[tuple[int, int]]
 
-    @property
-    def share(self) -> float:
-        return sum(free * n for (free, _), n in self.free.items()) / sum(
+    def cell(self, shades: str) -> str:
+        share = sum(free * n for (free, _), n in self.free.items()) / sum(
             whole * n for (_, whole), n in self.free.items()
         )
+        return shades[0 if share == 0 else 1 + int(share * 3)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Map:
+    title: str
+    leaves: Sequence[_Leaf]
 
 
 def heat_map(outcome: Outcome, style: Style) -> Iterator[str]:
     """A section for each kind of device that supernodes hold; nothing where there are none."""
+    for found in _maps(outcome).values():
+        yield from _section(found, style)
+
+
+def changed_heat_map(before: Outcome, after: Outcome) -> Iterator[str]:
+    """A section for each kind of device, with two lines for each row of supernodes where the plans leave other devices
+    free; nothing where no row differs."""
+    former = _maps(before)
+    for device, found in _maps(after).items():
+        yield from _changes(found, former[device].leaves if device in former else ())
+
+
+def _maps(outcome: Outcome) -> dict[str, _Map]:
+    """Device -> its supernodes, as far as these hold any."""
     problem, plan = outcome.problem, outcome.plan
     if problem is None or plan is None or not problem.hypernodes:
-        return
+        return {}
     capacities = {name: sum(node.capacity[r] for node in problem.nodes) for r, name in enumerate(problem.resources)}
     free = _free_amounts(problem, plan)
+    maps = dict[str, _Map]()
     for device in scarce_resources(capacities):
         r = problem.resources.index(device)
         leaves = _leaves(problem, [amounts[r] for amounts in free], r)
         if device != "cpu" and leaves:
-            yield from _section(unit_heading(device, capacities), leaves, style)
+            maps[device] = _Map(f"Free {unit_heading(device, capacities)} by supernode", leaves)
+    return maps
 
 
 def _free_amounts(problem: Problem, plan: Plan) -> list[list[int]]:
@@ -58,12 +84,13 @@ def _free_amounts(problem: Problem, plan: Plan) -> list[list[int]]:
     return free
 
 
-def _leaves(problem: Problem, free: Sequence[int], r: int) -> dict[int, _Leaf]:
+def _leaves(problem: Problem, free: Sequence[int], r: int) -> Sequence[_Leaf]:
     found: dict[int, Counter[tuple[int, int]]] = {}
     for node, left in zip(problem.nodes, free, strict=True):
         if node.leaf is not None and node.capacity[r] and node.returning is None:
             found.setdefault(node.leaf, Counter())[max(left, 0), node.capacity[r]] += 1
-    return {leaf: _Leaf(_top_name(problem, leaf), nodes) for leaf, nodes in sorted(found.items())}
+    names = problem.hypernodes
+    return [_Leaf(names[leaf].name, _top_name(problem, leaf), nodes) for leaf, nodes in sorted(found.items())]
 
 
 def _top_name(problem: Problem, hypernode: int) -> str:
@@ -72,17 +99,14 @@ def _top_name(problem: Problem, hypernode: int) -> str:
     return problem.hypernodes[hypernode].name
 
 
-def _section(title: str, leaves: dict[int, _Leaf], style: Style) -> Iterator[str]:
+def _section(found: _Map, style: Style) -> Iterator[str]:
     """A row for each top domain with a character for each of its supernodes; those that look alike share one."""
     shades = _SHADES if style.block_characters else _PLAIN_SHADES
     rows: dict[tuple[str, ...], list[str]] = {}
-    for top in dict.fromkeys(leaf.top for leaf in leaves.values()):
-        inside = [leaf for leaf in leaves.values() if leaf.top == top]
-        free = sum((leaf.free for leaf in inside), Counter[tuple[int, int]]())
-        cells = "".join(shades[0 if leaf.share == 0 else 1 + int(leaf.share * 3)] for leaf in inside)
-        rows.setdefault((cells, _free_text(free)), []).append(top)
-    key = f"({shades[0]} none to {shades[-1]} all)"
-    yield f"{style.paint(f'Free {title} by supernode', 'head')} {key}"
+    for top, inside in _by_top(found.leaves).items():
+        cells = "".join(leaf.cell(shades) for leaf in inside.values())
+        rows.setdefault((cells, _free_text(inside.values())), []).append(top)
+    yield f"{style.paint(found.title, 'head')} {_key(shades)}"
     shown = list(rows.items())[:MAX_ROWS]
     names = [compact_names(tops, MAX_PIECES) for _, tops in shown]
     width = min(max(map(len, names)), style.width // 3)
@@ -93,8 +117,54 @@ def _section(title: str, leaves: dict[int, _Leaf], style: Style) -> Iterator[str
         yield f"  and {count_text(len(rows) - MAX_ROWS, 'row')} more: gangplan report shows all"
 
 
-def _free_text(free: Counter[tuple[int, int]]) -> str:
+def _changes(found: _Map, former: Sequence[_Leaf]) -> Iterator[str]:
+    """Rows of a top domain's supernodes, `former` above now, so that each stays in its column."""
+    before, after = _by_top(former), _by_top(found.leaves)
+    rows: dict[tuple[str, ...], list[str]] = {}
+    same = 0
+    for top in {**after, **before}:
+        old, new = before.get(top, {}), after.get(top, {})
+        names = list({**old, **new})
+        for start in range(0, len(names), MAX_CELLS):
+            part = names[start : start + MAX_CELLS]
+            pair = [_row({name: leaves[name] for name in part if name in leaves}, part) for leaves in (old, new)]
+            if pair[0] == pair[1]:
+                same += 1
+            else:
+                rows.setdefault((*pair[0], *pair[1]), []).append(top)
+    if not rows:
+        return
+    yield f"{found.title} {_key(_SHADES)}"
+    shown = list(rows.items())[:MAX_ROWS]
+    heads = [compact_names(list(dict.fromkeys(tops)), MAX_PIECES) for _, tops in shown]
+    width = max(map(len, heads))
+    for head, ((was, was_free, now, now_free), _) in zip(heads, shown, strict=True):
+        yield f"{head:<{width}}  before  {was}  {was_free}"
+        yield f"{'':<{width}}  after   {now}  {now_free}"
+    more = [(len(rows) - MAX_ROWS, "changed and not shown"), (same, "as before")]
+    yield from (f"{count_text(number, 'row')} {what}" for number, what in more if number > 0)
+
+
+def _row(leaves: Mapping[str, _Leaf], names: Sequence[str]) -> tuple[str, str]:
+    """The cells, a blank for a supernode that is not there, and the free devices."""
+    cells = "".join(leaves[name].cell(_SHADES) if name in leaves else " " for name in names)
+    return cells, _free_text(leaves.values()) if leaves else "not there"
+
+
+def _by_top(leaves: Iterable[_Leaf]) -> dict[str, dict[str, _Leaf]]:
+    found: dict[str, dict[str, _Leaf]] = {}
+    for leaf in leaves:
+        found.setdefault(leaf.top, {})[leaf.name] = leaf
+    return found
+
+
+def _key(shades: str) -> str:
+    return f"({shades[0]} none to {shades[-1]} all)"
+
+
+def _free_text(leaves: Iterable[_Leaf]) -> str:
     """ "3 of 8 free on 12 nodes, 8 of 8 on 4 nodes"; what is full is left out."""
+    free = sum((leaf.free for leaf in leaves), Counter[tuple[int, int]]())
     parts = sorted(((left, whole, nodes) for (left, whole), nodes in free.items() if left), key=lambda part: -part[2])
     if not parts:
         return f"none free on {count_text(sum(free.values()), 'node')}"

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 
 from compiler.cli.executor import open_executor
-from compiler.cli.inputs import FOLDER, CompileInputs, compile_options, echo, fail_option, load_state_file, load_tree
+from compiler.cli.inputs import (
+    FOLDER,
+    CompileInputs,
+    compile_options,
+    echo,
+    fail_option,
+    load_state_file,
+    load_tree,
+    reported,
+)
 from compiler.cli.reading_cache import ReadingCache
 from compiler.cluster_state.cluster_state import ClusterState
-from compiler.comparison.compare import Revision, compare
+from compiler.comparison.compare import Comparison, Revision, compare
+from compiler.comparison.page import comparison_page
 from compiler.comparison.render import comparison_document, comparison_markdown, comparison_sarif, comparison_text
 from compiler.outcome import FailLevel, Outcome
 from compiler.pipeline import CommandLimit, compile_specs
@@ -46,6 +56,11 @@ Named = tuple[str, Repository]
     show_default=True,
     help="Output format; markdown is for a comment on a pull request.",
 )
+@click.option(
+    "--pages",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the report page of each cluster, before and after. A rejected commit has no page.",
+)
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when something changes.")
 @fail_option(
     "What to exit with 1 for: no plan, or an error in HEAD; also a job that can never start, or never again, because "
@@ -60,6 +75,7 @@ def diff(
     base_dir: Path | None,
     head_dir: Path | None,
     output: str,
+    pages: Path | None,
     detailed_exitcode: bool,
     fail_on: FailLevel,
 ) -> None:
@@ -87,6 +103,8 @@ def diff(
     with open_executor(inputs.executor) as mapper:
         revision = revision_reader(inputs, mapper)
         found = [compare(revision(base_tree, name), revision(head_tree, name), state) for name in clusters]
+    if pages is not None:
+        _write_pages(found, base_name, pages)
     if output == "json":
         echo(to_json(comparison_document(found, base_name, head_name)))
     else:
@@ -95,6 +113,16 @@ def diff(
     if any(each.fails(fail_on) for each in found):
         ctx.exit(1)
     ctx.exit(2 if detailed_exitcode and not all(each.is_empty for each in found) else 0)
+
+
+def _write_pages(comparisons: Sequence[Comparison], base: str, folder: Path) -> None:
+    """A file for each cluster that has plans, by its name."""
+    with reported():
+        folder.mkdir(parents=True, exist_ok=True)
+        for found in comparisons:
+            if (page := comparison_page(found, base)) is not None:
+                file = folder / f"{found.cluster}.html"
+                file.write_text(page, encoding="utf-8", newline="\n")
 
 
 def revision_reader(inputs: CompileInputs, mapper: Mapper) -> Callable[[Repository, str | None], Revision]:

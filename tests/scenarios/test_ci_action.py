@@ -15,7 +15,8 @@ from tests.builders.repositories import FILES, JOB
 from tests.e2e.stories.story import GitRepository
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / ".github" / "actions" / "plan.sh"
+SCRIPTS = ROOT / ".github" / "actions"
+ARTIFACT = "https://github.com/o/r/actions/runs/1/artifacts/2"
 PINNED = re.compile(r"[\w./-]+@[0-9a-f]{40}")
 pytestmark = pytest.mark.slow
 
@@ -27,7 +28,7 @@ case "$*" in *--paginate*) printf %b "$FOUND_COMMENT" ;; esac
 
 
 def run_action(tmp_path: Path, repository: GitRepository, **variables: str) -> tuple[int, str, str]:
-    """Exit code, output and what gh was asked."""
+    """Exit code, output and what gh was asked. As in action.yml: pages are uploaded, then the comment is written."""
     tools = tmp_path / "bin"
     tools.mkdir(exist_ok=True)
     (tools / "gh").write_text(FAKE_GH)
@@ -52,8 +53,13 @@ def run_action(tmp_path: Path, repository: GitRepository, **variables: str) -> t
         "FOUND_COMMENT": "",
         **variables,
     }
-    done = subprocess.run([str(SCRIPT)], env=environment, capture_output=True, text=True, check=False)
-    asked = tmp_path / "gh.log"
+    done = subprocess.run([str(SCRIPTS / "plan.sh")], env=environment, capture_output=True, text=True, check=False)
+    output, asked = tmp_path / "output", tmp_path / "gh.log"
+    found = dict(line.split("=", 1) for line in output.read_text().splitlines()) if output.exists() else {}
+    if "comparison" in found:
+        address = ARTIFACT if "pages" in found else ""
+        environment |= {"COMPARISON": found["comparison"], "ARTIFACT": address}
+        subprocess.run([str(SCRIPTS / "comment.sh")], env=environment, check=True)
     return done.returncode, done.stdout + done.stderr, asked.read_text() if asked.exists() else ""
 
 
@@ -73,7 +79,12 @@ def test_the_comparison_becomes_summary_and_comment(tmp_path: Path, repository: 
     target = repository.run_git("rev-parse", "HEAD~1")
     code, said, asked = run_action(tmp_path, repository, TARGET=target)
     assert code == 0, said
-    assert "1 job starts" in (tmp_path / "summary.md").read_text()
+    mark, heading, *_ = (comment := (tmp_path / "gangplan-comment.md").read_text()).splitlines()
+    assert (mark, heading) == ("<!-- gangplan diff -->", "### gangplan: what this change does")
+    assert f"[Before and after as a page]({ARTIFACT})" in comment
+    assert "1 job starts" in comment
+    assert (tmp_path / "summary.md").read_text() == comment
+    assert [file.name for file in (tmp_path / "gangplan-pages").iterdir()] == ["t.html"]
     assert '"version": "2.1.0"' in (tmp_path / "gangplan.sarif").read_text()
     assert "--method POST repos/o/r/issues/7/comments --field body=@" in asked
     code, said, asked = run_action(tmp_path, repository, TARGET=target, FOUND_COMMENT="41\\n42\\n")
@@ -87,6 +98,16 @@ def test_an_error_fails_the_run_and_no_base_compares_nothing(tmp_path: Path, rep
     assert code == 1
     assert "::error file=" in said
     assert not asked
+
+
+def test_a_rejected_commit_is_commented_on_without_a_page(tmp_path: Path, repository: GitRepository) -> None:
+    target = repository.run_git("rev-parse", "HEAD~1")
+    repository.write_file("jobs/c.yaml", JOB.replace("NAME", "c").replace("replicas: 2", "replicas: many"))
+    code, _, asked = run_action(tmp_path, repository, TARGET=target)
+    assert code == 1
+    assert "the reconciler rejects this commit" in (comment := (tmp_path / "gangplan-comment.md").read_text())
+    assert "page" not in comment
+    assert "--method POST" in asked
 
 
 def test_an_input_of_another_type_is_refused_before_anything_runs(tmp_path: Path, repository: GitRepository) -> None:
@@ -113,11 +134,14 @@ def test_actions_of_others_are_pinned_by_their_commit(file: str) -> None:
     assert [each for each in others if not PINNED.fullmatch(each)] == []
 
 
-def test_the_action_runs_the_script_with_all_that_it_reads() -> None:
+def test_the_action_runs_its_scripts_with_all_that_they_read() -> None:
     steps = YAML(typ="safe").load((ROOT / "action.yml").read_text())["runs"]["steps"]
-    (step,) = (step for step in steps if "plan.sh" in step.get("run", ""))
-    used = {"GANGPLAN", "FOLDER", "BASE", "TARGET", "FAIL_ON", "COMMENT", "SARIF", "PULL_REQUEST", "REPORTS"}
-    assert used <= step["env"].keys()
+    for script in ("plan.sh", "comment.sh"):
+        (step,) = (step for step in steps if script in step.get("run", ""))
+        head = (
+            (SCRIPTS / script).read_text().partition("and GitHub's own variables")[0].rpartition("Set by action.yml: ")
+        )
+        assert set(re.findall(r"[A-Z_]{4,}", head[2])) <= step["env"].keys()
     workflow = YAML(typ="safe").load((ROOT / ".github" / "workflows" / "plan.yml").read_text())
     (job,) = workflow["jobs"].values()
     assert (ROOT / job["steps"][-1]["uses"] / "action.yml").is_file()

@@ -1,10 +1,14 @@
-"""The pages of the reference that are made from the code: commands, codes, objects, conditions, metrics, Volcano."""
+"""The pages of the reference that are made from the code: commands, codes, objects, conditions, metrics, Volcano's
+plugins, the formulas of the model.
+"""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import click
@@ -22,10 +26,21 @@ from compiler.volcano.arguments import arguments_page
 from compiler.volcano.plugin_plans import plugins_page
 from reconciler.report.metrics import Metrics
 from reconciler.report.status_text import CONDITION_TYPES, condition_sentence
+from solver.models import (
+    constraints,
+    device_slots,
+    evictions,
+    identical_pods,
+    objectives,
+    placement_cost,
+    pod_rule_rows,
+)
+from solver.preemption import bounds
 from tests.builders.cases import CASES, Case
 
 CODES = "reference/codes"
 COMMANDS = "reference/commands"
+MODELS = (constraints, pod_rule_rows, device_slots, objectives, placement_cost, identical_pods, evictions, bounds)
 OWN_KINDS = ("Cluster", "NodePool", "SchedulerConfiguration")
 
 
@@ -40,6 +55,7 @@ def reference_pages() -> dict[str, str]:
         "reference/metrics.md": metrics_page(),
         "reliability/performance.md": history_page(read_runs()),
         "reference/volcano-plugins.md": plugins_page(),
+        "develop/rows.md": rows_page(),
         "reference/scheduler-arguments.md": arguments_page(),
     }
 
@@ -142,6 +158,23 @@ def _repair_page(code: str, entry: Entry[Any]) -> str:
 
 def _quoted(text: str) -> str:
     return with_names(text, "*{}*")
+
+
+# ---- the model
+
+
+def rows_page() -> str:
+    rows = ["# Formulas\n", "From the docstrings of the solver. The letters are those of [the model](model.md).\n"]
+    for module in MODELS:
+        rows += [f"## {module.__name__}\n", _quoted_docstring(module)]
+        for name, found in vars(module).items():
+            if getattr(found, "__module__", "") == module.__name__ and re.search("[<>]=| = |sum_", found.__doc__ or ""):
+                rows += [f"### {name.strip('_')}\n", _quoted_docstring(found)]
+    return "\n".join(rows)
+
+
+def _quoted_docstring(documented: ModuleType | type) -> str:
+    return f"```text\n{inspect.getdoc(documented)}\n```\n"
 
 
 # ---- objects, conditions, metrics

@@ -91,7 +91,7 @@ def pod_rules(s: Sets, x: Variables) -> Iterator[Row]:
     """Every rule by its kind: `anti_affinity`, `separation`, `affinity`, `topology_spread`, `quota`."""
     if s.rule_counts is not None:
         for rho, rule in rule_terms(s, x, s.rule_counts, _implied_rules(s, x, s.rule_counts)):
-            yield from _FAMILIES[s.rule_counts.existing_pods.pod_rules[rho].rule_kind](s.rule_counts, x, rho, rule)
+            yield from FAMILIES[s.rule_counts.existing_pods.pod_rules[rho].rule_kind](s.rule_counts, x, rho, rule)
         yield from separated_gangs(s, x, s.rule_counts)
 
 
@@ -327,7 +327,7 @@ def quota(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTerms) -
         yield Row("quota", (rho, d), at_most(new.M, max(0, int(rule_counts.quota_room(rho)[d]))))
 
 
-_FAMILIES = {
+FAMILIES = {
     "anti-affinity": anti_affinity,
     "separation": separation,
     "affinity": affinity,

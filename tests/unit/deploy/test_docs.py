@@ -12,6 +12,7 @@ import pytest
 from compiler.checks.catalogue import all_rules
 from compiler.explain.catalogue import REASONS, REPAIRS, entries_by_code
 from deploy.docs import ROOT, all_pages, configuration, written_pages
+from solver.models import constraints, evictions, pod_rule_rows
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 LIMIT = 230_000
@@ -81,6 +82,19 @@ def test_each_option_of_each_command_is_on_its_page(pages: Mapping[str, str]) ->
     assert "--node-timeout" in pages["reference/commands/reconcile.md"]
     assert "gangplan_pass_seconds" in pages["reference/metrics.md"]
     assert "PruneHeld" in pages["reference/conditions.md"]
+
+
+def test_each_family_of_rows_is_on_the_page_of_formulas(pages: Mapping[str, str]) -> None:
+    families = {
+        *constraints.CONSTRAINTS,
+        *evictions.CONSTRAINTS,
+        *pod_rule_rows.FAMILIES.values(),
+        constraints.entitlements,
+    }
+    shown = pages["develop/rows.md"]
+    missing = {family.__name__ for family in families if f"### {family.__name__}\n" not in shown}
+    assert missing == {"pod_rules"}  # they only list others
+    assert "gone_v[r] + retained_v[r] k[v,r] <= held_v[r]" in shown
 
 
 def test_each_promise_names_a_test_that_exists(pages: Mapping[str, str]) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import yaml
 
 from compiler.version import DOCS_URL
+from deploy.pictures import frames_without_picture, picture_pages, with_frames
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE, BUILD = ROOT / "docs", ROOT / "build"
@@ -43,9 +44,10 @@ def configuration() -> dict[str, object]:
 
 
 def write_sources(folder: Path, pages: Mapping[str, str]) -> Path:
-    """Write what Zensical reads into the folder. Return its configuration."""
+    """Write what Zensical reads into the folder, the pictures as well. Return its configuration."""
     shutil.rmtree(folder / "docs", ignore_errors=True)
-    for name, text in pages.items():
+    framed = {name: with_frames(name, text) for name, text in pages.items()}
+    for name, text in {**framed, **picture_pages(pages)}.items():
         file = folder / "docs" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
@@ -57,7 +59,11 @@ def write_sources(folder: Path, pages: Mapping[str, str]) -> Path:
 def main(arguments: list[str]) -> int:
     command, *options = arguments or ["serve"]
     found = write_sources(BUILD, all_pages())
-    return subprocess.run([sys.executable, "-m", "zensical", command, "-f", found, *options], check=False).returncode
+    code = subprocess.run([sys.executable, "-m", "zensical", command, "-f", found, *options], check=False).returncode
+    if command == "build" and (empty := frames_without_picture(BUILD / "site")):
+        print("frames without a picture:", *empty, sep="\n  ", file=sys.stderr)
+        return 1
+    return code
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A comparison as the page of the report: the new plan, and beside it the cluster before."""
+"""A comparison as the page of the report: the new plan, and next to it the cluster before."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from compiler.views.report import Base, report_page
 
 def comparison_page(comparison: Comparison, base: str) -> str | None:
     """The HTML; None where a commit is rejected and has no plan. base: what the old revision is called."""
+    found, after = comparison_base(comparison, base), comparison.after
+    return None if found is None or after is None else report_page(after, found)
+
+
+def comparison_base(comparison: Comparison, base: str) -> Base | None:
+    """What the page compares with; None where a commit is rejected and has no plan."""
     before, after = comparison.before, comparison.after
     if before is None or after is None or not before.ok or not after.ok:
         return None
     (entry,) = comparison_document([comparison], base, "")["clusters"]
     changes = [{**job, **dict(zip(("verb", "verbs"), VERBS[job["change"]], strict=True))} for job in entry["jobs"]]
-    return report_page(after, Base(base, before, changes))
+    return Base(base, before, changes)

@@ -14,6 +14,7 @@ from compiler.pipeline import CommandLimit, compile_repository
 from compiler.repository.tree import Repository
 from compiler.views.report.document import report_document
 from compiler.views.report.page import page_of
+from deploy.pictures import PICTURES
 from reconciler.planning.plan_pages import write_page
 from reconciler.report.report_pages import ReportPages
 from reconciler.threads.http import HttpServer, Reply
@@ -117,6 +118,20 @@ CONTRAST = """(() => {
 def test_every_text_has_enough_contrast(quiet: Page, example_file: Path, dark: bool) -> None:
     quiet.open(example_file, dark=dark)
     quiet.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert quiet.evaluate(CONTRAST) == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_of_the_documentation_is_legible_and_fits_its_frame(
+    quiet: Page, tmp_path: Path, name: str, dark: bool
+) -> None:
+    picture, file = PICTURES[name], tmp_path / "picture.html"
+    file.write_text(picture.page(), encoding="utf-8")
+    quiet.open(file, 700, dark=dark)
+    drawn = "[...document.querySelectorAll('section, header, footer')].filter((each) => each.offsetHeight)"
+    assert quiet.evaluate(f"{drawn}.map((each) => each.id)") == list(picture.sections)
+    assert quiet.evaluate("document.body.scrollHeight") <= picture.height
     assert quiet.evaluate(CONTRAST) == []
 
 

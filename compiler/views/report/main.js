@@ -60,7 +60,7 @@ function clusterSection(world, picture) {
 function twoPictures(world, picture) {
   const past = h("figure", {}, h("figcaption", {}, world.plan.base ? ["Before: ", h("bdi", {}, world.plan.base.name)] : "Before: what runs now"), picture.twin.frame, picture.twin.live);
   const pair = h("div", { class: "pair" }, past, h("figure", {}, h("figcaption", {}, "Under this plan"), picture.frame));
-  const box = h("input", { type: "checkbox", checked: Boolean(world.plan.base), onchange: () => show() });
+  const box = h("input", { type: "checkbox", checked: Boolean(world.plan.base || world.plan.crop), onchange: () => show() });
   const show = () => {
     picture.showsTwin = box.checked;
     pair.classList.toggle("single", !box.checked);
@@ -85,10 +85,18 @@ function changeSection(world) {
 
 const SECTIONS = ["head", "changes", "never", "evictions", "cluster", "room", "queues", "waiting", "time", "jobs", "proof", "foot"];
 
+// For a page of documentation: some sections, without what only helps in a large cluster.
+function crop(plan) {
+  if (!plan.crop) return;
+  document.body.classList.add("cropped");
+  for (const id of SECTIONS) if (!plan.crop.sections.includes(id)) byId(id).hidden = true;
+}
+
 function build() {
   const plan = JSON.parse(byId("plan").textContent);
   const world = readPlan(plan);
   const picture = new Picture(world, "now", null);
+  crop(plan);
   if (world.hasPast) picture.twin = new Picture(world, "past", picture);
   const put = (id, parts) => fill(byId(id), {}, [parts]);
   put("head", headSection(world));

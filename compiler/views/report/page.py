@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,12 @@ def report_page(outcome: Outcome, base: Base | None = None) -> str:
 def live_page(outcome: Outcome) -> str:
     """The page as a reconciler serves it: it asks for `report/status.json` beside it, and for the next plan."""
     return page_of(report_document(outcome), is_live=True)
+
+
+def cropped_page(outcome: Outcome, sections: Sequence[str], mode: str, base: Base | None = None) -> str:
+    """Some sections of the page, by their ids in page.html. mode: by what the picture is coloured, a key of MODES in
+    picture.js."""
+    return page_of({**report_document(outcome, base), "crop": {"sections": list(sections), "mode": mode}})
 
 
 def page_of(document: Mapping[str, Any], *, is_live: bool = False) -> str:

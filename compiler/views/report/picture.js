@@ -5,11 +5,11 @@ const HELP = "Picture of the cluster, a row of cells for each node. Arrow keys g
   + "Enter shows a job of the node, and once more the next one, Z zooms in, Escape zooms out.";
 
 class Picture {
-  // phase: "now" under the plan, or "past" before it. leader: the picture beside it, which decides what both show.
+  // phase: "now" under the plan, or "past" before it. leader: the picture next to it, which decides what both show.
   constructor(world, phase, leader) {
     Object.assign(this, { world, phase, leader, twin: null, showsTwin: false });
     this.domain = null;
-    this.mode = world.plan.base ? "state" : "job";
+    this.mode = world.plan.crop ? world.plan.crop.mode : world.plan.base ? "state" : "job";
     this.job = null;
     this.node = null;
     const label = phase === "past" ? `Before. ${HELP}` : HELP;

@@ -12,6 +12,7 @@ import pytest
 from compiler.checks.catalogue import all_rules
 from compiler.explain.catalogue import REASONS, REPAIRS, entries_by_code
 from deploy.docs import ROOT, all_pages, configuration, written_pages
+from deploy.pictures import NAMED, PICTURES, picture_pages, with_frames
 from solver.models import constraints, evictions, pod_rule_rows
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -95,6 +96,18 @@ def test_each_family_of_rows_is_on_the_page_of_formulas(pages: Mapping[str, str]
     missing = {family.__name__ for family in families if f"### {family.__name__}\n" not in shown}
     assert missing == {"pod_rules"}  # they only list others
     assert "gone_v[r] + retained_v[r] k[v,r] <= held_v[r]" in shown
+
+
+def test_each_concept_has_a_picture_of_the_current_plan(pages: Mapping[str, str]) -> None:
+    concepts = {name: text for name, text in pages.items() if name.startswith("concepts/")}
+    assert all(len(NAMED.findall(text)) == 1 for text in concepts.values())
+    made = picture_pages(concepts)
+    assert len(made) == len(concepts) == len(PICTURES)
+    assert made["pictures/eviction.html"] == PICTURES["eviction"].page()
+    for name, text in concepts.items():
+        (about, picture), framed = NAMED.findall(text)[0], with_frames(name, text)
+        assert f'<iframe src="../pictures/{picture}.html" title="{about}"' in framed
+        assert '"crop":{"sections":' in made[f"pictures/{picture}.html"]
 
 
 def test_each_promise_names_a_test_that_exists(pages: Mapping[str, str]) -> None:

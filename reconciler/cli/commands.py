@@ -275,15 +275,20 @@ def _run_until_signal(parts: Parts, signals: StopSignals, once_until: float | No
 def snapshot(client: Client, output: Path | None) -> None:
     """Write what a plan needs to know of a cluster (nodes, pods, jobs, queues and so on) as one List, for `gangplan
     plan --state`."""
-    items = [*state_items(client)]
-    items.sort(key=lambda item: (item["kind"], item["apiVersion"], ref_of(item).namespace, name_of(item)))
-    metadata = {"annotations": {SNAPSHOT_TIME_ANNOTATION: rfc3339(int(time.time()))}}
-    state = {"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}
-    text = json.dumps(state, indent=1, sort_keys=True) + "\n"
+    text = snapshot_text(client)
     if output is None:
         click.echo(text, nl=False)
     else:
         output.write_text(text)
+
+
+def snapshot_text(client: Client) -> str:
+    """The state of a cluster as one List."""
+    items = [*state_items(client)]
+    items.sort(key=lambda item: (item["kind"], item["apiVersion"], ref_of(item).namespace, name_of(item)))
+    metadata = {"annotations": {SNAPSHOT_TIME_ANNOTATION: rfc3339(int(time.time()))}}
+    state = {"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}
+    return json.dumps(state, indent=1, sort_keys=True) + "\n"
 
 
 def state_items(client: Client, optional: Mapping[tuple[str, str], str] = OPTIONAL_KINDS) -> Iterator[Object]:

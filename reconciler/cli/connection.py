@@ -35,8 +35,7 @@ def cluster_command(default_timeout: float) -> Callable[[Command], Command]:
         @wraps(command)
         def limited(timeout: float, kubeconfig: Path | None, context: str | None, **options: Any) -> Any:
             with one_line_errors(), time_limit(timeout):
-                check_kubeconfig(kubeconfig, context)
-                return command(client=Client(Connector(kubeconfig, context)), **options)
+                return command(client=open_client(kubeconfig, context), **options)
 
         help = "Seconds that the command may take."
         kind = click.FloatRange(min=0.1)
@@ -95,6 +94,12 @@ def time_limit(seconds: float) -> Iterator[None]:
 def lift_time_limit() -> None:
     """Let the command go on beyond `time_limit`; its requests have limits of their own."""
     signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def open_client(kubeconfig: Path | None, context: str | None) -> Client:
+    """A client of the cluster that the options name. Raises click.ClickException as `check_kubeconfig`."""
+    check_kubeconfig(kubeconfig, context)
+    return Client(Connector(kubeconfig, context))
 
 
 def check_kubeconfig(kubeconfig: Path | None, context: str | None) -> None:

@@ -13,10 +13,9 @@ from compiler.kinds.registry import kinds
 from compiler.kubernetes import API_GROUP, SCHEDULER_NAMESPACE, Object
 from reconciler.cli import add_kubeconfig_options
 from reconciler.cli.commands import OPTIONAL_KINDS, state_items
-from reconciler.cli.connection import check_kubeconfig, one_line_errors, time_limit
+from reconciler.cli.connection import one_line_errors, open_client, time_limit
 from reconciler.cluster.client import Client, Forbidden
 from reconciler.cluster.objects import STATE_KINDS, Ref
-from reconciler.cluster.transport import Connector
 
 SCHEDULER_CONFIG_MAP = Ref("v1", "ConfigMap", SCHEDULER_NAMESPACE, "volcano-scheduler-configmap")
 OTHER_KINDS = (
@@ -74,8 +73,7 @@ def import_cluster(
             objects += read_objects(file.read_bytes())
     if not files:
         with one_line_errors(), time_limit(timeout):
-            check_kubeconfig(kubeconfig, context)
-            objects += cluster_objects(Client(Connector(kubeconfig, context)))
+            objects += cluster_objects(open_client(kubeconfig, context))
     found = import_objects(objects, cluster, adopt=adopt)
     with reported():
         for name, text in found.files.items():

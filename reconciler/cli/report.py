@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -19,7 +20,10 @@ from compiler.cli.inputs import (
     reported,
 )
 from compiler.outcome import FailLevel
+from reconciler.cli import add_kubeconfig_options
 
+READING_SECONDS = 120.0
+"""That reading the cluster may take."""
 NO_PAGE = "no page is written: there is no plan, see the diagnostics"
 
 
@@ -37,16 +41,29 @@ NO_PAGE = "no page is written: there is no plan, see the diagnostics"
     metavar="REV|LOCK|STATE",
     help="Show the cluster before as well: under the plan of a revision, or as a gangplan.lock or a state file has it.",
 )
+@click.option("--live", is_flag=True, help="Plan for the cluster as it is now, as with --state and its snapshot.")
+@add_kubeconfig_options
 @fail_option(
     "What to exit with 1 for, as of plan: no plan; also an object with an error; also a job that can never start; also "
     "a job that waits longer than an earlier plan announced. With a revision as base as of diff."
 )
 @click.pass_context
-def report(ctx: click.Context, inputs: CompileInputs, file: Path | None, base: str | None, fail_on: FailLevel) -> None:
+def report(
+    ctx: click.Context,
+    inputs: CompileInputs,
+    file: Path | None,
+    base: str | None,
+    live: bool,
+    kubeconfig: Path | None,
+    context: str | None,
+    fail_on: FailLevel,
+) -> None:
     """Write the plan as one HTML page: the cluster as a picture, free room, queues, what waits and why, and when.
 
-    The page opens from disk in any browser and loads nothing. What runs already, by --state, --lock or --base, is shown
-    next to the plan. From a revision the page shows what the change does to each job, as diff does."""
+    The page opens from disk in any browser and loads nothing. What runs already, by --state, --live, --lock or --base,
+    is shown next to the plan. From a revision the page shows what the change does to each job, as diff does."""
+    if live:
+        inputs = _with_live_state(ctx, inputs, kubeconfig, context)
     if base is not None and Path(base).is_file():
         inputs = _with_base_file(ctx, inputs, Path(base))
     elif base is not None:
@@ -60,6 +77,21 @@ def report(ctx: click.Context, inputs: CompileInputs, file: Path | None, base: s
     ctx.exit(outcome.exit_code(fail_on=fail_on))
 
 
+def _with_live_state(
+    ctx: click.Context, inputs: CompileInputs, kubeconfig: Path | None, context: str | None
+) -> CompileInputs:
+    """The inputs with a state file of what the cluster holds now, which is gone when the command ends."""
+    from reconciler.cli.commands import snapshot_text
+    from reconciler.cli.connection import one_line_errors, open_client, time_limit
+
+    if inputs.state_file is not None:
+        raise click.UsageError("--live and --state are the same: name one", ctx)
+    file = Path(ctx.with_resource(TemporaryDirectory(prefix="gangplan-"))) / "live-state.json"
+    with one_line_errors(), time_limit(READING_SECONDS):
+        file.write_text(snapshot_text(open_client(kubeconfig, context)), encoding="utf-8")
+    return replace(inputs, state_file=file)
+
+
 def _with_base_file(ctx: click.Context, inputs: CompileInputs, base: Path) -> CompileInputs:
     """The inputs with the lock or the state that the file is."""
     from compiler.emit.lock import LockError, read_lock
@@ -70,7 +102,7 @@ def _with_base_file(ctx: click.Context, inputs: CompileInputs, base: Path) -> Co
         read_lock(content)
     except LockError:
         if inputs.state_file is not None:
-            raise click.UsageError("--base STATE and --state are the same: name one", ctx) from None
+            raise click.UsageError("--base STATE, --state and --live are the same: name one", ctx) from None
         return replace(inputs, state_file=base)
     if inputs.lock_file is not None:
         raise click.UsageError("--base LOCK and --lock are the same: name one", ctx)

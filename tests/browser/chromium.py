@@ -20,6 +20,24 @@ import websocket
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 PATIENCE = 60
 """Seconds for any one step of a browser on a loaded machine."""
+COMPARE = """async (pictures) => {
+    const pixels = async (data) => {
+        const image = Object.assign(new Image(), { src: `data:image/png;base64,${data}` });
+        await image.decode();
+        const canvas = Object.assign(document.createElement("canvas"), { width: image.width, height: image.height });
+        const context = canvas.getContext("2d");
+        context.drawImage(image, 0, 0);
+        return context.getImageData(0, 0, image.width, image.height);
+    };
+    const [one, other] = await Promise.all(pictures.map(pixels));
+    if (one.width !== other.width || one.height !== other.height) return 1;
+    let differing = 0;
+    for (let at = 0; at < one.data.length; at += 4) {
+        const isClear = (channel) => Math.abs(one.data[at + channel] - other.data[at + channel]) > 48;
+        if ([0, 1, 2].some(isClear)) differing += 1;
+    }
+    return (4 * differing) / one.data.length;
+}"""
 KEYS = {
     "ArrowDown": 40,
     "ArrowUp": 38,
@@ -118,6 +136,21 @@ class Page:
     def click(self, x: float, y: float) -> None:
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def picture(self, selector: str) -> str:
+        """The last element that matches as PNG in base64, at half its size."""
+        box = "(({x, y, width, height}) => ({x: x + scrollX, y: y + scrollY, width, height}))"
+        element = f"[...document.querySelectorAll({json.dumps(selector)})].at(-1)"
+        clip = self.evaluate(f"{box}({element}.getBoundingClientRect())")
+        shot = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip={**clip, "scale": 0.5})
+        return str(shot["data"])
+
+    def difference(self, one: str, other: str) -> float:
+        """The share of pixels of two pictures, as `picture` gives them, that differ clearly; 1 if the sizes do."""
+        self.call("Page.navigate", url="about:blank")  # the report's policy admits no picture
+        self.wait_for("document.readyState === 'complete'")
+        share: float = self.evaluate(f"({COMPARE})({json.dumps([one, other])})")
+        return share
 
     def close(self) -> None:
         self._socket.close()

@@ -113,14 +113,14 @@ class FakeCluster:
     def _read(self, path: str, selector: str, name: str) -> ScriptedAnswer:
         if path in self.objects:
             return ScriptedAnswer(200, self.objects[path])
-        plural = path.rpartition("/")[2]
+        scope, _, plural = path.rpartition("/")
         if plural not in PLURALS:
             return error_answer(404, "not found")
         wanted = [pair.split("=") for pair in selector.split(",") if "=" in pair]
         items = []
         for known, item in sorted(self.objects.items()):
             labels = item["metadata"].get("labels") or {}
-            is_named = name in ("", item["metadata"]["name"])
+            is_named = known.startswith(f"{scope}/") and name in ("", item["metadata"]["name"])
             if is_named and known.split("/")[-2] == plural and all(labels.get(key) == value for key, value in wanted):
                 items.append(item)
         return ScriptedAnswer(200, {"metadata": {"resourceVersion": str(self.version)}, "items": items})

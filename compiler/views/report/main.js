@@ -18,12 +18,12 @@ function headSection(world) {
     h("h1", {}, "Plan of cluster ", h("bdi", {}, plan.cluster)),
     h("p", { class: "about" }, size, plan.now ? `; counts from ${clockText(plan.now)}` : "", world.hasPast || plan.now ? "" : "; of an empty cluster, since no state was given"),
     h("div", { class: "tiles" }, devices,
-      tile(decimal(number("keep")), "jobs run on"), tile(decimal(number("start")), "jobs start now", "good-text"),
-      number("evict") ? tile(decimal(number("evict")), "jobs are evicted", "bad-text") : null,
-      tile(decimal(waiting), waiting === 1 ? "job waits" : "jobs wait", waiting ? "wait-text" : "", undefined, "#waiting"),
-      tile(decimal(never), never === 1 ? "job can never start" : "jobs can never start", never ? "bad-text" : "", undefined, never ? "#never" : null),
+      jobTile(number("keep"), "runs on", "run on"), jobTile(number("start"), "starts now", "start now", "good-text"),
+      number("evict") ? jobTile(number("evict"), "is evicted", "are evicted", "bad-text", "#evictions") : null,
+      jobTile(waiting, "waits", "wait", waiting ? "wait-text" : "", "#waiting"),
+      jobTile(never, "can never start", "can never start", never ? "bad-text" : "", never ? "#never" : null),
       plan.leftOut ? tile(decimal(plan.leftOut.length), "left out for errors", "bad-text", undefined, "#never") : null),
-    h("p", { class: "lead" }, nextSentence(world)),
+    h("dl", { class: "glance" }, glance(world).map(([title, href, text]) => [h("dt", {}, href ? h("a", { href }, title) : title), h("dd", {}, text)])),
   ];
 }
 
@@ -32,13 +32,58 @@ function tile(value, text, kind, share, href) {
   return href ? h("a", { class: "tile", href }, content) : h("div", { class: "tile" }, content);
 }
 
-function nextSentence(world) {
-  const starts = world.jobs.filter((job) => job.decision === "start");
-  const sizes = new Map(starts.map((job) => [job, amountsOf(world, job, job.pods).reduce((sum, [name, amount]) => (world.devices.includes(name) ? sum + amount : sum), 0)]));
-  const largest = starts.sort((a, b) => sizes.get(b) - sizes.get(a) || a.at - b.at).slice(0, 3).map((job) => `${job.title} (${askText(world, job, job.pods)})`);
-  const now = starts.length ? `Starts now: ${largest.join(", ")}${starts.length > 3 ? ` and ${decimal(starts.length - 3)} more` : ""}. ` : "No job starts now. ";
-  const next = world.jobs.find((job) => job.decision === "wait" && (job.startsIn !== undefined || job.startsAfter));
-  return `${now}${next ? `Next: ${next.title}, ${timeText(next)}.` : ""}`;
+const jobTile = (number, one, several, kind, href) => tile(decimal(number), `job${number === 1 ? ` ${one}` : `s ${several}`}`, kind, undefined, href);
+
+const MOST_JOBS = 3; // named in a line of the head
+
+// The answers that most people open the page for: [title, where more is said, text].
+function glance(world) {
+  const job = (decision) => world.jobs.filter((each) => each.decision === decision);
+  const waiting = job("wait").filter((each) => !each.never), never = world.jobs.filter((each) => each.never);
+  const next = waiting.filter((each) => each.startsIn !== undefined || each.startsAfter);
+  const named = (each, text) => [h("strong", {}, h("bdi", {}, each.title)), `: ${text}`];
+  const why = (each) => named(each, each.reasons.length ? each.reasons[0].message : "no reason was found in time");
+  const device = world.devices[0];
+  return [
+    ["Starts now", null, startsText(world, job("start"))],
+    ["Starts next", "#time", next.length ? named(next[0], timeText(next[0])) : waiting.length ? "no start of a waiting job is known" : "no job waits"],
+    waiting.length && ["Waits", "#waiting", someOf(waiting, why)],
+    never.length && ["Can never start", "#never", someOf(never, why)],
+    ["Borrows", "#queues", borrowText(world)],
+    device && device !== "cpu" && ["Largest gang that fits", "#room", roomText(world, device)],
+  ].filter(Boolean);
+}
+
+function startsText(world, starts) {
+  const size = (job) => amountsOf(world, job, job.pods).reduce((sum, [name, amount]) => (world.devices.includes(name) ? sum + amount : sum), 0);
+  const sizes = new Map(starts.map((job) => [job, size(job)]));
+  const largest = [...starts].sort((a, b) => sizes.get(b) - sizes.get(a) || a.at - b.at).slice(0, MOST_JOBS);
+  const rest = starts.length - largest.length;
+  return starts.length ? largest.map((job) => `${job.title} (${askText(world, job, job.pods)})`).join(", ") + (rest ? ` and ${decimal(rest)} more` : "") : "no job";
+}
+
+function someOf(jobs, text) {
+  const rest = jobs.length - MOST_JOBS;
+  return [...jobs.slice(0, MOST_JOBS).map((job) => h("div", {}, text(job))), rest > 0 ? h("div", {}, `and ${count(rest, "more job")}`) : null];
+}
+
+function borrowText(world) {
+  const found = world.devices.map((device) => [listOfQueues(world, device, "borrows"), unit(world, device)]).filter(([text]) => text).map(([text, name]) => `${text} ${name} more than deserved`);
+  const lent = lentDomains(world).slice(0, MOST_JOBS).map((text) => `lent: ${text}`);
+  return [...found, ...lent].join("; ") || "no queue";
+}
+
+// "64 NVIDIA GPUs in one sn (h100-sn-07 and 4 more), 272 in one spine (h100-spine-3), 352 anywhere".
+function roomText(world, device) {
+  const nodes = world.order.filter((node) => node.capacity[device]);
+  const sums = roomSums(world, device, nodes.reduce((most, node) => Math.max(most, node.capacity[device]), 0));
+  const texts = tiersOf(world, device).map(({ title, domains }) => {
+    const room = domains.map((domain) => sums[domain.to] - sums[domain.from]), most = room.reduce((a, b) => Math.max(a, b), 0);
+    const best = domains.filter((domain, at) => room[at] === most);
+    return [most, `${decimal(most)} ${unit(world, device)} ${title}${most && domains.length > 1 ? ` (${best[0].name}${best.length > 1 ? ` and ${decimal(best.length - 1)} more` : ""})` : ""}`];
+  });
+  const free = roomSums(world, device, 1)[world.order.length];
+  return texts.some(([most]) => most) ? `${texts.map(([, text]) => text).join(", ")}; of whole nodes` : `none of whole nodes; ${decimal(free)} ${unit(world, device)} are free on parts of nodes`;
 }
 
 function clusterSection(world, picture) {

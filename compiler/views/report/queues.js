@@ -1,4 +1,4 @@
-// Queues as a tree: what each holds, is guaranteed, deserves and may hold at most, what it borrows and leaves unused.
+// Queues as a tree: what each holds, is guaranteed, deserves and may hold at most, what it borrows and can lend.
 
 const ROOT_QUEUE = "root";
 
@@ -23,12 +23,29 @@ function queueTree(world) {
 
 function amountsOfQueue(queue, device) {
   const held = (queue.allocated[device] || 0) + (queue.admitted[device] || 0);
-  const deserved = queue.deserved[device];
+  const deserved = queue.deserved[device], guarantee = queue.guarantee[device];
   return {
-    held, deserved, guarantee: queue.guarantee[device], most: queue.capability[device],
-    borrows: deserved === undefined ? 0 : Math.max(0, held - deserved),
-    unused: deserved === undefined ? 0 : Math.max(0, deserved - held),
+    held, deserved, guarantee, most: queue.capability[device],
+    borrows: deserved === undefined ? 0 : Math.max(0, held - Math.max(deserved, guarantee || 0)),
+    lends: deserved === undefined ? 0 : Math.max(0, deserved - Math.max(held, guarantee || 0)),
   };
+}
+
+// Queues without queues below that borrow, or that can lend what they deserve and hold no job for: "ads 180, vision 221".
+function listOfQueues(world, device, field) {
+  const rows = queueTree(world).filter((row) => row.isLeaf).map(({ queue }) => [queue.name, amountsOfQueue(queue, device)[field]]).filter(([, amount]) => amount);
+  return rows.slice(0, 5).map(([name, amount]) => `${name} ${decimal(amount)}`).join(", ") + (rows.length > 5 ? ` and ${rows.length - 5} more` : "");
+}
+
+// Domains that are dedicated to a queue and hold pods of another: "sn-1 of queue training to research".
+function lentDomains(world) {
+  const parents = new Map(world.plan.queues.map((queue) => [queue.name, queue.parent]));
+  const isBelow = (name, owner) => name === owner || (parents.has(name) && isBelow(parents.get(name), owner));
+  return world.domains.filter((domain) => domain.queue).flatMap((domain) => {
+    const names = new Set(nodesOf(world, domain).flatMap((node) => node.now.pods.map((place) => place.job.queue)));
+    const others = [...names].filter((name) => !isBelow(name, domain.queue));
+    return others.length ? [`${domain.name} of queue ${domain.queue} to ${others.join(", ")}`] : [];
+  });
 }
 
 function queueSection(world) {
@@ -40,17 +57,15 @@ function queueSection(world) {
   return [
     h("h2", { id: "queues-title" }, "Queues"),
     tree.length ? null : h("p", {}, "There are no queues."),
-    devices.map((device) => [devices.length > 1 ? h("h3", {}, device) : null, h("p", { class: "lead" }, queueSentence(world, tree, device)), queueTable(world, tree, device)]),
+    lentDomains(world).map((text) => h("p", { class: "lead" }, `Lent while it is idle: ${text}.`)),
+    devices.map((device) => [devices.length > 1 ? h("h3", {}, device) : null, h("p", { class: "lead" }, queueSentence(world, device)), queueTable(world, tree, device)]),
   ];
 }
 
-function queueSentence(world, tree, device) {
-  const name = unit(world, device);
-  const rows = tree.map(({ queue, isLeaf }) => ({ queue, isLeaf, ...amountsOfQueue(queue, device) }));
-  const borrowing = rows.filter((row) => row.borrows && row.isLeaf), lending = rows.filter((row) => row.unused && row.isLeaf);
-  const list = (chosen, field) => chosen.slice(0, 5).map((row) => `${row.queue.name} ${decimal(row[field])}`).join(", ") + (chosen.length > 5 ? ` and ${chosen.length - 5} more` : "");
-  const borrows = borrowing.length ? `More than they deserve, so borrowed: ${list(borrowing, "borrows")} ${name}.` : "No queue borrows.";
-  return `${borrows}${lending.length ? ` Deserved and not used, so others may borrow it: ${list(lending, "unused")} ${name}.` : ""}`;
+function queueSentence(world, device) {
+  const name = unit(world, device), borrowed = listOfQueues(world, device, "borrows"), lends = listOfQueues(world, device, "lends");
+  const borrows = borrowed ? `More than they deserve, so borrowed: ${borrowed} ${name}.` : "No queue borrows.";
+  return `${borrows}${lends ? ` Deserved and not used, so others may borrow it: ${lends} ${name}.` : ""}`;
 }
 
 function queueTable(world, tree, device) {
@@ -61,7 +76,7 @@ function queueTable(world, tree, device) {
   const cell = (amount) => (amount === undefined ? "" : decimal(amount));
   const columns = [
     ["Guaranteed", (row) => cell(row.guarantee)], ["Deserves", (row) => cell(row.deserved)],
-    ["Borrows", (row) => row.borrows && h("strong", { class: "borrows" }, decimal(row.borrows))], ["Unused", (row) => row.unused && decimal(row.unused)],
+    ["Borrows", (row) => row.borrows && h("strong", { class: "borrows" }, decimal(row.borrows))], ["Can lend", (row) => row.lends && decimal(row.lends)],
     ["At most", (row) => cell(row.most)],
   ].filter(([, content]) => rows.some(content));
   const heads = [{ title: "Queue" }, { title: "Held", number: true }, { title: "" }, ...columns.map(([title]) => ({ title, number: true }))];

@@ -58,7 +58,10 @@ function gantt(world, rows, width) {
     const texture = { closed: "cross", reserved: "stripes", starts: "", runs: "" }[row.kind];
     if (texture) made.push(s("rect", { class: `over ${texture}`, x: from, y: y + 3, width: Math.max(3, end - from), height: high - 7 }));
     const word = { closed: "maintenance", reserved: row.from === undefined ? "when is not known" : "waits, then runs", starts: "starts now", runs: "runs" }[row.kind];
-    if (end - from > word.length * 6.5) made.push(s("text", { class: "inside", x: from + 5, y: y + 15 }, word));
+    const room = word.length * 6.5;
+    if (end - from > room) made.push(s("text", { class: "inside", x: from + 5, y: y + 15 }, word));
+    else if (from - left > room) made.push(s("text", { x: from - 5, y: y + 15, "text-anchor": "end" }, word));
+    else if (width - end > room) made.push(s("text", { x: end + 5, y: y + 15 }, word));
   });
   return s("svg", { class: "chart", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": rows.map((row) => `${row.name}: ${row.says || windowText(row)}`).join(". ") }, made);
 }

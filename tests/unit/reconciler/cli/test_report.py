@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from ruamel.yaml import YAML
 
 from compiler.cli.root import cli
-from reconciler.cli import load_tree
+from reconciler.cli import connection, load_tree
+from reconciler.cluster.objects import ref_of
+from tests.builders.fake_cluster import FakeCluster
 from tests.builders.repositories import FILES, JOB
+from tests.builders.scripted_server import error_answer
 from tests.e2e.stories.story import GitRepository
 
 CASES = Path(__file__).parents[3] / "golden"
@@ -29,6 +33,11 @@ def embedded(page: str) -> dict[str, Any]:
     assert found
     document: dict[str, Any] = json.loads(found[1])
     return document
+
+
+def pods_before(page: dict[str, Any]) -> dict[str, Any]:
+    found = {job["name"]: job.get("before", {} if job["decision"] == "start" else job["pods"]) for job in page["gangs"]}
+    return {name: pods for name, pods in found.items() if pods}
 
 
 @pytest.fixture
@@ -107,6 +116,21 @@ def test_a_state_and_a_lock_as_base_are_what_runs_before() -> None:
     against = run(CASES / "deadlock/repo", "--base", lock).stdout
     assert against == run(CASES / "deadlock/repo", "--lock", lock).stdout
     assert embedded(against)["gangs"][0]["decision"] == "keep"
+
+
+def test_a_living_cluster_is_what_runs_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same pods as in the state file; the time is another, so others may be evicted."""
+    case, cluster = CASES / "preempt", FakeCluster()
+    for item in YAML(typ="safe").load((case / "state.yaml").read_text())["items"]:
+        cluster.put(cluster.client().path_of(ref_of(item)), item)
+    monkeypatch.setattr(connection, "check_kubeconfig", lambda *_: None)
+    monkeypatch.setattr(connection, "Connector", lambda *_: lambda: cluster)
+    live = embedded(run(case / "repo", "--live").stdout)
+    stored = embedded(run(case / "repo", "--state", str(case / "state.yaml")).stdout)
+    assert pods_before(live) == pods_before(stored) != {}
+    cluster.before = lambda method, path, body: error_answer(403) if "pods" in path else None
+    assert "Error: " in run(case / "repo", "--live").stderr
+    assert "name one" in run(case / "repo", "--live", "--state", str(case / "state.yaml")).stderr
 
 
 def test_a_base_is_named_once() -> None:

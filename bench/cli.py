@@ -31,7 +31,7 @@ from bench.traces import TRACES_VARIABLE
 @click.option(
     "--traces",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help=f"Where the published traces lie. [default: {TRACES_VARIABLE}, else shared/traces beside the checkout]",
+    help=f"Where the published traces lie. [default: {TRACES_VARIABLE}, else shared/traces next to the checkout]",
 )
 @click.pass_context
 def bench(

@@ -36,7 +36,7 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The plan beside the baselines. Cases of one title share a table; the first column names the row, all others are
+    """The plan and the baselines. Cases of one title share a table; the first column names the row, all others are
     figures."""
 
     title: str

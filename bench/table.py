@@ -62,7 +62,7 @@ def _comparison_tables(results: Sequence[tuple[Case, Figures]]) -> list[Table]:
                 list(row) for row in found.rows
             )
     claims = [[case.name, *_claim_cells(result.claims)] for case, result in results if result.claims]
-    return [*made.values(), *([("Promised besides", ["name", "held", "of", "what"], claims)] if claims else [])]
+    return [*made.values(), *([("Also promised", ["name", "held", "of", "what"], claims)] if claims else [])]
 
 
 def _claim_cells(claims: Mapping[str, bool]) -> list[str]:

@@ -1,7 +1,7 @@
 """Published traces as nodes, hypernodes and pods. They are read where they lie and never copied here.
 
-Where: `--traces DIR` or the environment variable GANGPLAN_TRACES, else `shared/traces` beside the checkout. What is not
-there raises `MissingInputError`.
+Where: `--traces DIR` or the environment variable GANGPLAN_TRACES, else `shared/traces` next to the checkout. What is
+not there raises `MissingInputError`.
 """
 
 from __future__ import annotations

@@ -38,10 +38,10 @@ BANNED = {
     r"without a word": "without a report",
     r"in vain": "without success",
     r"lets go": "releases",
+    r"besides?": "next to, together with, in addition to",
 }
 """Pattern -> what to write."""
 BANNED_IN_TEXTS = BANNED | {
-    r"besides?": "next to, together with, in addition to",
     r"told|tells": "reported, shown; announced",
     r"(?<!there )(is|are) no(?= [a-z])(?! (earlier|higher|larger|later|less|longer|lower|more))": "is not a, no such",
     r"stands?(?! for)|stood": "is",

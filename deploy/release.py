@@ -141,7 +141,7 @@ def kustomize_files(deploy: Path) -> list[str]:
 
 
 def build_chart(release: Release, helm: Path | None) -> None:
-    """The Helm chart, and the kustomize base beside it. With Helm the packed chart is linted and rendered."""
+    """The Helm chart, and the kustomize base next to it. With Helm the packed chart is linted and rendered."""
     deploy = release.source / "deploy"
     chart = release.output / f"gangplan-{release.version}.tgz"
     write_archive(chart, files_below(deploy / "chart", "gangplan"), release.time)

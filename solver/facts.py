@@ -105,7 +105,7 @@ class EligibleNodeShortage(Shortage, code="GW120"):
 
 @dataclass(frozen=True, slots=True)
 class OwnRunningPods(Shortage, code="GW121"):
-    """The missing pods find no room beside the gang's running ones; the whole gang would fit from scratch."""
+    """The missing pods find no room next to the gang's running ones; the whole gang would fit from scratch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Repairs: changes that would let a waiting gang start beside the plan, tried, each the least of its kind.
+"""Repairs: changes that would let a waiting gang start next to the plan, tried, each the least of its kind.
 
 One type for each kind of change; its code is stable (texts: compiler.explain). Index fields as in `solver.facts`.
 """

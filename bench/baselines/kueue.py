@@ -43,7 +43,7 @@ def _place_gang(site: BaselineCluster, gang: Gang) -> tuple[Placement, ...] | No
 
 
 def _place_in_domains(site: BaselineCluster, gang: Gang, domains: list[int]) -> tuple[Placement, ...] | None:
-    """Role after role into the domains of a home, taken from the room; None when one does not fit beside those before
+    """Role after role into the domains of a home, taken from the room; None when one does not fit next to those before
     it."""
     found = []
     for t, role in enumerate(gang.roles):

@@ -1,5 +1,5 @@
 """The commands that a pull request waits for: `--help`, `check` of 1,000 files (cold, one changed, one file alone), and
-`diff` of two revisions beside `plan`."""
+`diff` of two revisions and `plan`."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def measure_check() -> Figures:
 
 
 def measure_diff() -> Figures:
-    """`diff` of two commits, the second asks for less CPU in one job, beside `plan` of the second."""
+    """`diff` of two commits, the second asks for less CPU in one job, next to `plan` of the second."""
     with tempfile.TemporaryDirectory() as name:
         cache = Path(name, "cache")
         folder = _write(Path(name, "repository"), nodes=1_000, gangs=COMPARED_JOBS, load=0.9)

@@ -1,4 +1,4 @@
-"""Replays beside published results: the schedule of Batsim's EASY, job by job, and FGD's GPU allocation on openb."""
+"""Replays and published results: the schedule of Batsim's EASY, job by job, and FGD's GPU allocation on openb."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PUBLISHED = {"fgd": (95.27, 95.49), "best-fit": (92.87, 93.25)}
 
 
 def measure_easy() -> Figures:
-    """The schedule of a workload of 801 jobs on 32 machines beside that of Batsim."""
+    """The schedule of a workload of 801 jobs on 32 machines and that of Batsim."""
     began, cpu = time.perf_counter(), time.process_time()
     trace = read_trace(trace_file("batsim-medium-late", "medium_late.json"))
     world = make_workload(trace, machines_cluster(trace.machines or 1), RequestedTimes())
@@ -39,7 +39,7 @@ def measure_easy() -> Figures:
         seconds,
         spent,
         peak_memory(),
-        comparison=Comparison("EASY beside Batsim's", ("policy", "jobs", "same start", "same machines"), rows),
+        comparison=Comparison("EASY and Batsim's", ("policy", "jobs", "same start", "same machines"), rows),
         claims={"every job starts when and where it does in Batsim": starts == places == len(published)},
     )
 

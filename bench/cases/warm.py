@@ -45,7 +45,7 @@ def measure_added_gangs() -> Figures:
         )
         slowest = max(slowest, found, key=lambda figures: figures.seconds)
         if not started:
-            raise RuntimeError(f"{name} does not start beside the {RUNNING_GANGS} that run")
+            raise RuntimeError(f"{name} does not start next to the {RUNNING_GANGS} that run")
     comparison = Comparison(
         f"One gang more, {RUNNING_GANGS:,} run on {NODES:,} nodes",
         ("gang", "lower", "solve", "verify", "seconds", "cpu s"),
@@ -55,7 +55,7 @@ def measure_added_gangs() -> Figures:
 
 
 def _measure_plan(specs: Any, state: Any) -> tuple[Figures, bool, str]:
-    """Figures from the specs to a verified plan, whether the new gang starts beside all others, and what it is."""
+    """Figures from the specs to a verified plan, whether the new gang starts next to all others, and what it is."""
     from compiler.lower.lowering import lower
     from solver.planner import solve
     from solver.verify import verify

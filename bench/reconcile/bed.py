@@ -29,7 +29,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large the worlds are; None: as large as the bar of the case says. busy: processes beside them that only
+    """How large the worlds are; None: as large as the bar of the case says. busy: processes next to them that only
     compute."""
 
     gangs: int | None = None

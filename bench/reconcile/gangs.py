@@ -3,7 +3,7 @@
 Stock: `kubectl create` of all jobs at once, until the last pod runs. Gangplan: from the commit with the same jobs, told
 by a webhook, until the last pod runs. Both on nodes that kwok plays, with Volcano's default configuration for stock and
 gangplan's for gangplan, and with the same looks at the pods. What counts is the ratio: quiet, on a machine that does
-nothing else, and beside processes that only compute (`--busy`), where gangplan suffers more, since it computes more
+nothing else, and next to processes that only compute (`--busy`), where gangplan suffers more, since it computes more
 than Volcano does. late: gangplan alone, with what must not confuse it.
 """
 

@@ -1,4 +1,4 @@
-"""What goes on beside the jobs that start: looks at which nodes were given more than they have, a node that flaps."""
+"""What happens while jobs start: looks at which nodes were given more than they have, a node that flaps."""
 
 from __future__ import annotations
 

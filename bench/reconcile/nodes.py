@@ -67,7 +67,7 @@ def measure_node(bed: Bed, _sizes: Sizes) -> Iterator[Row]:
 
 
 def measure_one_more(bed: Bed, sizes: Sizes) -> Iterator[Row]:
-    """Seconds from the fetch of a commit with one more job to its first gate, beside gangs that run.
+    """Seconds from the fetch of a commit with one more job to its first gate, next to gangs that run.
 
     Ten thousand nodes renew no leases here, and their controller ends once they are ready: a machine with two cores
     would do nothing else.

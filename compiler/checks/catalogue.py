@@ -16,7 +16,7 @@ RULE_MODULES = (
     "compiler.explain.caveats",
     "compiler.reading",
 )
-"""Modules beside the checks and the kinds whose import declares rules."""
+"""Modules, other than checks and kinds, whose import declares rules."""
 
 CODE_RANGES = (
     ("GP1", "Reading files"),

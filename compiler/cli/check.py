@@ -174,8 +174,8 @@ def _root(ctx: click.Context, repo: Path | None, paths: Sequence[Path]) -> Path:
 def _with_paths(
     ctx: click.Context, tree: Repository, root: Path, paths: Sequence[Path]
 ) -> tuple[Repository, list[str]]:
-    """The tree with what the paths name beside its own files, and the paths as the tree names them. A path of which
-    nothing is read is refused."""
+    """The tree with what the paths name in addition to its own files, and the paths as the tree names them. A path of
+    which nothing is read is refused."""
     from compiler.repository.tree import read_named
 
     wanted = []

@@ -99,7 +99,8 @@ def write_files(folder: Path, files: dict[str, str], former: Iterable[str]) -> N
 
 
 def _former_files(lock: Path, made: Iterable[str]) -> list[str]:
-    """What an earlier compile wrote beside this lock. Of one that lists nothing, no more than what is written again."""
+    """What an earlier compile wrote next to this lock. Of one that lists nothing, no more than what is written
+    again."""
     from compiler.emit.lock import LockError, listed_files, read_lock
 
     if not os.path.lexists(lock):

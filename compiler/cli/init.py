@@ -19,7 +19,7 @@ EXAMPLE_FILES = {
     "jobs/research/pretrain.yaml": "pretrain.yaml",
     WORKFLOW_FILE: "workflow.yaml",
 }
-"""File of the repository -> the file of the folder `example` beside this module with what it holds."""
+"""File of the repository -> the file of the folder `example` next to this module with what it holds."""
 
 
 @click.command()

@@ -40,7 +40,7 @@ class CompileInputs:
 
     @property
     def may_fork(self) -> bool:
-        """Not beside Dask, whose client has threads of its own: a fork would take along the locks that they hold."""
+        """Not with Dask, whose client has threads of its own: a fork would take along the locks that they hold."""
         return self.executor == "processes"
 
 

@@ -47,7 +47,7 @@ def cache_folder() -> Path | None:
 
 
 def _code_digest() -> bytes:
-    """Digest of Python, of the packages installed beside it, and of all files of the compiler, by size and time of
+    """Digest of Python, of the packages installed with it, and of all files of the compiler, by size and time of
     change."""
     packages = os.stat(Path(click.__file__).parent.parent)
     found = [sys.version, str(packages.st_mtime_ns)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def replace_file(path: Path, pieces: Iterable[bytes], mode: int = 0o600) -> None:
-    """Write the pieces, one behind the other, into a file beside, and put that in its place. Raises OSError."""
+    """Write the pieces, one behind the other, into a file next to it, and put that in its place. Raises OSError."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".gangplan-", delete=False) as made:
         try:
             for piece in pieces:

@@ -1,5 +1,5 @@
 """What a change does to the cluster itself: its nodes and what they have, network domains, priorities, rules of queues
-beside their amounts, policy."""
+in addition to their amounts, policy."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from compiler.syntax.runs import run_digest
 _MAX_FIELDS, _MAX_TEXT = 2, 40
 _OUTSIDE = ("status", "apiVersion")
 _METADATA = ("labels", "annotations")
-"""What of a job's metadata is written to the cluster beside its name."""
+"""What of a job's metadata is written to the cluster in addition to its name."""
 _NOTHING = object()
 
 

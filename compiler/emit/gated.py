@@ -27,7 +27,7 @@ def bind(data: dict[str, Any], decision: JobDecision) -> None:
 
 
 def add_gate(pod: dict[str, Any]) -> None:
-    """Add our gate to a pod spec, beside any others."""
+    """Add our gate to a pod spec, in addition to any others."""
     gates = pod.setdefault("schedulingGates", [])
     if not any(gate.get("name") == SCHEDULING_GATE for gate in gates):
         gates.append({"name": SCHEDULING_GATE})

@@ -16,7 +16,7 @@ LOCK_FILE = "gangplan.lock"
 
 def lock_text(outcome: Outcome, files: Iterable[str] = ()) -> str:
     """YAML. Measured times are left out, since they differ from run to run; `clockStruck` tells that the time limit
-    decided something. files: what was written beside it."""
+    decided something. files: what was written next to it."""
     return to_yaml(
         {
             "apiVersion": API_VERSION,

@@ -21,9 +21,9 @@ Edit = int | str
 def pod_count_edits(
     spec: GangSpec, gang: Gang, repair: FewerPods, group_sizes: Mapping[int, int]
 ) -> Mapping[FieldPath, Edit]:
-    """What has to be written beside a role's replicas: every written minimum that is above the new count, of the role,
-    of its partitions and of the job, how many are to succeed, and the number of partitions, or of what its pods come
-    in. group_sizes: of subgroups that are made smaller with it."""
+    """What has to be written in addition to a role's replicas: every written minimum that is above the new count, of
+    the role, of its partitions and of the job, how many are to succeed, and the number of partitions, or of what its
+    pods come in. group_sizes: of subgroups that are made smaller with it."""
     found = dict[FieldPath, Edit]()
     for path, amount in _pod_count_fields(spec, gang, repair, group_sizes):
         written = _written_number(spec, path)

@@ -282,7 +282,8 @@ def _pod_count(s: Provenance, j: int, repair: repairs.FewerPods) -> Iterator[Sou
 
 
 def _pod_count_values(s: Provenance, j: int, repair: repairs.FewerPods, together: Sequence[repairs.Repair]) -> Values:
-    """What to write beside the count, and a role whose pods are fewer than its replicas already: its minimum."""
+    """What to write in addition to the count, and a role whose pods are fewer than its replicas already: its
+    minimum."""
     gang = s.problem.gangs[j]
     values = Edits.of_fields(pod_count_edits(s.origins.gangs[j], gang, repair, _group_sizes(together)))
     role = None if repair.role is None else gang.roles[repair.role]

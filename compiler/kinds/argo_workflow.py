@@ -4,7 +4,7 @@ The controller makes the pods of a step when the step before is over, so that no
 step: of all that run side by side the one that asks for the most devices, then cpu. What its objects of known kinds run
 counts like pods. A step that repeats by a parameter counts once. `parallelism` of the workflow or of a template, and a
 mutex of a template, bound how many pods run side by side: then the largest of them count. `podSpecPatch` is applied,
-with parameters whose values are written beside them. Templates that lie in a WorkflowTemplate or
+with parameters whose values are written next to them. Templates that lie in a WorkflowTemplate or
 ClusterWorkflowTemplate (`workflowTemplateRef`, `templateRef` of a step) are taken from there if the repository has it.
 """
 

@@ -108,7 +108,7 @@ class Spec(OwnModel):
     names: list[str] | None = Field(None, description="Names of the nodes, instead of count; gpu-[000-255] is a range.")
     capacity: Resources = Field(description="What one node offers (allocatable). pods is 110 unless given.")
     labels: dict[str, str] | None = Field(
-        None, description="Labels of each node, for selectors and affinity, besides those that every kubelet sets."
+        None, description="Labels of each node, for selectors and affinity, added to those that every kubelet sets."
     )
     arch: Literal["amd64", "arm64", "ppc64le", "s390x", "riscv64"] = Field(
         "amd64", description="The nodes' label kubernetes.io/arch."

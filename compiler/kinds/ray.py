@@ -76,7 +76,7 @@ def _labels(document: Document, role: str) -> Mapping[str, str]:
 
 
 def _added_containers(cluster: Path, document: Document, role: str) -> Mapping[str, list[dict[str, Any]]]:
-    """Workers wait for the head in an init container; the head has the autoscaler and the submitter beside it."""
+    """Workers wait for the head in an init container; the head has the autoscaler and the submitter next to it."""
     if role != HEAD_ROLE:
         return {"initContainers": [{"name": "wait-gcs-ready", "image": "ray", "resources": {"requests": _WAIT}}]}
     spec, added = value_at(document.data, cluster), {}

@@ -20,7 +20,7 @@ from compiler.volcano import scheduler_conf
 
 
 class Plugin(OwnModel):
-    """Flags (enable...: true or false) stand beside name; which exist is a check's matter."""
+    """Flags (enable...: true or false) are next to name; which exist is a check's matter."""
 
     model_config = ConfigDict(extra="allow")
 

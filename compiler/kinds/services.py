@@ -1,4 +1,4 @@
-"""Kubernetes' Deployment, StatefulSet, ReplicaSet (apps/v1) and ReplicationController (v1): services that run beside
+"""Kubernetes' Deployment, StatefulSet, ReplicaSet (apps/v1) and ReplicationController (v1): services that run next to
 the training jobs; and DaemonSet, whose pods are on each node that they match.
 
 Which of them are bound to the plan's nodes `Cluster.spec.services` says. Their pods start one by one. A rolling update

@@ -165,7 +165,7 @@ def _connect(document: Document, model: SparkConnect) -> Iterable[GangSpec]:
 
 
 def _templated_role(name: str, count: int, pod: ConnectPod, requests: Mapping[str, str]) -> RoleSpec:
-    """requests: what the first container asks for besides what its template says."""
+    """requests: what the first container asks for in addition to what its template says."""
     try:
         template = pods.PodTemplate.model_validate(_with_requests(without_nulls(pod.template) or {}, requests))
     except (ValidationError, AttributeError, TypeError):  # no pod comes of such a template; there is nothing to count

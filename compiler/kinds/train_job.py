@@ -296,7 +296,7 @@ def _role(draft: TrainJobDraft, runtime: RuntimeSpec, job: ReplicatedJob, number
 
 
 def _replicas(job: ReplicatedJob, policy: MLPolicy, num_nodes: int | None) -> int:
-    """num_nodes: as the TrainJob says it, before what the runtime says. With MPI the nodes are a Job beside the
+    """num_nodes: as the TrainJob says it, before what the runtime says. With MPI the nodes are a Job next to the
     launcher's, which may count as one of them."""
     if num_nodes is not None and policy.mpi is not None and job.name == NODE:
         return max(num_nodes - 1, 1) if policy.runs_launcher_as_node else num_nodes

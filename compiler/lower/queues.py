@@ -67,7 +67,7 @@ def lower_queues(
 
 
 def _hierarchy_path(spec: QueueSpec, specs: Sequence[QueueSpec]) -> tuple[tuple[str, int], ...]:
-    """As declared; beside queues with a hierarchy, one without is a child of the root with its own weight."""
+    """As declared; among queues with a hierarchy, one without is a child of the root with its own weight."""
     if not any(other.hierarchy for other in specs):
         return ()
     return tuple((name, round(1000 * weight)) for name, weight in spec.hierarchy or ((spec.name, spec.weight),))

@@ -221,7 +221,7 @@ def _daemon(pod: PodSpec) -> PodSpec:
 
 
 class _Places:
-    """The nodes, and what is free on each besides the pods that run."""
+    """The nodes, and what the pods that run leave free on each."""
 
     def __init__(self, gangs: Sequence[GangSpec], observed: ObservedState) -> None:
         self.observed, self._masks = observed, NodeMasks(observed.nodes)

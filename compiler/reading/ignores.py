@@ -76,7 +76,7 @@ def _rules(tree: Repository) -> Iterator[_Rule | Diagnostic]:
 
 
 def _commented_rules(file: str, lines: list[str]) -> Iterator[_Rule | Diagnostic]:
-    """A comment beside text is about its line; one that stands alone about the next line with text; one that stands
+    """A comment next to text is about its line; one that stands alone about the next line with text; one that stands
     before a document's text about the whole document."""
     is_before_text = True
     for number, line in enumerate(lines, start=1):

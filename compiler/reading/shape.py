@@ -183,7 +183,7 @@ Place = tuple[str, FieldPath]
 
 
 def _right_place(document: Document, path: FieldPath, schema: Schema) -> Place:
-    """Where the kind has an unknown field: further out, in what stands beside it, or in the items of another list; or
+    """Where the kind has an unknown field: further out, in what is next to it, or in the items of another list; or
     what is in it, further out."""
     if path[-1] in ("apiVersion", "kind"):  # of an object where none is
         return "", ()
@@ -221,7 +221,7 @@ def _takes(schema: Schema, node: Node, name: str, value: Any) -> bool:
 
 
 def _place_in_other_list(schema: Schema, path: FieldPath, value: Any) -> Place:
-    """The one list beside the field's whose items have it: an item of the wrong list lacks fields of that."""
+    """The one list next to the field's whose items have it: an item of the wrong list lacks fields of that."""
     *around, key, number, name = ("", "", *path)
     outer = tuple(around[2:])
     if not isinstance(number, int) or (node := schema.node_at(outer)) is None:
@@ -232,7 +232,7 @@ def _place_in_other_list(schema: Schema, path: FieldPath, value: Any) -> Place:
 
 
 _DEEPEST = 3
-"""Levels below a misplaced field that are looked at: spec.template.spec, or the containers beside it."""
+"""Levels below a misplaced field that are looked at: spec.template.spec, or the containers next to it."""
 
 
 def _place_below(schema: Schema, node: Node, name: str, value: Any, present: Any) -> FieldPath:

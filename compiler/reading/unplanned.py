@@ -1,7 +1,7 @@
 """Objects of kinds that are not planned: which of them run pods, what those ask for, and how many there are.
 
 An unknown kind is recognised by its pod templates (`containers:` at any depth), or by the `resources:` of containers
-that its operator makes. Counts stand beside them under names that differ from kind to kind; what cannot be found out
+that its operator makes. Counts are next to them under names that differ from kind to kind; what cannot be found out
 counts once.
 """
 

@@ -16,7 +16,7 @@ ROOT_FOLDERS = (CLUSTERS_FOLDER, JOBS_FOLDER)
 """The folders of a repository that gangplan reads."""
 IGNORE_FILE, CONFIGURATION_FILE = ".gangplanignore", "gangplan.toml"
 ROOT_FILES = (IGNORE_FILE, CONFIGURATION_FILE)
-"""The files beside those folders that it reads."""
+"""The files that it reads in addition to those folders."""
 KUSTOMIZATION_NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 CONF_SUFFIX = ".conf"
 """Of a bare volcano-scheduler.conf; other files of that name say nothing."""

@@ -22,7 +22,7 @@ MAX_CRON_NAME = 52
 _MAX_INDEXED_PARALLELISM = 100_000
 _MAX_LABEL = 63
 _ZONES_OF_A_MACHINE = ("posix/", "right/")
-"""Folders of names that a server may have beside those that Kubernetes brings along."""
+"""Folders of names that a server may have in addition to those that Kubernetes brings along."""
 _POLICIES = ("Allow", "Forbid", "Replace")
 _QUOTA_SCOPES = (
     "Terminating",

@@ -126,7 +126,7 @@ _SAME = ("default", "maxItems", "maxLength", "maximum", "minItems", "minLength",
 
 
 def _annotations_schema(kind: Kind) -> dict[str, Any]:
-    """What gangplan reads among the annotations of the kind; all others may stand beside."""
+    """What gangplan reads among the annotations of the kind; all others are allowed."""
     own = {"Queue": QUEUE_ANNOTATIONS, "Cluster": CLUSTER_ANNOTATIONS}.get(kind.name, {})
     if kind.namespaced:
         own = JOB_ANNOTATIONS

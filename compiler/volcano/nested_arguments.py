@@ -81,7 +81,7 @@ class NestedFlaw:
 
 
 def table_rows(name: str) -> Iterator[tuple[str, ...]]:
-    """The cells of each row of a table beside this module, without comments and empty rows."""
+    """The cells of each row of a table next to this module, without comments and empty rows."""
     for line in (files("compiler.volcano") / name).read_text("utf-8").splitlines():
         if line and not line.startswith("#"):
             yield tuple(cell.strip() for cell in line.split("|"))

@@ -1,6 +1,6 @@
 """Differences between a manifest and the live object, in the fields that are ours, as data.
 
-Compared are the fields of the manifest; what defaults, webhooks and other managers add beside them is not ours. A field
+Compared are the fields of the manifest; what defaults, webhooks and other managers add to them is not ours. A field
 that we applied earlier (our entry in managedFields) and no longer want is a difference too. Quantities are compared by
 value.
 """

@@ -51,7 +51,7 @@ OPTIONAL_KINDS = {
         "a plan of this snapshot does not know which NamespaceQueues are ready"
     ),
 }
-"""In a snapshot beside what every plan rests on -> what is said of one without them."""
+"""In a snapshot, in addition to what every plan rests on, -> what is said of one without them."""
 REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", "Applied"})
 """Conditions that must hold for `reconcile --once` to succeed."""
 

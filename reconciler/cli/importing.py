@@ -23,7 +23,7 @@ OTHER_KINDS = (
     *(("kueue.x-k8s.io/v1beta2", kind) for kind in ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor")),
     ("scheduling.run.ai/v2", "Queue"),
 )
-"""Read beside what gangplan plans."""
+"""Read in addition to what gangplan plans."""
 
 
 @click.command(name="import")

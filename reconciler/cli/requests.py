@@ -1,4 +1,4 @@
-"""`gangplan suspend`, `resume` and `rerun`: what operators ask of a reconciler beside git."""
+"""`gangplan suspend`, `resume` and `rerun`: what operators ask of a reconciler other than by git."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gangplan shadow`: beside a cluster that another scheduler places, without a right to write."""
+"""`gangplan shadow`: for a cluster that another scheduler places, without a right to write."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ class Mirror:
 
 
 ALLOWED_SIGNERS = "allowed_signers"
-"""The file of ssh keys, as ssh-keygen(1) has it; OpenPGP keys are in files beside it that end in .asc or .gpg."""
+"""The file of ssh keys, as ssh-keygen(1) has it; OpenPGP keys are in files next to it that end in .asc or .gpg."""
 
 
 class Untrusted(GitError):

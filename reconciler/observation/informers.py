@@ -54,8 +54,8 @@ class InformerSet:
             self._add_informer(resource, "")
 
     def watch_kinds(self, kinds: Iterable[tuple[str, str]], job_kinds: Collection[str] = ()) -> None:
-        """Watch these kinds, by (apiVersion, kind), beside those of the state, and no others. job_kinds: group kinds
-        that are watched whole, in addition to the known ones."""
+        """Watch these kinds, by (apiVersion, kind), in addition to those of the state, and no others. job_kinds: group
+        kinds that are watched whole, in addition to the known ones."""
         wanted: dict[str, list[tuple[str, str]]] = {}
         for api, kind in sorted(kinds):
             wanted.setdefault(group_kind_of(api, kind), []).append((api, kind))

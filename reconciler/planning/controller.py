@@ -1,6 +1,6 @@
 """Phase 2 of a pass: which commit is to be in force, and a plan for it.
 
-The compile runs beside the loop in a child process; until it answers, the last good plan stays in force.
+The compile runs in a child process, not in the loop; until it answers, the last good plan stays in force.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Questions to the API server: would it take these objects? Asked by dry run, beside the loop, before the first write
+"""Questions to the API server: would it take these objects? Asked by dry run, outside the loop, before the first write
 of a commit.
 
 Only a refusal of the object itself counts: by the schema, or by admission (a webhook, a policy, PodSecurity, a quota).

@@ -40,7 +40,7 @@ _BUDGET, _HYPERNODE = "PodDisruptionBudget.policy", "HyperNode.topology.volcano.
 _QUEUE, _LOCAL_QUEUE = "Queue.scheduling.volcano.sh", "NamespaceQueue.scheduling.volcano.sh"
 _GROUP = "PodGroup.scheduling.volcano.sh"
 FINGERPRINT_KINDS = frozenset({"Node", "Pod", "Numatopology.nodeinfo.volcano.sh", _BUDGET, _HYPERNODE, _LOCAL_QUEUE})
-"""What a fingerprint is made from, beside the jobs of the plan."""
+"""What a fingerprint is made from, in addition to the jobs of the plan."""
 
 
 @dataclass(frozen=True, slots=True)

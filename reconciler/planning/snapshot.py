@@ -196,6 +196,6 @@ def write_answer(snapshot: Snapshot, path: Path) -> None:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file that others read: whole or not at all."""
-    beside = path.with_suffix(".new")
-    beside.write_bytes(content)
-    beside.replace(path)
+    fresh = path.with_suffix(".new")
+    fresh.write_bytes(content)
+    fresh.replace(path)

@@ -1,4 +1,4 @@
-"""Events on objects, written beside the loop: slowly, each once, again while the server does not answer, and dropped
+"""Events on objects, written outside the loop: slowly, each once, again while the server does not answer, and dropped
 when there are too many. No pass waits for them."""
 
 from __future__ import annotations

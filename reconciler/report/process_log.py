@@ -44,7 +44,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class LineHandler(logging.Handler):
-    """Writes each line as a whole to a file descriptor, beside another process that does."""
+    """Writes each line as a whole to a file descriptor to which another process writes too."""
 
     def __init__(self, target: int, lock: int) -> None:
         super().__init__()

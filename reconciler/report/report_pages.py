@@ -1,4 +1,4 @@
-"""`/report` of the reconciler: the page of the plan in force, and the status beside it."""
+"""`/report` of the reconciler: the page of the plan in force, and the status next to it."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ class StatusPublisher:
         self._try_to_write(lambda last: dict(status_document(report, last, _now())), at_once)
 
     def publish_failure(self, message: str) -> None:
-        """Say that no pass comes to its end, beside what was said last."""
+        """Say that no pass comes to its end, in addition to what was said last."""
 
         def document(last: dict[str, Any]) -> dict[str, Any]:
             failed = Condition(FAILURE_TYPE, True, "Failed", message[:MAX_FAILURE])

@@ -1,4 +1,4 @@
-"""The part of what operators ask for, beside git, in a ConfigMap: leave objects alone for now, run a job again."""
+"""The part of what operators ask for in a ConfigMap, not in git: leave objects alone for now, run a job again."""
 
 from __future__ import annotations
 

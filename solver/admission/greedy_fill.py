@@ -24,7 +24,7 @@ def serve_gangs(placer: GreedyPlacer, gangs: Iterable[int]) -> Iterator[tuple[in
     """Each gang in serving order, with all its pods where it starts.
 
     Room and what queues may hold only shrink meanwhile, so a gang like one that found no room is not tried; one under
-    pod rules is, since pods that came may be what it wants beside it.
+    pod rules is, since pods that came may be what it wants next to it.
     """
     stopped: set[int] = set()
     refused: set[tuple[int, GangClass]] = set()
@@ -68,7 +68,7 @@ def add_gangs_that_fit(s: Sets, placements: Placements, gangs: list[int], budget
 
 def without_overtaking(s: Sets, placements: Placements, gangs: Sequence[int], budget: Budget) -> Placements:
     """The placements without gangs of lower precedence in whose room the greedy can start a waiting one of their queue,
-    and with those of them that still fit beside it; the same object where no gang is overtaken."""
+    and with those of them that still fit next to it; the same object where no gang is overtaken."""
     problem, found, refused = s.problem, dict(placements), set[object]()
     waiting = [j for j in gangs if j not in placements] if s.puts_queues_first else []
     placer = GreedyPlacer(s.state_after(placements) if waiting else s.state, budget=budget)
@@ -88,10 +88,10 @@ def without_overtaking(s: Sets, placements: Placements, gangs: Sequence[int], bu
         for i in lower:
             placer.state.stop_gang(i, found[i])
         pods = place_and_charge(placer, j)
-        beside = {} if pods is None else greedy_floor(placer, lower)
+        again = {} if pods is None else greedy_floor(placer, lower)
         if pods is None or placer.state.free_nodes.breaks_pod_rules:
             placer.state.undo(mark)
             refused.add(kind)
             continue
-        found = {**{i: of for i, of in found.items() if i not in lower}, **beside, j: pods}
+        found = {**{i: of for i, of in found.items() if i not in lower}, **again, j: pods}
     return placements if found == placements else found

@@ -146,7 +146,7 @@ def floor_objectives(
     s: Sets, floor: Collection[int], options: Options, bound: Objective | None = None
 ) -> tuple[Objective, ...]:
     """The objectives of a batch that ends on its floor: sums, against what waits and what the free nodes are worth
-    beside the levels above.
+    after the levels above.
 
     bound: the first goal of a model that every plan of the batch satisfies; its later goals are bounded given those
     before, and say nothing here.

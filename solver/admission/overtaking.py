@@ -22,7 +22,7 @@ from solver.options import Options
 @dataclass(frozen=True, slots=True)
 class OvertakingCut:
     """More than `started` gangs of the class start, or those of lower precedence in its queue take no more than
-    `lower_units`: what fits beside one more, and less than they took when they overtook it."""
+    `lower_units`: what fits next to one more, and less than they took when they overtook it."""
 
     key: AdmissionClass
     started: int
@@ -42,8 +42,8 @@ def find_overtaking(
             found = _solution_with_one_more(s, started, key, cuts, options)
             if found is not None:
                 taken = sum(s.dominant_units[of[2]] * n for of, n in lower.items())
-                beside = sum(s.dominant_units[of[2]] * round(found[x.y[of].name]) for of in lower)
-                return OvertakingCut(key, started[key], min(beside, taken - 1)), found
+                rest = sum(s.dominant_units[of[2]] * round(found[x.y[of].name]) for of in lower)
+                return OvertakingCut(key, started[key], min(rest, taken - 1)), found
     return None
 
 

@@ -1,7 +1,7 @@
 """The smallest set of facts for which a gang waits: without all of them it starts, with one of them it does not.
 
-First what is in its way beside what runs, on the nodes and in the queues, which are independent. Only where nothing is,
-what the plan gives to others: a gang that cannot start anyway does not wait for those that got the room.
+First what is in its way next to what runs, on the nodes and in the queues, which are independent. Only where nothing
+is, what the plan gives to others: a gang that cannot start anyway does not wait for those that got the room.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _cluster_ledger(case: GangDiagnosis, w: World, returned_nodes: tuple[int, ..
 
 
 def node_facts(case: GangDiagnosis) -> FactsAndWorld:
-    """What is in the way on the nodes beside what runs."""
+    """What is in the way on the nodes next to what runs."""
     start = replace(case.current_world, with_started=False)
     fits = case.fits(start)
     if fits is not False:

@@ -71,7 +71,7 @@ class GangDiagnosis:
 
     @cached_property
     def own_pods_world(self) -> World:
-        """The gang as written beside its running pods, on a cluster that is empty but for them, with all its nodes."""
+        """The gang as written next to its running pods, on a cluster that is empty but for them, with all its nodes."""
         away = self.state.away_nodes
         return replace(self.current_world, with_started=False, with_running=False, returned_nodes=away)
 
@@ -79,7 +79,7 @@ class GangDiagnosis:
 
     @cached_property
     def remaining_demand(self) -> Vector:
-        """What it asks for at least, beside its running pods."""
+        """What it asks for at least, in addition to its running pods."""
         return self.demand(self.current_world)
 
     @cached_property

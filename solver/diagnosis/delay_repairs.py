@@ -1,4 +1,4 @@
-"""Repairs of order and time, for a gang for which there is room: each was tried beside the plan, and is the least of
+"""Repairs of order and time, for a gang for which there is room: each was tried next to the plan, and is the least of
 its kind."""
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Turn:
         return self.with_gang(times=replace(self.case.gang.times, duration=seconds))
 
     def starts_beside_plan(self, problem: Problem, at: int = 0) -> bool:
-        """Whether it would start in this problem beside the plan, `at` seconds from now, when gangs whose end is known
+        """Whether it would start in this problem next to the plan, `at` seconds from now, when gangs whose end is known
         may have ended: by nodes, by queues, and without touching what is reserved. Pods with pod rules stay."""
         case, reservation, (gang,) = self.case, self.diagnosis.reservation, problem.gangs
         excluded = fixed_exclusions(problem).get(0, frozenset())
@@ -133,13 +133,13 @@ def _reservation_repairs(turn: Turn, reservation: Reservation) -> Iterator[Repai
         yield ShorterDuration(start)
     if _fits_after_reservation(turn, reservation):
         yield StartOfGang(reservation.gang, start)
-    # Where it fits beside what the plan starts it need not precede that; where others backfill it must.
+    # Where it fits next to what the plan starts it need not precede that; where others backfill it must.
     fits = turn.diagnosis.fits_beside_plan(turn.case.index)
     yield turn.priority_above([reservation.gang, *(() if fits else turn.case.state.started_placements)])
 
 
 def _fits_after_reservation(turn: Turn, reservation: Reservation) -> bool:
-    """Whether it fits beside the plan once the awaited gangs have ended and the reserved gang has started."""
+    """Whether it fits next to the plan once the awaited gangs have ended and the reserved gang has started."""
     case, problem = turn.case, turn.case.state.problem
     first, placed = problem.gangs[reservation.gang], {*case.state.kept_placements, *case.state.started_placements}
     excluded = turn.diagnosis.exclusions.get(case.index, frozenset())

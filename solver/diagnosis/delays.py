@@ -104,8 +104,9 @@ class DelayDiagnosis:
         return tuple(fact for fact, _ in parts)
 
     def _is_delayed_by(self, reservation: Reservation, j: int) -> bool:
-        """Whether gang j fits beside the plan and only the reservation keeps it waiting; or would, but for gangs that
-        backfill the reserved nodes: then it finds no room beside what runs either, with the reserved nodes excluded."""
+        """Whether gang j fits next to the plan and only the reservation keeps it waiting; or would, but for gangs that
+        backfill the reserved nodes: then it finds no room next to what runs either, with the reserved nodes
+        excluded."""
         problem = self.state.problem
         if j == reservation.gang or ends_in_time(problem, j, reservation):
             return False
@@ -126,16 +127,16 @@ class DelayDiagnosis:
     # ---- does it fit?
 
     def fits_beside_running(self, j: int) -> bool:
-        """Whether it provably fits beside what runs, on nodes that are not excluded."""
+        """Whether it provably fits next to what runs, on nodes that are not excluded."""
         return self._fits(j, "now", self.exclusions)
 
     def fits_beside_plan(self, j: int) -> bool:
-        """Whether it provably fits beside the plan, on nodes that are not excluded, reserved or not."""
+        """Whether it provably fits next to the plan, on nodes that are not excluded, reserved or not."""
         return self._fits(j, "planned", self.exclusions)
 
     def _fits(self, j: int, baseline: Baseline, exclusions: Mapping[int, NodeSet]) -> bool:
-        """Whether it provably fits on nodes and in queues: beside what runs, beside the plan, or on the empty cluster.
-        Asked once for all gangs of a queue that are alike."""
+        """Whether it provably fits on nodes and in queues: next to what runs, next to the plan, or on the empty
+        cluster. Asked once for all gangs of a queue that are alike."""
         state, queue, excluded = self.state, self.state.problem.gangs[j].queue, exclusions.get(j, frozenset())
         ledgers = {"now": state.before.queue_books, "planned": state.after.queue_books, "idle": state.idle_ledger}
 

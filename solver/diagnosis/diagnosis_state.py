@@ -224,7 +224,7 @@ class DiagnosisState:
 
     @cached_property
     def plan_frees_capacity(self) -> bool:
-        """Whether the plan, by evictions, leaves some node more than it has beside what runs."""
+        """Whether the plan, by evictions, leaves some node more than it has next to what runs."""
         return bool((self.after.free.amounts > self.before.free.amounts).any())
 
     def pods_of(self, i: int, with_plan: bool) -> Pods:
@@ -289,7 +289,7 @@ class DiagnosisState:
 
     @cached_property
     def _running_rule_counts(self) -> PodRuleCounts:
-        """The pods that pod rules count beside what runs."""
+        """The pods that pod rules count next to what runs."""
         return PodRuleCounts(self.problem, self.after.counted_pods.existing_pods)
 
     def _permanent_rule_counts(self, gang: Gang) -> PodRuleCounts:
@@ -379,7 +379,7 @@ class DiagnosisState:
 
     @cached_property
     def _before_growth(self) -> FreeVectors:
-        """What is free beside what runs and what the plan starts: below 0 where it evicts."""
+        """What is free next to what runs and what the plan starts: below 0 where it evicts."""
         return self.before.free.minus(self._given(self.started_placements))
 
     @cached_property

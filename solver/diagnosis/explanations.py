@@ -68,7 +68,7 @@ def _resource_explanations(
 ) -> dict[int, Explanation]:
     """Explanations of gangs that are not delayed, or only by exclusions: a repair may do without the excluded nodes.
 
-    A gang with exclusions is asked about the nodes that are left, unless they do not hold it even beside what runs.
+    A gang with exclusions is asked about the nodes that are left, unless they do not hold it even next to what runs.
     """
     why: dict[int, Explanation] = {}
     restricted, unrestricted = list[int](), list[int]()

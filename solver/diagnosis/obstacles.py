@@ -27,7 +27,7 @@ class Obstacle:
 
 
 def current_obstacles(case: GangDiagnosis) -> list[Obstacle]:
-    """What may be in the way now of a gang that the empty cluster holds, placed from scratch or beside its running
+    """What may be in the way now of a gang that the empty cluster holds, placed from scratch or next to its running
     pods; preferred explanations first."""
     *away, running = cluster_obstacles(case)
     found = [*away, *_pod_rules(case), *_topologies(case, case.gang), *_slots(case, case.gang), running]

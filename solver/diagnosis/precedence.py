@@ -26,7 +26,7 @@ from solver.semantics.share_measures import puts_queues_first, queue_priority
 
 
 def blockers(case: GangDiagnosis, w: World) -> tuple[int, tuple[int, ...]]:
-    """(pods of the gang that fit beside the plan, a minimal set of the plan's gangs without which all pods would fit),
+    """(pods of the gang that fit next to the plan, a minimal set of the plan's gangs without which all pods would fit),
     whatever their queues: of gangs that start, or else of gangs that run, without their growth.
 
     Those of the gang's priority and above are examined first, the lowest and youngest first. Growth beyond what a queue
@@ -236,10 +236,10 @@ def _own_victims(case: GangDiagnosis) -> list[int]:
 def with_later_gangs(case: GangDiagnosis, w: World) -> World:
     """The world whose priority, weight or deserved amount names the gangs that give up their room: a minimal set of few
     gangs decided later."""
-    beside = replace(w, with_started=True)
+    with_plan = replace(w, with_started=True)
 
     def suffices(some: Sequence[int]) -> bool:
-        return case.lets_start(replace(beside, held_back=tuple(sorted(some))))
+        return case.lets_start(replace(with_plan, held_back=tuple(sorted(some))))
 
     def with_names(change: Repair) -> Repair:
         if not isinstance(change, HigherPriority | MoreDeserved | MoreWeight):
@@ -273,7 +273,7 @@ def _earlier_claims(case: GangDiagnosis) -> dict[int, Vector]:
 
 
 def _most_deserved(problem: Problem, q: int, r: int) -> int:
-    """What the queue may deserve at the most: its capability, and what the queue above deserves beyond those beside it,
+    """What the queue may deserve at the most: its capability, and what the queue above deserves beyond its siblings,
     which Volcano's webhook demands of all but the root."""
     queue, limits = problem.queues[q], [problem.totals[r]]
     if (capability := queue.capability[r]) is not None:

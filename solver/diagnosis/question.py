@@ -16,7 +16,7 @@ from solver.state.selected_pods import PodRuleCounts
 from solver.state.state import State
 
 BASE_WORK = 2_000
-"""Work of one question (`require_time`) beside its nodes: some milliseconds even in a small cluster."""
+"""Work of one question (`require_time`) in addition to its nodes: some milliseconds even in a small cluster."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class FitQuestion:
 
     @property
     def min_demand(self) -> Vector:
-        """What the gang asks for at least, beside its running pods."""
+        """What the gang asks for at least, in addition to its running pods."""
         return self.gang_class.min_demand(len(self.state.problem.resources))
 
     @property

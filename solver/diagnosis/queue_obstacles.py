@@ -62,8 +62,8 @@ def queue_obstacles(ledger: QueueBooks, queue: int, amount: Vector) -> Iterator[
 
 
 def _competing_guarantees(problem: Problem, q: int, r: int) -> tuple[int, ...]:
-    """The queues whose guarantees lower the real capability of queue q: in the flat rule all others, else those beside
-    it and beside the queues above it."""
+    """The queues whose guarantees lower the real capability of queue q: in the flat rule all others, else its
+    siblings, and those of the queues above it."""
     path = queue_path(problem, q)
     parents = {problem.queues[above].parent for above in path} - {None}
     found = []
@@ -149,7 +149,7 @@ def _tightest_obstacles(several: Iterable[QueueObstacle]) -> list[QueueObstacle]
 
 @dataclass(frozen=True, slots=True)
 class QueueDemand:
-    """What a gang wants of its queue: beside its running pods, and with nothing of it running."""
+    """What a gang wants of its queue: in addition to its running pods, and with nothing of it running."""
 
     queue: int
     remaining: Vector

@@ -138,7 +138,7 @@ def _two_changes(case: GangDiagnosis, start: World) -> Iterator[World]:
 
 
 def _pair(case: GangDiagnosis, start: World, one: Family[Any], two: Family[Any]) -> Iterator[World]:
-    """The least second step beside the greatest first one, then the least first step beside that."""
+    """The least second step with the greatest first one, then the least first step with that."""
     step = two.least_step(one.most(start), case.lets_start)
     if step is not None:
         both = Family(one.steps, lambda w, first: two.make(one.make(w, first), step))

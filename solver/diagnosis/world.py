@@ -28,7 +28,7 @@ class World:
     rule, another limit of it). held_back: gangs to which the plan gives nothing; or ended_gangs: gangs that are gone
     with all their pods. start_delay: seconds until the gang starts, by which nodes may have closed. excluded: nodes on
     which it gets no pods. is_tried: whether it is to start so: not on nodes that are reserved for another gang, and
-    once running pods have ended beside pods that it needs, which may have come by then.
+    once running pods have ended next to pods that it needs, which may have come by then.
 
     limits_problem: with the queues' limits then. queue: the gang's. changes: the repairs that made it.
     """

@@ -232,7 +232,7 @@ class GreedyPlacer:
         holding, found = self._fits_by_number(gang_class, want, reach), list[int]()
         ranks = self.tree.node_group_ranks(gang.queue)
         unwanted = self.tree.domain_sum_array(ranks)[1:] if len(ranks) else None
-        held = self.state.held_domains.beside(self.placed) if gang.separation_wishes else None
+        held = self.state.held_domains.with_pods(self.placed) if gang.separation_wishes else None
         shared = None if held is None else held.node_costs(gang)
         tries = self.budget.domain_tries_with_rules if gang_class.has_pod_rules else self.budget.domain_tries
         for tier in self.tree.tiers:

@@ -85,7 +85,7 @@ class PodByPodPlacer:
         return []
 
     def _place_one_by_one(self, nodes: IntArray, unplaced: list[int], roles: Sequence[int]) -> list[Placement]:
-        """Role after role, those that others need beside them and those that request most first, until no further pod
+        """Role after role, those that others need next to them and those that request most first, until no further pod
         comes."""
         placed: list[Placement] = []
         own, rule = self.gang_class.roles, self.rule_counts.rule

@@ -96,7 +96,7 @@ def pod_rules(s: Sets, x: Variables) -> Iterator[Row]:
 
 
 def anti_affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTerms) -> Iterator[Row]:
-    """No domain holds an owner beside another pod that the rule selects. In each domain d:
+    """No domain holds an owner next to another pod that the rule selects. In each domain d:
 
     B_d + S_d <= 0  where selected pods are already        M_d + S_d <= 0  where owners are already
     B_d <= most c[bears,d]        M_d <= most c[counted,d]        S_d + c[bears,d] + c[counted,d] <= 1
@@ -273,7 +273,7 @@ def affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTerms
             yield Row("affinity.first", (rho,), at_most([*anchors, *scale_terms(opens, most)], most))
     for d0 in opened:
         new = inside.get(d0, NewPodTerms())
-        if len(opened) > 1:  # pods that an earlier batch placed beside anchors that this one places again
+        if len(opened) > 1:  # pods that an earlier batch placed next to anchors that this one places again
             yield Row("affinity.kept", (rho, d0), at_least(new.M, 1))
         elif not existing[d0].S:
             yield Row("affinity.kept", (rho, d0), at_least(new.selected, 1))

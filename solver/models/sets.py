@@ -351,7 +351,7 @@ class Sets:
         self, levels: Iterable[PrecedenceLevel]
     ) -> Iterator[tuple[int, list[AdmissionClass], list[AdmissionClass]]]:
         """(priority of queues, the classes that count, those of them that compete), the highest priority first: what is
-        left is shared among the queues of one priority, beside all that those above it got."""
+        left is shared among the queues of one priority, in addition to all that those above it got."""
         for priority in sorted({level[1] for level in levels}, reverse=True):
             counted = [key for key, own in self.level_of.items() if own[1] >= priority]
             yield priority, counted, [key for key in counted if self.level_of[key][1] == priority]

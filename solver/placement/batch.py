@@ -126,7 +126,7 @@ def _recounted_objectives(
         sums[f"placed[{label}]"] += s.dominant_units[key[2]] * number
         sums[f"gangs[{label}]"] += number
     new_pods = {j: new_placements(gangs[j], pods) for j, pods in placements.items()}
-    held = s.state.held_domains.beside(new_pods)
+    held = s.state.held_domains.with_pods(new_pods)
     for j, pods in new_pods.items():
         sums[NODE_GROUPS] += node_group_cost(s.problem, gangs[j], pods)
         sums[SEPARATIONS] += held.cost(gangs[j], pods)

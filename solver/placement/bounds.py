@@ -135,7 +135,7 @@ def _exclusive_pods(
 def min_opened_on(
     s: Sets, unopened: UnopenedCapacity, nodes: npt.NDArray[np.intp], asked: Mapping[Vector, int]
 ) -> tuple[int, int]:
-    """(supernodes, nodes) that these pods open at least on these nodes: what does not fit beside the unopened ones,
+    """(supernodes, nodes) that these pods open at least on these nodes: what does not fit next to the unopened ones,
     counted in slots of each pod size.
 
         min m :  sum_{pods} floor(a / z)  <=  slots of size z outside unopened ones + in the m largest unopened ones

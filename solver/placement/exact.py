@@ -68,7 +68,7 @@ def _conditional_bound(value: PlacementCost, found: ModelResult, lower_bound: Pl
 def single_gang_sets(
     task: PlacementTask, placements: Placements, gangs: Collection[int], buckets: Collection[int] | None = None
 ) -> Sets:
-    """Sets in which each of these gangs is a class of its own, beside the others; only in these buckets, if given."""
+    """Sets in which each of these gangs is a class of its own, next to the others; only in these buckets, if given."""
     s, movable = task.s, sorted(gangs)
     state = s.state_after({j: pods for j, pods in placements.items() if j not in gangs})
     free = state.free

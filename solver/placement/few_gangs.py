@@ -80,8 +80,8 @@ class GangSelector:
         return gangs, buckets
 
     def _variable_count(self, gangs: list[int], buckets: set[int]) -> int:
-        """Pod variables of these gangs: a bucket counts for a role if pods of it fit beside all gangs, or if one of the
-        gangs might leave room there."""
+        """Pod variables of these gangs: a bucket counts for a role if pods of it fit next to all gangs, or if one of
+        the gangs might leave room there."""
         left, count = buckets & set[int]().union(*(self._touched_buckets[j] for j in gangs)), 0
         untouched = buckets - left
         for j in gangs:
@@ -112,7 +112,7 @@ class GangSelector:
         return {*nearest, *order[: budget.neighbourhood_spare_buckets]}
 
     def _vacant_by_bucket(self, request: PodRequest) -> list[int]:
-        """Bucket -> pods that fit beside all gangs."""
+        """Bucket -> pods that fit next to all gangs."""
         if request not in self._vacant:
             free = self.task.state_after(self.placements).free_nodes
             self._vacant[request] = self.task.s.sum_per_bucket(free.fit_counts(request))

@@ -30,7 +30,7 @@ def keeps_former_places(gang: Gang, pods: Iterable[Placement]) -> bool:
 def take_former_places(state: State, j: int, gang_class: GangClass, obey_rules: bool = True) -> Pods | None:
     """The new pods of gang j, of this class, at its former places, and their room taken from the nodes. None, and
     nothing taken, where they are too few or not as they were. obey_rules: nor where pods that are there or taken break
-    a pod rule beside them."""
+    a pod rule next to them."""
     gang, tree, mark = state.problem.gangs[j], state.tree, state.free_nodes.mark()
     chosen = _chosen_places(gang, gang_class)
     if chosen is None or not all(_is_open(state, p, gang_class) for p in chosen):

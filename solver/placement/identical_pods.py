@@ -230,7 +230,7 @@ class IdenticalPods:
     def _place_on_nodes(
         self, free: FreeNodes, gangs: list[IdenticalPodsGang], wanted: Mapping[int, Mapping[int, int]]
     ) -> dict[int, Pods] | None:
-        """Gang -> its pods on nodes: the identical ones in the wanted leaves, the others beside them. None where those
+        """Gang -> its pods on nodes: the identical ones in the wanted leaves, the others next to them. None where those
         do not fit there."""
         s, found = self.task.s, dict[int, list[Placement]]()
         for gang in gangs:

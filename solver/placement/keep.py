@@ -1,4 +1,4 @@
-"""Stage B, first: gangs keep the places of the plan in force, and the others are placed beside them
+"""Stage B, first: gangs keep the places of the plan in force, and the others are placed next to them
 (docs/develop/model.md, Former places)."""
 
 from __future__ import annotations
@@ -110,12 +110,12 @@ def _hold_back(state: State, task: PlacementTask, staying: Placements) -> bool:
 def _improve_beside(
     task: PlacementTask, kept: Placements, placed: Placements, held_back: bool
 ) -> tuple[Placements, PlacementCost]:
-    """These placements of the other gangs, improved beside those that are kept, and what all cost at least."""
+    """These placements of the other gangs, improved next to those that are kept, and what all cost at least."""
     state, least = task.s.state_after(kept), PlacementCost()
     if held_back:
         _hold_back(state, task, kept)
     if placed:
-        placed, least = improve_placements(task.beside(kept, state), placed)
+        placed, least = improve_placements(task.with_started(kept, state), placed)
     # What is held back, and which device slots the kept pods take, is a choice that other placements need not make.
     is_choice = held_back or bool(task.s.problem.slot_groups)
     return dict(sorted({**kept, **placed}.items())), _least_cost(task, kept, placed, None if is_choice else least)

@@ -24,7 +24,7 @@ Step = tuple[int, int, int, int | None]
 def improve_role_affinity(
     problem: Problem, free: FreeNodes, placements: Placements, unopened: BoolArray, options: Options
 ) -> dict[int, tuple[Placement, ...]]:
-    """The same pods per role and leaf, with more role affinity. free: beside these placements, changed with them.
+    """The same pods per role and leaf, with more role affinity. free: next to these placements, changed with them.
 
     unopened: node -> whether it was unopened before the plan. Its new pods keep requesting the same resources, so that
     it counts as opened as before.
@@ -66,7 +66,7 @@ class LeafExchange:
         self._affinity = {(min(a, b), max(a, b)): value for a, b, value in self.gang.role_affinities}
 
     def add_pods(self, pods: Sequence[Placement]) -> None:
-        """The gang's new pods in the leaf, and beside them its running ones on the same nodes."""
+        """The gang's new pods in the leaf, and next to them its running ones on the same nodes."""
         roles = len(self.gang.roles)
         for node in sorted({p.node for p in pods}):
             self.new_pods[node], self.all_pods[node] = [0] * roles, [0] * roles

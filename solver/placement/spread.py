@@ -32,7 +32,7 @@ class PlacementResult:
 
 def place_admitted(s: Sets, admission: Admission, floor: Placements, options: Options) -> PlacementResult:
     """Placements of the admitted gangs: the greedy's where it places all, else the floor's, else the admission's; then
-    improved. Before that, gangs keep the places of a plan in force where the greedy can place the others beside them.
+    improved. Before that, gangs keep the places of a plan in force where the greedy can place the others next to them.
 
     floor: what the greedy started gang by gang, in another order than here.
     """

@@ -91,14 +91,14 @@ class PlacementTask:
         return PlacementCost(split, span, self.separation_cost(new_pods), supernodes, nodes, groups)
 
     def separation_cost(self, new_pods: Mapping[int, Pods]) -> int:
-        """What these new pods cost beside one another and beside what is there before the batch."""
+        """What these new pods cost next to one another and next to what is there before the batch."""
         gangs = self.s.problem.gangs
         if not any(gangs[j].separation_wishes for j in new_pods):
             return 0
-        held = self.held_domains.beside(new_pods)
+        held = self.held_domains.with_pods(new_pods)
         return sum(held.cost(gangs[j], pods) for j, pods in new_pods.items())
 
-    def beside(self, started: Placements, state: State) -> PlacementTask:
+    def with_started(self, started: Placements, state: State) -> PlacementTask:
         """The task of the other gangs. state: that in which these have started."""
         waiting = {key: tuple(j for j in js if j not in started) for key, js in self.s.waiting_gangs.items()}
         sets = replace(self.s, state=state, waiting_gangs={key: js for key, js in waiting.items() if js})

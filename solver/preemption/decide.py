@@ -114,7 +114,7 @@ def _decide_in_turn(plan: PlanState, gangs: Sequence[int]) -> PlanState:
             continue
         has_leftovers = bool(plan.evictions.evicted_pods)
         _decide_batch(plan, [j])
-        if has_leftovers and j in plan.placements:  # it may be placed again beside one that finds no room
+        if has_leftovers and j in plan.placements:  # it may be placed again next to one that finds no room
             batch = plan.batches.pop()
             plan.record_preemptor(j, tuple(o for o in batch.objectives if o.name in COST_NAMES))
             plan.add_eviction_seconds(batch.seconds)

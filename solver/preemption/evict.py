@@ -106,7 +106,7 @@ def without_needless_victims(plan: PlanState) -> PlanState:
 
 
 def with_spared_victims(plan: PlanState) -> PlanState:
-    """The plan in which victims stay whose preemptors fit beside them, tried in order of their loss, the largest
+    """The plan in which victims stay whose preemptors fit next to them, tried in order of their loss, the largest
     first."""
 
     def moves(incumbent: Incumbent[PlanState]) -> Moves[PlanState]:

@@ -41,7 +41,7 @@ def with_joint_victims(plan: PlanState) -> PlanState:
 
 
 def with_extra_preemptor(plan: PlanState, j: int) -> PlanState | None:
-    """The plan in which gang j, for which no victims are found alone, starts beside the preemptors so far, all of them
+    """The plan in which gang j, for which no victims are found alone, starts next to the preemptors so far, all of them
     placed again; None where it cannot."""
     if not plan.preemptors or _is_too_large(plan, len(plan.preemptors) + 1):
         return None

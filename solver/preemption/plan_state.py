@@ -122,7 +122,7 @@ class PlanState:
 
     def with_settled(self, other: PlanState, larger: Placements) -> PlanState:
         """A copy in which the evictions of another plan stand, with the gangs that they are for, and these gangs have
-        these pods, which fit beside them; nobody else goes."""
+        these pods, which fit next to them; nobody else goes."""
         evicting = other.evicting_gangs
         plan = replace(self.copy(), settled_gangs=evicting | larger.keys())
         for v, pods in sorted(other.evictions.evicted_pods.items()):

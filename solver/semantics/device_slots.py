@@ -80,7 +80,7 @@ def capacity_vectors(problem: Problem) -> FreeVectors:
 
 
 def vectors_without_foreign(problem: Problem) -> FreeVectors:
-    """What is free beside foreign pods; of the slots, beside the gangs' running pods as well."""
+    """What foreign pods leave free; of the slots, what the gangs' running pods leave free as well."""
     return _free_vectors(problem, [n.free for n in problem.nodes], [[c.free for c in n.slots] for n in problem.nodes])
 
 

@@ -155,7 +155,7 @@ def queues_to_check(problem: Problem, home: int, q: int) -> tuple[int, ...]:
     to check but for those that stand as high above `home` (Volcano, plugin capacity, getReclaimeeAncestorToCheck)."""
     own, other = reclaim_ancestors(problem, q), reclaim_ancestors(problem, home)
     pairs = zip(own, itertools.chain(other, itertools.repeat(None)), strict=False)
-    return (q, *(a for a, beside in pairs if a != beside))
+    return (q, *(a for a, b in pairs if a != b))
 
 
 @dataclass(slots=True)

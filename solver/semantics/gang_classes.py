@@ -121,7 +121,7 @@ class GangClass:
         return add_vectors(total, largest, missing + self.max_pods - self.min_pods)
 
     def _role_minima(self, width: int) -> tuple[Vector, int]:
-        """(what the roles' minima request, pods missing from min_pods beside them)"""
+        """(what the roles' minima request, pods missing from min_pods in addition to them)"""
         total: Vector = (0,) * width
         for role in self.roles:
             total = add_vectors(total, role.request, role.min_pods)
@@ -168,7 +168,7 @@ def waiting_class(index: int, gang: Gang) -> GangClass:
 
 
 def growing_class(index: int, gang: Gang, placed: Sequence[Placement]) -> GangClass:
-    """The class of an admitted gang that may take more pods beside those it has."""
+    """The class of an admitted gang that may take more pods in addition to those it has."""
     return _gang_class(index, gang, tuple(placed), (0,) * len(gang.roles), 0, sum(r.replicas for r in gang.roles))
 
 

@@ -22,7 +22,7 @@ class HeldDomains:
     tree: TopologyTree
     new_pods: tuple[tuple[int, Pods], ...]
 
-    def beside(self, placements: Mapping[int, Pods]) -> HeldDomains:
+    def with_pods(self, placements: Mapping[int, Pods]) -> HeldDomains:
         """The same with these gangs' new pods as well."""
         return HeldDomains(self.tree, (*self.new_pods, *placements.items()))
 

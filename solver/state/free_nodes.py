@@ -28,8 +28,8 @@ SlotLayout = tuple[int, tuple[PodsPerSlot, ...]]
 
 
 def free_and_overcommitted(problem: Problem) -> tuple[FreeVectors, IntArray]:
-    """(free amounts beside foreign and running pods, never below 0; node x resource: by how much these exceed the node,
-    which shrank or got foreign pods)."""
+    """(free amounts next to foreign and running pods, never below 0; node x resource: by how much these exceed the
+    node, which shrank or got foreign pods)."""
     free = vectors_without_foreign(problem)
     running = [(p.node, p.pods, gang.roles[p.role].request) for gang in problem.gangs for p in gang.running]
     if running:
@@ -84,7 +84,7 @@ class FreeNodes:
         return FreeVectors(self.vectors.amounts - self.overcommitted, self.vectors.slots.copy())
 
     def fit_counts(self, request: PodRequest) -> IntArray:
-        """Node -> pods of the request that fit beside the others' device slots. Do not write to the result."""
+        """Node -> pods of the request that fit next to the others' device slots. Do not write to the result."""
         if request not in self._fit_counts:
             self._fit_counts[request] = self.vectors.fit_counts(request), len(self._log)
         counts, seen = self._fit_counts[request]

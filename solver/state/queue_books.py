@@ -167,7 +167,7 @@ class QueueBooks:
         self._initial_needs = {}
 
     def min_demand(self, j: int) -> Vector:
-        """What gang j of the books' problem asks for at least, beside its running pods; worked out once."""
+        """What gang j of the books' problem asks for at least, in addition to its running pods; worked out once."""
         if j not in self._min_demands:
             gang_class = waiting_class(j, self.problem.gangs[j])
             self._min_demands[j] = gang_class.min_demand(len(self.problem.resources))

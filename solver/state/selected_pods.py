@@ -277,8 +277,8 @@ class PodRuleCounts:
         return found
 
     def _nodes_apart(self, role: AnyRole, rules: Iterable[int]) -> BoolArray:
-        """Node -> whether these rules, which keep apart, allow one more pod of the role there: no owner beside a
-        selected pod or, of a separation, outside all domains, and no selected pod beside an owner."""
+        """Node -> whether these rules, which keep apart, allow one more pod of the role there: no owner next to a
+        selected pod or, of a separation, outside all domains, and no selected pod next to an owner."""
         by_partition: dict[int, list[int]] = {}
         for rho in rules:
             by_partition.setdefault(id(self.existing_pods.partitions[rho]), []).append(rho)
@@ -363,8 +363,8 @@ AllowedDomains = tuple[BoolArray, bool]
 
 
 def _affinity_domains(x: PodRuleCounts, rho: int, owns: bool, selected: bool) -> AllowedDomains:
-    """An owner: beside an anchor; else beside new owners without one; else, if it is selected itself, anywhere as the
-    first. A selected pod that owns nothing becomes an anchor: first beside owners without one, then anywhere."""
+    """An owner: next to an anchor; else next to new owners without one; else, if it is selected itself, anywhere as the
+    first. A selected pod that owns nothing becomes an anchor: first next to owners without one, then anywhere."""
     counts = dict(x.domain_counts(rho))
     unanchored = [d for d, count in counts.items() if count.is_unanchored]
     anchored = [d for d, count in counts.items() if count.anchors] if owns else []

@@ -2,7 +2,7 @@
 borrow (docs/develop/model.md, Growth).
 
 All gangs are decided by their minima first. Where borrowers then take room in which gangs of other queues could grow
-within these queues' entitlements, that growth is worked out beside all gangs but those borrowers, and everything is
+within these queues' entitlements, that growth is worked out next to all gangs but those borrowers, and everything is
 decided again with it: gangs that run have these pods, gangs that wait need them to start. What evictions have settled
 stays, so that nobody goes for growth.
 """
@@ -132,17 +132,17 @@ def _new_demand(problem: Problem, j: int, pods: Pods) -> Vector:
 
 
 def _crowded_growth(decided: PlanState, queues: frozenset[int], borrowers: Collection[int]) -> dict[int, Pods]:
-    """Gang -> all its pods, of gangs of these queues that grow within their entitlements beside all but the borrowers;
-    nothing where none of them grows less beside the borrowers."""
+    """Gang -> all its pods, of gangs of these queues that grow within their entitlements next to all but the borrowers;
+    nothing where none of them grows less next to the borrowers."""
     problem = decided.problem
     lending = queues - {problem.gangs[j].queue for j in borrowers}
     whole = {j: pods for j, pods in decided.placements.items() if j not in decided.evictions.evicted_pods}
     growing = {j: pods for j, pods in whole.items() if problem.gangs[j].queue in lending}
     if not borrowers or not any(elastic_roles(problem.gangs[j], pods) for j, pods in growing.items()):
         return {}
-    beside = _entitled_growth(decided, decided.state.copy(), growing)
+    together = _entitled_growth(decided, decided.state.copy(), growing)
     alone = _entitled_growth(decided, decided.state.without({j: decided.placements[j] for j in borrowers}), growing)
-    if all(_pod_count(alone[j]) <= _pod_count(beside[j]) for j in growing):
+    if all(_pod_count(alone[j]) <= _pod_count(together[j]) for j in growing):
         return {}
     return {j: pods for j, pods in alone.items() if pods != growing[j]}
 
@@ -166,7 +166,7 @@ def _pod_count(pods: Pods) -> int:
 
 def _decide_with_sizes(initial: PlanState, decided: PlanState, larger: Placements) -> PlanState:
     """The plan in which these gangs have these pods where they run, or as many of each role where they start. The
-    evictions stay, with the gangs that they are for, unless these fit beside a victim now; nobody else goes."""
+    evictions stay, with the gangs that they are for, unless these fit next to a victim now; nobody else goes."""
     problem, evicting = initial.problem, decided.evicting_gangs
     starting = sorted(larger.keys() - initial.placements.keys() - evicting)
     roles = {j: pods_per_role(len(problem.gangs[j].roles), larger[j]) for j in starting}

@@ -56,7 +56,7 @@ class ReleaseTimeline:
 
     @cached_property
     def _free_amounts(self) -> IntArray:
-        """Node x resource: what is free beside the held pods; below 0 where a node is overcommitted."""
+        """Node x resource: what is free next to the held pods; below 0 where a node is overcommitted."""
         free = vectors_without_foreign(self.problem).amounts
         for v, pods in self.held_pods.items():
             _add_requests(free, self.problem.gangs[v], pods, -1)

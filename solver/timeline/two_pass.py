@@ -70,7 +70,7 @@ def gang_levels(plan: PlanState, waiting: Iterable[int]) -> dict[int, GangLevel]
 def reservation_at_level(
     plan: PlanState, levels: Mapping[int, GangLevel], level: GangLevel, allow_eviction: bool
 ) -> Reservation | None:
-    """The reservation of the first gang of this level that cannot start even alone beside the levels above it.
+    """The reservation of the first gang of this level that cannot start even alone after the levels above it.
 
     allow_eviction: just those levels are decided, so that eviction may be tried.
     """

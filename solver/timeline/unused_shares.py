@@ -24,7 +24,7 @@ from solver.semantics.share_measures import queue_priority
 
 
 def pass_shares_on(plan: PlanState) -> PlanState:
-    """The plan with held gangs, and with those of them started that fit into what the others leave. Beside evictions
+    """The plan with held gangs, and with those of them started that fit into what the others leave. With evictions
     none starts: the next plan sees to it."""
     problem, plan = plan.problem, plan.copy()
     held, batches = _held_gangs(plan), list(plan.borrower_batches)
@@ -55,7 +55,7 @@ def _refused_by_share(plan: PlanState) -> Iterator[int]:
 
 def _held_gangs(plan: PlanState) -> set[int]:
     """Those refused. Where another order of summation then leaves a queue a hair less than what starts in it, only
-    those of the queues, one after another, beside which everything keeps its share."""
+    those of the queues, one after another, next to which everything keeps its share."""
     refused = set(_refused_by_share(plan))
     if _all_keep_shares(plan, refused):
         return refused

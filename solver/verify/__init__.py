@@ -15,7 +15,7 @@ The problem is taken as valid; `solver.validation.values` sees to that.
     quotas              Volcano's queue plugins, implemented a second time
     batches             which gangs each batch decides, its verdicts, the objectives' values and bounds
     reasons             facts and repairs
-    idle_room           no gang waits undecided that fits beside a proven plan
+    idle_room           no gang waits undecided that fits next to a proven plan
     plain_search        room for one gang, found node by node
     evictions           victims: form, rights, limits
     eviction_votes      what the scheduler's plugins and disruption budgets allow

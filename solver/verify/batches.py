@@ -81,7 +81,7 @@ def objective_values(x: CheckedPlan) -> Findings:
     which nothing stays; `node groups` the new pods of the batch's gangs that start, each with the rank that its queue
     gives the group of its node, where none of them is elastic: others grow afterwards. `moves` is no less than the
     gangs that start with a pod where the plan in force has none of them, again without elastic ones. `separations` is
-    no less than what the batch's gangs that start cost beside one another and beside what runs, without elastic ones,
+    no less than what the batch's gangs that start cost next to one another and next to what runs, without elastic ones,
     and no more than what they cost in the whole plan.
     """
     gone = [(g, decision.evicted_pods) for g, decision in sorted(x.decisions.items()) if decision.evicted_pods]
@@ -104,7 +104,7 @@ def objective_values(x: CheckedPlan) -> Findings:
             if name == NODE_GROUPS and not _is_group_cost(x, batch, value):
                 yield where, f"{name} is said to be {value}, and is not what the batch's pods cost"
             if name == SEPARATIONS and not _least_company(x, batch) <= value <= _most_company(x, batch):
-                yield where, f"{name} is said to be {value}, and is not what the batch's pods cost beside others"
+                yield where, f"{name} is said to be {value}, and is not what the batch's pods cost next to others"
             if name == MOVES and value < (moved := _count_moved(x, batch)):
                 yield where, f"{name} is said to be {value}, and {moved} gangs move"
 
@@ -125,14 +125,14 @@ def _is_group_cost(x: CheckedPlan, batch: Batch, value: float) -> bool:
 
 def _least_company(x: CheckedPlan, batch: Batch) -> int:
     """What separation wishes cost at least: of the gangs that start in the batch with as many pods as they need,
-    beside one another and beside what runs."""
+    next to one another and next to what runs."""
     started = {g for g, decision in x.decisions.items() if decision.action == "start"}
     sure = {g: _new_nodes(x, g) for g in started.intersection(batch.gangs) if not _is_elastic(x.problem.gangs[g])}
     return _company(x, sure, sure)
 
 
 def _most_company(x: CheckedPlan, batch: Batch) -> int:
-    """The same of all that the batch starts, beside all that runs or gets pods."""
+    """The same of all that the batch starts, next to all that runs or gets pods."""
     everyone = {g: _new_nodes(x, g) for g in x.decisions}
     return _company(x, {g: nodes for g, nodes in everyone.items() if g in batch.gangs}, everyone)
 

@@ -20,7 +20,7 @@ def eviction_necessity(x: CheckedPlan) -> Findings:
         apart = decision.action == "keep" and not x.problem.gangs[g].subgroups
         tries: list[PodCounts] = [{spot: 1} for spot in sorted(x.evicted_pods[g])] if apart else [x.evicted_pods[g]]
         if any(_fits_without_eviction(x, g, back, decision.evicted_for) for back in tries):
-            yield at(g, "evicted_pods"), "goes, though the gangs that it goes for would fit beside it"
+            yield at(g, "evicted_pods"), "goes, though the gangs that it goes for would fit next to it"
 
 
 def _fits_without_eviction(x: CheckedPlan, g: int, restored_pods: PodCounts, preemptors: Sequence[int]) -> bool:

@@ -110,9 +110,9 @@ def queues_to_check(x: CheckedPlan, g: int) -> set[int]:
     for j, _ in _preemptors(x, g):
         queue = x.problem.gangs[j].queue
         if queue != home and not may_take_back(x, g, j):
-            beside = reclaim_ancestors(x, queue)
+            others = reclaim_ancestors(x, queue)
             found.add(home)
-            found |= {a for i, a in enumerate(reclaim_ancestors(x, home)) if beside[i : i + 1] != [a]}
+            found |= {a for i, a in enumerate(reclaim_ancestors(x, home)) if others[i : i + 1] != [a]}
     return found
 
 

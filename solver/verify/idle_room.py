@@ -9,7 +9,7 @@ from solver.verify.plain_search import place_gang, queues_allow, take_pods
 
 
 def idle_room(x: CheckedPlan) -> Findings:
-    """In a plan of which every batch is proven no gang waits undecided whose minima a plain search places beside it,
+    """In a plan of which every batch is proven no gang waits undecided whose minima a plain search places next to it,
     within what its queues may hold. Any other reason says who comes first, or what is short."""
     if x.plan.hit_time_limit or any(batch.verdict != "proven" for batch in x.plan.batches):
         return
@@ -29,4 +29,4 @@ def idle_room(x: CheckedPlan) -> Findings:
         then = [vector_sum(held, tuple(demand), int(q == queue)) for q, held in enumerate(after)]
         is_allowed = queue not in refused and queues_allow(x, then, {queue}, x.own.allocated)
         if is_allowed and place_gang(x, [list(amounts) for amounts in free], g):
-            yield at(g, "facts"), "waits undecided though all is proven and it fits beside the plan"
+            yield at(g, "facts"), "waits undecided though all is proven and it fits next to the plan"

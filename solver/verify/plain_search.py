@@ -1,4 +1,4 @@
-"""A plain search for room: one gang's minima beside given pods, node by node, within what queues may hold."""
+"""A plain search for room: one gang's minima next to given pods, node by node, within what queues may hold."""
 
 from __future__ import annotations
 

@@ -389,7 +389,7 @@ def _pod_rule(draw: st.DrawFn, nodes: int) -> PodRule:
 @st.composite
 def mixed_problems(draw: st.DrawFn) -> Problem:
     """Any policy, and on top of it any of: cells, relations (then at most 3 rigid gangs), strict queues, a domain that
-    a queue keeps, nodes that close beside gangs of known duration. Nobody is evicted or overdue."""
+    a queue keeps, nodes that close for gangs of known duration. Nobody is evicted or overdue."""
     related = draw(st.booleans())
     world = draw(problems_under_policies(problems(running="whole gangs", elastic=not related)))
     if related:

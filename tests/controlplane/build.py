@@ -4,7 +4,7 @@ machine is warm.
 The cache is ${XDG_CACHE_HOME:-~/.cache}/gangplan/controlplane/<digest of the Go module and the recipe>:
     bin/            the programs
     crds/ stages/ volcano/      the files that starting needs besides them; a warm start needs no Go
-    src/            our Go module with the patched volcano.sh/apis beside it
+    src/            our Go module with the patched volcano.sh/apis next to it
 Every file comes into being whole (written aside, then renamed), and a lock lets one process build at a time.
 """
 

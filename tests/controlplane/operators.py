@@ -1,4 +1,4 @@
-"""The operators whose jobs gangplan plans, each built from its module and run beside a control plane on demand.
+"""The operators whose jobs gangplan plans, each built from its module and run next to a control plane on demand.
 
 They run as in their own releases: Volcano named as the gang scheduler where they know it, their admission webhooks
 called by URL with the control plane's certificates. Nothing of them is built or started unless a test asks for it.
@@ -176,7 +176,7 @@ def build_operators() -> None:
 
 
 class Operators:
-    """Operators that run beside a control plane. They, their types and webhooks end with it: to remove the types takes
+    """Operators that run next to a control plane. They, their types and webhooks end with it: to remove the types takes
     longer than to start another control plane."""
 
     def __init__(self, plane: ControlPlane, operators: Iterable[Operator] = OPERATORS) -> None:

@@ -188,7 +188,7 @@ class ControlPlane:
             self.restart(name)
 
     def add_component(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start one more program beside the cluster, with variables of its own; it ends with the cluster."""
+        """Start one more program next to the cluster, with variables of its own; it ends with the cluster."""
         self._processes[name] = self._process(name, command, environment)
         self.restart(name)
 

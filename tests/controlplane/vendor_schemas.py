@@ -198,7 +198,7 @@ def _write_time_zones(folder: Path, go_folder: Path) -> None:
 
 
 def write_schemas(kubeconfig: Path, sources: Iterable[str], folder: Path = DATA) -> None:
-    """Write the files. sources: NAME=FOLDER of each beside Kubernetes."""
+    """Write the files. sources: NAME=FOLDER of each other than Kubernetes."""
     client = from_kubeconfig(kubeconfig)
 
     def get(path: str) -> Any:

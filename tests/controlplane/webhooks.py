@@ -1,4 +1,4 @@
-"""Volcano's admission as its Helm chart registers it, but by URL: the webhook manager runs beside the cluster, not in
+"""Volcano's admission as its Helm chart registers it, but by URL: the webhook manager runs next to the cluster, not in
 it."""
 
 from __future__ import annotations

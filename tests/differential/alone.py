@@ -138,7 +138,7 @@ class Alone:
         self.plane.wait_until(create, what=f"{thing['kind']} {thing['metadata']['name']}, accepted")
 
     def _try(self, jobs: Sequence[Object], each: Each) -> set[str]:
-        """Those of these jobs that start, beside one another."""
+        """Those of these jobs that start, next to one another."""
         each(self._create, jobs)
         names = {job["metadata"]["name"] for job in jobs}
         groups = self.plane.wait_until(

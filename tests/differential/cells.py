@@ -1,4 +1,4 @@
-"""A cell: a few nodes with queues, hypernodes and jobs of their own, beside others in one cluster."""
+"""A cell: a few nodes with queues, hypernodes and jobs of their own, next to others in one cluster."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def _flat(rng: random.Random, total: int, plugin: str) -> tuple[QueueData, ...]:
 
 
 def _tree(rng: random.Random, total: int) -> tuple[QueueData, ...]:
-    """Two departments with two or three queues each, or one department beside a queue."""
+    """Two departments with two or three queues each, or one department next to a queue."""
     found: list[QueueData] = []
     for index, part in enumerate(_parts(rng, total, 2)):
         name = f"d{index}"

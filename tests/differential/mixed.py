@@ -49,7 +49,7 @@ def _plain(world: World) -> tuple[str, ...]:
 
 
 def _differences(world: World, planned: Mapping[Where, int], outcome: Outcome) -> list[str]:
-    """What is not bound, and what starts beside it. With a hierarchy Volcano takes what is guaranteed to others right
+    """What is not bound, and what starts next to it. With a hierarchy Volcano takes what is guaranteed to others right
     below root."""
     assert outcome.before_open is not None
     missing, more = Counter(planned), Counter(outcome.running)
@@ -59,7 +59,7 @@ def _differences(world: World, planned: Mapping[Where, int], outcome: Outcome) -
         more.clear()
     return [
         *(f"{pods} pods of {where} planned and not bound" for where, pods in sorted(missing.items()) if pods),
-        *(f"{pods} pods of {where} start beside the plan" for where, pods in sorted(more.items()) if pods > 0),
+        *(f"{pods} pods of {where} start next to the plan" for where, pods in sorted(more.items()) if pods > 0),
     ]
 
 

@@ -75,7 +75,7 @@ def _hypernodes(rng: random.Random, number: int) -> tuple[tuple[str, int, tuple[
 def _queues(
     rng: random.Random, total: Amounts, plugin: str, hierarchical: bool, has_groups: bool
 ) -> tuple[QueueData, ...]:
-    """Two to four beside one another, or below one or two others."""
+    """Two to four next to one another, or below one or two others."""
     number, found = rng.randint(2, 4), list[QueueData]()
     parts = {r: _parts(rng, amount, number) for r, amount in total.items()}
     parents = [None, *(["d0"] if hierarchical else [])]

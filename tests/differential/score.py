@@ -150,7 +150,7 @@ class Judge:
         return [chosen for chosen in every if self.is_covered(chosen)]
 
     def is_covered(self, chosen: Collection[str]) -> bool:
-        """Whether the entitlements of all queues cover these gangs, beside what runs."""
+        """Whether the entitlements of all queues cover these gangs, next to what runs."""
         for queue in self.world.queues:
             limit, below = self.due.of[queue.name], self.due.below(queue.name)
             if limit is not None:
@@ -212,7 +212,7 @@ class Judge:
         return any(action in ("reclaim", "gangreclaim") for action in self.world.actions)
 
     def entitled_growth(self, running: Mapping[Where, int]) -> int:
-        """What pods above the minima of their jobs hold that entitlements cover beside all minima."""
+        """What pods above the minima of their jobs hold that entitlements cover in addition to all minima."""
         held, least = Counter[str](), Counter[str]()
         for job in self.world.jobs:
             amount = sum(
@@ -387,7 +387,7 @@ def has_minima(job: JobData, running: Mapping[Where, int]) -> bool:
 
 
 def fits(world: World, running: Mapping[Where, int], jobs: Sequence[str]) -> bool:
-    """Whether these jobs find room for their minima beside what runs, by trying every node for every pod."""
+    """Whether these jobs find room for their minima next to what runs, by trying every node for every pod."""
     free = [node["gpu"] for node in world.nodes]
     for (name, task, node), number in running.items():
         free[int(node[1:])] -= number * world.job(name).task(task).request["gpu"]

@@ -184,7 +184,7 @@ FACTS = {
 def test_what_volcano_does(bed: Bed, name: str) -> None:
     """Looked at a few times at most: on a busy machine Volcano may act on what its caches have not heard of yet. Where
     it evicts below a guarantee, the queue may take the room back before the other's pod is bound, again and again:
-    three of eight runs beside other work did not come to rest."""
+    three of eight runs next to other work did not come to rest."""
     fact = FACTS[name]
     assert fact.volcano in (bed.run(fact.world).held(fact.world) for _ in range(MOST_LOOKS))
 

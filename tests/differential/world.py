@@ -107,7 +107,7 @@ class JobData:
 @dataclass(frozen=True)
 class World:
     """supernode_size: nodes per hypernode of tier 1, all of them below one of tier 2; 0 for no hypernodes, or those of
-    `hypernodes`: (name, tier, members). plugins: those beside priority, gang and conformance. extra_plugins: those that
+    `hypernodes`: (name, tier, members). plugins: other than priority, gang and conformance. extra_plugins: those that
     score or filter. one_tier: they stand in the tier of those, not in the second. protects_gangs: plugin gang votes on
     evictions. models, groups: of each node the label that tasks ask for, and its node group, "" for none."""
 
@@ -280,7 +280,7 @@ def node_amounts(world: World) -> dict[str, dict[str, str]]:
 
 
 def node_labels(world: World) -> dict[str, dict[str, str]]:
-    """Node -> its labels beside the host name."""
+    """Node -> its labels other than the host name."""
     models, groups = world.models or ("",) * len(world.nodes), world.groups or ("",) * len(world.nodes)
     return {
         name: {key: label for key, label in ((MODEL, model), (GROUP, group)) if label}

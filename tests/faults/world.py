@@ -47,7 +47,7 @@ LOOK_PAUSE = 0.4
 QUIET_SECONDS = 1.0
 """So long nothing else may be written before a cluster is at rest."""
 PARTIAL_WINDOW = 5.0
-"""Seconds for which some pods of a gang may have lost their gates and others not, while no fault is at work, beside
+"""Seconds for which some pods of a gang may have lost their gates and others not, while no fault is at work; without
 what a new process takes for its first plan: twice as long as the first rest took."""
 COMMIT_GRACE = 10.0
 """Seconds for which a delete may still be on its way that an older commit asked for."""
@@ -323,7 +323,8 @@ class World:
     def wait(
         self, look: Callable[[], Any], until: Callable[[Any], object] = bool, what: str = "", bar: float = 60
     ) -> Any:
-        """Wait for `bar` seconds, beside those in which the bed waited for a core (three times as many at most)."""
+        """Wait for `bar` seconds, in addition to those in which the bed waited for a core (three times as many at
+        most)."""
         began = time.monotonic()
 
         def look_at_both() -> Any:

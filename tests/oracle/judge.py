@@ -25,7 +25,7 @@ def mistakes(
 ) -> list[str]:
     """What is wrong when these jobs start and these values of objectives are called proven; nothing where all is right
     once some elastic jobs need more pods than written: growth that is entitled comes before what is lent. No job waits
-    that could start beside the others, as large as they are."""
+    that could start next to the others, as large as they are."""
     world = read_world(files)
     found = _mistakes(world, started, reached)
     is_right = found and any(
@@ -39,7 +39,7 @@ def idle_room(world: World, started: Collection[str], grown: Sizes) -> list[str]
     waiting = sorted({job.name for job in world.jobs} - set(started))
     as_planned = _with_sizes(world, grown)
     return [
-        f"{name} waits, and would start beside the plan" for name in waiting if can_start(as_planned, {*started, name})
+        f"{name} waits, and would start next to the plan" for name in waiting if can_start(as_planned, {*started, name})
     ]
 
 

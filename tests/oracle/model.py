@@ -446,7 +446,7 @@ def best(world: World) -> tuple[Values, set[str]]:
 
 def _forbid(model: Model, job: Job, lower: Collection[str], started: Collection[str]) -> None:
     """The job was overtaken by `lower` in `started`, and would be in any set of the others of these with some of
-    lower priority: what starts beside more also starts beside less."""
+    lower priority: what starts next to more also starts next to less."""
     below = {o.name for o in model.world.jobs if o.queue == job.queue and o.priority < job.priority}
     others = [start for name, start in model.starts.items() if name not in started and name not in below]
     some = model.model.new_bool_var("overtakes")

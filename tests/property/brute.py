@@ -106,7 +106,7 @@ def minimal_sets(options: Sequence[Counter[RoleOnNode]]) -> list[Counter[RoleOnN
 
 
 class FreeCapacity:
-    """What may still be added beside everything that runs."""
+    """What may still be added next to everything that runs."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem

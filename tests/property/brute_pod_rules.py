@@ -19,7 +19,7 @@ RulePod = tuple[int | None, bool, bool, bool]
 
 
 def keeps_pod_rules(problem: Problem, new: Counter[GangOnNode], gone: Counter[GangOnNode] | None = None) -> bool:
-    """Whether new pods at these spots, beside all that runs, keep every relation. gone: pods that are evicted, and no
+    """Whether new pods at these spots, next to all that runs, keep every relation. gone: pods that are evicted, and no
     longer in the way of new ones; whether a spread or an affinity could do without them is not sure."""
     return all(_keeps_rule(problem, rho, new, gone or Counter()) for rho in range(len(problem.pod_rules)))
 

@@ -1,4 +1,4 @@
-"""Limits of queues by brute force: shares by weight, capabilities and what a policy sets beside them."""
+"""Limits of queues by brute force: shares by weight, capabilities and what a policy sets in addition to them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def proportional_shares(problem: Problem) -> dict[int, list[Fraction]]:
 
 @dataclass(frozen=True)
 class QueueCeilings:
-    """The limits that a policy sets beside the capabilities: (queues that count, resource, most)."""
+    """The limits that a policy sets in addition to the capabilities: (queues that count, resource, most)."""
 
     rows: tuple[tuple[frozenset[int], int, Fraction], ...]
 

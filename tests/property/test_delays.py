@@ -1,4 +1,4 @@
-"""What is said to help a gang that only waits its turn, solved again: with the change made it starts beside what the
+"""What is said to help a gang that only waits its turn, solved again: with the change made it starts next to what the
 plan lets run."""
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def delayed(
 
 
 def without(there: Problem, fact: Fact) -> Problem | None:
-    """`there`, where a gang stands alone beside what runs, without what the fact says; None where it is no delay of
+    """`there`, where a gang is alone next to what runs, without what the fact says; None where it is no delay of
     queues, order or nodes."""
     loose = replace(there, queues=tuple(replace(queue, strict_order=False) for queue in there.queues))
     match fact:

@@ -1,4 +1,4 @@
-"""No gang waits beside room for its minimum: elastic and rigid gangs of several queues, in both orders, against every
+"""No gang waits next to room for its minimum: elastic and rigid gangs of several queues, in both orders, against every
 placement tried."""
 
 from __future__ import annotations

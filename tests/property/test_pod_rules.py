@@ -132,7 +132,7 @@ def test_an_anti_affinity_is_opened_at_the_least_loss_that_any_choice_of_victims
 
 @st.composite
 def apart(draw: st.DrawFn) -> Problem:
-    """As `crowded`, with room beside the pods that run, an anti-affinity of hosts or of some of them, which most roles
+    """As `crowded`, with room next to the pods that run, an anti-affinity of hosts or of some of them, which most roles
     own or are selected by, and perhaps another rule."""
     world = draw(crowded())
     room = draw(st.sampled_from((4, 8, 8)))
@@ -197,7 +197,7 @@ def test_scattered_pods_keep_every_relation(world: Problem) -> None:
 
 
 def test_a_gang_blocked_only_by_a_pod_rule_starts_exactly_without_it() -> None:
-    """Beside what runs: nobody asks any more who of the gang is where."""
+    """Next to what runs: nobody asks any more who of the gang is where."""
     seen = Counter[str]()
 
     @settings(max_examples=60)

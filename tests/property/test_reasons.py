@@ -72,7 +72,7 @@ BUSY = {"GW102", "GW119"}
 
 
 def alone(world: Problem, plan: Plan, g: int, beside: bool) -> Problem:
-    """Gang g by itself on what is left beside all that runs or (beside) that the plan places; what the others hold of
+    """Gang g by itself on what is left next to all that runs or (beside) that the plan places; what the others hold of
     their queues is `used`."""
     nodes, queues = [list(node.free) for node in world.nodes], [list(queue.used) for queue in world.queues]
     for decision in plan.decisions:
@@ -208,7 +208,7 @@ def cleared(node: Node) -> Node:
 
 
 def starts_without(world: Problem, plan: Plan, g: int, facts: Sequence[Fact], every: Sequence[Fact]) -> bool:
-    """Whether gang g starts with some of its facts out of the way. every: all of them, which say beside whom it is
+    """Whether gang g starts with some of its facts out of the way. every: all of them, which say next to whom it is
     asked."""
     beside_what_runs = alone(world, plan, g, False)
     late = not any(fact.code in NODES or fact.never for fact in every) and starts(
@@ -434,7 +434,7 @@ def _less(part: Subgroup, pods: int) -> Subgroup:
 
 
 def beside(world: Problem, plan: Plan, g: int, repairs: Iterable[Repair]) -> Problem:
-    """Gang g beside the plan with all these changes made."""
+    """Gang g next to the plan with all these changes made."""
     made = list(repairs)
     gone = {j for repair in made if isinstance(repair, EndOfGangs) for j in repair.gangs}
     first = any(isinstance(repair, HigherPriority) for repair in made)

@@ -1,4 +1,4 @@
-"""Repairs solved again: with the change made the gang starts beside the plan, among cells, relations, nodes that close
+"""Repairs solved again: with the change made the gang starts next to the plan, among cells, relations, nodes that close
 and strict queues."""
 
 from __future__ import annotations

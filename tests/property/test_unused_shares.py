@@ -88,7 +88,7 @@ def test_gangs_started_beyond_shares_take_from_no_other_and_leave_none_that_fits
         seen["room is left"] += any(max(room_left(world, made)) >= size_of(world.gangs[j]) for j in held)
 
     def is_refused(world: Problem, chosen: Collection[int], held: Collection[int]) -> bool:
-        """By a share, or by the real capability: what a queue may hold beside what others are guaranteed."""
+        """By a share, or by the real capability: what a queue may hold next to what others are guaranteed."""
         guaranteed = sum(queue.guarantee[0] or 0 for queue in world.queues)
         total, holding = sum(node.capacity[0] for node in world.nodes), Counter[int]()
         for j, gang in enumerate(world.gangs):

@@ -107,7 +107,7 @@ def test_priorities_in_models_of_their_own_claim_what_is_so_beside_the_places_be
     together, apart = solve(world), solve(world, Options(budget=Budget(joint_variables=0)))
     assert actions(together) == ["start", "start"]
     assert [batch.gangs for batch in together.batches] == [(0, 1)]
-    # model.md, Verdicts: the second batch is proven beside what the first one took, and says so by being a batch
+    # model.md, Verdicts: the second batch is proven next to what the first one took, and says so by being a batch
     # of its own.
     assert actions(apart) == ["start", "wait"]
     assert [batch.gangs for batch in apart.batches] == [(0,), (1,)]

@@ -64,7 +64,7 @@ TOLD = {
 
 
 def pool(count: int) -> str:
-    """Nodes with cpu and memory beside the GPUs, for what operators add to the pods."""
+    """Nodes with cpu and memory in addition to the GPUs, for what operators add to the pods."""
     spec = f"{{count: {count}, capacity: {{cpu: 8, memory: 16Gi, nvidia.com/gpu: 8}}}}"
     return f"apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {{name: h100}}\nspec: {spec}\n"
 

@@ -1,4 +1,4 @@
-"""PodGroups that keep apart by topology (Volcano 1.16): in one plan, beside those that run, and one-sided."""
+"""PodGroups that keep apart by topology (Volcano 1.16): in one plan, next to those that run, and one-sided."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ Found = set[tuple[str, str, str]]
 NOT_COMPARED = ("GP222", "GP354", "GP357", "GP396", "GP5")
 """Codes, or beginnings of codes, of what follows from an object with an error, by its name (GP354) or since the plan is
 another (GP5xx), of what is reported once a repository (GP357), and of what is not said of a job that is not planned
-(GP222) or beside nodes with errors (GP396)."""
+(GP222) or next to nodes with errors (GP396)."""
 OF_CLUSTER = (*NOT_COMPARED, "GP213")
 """The same where a Cluster has an error: the kinds that it declares are not known then."""
 LINE = re.compile(r"^(\S+?):\d+:\d+: (?:error|warning|info) (GP\d+): (.*)$", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Ten thousand broken documents: no exception, whatever stands in one and beside it, and every finding complete."""
+"""Ten thousand broken documents: no exception, whatever is in one and next to it, and every finding complete."""
 
 from __future__ import annotations
 

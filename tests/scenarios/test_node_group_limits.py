@@ -1,4 +1,4 @@
-"""Limits of queues on node groups (Volcano 1.16): among jobs of one plan, beside what runs, and what would help."""
+"""Limits of queues on node groups (Volcano 1.16): among jobs of one plan, next to what runs, and what would help."""
 
 from __future__ import annotations
 

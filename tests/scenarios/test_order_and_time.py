@@ -57,8 +57,8 @@ def test_in_a_strict_queue_a_later_gang_does_not_pass_one_that_waits() -> None:
 
 
 def left_over(*more: list[NodeSpec]) -> Problem:
-    """On the first node there is no room beside what runs; the urgent one evicts it all and leaves half, which only the
-    strict order keeps from the last."""
+    """On the first node there is no room next to what runs; the urgent one evicts it all and leaves half, which only
+    the strict order keeps from the last."""
     return problem(
         nodes(1, gpu=8),
         *more,

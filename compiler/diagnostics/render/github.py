@@ -1,4 +1,4 @@
-"""GitHub workflow commands, which show each diagnostic beside its line in a pull request.
+"""GitHub workflow commands, which show each diagnostic next to its line in a pull request.
 
 Escaping follows actions/toolkit (packages/core/src/command.ts): % CR LF everywhere, and : and , in properties.
 """

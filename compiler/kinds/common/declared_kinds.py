@@ -141,11 +141,11 @@ def _own_paths(declared: DeclaredKind) -> Mapping[str, str | None]:
 
 
 def _role_flaws(declared: DeclaredKind, at: FieldPath) -> Iterator[Flaw]:
-    """A number or name beside a template is found by the items that lead to the template, so it has no others."""
+    """A number or name next to a template is found by the items that lead to the template, so it has no others."""
     for index, role in enumerate(declared.roles):
         template = _choices(parse_path(role.template))
-        beside = {"replicas": role.replicas, "minimum": role.minimum, "namePath": role.name_path}
-        for key, path in beside.items():
+        paths = {"replicas": role.replicas, "minimum": role.minimum, "namePath": role.name_path}
+        for key, path in paths.items():
             if path and _choices(parse_path(path)) != template[: len(_choices(parse_path(path)))]:
                 message = f"{path} has an item or entry that {role.template} does not have"
                 help = "lead to the same item as the template does"

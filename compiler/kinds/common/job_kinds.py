@@ -135,7 +135,7 @@ def text_diagnostics_of(table: JobKind, document: Document) -> Iterator[Diagnost
 
 @lru_cache(maxsize=256)
 def job_schema(table: JobKind) -> Schema:
-    """A schema of the fields that the table names, beside which others pass. Raises ValueError where they contradict
+    """A schema of the fields that the table names; other fields pass. Raises ValueError where they contradict
     each other."""
     tree: dict[str, Any] = {}
     for paths in table.roles:

@@ -51,7 +51,7 @@ def found_paths(data: Any, path: Path, before: FieldPath = ()) -> Iterator[Field
 
 
 def path_beside(path: Path, pattern: Path, at: FieldPath) -> FieldPath:
-    """The path with the items and keys that `pattern` has at `at`: of the replicas beside a template."""
+    """The path with the items and keys that `pattern` has at `at`: of the replicas next to a template."""
     chosen = iter([step for name, step in zip(pattern, at, strict=True) if name in (EACH_ITEM, EACH_ENTRY)])
     return tuple(next(chosen) if step in (EACH_ITEM, EACH_ENTRY) else step for step in path)
 

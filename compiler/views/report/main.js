@@ -101,7 +101,7 @@ function clusterSection(world, picture) {
   ];
 }
 
-// The cluster under the plan, and beside it as it was before.
+// The cluster under the plan, and next to it as it was before.
 function twoPictures(world, picture) {
   const past = h("figure", {}, h("figcaption", {}, world.plan.base ? ["Before: ", h("bdi", {}, world.plan.base.name)] : "Before: what runs now"), picture.twin.frame, picture.twin.live);
   const pair = h("div", { class: "pair" }, past, h("figure", {}, h("figcaption", {}, "Under this plan"), picture.frame));

@@ -42,7 +42,7 @@ def report_page(outcome: Outcome, base: Base | None = None) -> str:
 
 
 def live_page(outcome: Outcome) -> str:
-    """The page as a reconciler serves it: it asks for `report/status.json` beside it, and for the next plan."""
+    """The page as a reconciler serves it: it asks for `report/status.json` next to it, and for the next plan."""
     return page_of(report_document(outcome), is_live=True)
 
 

@@ -235,7 +235,7 @@ class CompileProcess:
         self.on_end()
 
     def _compile(self, request: CompileRequest) -> Snapshot | CompileBreakdown:
-        if not self.directory.exists():  # what former processes left beside it goes
+        if not self.directory.exists():  # what former processes left next to it goes
             shutil.rmtree(self.directory.parent, ignore_errors=True)
             self.directory.mkdir(parents=True)
         question, answer, errors = (self.directory / name for name in ("request.json", "compiled.json", "errors.txt"))

@@ -103,7 +103,7 @@ class Oracle:
         return bool(found.get("status", {}).get("state") == "Open")
 
     def close(self) -> None:
-        """Remove what was put beside the objects."""
+        """Remove what was put next to the objects."""
         for kind, found in SURROUNDINGS:
             self._api("DELETE", f"{RESOURCES[kind].url()}/{found['metadata']['name']}")
 

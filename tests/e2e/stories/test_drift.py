@@ -179,7 +179,7 @@ def test_a_broken_commit_is_reported_and_changes_nothing_until_it_is_reverted(ke
     status = kept.reconciler.read_status()
     assert status["commit"] == good
     assert any(line.startswith("jobs/steady.yaml:3:1: error GP") for line in status["diagnostics"])
-    kept.wait(  # Events are written beside the loop
+    kept.wait(  # Events are written outside the loop
         lambda: kept.api("GET", "/api/v1/namespaces/gangplan-system/events")["items"],
         lambda seen: any(event["reason"] == "CommitRejected" and bad in event["message"] for event in seen),
         what="the Event",

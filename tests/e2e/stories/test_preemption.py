@@ -240,7 +240,7 @@ def test_a_kill_between_two_evictions_ends_with_one_victim_and_one_winner(plane:
         wait_for_phase(plane, "urgent")
         assert bound_pods(plane, "urgent") == planned_pods(plane, "urgent")
         (other,) = {*low} - {victim}
-        assert running(plane, other) == before[other], "nobody goes beside the victim that was begun"
+        assert running(plane, other) == before[other], "nobody is evicted in addition to the victim that was begun"
         back = plane.wait_until(
             lambda: job_pods(plane, victim),
             lambda seen: len(seen) == 8 and all(map(is_gated, seen)),

@@ -286,7 +286,7 @@ def serve_ray_jobs(plane: ControlPlane) -> None:
 
 
 def repository_with_a_ray_job(plane: ControlPlane, tmp_path: Path) -> GitRepository:
-    """Beside a node, on a cluster that serves RayJobs."""
+    """With a node, on a cluster that serves RayJobs."""
     add_gpu_nodes(plane, 1, gpus=4)
     serve_ray_jobs(plane)
     repository = GitRepository(tmp_path / "repo")

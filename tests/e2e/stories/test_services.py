@@ -1,4 +1,4 @@
-"""A Deployment with devices beside jobs: its pods on planned nodes, a rolling update that first makes a new pod, a pod
+"""A Deployment with devices next to jobs: its pods on planned nodes, a rolling update that first makes a new pod, a pod
 that is deleted by hand."""
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from its placements, so that only the rule in question can notice.
     queues          queues that hold what they may not, or wrong figures of what they hold
     bookkeeping     plans that do not report what they do: actions, sums, batches, reasons, and claims of quality
     device_slots    device slots that give what they do not have, or give it to no pod
-    pod_rules       pods beside others that they may not be with, or without those that they need
+    pod_rules       pods next to others that they may not be with, or without those that they need
     victims         victims without an eviction right, evicted for no gain, or evicted in part
     eviction_votes  victims that a plugin of the scheduler, or a disruption budget, protects
     time            orders not kept, domains and nodes reserved for others, reservations that cannot come true

@@ -1,4 +1,4 @@
-"""Pods beside others that they may not be with, or without those that they need."""
+"""Pods next to others that they may not be with, or without those that they need."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def pods_beyond_a_quota(world: Problem, placed: PodsByGang, random: Random) -> I
 
 
 def pod_without_its_affinity(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
-    """The pods that it must be beside are nowhere, or on every other node."""
+    """The pods that it must be next to are nowhere, or on every other node."""
     hosts = tuple(range(len(world.nodes)))
     for g, (role, node) in pick_one(random, new_pods(world, placed)):
         elsewhere = random.choice((0, 1))

@@ -46,7 +46,7 @@ def image(folder: Path) -> Image:
 @pytest.fixture(scope="module")
 def run(image: Image, folder: Path) -> Run:
     """Run in the image as in the pod of deploy/: its volumes may be written, nothing else. The living example is a
-    repository beside it."""
+    repository next to it."""
     repository = folder / "repository"
     for name in ("cluster-specs", "jobs"):
         shutil.copytree(ROOT / name, repository / name)

@@ -16,6 +16,7 @@ from deploy.prose import BANNED_IN_TEXTS, MAX_WORDS, _banned_words, _docstring_p
         ("# Mend it: whoever made it", 2),
         ('{"mended": []}', 0),
         ("the clone is packed again", 0),
+        ("it fits beside the others; keep.place_beside_kept", 1),
     ],
 )
 def test_banned_words_are_named_with_what_to_write(text: str, found: int) -> None:

@@ -1,4 +1,4 @@
-"""Every code has a repository that breaks its rule beside one that keeps it; each case states all that `check` says,
+"""Every code has a repository that breaks its rule and one that keeps it; each case states all that `check` says,
 and where."""
 
 from __future__ import annotations

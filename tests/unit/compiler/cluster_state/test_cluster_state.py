@@ -74,7 +74,7 @@ def test_an_evicted_pod_of_a_gang_holds_no_room_until_it_has_outlived_its_grace(
     owner: str, reason: str, clock: str, occupied: bool
 ) -> None:
     """Or else a plan would take another victim while the first one ends. One that is no gang's was evicted for nobody:
-    who was given its room would wait for it beside nodes that are free."""
+    who was given its room would wait for it next to nodes that are free."""
     ending = pod(containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}}}])
     ending["metadata"]["ownerReferences"] = [{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": owner}]
     ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z"

@@ -138,7 +138,7 @@ def test_pods_to_place_count_as_the_largest_that_waits_and_those_not_yet_made_as
 
 
 def free_cpu(problem: Problem, node: int) -> int:
-    """What the node has free beside the running pods, in cores."""
+    """What the node has free next to the running pods, in cores."""
     at, held = problem.resources.index("cpu"), 0
     for gang in problem.gangs:
         held += sum(p.pods * gang.roles[p.role].request[at] for p in gang.running if p.node == node)
@@ -168,7 +168,7 @@ def test_a_node_holds_exactly_what_its_pods_ask(pods: list[Object], free: int, c
 
 
 def test_a_gang_is_completed_beside_smaller_pods_of_its_own() -> None:
-    """76 cpu are free beside the three that run: one of 48 more; two on each of two other nodes."""
+    """76 cpu are free next to the three that run: one of 48 more; two on each of two other nodes."""
     found = decided(tree(nodes=3), [*running("n-0", 8, 8, 8), *gated(*[48] * 5)])
     assert (found.action, dict(found.pods["w"])) == ("start", {"n-0": 4, "n-1": 2, "n-2": 2})
     assert decided(tree(nodes=2), [*running("n-0", 8, 8, 8), *gated(*[48] * 5)]).action == "wait"

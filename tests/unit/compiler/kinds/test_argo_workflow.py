@@ -202,7 +202,7 @@ EVERYWHERE: Item = {**SHARED, "kind": "ClusterWorkflowTemplate"}
 
 
 def referring(spec: Item, *others: Item) -> tuple[list[tuple[GangSpec, dict[str, int]]], list[str]]:
-    """Gangs with their pods, and codes, of a Workflow with generateName beside other documents; without that of kinds
+    """Gangs with their pods, and codes, of a Workflow with generateName next to other documents; without that of kinds
     which the shipped rights do not cover."""
     document = {"apiVersion": API, "kind": "Workflow", "metadata": {"generateName": "x-"}, "spec": spec}
     files = {"jobs/a.yaml": json.dumps(document).encode()}

@@ -80,8 +80,8 @@ class Compiled:
 
 @pytest.mark.parametrize(("others", "action"), [(2, "start"), (3, "wait")])
 def test_a_pod_of_whole_cells_starts_only_where_cells_are_whole(others: int, action: str) -> None:
-    """Four cells of 2 GPUs. Others of 12 CPUs and a GPU take a cell of 16 CPUs each; two cells are left beside two of
-    them, one beside three."""
+    """Four cells of 2 GPUs. Others of 12 CPUs and a GPU take a cell of 16 CPUs each; two cells are left next to two of
+    them, one next to three."""
     one = job("a", others, 1, cpu=12)
     made = Compiled(pool("n", FINE), one, job("b", 1, 4))
     assert (made.actions, made.said) == (["start", action], [])
@@ -97,7 +97,7 @@ def test_a_pod_of_more_than_one_cell_that_takes_them_in_part_is_planned_with_a_w
 
 
 def test_an_odd_pool_changes_nothing_for_nodes_of_other_cells() -> None:
-    """Two pods of 3 GPUs are one in each cell of 4: beside them is no cell for a pod of 2, though 2 GPUs are free."""
+    """Two pods of 3 GPUs are one in each cell of 4: next to them is no cell for a pod of 2, though 2 GPUs are free."""
     jobs = job("x", 2, 3), job("z", 1, 2, selector={"kubernetes.io/hostname": "a-0"})
     assert Compiled(pool("a", WIDE), *jobs).actions == ["start", "wait"]
     both = Compiled(pool("a", WIDE), pool("b", ODD), *jobs)

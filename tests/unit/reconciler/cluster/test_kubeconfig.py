@@ -32,7 +32,7 @@ VERSION = "client.authentication.k8s.io/v1"
 
 
 def write_config(folder: Path, script: str, **plugin: Any) -> Path:
-    """A kubeconfig whose credentials come from a Python script beside it."""
+    """A kubeconfig whose credentials come from a Python script next to it."""
     (folder / "plugin.py").write_text(script)
     described = {"apiVersion": VERSION, "command": sys.executable, "args": ["plugin.py"], **plugin}
     ours = [{"name": f"{VERSION[:-3]}/exec", "extension": "ours"}]

@@ -180,7 +180,7 @@ def test_no_more_writes_are_left_than_may_be_whatever_their_kinds() -> None:
 def test_without_more_threads_each_write_is_made_once_or_not_at_all(
     server: HangingServer, monkeypatch: pytest.MonkeyPatch, threads: int, made: int
 ) -> None:
-    """Those that could not be begun stayed behind, and were sent beside the next pass, which sent them too."""
+    """Those that could not be begun stayed behind, and were sent during the next pass, which sent them too."""
     limit_threads(server, monkeypatch, threads, are_given_back=True)
     server.writer.threads.timings = WriteTimings(patience=60.0)
     changes = [creation(f"o-{at}") for at in range(40)]
@@ -255,7 +255,7 @@ def test_what_ended_well_beside_one_that_ends_the_pass_is_noted(server: HangingS
 def test_what_one_that_was_left_raises_ends_no_pass(
     server: HangingServer, monkeypatch: pytest.MonkeyPatch, is_note: bool
 ) -> None:
-    """Nobody waits for it; what others came to beside it was lost. is_note: it raises when its answer is noted."""
+    """Nobody waits for it; what others came to meanwhile was lost. is_note: it raises when its answer is noted."""
 
     def break_down(method: str, path: str, body: Any) -> None:
         if path.startswith(CONFIGMAPS):

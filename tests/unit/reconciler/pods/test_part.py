@@ -191,7 +191,7 @@ def test_only_pods_that_need_an_evicted_pods_room_wait_for_it(
 
 
 def test_an_evicted_pod_of_no_gang_holds_no_gate(world: PodsWorld) -> None:
-    """Plans count its room as taken, so who is placed beside it need not wait for its end."""
+    """Plans count its room as taken, so who is placed next to it need not wait for its end."""
     world.plan(planned("g", "start", n1=1))
     evicted = evicted_pod("web", "1970-01-01T00:10:00Z", {GPU: "7"})
     world.wall_now = 1.0

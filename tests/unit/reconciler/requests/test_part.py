@@ -1,4 +1,4 @@
-"""What operators ask for beside git: suspensions, reruns, and another round of binding."""
+"""What operators ask for other than by git: suspensions, reruns, and another round of binding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gangs started by the greedy beside what the model starts."""
+"""Gangs started by the greedy next to what the model starts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.builders.problems import gang, nodes, problem, queue, role
 
 @pytest.mark.parametrize("limit", [0, 800])
 def test_none_is_overtaken_in_its_own_queue_in_a_model_of_whatever_size(limit: int) -> None:
-    """Three threes beside b's two are worth more to shares than two of them beside a's more urgent gang of two."""
+    """Three threes next to b's two are worth more to shares than two of them next to a's more urgent gang of two."""
     own = [gang("urgent", role(1, gpu=2), queue="a", priority=10)]
     own += [gang(f"a{i}", role(1, gpu=3), queue="a") for i in range(3)]
     queues, policy = (queue("a"), queue("b")), Policy(capacity=True)

@@ -141,7 +141,7 @@ def test_no_repair_waits_for_the_start_of_a_gang_that_takes_the_whole_cluster_or
 
 
 def test_lifting_the_order_is_not_said_where_others_have_the_room_by_then() -> None:
-    """Beside what runs there is room, beside the plan there is not: it would have to come before those that start."""
+    """Next to what runs there is room, next to the plan there is not: it would have to come before those that start."""
     world = problem(
         nodes(2, gpu=8),
         queue("line", strict_order=True),

@@ -273,7 +273,7 @@ SITUATIONS = {
         (GuaranteeReserve(asked=16, available=8, queue=1, resource=0, queues=(0,), never=True),),
         (FewerPods(role=0, amount=1, current_amount=2), SmallerGuarantee(queue=0, resource=0, amount=8)),
     ),
-    "along the tree only what is guaranteed beside its queue counts, "
+    "along the tree only what is guaranteed to its siblings counts, "
     "and what is used of it is no longer kept": Situation(
         problem(
             nodes(5, gpu=8),
@@ -389,7 +389,7 @@ SITUATIONS = {
         (OwnRunningPods(asked=1, available=0),),
         (Restart(), MoreNodes(node=0, amount=1)),
     ),
-    "beside its own pod a node is full, and without others the rest would have room": Situation(
+    "next to its own pod a node is full, and without others the rest would have room": Situation(
         problem(
             nodes(2, gpu=8), busy(1, 1), gang("asks", role(1, gpu=4), role(1, gpu=8), running=(running_pods(0, 0, 1),))
         ),

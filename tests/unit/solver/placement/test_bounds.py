@@ -23,7 +23,7 @@ def test_nodes_that_count_by_other_resources_are_bounded_apart() -> None:
         machines, gang("x", role(2, a=8)), gang("y", role(2, b=8)), gang("z", role(1, cpu=1)), hypernodes=TREE
     )
     world = replace(world, device_resources=tuple(map(world.resources.index, ("a", "b"))))
-    assert opened(world) == (2, 4)  # z may go anywhere, and opens nothing beside x or y
+    assert opened(world) == (2, 4)  # z may go anywhere, and opens nothing next to x or y
     only = replace(world.gangs[2].roles[0], node_classes=frozenset({1}))
     kinds = [replace(node, node_class=int(n > 3)) for n, node in enumerate(world.nodes)]
     asked = [

@@ -41,7 +41,7 @@ def test_the_flow_knows_that_pieces_must_fit_leaf_by_leaf() -> None:
 
 
 def test_the_master_is_placed_beside_its_workers() -> None:
-    """Two gangs of four whole nodes share the leaf of four, and could have it alone; a master fits beside any
+    """Two gangs of four whole nodes share the leaf of four, and could have it alone; a master fits next to any
     worker."""
     leaves = [node for name, count in (("a", 4), ("b", 2), ("c", 2)) for node in nodes(count, leaf=name, gpu=8, cpu=16)]
     gangs = [gang(name, role(4, gpu=8, cpu=8), role(1, cpu=1)) for name in ("one", "two")]

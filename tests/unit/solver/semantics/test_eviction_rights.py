@@ -1,4 +1,4 @@
-"""What the scheduler's plugins, and disruption budgets, let go: each rule beside the same world without it."""
+"""What the scheduler's plugins, and disruption budgets, let go: each rule, and the same world without it."""
 
 from __future__ import annotations
 

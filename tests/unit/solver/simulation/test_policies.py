@@ -52,7 +52,7 @@ def test_easy_backfills_beyond_the_reservation_on_what_the_head_does_not_reserve
 
 
 def test_easy_delays_the_second_in_line_and_conservative_does_not() -> None:
-    """`second` could start at 20, beside `third`, were that not started early in front of it."""
+    """`second` could start at 20, next to `third`, were that not started early in front of it."""
     jobs = (
         job("runs", size=3, runs=10),
         job("head", size=4, runs=10, at=1),

@@ -231,7 +231,7 @@ SENTENCES = {
         {0: [(0, 1, 1)]},
         {"running_pods_stay", "queue_use"},
     ),
-    "a gang that lost a pod is completed beside the others": (
+    "a gang that lost a pod is completed next to the others": (
         problem(nodes(2, gpu=8), gang("a", role(2, gpu=8), running=(running_pods(0, 1, 1),))),
         {0: [(0, 0, 1), (0, 1, 1)]},
         set(),

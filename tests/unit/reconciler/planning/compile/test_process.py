@@ -1,4 +1,4 @@
-"""The compile has a process of its own, and limits: memory beside its parent, none of its secrets, and an answer that
+"""The compile has a process of its own, and limits: its own memory, none of its secrets, and an answer that
 is whole or not there."""
 
 from __future__ import annotations

@@ -96,7 +96,8 @@ def compile_repository(
     options, mapper: as `solver.solve`; by default the cluster's own gap, what `limit` leaves, and this process.
     """
     limit = limit or CommandLimit()
-    return compile_specs(tree, read_specs(tree, cluster), state, options, mapper, limit)  # 1 read, 2 check
+    specs = read_specs(tree, cluster, release_in=(state or ClusterState()).release_in)  # 1 read, 2 check
+    return compile_specs(tree, specs, state, options, mapper, limit)
 
 
 def compile_specs(

@@ -14,6 +14,7 @@ import click
 from compiler.cli.inputs import (
     FOLDER,
     folder_in_git,
+    load_state_file,
     pause_garbage_collection,
     take_defaults,
     wants_colour,
@@ -23,6 +24,7 @@ from compiler.repository.paths import ROOT_FOLDERS
 
 if TYPE_CHECKING:
     from compiler.cli.reading_cache import ReadingCache
+    from compiler.cluster_state.cluster_state import ClusterState
     from compiler.diagnostics.diagnostic import Diagnostic, Position, TextEdit
     from compiler.repository.tree import Repository
 
@@ -45,6 +47,12 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), help="Output format. [default: github in GitHub Actions, else text]"
 )
+@click.option(
+    "--state",
+    "state_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A snapshot of the cluster: its release of Volcano counts where the Cluster names none.",
+)
 @click.option("--strict", is_flag=True, help="Warnings fail the check too.")
 @click.option("--fix", is_flag=True, help="Apply the fixes that are certain to the files.")
 @click.option("--diff", is_flag=True, help="Print what --fix would change as a patch instead.")
@@ -55,6 +63,7 @@ def check(
     cluster: str | None,
     output: str | None,
     form: str | None,
+    state_file: Path | None,
     strict: bool,
     fix: bool,
     diff: bool,
@@ -81,8 +90,10 @@ def check(
         raise click.UsageError("--fix and --diff are for files, and - is stdin", ctx)
     tree, wanted = _with_paths(ctx, Repository.from_directory(root), root, paths)
 
+    state = load_state_file(state_file)
+
     def find(tree: Repository) -> list[Diagnostic]:
-        every = repository_diagnostics(tree, cluster, root if cache else None)
+        every = repository_diagnostics(tree, cluster, root if cache else None, state)
         return [one for one in every if _is_selected(one.position.file, wanted)]
 
     if fix or diff:
@@ -120,29 +131,34 @@ def _fixed(
     return after
 
 
-def repository_diagnostics(tree: Repository, cluster: str | None, cached: Path | None = None) -> tuple[Diagnostic, ...]:
+def repository_diagnostics(
+    tree: Repository, cluster: str | None, cached: Path | None = None, state: ClusterState | None = None
+) -> tuple[Diagnostic, ...]:
     """The problems of the chosen cluster, or of all clusters; then each says of which, and one that several share is
-    reported once. cached: the folder under whose name the cache keeps what the files say; None for no cache."""
+    reported once. cached: the folder under whose name the cache keeps what the files say; None for no cache. state: of
+    a cluster, whose release of Volcano counts where no Cluster names one."""
     from compiler.cli.reading_cache import ReadingCache
 
     cache = ReadingCache(cached)
-    if (known := cache.findings(tree, cluster)) is not None:
+    if state is None and (known := cache.findings(tree, cluster)) is not None:
         return known
-    found = _read_diagnostics(tree, cluster, cache)
-    cache.save_findings(tree, cluster, found)
+    found = _read_diagnostics(tree, cluster, cache, state)
+    if state is None:
+        cache.save_findings(tree, cluster, found)
     return found
 
 
-def _read_diagnostics(tree: Repository, cluster: str | None, cache: ReadingCache) -> tuple[Diagnostic, ...]:
+def _read_diagnostics(
+    tree: Repository, cluster: str | None, cache: ReadingCache, state: ClusterState | None
+) -> tuple[Diagnostic, ...]:
     from compiler.diagnostics.diagnostic import sorted_diagnostics
-    from compiler.reading import read_specs
 
     cache.read_ahead({file: tree.files[file] for file in tree.manifests()})
     clusters = tree.cluster_folders()
     chosen = [cluster] if cluster is not None or len(clusters) < 2 else list(clusters)
     found: dict[Diagnostic, list[str]] = {}
     for name in chosen:
-        for diagnostic in read_specs(tree, name, cache.parse).diagnostics:
+        for diagnostic in _diagnostics_of_cluster(tree, name, cache, state):
             found.setdefault(diagnostic, []).append(name or "")
     if len(chosen) < 2:
         return tuple(found)
@@ -150,6 +166,20 @@ def _read_diagnostics(tree: Repository, cluster: str | None, cache: ReadingCache
         replace(each, message=f"{each.message} [cluster{'s' if len(names) > 1 else ''} {', '.join(names)}]")
         for each, names in found.items()
     )
+
+
+def _diagnostics_of_cluster(
+    tree: Repository, cluster: str | None, cache: ReadingCache, state: ClusterState | None
+) -> tuple[Diagnostic, ...]:
+    from compiler.reading import read_specs
+
+    if state is None:
+        return read_specs(tree, cluster, cache.parse).diagnostics
+    from compiler.explain.caveats import other_release_diagnostics
+    from compiler.reading.ignores import without_ignored
+
+    specs = read_specs(tree, cluster, cache.parse, release_in=state.release_in)
+    return without_ignored(tree, (*specs.diagnostics, *other_release_diagnostics(specs, state)))
 
 
 def _root(ctx: click.Context, repo: Path | None, paths: Sequence[Path]) -> Path:

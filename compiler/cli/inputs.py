@@ -181,7 +181,7 @@ def compile_inputs(ctx: click.Context, inputs: CompileInputs) -> Outcome:
     from compiler.cli.executor import LEAST_SECONDS, open_executor
     from compiler.cli.forks import LEAST_ITEMS
     from compiler.cli.progress import progress
-    from compiler.cluster_state.cluster_state import StateError
+    from compiler.cluster_state.cluster_state import ClusterState, StateError
     from compiler.pipeline import CommandLimit, compile_specs
 
     tree = load_tree(ctx, inputs.repo)
@@ -189,7 +189,7 @@ def compile_inputs(ctx: click.Context, inputs: CompileInputs) -> Outcome:
     with open_executor(inputs.executor, forks=has_time and len(tree.files) >= LEAST_ITEMS) as mapper:
         state = load_state_file(inputs.state_file)
         limit = CommandLimit(inputs.time_limit, inputs.started_at)
-        specs = _read_or_remember(ctx, tree, inputs)
+        specs = _read_or_remember(ctx, tree, inputs, state or ClusterState())
         state = _with_lock(inputs.lock_file, specs, state)
         resume_garbage_collection()
         seconds = specs.cluster.time_limit if inputs.time_limit is None else inputs.time_limit
@@ -207,13 +207,14 @@ def _tell_missed_limit(seconds: float, started_at: float) -> None:
         click.echo(f"the time limit of {seconds:g} s is missed: {took:.1f} s; {least}", err=True)
 
 
-def _read_or_remember(ctx: click.Context, tree: Repository, inputs: CompileInputs) -> Specs:
+def _read_or_remember(ctx: click.Context, tree: Repository, inputs: CompileInputs, state: ClusterState) -> Specs:
     """The specs; what a file said when it was last read is remembered in the user's cache folder."""
     from compiler.cli.reading_cache import ReadingCache
     from compiler.reading import read_specs
 
     cache = ReadingCache(inputs.repo)
-    specs = read_specs(tree, inputs.cluster, cache.parse, cache.read_ahead if inputs.may_fork else None)
+    ahead = cache.read_ahead if inputs.may_fork else None
+    specs = read_specs(tree, inputs.cluster, cache.parse, ahead, state.release_in)
     ctx.call_on_close(partial(cache.save, tree, specs.diagnostics))
     return specs
 

@@ -26,10 +26,13 @@ from compiler.kubernetes import (
     conditions_of,
     is_ready_node,
     name_of,
+    namespace_of,
     status_of,
 )
 from compiler.session import Session
+from compiler.specs.cluster_spec import VolcanoVersion
 from compiler.specs.gang_spec import JobKey
+from compiler.volcano.releases import releases_of_pods
 
 STATE_SOURCE = "state"
 """In place of a file for what only the cluster knows; files of a repository have an ending."""
@@ -112,6 +115,13 @@ class ClusterState:
     @cached_property
     def pod_records(self) -> tuple[PodRecord, ...]:
         return tuple(read_pods(self.pods, self.pod_groups, self.session))
+
+    def release_in(self, namespace: str) -> VolcanoVersion | None:
+        """The release of Volcano whose scheduler runs in a namespace: of several the oldest, whose rules both have."""
+        return min(self.releases_in(namespace), default=None)
+
+    def releases_in(self, namespace: str) -> tuple[VolcanoVersion, ...]:
+        return releases_of_pods(pod for pod in self.pods if namespace_of(pod) == namespace)
 
     @property
     def now(self) -> int | None:

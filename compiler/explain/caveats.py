@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.cluster_state.cluster_state import ClusterState
-from compiler.diagnostics.diagnostic import Diagnostic, Position, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic, Position, Severity, declare_rule
 from compiler.explain.names import count_text, short_list
 from compiler.fields.amounts import named_amount, rounded_amount
-from compiler.kubernetes import SCHEDULER_NAMESPACE, namespace_of
+from compiler.kubernetes import SCHEDULER_NAMESPACE
 from compiler.lower.origins import Origins
 from compiler.lower.reserved_room import unfit_pods
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec, RoleSpec
-from compiler.volcano.releases import release_of_image
+from compiler.volcano.releases import as_declared
 from solver.plan import Plan
 from solver.problem import Problem
 
@@ -109,24 +109,28 @@ def refused_queue_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
 OTHER_RELEASE = declare_rule(
     "GP531",
     "warning",
-    "the cluster runs another release of Volcano",
-    """The image of a scheduler's pod in the cluster's state names another release of Volcano than the Cluster object.
-    Checks and plan follow the rules of the declared release. Fix: write the release that runs into `volcano` of the
-    Cluster.""",
+    "release of Volcano that the cluster runs",
+    """The image of a scheduler's pod in the cluster's state names a release of Volcano. Where `volcano` of the Cluster
+    names none, checks and plan follow the rules of that release, and this is an info; of several the oldest counts.
+    It is a warning where the Cluster names another, whose rules count then, and for a release that gangplan does not
+    know. Fix: write the release that runs into `volcano` of the Cluster.""",
 )
 
 
 def other_release_diagnostics(specs: Specs, state: ClusterState | None) -> Iterator[Diagnostic]:
     cluster = specs.cluster
-    namespace = (specs.scheduler.document.namespace if specs.scheduler else "") or SCHEDULER_NAMESPACE
-    pods = [pod for pod in state.pods if namespace_of(pod) == namespace] if state else []
-    images = [container.get("image") for pod in pods for container in (pod.get("spec") or {}).get("containers") or ()]
-    for release in sorted({*filter(None, (release_of_image(str(image)) for image in images))}):
-        if cluster.volcano not in (release, release._replace(patch=None)):
-            at = cluster.document.position("spec", "volcano")
-            message = f"Volcano {release} runs, and the plan follows the rules of {cluster.volcano}"
-            help = f'write volcano: "{release}" in the Cluster'
-            yield OTHER_RELEASE.diagnostic(at, message, help, object=cluster.document.display_name)
+    namespace = specs.scheduler.namespace if specs.scheduler else SCHEDULER_NAMESPACE
+    for release in state.releases_in(namespace) if state else ():
+        is_followed = cluster.volcano in (release, release._replace(patch=None))
+        if is_followed and cluster.names_volcano:
+            continue
+        at = cluster.document.position("spec", "volcano")
+        message = f"Volcano {release} runs, and the plan follows the rules of {cluster.volcano}"
+        if is_followed:
+            message = f"the plan follows the rules of Volcano {release}, which the cluster runs"
+        severity: Severity = "info" if is_followed else "warning"
+        name = cluster.document.display_name
+        yield OTHER_RELEASE.diagnostic(at, message, as_declared(release), object=name, severity=severity)
 
 
 def turn_diagnostics(problem: Problem, origins: Origins, plan: Plan) -> Iterator[Diagnostic]:

@@ -36,7 +36,7 @@ from compiler.kubernetes import (
 )
 from compiler.run_kinds import end_of_run, run_kind_of
 from compiler.specs.cluster_spec import KNOWN_MINORS, NAMESPACE_QUEUES_SINCE, VolcanoVersion
-from compiler.volcano.releases import release_of_image
+from compiler.volcano.releases import releases_of_pods
 from compiler.volcano.scheduler_conf import conf_text_keys
 
 Data = dict[str, Any]
@@ -100,10 +100,8 @@ def import_objects(objects: Iterable[Object], cluster: str, *, adopt: bool = Fal
 
 def _cluster_spec(items: Sequence[Object]) -> Data:
     """The release of Volcano is the one that the scheduler's pods name; else 1.16 where there are NamespaceQueues."""
-    pods = [(item.get("spec") or {}).get("containers") or () for item in items if run_kind_of(item) == "Pod."]
-    images = {str(container.get("image")) for containers in pods for container in containers}
-    named = {*filter(None, map(release_of_image, images))}
-    releases = sorted(release for release in named if release.minor in KNOWN_MINORS)
+    named = releases_of_pods(item for item in items if run_kind_of(item) == "Pod.")
+    releases = [release for release in named if release.minor in KNOWN_MINORS]
     if not releases and any(run_kind_of(item) == "NamespaceQueue.scheduling.volcano.sh" for item in items):
         releases = [VolcanoVersion(NAMESPACE_QUEUES_SINCE)]
     return {"binding": "gated", **({"volcano": str(releases[-1])} if releases else {})}

@@ -18,7 +18,14 @@ from compiler.kinds.scheduler_configuration import CustomPlugin
 from compiler.openapi.models import model_schema
 from compiler.openapi.shape import Flaw
 from compiler.repository.paths import path_patterns
-from compiler.specs.cluster_spec import KNOWN_MINORS, ClusterSpec, QuotaOrder, ServiceBinding, VolcanoVersion
+from compiler.specs.cluster_spec import (
+    FIRST_RELEASE,
+    KNOWN_MINORS,
+    ClusterSpec,
+    QuotaOrder,
+    ServiceBinding,
+    VolcanoVersion,
+)
 from compiler.syntax.documents import Document
 
 _RELEASE = re.compile(rf"1\.({'|'.join(map(str, KNOWN_MINORS))})(?:\.(\d{{1,3}}))?", re.ASCII)
@@ -79,8 +86,12 @@ class Spec(OwnModel):
     scheduler_plugins: list[CustomPlugin] | None = Field(
         None, description="Plugins of a vendor's build of Volcano's scheduler, with the types of their arguments."
     )
-    volcano: str = Field(
-        "1.15", description="Release of Volcano that the cluster runs: 1.15 or 1.16, or with its patch, like 1.15.2."
+    volcano: str | None = Field(
+        None,
+        description=(
+            "Release of Volcano that the cluster runs: 1.15 or 1.16, or with its patch, like 1.15.2. Unset: the one "
+            "that the scheduler's image in the cluster or the state names, else 1.15."
+        ),
     )
     namespace_queues: Bool = Field(
         False, description="Whether Volcano runs with the feature gate NamespaceQueue (1.16)."
@@ -119,7 +130,8 @@ def specs(document: Document, cluster: Cluster) -> Iterable[object]:
         spec.services,
         allow_privileged=spec.allow_privileged,
         scheduler_plugins=plugins,
-        volcano=VolcanoVersion.of_text(spec.volcano),
+        volcano=VolcanoVersion.of_text(spec.volcano) if spec.volcano else FIRST_RELEASE,
+        names_volcano=spec.volcano is not None,
         namespace_queues=spec.namespace_queues,
     )
     yield from map(job_table, spec.job_kinds)
@@ -133,7 +145,8 @@ def flaws(cluster: Cluster) -> Iterator[Flaw]:
         except ValueError:
             message = f"spec.jobs[{number}]: {pattern!r} is not a pattern"
             yield Flaw(("spec", "jobs", number), NOT_ALLOWED, message, "write it as in .gitignore, like jobs/team-a/")
-    if not _RELEASE.fullmatch(text := cluster.spec.volcano):
+    text = cluster.spec.volcano
+    if text is not None and not _RELEASE.fullmatch(text):
         message = f"spec.volcano: {text!r} is not a release of Volcano that is known"
         yield Flaw(("spec", "volcano"), NOT_ALLOWED, message, 'write "1.15", "1.16" or "1.15.2"')
     yield from declared_kind_flaws(cluster.spec.job_kinds)

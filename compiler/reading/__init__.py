@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from compiler.diagnostics.diagnostic import Diagnostic, Position, sorted_diagnostics
 from compiler.reading.assignment import job_assignment
-from compiler.reading.clusters import EMPTY_REPOSITORY, choose_folder, cluster_spec
+from compiler.reading.clusters import EMPTY_REPOSITORY, choose_folder, cluster_spec, with_running_release
 from compiler.reading.consistency import consistent_specs
 from compiler.reading.documents import DocumentCollector
 from compiler.reading.files import files_of_cluster
@@ -20,7 +20,7 @@ from compiler.reading.ignores import without_ignored
 from compiler.repository.kustomize import BUILT_MARK
 from compiler.repository.paths import CLUSTERS_FOLDER, JOBS_FOLDER
 from compiler.repository.tree import Repository
-from compiler.specs.cluster_spec import Specs
+from compiler.specs.cluster_spec import ReleaseIn, Specs, unknown_release
 from compiler.syntax.parse import Adopt, Parse, ParsedFile, parse_file
 
 ReadAhead = Callable[[Mapping[str, bytes]], Mapping[str, ParsedFile]]
@@ -28,14 +28,19 @@ ReadAhead = Callable[[Mapping[str, bytes]], Mapping[str, ParsedFile]]
 
 
 def read_specs(
-    tree: Repository, cluster: str | None = None, parse: Parse = parse_file, ahead: ReadAhead | None = None
+    tree: Repository,
+    cluster: str | None = None,
+    parse: Parse = parse_file,
+    ahead: ReadAhead | None = None,
+    release_in: ReleaseIn = unknown_release,
 ) -> Specs:
     """The specs of one cluster, with all diagnostics sorted by position, less those that the repository ignores.
 
     cluster: a folder of cluster-specs/ or the name of the Cluster object in one; needed only when there are several.
-    parse: how a file is parsed, by a cache for one. ahead: reads files at once.
+    parse: how a file is parsed, by a cache for one. ahead: reads files at once. release_in: what runs in the cluster,
+    for a Cluster that names no release of Volcano.
     """
-    specs = _read_specs(tree, cluster, parse, ahead)
+    specs = _read_specs(tree, cluster, parse, ahead, release_in)
     return replace(specs, diagnostics=without_ignored(tree, (_in_source(tree, each) for each in specs.diagnostics)))
 
 
@@ -48,7 +53,9 @@ def _in_source(tree: Repository, found: Diagnostic) -> Diagnostic:
     return replace(found, position=Position(file, 1, 1), message=f"{subject}{found.message}")
 
 
-def _read_specs(tree: Repository, cluster: str | None, parse: Parse, ahead: ReadAhead | None) -> Specs:
+def _read_specs(
+    tree: Repository, cluster: str | None, parse: Parse, ahead: ReadAhead | None, release_in: ReleaseIn
+) -> Specs:
     known: dict[str, ParsedFile] = {}
     parse = _once(parse, known)
     collector = DocumentCollector(parse)
@@ -71,7 +78,8 @@ def _read_specs(tree: Repository, cluster: str | None, parse: Parse, ahead: Read
         help = "run `gangplan init` for an example to start from"
         collector.report([EMPTY_REPOSITORY.diagnostic(Position(CLUSTERS_FOLDER, 1, 1), message, help)])
         return _specs_without_cluster("", collector)
-    return consistent_specs(cluster_spec(folder or cluster or "", collector), collector)
+    found = cluster_spec(folder or cluster or "", collector)
+    return consistent_specs(with_running_release(found, collector, release_in), collector)
 
 
 def _once(parse: Parse, known: dict[str, ParsedFile]) -> Parse:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from compiler.diagnostics.diagnostic import Diagnostic, Position, declare_rule, suggestion
-from compiler.kubernetes import API_VERSION
+from compiler.kubernetes import API_VERSION, SCHEDULER_NAMESPACE
 from compiler.reading.assignment import cluster_documents
 from compiler.reading.documents import DocumentCollector
 from compiler.repository.paths import CLUSTERS_FOLDER
 from compiler.repository.tree import Repository
-from compiler.specs.cluster_spec import ClusterSpec
+from compiler.specs.cluster_spec import ClusterSpec, ReleaseIn, SchedulerSpec
 from compiler.syntax.documents import Document
 
 EMPTY_REPOSITORY = declare_rule(
@@ -75,3 +77,10 @@ def cluster_spec(name: str, collector: DocumentCollector) -> ClusterSpec:
         return written[0]
     data = {"apiVersion": API_VERSION, "kind": "Cluster", "metadata": {"name": name}}
     return ClusterSpec(Document(f"{CLUSTERS_FOLDER}/{name}" if name else CLUSTERS_FOLDER, 1, "", data, {}), name)
+
+
+def with_running_release(cluster: ClusterSpec, collector: DocumentCollector, release_in: ReleaseIn) -> ClusterSpec:
+    """The cluster with the release of Volcano that runs, where its object names none and that is known."""
+    namespace = next((spec.namespace for spec in collector.specs_of(SchedulerSpec)), SCHEDULER_NAMESPACE)
+    running = None if cluster.names_volcano else release_in(namespace)
+    return replace(cluster, volcano=running.as_known()) if running else cluster

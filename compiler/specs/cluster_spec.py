@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal, NamedTuple
@@ -30,6 +30,11 @@ class VolcanoVersion(NamedTuple):
         _, minor, *patch = map(int, text.split("."))
         return cls(minor, *patch)
 
+    def as_known(self) -> VolcanoVersion:
+        """The release, or the nearest one whose rules are known."""
+        nearest = min(max(self.minor, KNOWN_MINORS[0]), KNOWN_MINORS[-1])
+        return self if nearest == self.minor else VolcanoVersion(nearest)
+
     def __str__(self) -> str:
         return f"1.{self.minor}" if self.patch is None else f"1.{self.minor}.{self.patch}"
 
@@ -37,7 +42,13 @@ class VolcanoVersion(NamedTuple):
 KNOWN_MINORS = (15, 16)
 """The minor versions of Volcano 1.x whose rules are known."""
 FIRST_RELEASE = VolcanoVersion(15)
-"""The first release that gangplan knows, and what a Cluster runs that does not say."""
+"""The first release that gangplan knows, and what a cluster runs of which nothing says."""
+ReleaseIn = Callable[[str], VolcanoVersion | None]
+"""Namespace -> the release whose scheduler runs in it; None where that is not known."""
+
+
+def unknown_release(namespace: str) -> None:
+    """Of a cluster that nobody looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +108,8 @@ class ClusterSpec:
     queues are entitled to or jobs' priorities come first. unplanned: whether declared pods that no plan places take
     room in the plan. services: which services are bound to the plan's nodes. allow_privileged: whether the API server
     takes privileged containers; None: the Cluster does not say, which is taken for yes. scheduler_plugins: plugin of a
-    vendor's build -> argument -> type. volcano: the release that the cluster runs. namespace_queues: whether its
-    feature gate NamespaceQueue is on.
+    vendor's build -> argument -> type. volcano: the release that the cluster runs, and whether the Cluster object names
+    it. namespace_queues: whether its feature gate NamespaceQueue is on.
     """
 
     document: Document
@@ -115,6 +126,7 @@ class ClusterSpec:
     allow_privileged: bool | None = None
     scheduler_plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     volcano: VolcanoVersion = FIRST_RELEASE
+    names_volcano: bool = False
     namespace_queues: bool = False
 
     @property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain
@@ -18,8 +18,10 @@ from compiler.kubernetes import (
     DEQUEUE_ANNOTATION,
     NODE_GROUP_LIMITS_ANNOTATION,
     QUEUE_OVERCOMMIT_ANNOTATION,
+    Object,
+    is_finished_pod,
 )
-from compiler.specs.cluster_spec import NAMESPACE_QUEUES_SINCE, SchedulerSpec, Specs, VolcanoVersion
+from compiler.specs.cluster_spec import KNOWN_MINORS, NAMESPACE_QUEUES_SINCE, SchedulerSpec, Specs, VolcanoVersion
 from compiler.volcano.arguments import OWNERS, find_argument
 from compiler.volcano.shared_devices import VGPU_UUID_ANNOTATIONS
 
@@ -130,6 +132,22 @@ def release_of_image(image: str) -> VolcanoVersion | None:
     """The release in the tag of an image of Volcano's scheduler; None for other images and tags."""
     found = _SCHEDULER_IMAGE.search(image)
     return VolcanoVersion(int(found[1]), int(found[2])) if found else None
+
+
+def releases_of_pods(pods: Iterable[Object]) -> tuple[VolcanoVersion, ...]:
+    """The releases that images of pods name which have not finished; several while one replaces another."""
+    found = set[VolcanoVersion | None]()
+    for pod in pods:
+        containers = () if is_finished_pod(pod) else (pod.get("spec") or {}).get("containers") or ()
+        found.update(release_of_image(str(container.get("image"))) for container in containers)
+    return tuple(sorted(filter(None, found)))
+
+
+def as_declared(running: VolcanoVersion) -> str:
+    """What to do about a release that runs and whose rules are not those of the plan."""
+    if running.minor not in KNOWN_MINORS:
+        return f"run Volcano 1.{' or 1.'.join(map(str, KNOWN_MINORS))}, the releases that gangplan knows"
+    return f'write volcano: "{running}" in the Cluster'
 
 
 def newer_argument(owner: str, name: str, version: VolcanoVersion) -> int | None:

@@ -101,7 +101,7 @@ def diff(
     names = sorted({*base_tree.cluster_folders(), *head_tree.cluster_folders()})
     clusters: list[str | None] = [inputs.cluster] if inputs.cluster else [*names] or [None]
     with open_executor(inputs.executor) as mapper:
-        revision = revision_reader(inputs, mapper)
+        revision = revision_reader(inputs, mapper, state)
         found = [compare(revision(base_tree, name), revision(head_tree, name), state) for name in clusters]
     if pages is not None:
         _write_pages(found, base_name, pages)
@@ -125,12 +125,14 @@ def _write_pages(comparisons: Sequence[Comparison], base: str, folder: Path) -> 
                 file.write_text(page, encoding="utf-8", newline="\n")
 
 
-def revision_reader(inputs: CompileInputs, mapper: Mapper) -> Callable[[Repository, str | None], Revision]:
+def revision_reader(
+    inputs: CompileInputs, mapper: Mapper, state: ClusterState | None
+) -> Callable[[Repository, str | None], Revision]:
     """Reads the files of a revision for a cluster. A file that several revisions have is read once."""
     cache = ReadingCache(None)
 
     def read(tree: Repository, cluster: str | None) -> Revision:
-        specs = read_specs(tree, cluster, cache.parse)
+        specs = read_specs(tree, cluster, cache.parse, release_in=(state or ClusterState()).release_in)
 
         def compile_against(state: ClusterState | None) -> Outcome:
             return compile_specs(tree, specs, state, mapper=mapper, limit=CommandLimit(inputs.time_limit))

@@ -26,7 +26,7 @@ from reconciler.planning.compile.process import CompileProcess, CompileRequest, 
 from reconciler.planning.dry_run import Refusal
 from reconciler.planning.fingerprint import FINGERPRINT_KINDS, Fingerprint, fingerprint_of, state_objects
 from reconciler.planning.namespace_use import NamespaceUse
-from reconciler.planning.snapshot import CompileBreakdown, Snapshot
+from reconciler.planning.snapshot import CompileBreakdown, FormerPlan, Snapshot
 from reconciler.planning.verdict import Rejection, Verdict
 from reconciler.threads.heartbeat import Heartbeat
 from reconciler.threads.memo import drop_other_keys
@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 PLAN_CODES = frozenset({"GP501", "GP502"})
 """Diagnostics that rest on what the cluster holds as well; those of files stay with their commit."""
+RELEASE_CODE = "GP436"
+"""A diagnostic that rests on the release of Volcano, which is the cluster's where the repository names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +260,8 @@ class PlanningPart(Part):
         else:
             kind = "rejected"
             codes = {diagnostic["code"] for diagnostic in result.diagnostics if diagnostic["severity"] == "error"}
-            delay = self.given.timings.plan_retry if codes <= PLAN_CODES else inf
+            rests_on_release = RELEASE_CODE in codes and not result.settings.names_volcano
+            delay = self.given.timings.plan_retry if codes <= PLAN_CODES or rests_on_release else inf
             found = Rejection(result, seen.now, seen.now + delay, self._basis(running))
             self.rejections[running.commit] = found
             reason = found.first_error["message"] if found.first_error else "no plan"
@@ -393,7 +396,10 @@ class PlanningPart(Part):
             clock=int(seen.wall_now),
             held_jobs=list(_by_job(restrictions.held_jobs)),
             closed_nodes=[(job, sorted(nodes)) for job, nodes in _by_job(restrictions.closed_nodes)],
-            former_places=list(_by_job({key: gang.pods for key, gang in gangs if gang.decision in ("start", "keep")})),
+            former=FormerPlan(
+                list(_by_job({key: gang.pods for key, gang in gangs if gang.decision in ("start", "keep")})),
+                self.snapshot.settings.volcano if self.snapshot else "",
+            ),
         )
 
 

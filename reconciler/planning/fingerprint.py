@@ -33,6 +33,7 @@ from reconciler.observation.informers import _STATE_GROUPS
 from reconciler.observation.observe import Observation
 from reconciler.observation.owners import pods_by_job
 from reconciler.observation.pods import has_ended, role_of
+from reconciler.observation.releases import running_releases
 from reconciler.planning.snapshot import Snapshot
 
 _SERVER_FIELDS = frozenset({"managedFields", "generation", "selfLink"})
@@ -47,7 +48,8 @@ FINGERPRINT_KINDS = frozenset({"Node", "Pod", "Numatopology.nodeinfo.volcano.sh"
 class Fingerprint:
     """What a plan rests on, node by node, so that a change tells which gangs it touches. restrictions: a digest of what
     is kept from single jobs, of what budgets let go, of domains that others declare, of NamespaceQueues that are not
-    ready or that the server would refuse, and of pods that ask for something else than the plan counts."""
+    ready or that the server would refuse, of Volcano's release, and of pods that ask for something else than the plan
+    counts."""
 
     nodes: Mapping[str, str] = field(default_factory=dict)
     finished_jobs: frozenset[str] = frozenset()
@@ -89,6 +91,7 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     others.append(_succeeded_pods(snapshot, pods_of))
     others.append(sorted(unready_queues(observation.objects_of_kind(_LOCAL_QUEUE))))
     others.append(sorted(_refused_queues(observation, snapshot)))
+    others.append(_release(observation, snapshot))
     counted = ((key, snapshot.requests[key], pods) for key, pods in all_pods.items() if key in snapshot.requests)
     unlike = {key: memory.pods_unlike_plan(key, requests, pods) for key, requests, pods in counted}
     others.append({key: found for key, found in unlike.items() if found})
@@ -100,6 +103,13 @@ def _refused_queues(observation: Observation, snapshot: Snapshot) -> Collection[
         return ()
     live = LiveQueues(*map(observation.objects_of_kind, (_QUEUE, _LOCAL_QUEUE, _GROUP)))
     return live.refused(snapshot.local_queue_parents, snapshot.cluster_queues)
+
+
+def _release(observation: Observation, snapshot: Snapshot) -> str:
+    """The release of Volcano that runs, where the Cluster names none; that of the plan while none is seen."""
+    settings = snapshot.settings
+    running = () if settings.names_volcano else running_releases(observation, settings.scheduler_namespace)
+    return str(min(running)) if running else settings.volcano
 
 
 def _succeeded_pods(snapshot: Snapshot, pods_of: Mapping[str, list[Object]]) -> dict[str, dict[str, int]]:

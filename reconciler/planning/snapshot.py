@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 
 from compiler.cluster_state.refused_queues import local_name, local_parent
 from compiler.emit.manifest import Manifest
-from compiler.kubernetes import DEPENDENT_ROLES_ANNOTATION, POD_OWNERS_ANNOTATION, annotations_of, name_of
+from compiler.kubernetes import (
+    DEPENDENT_ROLES_ANNOTATION,
+    POD_OWNERS_ANNOTATION,
+    SCHEDULER_NAMESPACE,
+    annotations_of,
+    name_of,
+)
+from compiler.specs.gang_spec import JobKey
 from compiler.volcano.shared_devices import VGPU_MEMORY
 from reconciler.changes.planned import PlannedGang
 from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
@@ -23,14 +30,25 @@ FORMAT_VERSION = 3
 class RepositorySettings(NamedTuple):
     """What the repository says to the reconciler itself.
 
-    allow_prune: the annotation of the Cluster that releases a list of deletions. volcano: the release that the Cluster
-    names. use_state: NAMESPACE/NAME of the ConfigMap whose numbers order namespaces (the plugin fairshare), empty where
-    none does.
+    allow_prune: the annotation of the Cluster that releases a list of deletions. volcano: the release whose rules the
+    plan follows. use_state: NAMESPACE/NAME of the ConfigMap whose numbers order namespaces (the plugin fairshare),
+    empty where none does. names_volcano: whether the Cluster names the release. scheduler_namespace: of Volcano's
+    scheduler.
     """
 
     allow_prune: str = ""
     volcano: str = ""
     use_state: str = ""
+    names_volcano: bool = False
+    scheduler_namespace: str = SCHEDULER_NAMESPACE
+
+
+class FormerPlan(NamedTuple):
+    """Of the plan in force. places: job -> role -> node name -> pods, of the jobs that it starts or keeps. volcano: the
+    release whose rules it follows, which counts while no pod of a scheduler is seen; empty for none."""
+
+    places: Sequence[tuple[JobKey, Mapping[str, Mapping[str, int]]]] = ()
+    volcano: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from compiler.cli.root import cli
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.comparison.compare import Revision, compare
+from compiler.emit.repaired_files import edited_by_repairs
 from compiler.emit.waves import manifests
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
@@ -201,17 +206,93 @@ def test_a_default_queue_from_before_the_upgrade_takes_no_namespace(allowed: dic
     assert actions(outcome) == {"ml/a": "wait" if codes else "start"}
 
 
+def scheduler_state(*tags: str, namespace: str = "volcano-system") -> ClusterState:
+    """A cluster whose pods of Volcano's scheduler have these images."""
+    pods = []
+    for number, tag in enumerate(tags):
+        spec = {"containers": [{"name": "volcano-scheduler", "image": f"docker.io/volcanosh/vc-scheduler:{tag}"}]}
+        pods.append(declared.declared("Pod", f"volcano-scheduler-{number}", spec, namespace=namespace))
+    return ClusterState.from_objects(pods, clock=1795694400)
+
+
+def of_release(outcome: Outcome) -> list[tuple[str, str]]:
+    return [(each.severity, each.message) for each in outcome.diagnostics if each.code == "GP531"]
+
+
 @pytest.mark.parametrize(
-    ("image", "namespace", "codes"),
+    ("tag", "namespace", "is_found"),
     [
-        ("vc-scheduler:v1.16.0", "volcano-system", []),
-        ("vc-scheduler:v1.15.1", "volcano-system", ["GP531"]),
-        ("vc-scheduler:v1.15.1", "elsewhere", []),
-        ("vc-scheduler:latest", "volcano-system", []),
+        ("v1.16.0", "volcano-system", False),
+        ("v1.15.1", "volcano-system", True),
+        ("v1.15.1", "elsewhere", False),
+        ("latest", "volcano-system", False),
     ],
 )
-def test_the_release_that_runs_is_compared_with_the_declared_one(image: str, namespace: str, codes: list[str]) -> None:
-    spec = {"containers": [{"name": "volcano-scheduler", "image": f"docker.io/volcanosh/{image}"}]}
-    pod = declared.declared("Pod", "volcano-scheduler-0", spec, namespace=namespace)
-    outcome = compile_repository(repository(), state=ClusterState.from_objects([pod], clock=1795694400))
-    assert [each.code for each in outcome.diagnostics if each.code == "GP531"] == codes
+def test_the_release_that_runs_is_compared_with_the_declared_one(tag: str, namespace: str, is_found: bool) -> None:
+    outcome = compile_repository(repository(), state=scheduler_state(tag, namespace=namespace))
+    warning = ("warning", "Volcano 1.15.1 runs, and the plan follows the rules of 1.16")
+    assert of_release(outcome) == ([warning] if is_found else [])
+    assert not any(each.code == "GP436" for each in outcome.diagnostics), "the declared release counts"
+
+
+UNNAMED = CLUSTER.replace('volcano: "1.16", ', "")
+
+
+@pytest.mark.parametrize(
+    ("tags", "follows", "found"),
+    [
+        ([], "1.15", []),
+        (["latest"], "1.15", []),
+        (["v1.15.2"], "1.15.2", [("info", "the plan follows the rules of Volcano 1.15.2, which the cluster runs")]),
+        (["v1.16.0"], "1.16.0", [("info", "the plan follows the rules of Volcano 1.16.0, which the cluster runs")]),
+        (
+            ["v1.16.0", "v1.15.2"],
+            "1.15.2",
+            [
+                ("info", "the plan follows the rules of Volcano 1.15.2, which the cluster runs"),
+                ("warning", "Volcano 1.16.0 runs, and the plan follows the rules of 1.15.2"),
+            ],
+        ),
+        (["v1.18.0"], "1.16", [("warning", "Volcano 1.18.0 runs, and the plan follows the rules of 1.16")]),
+        (["v1.9.0"], "1.15", [("warning", "Volcano 1.9.0 runs, and the plan follows the rules of 1.15")]),
+    ],
+)
+def test_a_cluster_that_names_no_release_is_judged_by_the_one_that_runs(
+    tags: list[str], follows: str, found: list[tuple[str, str]]
+) -> None:
+    outcome = compile_repository(repository(cluster=UNNAMED, a=4), state=scheduler_state(*tags))
+    assert str(outcome.specs.cluster.volcano) == follows
+    assert sorted(of_release(outcome)) == found
+    is_refused = any(each.code == "GP436" for each in outcome.diagnostics)
+    assert is_refused == follows.startswith("1.15")
+    assert actions(outcome) == ({} if is_refused else {"ml/a": "start"})
+
+
+def test_the_scheduler_runs_where_its_configuration_is() -> None:
+    elsewhere = repository(cluster=UNNAMED.replace("volcano-system", "batch"), a=4)
+    assert actions(compile_repository(elsewhere, state=scheduler_state("v1.16.0", namespace="batch")))
+    assert not actions(compile_repository(elsewhere, state=scheduler_state("v1.16.0")))
+
+
+def test_repairs_and_comparisons_follow_the_release_that_runs() -> None:
+    state, tree = scheduler_state("v1.16.0"), repository(cluster=UNNAMED, a=4, b=8)
+    outcome = compile_repository(tree, state=state)
+    (waiting,) = (each for each in outcome.decisions if each.action == "wait")
+    assert any(files for _, files in edited_by_repairs(outcome, waiting, tree)), "its edits bring no error"
+    base = compile_repository(repository(queues="", cluster=UNNAMED), state=scheduler_state("v1.15.2"))
+    head = Revision(outcome.specs, lambda _: outcome)
+    assert "from Volcano 1.16: enqueue books" in "\n".join(
+        compare(Revision(base.specs, lambda _: base), head, None).scheduler
+    )
+
+
+def test_check_judges_by_the_release_of_a_snapshot(tmp_path: Path) -> None:
+    for name, content in repository(cluster=UNNAMED, a=4).files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    for tag, codes in (("v1.16.0", {"GP531"}), ("v1.15.2", {"GP436", "GP531"})):
+        items = json.dumps({"kind": "List", "items": scheduler_state(tag).pods})
+        (tmp_path / "state.json").write_text(items)
+        asked = ["check", "--repo", str(tmp_path), "--state", str(tmp_path / "state.json"), "-o", "json"]
+        said = json.loads(CliRunner().invoke(cli, asked).output)["diagnostics"]
+        assert {each["code"] for each in said} & {"GP436", "GP531"} == codes

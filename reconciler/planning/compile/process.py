@@ -20,7 +20,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from math import inf
@@ -33,7 +33,7 @@ from compiler.specs.gang_spec import JobKey
 from compiler.syntax.parse import Adopt, ParsedFile, parse_file
 from reconciler.cluster.client import short_error
 from reconciler.cluster.objects import Object, Ref
-from reconciler.planning.snapshot import CompileBreakdown, RepositorySettings, Snapshot
+from reconciler.planning.snapshot import CompileBreakdown, FormerPlan, RepositorySettings, Snapshot
 from reconciler.threads.heartbeat import Heartbeat
 from reconciler.timings import TIMINGS, CompileTimings
 
@@ -43,8 +43,7 @@ class CompileRequest:
     """files, commit_dates, problems: of the tree at `commit`. state: the cluster's objects. finished_jobs: (namespace,
     name, kind) of jobs that are over. executor: as in `compiler.cli.executor.open_executor`. clock: as in
     `compiler.cluster_state.cluster_state.ClusterState`. held_jobs, closed_nodes: such a job with the reason, and with
-    the names of the nodes. former_places: job -> role -> node name -> pods, of the jobs that the plan in force starts
-    or keeps."""
+    the names of the nodes. former: of the plan in force."""
 
     commit: str
     cluster: str
@@ -57,7 +56,7 @@ class CompileRequest:
     clock: int | None = None
     held_jobs: Sequence[tuple[JobKey, str]] = ()
     closed_nodes: Sequence[tuple[JobKey, Sequence[str]]] = ()
-    former_places: Sequence[tuple[JobKey, Mapping[str, Mapping[str, int]]]] = ()
+    former: FormerPlan = field(default_factory=FormerPlan)
 
 
 NO_REQUEST = CompileRequest("", "", {}, {})
@@ -87,7 +86,9 @@ def decode_request(text: bytes, held: CompileRequest) -> CompileRequest:
     pieces = (held.state[piece[0] : piece[1]] if isinstance(piece, list) else (piece,) for piece in data["state"])
     data["state"] = [*chain.from_iterable(pieces)]
     data["finished_jobs"] = [tuple(row) for row in data["finished_jobs"]]
-    for name in ("held_jobs", "closed_nodes", "former_places"):
+    places, volcano = data["former"]
+    data["former"] = FormerPlan([(tuple(job), value) for job, value in places], volcano)
+    for name in ("held_jobs", "closed_nodes"):
         data[name] = [(tuple(job), value) for job, value in data[name]]
     return CompileRequest(**data)
 
@@ -409,10 +410,11 @@ def compile_with_outcome(request: CompileRequest, session: Session) -> tuple[Sna
     objects = manifests(outcome, errors.append)
     outcome = outcome.with_diagnostics(errors)
     diagnostics = tuple(diagnostic_entry(diagnostic) for diagnostic in outcome.diagnostics)
+    settings = _settings_of(outcome.specs)
     # Whether a queue is refused the dry run asks the server, and of one in force that holds up only itself.
     is_good = all(each.severity != "error" or each.code == REFUSED_QUEUE.code for each in outcome.diagnostics)
     if outcome.problem is None or not outcome.ok or not is_good:
-        return Snapshot(request.commit, ok=False, diagnostics=diagnostics), outcome
+        return Snapshot(request.commit, ok=False, diagnostics=diagnostics, settings=settings), outcome
     hypernodes, nodes = outcome.problem.hypernodes, outcome.problem.nodes
     cluster, jobs = outcome.specs.cluster, ((each.gang.document, each.gang) for each in outcome.decisions)
     gangs = {Ref(job.api_version, job.kind, gang.namespace, job.name).key: gang for job, gang in jobs}
@@ -428,18 +430,24 @@ def compile_with_outcome(request: CompileRequest, session: Session) -> tuple[Sna
         moments=outcome.recheck_times,
         nodes_behind=outcome.origins.outdated_nodes if outcome.origins else (),
         requests={key: [dict(role.pod.requests) for role in gang.roles] for key, gang in gangs.items()},
-        settings=_settings_of(outcome.specs),
+        settings=settings,
     )
     return snapshot, outcome
 
 
 def _settings_of(specs: Specs) -> RepositorySettings:
-    from compiler.kubernetes import ALLOW_PRUNE_ANNOTATION, annotations_of
+    from compiler.kubernetes import ALLOW_PRUNE_ANNOTATION, SCHEDULER_NAMESPACE, annotations_of
     from compiler.volcano.fairshare import fair_share
 
     cluster, plugin = specs.cluster, fair_share(specs.cluster, specs.scheduler)
     allow_prune = annotations_of(cluster.document.data).get(ALLOW_PRUNE_ANNOTATION, "")
-    return RepositorySettings(allow_prune, str(cluster.volcano), "/".join(plugin.state) if plugin else "")
+    return RepositorySettings(
+        allow_prune,
+        str(cluster.volcano),
+        "/".join(plugin.state) if plugin else "",
+        cluster.names_volcano,
+        specs.scheduler.namespace if specs.scheduler else SCHEDULER_NAMESPACE,
+    )
 
 
 def _inputs(request: CompileRequest, session: Session) -> tuple[Repository, Specs, ClusterState]:
@@ -447,16 +455,20 @@ def _inputs(request: CompileRequest, session: Session) -> tuple[Repository, Spec
     from compiler.diagnostics.diagnostic import Diagnostic, Position
     from compiler.reading import read_specs
     from compiler.repository.tree import Repository
+    from compiler.specs.cluster_spec import VolcanoVersion
 
     problems = tuple(Diagnostic(**{**p, "position": Position(**p["position"]), "see": None}) for p in request.problems)
     state = replace(
         ClusterState.from_objects(request.state, request.finished_jobs, request.clock, session),
         held=dict(request.held_jobs),
         closed_nodes={job: frozenset(nodes) for job, nodes in request.closed_nodes},
-        former_places=dict(request.former_places),
+        former_places=dict(request.former.places),
     )
     tree = Repository(request.files, request.commit_dates, problems)
-    return tree, read_specs(tree, request.cluster, partial(_known_or_parsed, session)), state
+    last = VolcanoVersion.of_text(request.former.volcano) if request.former.volcano else None
+    parse = partial(_known_or_parsed, session)
+    specs = read_specs(tree, request.cluster, parse, release_in=lambda namespace: state.release_in(namespace) or last)
+    return tree, specs, state
 
 
 def read_files(files: Mapping[str, bytes], session: Session) -> None:

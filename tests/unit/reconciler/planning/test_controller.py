@@ -85,8 +85,8 @@ def test_a_plan_is_made_with_the_places_of_the_plan_in_force(world: World) -> No
     world.time = 200
     world.look()
     before, after = world.compiler.asked
-    assert before.former_places == []
-    assert after.former_places == [(("default", "a", "Job"), {"worker": {"n0": 8}}), (("default", "b", "Job"), pods)]
+    assert before.former.places == []
+    assert after.former.places == [(("default", "a", "Job"), {"worker": {"n0": 8}}), (("default", "b", "Job"), pods)]
 
 
 def test_the_worker_is_told_of_the_cluster_by_the_leader_once_that_is_quiet(world: World) -> None:
@@ -183,6 +183,49 @@ def test_without_permission_nothing_counts_as_used_and_that_is_reported() -> Non
     assert world.part.snapshot == FAIR
     (problem,) = world.part.problems
     assert problem == "what namespaces used cannot be read, so that nothing counts as used: denied"
+
+
+# ---- the release of Volcano that runs
+
+
+def scheduler(tag: str, namespace: str = "volcano-system") -> dict[str, Object]:
+    image = f"docker.io/volcanosh/vc-scheduler:{tag}"
+    pod = live("v1", "Pod", "volcano-scheduler-0", namespace=namespace)
+    return {f"Pod/{namespace}/volcano-scheduler-0": {**pod, "spec": {"containers": [{"image": image}]}}}
+
+
+@pytest.mark.parametrize(
+    ("objects", "names", "is_fresh"),
+    [
+        (scheduler("v1.16.0"), False, False),
+        (scheduler("v1.15.2"), False, True),
+        ({}, False, True),  # it is replaced, and the release that was seen last counts
+        (scheduler("v1.16.0"), True, True),
+        (scheduler("v1.16.0", "elsewhere"), False, True),
+    ],
+)
+def test_another_release_calls_for_a_plan_where_the_cluster_names_none(
+    objects: dict[str, Object], names: bool, is_fresh: bool
+) -> None:
+    world = World(None, COMMIT, COMMIT)
+    world.look(scheduler("v1.15.2"))
+    settings = RepositorySettings(volcano="1.15.2", names_volcano=names)
+    world.compiler.answer = replace(GOOD, moments=(), settings=settings)
+    assert world.look(scheduler("v1.15.2")).is_fresh
+    assert world.look(objects).is_fresh == is_fresh
+    asked = world.compiler.asked[1:]
+    assert [request.former.volcano for request in asked] == ([] if is_fresh else ["1.15.2"])
+
+
+@pytest.mark.parametrize("names", [False, True])
+def test_what_the_release_lacks_is_judged_again_where_the_cluster_names_none(names: bool) -> None:
+    newer = {**ERROR, "code": "GP436"}, {**ERROR, "code": "GP302"}
+    world = World(None, COMMIT, COMMIT)
+    world.look()
+    world.compiled(Snapshot(COMMIT, ok=False, diagnostics=newer, settings=RepositorySettings(names_volcano=names)))
+    for world.time in (1.0, TIMINGS.planning.plan_retry + 1):
+        world.look()
+    assert len(world.compiler.asked) == (1 if names else 2)
 
 
 # ---- a plan that is refused

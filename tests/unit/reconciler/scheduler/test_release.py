@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.emit.manifest import Manifest
 from compiler.specs.cluster_spec import VolcanoVersion
 from reconciler.changes.results import Condition
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.observation.observe import Observation
+from reconciler.observation.releases import running_releases
 from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import RepositorySettings, Snapshot
 from reconciler.report.status_text import condition_sentence
-from reconciler.scheduler.release import release_conditions, running_releases
+from reconciler.scheduler.release import release_conditions
 from tests.builders.live import live
-from tests.builders.writing import config_map
 
 ADVISORY = "GHSA-j38h-7pfq-cxmw"
 
@@ -27,9 +26,9 @@ def scheduler(
     return {**pod, "spec": {"containers": [{"image": image}]}, "status": {"phase": phase}}
 
 
-def conditions(*objects: Object, declared: str = "1.15", manifests: tuple[Manifest, ...] = ()) -> list[Condition]:
-    settings = RepositorySettings(volcano=declared)
-    target = Target(snapshot=Snapshot("c0ffee", True, manifests=manifests, settings=settings))
+def conditions(*objects: Object, declared: str = "1.15", namespace: str = "volcano-system") -> list[Condition]:
+    settings = RepositorySettings(volcano=declared, scheduler_namespace=namespace)
+    target = Target(snapshot=Snapshot("c0ffee", True, settings=settings))
     return [*release_conditions(Observation({ref_of(item).key: item for item in objects}, frozenset()), target)]
 
 
@@ -100,7 +99,5 @@ def test_pods_of_other_namespaces_and_finished_ones_do_not_count() -> None:
 
 
 def test_the_namespace_is_that_of_the_scheduler_configuration() -> None:
-    conf = config_map("conf", {"volcano-scheduler.conf": "actions: allocate"}, namespace="batch")
-    manifest = Manifest(3, conf, "c.yaml:1")
-    assert conditions(scheduler("v1.15.1", "batch"), manifests=(manifest,))[0].status
+    assert conditions(scheduler("v1.15.1", "batch"), namespace="batch")[0].status
     assert not conditions(scheduler("v1.15.1", "batch"))[0].status

@@ -3,6 +3,7 @@ is whole or not there."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from collections.abc import Iterator
@@ -26,9 +27,10 @@ from reconciler.planning.compile.process import (
     encode_request,
 )
 from reconciler.planning.plan_pages import read_page
-from reconciler.planning.snapshot import CompileBreakdown, Snapshot, write_answer
+from reconciler.planning.snapshot import CompileBreakdown, FormerPlan, Snapshot, write_answer
 from reconciler.timings import TIMINGS, CompileTimings
 from solver.verify import Violation
+from tests.builders import declared
 from tests.builders.compiles import ASKED, CLUSTER, JOB, OTHER, Compiler, node, request
 from tests.builders.threads import no_new_thread
 
@@ -108,6 +110,20 @@ metadata: {name: train, namespace: default}
     found = compile_request(replace(ASKED, files=files, state=(parent,)))
     assert (found.ok, [each["code"] for each in found.diagnostics if each["severity"] == "error"]) == (True, ["GP530"])
     assert found.local_queue_parents == {"default/train": "default"}
+
+
+def test_the_release_of_the_plan_in_force_counts_while_no_scheduler_is_seen() -> None:
+    """Queues of namespaces are errors in 1.15."""
+    gate = CLUSTER.replace(b"metadata: {name: test}\n", b"metadata: {name: test}\nspec: {namespaceQueues: true}\n", 1)
+    queue = declared.queue("science", allowedNamespaces=["ml"])
+    files = {"cluster-specs/test/cluster.yaml": gate, "cluster-specs/test/science.json": json.dumps(queue).encode()}
+    asked = replace(ASKED, files={**ASKED.files, **files}, former=FormerPlan(volcano="1.16.0"))
+    spec = {"containers": [{"image": "docker.io/volcanosh/vc-scheduler:v1.15.2"}]}
+    pod = declared.declared("Pod", "volcano-scheduler-0", spec, namespace="volcano-system")
+    for each, follows in ((asked, "1.16.0"), (replace(asked, state=(pod,)), "1.15.2"), (ASKED, "1.15")):
+        found = compile_request(each)
+        assert (found.settings.volcano, found.settings.names_volcano) == (follows, False)
+        assert found.ok == (follows != "1.15.2")
 
 
 def test_one_worker_serves_all_compiles_and_a_killed_one_is_replaced(compiler: Compiler) -> None:

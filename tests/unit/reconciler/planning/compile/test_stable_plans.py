@@ -14,7 +14,7 @@ from reconciler.cluster.objects import Object, ref_of
 from reconciler.observation.observe import Observation
 from reconciler.planning.compile.process import CompileRequest, compile_request
 from reconciler.planning.fingerprint import fingerprint_of, state_objects
-from reconciler.planning.snapshot import Snapshot
+from reconciler.planning.snapshot import FormerPlan, Snapshot
 from tests.builders import declared
 from tests.builders.live import live_pod, with_metadata
 from tests.builders.pods import node as bare_node
@@ -63,7 +63,7 @@ def compiled(state: list[Object], in_force: Snapshot | None = None) -> Snapshot:
         state=state,
         executor="local",
         clock=1000,
-        former_places=[((gang.job.namespace, gang.job.name, gang.job.kind), gang.pods) for gang in gangs],
+        former=FormerPlan([((gang.job.namespace, gang.job.name, gang.job.kind), gang.pods) for gang in gangs]),
     )
     made = compile_request(request)
     assert made.ok, made.diagnostics

@@ -27,6 +27,7 @@ from reconciler.planning.compile.process import (
     prepare_next,
     read_files,
 )
+from reconciler.planning.snapshot import FormerPlan
 from reconciler.timings import TIMINGS
 from solver.problem import Node
 from tests.builders.compiles import JOB, OTHER, node, request
@@ -154,7 +155,7 @@ def request_of(state: list[dict[str, Any]], files: dict[str, bytes] = FILES) -> 
         finished_jobs=[("default", "train", "Job")],
         held_jobs=[(("default", "train", "Job"), "it waits")],
         closed_nodes=[(("default", "train", "Job"), ["a"])],
-        former_places=[(("default", "train", "Job"), {"worker": {"a": 2, "b": 1}})],
+        former=FormerPlan([(("default", "train", "Job"), {"worker": {"a": 2, "b": 1}})], "1.16"),
     )
 
 

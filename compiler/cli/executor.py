@@ -13,11 +13,9 @@ from typing import Any
 
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper, RemoteExecutor, WorkerPool, process_executor
 
-CONNECT_TIMEOUT = 10
-"""Seconds in which a Dask scheduler must answer."""
-
-NO_WORKER_TIMEOUT = 30
-"""Seconds without any Dask worker after which none is waited for; a nanny needs a few to start one again."""
+NO_WORKER_TIMEOUT = "30 s"
+"""After this time without any Dask worker none is waited for, unless Dask's own `no-workers-timeout` is set; a nanny
+needs a few seconds to start one again."""
 
 LEAST_SECONDS = 2.0
 """A --time-limit below which no worker is forked: reading takes most of it, and a worker costs 0.05 CPU seconds."""
@@ -67,14 +65,17 @@ def open_executor(name: str, forks: bool = False) -> Iterator[Mapper]:
 
 
 def _dask_pool(address: str) -> WorkerPool:
-    """The workers of a Dask cluster. Raises OSError when its scheduler does not answer, ConnectionError when it has
-    none."""
+    """The workers of a Dask cluster. Raises OSError when its scheduler does not answer in the time that Dask's own
+    configuration gives it, ConnectionError when it has none."""
+    dask: Any = importlib.import_module("dask")
     distributed: Any = importlib.import_module("distributed")
+    timeout = dask.config.get("distributed.scheduler.no-workers-timeout", None) or NO_WORKER_TIMEOUT
+    patience = float(dask.utils.parse_timedelta(timeout))
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told as a diagnostic, once
-    client = distributed.Client(f"tcp://{address}", timeout=CONNECT_TIMEOUT, set_as_default=False)
+    client = distributed.Client(f"tcp://{address}", set_as_default=False)
     threads = sum(client.nthreads().values())
     if not threads:
-        client.close(timeout=CONNECT_TIMEOUT)
+        client.close()
         raise ConnectionError(f"the Dask scheduler {address} has no workers")
     pool = client.get_executor(pure=False)
     lonely = 0
@@ -85,12 +86,12 @@ def _dask_pool(address: str) -> WorkerPool:
         if client.status != "running":
             return False
         lonely = 0 if client.nthreads() else lonely + 1
-        return lonely < NO_WORKER_TIMEOUT
+        return lonely < patience
 
     def stop() -> None:
         with suppress(Exception):  # it may be gone, in any of many ways
             pool.shutdown(wait=False)
         with suppress(Exception):
-            client.close(timeout=CONNECT_TIMEOUT)
+            client.close()
 
     return WorkerPool(pool, threads, stop, alive)

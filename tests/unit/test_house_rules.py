@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -294,3 +295,17 @@ def test_no_module_remembers_anything(folder: str) -> None:
 )
 def test_what_modules_remember_is_seen(text: str) -> None:
     assert set(memories(ast.parse(text))) == {"KNOWN"}
+
+
+PATCHED = re.compile(r"""setattr\([^,]+, "[A-Z][A-Z_]+"|setattr\("[\w.]+\.[A-Z][A-Z_]+\"""")
+
+
+def test_no_test_patches_a_constant() -> None:
+    """What a test must change is an argument."""
+    assert [f"{file}" for file in sources("tests") if PATCHED.search(file.read_text())] == []
+
+
+def test_patched_constants_are_seen() -> None:
+    assert PATCHED.search("monkeypatch.set" + 'attr(module, "LIMIT", 1)')
+    assert PATCHED.search("monkeypatch.set" + 'attr("package.module.TIME_LIMIT", 1)')
+    assert not PATCHED.search("monkeypatch.set" + 'attr(module, "solve", 1)')

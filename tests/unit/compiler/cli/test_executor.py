@@ -10,15 +10,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-import compiler.cli.executor
 import solver.diagnosis.explanations
 import solver.mip.executors
 from bench.worlds import generate_repository
@@ -214,6 +213,12 @@ def processes_of(*arguments: str) -> subprocess.Popen[bytes]:
     )
 
 
+def dask_settings(settings: Mapping[str, str]) -> AbstractContextManager[Any]:
+    pytest.importorskip("distributed")  # its defaults stand before they are changed for a while
+    found: AbstractContextManager[Any] = pytest.importorskip("dask").config.set(settings)
+    return found
+
+
 @contextmanager
 def separate(workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
     """A scheduler and workers as processes of their own: (executor's name, the processes, the scheduler first)."""
@@ -267,8 +272,10 @@ def during(monkeypatch: pytest.MonkeyPatch, deed: Callable[[], object]) -> None:
 def test_dask_goes_on_without_a_worker_and_the_loss_of_the_last_one_costs_a_warning_and_changes_nothing(
     large: Path, here: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiler.cli.executor, "NO_WORKER_TIMEOUT", 3)
-    with separate(workers=2) as (name, (_, *workers)):
+    with (
+        dask_settings({"distributed.scheduler.no-workers-timeout": "3s"}),
+        separate(workers=2) as (name, (_, *workers)),
+    ):
         told = []
         for worker in workers:
             with monkeypatch.context() as patch:
@@ -293,10 +300,11 @@ def test_a_dask_scheduler_that_dies_costs_a_warning_and_changes_nothing(
     assert len(faults(there)) == 1
 
 
-def test_a_scheduler_that_does_not_answer_is_told_at_once(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("distributed")
-    monkeypatch.setattr(compiler.cli.executor, "CONNECT_TIMEOUT", 1)
-    with open_executor("dask://127.0.0.1:1") as mapper:
+def test_a_scheduler_that_does_not_answer_is_told_at_once() -> None:
+    with (
+        dask_settings({"distributed.comm.timeouts.connect": "1s"}),
+        open_executor("dask://127.0.0.1:1") as mapper,
+    ):
         (fault,) = mapper.faults
         assert "tcp://127.0.0.1:1" in fault
         outcome = compile_repository(

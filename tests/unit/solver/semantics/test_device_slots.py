@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from solver.facts import OversizedSlotRequest, PrecedingGangs, SlotShortage
 from solver.plan import Plan
 from solver.problem import DeviceSlot, InvalidProblemError, Placement, SlotRequest, Topology
 from solver.repairs import SmallerPods
-from solver.semantics import device_slots as semantics_slots
+from solver.semantics.device_slots import exact_assignment
 from solver.validation.values import validate
 from tests.builders.plans import actions, verified_plan
 from tests.builders.problems import device_slots, gang, hard_topology, nodes, problem, role
@@ -144,14 +145,17 @@ def test_what_best_fit_cannot_pack_onto_the_devices_of_a_node_is_packed_exactly(
     assert actions(verified_plan(world)) == ["start"]
 
 
-def test_where_the_search_for_devices_gives_up_the_gang_waits_and_never_is_not_said(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(semantics_slots, "MAX_SEARCH_STEPS", 0)
-    world = problem(nodes(1, gpu=20, slots=device_slots("device", 2, gpu=10)), gang("a", *AWKWARD, LITTLE))
-    plan = verified_plan(world)
-    assert actions(plan) == ["wait"]
-    assert not any(fact.never for fact in plan.decisions[0].facts)
+TRIPLES = "33 30 37, 29 38 33, 41 27 32, 28 28 44, 26 38 36, 43 28 29, 27 33 40, 42 30 28"
+"""Three pods to a device of 100 each: eight devices are full, and 20,000 steps do not find how."""
+
+
+def test_what_the_search_for_devices_gives_up_on_is_packed_by_the_model() -> None:
+    shares = [int(share) for share in TRIPLES.replace(",", "").split()]
+    slots, pods = np.full((8, 1), 100), {SlotRequest(0, 1, (share,)): n for share, n in Counter(shares).items()}
+    assert exact_assignment(slots, pods) is None
+    roles = (role(1, gpu=share, slot_requests=one(gpu=share)) for share in shares)
+    world = problem(nodes(1, gpu=800, slots=device_slots("device", 8, gpu=100)), gang("a", *roles))
+    assert actions(verified_plan(world)) == ["start"]
 
 
 def test_what_cannot_be_packed_onto_a_leaf_counted_together_is_packed_node_by_node() -> None:

@@ -407,6 +407,8 @@ class StatusGangEntry(TypedDict):
     reasons: list[str]
     startsAt: str | None
     bound: NotRequired[bool]
+    nodes: NotRequired[dict[str, int]]
+    evictedFor: NotRequired[list[str]]
 
 
 @described

@@ -13,7 +13,7 @@ from reconciler.git.webhook import WebhookReceiver, serve_webhook
 from reconciler.inventory.keeper import OtherGangplanError
 from reconciler.loop import Hands, Parts, Voices, basis, reconcile_once
 from reconciler.report.report_pages import ReportPages
-from reconciler.report.status import FAILURE_TYPE, Report
+from reconciler.report.status import FAILURE_TYPE, Report, StatusReader
 from reconciler.threads.heartbeat import Heartbeat
 from reconciler.threads.http import HttpServer, Reply
 from reconciler.threads.rest import LoopRest
@@ -236,7 +236,7 @@ def report_answers(parts: Parts) -> dict[str, Callable[[BaseHTTPRequestHandler],
     def digest() -> str:
         return str(planning.snapshot.plan.get("digest", "")) if planning.snapshot is not None else ""
 
-    pages = ReportPages(folder, digest, lambda: publisher.last_status)
+    pages = ReportPages(folder, digest, StatusReader(publisher, parts.hands.lease.is_held).document)
     return {"/report": pages.page, "/report/status.json": pages.status_json}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -43,6 +44,12 @@ class PlannedGang:
     @property
     def name(self) -> str:
         return f"{self.job.namespace}/{self.job.name}"
+
+    def pods_by_node(self) -> dict[str, int]:
+        found = Counter[str]()
+        for by_node in self.pods.values():
+            found.update(by_node)
+        return dict(found)
 
     def pods_by_place(self) -> dict[tuple[str, str], int]:
         """(Role, node name) -> pods."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import time
@@ -114,6 +115,10 @@ def _gang_entry(gang: PlannedGang) -> StatusGangEntry:
     }
     if not gang.bound:
         entry["bound"] = False
+    if nodes := gang.pods_by_node():
+        entry["nodes"] = nodes
+    if gang.evicted_for:
+        entry["evictedFor"] = list(gang.evicted_for)
     return entry
 
 
@@ -224,6 +229,29 @@ class StatusPublisher:
             return read_status(self.client, self.ref)
         except (NotFound, ValueError):
             return {}
+
+
+@dataclass(slots=True)
+class StatusReader:
+    """The status document as a replica shows it: what it wrote itself as the leader, else what the leader wrote, read
+    at most once in `seconds` however many ask."""
+
+    publisher: StatusPublisher
+    is_leader: Callable[[], bool]
+    seconds: float = TIMINGS.report.status_interval
+    clock: Callable[[], float] = time.monotonic
+    _read_at: float = -inf
+    _found: Mapping[str, Any] | None = None
+
+    def document(self) -> Mapping[str, Any] | None:
+        """None before the first. What was read last counts while the server does not answer."""
+        if self.is_leader():
+            return self.publisher.last_status
+        if self.clock() - self._read_at >= self.seconds:
+            self._read_at = self.clock()
+            with contextlib.suppress(ApiError, ValueError):
+                self._found = read_status(self.publisher.client, self.publisher.ref)
+        return self._found
 
 
 def _log_turned_conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from reconciler.runs.run_record import record_line
 
-_MAX_DOMAINS = 4
+_MAX_DOMAINS, _MAX_NODES = 4, 40
 _DECISIONS = ("start", "keep", "wait", "evict")
 Rows = Sequence[Sequence[str]]
 
@@ -23,6 +23,8 @@ def status_text(document: Mapping[str, Any]) -> str:
         ("DECISION JOB KIND QUEUE WHERE-OR-WHY", [_job_row(gang) for gang in gangs]),
         ("QUEUE JOBS START KEEP WAIT EVICT", list(_queue_rows(gangs))),
         ("DOMAIN JOBS QUEUES", list(_domain_rows(gangs))),
+        ("NODE PODS JOBS", list(_node_rows(gangs))),
+        ("LOSES-PODS QUEUE FOR", [_eviction_row(gang) for gang in gangs if gang.get("evictedFor")]),
         ("NOT-APPLIED WHY", [*held, *([(f"and {more} more", "")] if more > 0 else [])]),
     )
     lists = {
@@ -43,6 +45,8 @@ def job_text(document: Mapping[str, Any], namespace: str, name: str) -> str:
     lines = list(table_lines(["DECISION", "JOB", "KIND", "QUEUE"], rows)) if rows else []
     for gang in gangs:
         lines += [f"  domains: {', '.join(gang['domains'])}"] if gang["domains"] else []
+        lines += [f"  nodes: {', '.join(gang['nodes'])}"] if gang.get("nodes") else []
+        lines += [f"  loses pods for {', '.join(gang['evictedFor'])}"] if gang.get("evictedFor") else []
         lines += [f"  {reason}" for reason in gang["reasons"]]
         lines += [f"  expected to start about {gang['startsAt']}"] if gang.get("startsAt") else []
     objects = {f"{gang['kind']} {namespace}/{name}" for gang in gangs}
@@ -87,6 +91,26 @@ def _domain_rows(gangs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str,
             queues.setdefault(domain, Counter())[gang["queue"] or "-"] += 1
     for domain, found in sorted(queues.items()):
         yield domain, str(found.total()), ", ".join(sorted(found))
+
+
+def _node_rows(gangs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    """The nodes on which jobs have pods or are to get them, with these jobs."""
+    jobs: dict[str, Counter[str]] = {}
+    for gang in gangs:
+        for node, pods in (gang.get("nodes") or {}).items():
+            jobs.setdefault(node, Counter())[f"{gang['namespace']}/{gang['name']}"] += pods
+    for node, found in sorted(jobs.items())[:_MAX_NODES]:
+        yield node, str(found.total()), _some(sorted(found))
+    if len(jobs) > _MAX_NODES:
+        yield f"and {len(jobs) - _MAX_NODES} more", "", "see status -o json"
+
+
+def _eviction_row(gang: Mapping[str, Any]) -> tuple[str, str, str]:
+    return f"{gang['namespace']}/{gang['name']}", gang["queue"] or "-", _some(gang["evictedFor"])
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MAX_DOMAINS]) + (f" and {len(names) - _MAX_DOMAINS} more" * (len(names) > _MAX_DOMAINS))
 
 
 SENTENCES = {

@@ -27,9 +27,9 @@ from reconciler.inventory.store import FinishedRun
 
 RunRecord = Mapping[str, Any]
 """started, ended: RFC 3339. nodes: to which pods were bound. retries: the controller's. evictions: pods that were
-evicted, by whomever. exitCodes: role -> code -> containers that ended with it. failures: of the last pods that failed,
-when, which role, where, and the exit code. events: role -> what happened to pods -> [how many, first, last]. What is
-not known is left out."""
+evicted, by whomever. evictedBy: why, as the pod says it -> pods. exitCodes: role -> code -> containers that ended with
+it. failures: of the last pods that failed, when, which role, where, and the exit code. events: role -> what happened to
+pods -> [how many, first, last]. What is not known is left out."""
 
 MAX_NODES, MAX_FAILURES, MAX_ROLES, MAX_CODES = 64, 20, 16, 20
 """Nodes, failed pods, roles, and exit codes (or phases) of a role that a record holds at most."""
@@ -47,10 +47,10 @@ def with_pods(record: RunRecord, pods: Sequence[Object], gone_at: str = "") -> R
         marks = {**annotations_of(pod), **labels_of(pod)}
         role = next(filter(None, map(marks.get, ROLE_KEYS)), "")
         _add_events(_row_of(made.setdefault("events", {}), role), pod, gone_at)
+        if _fate_of(pod) == "evicted":
+            _count(made.setdefault("evictedBy", {}), _eviction_reason(pod))
         for code in (str(each.get("exitCode")) for each in _terminations(pod)):
-            counts = _row_of(made.setdefault("exitCodes", {}), role)
-            known = code if code in counts or len(counts) < MAX_CODES else _OTHERS
-            counts[known] = counts.get(known, 0) + 1
+            _count(_row_of(made.setdefault("exitCodes", {}), role), code)
         if _fate_of(pod) == "failed":
             made.setdefault("failures", []).append(_failure(pod, role))
     starts = (made.get("started"), *(status_of(pod).get("startTime") for pod in pods))
@@ -95,6 +95,17 @@ def _fate_of(pod: Object) -> str:
     if any(row.get("type") == "DisruptionTarget" and row.get("status") == "True" for row in conditions_of(pod)):
         return "evicted"
     return ("ended" if is_succeeded_pod(pod) else "failed") if is_finished_pod(pod) else ""
+
+
+def _eviction_reason(pod: Object) -> str:
+    """EvictionByEvictionAPI, DeletionByTaintManager, PreemptionByScheduler and so on."""
+    reasons = [row.get("reason") for row in conditions_of(pod) if row.get("type") == "DisruptionTarget"]
+    return next(filter(None, map(_text, reasons)), "unknown")
+
+
+def _count(counts: dict[str, int], key: str) -> None:
+    known = key if key in counts or len(counts) < MAX_CODES else _OTHERS
+    counts[known] = counts.get(known, 0) + 1
 
 
 def _failure(pod: Object, role: str) -> dict[str, Any]:
@@ -155,14 +166,19 @@ def record_row(run: FinishedRun) -> dict[str, Any]:
 def record_line(row: Mapping[str, Any]) -> str:
     """The run in a line."""
     parts = [f"{row.get('started', 'unknown')} to {row.get('ended', 'unknown')}"]
-    parts += [f"{name} {row[name]}" for name in ("retries", "evictions") if row.get(name)]
+    parts += [f"retries {row['retries']}"] if row.get("retries") else []
+    causes = f" by {_counts_text(row['evictedBy'])}" if row.get("evictedBy") else ""
+    parts += [f"evictions {row['evictions']}{causes}"] if row.get("evictions") else []
     for role, codes in row.get("exitCodes", {}).items():
-        counts = ", ".join(f"{code} ({count})" for code, count in codes.items())
-        parts.append(f"{' '.join(filter(None, ('exit codes', role)))}: {counts}")
+        parts.append(f"{' '.join(filter(None, ('exit codes', role)))}: {_counts_text(codes)}")
     if nodes := row.get("nodes"):
         more = f" and {len(nodes) - _SHOWN_NODES} more" if len(nodes) > _SHOWN_NODES else ""
         parts.append(f"nodes {', '.join(nodes[:_SHOWN_NODES])}{more}")
     return f"{row['phase']:<10} {row['job']}: {'; '.join(parts)}"
+
+
+def _counts_text(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{key} ({count})" for key, count in counts.items())
 
 
 def record_text(run: FinishedRun) -> str:

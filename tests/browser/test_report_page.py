@@ -307,7 +307,8 @@ def test_a_served_page_shows_the_status_and_takes_the_next_plan(page: Page, tmp_
     for outcome in (first, second):
         write_page(outcome, tmp_path)
     status["digest"] = first.digest
-    pages = ReportPages(tmp_path, lambda: status["digest"], lambda: status)
+    reported: list[dict[str, Any]] = []
+    pages = ReportPages(tmp_path, lambda: status["digest"], lambda: reported[0] if reported else None)
 
     def answer(asked: BaseHTTPRequestHandler) -> Reply:
         answers = {"/report": pages.page, "/report/status.json": pages.status_json}
@@ -317,6 +318,8 @@ def test_a_served_page_shows_the_status_and_takes_the_next_plan(page: Page, tmp_
     page.problems.clear()
     try:
         page.open(f"http://127.0.0.1:{server.server_address[1]}/report")
+        page.wait_for("document.getElementById('live').textContent.includes('No reconciler has reported yet')")
+        reported.append(status)
         page.wait_for("document.querySelector('#live table') !== null")
         text = page.evaluate("document.getElementById('live').textContent")
         for words in ("one object is held", "Job team/<b>evil</b>", "fields of others", "1 run ended"):

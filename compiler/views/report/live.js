@@ -4,7 +4,7 @@ const LOOK_EVERY = 3000;
 const LONGEST_LIST = 20;
 
 function liveSection(status, problem) {
-  if (!status) return [h("p", { class: "note" }, problem || "This replica has reported nothing: it does not lead, or has just begun.")];
+  if (!status) return [h("p", { class: "note" }, problem || "No reconciler has reported yet.")];
   const conditions = status.conditions.map((each) => [h("strong", {}, each.type), each.status, each.reason, each.message, clockText(each.lastTransitionTime)]);
   const held = status.held.slice(0, LONGEST_LIST).map((each) => [h("bdi", {}, each.object), each.reason]);
   const runs = Object.entries(status.finished).slice(0, LONGEST_LIST).map(([name, phase]) => [h("bdi", {}, name), phase]);
@@ -41,7 +41,7 @@ class LiveStatus {
       section.replaceChildren();
       fill(section, {}, [liveSection(this.status, problem)]);
     }
-    if (!problem && this.status.digest && this.status.digest !== this.digest) await this.takeNextPage();
+    if (!problem && this.status && this.status.digest && this.status.digest !== this.digest) await this.takeNextPage();
     setTimeout(() => this.look(), LOOK_EVERY);
   }
 

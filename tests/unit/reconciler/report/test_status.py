@@ -16,6 +16,7 @@ from reconciler.report.status import (
     MAX_MESSAGES,
     Report,
     StatusPublisher,
+    StatusReader,
     read_status,
     status_document,
 )
@@ -122,6 +123,35 @@ def test_people_read_what_holds_a_domain_and_all_of_one_job() -> None:
         "  expected to start about 2026-03-02T12:00:00Z",
     ]
     assert job_text(document, "default", "unknown") == ""
+
+
+def test_people_read_which_nodes_jobs_hold_and_for_whom_pods_go() -> None:
+    pods = {"master": {"n-0": 1}, "worker": {"n-0": 1, "n-1": 2}}
+    victim = PlannedGang(JOB, "keep", pods, queue="team", evicted_for=("x/large",))
+    wide = PlannedGang(JOB._replace(name="wide"), "start", {"w": {f"m-{at:02}": 1 for at in range(99)}})
+    document = status_document(replace(REPORT, gangs=(victim, wide)), {}, "10:00")
+    text = status_text(document)
+    assert "NODE          PODS   JOBS\nm-00          1      default/wide\n" in text
+    assert "and 61 more          see status -o json" in text
+    assert "LOSES-PODS      QUEUE   FOR\ndefault/train   team    x/large" in text
+    shown = job_text(document, "default", "train")
+    assert "  nodes: n-0, n-1\n  loses pods for x/large\n" in shown
+    assert document["gangs"][0]["nodes"] == {"n-0": 2, "n-1": 2}
+
+
+def test_a_replica_that_does_not_lead_shows_what_the_leader_wrote(world: World) -> None:
+    clock, leads = [0.0], [False]
+    reader = StatusReader(world.publisher(), lambda: leads[0], 5.0, lambda: clock[0])
+    assert reader.document() is None
+    world.publisher().publish(REPORT)
+    assert reader.document() is None  # read at most once in five seconds
+    clock[0] = 5.0
+    assert (reader.document() or {})["commit"] == REPORT.commit
+    world.cluster.fail(error_answer(500))
+    clock[0] = 10.0
+    assert (reader.document() or {})["commit"] == REPORT.commit
+    leads[0] = True
+    assert reader.document() is None  # it leads, and has not reported yet
 
 
 def large_report(gangs: int, note: str = "") -> Report:

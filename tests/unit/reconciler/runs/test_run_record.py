@@ -49,7 +49,8 @@ def pod(name: str, minute: int, phase: str = "Running", code: int | None = None,
 
 def evicted(name: str, minute: int) -> Object:
     found, at = pod(name, minute), f"2026-01-01T00:{minute + 1:02}:00Z"
-    found["status"]["conditions"].append({"type": "DisruptionTarget", "status": "True", "lastTransitionTime": at})
+    cause = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "lastTransitionTime": at}
+    found["status"]["conditions"].append(cause)
     return found
 
 
@@ -75,7 +76,7 @@ def test_pods_that_are_gone_at_the_end_are_told_as_well() -> None:
     stored = json.loads(json.dumps(record))
     found = final_record(stored, JOB, [pod("d", 8, "Succeeded", 0)])
     assert (found["started"], found["nodes"]) == ("2026-01-01T00:01:00Z", ["on-a", "on-b", "on-c", "on-d"])
-    assert (found["retries"], found["evictions"]) == (2, 1)
+    assert (found["retries"], found["evictions"], found["evictedBy"]) == (2, 1, {"EvictionByEvictionAPI": 1})
     assert found["exitCodes"] == {"worker": {"7": 1, "0": 1}}
     assert found["failures"] == [{"at": "2026-01-01T00:02:00Z", "role": "worker", "node": "on-a", "exitCode": 7}]
     events = {
@@ -111,6 +112,7 @@ DETAILS = {
     "nodes": [f"n{at}" for at in range(6)],
     "retries": 2,
     "evictions": 1,
+    "evictedBy": {"DeletionByTaintManager": 1},
     "exitCodes": {"worker": {"0": 1, "7": 2}},
     "failures": [{"at": FIRST, "role": "worker", "node": "n0", "exitCode": 7}],
     "events": {"worker": {"created": [4, FIRST, LAST], "evicted": [1, LAST, LAST], "bound": [4, "", ""]}},
@@ -118,8 +120,8 @@ DETAILS = {
 }
 RUN = FinishedRun(TRAIN, "sha256:2", "Completed", details=DETAILS)
 LINE = (
-    f"Completed  Job team/train: {FIRST} to {LAST}; retries 2; evictions 1; exit codes worker: 0 (1), 7 (2); "
-    "nodes n0, n1, n2, n3 and 2 more"
+    f"Completed  Job team/train: {FIRST} to {LAST}; retries 2; evictions 1 by DeletionByTaintManager (1); "
+    "exit codes worker: 0 (1), 7 (2); nodes n0, n1, n2, n3 and 2 more"
 )
 
 

@@ -49,13 +49,13 @@ EXECUTOR_FAILED = declare_rule(
     "warning",
     "the executor failed",
     """Parts of the plan were sent to worker processes or to a Dask cluster, and no answer came: a worker died, the
-    scheduler is gone, or it has other code. They were worked out in this process instead, so the plan is the same
-    and took longer. Fix: the executor, or use `--executor local`.""",
+    scheduler is gone, or it runs another version. They were worked out in this process instead, so the plan is the same
+    and took longer. Fix: repair the executor, or use `--executor local`.""",
 )
 TIME_LIMIT_REACHED = declare_rule(
     "GP504",
     "warning",
-    "the time limit struck",
+    "time limit reached",
     """The time limit, not a deterministic limit (gap, nodes), ended the search for the plan or its reasons. The same
     files and state may give another plan on another day or a busier machine. The plan is valid, and its verdicts say
     how good it is known to be. A reason that was not found in time is GW110. Fix: raise `spec.timeLimit` of the Cluster
@@ -66,7 +66,7 @@ PLAN_REJECTED = declare_rule(
     "error",
     "the plan was refused by the verifier",
     """Every plan is checked again by code that shares nothing with the model. A plan that fails is never emitted.
-    Fix: report it, with the repository and the state; it is a mistake of gangplan.""",
+    Fix: report it with the repository and the state; this is a bug in gangplan.""",
 )
 
 RESERVED_SHARE, RESERVED_LOWERINGS = 0.1, 3.0

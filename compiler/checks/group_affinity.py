@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def bad_topology_affinity(check_input: CheckInput) -> Iterator[Finding]:
     """A term of spec.topologyAffinity.podGroupAntiAffinity names one of topologyTier and topologyTierName; a preferred
     one has a weight of 1 to 100, a required one has none. Source: the design and webhook of Volcano 1.16's branch. Fix:
-    as the message says."""
+    see the message."""
     for document, group in check_input.documents_of(POD_GROUP):
         for path, term, is_preferred in group.spec.anti_affinity.terms():
             for message, help in _term_flaws(term, is_preferred=is_preferred):
@@ -50,7 +50,7 @@ def weak_topology_affinity(check_input: CheckInput) -> Iterator[Finding]:
     """Terms of podGroupAntiAffinity are read by the plugin group-topology-affinity only, which no default has. A term
     is judged where its own PodGroup is placed: to keep the other one away later, that needs a term too. A tier that no
     hypernode has lets nothing start. Labels of namespaces are known from the repository's Namespaces only. Source: the
-    design of Volcano 1.16's branch. Fix: as the message says."""
+    design of Volcano 1.16's branch. Fix: see the message."""
     specs = check_input.specs
     if specs.cluster.volcano.minor < SINCE:
         return

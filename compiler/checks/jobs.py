@@ -262,10 +262,10 @@ def unknown_flow_step(check_input: CheckInput) -> Iterator[Finding]:
                     )
 
 
-@check("GP365", "steps of a job flow wait in a circle", "warning", of_document=True)
+@check("GP365", "steps of a job flow form a cycle", "warning", of_document=True)
 def circular_flow(check_input: DocumentInput) -> Iterator[Finding]:
-    """Steps of a JobFlow wait for one another in one direction only. Volcano never makes the Jobs of a circle, nor
-    those that wait for them, so that the flow never ends; where its admission looks at JobFlows it refuses this one.
+    """Steps of a JobFlow must not wait for one another in a cycle. Volcano never creates the Jobs of a cycle, nor
+    those that wait for them, so the flow never ends; where its admission looks at JobFlows it refuses this one.
     Fix: remove one dependency."""
     for document, flow in check_input.documents_of(JOB_FLOW):
         steps = flow.spec.flows or []
@@ -312,8 +312,8 @@ def too_few_subgroup_pods(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP354", "depends on an object with errors")
 def depends_on_failed_object(check_input: CheckInput) -> Iterator[Finding]:
-    """A job whose queue or priority class, or a queue whose parent, has errors cannot be planned, however right it is
-    itself. Fix: the errors of the other object."""
+    """A job whose queue or priority class, or a queue whose parent, has errors cannot be planned, even if it is
+    valid itself. Fix: correct the errors of the other object."""
     queues = check_input.failed_names("Queue.scheduling.volcano.sh")
     classes = check_input.failed_names("PriorityClass.scheduling.k8s.io")
     for gang in check_input.jobs:
@@ -332,7 +332,7 @@ def _failed_dependency(gang: GangSpec, field: str, name: str | None, failed: set
         yield Finding(gang.document, gang.field_paths[field], message, "fix that object", cause=cause)
 
 
-@check("GP399", "two roles of one name")
+@check("GP399", "duplicate role name")
 def two_roles_of_one_name(check_input: CheckInput) -> Iterator[Finding]:
     """Replicated Jobs of a JobSet, worker groups of Ray and roles of a declared kind have names of their own: the API
     server or the operator refuses the job. Fix: rename one."""

@@ -12,7 +12,7 @@ from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.syntax.documents import Document
 
 
-@check("GP301", "two objects of one name", on_partial=True)
+@check("GP301", "duplicate object name", on_partial=True)
 def duplicate_objects(check_input: CheckInput) -> Iterator[Finding]:
     """A kind has one object of a name (and namespace) in a cluster; NodePools must not make a node or hypernode that
     exists already. Fix: rename or remove one."""
@@ -91,7 +91,7 @@ def missing_hostname_labels(check_input: CheckInput) -> Iterator[Finding]:
             )
 
 
-@check("GP357", "kind that the shipped rights do not cover", "info")
+@check("GP357", "kind that the shipped RBAC permissions do not cover", "info")
 def kinds_without_rights(check_input: CheckInput) -> Iterator[Finding]:
     """The RBAC permissions in `deploy/` cover the kinds that gangplan plans, priority classes, queues, hypernodes, and
     ConfigMaps in the namespace of Volcano. Without permission for a kind, or where the cluster does not serve it, its

@@ -41,7 +41,7 @@ def enforcing_namespaces(check_input: CheckInput) -> Iterator[Finding]:
             yield Finding(document, ("metadata", "labels", _ENFORCE), message, help)
 
 
-@check("GP378", "privileged container in a cluster that takes none", on_partial=True)
+@check("GP378", "privileged container in a cluster that allows none", on_partial=True)
 def privileged_containers(check_input: CheckInput) -> Iterator[Finding]:
     """The API server takes privileged containers only with --allow-privileged, which kubeadm, kind, k3s and the managed
     services set. With `allowPrivileged: false` in the Cluster each such container is an error. Where the Cluster does
@@ -80,7 +80,7 @@ def _privileged_places(check_input: CheckInput) -> Iterator[tuple[Document, Fiel
                 yield document, None, place
 
 
-@check("GP379", "label of Pod Security that means nothing")
+@check("GP379", "Pod Security label without effect")
 def pod_security_labels(check_input: CheckInput) -> Iterator[Finding]:
     """The levels of Pod Security are privileged, baseline and restricted, its versions latest or like v1.35: the API
     server refuses a Namespace with others. A key that it does not know is taken and does nothing. Fix: correct it."""

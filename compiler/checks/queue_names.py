@@ -75,8 +75,8 @@ def _unread_minimum(gang: GangSpec) -> Iterator[Finding]:
 
 @check("GP388", "job in the default queue while others name one", "info")
 def default_queue_beside_others(check_input: CheckInput) -> Iterator[Finding]:
-    """The job names no queue, so that it is in the default queue, while all others of its folder, three or more, name
-    one. Fix: name the queue, or nothing where the default is meant."""
+    """The job names no queue, so it is in the default queue, but all other jobs of its folder (three or more) name
+    one. Fix: name the queue; nothing if the default is intended."""
     default = check_input.specs.cluster.default_queue
     jobs: dict[str, list[GangSpec]] = {}
     for gang in check_input.specs.gangs:

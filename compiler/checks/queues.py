@@ -196,9 +196,9 @@ def guarantee_above_capability(check_input: CheckInput) -> Iterator[Finding]:
     yield from _exceeded_limits(check_input, "guarantee", "capability")
 
 
-@check("GP319", "queue inside the way to another queue")
+@check("GP319", "queue on the path to another queue")
 def queue_inside_a_way(check_input: CheckInput) -> Iterator[Finding]:
-    """A queue whose way in volcano.sh/hierarchy is the beginning of another queue's (root/eng and root/eng/dev) has
+    """A queue whose path in volcano.sh/hierarchy is the beginning of another queue's (root/eng and root/eng/dev) has
     jobs where the other has only a branch. Volcano's admission refuses it, on creation where the other is there before,
     and on every update. Fix: give it a way of its own, such as root/eng/rest."""
     by_way: dict[tuple[str, ...], QueueSpec] = {}

@@ -226,7 +226,7 @@ def refused_namespace_queues(check_input: CheckInput) -> Iterator[Finding]:
     """The parent of a NamespaceQueue is NAME, a NamespaceQueue of the same namespace, or cluster/NAME, a Queue that
     lists the namespace in spec.allowedNamespaces; root is none. Parents form no loop and go down at most five levels. A
     job names one of its own namespace as namespace/NAME, and cannot name another's. Source: Volcano 1.16's webhooks.
-    Fix: as the message says."""
+    Fix: see the message."""
     for queue, why in _not_ready(check_input):
         if why.refused and queue.parent != ROOT_QUEUE:
             yield Finding(
@@ -383,7 +383,7 @@ def idle_fairshare(check_input: CheckInput) -> Iterator[Finding]:
     """fairshare orders the jobs of a queue by what their namespaces used. The first plugin with an answer decides, so
     that drf before it leaves it nothing; its gate needs the action enqueue; without persistState a restart of the
     scheduler forgets all use; its numbers are texts above 0. Before priority it decides first in Volcano, and the plan
-    orders by priority first. Source: fairshare.go of Volcano 1.16's branch. Fix: as the message says."""
+    orders by priority first. Source: fairshare.go of Volcano 1.16's branch. Fix: see the message."""
     queues = {queue.name for queue in check_input.specs.queues} | {DEFAULT_QUEUE}
     offered = {name for node in check_input.specs.nodes for name in node.allocatable}
     for spec in check_input.schedulers:

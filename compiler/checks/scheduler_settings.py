@@ -169,11 +169,11 @@ def duplicate_plugins(check_input: CheckInput) -> Iterator[Finding]:
         seen.setdefault(key, path)
 
 
-@check("GP430", "Volcano may decide otherwise", "warning")
+@check("GP430", "Volcano may decide differently", "warning")
 def differing_plugins(check_input: CheckInput) -> Iterator[Finding]:
     """The plugin does something that plans do not model: Volcano may refuse a planned node, evict a pod that the plan
-    keeps, or hold a job back. `gangplan explain PLUGIN` shows how the plan treats it. Fix: none where that is wanted;
-    else remove the plugin, or the argument or action that it names."""
+    keeps, or hold a job back. `gangplan explain PLUGIN` shows how the plan treats it. Fix: nothing if that is
+    intended; otherwise remove the plugin, or the argument or action that it names."""
     seen = set()
     for spec, path, plugin in _plugins(check_input):
         plan = PLUGIN_PLANS.get(plugin.name) if plugin.name not in seen else None

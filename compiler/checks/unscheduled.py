@@ -44,7 +44,7 @@ STOCK_VOTERS = (PluginSpec("overcommit", {}, {}), PluginSpec("proportion", {}, {
 def never_enqueued(check_input: CheckInput) -> Iterator[Finding]:
     """The action enqueue lets a PodGroup in only while its minResources find room: below the cluster times
     overcommit-factor (overcommit), or within what its queue may hold (capacity, proportion). One that asks for more
-    than that even of an empty cluster stays Pending for good, and the plan, which counts its pods, starts it. Source:
+    than that even of an empty cluster stays Pending forever, and the plan, which counts its pods, starts it. Source:
     Execute of enqueue.go, JobEnqueueableFn of the three plugins. Fix: lower minResources, or remove it."""
     scheduler = check_input.specs.scheduler
     if scheduler is not None and (scheduler.is_partial or "enqueue" not in scheduler.actions):

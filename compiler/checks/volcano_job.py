@@ -73,7 +73,7 @@ def duplicate_task_names(check_input: DocumentInput) -> Iterator[Finding]:
 
 @check("GP325", "policy without a single trigger", of_document=True)
 def policy_without_single_trigger(check_input: DocumentInput) -> Iterator[Finding]:
-    """A policy reacts to events or to an exit code, not to both and not to neither; exit code 0 is not a failure. Fix:
+    """A policy reacts either to events or to an exit code; exit code 0 is not a failure. Fix:
     keep one of event, events, exitCode."""
     for document, path, policies in _policies(check_input):
         for index, policy in enumerate(policies):
@@ -115,8 +115,8 @@ def unknown_policy_events(check_input: DocumentInput) -> Iterator[Finding]:
 @check("GP327", "unknown policy action", of_document=True)
 def unknown_policy_actions(check_input: DocumentInput) -> Iterator[Finding]:
     """A policy's action is one of AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob,
-    CompleteJob, ResumeJob. Volcano's admission refuses others for an event; for an exit code it takes them, and nothing
-    happens (a warning). Fix: correct the spelling, or add the action."""
+    CompleteJob, ResumeJob. Volcano's admission refuses others for an event; for an exit code it accepts and ignores
+    them (a warning). Fix: correct the spelling, or add the action."""
     for document, path, policies in _policies(check_input):
         for index, policy in enumerate(policies):
             severity: Severity | None = None if policy.event or policy.events else "warning"
@@ -188,9 +188,9 @@ def _other_task(name: str, others: tuple[str, ...]) -> str:
     return _suggestion(name, others) if others else "remove dependsOn: the job has no other task"
 
 
-@check("GP329", "dependsOn runs in a circle", of_document=True)
+@check("GP329", "dependsOn forms a cycle", of_document=True)
 def cyclic_dependencies(check_input: DocumentInput) -> Iterator[Finding]:
-    """Tasks wait for one another in one direction only; a circle never starts. Fix: remove one dependency."""
+    """Tasks must not wait for one another in a cycle: it never starts. Fix: remove one dependency."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
         needs = {
             task.name or f"default{index}": (task.depends_on.name if task.depends_on else None) or []

@@ -78,7 +78,7 @@ def compile_options(command: Command) -> Command:
         click.option(
             "--lock", "lock_file", type=state, help="A gangplan.lock whose jobs count as running (see compile)."
         ),
-        click.option("--state", "state_file", type=state, help="What the cluster holds (see snapshot)."),
+        click.option("--state", "state_file", type=state, help="State of the cluster, as snapshot writes it."),
         click.option("--cluster", help="Which cluster of the repository; needed only when there are several."),
         repo_option,
     ):

@@ -25,7 +25,7 @@ DECISIONS = ("start", "keep", "wait", "evict", "done", "empty")
 @click.command()
 @compile_options
 @output_option
-@click.option("--summary", is_flag=True, help="Show counts, reasons and queues, and no single jobs.")
+@click.option("--summary", is_flag=True, help="Show counts, reasons and queues, without single jobs.")
 @click.option(
     "--queue", "queues", multiple=True, help="Show jobs of this queue and those below it only; may be repeated."
 )
@@ -42,7 +42,7 @@ DECISIONS = ("start", "keep", "wait", "evict", "done", "empty")
     "What to exit with 1 for: no plan; also an object with an error; also a job that can never start; also a job that "
     "waits longer than an earlier plan announced."
 )
-@click.option("--timings", is_flag=True, help="Show how long each batch took (no longer the same bytes each time).")
+@click.option("--timings", is_flag=True, help="Show how long each batch took; the output then differs between runs.")
 @click.pass_context
 def plan(
     ctx: click.Context,

@@ -21,7 +21,7 @@ from solver.problem import Problem, Vector
 INEXACT_COUNTS = declare_rule(
     "GP520",
     "info",
-    "a template cannot say the planned counts",
+    "template that cannot express the planned counts",
     """With static binding a role's pod template names the planned nodes, but not how many pods go to each, or which;
     Volcano may spread them differently over the same nodes. Fix: use binding gated, or give the role pods that
     fill a node.""",

@@ -42,8 +42,8 @@ ROOM_KEPT = declare_rule(
     "info",
     "room is kept for pods that are not planned",
     """With `unplanned: reserve` in the Cluster, declared pods of kinds that are not planned take room in the plan. Pods
-    that do not run yet may use any node: they are counted where they leave the plan the most, and where they run once
-    they do. Fix: nothing, or `unplanned: ignore`.""",
+    that do not run yet may use any node: they are counted on the nodes where they cost the plan least, and on their
+    own node once they run. Fix: nothing, or `unplanned: ignore`.""",
 )
 NO_ROOM_KEPT = declare_rule(
     "GP525",
@@ -57,24 +57,24 @@ UNFIT_RUN = declare_rule(
     "warning",
     "pods that fit no node",
     """The runs of a CronJob, the steps of a Workflow and the pods of a SparkApplication are not bound to nodes. But no
-    node of the cluster, if it were empty, takes a pod of this template, so that it would wait for ever. Fix: its
-    requests, node selector, affinity and tolerations.""",
+    node of the cluster, if it were empty, takes a pod of this template, so it would wait forever. Fix: correct its
+    requests, node selector, affinity or tolerations.""",
 )
 
 LIVE_REQUESTS = declare_rule(
     "GP528",
     "info",
-    "pods that ask for other than their template",
-    """Pods of the job in the cluster ask for other than the template in its file: a webhook has added a sidecar, a
-    LimitRange its defaults, a RuntimeClass its overhead. Scheduler and nodes count what a pod asks for, so the plan
-    does as well; the template stays as it is written. Pods that are yet to be placed count as the largest of those that
+    "pods that request other resources than their template",
+    """Pods of the job in the cluster request other resources than the template in its file: a webhook added a
+    sidecar, a LimitRange its defaults, a RuntimeClass its overhead. Scheduler and nodes count what a pod requests,
+    so the plan does too; the template stays as written. Pods not yet placed count as the largest of those that
     wait. Fix: nothing, if that is meant; else what adds to them, or the template.""",
 )
 
 TURNS = declare_rule(
     "GP529",
     "info",
-    "namespaces of a queue go in turn",
+    "namespaces of a queue are served in turn",
     """Volcano's plugin fairshare serves the namespace first that used less of the resource that it counts.
     Jobs of one queue and priority are planned in that order, then by age. What namespaces used is in the ConfigMap of
     the plugin; a plan without it counts what runs. Fix: nothing; priorities come before turns.""",

@@ -36,7 +36,7 @@ _SUSPENDED: Entry[Suspension] = Entry(
     Suspension,
     "suspended",
     ("its owner suspended it",),
-    special_texts=("it is for the scheduler {scheduler}",),
+    special_texts=("its pods name the scheduler {scheduler}",),
     remedy="Resume the job, or name Volcano as its scheduler.",
 )
 _NO_ROOM: Entry[NoRoomKept] = Entry(

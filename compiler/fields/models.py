@@ -108,8 +108,8 @@ FOREIGN_GATE = declare_rule(
     "info",
     "pods behind the scheduling gate of another",
     """No scheduler looks at a pod before all its schedulingGates are gone. gangplan removes its own only, and the
-    plan has the pods start as though there were no other. Fix: none where something removes the gate in time; else
-    remove it.""",
+    plan has the pods start as though there were no other. Fix: nothing if something removes the gate in time;
+    otherwise remove it.""",
 )
 LOST_UNIT = declare_rule(
     "GP215",

@@ -30,7 +30,7 @@ BAD_HIERARCHY = declare_rule(
     "GP317",
     "error",
     "hierarchy annotations that do not belong together",
-    f"""{HIERARCHY_ANNOTATION} is a way such as root/science/dev, {HIERARCHY_WEIGHTS_ANNOTATION} a weight above 0
+    f"""{HIERARCHY_ANNOTATION} is a path such as root/science/dev, {HIERARCHY_WEIGHTS_ANNOTATION} a weight above 0
     for each name in it, such as 1/2/3. Volcano's admission refuses the queue. Fix: write as many weights as
     names.""",
 )

@@ -43,7 +43,7 @@ OVERRIDES_PATH = ("spec", "podTemplateOverrides")
 DEFAULT_RUNTIME = declare_rule(
     "GP224",
     "info",
-    "a runtime as the trainer brings it",
+    "runtime that ships with the trainer",
     """The TrainJob names a ClusterTrainingRuntime that is not in the repository and that Kubeflow's trainer brings by
     itself: it is planned with that one. Fix: nothing, or add the runtime where the cluster's is another.""",
 )

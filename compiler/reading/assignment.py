@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SEVERAL_TAKERS = declare_rule(
     "GP128",
     "error",
-    "job that several clusters could take",
+    "job without exactly one cluster",
     """In a repository of several clusters a job belongs to one. Several Clusters claim this one (by its folder
     jobs/<cluster>/, by spec.jobs or by spec.jobSelector), or none does while several select no jobs. No plan contains
     it. Fix: name one in the annotation gangplan.dev/cluster, move it to jobs/<cluster>/, or let the Clusters say which
@@ -41,7 +41,7 @@ SEVERAL_TAKERS = declare_rule(
 NO_TAKER = declare_rule(
     "GP129",
     "error",
-    "job that no cluster takes",
+    "job that no cluster claims",
     """The annotation gangplan.dev/cluster names no cluster of the repository, or every Cluster says which jobs are its
     own and this one is not among them. Fix: name a cluster, or let one claim the job.""",
 )

@@ -31,7 +31,7 @@ BUILD_FAILED = declare_rule(
     "error",
     "kustomization that cannot be built",
     """`kustomize build` refuses the folder. It sees only the repository's YAML and JSON files, and fetches nothing.
-    Fix: what the message says.""",
+    Fix: see the message.""",
 )
 BUILT_MARK = b"# Built by kustomize from this folder.\n"
 """Begins the content that stands for a kustomization once it is built."""

@@ -50,7 +50,7 @@ SUBMODULE = declare_rule(
 BAD_IGNORE_RULE = declare_rule(
     "GP131",
     "warning",
-    "rule about what to ignore that has no effect",
+    "ignore rule without effect",
     """A pattern of .gangplanignore, an entry of [ignore] in gangplan.toml or a comment
     `# gangplan: ignore GP213 reason` that cannot be understood, or that names the code of an error: what has an error
     is in no plan, so the error is always reported. Fix: correct it as the message says, or remove it.""",

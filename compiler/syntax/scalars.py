@@ -19,8 +19,8 @@ OCTAL_NUMBER = declare_rule(
     "GP114",
     "warning",
     "number in octal",
-    """A number with a leading zero, or one written 0o17, is octal to Kubernetes, as here: 010 is 8. In defaultMode and
-    mode that is what is meant, and nothing is said. Fix: drop the zeros, or quote it when it is text.""",
+    """A number with a leading zero, or one written 0o17, is octal to Kubernetes, as here: 010 is 8. In defaultMode
+    and mode that is intended and not reported. Fix: drop the zeros, or quote it when it is text.""",
 )
 BOOLEAN_WORD = declare_rule(
     "GP115",

@@ -44,8 +44,8 @@ DUPLICATE_KEY = declare_rule(
     "GP103",
     "error",
     "duplicate key",
-    """A mapping names each key once; which of two values counts depends on the reader. Where apiVersion and kind are
-    there twice, the line --- between two objects is missing. Fix: remove one, or divide the objects.""",
+    """A mapping names each key once; which of two values counts depends on the reader. If apiVersion and kind appear
+    twice, the line --- between two objects is missing. Fix: remove one, or divide the objects.""",
 )
 TOO_DEEP = declare_rule(
     "GP107",

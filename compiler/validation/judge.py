@@ -29,7 +29,7 @@ REQUEST_AND_LIMIT = declare_rule(
 REFERS_TO_NOTHING = declare_rule(
     "GP242",
     "error",
-    "reference to nothing in the pod",
+    "reference to a missing volume or claim",
     """A volumeMount names a volume of the same pod, a claim one of its resourceClaims. Fix: add it, or correct the
     name.""",
 )

@@ -1,4 +1,4 @@
-"""What each of Volcano's plugins means for a plan, and where Volcano may decide otherwise (`plugin_plans.toml`)."""
+"""What each of Volcano's plugins means for a plan, and where Volcano may decide differently (`plugin_plans.toml`)."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def plugins_page() -> str:
         "# What Volcano's plugins mean for a plan",
         "",
         "All plugins of Volcano 1.15 and 1.16. "
-        "Where Volcano may decide otherwise than the plan, `check` warns of it (GP430) at the plugin's line, once.",
+        "Where Volcano may decide differently than the plan, `check` warns of it (GP430) at the plugin's line, once.",
         "",
         "| plugin | in the plan | GP430 warns that | where |",
         "|---|---|---|---|",

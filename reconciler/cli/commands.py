@@ -105,7 +105,7 @@ def number_option(name: str, default: float, least: float, help: str) -> Callabl
     help="Mounted git secret: username and password (or only a token as password), bearerToken, ca.crt, tls.crt and "
     "tls.key, or ssh-privatekey and known_hosts.",
 )
-@number_option("--git-max-size", 512, 1, "MiB that a fetch may bring, and the clone may have.")
+@number_option("--git-max-size", 512, 1, "Largest fetch, and largest clone, in MiB.")
 @click.option(
     "--git-trusted-keys",
     type=FOLDER,
@@ -119,9 +119,9 @@ def number_option(name: str, default: float, least: float, help: str) -> Callabl
     help="Accept an old history in spite of this fault (as git's fsck names it); may be repeated.",
 )
 @click.option("--webhook", default="", metavar="HOST:PORT", help="Receive webhooks: a push is fetched at once.")
-@click.option("--webhook-secret", type=FILE, help="File with the secret by which webhooks are signed.")
-@number_option("--poll", 30.0, 0.1, "Seconds between looks at the repository.")
-@number_option("--bind-timeout", 120.0, 1, "Seconds in which a placed pod must be bound.")
+@click.option("--webhook-secret", type=FILE, help="File with the secret that signs webhooks.")
+@number_option("--poll", 30.0, 0.1, "Seconds between polls of the repository.")
+@number_option("--bind-timeout", 120.0, 1, "Seconds within which Volcano must bind a placed pod.")
 @number_option(
     "--node-timeout",
     60.0,
@@ -139,7 +139,7 @@ def number_option(name: str, default: float, least: float, help: str) -> Callabl
     "--scheduler-timeout",
     180.0,
     15,
-    "Seconds in which the scheduler must use a new configuration, before the previous one is restored.",
+    "Seconds within which the scheduler must use a new configuration, before the previous one is restored.",
 )
 @click.option(
     "--traces",
@@ -153,9 +153,9 @@ def number_option(name: str, default: float, least: float, help: str) -> Callabl
 @click.option(
     "--timeout",
     type=click.FloatRange(min=1),
-    help="Seconds for the server to answer at the start; with --once, for everything. [default: 60; --once: 600]",
+    help="Seconds to wait for the server at startup; with --once, for the whole command. [default: 60; --once: 600]",
 )
-@click.option("--once", is_flag=True, help="End when there is nothing to do now; 1 if something could not be done.")
+@click.option("--once", is_flag=True, help="Exit when nothing is left to do; with 1 if something failed.")
 @click.pass_context
 def reconcile(
     ctx: click.Context,

@@ -46,7 +46,7 @@ Named = tuple[str, Repository]
 @click.option(
     "--head-dir",
     type=FOLDER,
-    help="The folder with the change. What holds no cluster-specs/ of its own is planned for the repository's.",
+    help="Folder with the change. Without its own cluster-specs/ it is planned for the repository's clusters.",
 )
 @click.option(
     "-o",

@@ -38,7 +38,7 @@ OTHER_KINDS = (
     help="Folder to write the repository into.",
 )
 @click.option("--cluster", default="imported", show_default=True, help="Name of the cluster in the repository.")
-@click.option("--adopt", is_flag=True, help="Let gangplan take over fields that others own in these objects.")
+@click.option("--adopt", is_flag=True, help="Let gangplan take over fields that other managers own in these objects.")
 @click.option(
     "--timeout",
     default=120.0,

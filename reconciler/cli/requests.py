@@ -47,7 +47,7 @@ def suspend(client: Client, target: str, cluster: str | None, namespace: str) ->
 @click.argument("target")
 @_add_options
 def resume(client: Client, target: str, cluster: str | None, namespace: str) -> None:
-    """End the suspension of TARGET, as it was given to `suspend`; `all` ends every one."""
+    """End the suspension of TARGET, named as for `suspend`; `all` ends all."""
     store, inventory = _read(client, namespace, cluster)
     suspended = store.read().suspended
     named = [key for key in suspended if target in (key, key.partition("/")[2])]

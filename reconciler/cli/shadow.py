@@ -152,9 +152,13 @@ class Gauges:
 
 @click.command()
 @click.option("--every", default=60.0, show_default=True, type=click.FloatRange(min=1), help="Seconds between looks.")
-@click.option("--looks", type=click.IntRange(min=1), help="End after so many. [default: look until it is stopped]")
+@click.option("--looks", type=click.IntRange(min=1), help="Stop after this many looks. [default: until interrupted]")
 @click.option(
-    "--timeout", default=120.0, show_default=True, type=click.FloatRange(min=0.1), help="Seconds of one look."
+    "--timeout",
+    default=120.0,
+    show_default=True,
+    type=click.FloatRange(min=0.1),
+    help="Time limit of one look, in seconds.",
 )
 @click.option("--listen", default="", metavar="HOST:PORT", help="Serve /metrics.")
 @click.option("--page", type=click.Path(dir_okay=False, path_type=Path), help="Write the report page at each look.")

@@ -21,7 +21,7 @@ from compiler.views.selection import left_out
 CASES = Path(__file__).parents[1] / "fixtures" / "strangers"
 NAMES = sorted(path.parent.name for path in CASES.glob("*/expected.yaml"))
 OF_KINDS = "GP357"
-"""Reported for any kind that the shipped rights do not cover, whatever a case is about."""
+"""Reported for any kind that the shipped RBAC permissions do not cover, whatever a case is about."""
 _FINDING = re.compile(r"(\S+?):(\d+)(?::(\d+))? (error|warning|info) (GP\d+)(?:: (.+))?")
 _DECISION = re.compile(r"(\w+)((?: G[WR]\d+)*)(?: (\d+)(?: on (?:(\d+) nodes?|(.+)))?)?")
 

@@ -15,7 +15,7 @@ IN_BYTES = {"GP104", "GP105", "GP106", "GP119", "GP120", "GP122", "GP126"}
 ELSEWHERE = {"GP128", "GP130", "GP133", "GP134", "GP139"}
 """Found among several clusters, in git objects, by kustomize and where our own code fails: tested where those are."""
 OF_MANY = ("GP357", "GP435")
-"""Said of any kind that the shipped rights do not cover, and of any configuration without the plugin predicates,
+"""Of any kind that the shipped RBAC permissions do not cover, and any configuration without the plugin predicates,
 whatever a case is about: stated in their own cases only."""
 
 

@@ -380,7 +380,7 @@ def test_explain_says_why_a_job_is_not_planned_and_what_helps_in_general(tmp_pat
     first = tree / "jobs/first.yaml"
     first.write_text(first.read_text().replace("schedulerName: volcano", "schedulerName: yunikorn"))
     answer = run("explain", "--repo", str(tree), "first").stdout
-    assert "GW111  it is for the scheduler yunikorn\n" in answer
+    assert "GW111  its pods name the scheduler yunikorn\n" in answer
     assert "  in general: Resume the job, or name Volcano as its scheduler.\n" in answer
 
 

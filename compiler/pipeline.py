@@ -69,7 +69,7 @@ PLAN_REJECTED = declare_rule(
     Fix: report it with the repository and the state; this is a bug in gangplan.""",
 )
 
-RESERVED_SHARE, RESERVED_LOWERINGS = 0.1, 3.0
+RESERVED_SHARE, RESERVED_LOWERINGS = 0.1, 6.0
 """Kept of a time limit for what follows the plan (verifying, views): a share of it, and times what lowering took, which
 grows with the same pods and nodes."""
 

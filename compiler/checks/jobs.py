@@ -50,7 +50,7 @@ def _priority_classes(gang: GangSpec) -> Iterator[tuple[str, Document, FieldPath
         yield gang.priority_class, gang.document, own
     for role in gang.roles:
         document, path = gang.pod_spec_of(role)
-        at = (*path, "priorityClassName")
+        at = (*(path if role.template_path or role.pod_documents else role.path), "priorityClassName")
         if role.pod.priority_class and at != own:
             yield role.pod.priority_class, document, at
 

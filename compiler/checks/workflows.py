@@ -14,16 +14,21 @@ import yaml
 
 from compiler.checks.check import Finding
 from compiler.checks.volcano_job import dependency_cycle, shown_cycle
-from compiler.diagnostics.diagnostic import suggestion
+from compiler.diagnostics.diagnostic import suggestion, to_write
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping, texts, values
 from compiler.validation.operators import containers_of_template
 
+_FILES = ("container", "containerSet", "resource", "script")
+"""Types of templates whose pods load and keep artifacts."""
 _TYPES = ["container", "containerSet", "steps", "script", "resource", "dag", "suspend", "data", "http", "plugin"]
 _WITH_VALUE = frozenset(("value", "default", "valueFrom"))
 _LOOPS = ("withItems", "withParam", "withSequence")
 _ACTIONS = ("get", "create", "apply", "delete", "replace", "patch")
 _OF_OTHERS = re.compile(r"\{\{\s*(?:tasks|steps)\.([\w-]+)\.")
+_OUTPUT = re.compile(r"\{\{\s*(?:tasks|steps)\.([\w-]+)\.outputs\.(parameters|artifacts)\.([\w.-]+)\s*\}\}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*", re.ASCII)
+"""Of a template, step or task. Those of parameters and artifacts may have _ and . as well."""
 _RETRY_POLICIES = ("Always", "OnFailure", "OnError", "OnTransientError")
 _POD_GC = ("OnPodCompletion", "OnPodSuccess", "OnWorkflowCompletion", "OnWorkflowSuccess")
 _OF_WORKFLOW = re.compile(r"\{\{\s*workflow\.parameters\.([\w-]+)\s*\}\}")
@@ -39,21 +44,22 @@ def workflow(document: Document) -> Iterator[Finding]:
         return
     templates: list[Placed] = [(("spec", "templates", at), each) for at, each in items(spec, "templates")]
     names = [str(each.get("name")) for _, each in templates]
-    yield from _twice(document, templates, "template")
-    yield from _unknown_parameters(document, spec)
+    is_template = document.written.kind != document.kind and document.written.kind.endswith("WorkflowTemplate")
+    yield from _names(document, templates, "template")
+    yield from _unknown_parameters(document, spec, is_template=is_template)
     yield from _choice(document, ("spec", "podGC", "strategy"), mapping(spec, "podGC").get("strategy"), _POD_GC)
-    declared = {str(each.get("name")): items(mapping(each, "inputs"), "parameters") for _, each in templates}
+    declared = {str(each.get("name")): each for _, each in templates}
     for path, template in templates:
         yield from _template(document, path, template, spec)
         yield from _runs(document, path, template, declared)
     entrypoint = spec.get("entrypoint")
-    if names and entrypoint not in names:
+    if names and entrypoint not in names and not (is_template and entrypoint is None):
         help = suggestion(str(entrypoint), names, f"write {names[0]}")
         yield Finding(document, ("spec", "entrypoint"), f"there is no template {entrypoint!r} to begin with", help)
     ends = [(("spec", "onExit"), spec.get("onExit")), *_hooks(("spec",), spec)]
     yield from _unknown_templates(document, ends, names)
     for at, parameter in items(mapping(spec, "arguments"), "parameters"):
-        if not parameter.keys() & {"value", "valueFrom"}:
+        if not parameter.keys() & {"value", "valueFrom"} and not is_template:
             place: FieldPath = ("spec", "arguments", "parameters", at)
             yield Finding(document, place, f"parameter {parameter.get('name')!r} has no value", "add value")
 
@@ -74,10 +80,17 @@ def _template(
     for key in ("container", "script"):
         if key in types and not mapping(template, key).get("image") and not has_defaults:
             yield Finding(document, (*path, key), f"the {key} has no image", "add image")
+    yield from _artifacts(document, path, template, types)
     for number, output in items(mapping(template, "outputs"), "parameters"):
+        place, source = (*path, "outputs", "parameters", number), mapping(output, "valueFrom")
         if not output.keys() & {"value", "valueFrom"}:
             message = f"output parameter {output.get('name')!r} has no value"
-            yield Finding(document, (*path, "outputs", "parameters", number), message, "add valueFrom")
+            yield Finding(document, place, message, "add valueFrom")
+        elif source and (wanted := _SOURCES.get(types[0] if types else "")) and not source.keys() & set(wanted):
+            message = f"the output of a {types[0]} template comes from its {' or '.join(wanted)}"
+            yield Finding(document, (*place, "valueFrom"), message, f"add {wanted[0]}")
+    yield from _container_set(document, path, template)
+    yield from _only_of_pods(document, path, template, types)
     if "resource" in types:
         yield from _resource((*path, "resource"), document, mapping(template, "resource"))
     retries = mapping(template, "retryStrategy")
@@ -89,6 +102,62 @@ def _template(
         yield from _mounts(document, path, template, spec)
 
 
+_SOURCES: Mapping[str, tuple[str, ...]] = {
+    "container": ("path",),
+    "dag": ("parameter", "expression"),
+    "resource": ("jsonPath", "jqFilter"),
+    "script": ("path",),
+    "steps": ("parameter", "expression"),
+}
+"""Type of a template -> keys of valueFrom of which an output has one."""
+
+
+def _artifacts(
+    document: Document, path: FieldPath, template: dict[str, Any], types: Sequence[str]
+) -> Iterator[Finding]:
+    """Only what runs a pod has files, and there each artifact has its path."""
+    is_leaf = bool(types) and types[0] in _FILES
+    for side in ("inputs", "outputs"):
+        for number, artifact in items(mapping(template, side), "artifacts"):
+            at: FieldPath = (*path, side, "artifacts", number)
+            if is_leaf and not artifact.get("path"):
+                yield Finding(document, at, f"artifact {artifact.get('name')!r} has no path", "add path")
+            elif types and types[0] in ("dag", "steps") and artifact.get("path"):
+                message = f"a template of {types[0]} has no files of its own"
+                yield Finding(document, (*at, "path"), message, "remove it" if side == "inputs" else "write from")
+
+
+def _container_set(document: Document, path: FieldPath, template: dict[str, Any]) -> Iterator[Finding]:
+    if not mapping(template, "containerSet"):
+        return
+    at = (*path, "containerSet", "containers")
+    containers: list[Placed] = [((*at, number), each) for number, each in items(template["containerSet"], "containers")]
+    yield from _names(document, containers, "container")
+    yield from _order(document, containers, "container")
+    has_files = any(
+        mapping(template, side).get(key)
+        for side, key in (("inputs", "artifacts"), ("outputs", "artifacts"), ("outputs", "parameters"))
+    )
+    if has_files and "main" not in [each.get("name") for _, each in containers]:
+        yield Finding(document, at, "Argo loads and keeps the files of a container named main", "name one of them main")
+
+
+def _only_of_pods(
+    document: Document, path: FieldPath, template: dict[str, Any], types: Sequence[str]
+) -> Iterator[Finding]:
+    """Limits of one pod, and those of several steps."""
+    is_many = bool(types) and types[0] in ("dag", "steps")
+    for key in ("activeDeadlineSeconds", "timeout") if is_many else ("parallelism",) if types else ():
+        if template.get(key) is not None:
+            help = "write it at the templates of its steps" if is_many else "write it at a template of steps or a dag"
+            yield Finding(document, (*path, key), f"a template of type {types[0]} has no {key}", help)
+    deadline = str(template.get("activeDeadlineSeconds", ""))
+    if deadline.startswith("-") or deadline == "0":
+        yield Finding(document, (*path, "activeDeadlineSeconds"), f"{deadline} is no time to run", "write 1 or more")
+    if isinstance(limit := template.get("timeout"), str) and limit.isdigit():
+        yield Finding(document, (*path, "timeout"), f"{limit!r} has no unit", to_write(f"{limit}s"))
+
+
 def _mounts(
     document: Document, path: FieldPath, template: dict[str, Any], spec: Mapping[str, Any]
 ) -> Iterator[Finding]:
@@ -96,14 +165,16 @@ def _mounts(
     volumes = [each for holder in (spec, template) for _, each in items(holder, "volumes")]
     known = [str(each.get("name")) for each in (*claims, *volumes)]
     for at, container in containers_of_template(template, path):
-        places, mounts = Counter[str](), items(container, "volumeMounts")
+        files = items(mapping(template, "inputs"), "artifacts") if at[-1] == "container" else []
+        places = Counter(str(each["path"]) for _, each in files if each.get("path"))
+        mounts = items(container, "volumeMounts")
         named = [((*at, "volumeMounts", number, "name"), str(mount.get("name"))) for number, mount in mounts]
         yield from unknown_names(document, [each for each in named if "{{" not in each[1]], known, "volume")
         for number, mount in mounts:
             places[str(mount.get("mountPath"))] += 1
             if places[str(mount.get("mountPath"))] == 2:
                 path_twice = (*at, "volumeMounts", number, "mountPath")
-                yield Finding(document, path_twice, "another volume is mounted here", "choose another path")
+                yield Finding(document, path_twice, "another volume or artifact is mounted here", "choose another path")
 
 
 def _resource(path: FieldPath, document: Document, resource: Mapping[str, Any]) -> Iterator[Finding]:
@@ -131,9 +202,9 @@ def _unknown_templates(
 
 
 def _runs(
-    document: Document, path: FieldPath, template: dict[str, Any], declared: Mapping[str, Sequence[tuple[int, Any]]]
+    document: Document, path: FieldPath, template: dict[str, Any], declared: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """The findings on the steps and tasks of a template. declared: template -> its input parameters."""
+    """The findings on the steps and tasks of a template. declared: the templates by name."""
     tasks: list[Placed] = [
         ((*path, "dag", "tasks", number), task) for number, task in items(mapping(template, "dag"), "tasks")
     ]
@@ -142,9 +213,10 @@ def _runs(
         for row, group in enumerate(values(template, "steps"))
         for number, step in items({"row": group}, "row")
     ]
-    yield from _twice(document, steps, "step")
-    yield from _twice(document, tasks, "task")
-    yield from _order(document, tasks)
+    yield from _names(document, steps, "step")
+    yield from _names(document, tasks, "task")
+    yield from _order(document, tasks, "task")
+    yield from _outputs(document, path, template, (*tasks, *steps), declared)
     known = [str(each.get("name")) for _, each in (*tasks, *steps)]
     used = {name: at for at, text in _texts_in(template, path) for name in _OF_OTHERS.findall(text)}
     yield from unknown_names(document, [(at, name) for name, at in used.items()], known, "step or task")
@@ -158,14 +230,35 @@ def _runs(
         if not isinstance(name, str) or "{{" in name:
             continue
         given = [argument.get("name") for _, argument in items(mapping(each, "arguments"), "parameters")]
-        needed = [wanted for _, wanted in declared.get(name, ()) if not wanted.keys() & _WITH_VALUE]
+        inputs = items(mapping(declared.get(name, {}), "inputs"), "parameters")
+        needed = [wanted for _, wanted in inputs if not wanted.keys() & _WITH_VALUE]
         if missing := [str(wanted.get("name")) for wanted in needed if wanted.get("name") not in given]:
             message = f"template {name!r} takes {', '.join(missing)}, and no argument gives it"
             yield Finding(document, place, message, "add arguments.parameters, or a default to the input")
 
 
-def _order(document: Document, tasks: Sequence[Placed]) -> Iterator[Finding]:
-    """The findings on what tasks wait for."""
+def _outputs(
+    document: Document,
+    path: FieldPath,
+    template: dict[str, Any],
+    runs: Sequence[Placed],
+    declared: Mapping[str, Mapping[str, Any]],
+) -> Iterator[Finding]:
+    """Outputs that steps use of others whose templates have none of the name."""
+    by_name = {str(each.get("name")): declared.get(str(each.get("template"))) for _, each in runs}
+    seen = set[tuple[str, str, str]]()
+    for at, text in _texts_in(template, path):
+        for run, kind, name in _OUTPUT.findall(text):
+            if (found := by_name.get(run)) is None or (run, kind, name) in seen:
+                continue
+            seen.add((run, kind, name))
+            known = [str(each.get("name")) for _, each in items(mapping(found, "outputs"), kind)]
+            what = f"output {kind.removesuffix('s')} of template {found.get('name')}"
+            yield from unknown_names(document, [(at, name)], known, what)
+
+
+def _order(document: Document, tasks: Sequence[Placed], what: str) -> Iterator[Finding]:
+    """The findings on what tasks, or containers of a set, wait for."""
     known = [str(task.get("name")) for _, task in tasks]
     both = [place for place, task in tasks if task.get("depends")]
     if both and any(task.get("dependencies") for _, task in tasks):
@@ -178,18 +271,23 @@ def _order(document: Document, tasks: Sequence[Placed]) -> Iterator[Finding]:
         ]
         if isinstance(text := task.get("depends"), str) and "{{" not in text:
             awaited += [((*place, "depends"), each.partition(".")[0]) for each in _AWAITED.findall(text)]
-        yield from unknown_names(document, awaited, known, "task")
+        yield from unknown_names(document, awaited, known, what)
         needs[str(task.get("name"))] = [name for _, name in awaited if name in known]
     if circle := dependency_cycle(needs):
         place = next(place for place, task in tasks if task.get("name") == circle[0])
-        yield Finding(document, place, f"tasks wait in a circle: {shown_cycle(circle)}", "remove one dependency")
+        yield Finding(document, place, f"{what}s wait in a circle: {shown_cycle(circle)}", "remove one dependency")
 
 
-def _twice(document: Document, named: Sequence[Placed], what: str) -> Iterator[Finding]:
+def _names(document: Document, named: Sequence[Placed], what: str) -> Iterator[Finding]:
     counts = Counter[str]()
     for place, each in named:
-        name = str(each.get("name"))
+        name = str(each.get("name") or "")
         counts[name] += 1
+        if not name and what != "template":
+            yield Finding(document, place, f"the {what} has no name", "add name")
+        elif name and what != "container" and "{{" not in name and not _NAME.fullmatch(name):
+            message = f"the name of the {what} {name!r} has more than letters, digits and -"
+            yield Finding(document, (*place, "name"), message, to_write(re.sub("[^A-Za-z0-9-]+", "-", name).strip("-")))
         if counts[name] == 2 and each.get("name"):
             yield Finding(document, (*place, "name"), f"the {what} {name!r} is here twice", "rename one of the two")
 
@@ -200,8 +298,10 @@ def _choice(document: Document, path: FieldPath, value: Any, allowed: Sequence[s
         yield Finding(document, path, f"{path[-1]} is {value!r}, which Argo does not know", help)
 
 
-def _unknown_parameters(document: Document, spec: dict[str, Any]) -> Iterator[Finding]:
+def _unknown_parameters(document: Document, spec: dict[str, Any], *, is_template: bool) -> Iterator[Finding]:
     """Parameters of the workflow that its templates use, and that it does not have: at the first place of each."""
+    if is_template and not spec.get("entrypoint"):
+        return  # its templates run in workflows that have them
     known = [str(each.get("name")) for _, each in items(mapping(spec, "arguments"), "parameters")]
     places = dict[str, FieldPath]()
     for at, text in _texts_in(spec.get("templates"), ("spec", "templates")):

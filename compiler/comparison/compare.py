@@ -45,6 +45,10 @@ Compile = Callable[[ClusterState | None], Outcome]
 """Compiles one revision against a state."""
 
 
+MOST_PLANS = 6
+"""That one comparison makes: of each side three, as it is found, at rest or with what is bound, and from empty."""
+
+
 @dataclass(frozen=True, slots=True)
 class Revision:
     """What one revision says, and what compiles it."""

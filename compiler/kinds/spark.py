@@ -54,6 +54,7 @@ class SparkPod(LenientModel):
     affinity: pods.Affinity | None = None
     tolerations: list[pods.TolerationModel] | None = None
     scheduler_name: str | None = None
+    priority_class_name: str | None = None
 
 
 class SchedulerOptions(LenientModel):
@@ -204,6 +205,7 @@ def _role(name: str, count: int, spec: Spec, pod: SparkPod, path: FieldPath) -> 
             "containers": [{"name": name, "resources": {"requests": _requests(spec, pod)}}],
             "nodeSelector": {**(spec.node_selector or {}), **(pod.node_selector or {})},
             "schedulerName": spec.batch_scheduler or pod.scheduler_name,
+            "priorityClassName": pod.priority_class_name,
         },
     }
     model = pods.PodTemplate.model_validate(without_nulls(template))

@@ -37,7 +37,10 @@ _VOLCANO_JOB = "Job.batch.volcano.sh"
 _MANIFEST = "templates[].resource.manifest"
 _PLACES: Mapping[str, tuple[_Place, ...]] = {
     "AppWrapper.workload.codeflare.dev": (_Place("spec.components[].template", "object"),),
-    "ClusterWorkflowTemplate.argoproj.io": (_Place(f"spec.{_MANIFEST}", "text"),),
+    "ClusterWorkflowTemplate.argoproj.io": (
+        _Place("spec", "spec", "Workflow.argoproj.io"),
+        _Place(f"spec.{_MANIFEST}", "text"),
+    ),
     "CronJob.batch": (_Place("spec.jobTemplate", "template", "Job.batch"),),
     "CronJob.batch.volcano.sh": (_Place("spec.jobTemplate", "template", _VOLCANO_JOB),),
     "CronWorkflow.argoproj.io": (
@@ -50,7 +53,10 @@ _PLACES: Mapping[str, tuple[_Place, ...]] = {
     "ManifestWork.work.open-cluster-management.io": (_Place("spec.workload.manifests[]", "object"),),
     "Work.work.karmada.io": (_Place("spec.workload.manifests[]", "object"),),
     "Workflow.argoproj.io": (_Place(f"spec.{_MANIFEST}", "text"),),
-    "WorkflowTemplate.argoproj.io": (_Place(f"spec.{_MANIFEST}", "text"),),
+    "WorkflowTemplate.argoproj.io": (
+        _Place("spec", "spec", "Workflow.argoproj.io"),
+        _Place(f"spec.{_MANIFEST}", "text"),
+    ),
 }
 """Kind.group -> what its controller makes objects of."""
 

@@ -260,6 +260,7 @@ def read_as_kind(document: Document, failed: bool, kind: Kind) -> DocumentReadin
             reading._add_document_alone(full)
             reading._add_inventories()
         reading._take(full, failed, reading._read_document(full, kind, failed), kind)
+        reading._run_checks()
 
     return _guarded_reading(document, read)
 
@@ -270,6 +271,7 @@ def read_as_unknown(document: Document, failed: bool) -> DocumentReading:
     def read(reading: DocumentReading) -> None:
         full = document.in_full()
         reading._take(full, failed, reading._pass_through(full, failed), None)
+        reading._run_checks()
 
     return _guarded_reading(document, read)
 

@@ -203,6 +203,29 @@ def _inference_service(judge: Judge, data: dict[str, Any]) -> None:
         judge.within(("spec", name, "containerConcurrency"), mapping(data, "spec", name).get("containerConcurrency"), 0)
 
 
+def _llm_service(judge: Judge, data: dict[str, Any]) -> None:
+    """Source: kserve, pkg/apis/serving/v1alpha1/llm_inference_service_validation.go."""
+    spec = mapping(data, "spec")
+    if not spec.get("model") and not spec.get("baseRefs"):
+        judge.missing(("spec", "model"))
+    for path in (("spec",), ("spec", "prefill")):
+        part = mapping(data, *path)
+        parallelism, at = mapping(part, "parallelism"), (*path, "parallelism")
+        judge.within((*path, "replicas"), part.get("replicas"), 0)
+        for key in ("pipeline", "data", "dataLocal"):
+            judge.within((*at, key), parallelism.get(key), 1)
+        given = {key for key in ("pipeline", "data", "dataLocal") if parallelism.get(key) is not None}
+        if {"pipeline"} < given:
+            judge.contradiction((*at, "pipeline"), "pipeline and data parallelism exclude one another", "keep one")
+        elif len(given & {"data", "dataLocal"}) == 1:
+            here, other = ("data", "dataLocal") if "data" in given else ("dataLocal", "data")
+            judge.contradiction((*at, here), f"it goes with {other}", f"add {other}")
+        if part.get("worker") is not None and not given:
+            judge.contradiction(
+                (*path, "worker"), "workers share a model", "add parallelism.pipeline, or data and dataLocal"
+            )
+
+
 _FRAMEWORKS = "model sklearn xgboost tensorflow pytorch triton onnx huggingface pmml lightgbm paddle"
 
 
@@ -228,6 +251,7 @@ _RULES: Mapping[str, Callable[[Judge, dict[str, Any]], None]] = {
     "CronWorkflow.argoproj.io": _workflow,
     "InferenceService.serving.kserve.io": _inference_service,
     "JobSet.jobset.x-k8s.io": _job_set,
+    "LLMInferenceService.serving.kserve.io": _llm_service,
     "MPIJob.kubeflow.org": _mpi_job,
     "RayCluster.ray.io": _ray_cluster,
     "RayJob.ray.io": _ray_job,

@@ -20,9 +20,11 @@ from compiler.validation.volumes import volumes
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_IMAGES_AS_WRITTEN = frozenset(
-    ("", "apps", "batch", "batch.volcano.sh", "kubeflow.org", "jobset.x-k8s.io", "leaderworkerset.x-k8s.io")
-)
+_AS_WRITTEN = """
+    apps batch batch.volcano.sh flow.volcano.sh grove.io jobset.x-k8s.io kubeflow.org leaderworkerset.x-k8s.io ray.io
+    training.volcano.sh workload.serving.volcano.sh
+"""
+_IMAGES_AS_WRITTEN = frozenset(("", *_AS_WRITTEN.split()))
 """API groups whose controllers make pods of the images in the text; others fill one in."""
 _MAX_NAME_SERVERS = 3
 _LEADING_ZEROS = re.compile(r"(?<![0-9])0+(?=[0-9])")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -17,10 +19,11 @@ from compiler.cli.inputs import (
     load_state_file,
     load_tree,
     reported,
+    tell_missed_limit,
 )
 from compiler.cli.reading_cache import ReadingCache
 from compiler.cluster_state.cluster_state import ClusterState
-from compiler.comparison.compare import Comparison, Revision, compare
+from compiler.comparison.compare import MOST_PLANS, Comparison, Revision, compare
 from compiler.comparison.page import comparison_page
 from compiler.comparison.render import comparison_document, comparison_markdown, comparison_sarif, comparison_text
 from compiler.outcome import FailLevel, Outcome
@@ -101,7 +104,7 @@ def diff(
     names = sorted({*base_tree.cluster_folders(), *head_tree.cluster_folders()})
     clusters: list[str | None] = [inputs.cluster] if inputs.cluster else [*names] or [None]
     with open_executor(inputs.executor) as mapper:
-        revision = revision_reader(inputs, mapper, state)
+        revision = revision_reader(ctx, inputs, mapper, state, len(clusters))
         found = [compare(revision(base_tree, name), revision(head_tree, name), state) for name in clusters]
     if pages is not None:
         _write_pages(found, base_name, pages)
@@ -126,16 +129,22 @@ def _write_pages(comparisons: Sequence[Comparison], base: str, folder: Path) -> 
 
 
 def revision_reader(
-    inputs: CompileInputs, mapper: Mapper, state: ClusterState | None
+    ctx: click.Context, inputs: CompileInputs, mapper: Mapper, state: ClusterState | None, clusters: int = 1
 ) -> Callable[[Repository, str | None], Revision]:
-    """Reads the files of a revision for a cluster. A file that several revisions have is read once."""
+    """Reads the files of a revision for one of so many clusters. A file that several revisions have is read once. Each
+    plan has an equal share of what reading leaves of --time-limit: one that had longer would look better."""
     cache = ReadingCache(None)
+    if inputs.time_limit is not None:
+        ctx.call_on_close(partial(tell_missed_limit, inputs.time_limit, inputs.started_at))
 
     def read(tree: Repository, cluster: str | None) -> Revision:
         specs = read_specs(tree, cluster, cache.parse, release_in=(state or ClusterState()).release_in)
+        share = inputs.time_limit
+        if share is not None:
+            share = max(0.0, share - (time.monotonic() - inputs.started_at)) / (MOST_PLANS * clusters)
 
         def compile_against(state: ClusterState | None) -> Outcome:
-            return compile_specs(tree, specs, state, mapper=mapper, limit=CommandLimit(inputs.time_limit))
+            return compile_specs(tree, specs, state, mapper=mapper, limit=CommandLimit(share))
 
         return Revision(specs, compile_against)
 

@@ -125,7 +125,7 @@ def _page_against(ctx: click.Context, inputs: CompileInputs, base: str, fail_on:
         raise click.ClickException(str(error)) from error
     state = load_state_file(inputs.state_file)
     with open_executor(inputs.executor) as mapper:
-        revision = revision_reader(inputs, mapper, state)
+        revision = revision_reader(ctx, inputs, mapper, state)
         before = revision(base_tree, inputs.cluster)
         comparison = compare(before, revision(load_tree(ctx, inputs.repo), inputs.cluster), state)
     print_diagnostics(comparison.errors)

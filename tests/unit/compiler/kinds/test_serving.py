@@ -96,7 +96,11 @@ KINDS: dict[str, tuple[str, str, Item, dict[str, int]]] = {
         {
             "predictor": {
                 "minReplicas": 2,
-                "model": {"modelFormat": {"name": "huggingface"}, "resources": {"limits": {"nvidia.com/gpu": 2}}},
+                "model": {
+                    "modelFormat": {"name": "huggingface"},
+                    "storageUri": "pvc://models/a",
+                    "resources": {"limits": {"nvidia.com/gpu": 2}},
+                },
                 "workerSpec": {"pipelineParallelSize": 3, "tensorParallelSize": 2},
             },
             "transformer": GPU,
@@ -107,6 +111,7 @@ KINDS: dict[str, tuple[str, str, Item, dict[str, int]]] = {
         "serving.kserve.io/v1alpha2",
         "LLMInferenceService",
         {
+            "model": {"uri": "hf://a/b"},
             "replicas": 2,
             "template": GPU,
             "worker": GPU,

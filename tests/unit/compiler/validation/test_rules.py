@@ -116,7 +116,7 @@ def test_what_is_fine_is_not_told() -> None:
 
 
 def test_a_controller_may_fill_in_the_image() -> None:
-    for group, expected in (("ray.io", []), ("kubeflow.org", ["GP203"])):
+    for group, expected in (("trainer.kubeflow.org", []), ("kubeflow.org", ["GP203"])):
         judge = Judge()
         pod_spec(judge, {"containers": [{"name": "a"}]}, (), group)
         assert [flaw.rule.code for flaw in judge.flaws] == expected

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 from typing import Any
 
-import yaml
-
+from compiler.checks import kserve, ray
 from compiler.checks.check import DocumentInput, Finding, check
 from compiler.checks.volcano_job import dependency_cycle, shown_cycle
 from compiler.checks.workflows import unknown_names, workflow
 from compiler.diagnostics.diagnostic import suggestion, to_write
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.kinds.model_serving import MINIMA_PATH, makes_pod_group
-from compiler.kinds.serving import DEPLOYMENT_MODE_ANNOTATION
 from compiler.kubernetes import (
     GANG_ANNOTATION,
     GROUP_MIN_MEMBER_ANNOTATION,
     LEADER_WORKER_SUBGROUP_TOPOLOGY_ANNOTATION,
     QUEUE_NAME_ANNOTATION,
-    RAY_TOPOLOGY_TIER_LABEL,
-    TOPOLOGY_MODE_ANNOTATION,
 )
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping, texts
@@ -45,13 +41,14 @@ class _Operator:
     never_empty: str = ""
 
 
-_LEADS = ("Master", "Worker")
+_LEADS, _MPI = ("Master", "Worker"), ("Launcher", "Worker")
 _OPERATORS = {
     ("JAXJob", "v1"): _Operator("jaxReplicaSpecs", "jax", ("Worker",)),
-    ("MPIJob", "v2beta1"): _Operator("mpiReplicaSpecs", required="Launcher", single="Launcher", never_empty="Worker"),
+    ("MPIJob", "v1"): _Operator("mpiReplicaSpecs", "", _MPI),
+    ("MPIJob", "v2beta1"): _Operator("mpiReplicaSpecs", "", _MPI, "Launcher", "Launcher", never_empty="Worker"),
     ("PaddleJob", "v1"): _Operator("paddleReplicaSpecs", "paddle", _LEADS),
     ("PyTorchJob", "v1"): _Operator("pytorchReplicaSpecs", "pytorch", _LEADS, single="Master"),
-    ("TFJob", "v1"): _Operator("tfReplicaSpecs", "tensorflow"),
+    ("TFJob", "v1"): _Operator("tfReplicaSpecs", "tensorflow", ("Chief", "Evaluator", "Master", "PS", "Worker")),
     ("XGBoostJob", "v1"): _Operator("xgbReplicaSpecs", "xgboost", _LEADS, "Master", "Master"),
 }
 
@@ -156,47 +153,6 @@ def _named_jobs(document: Document, names: Sequence[str]) -> Iterator[Finding]:
             yield Finding(document, ("spec", "coordinator", "jobIndex"), message, f"write {replicas - 1} at most")
 
 
-def _ray_topology(document: Document) -> Iterator[Finding]:
-    """KubeRay writes the labels of a network topology into its PodGroup as they are, and caps replicas."""
-    around = {"RayJob": ("rayClusterSpec",), "RayService": ("rayClusterConfig",)}.get(document.kind, ())
-    for at, group in items(mapping(document.data, "spec", *around), "workerGroupSpecs"):
-        number, most = group.get("replicas"), group.get("maxReplicas")
-        if isinstance(number, int) and isinstance(most, int) and number > most > 0:
-            path = ("spec", *around, "workerGroupSpecs", at, "replicas")
-            message = f"KubeRay runs {most} of the {number} replicas: maxReplicas is {most}"
-            yield Finding(document, path, message, "lower replicas, or raise maxReplicas")
-    labels = mapping(document.metadata, "labels")
-    mode, tier = labels.get(TOPOLOGY_MODE_ANNOTATION), labels.get(RAY_TOPOLOGY_TIER_LABEL)
-    for key, is_right, help in (
-        (TOPOLOGY_MODE_ANNOTATION, mode in (None, "hard", "soft"), "write hard or soft"),
-        (
-            RAY_TOPOLOGY_TIER_LABEL,
-            tier is None or re.fullmatch("[1-9][0-9]{0,8}", str(tier)),
-            "write the number of a tier",
-        ),
-    ):
-        if not is_right:
-            message = f"KubeRay makes no PodGroup of {key}: {labels[key]}, and so no pods"
-            yield Finding(document, ("metadata", "labels", key), message, help)
-    if mode is None and tier is not None:
-        message = f"nothing reads {RAY_TOPOLOGY_TIER_LABEL} without {TOPOLOGY_MODE_ANNOTATION}"
-        yield Finding(
-            document, ("metadata", "labels", RAY_TOPOLOGY_TIER_LABEL), message, "add the label of the mode: hard"
-        )
-
-
-def _ray_service(document: Document) -> Iterator[Finding]:
-    yield from _ray_topology(document)
-    text = mapping(document.data, "spec").get("serveConfigV2")
-    try:
-        is_mapping = not isinstance(text, str) or isinstance(yaml.safe_load(text) or {}, dict)
-    except yaml.YAMLError:
-        is_mapping = False
-    if not is_mapping:
-        message = "Ray reads a YAML mapping, which this text is not: no application is deployed"
-        yield Finding(document, ("spec", "serveConfigV2"), message, "correct the YAML")
-
-
 _JAVA_MEMORY = re.compile(r"\s*(\d+)(b|[kmgtp]b?)?\s*", re.ASCII | re.IGNORECASE)
 """Source: Spark, JavaUtils.byteStringAs."""
 
@@ -228,12 +184,6 @@ def _amount(text: Any) -> Fraction | None:
         return None
 
 
-def _ray_cluster(document: Document) -> Iterator[Finding]:
-    yield from _ray_topology(document)
-    if not mapping(document.data, "spec", "headGroupSpec"):
-        yield Finding(document, ("spec",), "there is no headGroupSpec", "add it", severity="error")
-
-
 def _leader_worker_set(document: Document) -> Iterator[Finding]:
     size = mapping(document.data, "spec", "leaderWorkerTemplate").get("size")
     if isinstance(size, int) and size < 1:
@@ -250,36 +200,6 @@ def _leader_worker_set(document: Document) -> Iterator[Finding]:
         at = ("spec", "leaderWorkerTemplate", "subGroupPolicy", "subGroupSize")
         message = f"subgroups of {part} divide neither the {size} pods of a group nor those without its leader"
         yield Finding(document, at, message, f"write a divisor of {size} or {size - 1}")
-
-
-def _ray_job(document: Document) -> Iterator[Finding]:
-    yield from _ray_topology(document)
-    spec = mapping(document.data, "spec")
-    mode = spec.get("submissionMode")
-    for key in _NOT_IN_MODE.get(str(mode), ()):
-        if spec.get(key):
-            yield Finding(
-                document, ("spec", key), f"KubeRay refuses {key} with {mode}", "remove it, or change the mode"
-            )
-    head = ("spec", "rayClusterSpec", "headGroupSpec", "template", "spec")
-    restart = mapping(document.data, *head).get("restartPolicy")
-    if mode == "SidecarMode" and restart not in (None, "", "Never"):
-        message = f"KubeRay refuses a head that restarts {restart} with SidecarMode"
-        yield Finding(document, (*head, "restartPolicy"), message, to_write("Never"))
-    if spec.get("suspend") and spec.get("clusterSelector"):
-        message = "KubeRay refuses to suspend a RayJob of a cluster that it selects"
-        yield Finding(document, ("spec", "suspend"), message, "remove it")
-    for key in ("suspend", "ttlSecondsAfterFinished") if not spec.get("shutdownAfterJobFinishes") else ():
-        if spec.get(key):
-            message = f"{key} is for a RayJob that shuts its cluster down: KubeRay refuses it without"
-            yield Finding(document, ("spec", key), message, "write shutdownAfterJobFinishes: true, or remove it")
-
-
-_NOT_IN_MODE: Mapping[str, tuple[str, ...]] = {
-    "SidecarMode": ("submitterPodTemplate", "submitterConfig", "clusterSelector"),
-    "InteractiveMode": ("backoffLimit",),
-}
-"""submissionMode of a RayJob -> fields that KubeRay refuses with it."""
 
 
 def _stateful_set(document: Document) -> Iterator[Finding]:
@@ -393,88 +313,6 @@ def _pods_of(share: object, replicas: int, rounded: Callable[[float], int]) -> i
     return rounded(replicas * int(text) / 100) if text.isascii() and text.isdigit() else 0
 
 
-_DEPLOYMENT_MODES = ("Serverless", "RawDeployment", "ModelMesh", "Knative", "Standard")
-
-
-def _inference_service(document: Document) -> Iterator[Finding]:
-    """Sources: kserve, pkg/controller/v1beta1/inferenceservice/utils (GetDeploymentMode); Knative's traffic targets."""
-    mode = mapping(document.metadata, "annotations").get(DEPLOYMENT_MODE_ANNOTATION)
-    if isinstance(mode, str) and mode not in _DEPLOYMENT_MODES:
-        path: FieldPath = ("metadata", "annotations", DEPLOYMENT_MODE_ANNOTATION)
-        help = suggestion(mode, _DEPLOYMENT_MODES, "write RawDeployment or Serverless")
-        yield Finding(document, path, f"KServe ignores the deployment mode {mode!r}", help)
-    yield from _scaling(document, mode)
-    yield from _several_nodes(document)
-    for name in ("predictor", "transformer", "explainer"):
-        component = mapping(document.data, "spec", name)
-        if isinstance(percent := component.get("canaryTrafficPercent"), int) and not 0 <= percent <= 100:
-            path = ("spec", name, "canaryTrafficPercent")
-            yield Finding(document, path, f"{percent} is not a percentage of traffic", "write 0 to 100")
-        for device in (key for key in mapping(component, "resources", "limits") if "/" in str(key)):
-            path = ("spec", name, "resources", "limits", device)
-            message = f"resources of a whole pod have no {device}: the pod is refused"
-            yield Finding(document, path, message, "move it to the resources of the model or container")
-
-
-_AUTOSCALERS = ("hpa", "external", "keda", "none")
-_PLAIN_MODES = ("RawDeployment", "Standard")
-
-
-def _scaling(document: Document, mode: Any) -> Iterator[Finding]:
-    """What KServe's webhook wants of scaling, by the annotations: without any it is Knative's.
-
-    Source: pkg/apis/serving/v1beta1/inference_service_validation.go.
-    """
-    annotations = mapping(document.metadata, "annotations")
-    scaler = annotations.get(_AUTOSCALER)
-    if isinstance(scaler, str) and scaler not in _AUTOSCALERS:
-        path: FieldPath = ("metadata", "annotations", _AUTOSCALER)
-        yield Finding(
-            document, path, f"KServe has no autoscaler {scaler!r}", suggestion(scaler, _AUTOSCALERS, "write hpa")
-        )
-    if mode in _PLAIN_MODES:
-        return
-    metrics = (
-        ("cpu", "memory") if annotations.get("autoscaling.knative.dev/class") == _HPA_CLASS else ("concurrency", "rps")
-    )
-    for name in ("predictor", "transformer", "explainer"):
-        component, around = mapping(document.data, "spec", name), ("spec", name)
-        if isinstance(metric := component.get("scaleMetric"), str) and metric not in metrics:
-            help = suggestion(
-                metric, metrics, f"write {metrics[0]}, or annotate {DEPLOYMENT_MODE_ANNOTATION}: RawDeployment"
-            )
-            yield Finding(document, (*around, "scaleMetric"), f"Knative does not scale by {metric}", help)
-        if component.get("deploymentStrategy") and len(metrics) and metrics[0] != "cpu":
-            message = "KServe refuses deploymentStrategy with Knative"
-            help = f"remove it, or annotate {DEPLOYMENT_MODE_ANNOTATION}: RawDeployment"
-            yield Finding(document, (*around, "deploymentStrategy"), message, help)
-
-
-_AUTOSCALER = "serving.kserve.io/autoscalerClass"
-_HPA_CLASS = "hpa.autoscaling.knative.dev"
-
-
-def _several_nodes(document: Document) -> Iterator[Finding]:
-    """What KServe's webhook wants of a predictor with workers."""
-    predictor, at = mapping(document.data, "spec", "predictor"), ("spec", "predictor")
-    if not isinstance(predictor.get("workerSpec"), dict):
-        return
-    if len(items(predictor["workerSpec"], "containers")) > 1:
-        yield Finding(document, (*at, "workerSpec", "containers"), "a worker has one container", "keep one")
-    model = mapping(predictor, "model")
-    for number, variable in items(model, "env"):
-        if (name := variable.get("name")) in ("PIPELINE_PARALLEL_SIZE", "TENSOR_PARALLEL_SIZE"):
-            field = f"workerSpec.{str(name).split('_', 1)[0].lower()}ParallelSize"
-            yield Finding(
-                document, (*at, "model", "env", number), f"KServe sets {name} itself", f"write {field} instead"
-            )
-    uri = model.get("storageUri")
-    if model and not (isinstance(uri, str) and uri.partition("://")[0] in ("pvc", "oci")):
-        message = "the pods of a model on several nodes load it from a volume or an image"
-        path: FieldPath = (*at, "model", "storageUri") if uri else (*at, "model")
-        yield Finding(document, path, message, "write storageUri: pvc://NAME/PATH or oci://IMAGE")
-
-
 def _workspace(document: Document) -> Iterator[Finding]:
     if document.data.get("inference") or document.data.get("tuning"):
         return
@@ -487,14 +325,14 @@ def _workspace(document: Document) -> Iterator[Finding]:
 
 _OTHERS = {
     "Deployment.apps": _deployment,
-    "InferenceService.serving.kserve.io": _inference_service,
+    "InferenceService.serving.kserve.io": kserve.inference_service,
     "JobSet.jobset.x-k8s.io": _job_set,
     "LeaderWorkerSet.leaderworkerset.x-k8s.io": _leader_worker_set,
     "ModelServing.workload.serving.volcano.sh": _model_serving,
     "PodCliqueSet.grove.io": _clique_set,
-    "RayCluster.ray.io": _ray_cluster,
-    "RayJob.ray.io": _ray_job,
-    "RayService.ray.io": _ray_service,
+    "RayCluster.ray.io": ray.cluster,
+    "RayJob.ray.io": ray.job,
+    "RayService.ray.io": ray.service,
     "ScheduledSparkApplication.sparkoperator.k8s.io": _spark,
     "SparkApplication.sparkoperator.k8s.io": _spark,
     "SparkConnect.sparkoperator.k8s.io": _spark,

@@ -317,7 +317,7 @@ def gangs_without_room(check_input: CheckInput) -> Iterator[Finding]:
         for role in gang.roles:
             mask = nodes.matching(node_requirement(role.pod))
             least = role.minimum if len(gang.roles) > 1 else max(role.minimum, min(gang.minimum, role.replicas))
-            if not mask or not least:
+            if not mask or not role.replicas:
                 continue
             document, path = gang.pod_spec_of(role)
             room = nodes.most_pods(role.pod, mask)
@@ -325,7 +325,7 @@ def gangs_without_room(check_input: CheckInput) -> Iterator[Finding]:
                 if _is_kept_out_by_taints(nodes, role.pod):
                     continue  # GP394 says so
                 yield Finding(document, path, _too_large(nodes, role, mask), "lower the requests, or add nodes")
-            elif room < least:
+            elif least and room < least:
                 message = f"{role.name} needs {least} pods to start, and all its nodes hold {room}"
                 yield Finding(document, path, message, "lower the minimum or the requests, or add nodes")
             elif tiers and (tier := _highest_tier(check_input, gang)) is not None:

@@ -56,6 +56,8 @@ def workflow(document: Document) -> Iterator[Finding]:
     if names and entrypoint not in names and not (is_template and entrypoint is None):
         help = suggestion(str(entrypoint), names, f"write {names[0]}")
         yield Finding(document, ("spec", "entrypoint"), f"there is no template {entrypoint!r} to begin with", help)
+    for key in ("parameters", "artifacts"):
+        yield from _names_of_values(document, ("spec", "arguments"), mapping(spec, "arguments"), key)
     ends = [(("spec", "onExit"), spec.get("onExit")), *_hooks(("spec",), spec)]
     yield from _unknown_templates(document, ends, names)
     for at, parameter in items(mapping(spec, "arguments"), "parameters"):
@@ -80,6 +82,8 @@ def _template(
     for key in ("container", "script"):
         if key in types and not mapping(template, key).get("image") and not has_defaults:
             yield Finding(document, (*path, key), f"the {key} has no image", "add image")
+    for side, key in ((side, key) for side in ("inputs", "outputs") for key in ("parameters", "artifacts")):
+        yield from _names_of_values(document, (*path, side), mapping(template, side), key)
     yield from _artifacts(document, path, template, types)
     for number, output in items(mapping(template, "outputs"), "parameters"):
         place, source = (*path, "outputs", "parameters", number), mapping(output, "valueFrom")
@@ -290,6 +294,16 @@ def _names(document: Document, named: Sequence[Placed], what: str) -> Iterator[F
             yield Finding(document, (*place, "name"), message, to_write(re.sub("[^A-Za-z0-9-]+", "-", name).strip("-")))
         if counts[name] == 2 and each.get("name"):
             yield Finding(document, (*place, "name"), f"the {what} {name!r} is here twice", "rename one of the two")
+
+
+def _names_of_values(document: Document, path: FieldPath, holder: Mapping[str, Any], key: str) -> Iterator[Finding]:
+    """The findings on parameters or artifacts of one name."""
+    counts = Counter[str]()
+    for number, each in items(holder, key):
+        counts[name := str(each.get("name") or "")] += 1
+        if name and counts[name] == 2:
+            message = f"the {key.removesuffix('s')} {name!r} is here twice"
+            yield Finding(document, (*path, key, number, "name"), message, "rename or remove one")
 
 
 def _choice(document: Document, path: FieldPath, value: Any, allowed: Sequence[str]) -> Iterator[Finding]:

@@ -239,7 +239,10 @@ class _Walk:
 
     def _int_or_string(self, data: Any, node: Node, path: FieldPath) -> None:
         if not isinstance(data, str):
-            self._integer(data, {"format": "int32"}, path)
+            self._integer(data, {"format": "int32", **({"minimum": 0} if node.get("form") == "share" else {})}, path)
+        elif node.get("form") == "share" and not (data.isascii() and data[:-1].isdigit() and data.endswith("%")):
+            message = f"{dotted_path(path)}: {short_repr(data)} is neither a number nor a percentage"
+            self.flaws.append(Flaw(path, NOT_ALLOWED, message, "write 1 or 25%"))
 
     def _time(self, data: Any, node: Node, path: FieldPath) -> None:
         try:

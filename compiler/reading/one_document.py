@@ -78,6 +78,8 @@ UNPLANNED_KINDS: dict[str, frozenset[str]] = {
     "scheduling.x-k8s.io": frozenset(("PodGroup",)),
 }
 """API groups that gangplan knows in full -> the kinds of the group that it does not plan."""
+_LONGER_NAMES = 2
+"""Characters by which a kind of a group that is not known in full differs where it is no misspelt one."""
 CLOSED_GROUPS = frozenset((API_GROUP, "batch", "batch.volcano.sh", "scheduling.volcano.sh", "topology.volcano.sh"))
 """Groups of which gangplan knows every kind, so that any other is an error."""
 _KUBERNETES_GROUPS = frozenset(("", "apps", "autoscaling", "batch", "extensions", "policy"))
@@ -212,6 +214,8 @@ class DocumentReading:
         if not failed and not has_error(problems) and not any(map(_changes_what_is_read, flaws.shape)):
             document = as_meant(document, flaws.shape) if flaws.shape else document
             model, found = read_model(document, kind)
+            told = {flaw.path for flaw in flaws.values}
+            found = [flaw for flaw in found if flaw.path not in told]
             problems += flaw_diagnostics(document, found if model is not None or not flaws.shape else (), schema)
         refused = list(flaw_diagnostics(document, (*flaws.shape, *flaws.values), schema))
         if model is not None and not has_error(problems):
@@ -396,7 +400,8 @@ def _unplanned_kind_diagnostics(document: Document) -> list[Diagnostic]:
         {found.name for found in kinds().values() if found.group == group} | UNPLANNED_KINDS.get(group, set())
     )
     message = f"{group} has no kind {kind!r}"
-    if group in UNPLANNED_KINDS and did_you_mean(kind, known):
+    near = did_you_mean(kind, known)
+    if near and (group in UNPLANNED_KINDS or abs(len(near) - len(kind)) < _LONGER_NAMES):
         return [document.diagnostic(UNKNOWN_KIND, ("kind",), message, suggestion(kind, known, ""))]
     versions = sorted(found.api_version for found in kinds().values() if found.name == kind)
     if versions and kind not in AMBIGUOUS_KINDS and group.endswith(RELATED_GROUPS):

@@ -13,7 +13,7 @@ from compiler.syntax.documents import FieldPath
 from compiler.validation import access, names
 from compiler.validation.cron import schedule_objection
 from compiler.validation.judge import Judge, items, mapping, texts, values
-from compiler.validation.operators import operator_object
+from compiler.validation.operators import jobs_inside, operator_object
 from compiler.validation.selectors import annotation_keys, label_selector, labels
 from compiler.validation.volumes import claim
 
@@ -78,6 +78,8 @@ def objects(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
     kind, _, group = kind_key.partition(".")
     if group == access.GROUP:
         access.access(judge, kind, data)
+    for at, job in jobs_inside(kind_key, data):
+        batch_job(judge, _as_job_set_makes_it(job), at)
     operator_object(judge, kind_key, data)
 
 
@@ -152,6 +154,14 @@ def batch_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
         )
 
 
+def _as_job_set_makes_it(job: dict[str, Any]) -> dict[str, Any]:
+    """The spec of a Job with what JobSet's webhook fills in. That its pods restart always is told elsewhere."""
+    template = mapping(job, "template")
+    policy = mapping(template, "spec").get("restartPolicy")
+    pod = {**mapping(template, "spec"), "restartPolicy": "OnFailure" if policy in (None, "", "Always") else policy}
+    return {"completionMode": "Indexed", "completions": 1, **job, "template": {**template, "spec": pod}}
+
+
 def _indexed_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
     """What goes with indexed completion only, and with its limits."""
     if spec.get("completionMode") == "Indexed":
@@ -164,6 +174,9 @@ def _indexed_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
         judge.contradiction((*path, "maxFailedIndexes"), "it goes with backoffLimitPerIndex", "add that")
 
 
+_FAILURE_ACTIONS = ("FailJob", "FailIndex", "Ignore", "Count")
+
+
 def _failure_policy(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
     if spec.get("podFailurePolicy") is None:
         return
@@ -171,6 +184,8 @@ def _failure_policy(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None
         judge.contradiction((*path, "podReplacementPolicy"), "with podFailurePolicy it is Failed", "write Failed")
     for number, rule in items(spec["podFailurePolicy"], "rules"):
         at = (*path, "podFailurePolicy", "rules", number)
+        judge.choice((*at, "action"), rule.get("action"), _FAILURE_ACTIONS)
+        judge.choice((*at, "onExitCodes", "operator"), mapping(rule, "onExitCodes").get("operator"), ("In", "NotIn"))
         if rule.get("action") == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
             judge.contradiction((*at, "action"), "FailIndex goes with backoffLimitPerIndex", "add that")
         codes = [code for code in values(mapping(rule, "onExitCodes"), "values") if isinstance(code, int)]
@@ -299,6 +314,8 @@ def _network_service(judge: Judge, spec: dict[str, Any], path: FieldPath) -> Non
 
 def _stateful_set(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
     _service(judge, spec, path)
+    rolling = ("updateStrategy", "rollingUpdate")
+    _counts(judge, mapping(spec, *rolling), (*path, *rolling), "partition")
     for number, template in items(spec, "volumeClaimTemplates"):
         claim(judge, mapping(template, "spec"), (*path, "volumeClaimTemplates", number, "spec"))
 

@@ -9,6 +9,8 @@ from compiler.syntax.documents import FieldPath
 from compiler.validation import names
 from compiler.validation.containers import resources
 from compiler.validation.judge import Judge, items, mapping
+from compiler.validation.pods import tolerations
+from compiler.validation.volumes import claim
 
 _MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 _TRAINER = ("trainer.kubeflow.org/trainjob-controller", _MULTIKUEUE)
@@ -128,6 +130,8 @@ def _train_job(judge: Judge, data: dict[str, Any]) -> None:
     at = ("spec", "trainer", "resourcesPerNode")
     resources(judge, mapping(data, *at), at)
     _processes(judge, mapping(data, "spec", "trainer").get("numProcPerNode"), ("spec", "trainer", "numProcPerNode"))
+    for number, override in items(mapping(data, "spec"), "podTemplateOverrides"):
+        tolerations(judge, mapping(override, "spec"), ("spec", "podTemplateOverrides", number, "spec"))
 
 
 def _training_runtime(judge: Judge, data: dict[str, Any]) -> None:
@@ -143,15 +147,35 @@ def _training_runtime(judge: Judge, data: dict[str, Any]) -> None:
     _start_order(judge, mapping(data, "spec", "template", "spec"), ("spec", "template", "spec"))
 
 
-def _processes(judge: Judge, processes: Any, path: FieldPath) -> None:
+def _processes(judge: Judge, processes: Any, path: FieldPath, number: str = "a number without quotes") -> None:
     is_number = isinstance(processes, int) and not isinstance(processes, bool)
     if processes is not None and processes not in _NUMBERS_OF_PROCESSES and not (is_number and processes > 0):
         what = f"{processes!r} is neither a number above 0 nor one of {', '.join(_NUMBERS_OF_PROCESSES)}"
-        judge.contradiction(path, what, "write auto, or a number without quotes")
+        judge.contradiction(path, what, f"write auto, or {number}")
+
+
+_JOB_SETS: Mapping[str, tuple[str, ...]] = {
+    "ClusterTrainingRuntime.trainer.kubeflow.org": ("spec", "template", "spec"),
+    "JobSet.jobset.x-k8s.io": ("spec",),
+    "TrainingRuntime.trainer.kubeflow.org": ("spec", "template", "spec"),
+}
+"""Kind -> where the spec of a JobSet is."""
+
+
+def jobs_inside(kind_key: str, data: dict[str, Any]) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
+    """The specs of batch/v1 Jobs that a JobSet makes, with their places."""
+    if path := _JOB_SETS.get(kind_key):
+        for at, job in items(mapping(data, *path), "replicatedJobs"):
+            yield (*path, "replicatedJobs", at, "template", "spec"), mapping(job, "template", "spec")
 
 
 def _job_set(judge: Judge, data: dict[str, Any]) -> None:
-    _start_order(judge, mapping(data, "spec"), ("spec",))
+    spec = mapping(data, "spec")
+    _start_order(judge, spec, ("spec",))
+    judge.name(("spec", "network", "subdomain"), mapping(spec, "network").get("subdomain"), names.DNS_LABEL)
+    seen: set[Any] = set()
+    for number, rule in items(mapping(spec, "failurePolicy"), "rules"):
+        judge.unique(("spec", "failurePolicy", "rules", number, "name"), rule.get("name"), seen, "rule name")
 
 
 def _start_order(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
@@ -160,6 +184,19 @@ def _start_order(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
     if any(job.get("dependsOn") is not None for _, job in items(spec, "replicatedJobs")):
         what = "InOrder and dependsOn of a replicated Job exclude one another"
         judge.contradiction((*path, "startupPolicy", "startupPolicyOrder"), what, "keep one")
+
+
+def _pytorch_job(judge: Judge, data: dict[str, Any]) -> None:
+    """torchrun reads the number of processes from text."""
+    processes = mapping(data, "spec").get("nprocPerNode")
+    is_number = isinstance(processes, str) and processes.isascii() and processes.isdigit() and int(processes) > 0
+    _processes(judge, None if is_number else processes, ("spec", "nprocPerNode"), 'a number in quotes, such as "8"')
+
+
+def _spark(judge: Judge, data: dict[str, Any]) -> None:
+    path = ("spec", "template") if data.get("kind") == "ScheduledSparkApplication" else ("spec",)
+    for name in ("driver", "executor"):
+        tolerations(judge, mapping(data, *path, name), (*path, name))
 
 
 def _mpi_job(judge: Judge, data: dict[str, Any]) -> None:
@@ -200,6 +237,7 @@ def _inference_service(judge: Judge, data: dict[str, Any]) -> None:
         what = f"a predictor has one implementation, and {' and '.join(given)} are given"
         judge.contradiction(("spec", "predictor", given[1]), what, "keep one")
     for name in ("predictor", "transformer", "explainer"):
+        tolerations(judge, mapping(data, "spec", name), ("spec", name))
         judge.within(("spec", name, "containerConcurrency"), mapping(data, "spec", name).get("containerConcurrency"), 0)
 
 
@@ -232,7 +270,11 @@ _FRAMEWORKS = "model sklearn xgboost tensorflow pytorch triton onnx huggingface 
 def _workflow(judge: Judge, data: dict[str, Any]) -> None:
     """The containers of Argo's templates."""
     for keys in (("spec",), ("spec", "workflowSpec")):
+        tolerations(judge, mapping(data, *keys), keys)
+        for at, each in items(mapping(data, *keys), "volumeClaimTemplates"):
+            claim(judge, mapping(each, "spec"), (*keys, "volumeClaimTemplates", at, "spec"))
         for at, template in items(mapping(data, *keys), "templates"):
+            tolerations(judge, template, (*keys, "templates", at))
             for path, container in containers_of_template(template, (*keys, "templates", at)):
                 resources(judge, mapping(container, "resources"), (*path, "resources"))
 
@@ -253,9 +295,12 @@ _RULES: Mapping[str, Callable[[Judge, dict[str, Any]], None]] = {
     "JobSet.jobset.x-k8s.io": _job_set,
     "LLMInferenceService.serving.kserve.io": _llm_service,
     "MPIJob.kubeflow.org": _mpi_job,
+    "PyTorchJob.kubeflow.org": _pytorch_job,
     "RayCluster.ray.io": _ray_cluster,
     "RayJob.ray.io": _ray_job,
     "RayService.ray.io": _ray_service,
+    "ScheduledSparkApplication.sparkoperator.k8s.io": _spark,
+    "SparkApplication.sparkoperator.k8s.io": _spark,
     "TrainingRuntime.trainer.kubeflow.org": _training_runtime,
     "TrainJob.trainer.kubeflow.org": _train_job,
     "Workflow.argoproj.io": _workflow,

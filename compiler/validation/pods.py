@@ -62,7 +62,7 @@ def pod_spec(
     _pod_resources(judge, pod, (*path, "resources"))
     _names(judge, pod, path)
     judge.within((*path, "activeDeadlineSeconds"), pod.get("activeDeadlineSeconds"), 1, 2**31 - 1)
-    _tolerations(judge, pod, path)
+    tolerations(judge, pod, path)
     _node_affinity(judge, mapping(pod, "affinity", "nodeAffinity"), (*path, "affinity", "nodeAffinity"))
     for key in ("podAffinity", "podAntiAffinity"):
         _pod_affinity(judge, mapping(pod, "affinity", key), (*path, "affinity", key))
@@ -115,7 +115,8 @@ def _names(judge: Judge, pod: dict[str, Any], path: FieldPath) -> None:
             judge.name((*at, key), claim.get(key), names.DNS_SUBDOMAIN)
 
 
-def _tolerations(judge: Judge, pod: dict[str, Any], path: FieldPath) -> None:
+def tolerations(judge: Judge, pod: dict[str, Any], path: FieldPath) -> None:
+    """The tolerations of a pod spec, or of what an operator makes one of."""
     for number, row in items(pod, "tolerations"):
         at = (*path, "tolerations", number)
         key, operator, value = row.get("key"), row.get("operator"), row.get("value")

@@ -48,8 +48,12 @@ def conf_text_keys(texts: Mapping[str, object]) -> list[str]:
     if isinstance(texts.get(CONF_KEY), str):
         return [CONF_KEY]
     strings = ((key, text) for key, text in texts.items() if isinstance(text, str))
-    found = (key for key, text in strings if CONF_LINES.search(text))
+    found = (key for key, text in strings if CONF_LINES.search(text) and not _OF_KAI.search(text))
     return [key for key in found if key != AGENT_KEY]
+
+
+_OF_KAI = re.compile(r"^\s*[\"']?actions[\"']?\s*:.*\b(?:consolidation|stalegangeviction)\b", re.MULTILINE)
+"""Actions of the KAI scheduler, whose configurations look like Volcano's."""
 
 
 def read_scheduler_conf(

@@ -78,7 +78,7 @@ def test_a_kind_or_version_without_schema_is_not_looked_at() -> None:
 
 
 def test_overlays_are_of_fields_that_a_version_has() -> None:
-    for kind in overlays().keys() - {"needs_spec"}:
+    for kind in {name for name in overlays() if "." in name}:  # the others are parts of several kinds
         schemas = [find_schema(kind, version) for version in known_versions(kind)]
         for path in overlays()[kind]:
             steps = [0 if step == "[]" else str(step) for step in STEP.findall(path)]

@@ -42,13 +42,17 @@ def looks_like_conf(data: object) -> bool:
     return "tiers" in data or (isinstance(actions := data.get("actions"), str) and "allocate" in actions)
 
 
-def conf_text_keys(texts: Mapping[str, Any]) -> list[str]:
+def conf_text_keys(texts: Mapping[str, object]) -> list[str]:
     """The keys whose text is a scheduler configuration: volcano-scheduler.conf alone where there is one, else all that
     look like one. That of Volcano's agent scheduler is another program's."""
     if isinstance(texts.get(CONF_KEY), str):
         return [CONF_KEY]
-    strings = [key for key, text in texts.items() if isinstance(text, str) and key != AGENT_KEY]
-    return [key for key in strings if CONF_LINES.search(texts[key]) and not _OF_KAI.search(texts[key])]
+    found = [key for key, text in texts.items() if _is_conf(text)]
+    return [key for key in found if key != AGENT_KEY]
+
+
+def _is_conf(text: object) -> bool:
+    return isinstance(text, str) and bool(CONF_LINES.search(text)) and not _OF_KAI.search(text)
 
 
 _OF_KAI = re.compile(r"^\s*[\"']?actions[\"']?\s*:.*\b(?:consolidation|stalegangeviction)\b", re.MULTILINE)

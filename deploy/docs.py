@@ -37,6 +37,11 @@ def all_pages() -> dict[str, str]:
     return {**written_pages(), **reference_pages(), "develop/decisions/index.md": index}
 
 
+def screenshots() -> list[str]:
+    """Return the paths below docs/ of the pictures that a test makes on a cluster."""
+    return sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.png"))
+
+
 def configuration() -> dict[str, object]:
     """Return mkdocs.yml with the address of the site."""
     found: dict[str, object] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
@@ -51,6 +56,9 @@ def write_sources(folder: Path, pages: Mapping[str, str]) -> Path:
         file = folder / "docs" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
+    for name in screenshots():
+        (folder / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(SOURCE / name, folder / "docs" / name)
     target = folder / "mkdocs.yml"
     target.write_text(json.dumps(configuration(), indent=2), encoding="utf-8")
     return target

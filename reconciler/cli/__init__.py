@@ -30,6 +30,7 @@ for _name, _module, _short_help in (
     ("version", "version", "Show the version of gangplan, its solver and Python."),
     ("diff", "diff", "Show what a change of the repository does to jobs and queues."),
     ("report", "report", "Write the plan as one HTML page with a picture of the cluster."),
+    ("sandbox", "sandbox", "Run a control plane with simulated nodes on this machine."),
     ("shadow", "shadow", "Show what gangplan would do in a cluster that another scheduler places."),
     ("simulate", "simulate", "Replay a trace of jobs, and compare policies or revisions."),
 ):

@@ -84,7 +84,7 @@ def locked(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print_progress("another process builds the test control plane; waiting for it")
+            print_progress("another process builds the control plane; waiting for it")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -135,18 +135,20 @@ class _Builder:
             name for name in (*recipe.PROGRAMS, *recipe.SEPARATE_PROGRAMS) if not (self.cache / "bin" / name).exists()
         ]
         print_progress(
-            f"building the test control plane into {self.cache} (about 10 minutes on 2 cores when nothing is cached)"
+            f"building the control plane into {self.cache}: 10 minutes on 2 fast cores when nothing is cached, "
+            "half an hour on slow ones; most of it is kube-apiserver"
         )
         (self.cache / "bin").mkdir(exist_ok=True)
         self._copy_assets()
         source = self._prepare_source()
         for index, name in enumerate(missing, 1):
+            print_progress(f"  building {name} ({index} of {len(missing)})")
             begin = time.monotonic()
             if name in recipe.PROGRAMS:
                 self._build_program(name, recipe.PROGRAMS[name], source)
             else:
                 self._install_program(name, recipe.SEPARATE_PROGRAMS[name])
-            print_progress(f"  built {name} ({index} of {len(missing)}) in {time.monotonic() - begin:.0f} s")
+            print_progress(f"  built {name} in {time.monotonic() - begin:.0f} s")
 
     def _copy_assets(self) -> None:
         for folder, module, pattern in recipe.ASSETS:

@@ -22,7 +22,7 @@ from tests.controlplane import quiet_user, webhooks
 from tests.controlplane.build import build
 from tests.controlplane.commands import AUDIT_LOG, AUDIT_POLICY, Ports, component_commands
 from tests.controlplane.follow import SCHEDULER_CONF_KEY, ConfigMapFollower
-from tests.controlplane.processes import Process, ProcessGuard, ProcessId
+from tests.controlplane.processes import Process, ProcessGuard
 from tests.controlplane.rest import ApiError, Client, Json, kubeconfig
 
 T = TypeVar("T")
@@ -50,16 +50,12 @@ class ControlPlane:
     """One cluster. `with ControlPlane() as cluster:` starts it (7 s when built) and ends every process of it, whatever
     happens.
 
-    Without `work` all files are in a temporary folder that goes with it. `guard=False` lets the processes outlive this
-    one.
+    Without `work` all files are in a temporary folder that goes with it.
     """
 
-    def __init__(
-        self, work: Path | None = None, *, users: Mapping[str, Sequence[str]] = USERS, guard: bool = True
-    ) -> None:
+    def __init__(self, work: Path | None = None, *, users: Mapping[str, Sequence[str]] = USERS) -> None:
         self._given_folder = work
         self._users = {**users, quiet_user.USER: ()}
-        self._use_guard = guard
         self._guard: ProcessGuard | None = None
         self._processes: dict[str, Process] = {}
         self._followers: list[ConfigMapFollower] = []
@@ -78,7 +74,7 @@ class ControlPlane:
             ports = Ports.pick()
             self._metrics_url = f"http://127.0.0.1:{ports.scheduler}/metrics"
             self._write_files(cache, ports)
-            self._guard = ProcessGuard(*([] if self._given_folder else [self.work_folder])) if self._use_guard else None
+            self._guard = ProcessGuard(*([] if self._given_folder else [self.work_folder]))
             for name, command in component_commands(cache, self.work_folder, ports).items():
                 self._processes[name] = self._process(name, command)
             self._start_components(cache, ports)
@@ -100,12 +96,6 @@ class ControlPlane:
         if self._work_folder is not None and self._given_folder is None:
             shutil.rmtree(self._work_folder, ignore_errors=True)
         self._followers, self._processes, self._guard, self._work_folder = [], {}, None, None
-
-    def release(self) -> list[ProcessId]:
-        """Let the processes (started with guard=False) run on after this one; whoever is given the list can end
-        them."""
-        atexit.unregister(self.stop)
-        return [process.process_id() for process in self._processes.values()]
 
     def __enter__(self) -> Self:
         self.start()

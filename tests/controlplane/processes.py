@@ -1,5 +1,4 @@
-"""Child processes that never outlive their owner, and that can be ended later by another process that knows them by
-pid."""
+"""Child processes that never outlive their owner."""
 
 from __future__ import annotations
 
@@ -12,10 +11,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 # What the guard runs: it reads "+PID" and "-PID" lines and, when its owner is gone (end of file), kills the groups that
 # are left and takes away the temporary folder, if it was given one. prctl(PR_SET_PDEATHSIG) would do it without a
@@ -33,14 +30,6 @@ for pid in alive:
 for folder in sys.argv[1:]:
     shutil.rmtree(folder, ignore_errors=True)
 """
-
-
-class ProcessId(NamedTuple):
-    """A process, safe against a pid that is used again: its start time goes with it."""
-
-    name: str
-    pid: int
-    started: str
 
 
 class ProcessGuard:
@@ -116,48 +105,10 @@ class Process:
         if guard is not None:
             guard.remove_process(child.pid)
 
-    def process_id(self) -> ProcessId:
-        """What another process needs to end it."""
-        if self.pid is None:
-            raise RuntimeError(f"{self.name} does not run")
-        return process_id_of(self.name, self.pid)
-
     def tail(self, lines: int | None = 15) -> str:
         """The last lines of its log, or all of it."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         return text if lines is None else "\n".join(text.splitlines()[-lines:])
-
-
-def process_id_of(name: str, pid: int) -> ProcessId:
-    """Name a running process for later."""
-    return ProcessId(name, pid, _start_time(pid))
-
-
-def is_alive(process: ProcessId) -> bool:
-    """Whether that very process runs (not another one that got its pid)."""
-    return process.started != "" and _start_time(process.pid) == process.started
-
-
-def kill_group(process: ProcessId) -> bool:
-    """End a process of another owner with its group, and wait until it is gone. False when it was gone already."""
-    if not is_alive(process):
-        return False
-    os.killpg(process.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while is_alive(process):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{process.name} (pid {process.pid}) is still there 60 s after SIGKILL")
-        time.sleep(0.02)
-    return True
-
-
-def _start_time(pid: int) -> str:
-    """The kernel's start time of a process; "" when there is none or it is only a zombie."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-    return "" if fields[0] == "Z" else fields[19]
 
 
 _claims: list[int] = []

@@ -3,35 +3,20 @@ it is part of what that prints. A `console` block needs what a test does not hav
 
 from __future__ import annotations
 
-import os
-import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.builders.pages import DOCS, command_environment, pieces
 from tests.e2e.stories.story import GitRepository
 
-ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
-BLOCKS = re.compile(r"```sh\n(.*?)```(?:\s*```text\n(.*?)```)?", re.DOTALL)
-IDENTITY = {f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """With the checkout's `gangplan` on the path."""
-    folder = tmp_path_factory.mktemp("bin")
-    (folder / "gangplan").write_text(f'#!/bin/sh\nexec {sys.executable} -m reconciler "$@"\n')
-    (folder / "gangplan").chmod(0o755)
-    return {"PYTHONPATH": str(ROOT), "PATH": f"{folder}{os.pathsep}/usr/bin:/bin", **IDENTITY}
-
-
-def blocks(page: str) -> list[tuple[str, str]]:
-    """The commands of each block, and what they print."""
-    return BLOCKS.findall((DOCS / page).read_text())
+    return command_environment(tmp_path_factory.mktemp("bin"))
 
 
 def run(commands: str, folder: Path, environment: dict[str, str]) -> str:
@@ -58,16 +43,16 @@ def test_each_command_runs_as_written(page: str, environment: dict[str, str], tm
     run("gangplan init .", remote.folder, environment)
     remote.commit()
     subprocess.run(["git", "clone", "--quiet", remote.folder, tmp_path / "clone"], check=True)
-    found = blocks(page)
+    found = [piece.commands for piece in pieces(page)]
     assert found
-    for commands, _ in found:
+    for commands in found:
         assert run(commands, tmp_path / "clone", environment), commands
 
 
 def test_the_quick_start_prints_what_it_shows(environment: dict[str, str], tmp_path: Path) -> None:
     repository = GitRepository(tmp_path / "repository")
     shown = 0
-    for commands, text in blocks("quick-start.md"):
+    for commands, text, _ in pieces("quick-start.md"):
         printed = run(commands, repository.folder, environment)
         assert text in printed
         shown += bool(text)

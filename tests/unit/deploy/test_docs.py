@@ -11,7 +11,7 @@ import pytest
 
 from compiler.checks.catalogue import all_rules
 from compiler.explain.catalogue import REASONS, REPAIRS, entries_by_code
-from deploy.docs import ROOT, all_pages, configuration, written_pages
+from deploy.docs import ROOT, all_pages, configuration, screenshots, written_pages
 from deploy.pictures import NAMED, PICTURES, picture_pages, with_frames
 from solver.models import constraints, evictions, pod_rule_rows
 
@@ -43,13 +43,13 @@ def navigated(entries: Any) -> Iterator[str]:
 
 
 def test_each_link_leads_to_a_page_and_a_heading(pages: Mapping[str, str]) -> None:
-    broken = []
+    broken, targets = [], {*pages, *screenshots()}
     for name, text in pages.items():
-        for link in LINK.findall(without_code(text)):
+        for link in LINK.findall(without_code(NAMED.sub("", text))):
             path, _, anchor = link.partition("#")
             target = posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) if path else name
             if not link.startswith("https://") and (
-                target not in pages or (anchor and anchor not in anchors(pages[target]))
+                target not in targets or (anchor and anchor not in anchors(pages[target]))
             ):
                 broken.append(f"{name}: {link}")
     assert broken == []

@@ -81,12 +81,18 @@ def _print_patches(
             if wanted in (None, message.code, str(number)):
                 what = f"{decision.name}, repair {number}: {message.code} {message.message}"
                 if after is None:
-                    click.echo(f"no patch for {what}", err=True)
+                    click.echo(f"no patch for {what}{_no_patch_reason(message.code)}", err=True)
                 else:
                     echo(f"# {what}\n{patch_text(tree.files, after, folder_in_git(inputs.repo))}")
                     printed += 1
     if not printed:
         raise click.ClickException("no repair is a certain edit of files; see gangplan explain without --patch")
+
+
+def _no_patch_reason(code: str) -> str:
+    from compiler.explain.catalogue import REPAIRS, entries_by_code
+
+    return "" if entries_by_code(REPAIRS)[code].edits_files else " (it is done in the cluster, not in a file)"
 
 
 def _repository_path(job: str, repo: Path) -> str:

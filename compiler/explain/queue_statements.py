@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -286,6 +287,16 @@ def _weight_edits(s: Provenance, j: int, x: repairs.MoreWeight, _: Any) -> list[
     return [] if spec is None or spec.hierarchy else [number_edit(spec.document, ("spec", "weight"), str(x.amount))]
 
 
+def _group_limit_edits(s: Provenance, j: int, x: repairs.HigherGroupLimit, _: Any) -> list[FieldEdit]:
+    """The annotation, which is JSON, with the limit of one node group."""
+    spec, path = s.origins.queues[x.queue], ("metadata", "annotations", NODE_GROUP_LIMITS_ANNOTATION)
+    if spec is None or len(x.node_groups) != 1:
+        return []
+    limits, name = json.loads(written_value(spec.document, path)), s.problem.resources[x.resource]
+    limits[s.problem.node_groups[x.node_groups[0]]][name] = amount_to_type(name, x.amount).text
+    return [FieldEdit(spec.document, path, json.dumps(limits))]
+
+
 def _domain_edits(s: Provenance, j: int, x: repairs.FewerDedicatedDomains, _: Any) -> list[FieldEdit]:
     spec = s.origins.queues[x.queue]
     if spec is None or spec.dedicated_domains is None:
@@ -393,6 +404,7 @@ REPAIRS: tuple[Entry[Any], ...] = (
             **_group_values(s, j, x, together),
             **_to_type(s, "amount", x.resource, x.amount),
         },
+        edits=_group_limit_edits,
     ),
     Entry(
         repairs.NoStrictOrder,

@@ -19,6 +19,7 @@ from solver.problem import Gang, Problem
 from solver.repairs import (
     AllowEviction,
     EndOfGangs,
+    FewerDedicatedDomains,
     HigherPriority,
     MoreCapability,
     MoreDeserved,
@@ -34,7 +35,7 @@ from solver.repairs import (
 
 _SHARED: Mapping[type[Repair], Callable[[Any], object]] = {
     **dict.fromkeys((MoreCapability, MoreDeserved, SmallerGuarantee), attrgetter("queue", "resource")),
-    **dict.fromkeys((MoreWeight, OpenQueue, NoStrictOrder), attrgetter("queue")),
+    **dict.fromkeys((FewerDedicatedDomains, MoreWeight, OpenQueue, NoStrictOrder), attrgetter("queue")),
     MoreNodes: attrgetter("node", "hypernode"),
     AllowEviction: attrgetter("obstacle", "queue"),
     EndOfGangs: lambda repair: (),

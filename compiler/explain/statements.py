@@ -76,6 +76,11 @@ class Entry(Generic[T]):
     of_document: bool = False
     edits: Callable[[Provenance, int, T, Sequence[Any]], Iterable[FieldEdit]] = lambda s, j, x, together: ()
 
+    @property
+    def edits_files(self) -> bool:
+        """Whether there are files that the repair may change: none for nodes, restarts, and what comes with time."""
+        return self.edits is not Entry.__dataclass_fields__["edits"].default
+
     def message(self, values: Values, sources: Iterable[Source] = (), even_empty: bool = False) -> CodedMessage:
         """The message with these values. even_empty: whether the obstacle is there on the empty cluster too, although
         waiting may help."""

@@ -9,9 +9,13 @@ from compiler.explain.edits import partition_edits, written_value
 from compiler.explain.provenance import Provenance, Source, cluster_objects, source_at
 from compiler.explain.statements import Edits, Entry, Values
 from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION
+from compiler.specs.parts import ANTI_AFFINITY_PATH
 from compiler.syntax.edits import FieldEdit
 from compiler.volcano import metax
 from solver import facts, repairs
+
+WISH_WEIGHT = 100
+"""The largest that Volcano takes: what was required counts most."""
 
 
 def _domain(s: Provenance, j: int, fact: facts.DomainShortage) -> Iterator[Source]:
@@ -182,6 +186,20 @@ def _annotation_edits(
     return [FieldEdit(spec.document, (*asking[:-1], str(found["annotation"])), str(found["written"]))] if found else []
 
 
+def _wish_edits(s: Provenance, j: int, x: repairs.SoftSeparation, _: Any) -> list[FieldEdit]:
+    """A weight for each required term, which only preferred ones have; the list is then that of these, where it is the
+    only one."""
+    group = s.origins.gangs[j].pod_group
+    written = None if group is None else written_value(group.document, ANTI_AFFINITY_PATH)
+    if group is None or not isinstance(written, dict) or written.get("preferred"):
+        return []
+    required = (*ANTI_AFFINITY_PATH, "required")
+    weights = [
+        FieldEdit(group.document, (*required, i, "weight"), WISH_WEIGHT) for i in range(len(written["required"]))
+    ]
+    return [*weights, FieldEdit(group.document, required, "preferred", is_key=True)]
+
+
 REPAIRS: tuple[Entry[Any], ...] = (
     Entry(
         repairs.HigherTier,
@@ -221,5 +239,6 @@ REPAIRS: tuple[Entry[Any], ...] = (
         "make the anti-affinity of its PodGroup a wish",
         ("preferred instead of required terms in podGroupAntiAffinity of its PodGroup",),
         lambda s, j, x: _terms(s, j),
+        edits=_wish_edits,
     ),
 )

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 
 from compiler.cluster_state.cluster_state import ClusterState
+from compiler.emit.repaired_files import edited_by_repairs
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
@@ -49,12 +50,24 @@ def planned_1_16(
     *jobs: str, cluster: str, queues: str = "", state: list[Object] | None = None, error: str = ""
 ) -> Outcome:
     """error: the code that is reported, and no other error."""
-    files = {"cluster-specs/test/cluster.yaml": cluster, "cluster-specs/test/queues.yaml": queues}
-    files |= {f"jobs/{number}.yaml": text for number, text in enumerate(jobs)}
-    tree = Repository({path: text.encode() for path, text in files.items() if text})
+    tree = tree_1_16(*jobs, cluster=cluster, queues=queues)
     outcome = compile_repository(tree, state=ClusterState.from_objects(state) if state else None)
     assert {each.code for each in outcome.diagnostics if each.severity == "error"} == ({error} if error else set())
     return outcome
+
+
+def tree_1_16(*jobs: str, cluster: str, queues: str = "") -> Repository:
+    files = {"cluster-specs/test/cluster.yaml": cluster, "cluster-specs/test/queues.yaml": queues}
+    files |= {f"jobs/{number}.yaml": text for number, text in enumerate(jobs)}
+    return Repository({path: text.encode() for path, text in files.items() if text})
+
+
+def patched_1_16(outcome: Outcome, tree: Repository, code: str, state: list[Object] | None = None) -> Outcome:
+    """What becomes of the one job of the repository with the patch of a repair."""
+    (decision,) = outcome.decisions
+    (files,) = (files for message, files in edited_by_repairs(outcome, decision, tree) if message.code == code)
+    assert files is not None, f"{code} has no patch"
+    return compile_repository(tree.with_files(files), state=ClusterState.from_objects(state) if state else None)
 
 
 def actions(outcome: Outcome) -> dict[str, str]:

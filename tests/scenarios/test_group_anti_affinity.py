@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from compiler.outcome import Outcome
-from tests.builders.volcano_1_16 import actions, cluster_1_16, planned_1_16, running_pod
+from tests.builders.volcano_1_16 import actions, cluster_1_16, patched_1_16, planned_1_16, running_pod, tree_1_16
 
 RACKS_OF_TWO = (
     "{count: 4, capacity: {cpu: 64, nvidia.com/gpu: 8}, topology: [{name: rack, size: 2}, {name: spine, size: 2}]}"
@@ -121,6 +121,9 @@ def test_groups_that_the_repository_does_not_know_close_their_racks_too() -> Non
     soft = next(repair for repair in decision.repairs if repair.code == "GR126")
     assert soft.message == "preferred instead of required terms in podGroupAntiAffinity of its PodGroup"
     assert [source.short_text for source in soft.sources] == ["jobs/0.yaml:6 anti-affinity"]
+    wished = patched_1_16(outcome, tree_1_16(group("a"), cluster=CLUSTER), "GR126", state)
+    assert actions(wished) == {"a": "start"}
+    assert "GP442" not in codes(wished)
     assert actions(planned(group("a"), state=running("x", "gpu-0"))) == {"a": "start"}
     assert actions(planned(group("a"), state=[*running("x", "gpu-0"), *running("y", "gpu-3", app="other")])) == {
         "a": "start"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from compiler.outcome import Outcome
-from tests.builders.volcano_1_16 import actions, cluster_1_16, job, planned_1_16, running_pod
+from tests.builders.volcano_1_16 import actions, cluster_1_16, job, patched_1_16, planned_1_16, running_pod, tree_1_16
 
 
 def pool(count: int, group: str) -> str:
@@ -85,6 +85,8 @@ def test_pods_of_the_queue_that_run_count_whoever_made_them() -> None:
     ]
     repair = next(repair for repair in decision.repairs if repair.code == "GR127")
     assert repair.message == "limit 7 nvidia.com/gpu for queue a in node group fast instead of 6"
+    tree = tree_1_16(job("j", gpus=4), cluster=CLUSTER, queues=only_fast + "---\n" + queue("b"))
+    assert actions(patched_1_16(outcome, tree, "GR127", state)) == {"j": "start"}
     assert actions(planned(job("j", gpus=3), queues=only_fast + "---\n" + queue("b"), state=state)) == {"j": "start"}
 
 

@@ -33,7 +33,8 @@ class Machine:
     def checkout(self, name: str, dependencies: str = "[project]\n", tools: str = "") -> Path:
         made = self.folder / name
         (made / "scripts").mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / "scripts" / "setup", made / "scripts" / "setup")
+        for script in ("setup", "python"):
+            shutil.copy(ROOT / "scripts" / script, made / "scripts" / script)
         (made / "pyproject.toml").write_text(f"{dependencies}[tool.pytest]\n{tools}")
         (made / "constraints.txt").write_text("click==8.2\n")
         return made
@@ -74,3 +75,18 @@ def test_few_environments_are_kept(tmp_path: Path) -> None:
     for at in range(5):
         machine.set_up(machine.checkout(f"checkout-{at}", dependencies=f"[project] # {at}\n"), "--keep")
     assert len(list((tmp_path / "cache" / "gangplan" / "environments").iterdir())) == 3
+
+
+@pytest.mark.parametrize(("configured", "chosen"), [("--enable-optimizations", "python3"), ("", "/usr/bin/python3")])
+def test_a_python_without_optimizations_gives_way_to_the_distributions(
+    configured: str, chosen: str, tmp_path: Path
+) -> None:
+    """A python3 on the PATH that is like the distribution's, but for how it says that it was configured."""
+    fake = tmp_path / "python3"
+    told = f'import sys, sysconfig; sys.base_prefix = "/opt"; sysconfig.get_config_var = lambda _: "{configured}"'
+    fake.write_text(f"#!/bin/sh\nexec /usr/bin/python3 -c '{told};'\"$2\"\n")
+    fake.chmod(0o755)
+    variables = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    assert subprocess.check_output([ROOT / "scripts" / "python"], env=variables, text=True).strip() == chosen
+    variables["PYTHON"] = "python3.12"
+    assert subprocess.check_output([ROOT / "scripts" / "python"], env=variables, text=True).strip() == "python3.12"

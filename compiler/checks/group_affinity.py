@@ -40,9 +40,9 @@ def _term_flaws(term: AntiAffinityTerm, *, is_preferred: bool) -> Iterator[tuple
         help = "remove one of them" if term.topology_tier is not None else "add one of them"
         yield "a term names one of topologyTier and topologyTierName", help
     if is_preferred and term.weight is None:
-        yield "a preferred term has a weight", "add weight, 1 to 100"
+        yield "a preferred term needs a weight", "add weight, 1 to 100"
     if not is_preferred and term.weight is not None:
-        yield "a required term has no weight", "remove weight, or make the term a preferred one"
+        yield "a required term may have no weight", "remove weight, or make the term a preferred one"
 
 
 @check("GP444", "topology anti-affinity of a PodGroup that does less than it says", "warning")

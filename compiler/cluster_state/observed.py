@@ -67,6 +67,10 @@ class ObservedJobs:
         if reserved_start is not None:
             self.reserved_starts[j] = reserved_start
 
+    def hold(self, gangs: Mapping[int, str]) -> None:
+        """Let nothing of these start, for the reasons given. None of them has pods on nodes."""
+        self.held = {**self.held, **gangs}
+
     def enter_finished(self, gangs: frozenset[int]) -> None:
         self.finished = gangs
 
@@ -80,6 +84,7 @@ class ForeignPods:
     """What pods hold that are of no planned gang, and what those of a gang hold beyond what it is planned with.
 
     pods: these pods. amounts: node -> amounts held by them. queue_used: queue name -> amounts that count in it.
+    namespace_used: (queue name, namespace) -> amounts held by these pods.
     limited_queues: those with limits on node groups. held_in_limited_queues: (queue, node) -> amounts that count in
     such a queue there. lighter_pods: (namespace, name) of running pods that hold less of something than their role asks
     for, which `amounts` takes back.
@@ -89,13 +94,17 @@ class ForeignPods:
     pods: list[ForeignPod] = field(default_factory=list)
     amounts: dict[int, Amounts] = field(default_factory=dict)
     queue_used: dict[str, Amounts] = field(default_factory=dict)
+    namespace_used: dict[tuple[str, str], Amounts] = field(default_factory=dict)
     held_in_limited_queues: dict[tuple[str, int], Amounts] = field(default_factory=dict)
     lighter_pods: set[tuple[str, str]] = field(default_factory=set)
 
     def count(self, record: PodRecord, node: int, requests: Amounts) -> None:
         """Count the pod as one of no planned gang."""
         self.pods.append(foreign_pod(record.pod, node, record.group))
-        self.charge(node, queue_of(record.pod, record.group), requests)
+        queue = queue_of(record.pod, record.group)
+        self.charge(node, queue, requests)
+        place = queue or "", namespace_of(record.pod)
+        self.namespace_used[place] = amounts_sum(self.namespace_used.get(place, {}), requests)
 
     def charge_difference(self, record: PodRecord, node: int, queue: str, planned: Amounts, asked: Amounts) -> None:
         """Count what a running pod holds beyond what it is planned with; less than nothing where it holds less."""

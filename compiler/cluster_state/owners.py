@@ -41,9 +41,14 @@ def possible_owners(pod: Object, group: Object | None) -> Iterator[JobIdentity]:
             for kind, api_group in kinds:
                 yield namespace_of(pod), labels[label], kind, api_group
     if group is not None:
-        yield object_identity(group)
-        yield from _owner_references(group)
+        yield from group_identities(group)
     yield namespace_of(pod), name_of(pod), "Pod", ""
+
+
+def group_identities(group: Object) -> Iterator[JobIdentity]:
+    """A PodGroup itself, and its owners."""
+    yield object_identity(group)
+    yield from _owner_references(group)
 
 
 def marked_owner(pod: Object) -> tuple[JobIdentity, str] | None:

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.observed import ObservedState, observe_state
+from compiler.lower.enqueue_gate import Amounts, gated_gangs
 from compiler.lower.gang_order import submission_times
 from compiler.lower.origins import TimedEvent
 from compiler.lower.reserved_room import ReservedRoom, reserve_room
@@ -56,15 +57,28 @@ def lowering_inputs(specs: Specs, state: ClusterState | None, dates: Mapping[str
     plannable = (j for j, gang in enumerate(specs.gangs) if is_plannable(gang))
     chosen = tuple(j for j in plannable if j not in left_out)
     submitted = submission_times(specs.gangs, observed, dates)
+    running = _running_amounts(specs, observed)
+    observed.jobs.hold(gated := gated_gangs(specs, state, observed, running, chosen))
+    chosen = tuple(j for j in chosen if j not in gated)
     events = timed_events(specs, observed, chosen, submitted)
     return LoweringInputs(
-        specs, observed, chosen, submitted, events, rooms, _turns(specs, state, observed), state.session
+        specs, observed, chosen, submitted, events, rooms, _turns(specs, state, observed, running), state.session
     )
 
 
-def _turns(specs: Specs, state: ClusterState, observed: ObservedState) -> Mapping[tuple[str, str], Turn]:
+def _turns(
+    specs: Specs, state: ClusterState, observed: ObservedState, running: Amounts
+) -> Mapping[tuple[str, str], Turn]:
     """The order of namespaces inside queues, where the plugin fairshare decides it."""
-    if (plugin := fair_share(specs.cluster, specs.scheduler)) is None:
+    plugin = fair_share(specs.cluster, specs.scheduler)
+    if plugin is None or not plugin.orders_jobs:
+        return {}
+    return namespace_turns(plugin, state.config_maps, running, observed.now)
+
+
+def _running_amounts(specs: Specs, observed: ObservedState) -> Amounts:
+    """What pods of each queue and namespace request that are on nodes, where the plugin fairshare counts it."""
+    if fair_share(specs.cluster, specs.scheduler) is None:
         return {}
     running = {(gang.queue, gang.namespace): Counter[str]() for gang in specs.gangs}
     for j, places in observed.running_pods.items():
@@ -72,7 +86,9 @@ def _turns(specs: Specs, state: ClusterState, observed: ObservedState) -> Mappin
         for (t, _), pods in places.items():
             requests = gang.roles[t].pod.requests
             running[gang.queue, gang.namespace].update({name: pods * amount for name, amount in requests.items()})
-    return namespace_turns(plugin, state.config_maps, running, observed.now)
+    for key, amounts in observed.foreign.namespace_used.items():
+        running.setdefault(key, Counter()).update(amounts)
+    return running
 
 
 def is_plannable(gang: GangSpec) -> bool:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import groupby
 from typing import NamedTuple
 
 from compiler.fields.quantity import MILLI_RESOURCES
 from compiler.fields.timestamp import epoch_seconds
 from compiler.kubernetes import Object, name_of, namespace_of
-from compiler.specs.cluster_spec import ClusterSpec, SchedulerSpec
+from compiler.specs.cluster_spec import ClusterSpec, PluginSpec, SchedulerSpec
 
 SINCE = 16
 DEFAULT_RESOURCE = "nvidia.com/gpu"
@@ -26,6 +27,8 @@ STATE_LABELS = "app=volcano-scheduler,component=fairshare"
 STATE_KEY = "state.json"
 EQUAL_USE = 1.0
 """Difference of use up to which two namespaces are equal, in thousandths of the resource times seconds."""
+ADMITTING_PLUGINS = frozenset({"overcommit", "proportion", "capacity", "resourcequota"})
+"""Plugins that admit a job at the action enqueue where they do not reject it; others abstain."""
 LEAST_USE = 0.01
 """Smaller use is forgotten."""
 
@@ -35,13 +38,16 @@ NamespaceAmounts = Mapping[tuple[str, str], Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class FairShare:
-    """The plugin as it is configured. targets: the queues that it orders; empty: all. half_life: minutes."""
+    """The plugin as it is configured. targets: the queues that it orders; empty: all. half_life: minutes. orders_jobs,
+    gates: whether it decides the order of jobs, and what the action enqueue keeps out."""
 
     targets: tuple[str, ...]
     resources: Mapping[str, str]
     default_resource: str
     half_life: int
     state: tuple[str, str]
+    orders_jobs: bool = True
+    gates: bool = False
 
     def orders(self, queue: str) -> bool:
         return not self.targets or queue in self.targets
@@ -58,17 +64,17 @@ class Turn(NamedTuple):
 
 
 def fair_share(cluster: ClusterSpec, scheduler: SchedulerSpec | None) -> FairShare | None:
-    """The plugin where it decides the order of jobs; None where the release has none, it is off, or drf comes first."""
+    """The plugin where it decides something; None where the release has none, or it does not."""
     plugin = None if scheduler is None or cluster.volcano.minor < SINCE else scheduler.plugin("fairshare")
-    if scheduler is None or plugin is None or not plugin.flags.get("enableJobOrder", True):
+    if scheduler is None or plugin is None:
         return None
-    deciding = [each for each in scheduler.plugins if each.flags.get("enableJobOrder", True)]
-    if next(each.name for each in deciding if each.name in ("drf", "fairshare")) == "drf":
+    orders_jobs, gates = _orders_jobs(scheduler), _gates(plugin, scheduler)
+    if not (orders_jobs or gates):
         return None
     texts = {name: value for name, value in plugin.arguments.items() if isinstance(value, str)}
     targets = tuple(filter(None, (name.strip() for name in texts.get("fairshare.targetQueues", "").split(","))))
     prefix = "fairshare.resourceKey."
-    half_life = texts.get("fairshare.halfLifeMinutes", "")
+    half_life = texts.get("fairshare.halfLifeMinutes", "").strip()
     return FairShare(
         targets,
         {name: texts[prefix + name] for name in targets if prefix + name in texts},
@@ -78,7 +84,69 @@ def fair_share(cluster: ClusterSpec, scheduler: SchedulerSpec | None) -> FairSha
             texts.get("fairshare.stateNamespace") or STATE_CONFIG_MAP[0],
             texts.get("fairshare.stateConfigMap") or STATE_CONFIG_MAP[1],
         ),
+        orders_jobs,
+        gates,
     )
+
+
+def _orders_jobs(scheduler: SchedulerSpec) -> bool:
+    """Whether it is on, and drf does not come first."""
+    deciding = (each.name for each in scheduler.plugins if each.flags.get("enableJobOrder", True))
+    return next((name for name in deciding if name in ("drf", "fairshare")), "") == "fairshare"
+
+
+def _gates(plugin: PluginSpec, scheduler: SchedulerSpec) -> bool:
+    """Whether its gate decides: a plugin of an earlier tier that admits a job is not outvoted."""
+    said = plugin.arguments.get("fairshare.enableEnqueueGate")
+    if not (isinstance(said, str) and said.strip().lower() == "true" and "enqueue" in scheduler.actions):
+        return False
+    for tier in scheduler.tiers:
+        voting = {each.name for each in tier if each.flags.get("enableJobEnqueued", True)}
+        if "fairshare" in voting:
+            return True
+        if not voting.isdisjoint(ADMITTING_PLUGINS):
+            return False
+    return False
+
+
+class ReachedShare(NamedTuple):
+    """A namespace that runs its share of a queue, or more. running, share: amounts of the resource."""
+
+    resource: str
+    running: int
+    share: Fraction
+
+
+def shares_reached(
+    plugin: FairShare, asked: NamespaceAmounts, running: NamespaceAmounts, totals: Mapping[str, int]
+) -> dict[tuple[str, str], ReachedShare]:
+    """(queue, namespace) -> its share, of those that run as much already and ask for more.
+
+    Shares are the max-min fair ones of what runs and is asked for. totals: queue -> what there is to share.
+    """
+    found: dict[tuple[str, str], ReachedShare] = {}
+    shared = {queue for queue in filter(plugin.orders, totals) if totals[queue] > 0}
+    keys = sorted({key for key in (*asked, *running) if key[0] in shared})
+    for queue, group in groupby(keys, key=lambda key: key[0]):
+        resource, members = plugin.resource_of(queue), list(group)
+        held = {key: running.get(key, {}).get(resource, 0) for key in members}
+        wanted = {key: asked.get(key, {}).get(resource, 0) for key in members}
+        level = _fair_level([held[key] + wanted[key] for key in members], totals[queue])
+        for key in members:
+            if wanted[key] and level is not None and held[key] >= level:
+                found[key] = ReachedShare(resource, held[key], level)
+    return found
+
+
+def _fair_level(demands: Iterable[int], total: int) -> Fraction | None:
+    """The share of those who get less than they ask for; None where all get it."""
+    left, waiting = Fraction(total), sorted(filter(None, demands))
+    for at, demand in enumerate(waiting):
+        level = left / (len(waiting) - at)
+        if demand > level:
+            return level
+        left -= demand
+    return None
 
 
 def namespace_turns(

@@ -444,7 +444,7 @@ def _settings_of(specs: Specs) -> RepositorySettings:
     return RepositorySettings(
         allow_prune,
         str(cluster.volcano),
-        "/".join(plugin.state) if plugin else "",
+        "/".join(plugin.state) if plugin and plugin.orders_jobs else "",
         cluster.names_volcano,
         specs.scheduler.namespace if specs.scheduler else SCHEDULER_NAMESPACE,
     )

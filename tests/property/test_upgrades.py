@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.oracle.richer import richer_repository
 from tests.property.test_revisions import Judge, World, random_world, revision_of, template
 
 REPOSITORIES = 50
+ROOT = Path(__file__).parents[2]
 CLUSTER, SCHEDULER = "cluster-specs/c/cluster.yaml", "cluster-specs/c/scheduler.yaml"
 SCHEDULING = "scheduling.volcano.sh/v1beta1"
 
@@ -185,7 +187,30 @@ def _finding(diagnostic: Diagnostic) -> tuple[str, str, str]:
 
 @pytest.mark.parametrize("seed", range(REPOSITORIES))
 def test_what_is_said_of_an_upgrade_is_what_plans_of_both_sides_show(seed: int) -> None:
-    older, newer = upgraded_world(seed)
+    assert_judged_the_same(*upgraded_world(seed))
+
+
+def test_an_upgrade_of_the_example_is_judged_as_plans_of_both_sides_show() -> None:
+    older = example_world()
+    newer = copy.deepcopy(older)
+    newer[CLUSTER]["spec"]["volcano"] = "1.16"
+    assert_judged_the_same(older, newer)
+
+
+def example_world() -> World:
+    """The repository's own example on 1.15.1, an object a file. The plan is the same on a loaded machine."""
+    world: World = {}
+    for file in sorted(file for folder in ("cluster-specs", "jobs") for file in (ROOT / folder).rglob("*.yaml")):
+        folder = "cluster-specs/c" if "cluster-specs" in file.parts else "jobs"
+        for data in filter(None, yaml.load_all(file.read_text("utf-8"), yaml.CSafeLoader)):
+            world[f"{folder}/{file.stem}-{len(world)}.yaml"] = data
+    names = {"Cluster": CLUSTER, "SchedulerConfiguration": SCHEDULER}
+    world = {names.get(data["kind"], file): data for file, data in world.items()}
+    world[CLUSTER].setdefault("spec", {}).update(volcano="1.15.1", timeLimit=3600)
+    return world
+
+
+def assert_judged_the_same(older: World, newer: World) -> None:
     base, head = revision_of(older), revision_of(newer)
     said, release = compare(base, head, None), older[CLUSTER]["spec"]["volcano"]
     assert list(mistakes(newer, said, base.compile(None), head.compile(None), "from", release)) == []

@@ -59,7 +59,8 @@ def find_schema(kind_key: str, version: str) -> Schema | None:
     index = _index()
     source = index.get(f"{kind_key}/{version}") or index.get(kind_key)
     if source is None:
-        return None
+        tree = _overlay(kind_key)
+        return made_schema({**tree, **_OPEN, "properties": {**_METADATA, **tree["properties"]}}) if tree else None
     found = _source(source)
     root = found.kinds[kind_key].get(version)
     if root is None:
@@ -82,10 +83,13 @@ def made_schema(root: Mapping[str, Any]) -> Schema:
 @cache
 def plain_schema(*required: str) -> Schema:
     """The schema of objects of a kind that has none: all of them have labels and annotations that are text."""
-    texts = {"type": "object", "values": {"type": "string"}}
-    metadata = {"type": "object", "open": True, "properties": {"annotations": texts, "labels": texts}}
-    fields = {"metadata": metadata, **{name: {"type": "object", "open": True} for name in required}}
-    return made_schema({"type": "object", "open": True, "properties": fields, "required": list(required)})
+    fields = {**_METADATA, **dict.fromkeys(required, _OPEN)}
+    return made_schema({**_OPEN, "properties": fields, "required": list(required)})
+
+
+_OPEN: Mapping[str, Any] = {"type": "object", "open": True}
+_TEXTS: Mapping[str, Any] = {"type": "object", "values": {"type": "string"}}
+_METADATA: Mapping[str, Any] = {"metadata": {**_OPEN, "properties": {"annotations": _TEXTS, "labels": _TEXTS}}}
 
 
 def _schema(root: int, nodes: list[Node], structural: bool, is_made: bool = False) -> Schema:
@@ -95,27 +99,35 @@ def _schema(root: int, nodes: list[Node], structural: bool, is_made: bool = Fals
 
 _KUBERNETES = "kubernetes-1.35"
 _PARTS: Mapping[str, tuple[str, str]] = {
+    "container": ("Pod.", "spec.containers[]"),
     "metadata": ("Pod.", "metadata"),
     "pod spec": ("Pod.", "spec"),
     "pod template": ("PodTemplate.", "template"),
 }
-"""Name of a part of Kubernetes' schemas -> the kind and its field that has it."""
+"""Name of a part of Kubernetes' schemas -> the kind and the path in it that has it."""
 
 
 def _part(name: str) -> int:
-    kind_key, field = _PARTS[name]
+    kind_key, path = _PARTS[name]
     source = _source(_KUBERNETES)
-    index: int = source.nodes[source.kinds[kind_key]["v1"]]["properties"][field]
+    index = source.kinds[kind_key]["v1"]
+    for step in STEP.findall(path):
+        node = source.nodes[index]
+        index = node["items"] if step == "[]" else node["properties"][step]
     return index
 
 
 def _laid_over(tree: Mapping[str, Any], index: int | None, nodes: list[Node]) -> int:
     """The index of a new node: that at `index`, if there is one, with what the tree says. drop: what it loses."""
     if "like" in tree:
-        return _part(tree["like"])
+        index = _part(tree["like"])
+        if len(tree) == 1:
+            return index
     node: dict[str, Any] = dict(nodes[index]) if index is not None else {}
     for key, value in tree.items():
         match key:
+            case "like":
+                continue
             case "properties":
                 before = node.get("properties", {})
                 known = {*before, *(name for name, child in value.items() if child.keys() & _DEFINING)}
@@ -152,7 +164,9 @@ def _overlay(kind_key: str) -> dict[str, Any]:
         for step in around:
             node = _below(node, step)
         child = _below(node, last)
-        child |= {key: value for key, value in row.items() if key != "required"}
+        child |= {key: value for key, value in row.items() if key not in ("any", "required")}
+        for name in row.get("any", "").split():
+            _below(child, name)["type"] = "any"
         if row.get("required"):
             node.setdefault("required", []).append(last)
     return tree

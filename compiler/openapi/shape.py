@@ -111,8 +111,8 @@ class _Walk:
         for key, child in data.items():
             index = properties.get(key, values)
             if index is None:
-                if not is_open:
-                    self._unknown_field((*path, key), properties, data)
+                if not is_open or is_open == "near":
+                    self._unknown_field((*path, key), properties, data, is_open == "near")
             elif child is None or key in fractions:
                 continue
             elif not (isinstance(child, str) and index in self._free_texts):
@@ -123,12 +123,15 @@ class _Walk:
                     Flaw((*path, name), MISSING_FIELD, f"{dotted_path((*path, name))} is missing", "add it")
                 )
 
-    def _unknown_field(self, path: FieldPath, properties: dict[str, int], data: dict[str, Any]) -> None:
+    def _unknown_field(
+        self, path: FieldPath, properties: dict[str, int], data: dict[str, Any], only_near: bool
+    ) -> None:
+        """only_near: a name that is like no other may be a field of a newer version."""
         names = sorted(properties)
         known = f"the fields here are {', '.join(names)}" if 0 < len(names) <= _MAX_SHOWN_NAMES else "remove it"
         help, near = key_suggestion(str(path[-1]), names, data, known)
         is_like = help.startswith(("did you mean", "remove it: "))
-        if self._in_pod and self._schema.is_made and not is_like:
+        if (only_near or (self._in_pod and self._schema.is_made)) and not is_like:
             return  # of a newer Kubernetes, or the operator's own
         rule = MISSPELT_POD_FIELD if self._in_pod and is_like else UNKNOWN_FIELD
         explains = (*path[:-1], near) if near else FieldPath()

@@ -13,7 +13,7 @@ _COMPLETED_KINDS = frozenset(
     f"{name}.sparkoperator.k8s.io" for name in ("ScheduledSparkApplication", "SparkApplication", "SparkConnect")
 )
 """Kinds whose pod templates are parts that Spark completes: no server judges them."""
-_LOOSE_KINDS = frozenset(("InferenceService.serving.kserve.io",))
+_LOOSE_KINDS = frozenset(f"{name}.serving.kserve.io" for name in ("InferenceService", "LLMInferenceService"))
 """Kinds whose schema does not require containers where a pod spec may be."""
 
 

@@ -137,14 +137,18 @@ class PlanView:
                 yield from self.job_row(rows[decided.key], widths, action)
 
     def jobs_by_domain(self, groups: Mapping[tuple[int, ...], Sequence[JobDecision]], action: str) -> Iterator[str]:
-        """A line or two for each top domain: how many jobs of which queues."""
+        """A line for each top domain, or two where that is narrow: how many jobs, and of which queues as far as these
+        fit."""
         largest = sorted(groups.items(), key=lambda group: -len(group[1]))
         for tops, inside in largest[:MAX_GROUPS]:
             queues = Counter(decided.gang.queue or "no queue" for decided in inside).most_common()
-            said = ", ".join(f"{queue} {count}" for queue, count in queues[:MAX_QUEUES])
-            more = f" and {count_text(len(queues) - MAX_QUEUES, 'queue')} more" if len(queues) > MAX_QUEUES else ""
             where = f"{self.domain_title(tops)}: " if self.problem.hypernodes and tops else ""
-            text = f"{where}{count_text(len(inside), 'job')}: {said}{more}"
+            begin, texts = f"{where}{count_text(len(inside), 'job')}: ", list[str]()
+            for shown in range(min(MAX_QUEUES, len(queues)), 0, -1):
+                said = ", ".join(f"{queue} {count}" for queue, count in queues[:shown])
+                more = count_text(rest := len(queues) - shown, "queue")
+                texts.append(f"{begin}{said}{f' and {more} more' if rest else ''}")
+            text = next((text for text in texts if len(text) <= self.style.width - 4), texts[-1])
             head = f"  {self.style.paint({'start': '+', 'keep': '='}[action], action)} "
             yield from hanging_text(head, text, self.style.width - 4, "    ")
         if len(largest) > MAX_GROUPS:

@@ -162,7 +162,9 @@ class Keeper:
         source = Source(self.repo, self.folder / "source.git")
         source.commit()
         programs = build() / "bin"
-        print_progress(f"starting the control plane: about 20 s, and 1 s for each 50 of {len(specs.nodes)} nodes")
+        print_progress(
+            f"starting the control plane with {len(specs.nodes)} nodes: 30 s, or some minutes on a busy machine"
+        )
         with self.plane:
             self._start(source, specs)
             (self.folder / "bin").mkdir()

@@ -35,7 +35,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = [at for at, item in enumerate(items) if item.nodeid.startswith(FOLDER)]
     for at, item in zip(places, sorted((items[at] for at in places), key=_ends_cluster), strict=True):
         items[at] = item
-        item.add_marker(pytest.mark.xdist_group("e2e-1" if item.path.stem in FIRST_GROUP else "e2e-2"))
+        item.add_marker(pytest.mark.xdist_group(_group(item.path.stem)))
+
+
+def _group(module: str) -> str:
+    if module == "test_sandbox":  # it starts a cluster of its own
+        return "e2e-sandbox"
+    return "e2e-1" if module in FIRST_GROUP else "e2e-2"
 
 
 def _ends_cluster(item: pytest.Item) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from compiler.checks.catalogue import all_rules
 from compiler.explain.catalogue import REASONS, REPAIRS, entries_by_code
-from deploy.docs import ROOT, all_pages, configuration, screenshots, written_pages
+from deploy.docs import ROOT, all_pages, configuration, screenshots, write_sources, written_pages
 from deploy.pictures import NAMED, PICTURES, picture_pages, with_frames
 from solver.models import constraints, evictions, pod_rule_rows
 
@@ -83,6 +84,13 @@ def test_each_option_of_each_command_is_on_its_page(pages: Mapping[str, str]) ->
     assert "--node-timeout" in pages["reference/commands/reconcile.md"]
     assert "gangplan_pass_seconds" in pages["reference/metrics.md"]
     assert "PruneHeld" in pages["reference/conditions.md"]
+
+
+def test_the_site_holds_the_pictures_that_a_test_makes(tmp_path: Path) -> None:
+    write_sources(tmp_path, {})
+    assert len(screenshots()) == 2
+    for name in screenshots():
+        assert (tmp_path / "docs" / name).read_bytes()[1:4] == b"PNG"
 
 
 def test_each_family_of_rows_is_on_the_page_of_formulas(pages: Mapping[str, str]) -> None:

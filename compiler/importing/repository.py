@@ -102,9 +102,10 @@ def _cluster_spec(items: Sequence[Object]) -> Data:
     """The release of Volcano is the one that the scheduler's pods name; else 1.16 where there are NamespaceQueues."""
     named = releases_of_pods(item for item in items if run_kind_of(item) == "Pod.")
     releases = [release for release in named if release.minor in KNOWN_MINORS]
-    if not releases and any(run_kind_of(item) == "NamespaceQueue.scheduling.volcano.sh" for item in items):
-        releases = [VolcanoVersion(NAMESPACE_QUEUES_SINCE)]
-    return {"binding": "gated", **({"volcano": str(releases[-1])} if releases else {})}
+    gate = {}
+    if any(run_kind_of(item) == "NamespaceQueue.scheduling.volcano.sh" for item in items):
+        gate, releases = {"namespaceQueues": True}, releases or [VolcanoVersion(NAMESPACE_QUEUES_SINCE)]
+    return {"binding": "gated", **({"volcano": str(releases[-1])} if releases else {}), **gate}
 
 
 # ---- which objects

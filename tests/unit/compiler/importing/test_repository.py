@@ -203,6 +203,14 @@ def test_the_release_is_what_the_schedulers_pods_name(image: str, release: str |
     assert cluster["spec"].get("volcano") == release
 
 
+def test_where_there_are_namespace_queues_their_gate_is_on() -> None:
+    api = "scheduling.volcano.sh/v1beta1"
+    spec = {"parent": "cluster/science"}
+    queue = {"apiVersion": api, "kind": "NamespaceQueue", "metadata": {"name": "q", "namespace": "ml"}, "spec": spec}
+    [cluster] = imported(queue)["cluster-specs/c/cluster.yaml"]
+    assert cluster["spec"] == {"binding": "gated", "volcano": "1.16", "namespaceQueues": True}
+
+
 def test_no_name_leads_out_of_the_repository() -> None:
     job = job_manifests()[0]
     evil = live(job, name="../../../etc/cron.d/a", namespace="..")

@@ -24,7 +24,7 @@ def unknown_dedicated_tier(check_input: CheckInput) -> Iterator[Finding]:
                 queue.document,
                 DOMAINS_PATH,
                 f"no hypernode is of tier {queue.dedicated_domains[1]}",
-                f"the tiers are {', '.join(known)}",
+                f"use one of {', '.join(known)}",
             )
 
 

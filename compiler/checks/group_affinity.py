@@ -78,7 +78,7 @@ def _weak_terms(
         yield Finding(document, (*path, "topologyTierName"), message, suggestion(name, names, "correct the name"))
     if hypernodes and tier is not None and tier not in (*tiers, tiers[-1] + 1):
         message = f"no hypernode has tier {tier}: {effect}"
-        help = f"the tiers are {', '.join(map(str, tiers))}"
+        help = f"use one of {', '.join(map(str, tiers))}"
         yield Finding(document, (*path, "topologyTier"), message, help)
     rows = term.namespace_selector.expressions() if term.namespace_selector else ()
     known = namespace_labels(check_input.specs.documents) if rows else {}

@@ -110,7 +110,7 @@ def kinds_without_rights(check_input: CheckInput) -> Iterator[Finding]:
         names = sorted(map(_kind_name, found.values()))
         shown = ", ".join(names[:_MOST_KINDS]) + (f" and {len(names) - _MOST_KINDS} more" * (len(names) > _MOST_KINDS))
         count = f"{len(names)} kinds: " if len(names) > 1 else ""
-        help = "`gangplan rbac` prints permissions that do; without them these objects are not applied, all others are"
+        help = "apply what `gangplan rbac` prints; without it these objects are not applied, all others are"
         first = next(iter(found.values()))
         yield Finding(first, ("kind",), f"the shipped RBAC permissions do not cover {count}{shown}", help)
 

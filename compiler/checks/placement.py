@@ -176,9 +176,9 @@ def unknown_resources(check_input: CheckInput) -> Iterator[Finding]:
             document, path = gang.pod_spec_of(role)
             near = near_resource(name, known)
             severity: Severity | None = "error" if near else None
-            help = meant(name, near) if near else f"the nodes offer {', '.join(known) or 'no devices'}"
+            help = meant(name, near) if near else f"request what nodes offer: {', '.join(known) or 'no devices'}"
             if name in HAMI_RESOURCES:
-                help = f"HAMi's scheduler reads it; for Volcano write {HAMI_RESOURCES[name]}"
+                help = f"write {HAMI_RESOURCES[name]} for Volcano; HAMi's scheduler reads this one"
             at = _request_path(document, path, name)
             yield Finding(document, at, f"no node has the resource {name!r}", help, severity=severity)
 

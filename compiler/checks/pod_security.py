@@ -97,7 +97,7 @@ def pod_security_labels(check_input: CheckInput) -> Iterator[Finding]:
 def _objection(key: str, value: str) -> str:
     if key.endswith("-version"):
         return "" if _VERSION.fullmatch(value) else "write latest, or like v1.35"
-    return "" if value in _LEVELS else f"the levels are {', '.join(_LEVELS)}"
+    return "" if value in _LEVELS else f"use one of {', '.join(_LEVELS)}"
 
 
 def _namespaces(check_input: CheckInput) -> Iterable[Document]:

@@ -152,7 +152,7 @@ def queue_too_deep(check_input: CheckInput) -> Iterator[Finding]:
                 queue.document,
                 ("spec", "parent"),
                 f"queue {queue.name!r} is {level} levels below the root",
-                f"at most {MAX_DEPTH} are allowed",
+                f"nest {MAX_DEPTH} levels at most",
             )
 
 
@@ -377,7 +377,7 @@ def _as_written(queues: Iterable[str], namespace: str) -> list[str]:
 def _queues_to_name(known: Iterable[str], namespace: str, missing: str) -> str:
     """What a workload of the namespace may write in place of a queue that does not exist."""
     names = _as_written(known, namespace)
-    return suggestion(missing, names, f"the queues are {', '.join(name for name in names if name != ROOT_QUEUE)}")
+    return suggestion(missing, names, f"use one of {', '.join(name for name in names if name != ROOT_QUEUE)}")
 
 
 @check("GP306", "job in a queue that has children", folds=True, on_partial=True)

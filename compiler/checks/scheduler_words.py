@@ -108,7 +108,7 @@ def unknown_keys(check_input: CheckInput) -> Iterator[Finding]:
             keys = _keys_at(spec, path)
             for key in keys:
                 if key not in allowed:
-                    help, _ = key_suggestion(key, allowed, keys, f"the keys here are {', '.join(allowed)}")
+                    help, _ = key_suggestion(key, allowed, keys, f"use one of {', '.join(allowed)}")
                     yield Finding(spec.document, (*path, key), f"Volcano knows no {key!r} here", help)
 
 
@@ -279,7 +279,7 @@ def unread_configurations(check_input: CheckInput) -> Iterator[Finding]:
             if name in seen:
                 yield Finding(spec.document, path, f"{name} is configured above; this is not read", "join the two")
             elif name not in SCHEDULER_ACTIONS and name != ASCEND_CONFIGURATION:
-                fallback = "plugins have their arguments in tiers" if name in PLUGIN_NAMES else "remove it"
+                fallback = "move it to the plugin in tiers" if name in PLUGIN_NAMES else "remove it"
                 help = fallback if name in PLUGIN_NAMES else suggestion(name, SCHEDULER_ACTIONS, fallback)
                 yield Finding(spec.document, path, f"there is no action {name!r}", help)
             seen.add(name)

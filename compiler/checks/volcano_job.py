@@ -383,4 +383,6 @@ def unknown_task_topology_tasks(check_input: DocumentInput) -> Iterator[Finding]
         names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
         for key, wrong in wrong_names(document.metadata.get("annotations") or {}, names):
             message = f"{wrong!r} is twice in a group" if wrong in names else f"the job has no task {wrong!r}"
-            yield Finding(document, ("metadata", "annotations", key), message, f"its tasks are {', '.join(names)}")
+            yield Finding(
+                document, ("metadata", "annotations", key), message, f"name one of its tasks: {', '.join(names)}"
+            )

@@ -54,7 +54,7 @@ def schema(ctx: click.Context, kind: str | None, vscode: bool, repo: Path) -> No
         click.echo(f"{kind} is {' or '.join(groups)}: this is the schema of both", err=True)
     elif kind != "all":
         near = did_you_mean(kind, known)
-        hint = f"did you mean {near!r}?" if near else f"the kinds are {', '.join(known)}"
+        hint = f"did you mean {near!r}?" if near else f"use one of {', '.join(known)}"
         raise click.UsageError(f"there is no kind {kind!r}; {hint}", ctx)
     click.echo(json.dumps(schema_of_all_kinds(groups or None), indent=2))
 

@@ -170,7 +170,7 @@ def live_request_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
             verb = "pod asks" if role.live.pods == 1 else "pods ask"
             message = f"{role.live.pods} {verb} for other than the template of role {role.name}"
             message += f": the plan counts {', '.join(changes)} for each" if changes else ""
-            help = "nothing to fix if a webhook or a LimitRange is to add to them"
+            help = "nothing, if a webhook or a LimitRange is to add to them"
             yield LIVE_REQUESTS.diagnostic(_position(gang, role), message, help, object=gang.document.display_name)
 
 
@@ -199,7 +199,7 @@ def reserved_room_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
             nodes = short_list([origins.nodes[n].name for n in sorted(room.by_node)])
             running = f", {room.running} run already" if room.running else ""
             message = f"{named} is not planned; room is kept for {kept} of its pods on {nodes}{running}"
-            yield ROOM_KEPT.diagnostic(at, message, "nothing to fix", object=named)
+            yield ROOM_KEPT.diagnostic(at, message, "nothing", object=named)
 
 
 def unnamed_device_diagnostics(problem: Problem, origins: Origins, plan: Plan) -> Iterator[Diagnostic]:

@@ -25,7 +25,7 @@ def _annotation_help(key: str) -> str:
     """The annotation of gangplan that `key` resembles; what all of them begin with is no likeness."""
     known = {name.removeprefix(ANNOTATION_PREFIX): name for name in KNOWN_ANNOTATIONS}
     near = did_you_mean(key.removeprefix(ANNOTATION_PREFIX), known)
-    return meant(key, known[near]) if near else f"the annotations are {', '.join(KNOWN_ANNOTATIONS)}"
+    return meant(key, known[near]) if near else f"use one of {', '.join(KNOWN_ANNOTATIONS)}"
 
 
 _NEVER_LABELS = (EXPECTED_DURATION_ANNOTATION, GANG_ANNOTATION, ORDER_ANNOTATION, SUBMITTED_AT_ANNOTATION)

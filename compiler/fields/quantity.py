@@ -78,7 +78,7 @@ def _amount(value: str | float) -> Fraction:
         Fraction(10) ** int(exponent[1:]) if exponent else _UNIT_FACTORS[unit or ""]
     )
     if sign == "-" and amount:
-        raise QuantityError(NEGATIVE_QUANTITY.code, f"{text} is negative", "an amount is zero or more")
+        raise QuantityError(NEGATIVE_QUANTITY.code, f"{text} is negative", "write zero or more")
     if amount > _MAX_AMOUNT:
         raise QuantityError(
             NOT_A_QUANTITY.code,
@@ -97,7 +97,7 @@ def _syntax_help(text: str) -> str:
     if found := _BLANK_BEFORE_UNIT.match(text):
         return to_write(text.replace(" ", ""), help=f"remove the blank before {found.group(1)!r}")
     if text.count(".") > 1:
-        return "a number has one decimal point at most"
+        return "write one decimal point at most"
     if found := _UNIT_MEANT.match(text):
         return _unit_help(*found.groups())
     if re.match(r"[+-]?[\d.]+[a-zA-Z]+\Z", text):

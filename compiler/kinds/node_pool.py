@@ -140,7 +140,7 @@ def flaws(pool: NodePool) -> Iterator[Flaw]:
     found = [flaw for number, text in enumerate(names or ()) for flaw in _name_flaws(text, ("spec", "names", number))]
     yield from found
     if not found and (total := sum(map(_range_size, names or ()))) > MAX_NODES:
-        message, help = f"spec.names stand for {total} nodes", f"a pool has at most {MAX_NODES}"
+        message, help = f"spec.names stand for {total} nodes", f"write at most {MAX_NODES}"
         yield Flaw(("spec", "names"), OUT_OF_RANGE, message, help)
 
 

@@ -128,7 +128,7 @@ class _Walk:
     ) -> None:
         """only_near: a name that is like no other may be a field of a newer version."""
         names = sorted(properties)
-        known = f"the fields here are {', '.join(names)}" if 0 < len(names) <= _MAX_SHOWN_NAMES else "remove it"
+        known = f"use one of {', '.join(names)}" if 0 < len(names) <= _MAX_SHOWN_NAMES else "remove it"
         help, near = key_suggestion(str(path[-1]), names, data, known)
         is_like = help.startswith(("did you mean", "remove it: "))
         if (only_near or (self._in_pod and self._schema.is_made)) and not is_like:
@@ -262,19 +262,19 @@ class _Walk:
             self.flaws.append(Flaw(path, BAD_TIME, message, help))
         else:
             if is_too_short:
-                least = f"the least is {node['minimum']} second"
+                least = f"write at least {node['minimum']} second"
                 self.flaws.append(Flaw(path, OUT_OF_RANGE, f"{dotted_path(path)} is {short_repr(data)}", least))
 
     def _sizes(self, data: Any, node: Node, path: FieldPath, what: str) -> None:
         unit = "characters" if isinstance(data, str) else "items"
         least, most = node.get(f"min{what}", 0), node.get(f"max{what}", len(data))
         if not least <= len(data) <= most:
-            help = f"the least is {least}" if len(data) < least else f"the most is {most}"
+            help = f"write at least {least}" if len(data) < least else f"write at most {most}"
             self.flaws.append(Flaw(path, OUT_OF_RANGE, f"{dotted_path(path)} has {len(data)} {unit}", help))
 
     def _range(self, data: float, least: float, most: float, path: FieldPath) -> None:
         if not least <= data <= most:
-            help = f"the least is {least}" if data < least else f"the most is {most}"
+            help = f"write at least {least}" if data < least else f"write at most {most}"
             self.flaws.append(Flaw(path, OUT_OF_RANGE, f"{dotted_path(path)} is {short_repr(data)}", help))
 
 

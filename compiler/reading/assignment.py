@@ -129,7 +129,7 @@ class JobAssignment:
             help = f"name one in its annotation {CLUSTER_ANNOTATION}, or move it to jobs/<cluster>/"
             return job.diagnostic(SEVERAL_TAKERS, at, message, help)
         named = (job.metadata.get("annotations") or {}).get(CLUSTER_ANNOTATION)
-        help = f"the clusters are {', '.join(names)}"
+        help = f"name one of {', '.join(names)}"
         if named is None:
             return job.diagnostic(NO_TAKER, at, f"no cluster claims {job.display_name}", f"{help}: let one claim it")
         known = [name for claim in self.claims for name in claim.names]

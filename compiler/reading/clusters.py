@@ -55,7 +55,7 @@ def choose_folder(tree: Repository, cluster: str | None) -> tuple[str | None, li
     names = {name: folder for folder in folders for name in _cluster_names(tree, folder)}
     if cluster in names:
         return names[cluster], []
-    help = f"the clusters are {', '.join(folders)}" if folders else "add the folder"
+    help = f"name one of {', '.join(folders)}" if folders else "add the folder"
     help = suggestion(cluster, [*folders, *names], help)
     return None, [NO_SUCH_CLUSTER.diagnostic(at, f"there is no cluster {cluster!r}", help)]
 

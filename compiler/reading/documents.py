@@ -205,7 +205,7 @@ class DocumentCollector:
                     if document.identity not in self.rejected:
                         self.diagnostics.append(hyper_job_diagnostic(draft))
                 else:
-                    help = f"clusterNames names other clusters than {cluster.name}: nothing to fix if so"
+                    help = f"nothing, if clusterNames is to name other clusters than {cluster.name}"
                     self.diagnostics += unplanned_pods(document, help)
 
     def read_workflows(self) -> None:

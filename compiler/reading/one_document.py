@@ -316,7 +316,7 @@ def _generated_name_diagnostics(document: Document, kind: Kind | None, is_reject
         yield document.diagnostic(GENERATED_NAME, path, message, help)
     elif not is_rejected:
         message = f"its name is {document.name}; a changed document is a new run"
-        help = "nothing to fix, or write metadata.name"
+        help = "nothing, or write metadata.name"
         yield document.diagnostic(GENERATED_NAME, path, message, help, severity="info")
 
 
@@ -414,5 +414,5 @@ def _unplanned_kind_diagnostics(document: Document) -> list[Diagnostic]:
         message = f"there is no API group {group}; kind {kind} is of {near_group}"
         return [document.diagnostic(UNKNOWN_KIND, ("apiVersion",), message, meant(group, near_group))]
     if group in CLOSED_GROUPS:
-        return [document.diagnostic(UNKNOWN_KIND, ("kind",), message, f"the kinds are {', '.join(known)}")]
+        return [document.diagnostic(UNKNOWN_KIND, ("kind",), message, f"use one of {', '.join(known)}")]
     return unplanned_pods(document)

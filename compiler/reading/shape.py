@@ -37,7 +37,7 @@ _MOVING = """
 """
 _MOVING_GROUPS = frozenset(_MOVING.split())
 """Groups (or one version) of operators whose kinds get new fields within a version of the API."""
-_NEWER = "a newer version may have it"
+_NEWER = "keep it only if a newer version has it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def _right_place(document: Document, path: FieldPath, schema: Schema) -> Place:
 
 
 def _belongs_at(place: FieldPath) -> str:
-    return f"it belongs at {dotted_path(place)}"
+    return f"move it to {dotted_path(place)}"
 
 
 def _has_field(schema: Schema, path: FieldPath, value: Any = None) -> bool:

@@ -60,7 +60,7 @@ TEMPLATE_KINDS = frozenset(_TEMPLATE_KINDS.split())
 """Kinds that describe pods which another object runs, or not pods at all."""
 SERVICE_KINDS = frozenset({"Deployment", "Pod", "ReplicaSet", "ReplicationController", "StatefulSet"})
 SERVICE_HELP = f"to have it planned, write schedulerName: {VOLCANO_SCHEDULER}, or services: devices in the Cluster"
-DESCRIBED_ELSEWHERE = "its text does not say which pods it runs: leave room for them"
+DESCRIBED_ELSEWHERE = "leave room for its pods; the file does not say which they are"
 UNKNOWN_KIND_HELP = "leave room for its pods, or express it as a kind that is planned"
 _RECURRING_KINDS = frozenset({"CronJob", "ScheduledSparkApplication"})
 """Kinds whose pods come and go by the clock."""

@@ -73,7 +73,7 @@ class Judge:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return
         if value < least or (most is not None and value > most):
-            help = f"the least is {least}" if value < least or most is None else f"the most is {most}"
+            help = f"write at least {least}" if value < least or most is None else f"write at most {most}"
             self.flaws.append(Flaw(path, OUT_OF_RANGE, f"{dotted_path(path)} is {short_repr(value)}", help))
 
     def name(self, path: FieldPath, value: Any, form: names.Form, *, required: bool = False) -> None:

@@ -212,7 +212,7 @@ def _job_set_names(judge: Judge, data: dict[str, Any]) -> None:
         if len(made) > _MAX_LABEL:
             is_short = len(name) < len(str(role.get("name")))
             at = ("spec", "replicatedJobs", number, "name") if is_short else ("metadata", "name")
-            message, help = f"{what} {made} has {len(made)} characters", f"shorten a name: the most is {_MAX_LABEL}"
+            message, help = f"{what} {made} has {len(made)} characters", f"shorten a name, to {_MAX_LABEL} at most"
             judge.contradiction(at, message, help)
 
 
@@ -424,4 +424,4 @@ def pod_names(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
         pod = f"{name}-{task.get('name') or f'default{number}'}-{last}"
         if len(pod) > _MAX_LABEL:
             at = ("spec", "tasks", number, "name") if len(name) <= _MAX_LABEL else ("metadata", "name")
-            judge.contradiction(at, f"pod {pod} has {len(pod)} characters", f"shorten a name: the most is {_MAX_LABEL}")
+            judge.contradiction(at, f"pod {pod} has {len(pod)} characters", f"shorten a name, to {_MAX_LABEL} at most")

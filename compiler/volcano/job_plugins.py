@@ -65,7 +65,7 @@ def flag_flaws(plugin: str, arguments: Sequence[str], tasks: Sequence[str]) -> I
         if name not in flags:
             known = ", ".join(f"--{flag}" for flag in flags)
             help = suggestion(
-                f"--{name}", [f"--{flag}" for flag in flags], f"the flags are {known}" if flags else "remove it"
+                f"--{name}", [f"--{flag}" for flag in flags], f"use one of {known}" if flags else "remove it"
             )
             yield FlagFlaw(at, f"the plugin {plugin} has no flag --{name}, and reads nothing from there on", help)
             return
@@ -77,7 +77,7 @@ def flag_flaws(plugin: str, arguments: Sequence[str], tasks: Sequence[str]) -> I
 
 def _value_flaws(at: int, name: str, value: str, kind: str, tasks: Sequence[str]) -> Iterator[FlagFlaw]:
     if kind == "task" and value not in tasks:
-        help = suggestion(value, tasks, f"its tasks are {', '.join(tasks)}")
+        help = suggestion(value, tasks, f"name one of its tasks: {', '.join(tasks)}")
         yield FlagFlaw(at, f"--{name} names the task {value!r}, which the job does not have", help)
     elif kind == "int" and not _INT.fullmatch(value):
         yield FlagFlaw(at, f"--{name} is {value!r}, not a whole number", "write a whole number")

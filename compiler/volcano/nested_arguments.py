@@ -142,9 +142,7 @@ def _unknown(at: FieldPath, shape: Shape) -> NestedFlaw:
     renamed = (now for old, now in _OLD_NAMES.items() if key.startswith(old))
     now = next(filter(shape.keys.__contains__, renamed), "")
     known = ", ".join(shape.keys)
-    help = (
-        meant(key, now, help=f"write {now}") if now else suggestion(key, list(shape.keys), f"the keys here are {known}")
-    )
+    help = meant(key, now, help=f"write {now}") if now else suggestion(key, list(shape.keys), f"use one of {known}")
     return NestedFlaw(at[1:], "unknown", f"nothing reads {key!r} of {at[0]}", help)
 
 

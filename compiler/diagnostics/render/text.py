@@ -1,4 +1,4 @@
-"""Text for terminals: `file:line:column: error GP123: message. Help`, and the line itself where the source is given."""
+"""Text for terminals: `file:line:column: error GP123: message. Fix: help`, and the line if its source is given."""
 
 from __future__ import annotations
 

@@ -21,9 +21,9 @@ def place_text(at: Position) -> str:
 
 
 def sentence(diagnostic: Diagnostic) -> str:
-    """The message, a full stop, and the help."""
+    """The message, and the help as its fix."""
     message, help = printable(diagnostic.message), printable(diagnostic.help)
-    return f"{message}. {help[:1].upper()}{help[1:]}" if help else message
+    return f"{message}. Fix: {help}" if help else message
 
 
 def severity_counts(diagnostics: Iterable[Diagnostic]) -> str:

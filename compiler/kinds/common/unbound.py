@@ -20,4 +20,4 @@ def not_bound_diagnostic(document: Document, reason: str, *, is_recurring: bool 
     """Said of an object of such a kind that is planned. is_recurring: it runs by the clock."""
     message = f"{document.kind} is planned, and its pods are not bound to the plan's nodes: {reason}"
     room = "no room is kept for its next run" if is_recurring else "room is kept for them"
-    return document.diagnostic(NOT_BOUND, ("kind",), message, f"{room}; nothing to fix")
+    return document.diagnostic(NOT_BOUND, ("kind",), message, f"nothing; {room}")

@@ -68,4 +68,4 @@ def test_a_place_is_named_only_where_it_takes_such_a_value() -> None:
     for text in texts:
         found = [each for each in read_specs(Repository({"jobs/a.yaml": text})).diagnostics if each.code == "GP202"]
         assert found
-        assert not any(each.help.startswith("it belongs at") for each in found)
+        assert not any(each.help.startswith("move it to") for each in found)

@@ -59,7 +59,7 @@ def test_an_error_is_one_line_with_its_source_and_exit_code_1(repo: Path) -> Non
     result = run("check", "--repo", repo)
     assert result.exit_code == 1
     assert result.stdout == (
-        "jobs/research/pretrain.yaml:10:3: error GP302: there is no queue 'reserch'. Did you mean 'research'?\n"
+        "jobs/research/pretrain.yaml:10:3: error GP302: there is no queue 'reserch'. Fix: did you mean 'research'?\n"
         "    10 |   queue: reserch\n"
         "       |   ^\n"
     )

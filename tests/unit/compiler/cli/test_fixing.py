@@ -65,7 +65,8 @@ def test_fixes_are_made_until_none_is_left_and_the_diff_of_them_is_the_same(repo
     job.chmod(0o640)
     done = run("check", "--repo", str(repo), "--fix", "--no-cache")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert "fixed GP202: spec.minAvailabel is not a field of this kind. Did you mean 'minAvailable'?" in done.stderr
+    fixed = "fixed GP202: spec.minAvailabel is not a field of this kind. Fix: did you mean 'minAvailable'?"
+    assert fixed in done.stderr
     after = {path: path.read_bytes() for path in (job, repo / "cluster-specs" / "c" / "all.yaml")}
     assert after[job] == FIXED.replace("\n", "\r\n").encode()
     assert job.stat().st_mode & 0o777 == 0o640

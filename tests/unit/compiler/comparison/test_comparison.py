@@ -237,7 +237,7 @@ def test_with_an_error_nothing_takes_effect_and_nothing_else_is_said() -> None:
     assert text.startswith(
         "x -> y\n\nCluster demo: 1 error: the reconciler rejects this commit, nothing of it takes effect\n\n  Errors\n"
     )
-    assert "Write a whole number" in text or "integer" in text
+    assert "Fix: write a whole number" in text or "integer" in text
     still = changes(broken, {**broken, "jobs/two.yaml": job("two", 1)})
     assert summary(still).endswith("takes effect (1 error in the base)")
     back = changes(broken, BASE)
@@ -284,7 +284,7 @@ def test_equal_findings_are_folded_and_come_with_their_fix() -> None:
     text = comparison_text([comparison], "x", "y")
     assert "1 new finding" in text
     assert text.count("GP394") == 1
-    assert "Tolerate maintenance" in text
+    assert "Fix: tolerate maintenance" in text
 
 
 def test_what_runs_and_could_not_start_again_is_said_with_its_reason() -> None:

@@ -38,9 +38,9 @@ ALL = (NASTY, PLAIN, NOTE)
 def test_text_is_one_line_for_each_and_holds_no_control_character() -> None:
     text = render_text(ALL)
     assert text == (
-        "jobs/a b,c:d.yaml:3:7: error GP101: 100% <odd>\\r\\n::error::\\x1b[31m & \\u202e. Mend it\n"
-        "jobs/z.yaml:1:1: warning GP302: there is no queue 'x'. Did you mean 'y'? (see q.yaml:2:3)\n"
-        "jobs/z.yaml:2:1: info GP116: unquoted 2026-01-31. Quote it\n"
+        "jobs/a b,c:d.yaml:3:7: error GP101: 100% <odd>\\r\\n::error::\\x1b[31m & \\u202e. Fix: mend it\n"
+        "jobs/z.yaml:1:1: warning GP302: there is no queue 'x'. Fix: did you mean 'y'? (see q.yaml:2:3)\n"
+        "jobs/z.yaml:2:1: info GP116: unquoted 2026-01-31. Fix: quote it\n"
     )
 
 
@@ -49,7 +49,7 @@ def test_text_in_colour_only_when_asked() -> None:
     coloured = render_text((PLAIN,), colour=True)
     assert coloured == (
         "\x1b[1mjobs/z.yaml:1:1:\x1b[0m \x1b[33mwarning GP302:\x1b[0m "
-        "there is no queue 'x'. Did you mean 'y'? (see q.yaml:2:3)\n"
+        "there is no queue 'x'. Fix: did you mean 'y'? (see q.yaml:2:3)\n"
     )
 
 
@@ -103,9 +103,9 @@ def test_github_commands_are_escaped() -> None:
     lines = render_github(ALL).splitlines()
     assert lines == [
         "::error file=jobs/a b%2Cc%3Ad.yaml,line=3,col=7,title=GP101::100%25 "
-        "<odd>\\r\\n::error::\\x1b[31m & \\u202e. Mend it",
-        "::warning file=jobs/z.yaml,line=1,col=1,title=GP302::there is no queue 'x'. Did you mean 'y'?",
-        "::notice file=jobs/z.yaml,line=2,col=1,title=GP116::unquoted 2026-01-31. Quote it",
+        "<odd>\\r\\n::error::\\x1b[31m & \\u202e. Fix: mend it",
+        "::warning file=jobs/z.yaml,line=1,col=1,title=GP302::there is no queue 'x'. Fix: did you mean 'y'?",
+        "::notice file=jobs/z.yaml,line=2,col=1,title=GP116::unquoted 2026-01-31. Fix: quote it",
     ]
 
 

@@ -12,7 +12,7 @@ from tests.builders.specs import document
     ("key", "help"),
     [
         ("gangplan.dev/submited-at", "did you mean 'gangplan.dev/submitted-at'?"),
-        ("gangplan.dev/queue", "the annotations are "),  # not prune, which has only what all begin with in common
+        ("gangplan.dev/queue", "use one of "),  # not prune, which has only what all begin with in common
     ],
 )
 def test_an_unknown_annotation_is_told_its_likeness(key: str, help: str) -> None:

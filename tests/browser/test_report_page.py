@@ -254,6 +254,12 @@ def test_every_mode_draws_and_explains_its_colours(quiet: Page, example_file: Pa
     assert {key for key in shown if not key.startswith("over")} <= set(explained)
 
 
+def test_room_that_only_one_queue_may_use_is_marked(quiet: Page, tmp_path: Path) -> None:
+    quiet.open(written(json.loads((CASES / "reservation/report.json").read_text()), tmp_path))
+    head = quiet.evaluate("document.getElementById('head').innerText")
+    assert "16 GPUs in one supernode (gpu-supernode-2, only for queue science)" in head
+
+
 def test_a_domain_lent_to_another_queue_is_named(quiet: Page, tmp_path: Path) -> None:
     state = load_state((CASES / "lending/state.yaml").read_bytes())
     lending = report_document(compile_repository(Repository.from_directory(CASES / "lending/repo"), state=state))

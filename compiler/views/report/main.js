@@ -79,8 +79,9 @@ function roomText(world, device) {
   const sums = roomSums(world, device, nodes.reduce((most, node) => Math.max(most, node.capacity[device]), 0));
   const texts = tiersOf(world, device).map(({ title, domains }) => {
     const room = domains.map((domain) => sums[domain.to] - sums[domain.from]), most = room.reduce((a, b) => Math.max(a, b), 0);
-    const best = domains.filter((domain, at) => room[at] === most);
-    return [most, `${decimal(most)} ${unit(world, device)} ${title}${most && domains.length > 1 ? ` (${best[0].name}${best.length > 1 ? ` and ${decimal(best.length - 1)} more` : ""})` : ""}`];
+    const best = domains.filter((domain, at) => room[at] === most), rest = best.length > 1 ? ` and ${decimal(best.length - 1)} more` : "";
+    const where = `${best[0].name}${best[0].queue ? `, only for queue ${best[0].queue}` : ""}${rest}`;
+    return [most, `${decimal(most)} ${unit(world, device)} ${title}${most && domains.length > 1 ? ` (${where})` : ""}`];
   });
   const free = roomSums(world, device, 1)[world.order.length];
   return texts.some(([most]) => most) ? `${texts.map(([, text]) => text).join(", ")}; of whole nodes` : `none of whole nodes; ${decimal(free)} ${unit(world, device)} are free on parts of nodes`;

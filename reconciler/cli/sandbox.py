@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -96,15 +96,17 @@ def sandbox(action: str, repo: Path, cluster: str | None, port: int) -> None:
     Volcano from source. `eval "$(gangplan sandbox up)"` points kubectl at it. `down` ends it and deletes its state."""
     folder = state_folder(FOLDER)
     if action == "down":
-        return _down(folder)
-    return _up(folder, repo.resolve(), cluster, port)
+        return end_sandbox(folder)
+    return start_sandbox(folder, repo.resolve(), cluster, port)
 
 
-def _up(folder: Path, repo: Path, cluster: str | None, port: int) -> None:
+def start_sandbox(folder: Path, repo: Path, cluster: str | None, port: int, checkout: Path = CHECKOUT) -> None:
+    """Start the sandbox of a repository with the keeper of the checkout, or show the one that runs."""
     found = running_sandbox(folder)
     if found is None:
-        _check_machine(port)
-        with _keeper(folder, repo, cluster, port) as keeper:
+        _check_machine(port, checkout)
+        arguments = [str(folder), str(repo), str(port), *([cluster] if cluster else [])]
+        with _keeper(checkout, arguments) as keeper:
             _wait_until_ready(keeper)
         found = running_sandbox(folder)
     elif found.repo == str(repo) and found.report:
@@ -116,8 +118,8 @@ def _up(folder: Path, repo: Path, cluster: str | None, port: int) -> None:
     click.echo(found.shell_lines())
 
 
-def _check_machine(port: int) -> None:
-    if not (CHECKOUT / f"{KEEPER.replace('.', '/')}.py").is_file():
+def _check_machine(port: int, checkout: Path) -> None:
+    if not (checkout / f"{KEEPER.replace('.', '/')}.py").is_file():
         text = "gangplan is installed from a package, which does not hold the control plane"
         raise click.ClickException(f"{text}. Fix: run scripts/setup in a clone of gangplan, and its .venv/bin/gangplan")
     if sys.platform != "linux":
@@ -132,12 +134,12 @@ def _check_machine(port: int) -> None:
 
 
 @contextmanager
-def _keeper(folder: Path, repo: Path, cluster: str | None, port: int) -> Iterator[subprocess.Popen[str]]:
+def _keeper(checkout: Path, arguments: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
     """Start the keeper; an error meanwhile ends it. Out of reach of Ctrl-C, which is for this process to answer."""
-    command = [sys.executable, "-m", KEEPER, str(folder), str(repo), str(port), *([cluster] if cluster else [])]
+    command = [sys.executable, "-m", KEEPER, *arguments]
     pipe = subprocess.PIPE
     keeper = subprocess.Popen(
-        command, cwd=CHECKOUT, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        command, cwd=checkout, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
     try:
         yield keeper
@@ -162,11 +164,12 @@ def _wait_until_ready(keeper: subprocess.Popen[str]) -> None:
     raise click.ClickException(last.removeprefix("error: "))
 
 
-def _down(folder: Path) -> None:
+def end_sandbox(folder: Path, patience: float = END_SECONDS) -> None:
+    """End the keeper, by force after so many seconds, and delete the state."""
     found = running_sandbox(folder)
     if found is not None:
         os.kill(found.pid, signal.SIGTERM)
-        if not _has_ended(found, END_SECONDS):
+        if not _has_ended(found, patience):
             os.killpg(found.pid, signal.SIGKILL)  # its guard ends the others
             _has_ended(found, END_SECONDS)
     try:

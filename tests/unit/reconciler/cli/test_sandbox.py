@@ -14,13 +14,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click import ClickException
 from click.testing import CliRunner, Result
 
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
-from reconciler.cli import sandbox as module
 from reconciler.cli import state_folder
-from reconciler.cli.sandbox import FOLDER, Sandbox, running_sandbox, sandbox, start_time, write_sandbox
+from reconciler.cli.sandbox import (
+    FOLDER,
+    Sandbox,
+    end_sandbox,
+    running_sandbox,
+    sandbox,
+    start_sandbox,
+    start_time,
+    write_sandbox,
+)
 from reconciler.settings import lock_data_folder
 from tests.builders.processes import ends, is_alive
 from tests.controlplane.plane import ControlPlane
@@ -91,14 +100,11 @@ def test_down_ends_the_keeper_and_leaves_nothing(folder: Path, process: subproce
 
 
 @pytest.mark.parametrize("process", [DEAF], indirect=True)
-def test_down_kills_a_keeper_that_does_not_end(
-    folder: Path, process: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_down_kills_a_keeper_that_does_not_end(folder: Path, process: subprocess.Popen[bytes]) -> None:
     assert process.stdout is not None
     process.stdout.readline()
-    monkeypatch.setattr(module, "END_SECONDS", 0.2)
     put(folder, sandbox_of(process.pid))
-    call("down")
+    end_sandbox(folder, patience=0.2)
     assert ends(process.pid)
 
 
@@ -142,28 +148,32 @@ def test_up_names_a_port_in_use(folder: Path) -> None:
     assert not folder.exists()
 
 
-def test_a_package_without_the_control_plane_names_what_to_do(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "CHECKOUT", tmp_path)
-    assert "Fix: run scripts/setup in a clone of gangplan" in call("up").stderr
+def test_a_package_without_the_control_plane_names_what_to_do(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ClickException, match="Fix: run scripts/setup in a clone of gangplan"):
+        start_sandbox(folder, ROOT, None, 1, tmp_path)
     assert not folder.exists()
 
 
-def up_in_a_process(tmp_path: Path, keeper: str) -> subprocess.CompletedProcess[str]:
-    """`gangplan sandbox up` with another keeper."""
-    (tmp_path / "keeper.py").write_text(keeper)
-    code = f"from reconciler.cli import sandbox; sandbox.KEEPER = 'keeper'; sandbox.CHECKOUT = {str(tmp_path)!r}"
-    code = f"import sys; from pathlib import Path; {code}; sandbox.CHECKOUT = Path(sandbox.CHECKOUT); sandbox.sandbox()"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+def up_in_a_process(folder: Path, tmp_path: Path, keeper: str) -> subprocess.CompletedProcess[str]:
+    """`gangplan sandbox up` with the keeper of another checkout."""
+    place = tmp_path / "checkout" / "tests" / "controlplane"
+    place.mkdir(parents=True)
+    for name, text in (("../__init__.py", ""), ("__init__.py", ""), ("sandbox.py", keeper)):
+        (place / name).write_text(text)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        port = str(server.getsockname()[1])
-    command = [sys.executable, "-c", code, "up", "--repo", str(tmp_path), "--port", port]
+        port = server.getsockname()[1]
+    where = f"Path({str(folder)!r}), Path({str(tmp_path)!r}), None, {port}, Path({str(tmp_path / 'checkout')!r})"
+    code = (
+        "import click; from pathlib import Path; from reconciler.cli.sandbox import start_sandbox\n"
+        f"click.command()(lambda: start_sandbox({where}))()"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code]
     return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def test_up_passes_on_the_progress_and_lets_the_keeper_stay(folder: Path, tmp_path: Path) -> None:
-    done = up_in_a_process(tmp_path, KEEPER)
+    done = up_in_a_process(folder, tmp_path, KEEPER)
     assert (done.returncode, done.stderr) == (0, "building\n")
     assert done.stdout.startswith("export KUBECONFIG=/k ")
     assert "/report\n# to end it: gangplan sandbox down\n" in done.stdout
@@ -172,7 +182,7 @@ def test_up_passes_on_the_progress_and_lets_the_keeper_stay(folder: Path, tmp_pa
 
 
 def test_up_ends_with_the_error_of_the_keeper(folder: Path, tmp_path: Path) -> None:
-    done = up_in_a_process(tmp_path, "print('building'); print('error: no disk; logs are in x')")
+    done = up_in_a_process(folder, tmp_path, "print('building'); print('error: no disk; logs are in x')")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "building\nError: no disk; logs are in x\n"
 

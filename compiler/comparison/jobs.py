@@ -227,7 +227,7 @@ class _JobComparison:
             return self._effect_of_start()
         if self.treatment == "restart":
             return "restarts", f"{self._text}; its live run ends for the new one ({REPLACE_ANNOTATION})"
-        in_place = f"{self._text}; changed in place" if self.edit else ""
+        in_place = f"{self._text}; changed in place{_without_room(former, decision)}" if self.edit else ""
         if former.pods == decision.pods:
             moved = f"it was in queue {former.gang.queue}" if former.gang.queue != decision.gang.queue else ""
             return ("edited", in_place or moved) if self.edit or moved else None
@@ -283,6 +283,13 @@ def _places(pods: PodsByNode) -> set[tuple[str, str, int]]:
     """One element for each pod at its role and node."""
     numbers = ((role, node, number) for role, nodes in pods.items() for node, number in nodes.items())
     return {(role, node, at) for role, node, number in numbers for at in range(number)}
+
+
+def _without_room(former: JobDecision, decision: JobDecision) -> str:
+    """What to say of pods that the job has from now on and that are not planned."""
+    asked, before = (sum(role.replicas for role in each.gang.roles) for each in (decision, former))
+    placed, had = (len(_places(each.pods)) for each in (decision, former))
+    return f"; {asked - placed} of its {asked} pods wait for room" if asked - placed > max(before - had, 0) else ""
 
 
 def first_reason(decision: JobDecision) -> str:

@@ -88,3 +88,24 @@ def test_a_queue_that_a_namespace_names_is_a_change_of_its_jobs_and_may_be_too_s
         ("ns/other", "a", "it was in queue default")
     ]
     assert "holds 24 GPUs, above its capability 8" in comparison_text([comparison], "x", "y")
+
+
+def test_amounts_of_a_quota_are_shown_and_what_a_secret_keeps_is_not() -> None:
+    def repository(pods: int, kept: str) -> dict[str, str]:
+        metadata = {"name": "s", "namespace": "ns"}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"a": kept}}
+        quota = other("v1", "ResourceQuota", {"hard": {"pods": pods}}, namespace="ns")
+        return {**BASE, "jobs/q.yaml": quota, "jobs/s.yaml": json.dumps(secret)}
+
+    assert changes(repository(9, "eA=="), repository(7, "eQ==")).objects == (
+        "ResourceQuota ns/other: spec.hard.pods (9 -> 7) changed",
+        "Secret ns/s: data.a changed",
+    )
+
+
+def test_pods_that_a_job_has_more_and_that_find_no_room_are_counted() -> None:
+    api_version, kind, spec = WITHOUT_TEMPLATES["a service"]
+    base = {**BASE, "jobs/other.yaml": other(api_version, kind, spec)}
+    more = {"predictor": {**spec["predictor"], "minReplicas": 999}}
+    (grown,) = changes(base, {**base, "jobs/other.yaml": other(api_version, kind, more)}).jobs
+    assert "of its 999 pods wait for room" in grown.why

@@ -299,6 +299,15 @@ def _quota(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
         judge.choice((*path, "scopes", number), scope, _QUOTA_SCOPES)
 
 
+def _limit_range(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    seen: set[Any] = set()
+    for number, limit in items(spec, "limits"):
+        at = (*path, "limits", number, "type")
+        if "/" not in str(limit.get("type")):
+            judge.choice(at, limit.get("type"), ("Container", "PersistentVolumeClaim", "Pod"))
+        judge.unique(at, limit.get("type"), seen, "type")
+
+
 def _network_service(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
     ports = list(items(spec, "ports"))
     if not ports and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
@@ -390,6 +399,7 @@ _RULES: Mapping[str, Callable[[Judge, dict[str, Any], FieldPath], None]] = {
     "Deployment.apps": _deployment,
     "Job.batch": batch_job,
     "Job.batch.volcano.sh": volcano_job,
+    "LimitRange.": _limit_range,
     "Pod.": _pod,
     "PersistentVolumeClaim.": claim,
     "PodDisruptionBudget.policy": _disruption_budget,

@@ -54,6 +54,13 @@ def test_revisions_and_the_work_tree_are_compared(repository: GitRepository, pat
     assert run(path, "HEAD", "HEAD", "--detailed-exitcode")[0] == 0
 
 
+def test_a_time_limit_that_all_plans_together_miss_is_reported(path: Path) -> None:
+    (path / "jobs" / "b.yaml").write_text(JOB.replace("NAME", "b"))
+    code, text = run(path, "HEAD", "--time-limit", "0")
+    assert (code, text.count("the time limit of 0 s is missed: ")) == (0, 1)
+    assert "is missed" not in run(path, "HEAD", "--time-limit", "600")[1] + run(path, "HEAD")[1]
+
+
 def test_a_new_error_fails(path: Path) -> None:
     (path / "jobs" / "b.yaml").write_text(JOB.replace("NAME", "b").replace("replicas: 2", "replicas: many"))
     code, text = run(path, "HEAD", "-o", "markdown")

@@ -306,8 +306,7 @@ def release(version: str, dry_run: bool, base: str | None, output: Path | None, 
     with tempfile.TemporaryDirectory(prefix="gangplan-source-") as place:
         made = Release(version, commit, int(_git("show", "-s", "--format=%ct", commit)), Path(place), output)
         packed = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True).stdout
-        with tarfile.open(fileobj=io.BytesIO(packed)) as files:
-            files.extractall(made.source, filter="data")
+        subprocess.run(["tar", "--extract"], cwd=made.source, input=packed, check=True)
         build_python(made)
         build_chart(made, helm or (Path(found_helm) if (found_helm := shutil.which("helm")) else None))
         build_image(made, base)

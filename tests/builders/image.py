@@ -23,9 +23,11 @@ from pathlib import Path
 from tests.controlplane.build import cache_root, create_atomically
 
 LINKS = ("bin", "lib", "lib64", "sbin")
-MOUNTED = tuple(path for path in ("/usr", "/opt", sys.base_prefix) if Path(path).is_dir())
+MOUNTED = tuple(path for path in dict.fromkeys(("/usr", "/opt", sys.base_prefix)) if Path(path).is_dir())
 WHEELS = "/wheels"
-POINTS = (*MOUNTED, WHEELS, "/dev", "/proc", "/tmp")
+PROGRAMS = "/programs"
+"""Where `python` is: Debian's own Python has only the name python3."""
+POINTS = (*MOUNTED, WHEELS, PROGRAMS, "/dev", "/proc", "/tmp")
 
 
 def pinned_wheels(root: Path) -> Path:
@@ -115,7 +117,10 @@ class Image:
         for link in LINKS:
             if (there := Path("/", link)).is_symlink():
                 self._inside(link).symlink_to(there.readlink())
-        programs = [str(Path(sys.base_prefix, "bin")), "/usr/local/bin", "/usr/bin", "/usr/sbin"]
+        python = self._inside(PROGRAMS) / "python"
+        python.write_text(f'#!/bin/sh\nexec {sys.base_prefix}/bin/python3 "$@"\n')
+        python.chmod(0o755)
+        programs = [PROGRAMS, "/usr/local/bin", "/usr/bin", "/usr/sbin"]
         self.environment = {"BASE": self.environment["BASE"], "PATH": ":".join(programs)}
 
     def _copy(self, words: list[str]) -> None:

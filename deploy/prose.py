@@ -3,7 +3,7 @@
 * No banned word in code, comments, docstrings and documents, and further ones in what users read.
 * Each diagnostic's documentation names its fix.
 * A docstring begins with a capital letter and ends its first paragraph with a full stop.
-* No sentence of more than 25 words in diagnostics, `--help` and documents.
+* No sentence of more than 25 words in diagnostics, `--help` and documents; no full stop in the help of an option.
 """
 
 from __future__ import annotations
@@ -72,6 +72,9 @@ def problems() -> Iterator[str]:
     for name, text in texts.items():
         yield from _banned_words(name, text, BANNED_IN_TEXTS)
     yield from (f"{code}: its text has no 'Fix:'" for code, rule in rules.items() if "Fix" not in rule.text)
+    for text in _option_helps():
+        if re.search(r"\.(\s|$)", text):
+            yield f"--help: the text of an option has no full stop: {text}"
     for kind, found in long_sentences(pages).items():
         yield from (f"{kind}: more than {MAX_WORDS} words; split: {sentence}" for sentence in found)
 
@@ -92,11 +95,20 @@ def all_documents() -> dict[str, str]:
 
 
 def _help_texts() -> Iterator[str]:
+    yield from (inspect.cleandoc(command.help or "") for command in _commands())
+    yield from _option_helps()
+
+
+def _option_helps() -> Iterator[str]:
+    options = (each for command in _commands() for each in command.params if isinstance(each, click.Option))
+    yield from (each.help for each in options if each.help)
+
+
+def _commands() -> Iterator[click.Command]:
     import_module("reconciler.cli")  # adds its commands to those of the compiler
     for name in cli.list_commands(click.Context(cli)):
         if command := cli.get_command(click.Context(cli, resilient_parsing=True), name):
-            yield inspect.cleandoc(command.help or "")
-            yield from (each.help for each in command.params if isinstance(each, click.Option) and each.help)
+            yield command
 
 
 def _banned_words(name: str, text: str, banned: Mapping[str, str] = BANNED) -> Iterator[str]:

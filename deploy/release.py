@@ -288,11 +288,9 @@ def _commit_to_build(*, is_dry: bool) -> str:
 
 @click.command()
 @click.argument("version")
-@click.option("--dry-run", is_flag=True, help="Build and check, and set no tag; the work tree may have changes.")
-@click.option("--base", help="Image to build on, with its digest: python:3.12-slim@sha256:...")
-@click.option(
-    "--output", type=click.Path(path_type=Path), help="Folder to fill; emptied first. [default: dist/VERSION]"
-)
+@click.option("--dry-run", is_flag=True, help="Build and check, and set no tag; the work tree may have changes")
+@click.option("--base", help="Image to build on, with its digest: python:3.12-slim@sha256:.")
+@click.option("--output", type=click.Path(path_type=Path), help="Folder to fill; emptied first [default: dist/VERSION]")
 @click.option("--helm", type=click.Path(exists=True, path_type=Path), help="[default: helm on the path]")
 def release(version: str, dry_run: bool, base: str | None, output: Path | None, helm: Path | None) -> None:
     """Build and check everything of VERSION, and tag the commit."""

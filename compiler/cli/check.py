@@ -40,23 +40,23 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
     type=FOLDER,
     is_eager=True,
     callback=take_defaults,
-    help="The repository. [default: the folder around PATH that holds cluster-specs/]",
+    help="The repository [default: the folder around PATH that holds cluster-specs/]",
 )
-@click.option("--cluster", help="Check against this cluster only. [default: each one]")
-@click.option("-o", "--output", type=click.Choice(FORMATS), help="Same as --format.")
+@click.option("--cluster", help="Check against this cluster only [default: each one]")
+@click.option("-o", "--output", type=click.Choice(FORMATS), help="Same as --format")
 @click.option(
-    "--format", "form", type=click.Choice(FORMATS), help="Output format. [default: github in GitHub Actions, else text]"
+    "--format", "form", type=click.Choice(FORMATS), help="Output format [default: github in GitHub Actions, else text]"
 )
 @click.option(
     "--state",
     "state_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="A snapshot of the cluster: its release of Volcano counts where the Cluster names none.",
+    help="A snapshot of the cluster: its release of Volcano counts where the Cluster names none",
 )
-@click.option("--strict", is_flag=True, help="Fail on warnings too.")
-@click.option("--fix", is_flag=True, help="Apply the safe fixes to the files.")
-@click.option("--diff", is_flag=True, help="Print what --fix would change as a patch instead.")
-@click.option("--cache/--no-cache", default=True, help="Cache parsed files in the user's cache folder. [default: yes]")
+@click.option("--strict", is_flag=True, help="Fail on warnings too")
+@click.option("--fix", is_flag=True, help="Apply the safe fixes to the files")
+@click.option("--diff", is_flag=True, help="Print what --fix would change as a patch instead")
+@click.option("--cache/--no-cache", default=True, help="Cache parsed files in the user's cache folder [default: yes]")
 def check(
     paths: Sequence[Path],
     repo: Path | None,

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     "--output",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to write to. [default: stdout]",
+    help="Folder to write to [default: stdout]",
 )
-@click.option("--namespaces", "with_namespaces", is_flag=True, help="Also write the Namespaces that the objects need.")
+@click.option("--namespaces", "with_namespaces", is_flag=True, help="Also write the Namespaces that the objects need")
 @click.pass_context
 def compile(  # noqa: A001 - the command's name
     ctx: click.Context, inputs: CompileInputs, folder: Path | None, with_namespaces: bool

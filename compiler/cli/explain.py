@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 @click.argument("job")
 @compile_options
 @output_option
-@click.option("--patch", is_flag=True, help="Print each repair that edits files as a patch; git apply takes it.")
-@click.option("--repair", metavar="CODE|NUMBER", help="The patch of these repairs only, such as GR101 or 2.")
+@click.option("--patch", is_flag=True, help="Print each repair that edits files as a patch; git apply takes it")
+@click.option("--repair", metavar="CODE|NUMBER", help="The patch of these repairs only, such as GR101 or 2")
 @click.pass_context
 def explain(ctx: click.Context, job: str, inputs: CompileInputs, output: str, patch: bool, repair: str | None) -> None:
     """Explain why JOB (its name, namespace/name, kind/name or file) starts or waits, and what would help.

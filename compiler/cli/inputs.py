@@ -73,13 +73,13 @@ def compile_options(command: Command) -> Command:
             "--time-limit",
             type=click.FloatRange(min=0),
             metavar="SECONDS",
-            help="Time limit for plan and reasons; the best plan found counts. [default: the cluster's timeLimit]",
+            help="Time limit for plan and reasons; the best plan found counts [default: the cluster's timeLimit]",
         ),
         click.option(
-            "--lock", "lock_file", type=state, help="A gangplan.lock whose jobs count as running (see compile)."
+            "--lock", "lock_file", type=state, help="A gangplan.lock whose jobs count as running (see compile)"
         ),
-        click.option("--state", "state_file", type=state, help="State of the cluster, as snapshot writes it."),
-        click.option("--cluster", help="Which cluster of the repository; needed only when there are several."),
+        click.option("--state", "state_file", type=state, help="State of the cluster, as snapshot writes it"),
+        click.option("--cluster", help="Which cluster of the repository; needed only when there are several"),
         repo_option,
     ):
         decorated = option(decorated)
@@ -117,7 +117,7 @@ repo_option = click.option(
     type=FOLDER,
     is_eager=True,
     callback=_repository_around,
-    help="The repository. [default: the folder around this one that holds cluster-specs/]",
+    help="The repository [default: the folder around this one that holds cluster-specs/]",
 )
 
 
@@ -139,7 +139,7 @@ def executor_option(command: Command) -> Command:
         callback=_validate_executor,
         show_default=True,
         metavar="processes|local|dask://HOST:PORT",
-        help="Where to compute large plans: worker processes, this process, or a Dask cluster. The plan is the same.",
+        help="Where to compute large plans: worker processes, this process, or a Dask cluster; the plan is the same",
     )(command)
 
 
@@ -164,7 +164,7 @@ def fail_option(help: str) -> Callable[[Command], Command]:
 def output_option(command: Command) -> Command:
     """-o: text for people, JSON or YAML for machines."""
     formats = click.Choice(["text", "json", "yaml"])
-    return click.option("-o", "--output", type=formats, default="text", show_default=True, help="Output format.")(
+    return click.option("-o", "--output", type=formats, default="text", show_default=True, help="Output format")(
         command
     )
 

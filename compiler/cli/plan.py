@@ -25,24 +25,24 @@ DECISIONS = ("start", "keep", "wait", "evict", "done", "empty")
 @click.command()
 @compile_options
 @output_option
-@click.option("--summary", is_flag=True, help="Show counts, reasons and queues, without single jobs.")
+@click.option("--summary", is_flag=True, help="Show counts, reasons and queues, without single jobs")
 @click.option(
-    "--queue", "queues", multiple=True, help="Show jobs of this queue and those below it only; may be repeated."
+    "--queue", "queues", multiple=True, help="Show jobs of this queue and those below it only; may be repeated"
 )
-@click.option("--namespace", "namespaces", multiple=True, help="Show jobs of this namespace only; may be repeated.")
+@click.option("--namespace", "namespaces", multiple=True, help="Show jobs of this namespace only; may be repeated")
 @click.option(
     "--decision",
     "decisions",
     multiple=True,
     type=click.Choice(DECISIONS),
-    help="Show jobs with this decision only, each in full; may be repeated.",
+    help="Show jobs with this decision only, each in full; may be repeated",
 )
-@click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when the plan changes something.")
+@click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when the plan changes something")
 @fail_option(
     "What to exit with 1 for: no plan; also an object with an error; also a job that can never start; also a job that "
-    "waits longer than an earlier plan announced."
+    "waits longer than an earlier plan announced"
 )
-@click.option("--timings", is_flag=True, help="Show how long each batch took; the output then differs between runs.")
+@click.option("--timings", is_flag=True, help="Show how long each batch took; the output then differs between runs")
 @click.pass_context
 def plan(
     ctx: click.Context,

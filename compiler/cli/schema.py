@@ -19,7 +19,7 @@ SETTINGS = {"yaml.schemas": {SCHEMA_FILE: GLOBS}}
 
 @click.command()
 @click.argument("kind", required=False)
-@click.option("--vscode", is_flag=True, help="Write a schema of all kinds, and the setting that uses it, to .vscode/.")
+@click.option("--vscode", is_flag=True, help="Write a schema of all kinds, and the setting that uses it, to .vscode/")
 @repo_option
 @click.pass_context
 def schema(ctx: click.Context, kind: str | None, vscode: bool, repo: Path) -> None:

@@ -52,15 +52,15 @@ def load_tree(repo: Path) -> Repository:
 
 
 namespace_option = click.option(
-    "--namespace", default="gangplan-system", show_default=True, help="Where gangplan keeps its own objects."
+    "--namespace", default="gangplan-system", show_default=True, help="Where gangplan keeps its own objects"
 )
 
 
 def add_kubeconfig_options(command: Command) -> Command:
     """Add --kubeconfig and --context."""
-    help = "Kubeconfig. [default: KUBECONFIG, ~/.kube/config, or the service account in a pod]"
+    help = "Kubeconfig [default: KUBECONFIG, ~/.kube/config, or the service account in a pod]"
     kubeconfig = click.option("--kubeconfig", type=click.Path(path_type=Path), help=help)
-    return kubeconfig(click.option("--context", help="Context of the kubeconfig.")(command))
+    return kubeconfig(click.option("--context", help="Context of the kubeconfig")(command))
 
 
 def state_folder(cluster: str) -> Path:

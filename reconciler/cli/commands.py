@@ -87,75 +87,75 @@ def number_option(name: str, default: float, least: float, help: str) -> Callabl
     is_eager=True,
     expose_value=False,
     callback=load_config,
-    help="YAML file with any of these options, in camelCase; the command line wins.",
+    help="YAML file with any of these options, in camelCase; the command line wins",
 )
-@click.option("--repo", required=True, help="https or ssh address of the repository, or a folder of this machine.")
+@click.option("--repo", required=True, help="https or ssh address of the repository, or a folder of this machine")
 @click.option("--branch", default="main", show_default=True)
-@click.option("--cluster", required=True, help="Which cluster of the repository this is.")
+@click.option("--cluster", required=True, help="Which cluster of the repository this is")
 @add_kubeconfig_options
 @namespace_option
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the clone and for compiles. [default: below XDG_STATE_HOME]",
+    help="Folder for the clone and for compiles [default: below XDG_STATE_HOME]",
 )
 @click.option(
     "--git-auth",
     type=FOLDER,
     help="Mounted git secret: username and password (or only a token as password), bearerToken, ca.crt, tls.crt and "
-    "tls.key, or ssh-privatekey and known_hosts.",
+    "tls.key, or ssh-privatekey and known_hosts",
 )
-@number_option("--git-max-size", 512, 1, "Largest fetch, and largest clone, in MiB.")
+@number_option("--git-max-size", 512, 1, "Largest fetch, and largest clone, in MiB")
 @click.option(
     "--git-trusted-keys",
     type=FOLDER,
-    help="Accept only commits that are signed by a key in this folder: allowed_signers (ssh), *.asc (OpenPGP).",
+    help="Accept only commits that are signed by a key in this folder: allowed_signers (ssh), *.asc (OpenPGP)",
 )
 @click.option(
     "--git-ignore-fault",
     "git_ignored_faults",
     multiple=True,
     metavar="NAME",
-    help="Accept an old history in spite of this fault (as git's fsck names it); may be repeated.",
+    help="Accept an old history in spite of this fault (as git's fsck names it); may be repeated",
 )
-@click.option("--webhook", default="", metavar="HOST:PORT", help="Receive webhooks: a push is fetched at once.")
-@click.option("--webhook-secret", type=FILE, help="File with the secret that signs webhooks.")
-@number_option("--poll", 30.0, 0.1, "Seconds between polls of the repository.")
-@number_option("--bind-timeout", 120.0, 1, "Seconds within which Volcano must bind a placed pod.")
+@click.option("--webhook", default="", metavar="HOST:PORT", help="Receive webhooks: a push is fetched at once")
+@click.option("--webhook-secret", type=FILE, help="File with the secret that signs webhooks")
+@number_option("--poll", 30.0, 0.1, "Seconds between polls of the repository")
+@number_option("--bind-timeout", 120.0, 1, "Seconds within which Volcano must bind a placed pod")
 @number_option(
     "--node-timeout",
     60.0,
     0,
-    "Seconds after which the pods of jobs leave a node that is not ready; 0 leaves that to Kubernetes.",
+    "Seconds after which the pods of jobs leave a node that is not ready; 0 leaves that to Kubernetes",
 )
 @click.option(
     "--scheduler-metrics",
     default=lambda: default_address(os.environ),
     metavar="URL",
-    help="Metrics of Volcano's scheduler, to check that it uses its configuration. "
+    help="Metrics of Volcano's scheduler, to check that it uses its configuration "
     "[default: in a pod the service of Volcano's chart]",
 )
 @number_option(
     "--scheduler-timeout",
     180.0,
     15,
-    "Seconds within which the scheduler must use a new configuration, before the previous one is restored.",
+    "Seconds within which the scheduler must use a new configuration, before the previous one is restored",
 )
 @click.option(
     "--traces",
     default="",
     metavar="URL",
-    help="OpenTelemetry collector (OTLP over HTTP) that gets the spans of passes and compiles; needs gangplan[traces].",
+    help="OpenTelemetry collector (OTLP over HTTP) that gets the spans of passes and compiles; needs gangplan[traces]",
 )
-@click.option("--listen", default="", metavar="HOST:PORT", help="Serve /healthz, /readyz and /metrics.")
-@click.option("--report", is_flag=True, help="With --listen: serve /report, the page of the plan in force, as well.")
+@click.option("--listen", default="", metavar="HOST:PORT", help="Serve /healthz, /readyz and /metrics")
+@click.option("--report", is_flag=True, help="With --listen: serve /report, the page of the plan in force, as well")
 @executor_option
 @click.option(
     "--timeout",
     type=click.FloatRange(min=1),
-    help="Seconds to wait for the server at startup; with --once, for the whole command. [default: 60; --once: 600]",
+    help="Seconds to wait for the server at startup; with --once, for the whole command [default: 60; --once: 600]",
 )
-@click.option("--once", is_flag=True, help="Exit when nothing is left to do; with 1 if something failed.")
+@click.option("--once", is_flag=True, help="Exit when nothing is left to do; with 1 if something failed")
 @click.pass_context
 def reconcile(
     ctx: click.Context,
@@ -270,7 +270,7 @@ def _run_until_signal(parts: Parts, signals: StopSignals, once_until: float | No
 @click.command()
 @cluster_command(120.0)
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write. [default: standard output]"
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write [default: standard output]"
 )
 def snapshot(client: Client, output: Path | None) -> None:
     """Write what a plan needs to know of a cluster (nodes, pods, jobs, queues and so on) as one List, for `gangplan

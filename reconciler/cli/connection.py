@@ -37,7 +37,7 @@ def cluster_command(default_timeout: float) -> Callable[[Command], Command]:
             with one_line_errors(), time_limit(timeout):
                 return command(client=open_client(kubeconfig, context), **options)
 
-        help = "Seconds that the command may take."
+        help = "Seconds that the command may take"
         kind = click.FloatRange(min=0.1)
         option = click.option("--timeout", default=default_timeout, show_default=True, type=kind, help=help)
         return cast(Command, add_kubeconfig_options(option(limited)))

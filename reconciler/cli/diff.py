@@ -45,11 +45,11 @@ Named = tuple[str, Repository]
 @click.argument("base", required=False)
 @click.argument("head", required=False)
 @compile_options
-@click.option("--base-dir", type=FOLDER, help="Compare this folder of rendered manifests, without git; see --head-dir.")
+@click.option("--base-dir", type=FOLDER, help="Compare this folder of rendered manifests, without git; see --head-dir")
 @click.option(
     "--head-dir",
     type=FOLDER,
-    help="Folder with the change. Without its own cluster-specs/ it is planned for the repository's clusters.",
+    help="Folder with the change; without its own cluster-specs/ it is planned for the repository's clusters",
 )
 @click.option(
     "-o",
@@ -57,17 +57,17 @@ Named = tuple[str, Repository]
     type=click.Choice(["text", "markdown", "json", "sarif"]),
     default="text",
     show_default=True,
-    help="Output format; markdown is for a comment on a pull request.",
+    help="Output format; markdown is for a comment on a pull request",
 )
 @click.option(
     "--pages",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the report page of each cluster, before and after. A rejected commit has no page.",
+    help="Folder for the report page of each cluster, before and after; a rejected commit has no page",
 )
-@click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when something changes.")
+@click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when something changes")
 @fail_option(
     "What to exit with 1 for: no plan, or an error in HEAD; also a job that can never start, or never again, because "
-    "of the change; also a job of BASE that waits longer, is evicted or could not start again."
+    "of the change; also a job of BASE that waits longer, is evicted or could not start again"
 )
 @click.pass_context
 def diff(

@@ -35,16 +35,16 @@ OTHER_KINDS = (
     default=".",
     show_default=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to write the repository into.",
+    help="Folder to write the repository into",
 )
-@click.option("--cluster", default="imported", show_default=True, help="Name of the cluster in the repository.")
-@click.option("--adopt", is_flag=True, help="Let gangplan take over fields that other managers own in these objects.")
+@click.option("--cluster", default="imported", show_default=True, help="Name of the cluster in the repository")
+@click.option("--adopt", is_flag=True, help="Let gangplan take over fields that other managers own in these objects")
 @click.option(
     "--timeout",
     default=120.0,
     show_default=True,
     type=click.FloatRange(min=0.1),
-    help="Seconds that reading the cluster may take.",
+    help="Seconds that reading the cluster may take",
 )
 @add_kubeconfig_options
 def import_cluster(

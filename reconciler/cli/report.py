@@ -34,18 +34,18 @@ NO_PAGE = "no page is written: there is no plan, see the diagnostics"
     "--output",
     "file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File to write. [default: stdout]",
+    help="File to write [default: stdout]",
 )
 @click.option(
     "--base",
     metavar="REV|LOCK|STATE",
-    help="Show the cluster before as well: under the plan of a revision, or as a gangplan.lock or a state file has it.",
+    help="Show the cluster before as well: under the plan of a revision, or as a gangplan.lock or a state file has it",
 )
-@click.option("--live", is_flag=True, help="Plan for the cluster as it is now, as with --state and its snapshot.")
+@click.option("--live", is_flag=True, help="Plan for the cluster as it is now, as with --state and its snapshot")
 @add_kubeconfig_options
 @fail_option(
     "What to exit with 1 for, as of plan: no plan; also an object with an error; also a job that can never start; also "
-    "a job that waits longer than an earlier plan announced. With a revision as base as of diff."
+    "a job that waits longer than an earlier plan announced; with a revision as base as of diff"
 )
 @click.pass_context
 def report(

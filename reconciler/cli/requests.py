@@ -21,7 +21,7 @@ _KIND = re.compile(r"[A-Z][A-Za-z0-9]*(\.[a-z0-9.-]+)?")
 
 def _add_options(command: Command) -> Command:
     """Add --cluster, the options of a cluster and --timeout."""
-    named = click.option("--cluster", help="Which cluster; needed only when several are reported on.")(command)
+    named = click.option("--cluster", help="Which cluster; needed only when several are reported on")(command)
     return namespace_option(cluster_command(30.0)(named))
 
 

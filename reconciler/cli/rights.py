@@ -16,9 +16,9 @@ from reconciler.cluster.rights import admission_objects, rbac_objects, reading_o
 
 @click.command()
 @repo_option
-@click.option("--cluster", help="Which cluster of the repository; needed only when there are several.")
+@click.option("--cluster", help="Which cluster of the repository; needed only when there are several")
 @namespace_option
-@click.option("--read-only", is_flag=True, help="Print the permissions of import and shadow instead: list only.")
+@click.option("--read-only", is_flag=True, help="Print the permissions of import and shadow instead: list only")
 def rbac(repo: Path, cluster: str | None, namespace: str, read_only: bool) -> None:
     """Print the RBAC permissions that a reconciler of this repository needs, and the admission policies that narrow
     them. Only kinds of the repository are included."""

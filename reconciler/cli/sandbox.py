@@ -84,9 +84,9 @@ def running_sandbox(folder: Path) -> Sandbox | None:
 @click.command()
 @click.argument("action", type=click.Choice(["up", "down"]))
 @repo_option
-@click.option("--cluster", help="Which cluster of the repository; needed only when there are several.")
+@click.option("--cluster", help="Which cluster of the repository; needed only when there are several")
 @click.option(
-    "--port", default=PORT, show_default=True, type=click.IntRange(1, 65535), help="Where the report page is served."
+    "--port", default=PORT, show_default=True, type=click.IntRange(1, 65535), help="Where the report page is served"
 )
 def sandbox(action: str, repo: Path, cluster: str | None, port: int) -> None:
     """Run a control plane with Volcano, simulated nodes and the reconciler on this machine; for Linux, from a checkout

@@ -151,17 +151,17 @@ class Gauges:
 
 
 @click.command()
-@click.option("--every", default=60.0, show_default=True, type=click.FloatRange(min=1), help="Seconds between looks.")
-@click.option("--looks", type=click.IntRange(min=1), help="Stop after this many looks. [default: until interrupted]")
+@click.option("--every", default=60.0, show_default=True, type=click.FloatRange(min=1), help="Seconds between looks")
+@click.option("--looks", type=click.IntRange(min=1), help="Stop after this many looks [default: until interrupted]")
 @click.option(
     "--timeout",
     default=120.0,
     show_default=True,
     type=click.FloatRange(min=0.1),
-    help="Time limit of one look, in seconds.",
+    help="Time limit of one look, in seconds",
 )
-@click.option("--listen", default="", metavar="HOST:PORT", help="Serve /metrics.")
-@click.option("--page", type=click.Path(dir_okay=False, path_type=Path), help="Write the report page at each look.")
+@click.option("--listen", default="", metavar="HOST:PORT", help="Serve /metrics")
+@click.option("--page", type=click.Path(dir_okay=False, path_type=Path), help="Write the report page at each look")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @executor_option
 @add_kubeconfig_options

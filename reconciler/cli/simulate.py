@@ -60,38 +60,36 @@ def _requested_times(ctx: click.Context, param: click.Parameter, text: str) -> R
     type=click.Choice([*POLICIES]),
     default=("gangplan",),
     show_default=True,
-    help="Policy to replay; may be repeated to compare policies.",
+    help="Policy to replay; may be repeated to compare policies",
 )
 @click.option(
     "--compare",
     metavar="BASE..[HEAD]",
-    help="Replay on the cluster of two revisions, and show whose waits change. HEAD is by default the working tree.",
+    help="Replay on the cluster of two revisions, and show whose waits change; HEAD is by default the working tree",
 )
 @click.option(
-    "--machines", type=click.IntRange(min=1), help="Replay on this many equal machines instead of the cluster."
+    "--machines", type=click.IntRange(min=1), help="Replay on this many equal machines instead of the cluster"
 )
-@click.option(
-    "--nodes", "nodes_file", type=FILE, help="Replay on the nodes of a CSV: name, cpu_milli, memory_mib, gpu."
-)
-@click.option("--columns", "columns_file", type=FILE, help="YAML file that maps meanings to columns of the trace.")
+@click.option("--nodes", "nodes_file", type=FILE, help="Replay on the nodes of a CSV: name, cpu_milli, memory_mib, gpu")
+@click.option("--columns", "columns_file", type=FILE, help="YAML file that maps meanings to columns of the trace")
 @click.option(
     "--requested",
     default="1",
     show_default=True,
     metavar="FACTOR|past",
     callback=_requested_times,
-    help="Requested times where the trace has none: a multiple of the real ones, or from the user's past jobs.",
+    help="Requested times where the trace has none: a multiple of the real ones, or from the user's past jobs",
 )
-@click.option("--outages", "outages_file", type=FILE, help="CSV of nodes that fail: node, start, end (seconds).")
+@click.option("--outages", "outages_file", type=FILE, help="CSV of nodes that fail: node, start, end (seconds)")
 @click.option(
     "--sample",
     type=click.FloatRange(min=0.001),
-    help="Draw jobs until they request this many times the cluster's devices.",
+    help="Draw jobs until they request this many times the cluster's devices",
 )
 @click.option(
-    "--seed", type=int, default=1, show_default=True, help="Seed of --sample, and of the intervals of --compare."
+    "--seed", type=int, default=1, show_default=True, help="Seed of --sample, and of the intervals of --compare"
 )
-@click.option("--cluster", help="Which cluster of the repository; needed only when there are several.")
+@click.option("--cluster", help="Which cluster of the repository; needed only when there are several")
 @repo_option
 @output_option
 @click.pass_context

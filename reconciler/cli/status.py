@@ -26,11 +26,11 @@ WATCH_SECONDS = 2.0
 
 @click.command()
 @click.argument("job", required=False)
-@click.option("--cluster", help="Which cluster; needed only when several are reported on.")
+@click.option("--cluster", help="Which cluster; needed only when several are reported on")
 @namespace_option
 @cluster_command(30.0)
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("-w", "--watch", is_flag=True, help="Print it again when it changes, until interrupted.")
+@click.option("-w", "--watch", is_flag=True, help="Print it again when it changes, until interrupted")
 def status(client: Client, job: str | None, cluster: str | None, namespace: str, output: str, watch: bool) -> None:
     """Show the commit in force, the conditions, jobs, queues and domains, and what is not applied and why; of a JOB
     (NAMESPACE/NAME, or KIND.GROUP/NAMESPACE/NAME) its decision, and how its runs went."""

@@ -20,6 +20,11 @@ import websocket
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 PATIENCE = 60
 """Seconds for any one step of a browser on a loaded machine."""
+ALIGNED_BOX = """element => {
+  const {x, y, width, height} = element.getBoundingClientRect(), [left, top] = [x + scrollX, y + scrollY];
+  element.style.transform = `translate(${-left % 2}px, ${-top % 2}px)`;
+  return {x: left - left % 2, y: top - top % 2, width, height};
+}"""
 COMPARE = """async (pictures) => {
     const pixels = async (data) => {
         const image = Object.assign(new Image(), { src: `data:image/png;base64,${data}` });
@@ -138,10 +143,10 @@ class Page:
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def picture(self, selector: str) -> str:
-        """The last element that matches as PNG in base64, at half its size."""
-        box = "(({x, y, width, height}) => ({x: x + scrollX, y: y + scrollY, width, height}))"
+        """The last element that matches as PNG in base64, at half its size. It is moved to where its edges are edges of
+        pixels: what is above it may be a fraction of a pixel high."""
         element = f"[...document.querySelectorAll({json.dumps(selector)})].at(-1)"
-        clip = self.evaluate(f"{box}({element}.getBoundingClientRect())")
+        clip = self.evaluate(f"({ALIGNED_BOX})({element})")
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip={**clip, "scale": 0.5})
         return str(shot["data"])
 

@@ -272,7 +272,7 @@ def _verifier_diagnostics(specs: Specs, origins: Origins, problem: Problem, plan
 
 
 def _executor_diagnostics(specs: Specs, mapper: Mapper) -> list[Diagnostic]:
-    help = "fix the executor, or do without one: --executor local"
+    help = "repair the executor, or use none: --executor local"
     at = specs.cluster.document.position()
     return [
         EXECUTOR_FAILED.diagnostic(

@@ -215,12 +215,21 @@ def process_executor(
         # A forked copy of a process with threads (HiGHS, numpy) may hang, so later workers start afresh.
         context = multiprocessing.get_context(method)
         pool = concurrent.futures.ProcessPoolExecutor(cores, context, _start_worker, (gc.get_threshold(),))
-        return WorkerPool(pool, cores, partial(pool.shutdown, cancel_futures=True))
+        return WorkerPool(pool, cores, partial(_shut_down, pool))
 
     executor = RemoteExecutor(start, min_work if cores > 1 else sys.maxsize)
     if forks and cores > 1 and sys.platform.startswith("linux"):
         executor.open_with(partial(start, "fork"))
     return executor
+
+
+def _shut_down(pool: concurrent.futures.ProcessPoolExecutor) -> None:
+    """End the workers. Once all were killed nobody reads the pipe of tasks, and before 3.11.5 Python waits for ever for
+    the thread that writes to it (CPython issue 94777); with its last reader closed that thread ends."""
+    queue = pool._call_queue  # type: ignore[attr-defined]
+    if sys.version_info < (3, 11, 5) and queue is not None:
+        queue._reader.close()
+    pool.shutdown(cancel_futures=True)
 
 
 def _start_worker(gc_threshold: tuple[int, int, int]) -> None:

@@ -184,7 +184,7 @@ def test_a_worker_process_that_is_killed_costs_a_warning_and_changes_nothing(
     (fault,) = faults(broken)
     assert fault.startswith("cluster-specs/bench/")
     assert "warning GP503: the executor failed (BrokenProcessPool: " in fault
-    assert fault.endswith("Fix the executor, or do without one: --executor local")
+    assert fault.endswith("Fix: repair the executor, or use none: --executor local")
 
 
 def dies_elsewhere(reasons: Any, j: int) -> Any:

@@ -322,14 +322,14 @@ def depends_on_failed_object(check_input: CheckInput) -> Iterator[Finding]:
     for queue in check_input.specs.queues:
         if queue.parent in queues:
             message, cause = f"queue {queue.parent!r} has errors", f"Queue {queue.parent}"
-            yield Finding(queue.document, ("spec", "parent"), message, "fix that queue", cause=cause)
+            yield Finding(queue.document, ("spec", "parent"), message, "correct that queue", cause=cause)
 
 
 def _failed_dependency(gang: GangSpec, field: str, name: str | None, failed: set[str]) -> Iterator[Finding]:
     if name in failed:
         cause = f"{'Queue' if field == 'queue' else 'PriorityClass'} {name}"
         message = f"{field.replace('_', ' ')} {name!r} has errors"
-        yield Finding(gang.document, gang.field_paths[field], message, "fix that object", cause=cause)
+        yield Finding(gang.document, gang.field_paths[field], message, "correct that object", cause=cause)
 
 
 @check("GP399", "duplicate role name")

@@ -74,7 +74,7 @@ def _read_specs(
         of_all = not file.startswith(f"{JOBS_FOLDER}/")
         collector.read_file(file, tree.files[file], None if of_all else assignment)
     if folder is None and cluster is None and not collector.documents and not collector.diagnostics:
-        message = "there is not YAML file under cluster-specs/<cluster>/ or jobs/"
+        message = "there is no YAML file under cluster-specs/<cluster>/ or jobs/"
         help = "run `gangplan init` for an example to start from"
         collector.report([EMPTY_REPOSITORY.diagnostic(Position(CLUSTERS_FOLDER, 1, 1), message, help)])
         return _specs_without_cluster("", collector)

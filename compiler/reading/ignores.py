@@ -59,7 +59,7 @@ def without_ignored(tree: Repository, diagnostics: Iterable[Diagnostic]) -> tupl
             left.append(diagnostic)
         elif diagnostic.severity == "error":
             message = f"{diagnostic.code} is an error, which cannot be ignored"
-            problems.append(BAD_IGNORE_RULE.diagnostic(covering.at, message, "fix the error, or remove the object"))
+            problems.append(BAD_IGNORE_RULE.diagnostic(covering.at, message, "correct the error, or remove the object"))
             left.append(diagnostic)
     return sorted_diagnostics([*left, *problems])
 

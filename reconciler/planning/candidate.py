@@ -135,7 +135,7 @@ def refusal_diagnostic(refusal: Refusal) -> dict[str, Any]:
         "line": int(line) if line.isdigit() else 0,
         "column": 1,
         "message": f"the API server refuses {refusal.question.ref}: {refusal.message}",
-        "help": "fix the object, or what refuses it; the commit is tried again from time to time",
+        "help": "correct the object, or what refuses it; the commit is tried again from time to time",
         "object": str(refusal.question.ref),
     }
 

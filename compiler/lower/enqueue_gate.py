@@ -17,21 +17,25 @@ from compiler.fields.quantity import amounts_sum
 from compiler.kubernetes import status_of
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec
-from compiler.volcano.fairshare import FairShare, fair_share, shares_reached
+from compiler.volcano.fairshare import FairShare, shares_reached
 
 Amounts = dict[tuple[str, str], Counter[str]]
 """(queue, namespace) -> resource -> amount."""
 
 
 def gated_gangs(
-    specs: Specs, state: ClusterState, observed: ObservedState, running: Amounts, candidates: Collection[int]
+    plugin: FairShare,
+    specs: Specs,
+    state: ClusterState,
+    observed: ObservedState,
+    running: Amounts,
+    candidates: Collection[int],
 ) -> Mapping[int, str]:
     """Gang -> why the gate keeps it out, of those without pods on nodes that no session has admitted yet.
 
     running: of each queue and namespace. candidates: the gangs that are planned.
     """
-    plugin = fair_share(specs.cluster, specs.scheduler)
-    if plugin is None or not plugin.gates:
+    if not plugin.gates:
         return {}
     asked = _asked(specs.gangs, observed, candidates)
     reached = shares_reached(plugin, asked, running, _totals(specs, observed, plugin, asked))

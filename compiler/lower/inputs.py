@@ -57,29 +57,19 @@ def lowering_inputs(specs: Specs, state: ClusterState | None, dates: Mapping[str
     plannable = (j for j, gang in enumerate(specs.gangs) if is_plannable(gang))
     chosen = tuple(j for j in plannable if j not in left_out)
     submitted = submission_times(specs.gangs, observed, dates)
-    running = _running_amounts(specs, observed)
-    observed.jobs.hold(gated := gated_gangs(specs, state, observed, running, chosen))
-    chosen = tuple(j for j in chosen if j not in gated)
+    turns: Mapping[tuple[str, str], Turn] = {}
+    if (plugin := fair_share(specs.cluster, specs.scheduler)) is not None:
+        running = _running_amounts(specs, observed)
+        observed.jobs.hold(gated := gated_gangs(plugin, specs, state, observed, running, chosen))
+        chosen = tuple(j for j in chosen if j not in gated)
+        if plugin.orders_jobs:
+            turns = namespace_turns(plugin, state.config_maps, running, observed.now)
     events = timed_events(specs, observed, chosen, submitted)
-    return LoweringInputs(
-        specs, observed, chosen, submitted, events, rooms, _turns(specs, state, observed, running), state.session
-    )
-
-
-def _turns(
-    specs: Specs, state: ClusterState, observed: ObservedState, running: Amounts
-) -> Mapping[tuple[str, str], Turn]:
-    """The order of namespaces inside queues, where the plugin fairshare decides it."""
-    plugin = fair_share(specs.cluster, specs.scheduler)
-    if plugin is None or not plugin.orders_jobs:
-        return {}
-    return namespace_turns(plugin, state.config_maps, running, observed.now)
+    return LoweringInputs(specs, observed, chosen, submitted, events, rooms, turns, state.session)
 
 
 def _running_amounts(specs: Specs, observed: ObservedState) -> Amounts:
-    """What pods of each queue and namespace request that are on nodes, where the plugin fairshare counts it."""
-    if fair_share(specs.cluster, specs.scheduler) is None:
-        return {}
+    """What pods of each queue and namespace request that are on nodes."""
     running = {(gang.queue, gang.namespace): Counter[str]() for gang in specs.gangs}
     for j, places in observed.running_pods.items():
         gang = specs.gangs[j]

@@ -176,17 +176,17 @@ STEP = re.compile(r"\[\]|\{\}|[^.\[\]{}]+")
 
 
 def _rows(kind_key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    found = overlays()
-    if kind_key in found["needs_spec"]:
+    if kind_key in overlays()["needs_spec"]:
         yield "spec", {"required": True}
-    for path, row in found.get(kind_key, {}).items():
-        if "rows_of" in row:  # of a kind whose spec stands here
-            yield path, {key: value for key, value in row.items() if key != "rows_of"}
-            yield from (
-                (f"{path}{at.removeprefix('spec')}", each) for at, each in _rows(row["rows_of"]) if at != "spec"
-            )
-        else:
-            yield path, row
+    yield from _written_rows(kind_key)
+
+
+def _written_rows(kind_key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for path, row in overlays().get(kind_key, {}).items():
+        yield path, {key: value for key, value in row.items() if key != "rows_of"}
+        if "rows_of" in row:  # the spec of another kind, or of a part, is here
+            for at, each in _written_rows(row["rows_of"]):
+                yield f"{path}{at.removeprefix('spec')}", each
 
 
 def _below(node: dict[str, Any], step: str) -> dict[str, Any]:

@@ -11,7 +11,12 @@ from compiler.kinds.serving import DEPLOYMENT_MODE_ANNOTATION
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping
 
+_COMPONENTS = ("predictor", "transformer", "explainer")
 _DEPLOYMENT_MODES = ("Serverless", "RawDeployment", "ModelMesh", "Knative", "Standard")
+_PLAIN_MODES = ("RawDeployment", "Standard")
+_AUTOSCALER = "serving.kserve.io/autoscalerClass"
+_AUTOSCALERS = ("hpa", "external", "keda", "none")
+_HPA_CLASS = "hpa.autoscaling.knative.dev"
 
 
 def inference_service(document: Document) -> Iterator[Finding]:
@@ -23,7 +28,7 @@ def inference_service(document: Document) -> Iterator[Finding]:
         yield Finding(document, path, f"KServe ignores the deployment mode {mode!r}", help)
     yield from _scaling(document, mode)
     yield from _several_nodes(document)
-    for name in ("predictor", "transformer", "explainer"):
+    for name in _COMPONENTS:
         component = mapping(document.data, "spec", name)
         if isinstance(percent := component.get("canaryTrafficPercent"), int) and not 0 <= percent <= 100:
             path = ("spec", name, "canaryTrafficPercent")
@@ -32,10 +37,6 @@ def inference_service(document: Document) -> Iterator[Finding]:
             path = ("spec", name, "resources", "limits", device)
             message = f"resources of a whole pod have no {device}: the pod is refused"
             yield Finding(document, path, message, "move it to the resources of the model or container")
-
-
-_AUTOSCALERS = ("hpa", "external", "keda", "none")
-_PLAIN_MODES = ("RawDeployment", "Standard")
 
 
 def _scaling(document: Document, mode: Any) -> Iterator[Finding]:
@@ -55,7 +56,7 @@ def _scaling(document: Document, mode: Any) -> Iterator[Finding]:
     metrics = (
         ("cpu", "memory") if annotations.get("autoscaling.knative.dev/class") == _HPA_CLASS else ("concurrency", "rps")
     )
-    for name in ("predictor", "transformer", "explainer"):
+    for name in _COMPONENTS:
         component, around = mapping(document.data, "spec", name), ("spec", name)
         if isinstance(metric := component.get("scaleMetric"), str) and metric not in metrics:
             help = suggestion(
@@ -66,10 +67,6 @@ def _scaling(document: Document, mode: Any) -> Iterator[Finding]:
             message = "KServe refuses deploymentStrategy with Knative"
             help = f"remove it, or annotate {DEPLOYMENT_MODE_ANNOTATION}: RawDeployment"
             yield Finding(document, (*around, "deploymentStrategy"), message, help)
-
-
-_AUTOSCALER = "serving.kserve.io/autoscalerClass"
-_HPA_CLASS = "hpa.autoscaling.knative.dev"
 
 
 def _several_nodes(document: Document) -> Iterator[Finding]:

@@ -15,8 +15,9 @@ from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping
 
 
-def _topology(document: Document) -> Iterator[Finding]:
-    """KubeRay writes the labels of a network topology into its PodGroup as they are, and caps replicas."""
+def _every_kind(document: Document) -> Iterator[Finding]:
+    """KubeRay caps replicas, hands options to `ray start`, and copies the labels of a network topology into its
+    PodGroup."""
     around = {"RayJob": ("rayClusterSpec",), "RayService": ("rayClusterConfig",)}.get(document.kind, ())
     for at, group in items(mapping(document.data, "spec", *around), "workerGroupSpecs"):
         number, most = group.get("replicas"), group.get("maxReplicas")
@@ -79,18 +80,18 @@ def _text(document: Document, field: str, consequence: str) -> Iterator[Finding]
 
 
 def service(document: Document) -> Iterator[Finding]:
-    yield from _topology(document)
+    yield from _every_kind(document)
     yield from _text(document, "serveConfigV2", "no application is deployed")
 
 
 def cluster(document: Document) -> Iterator[Finding]:
-    yield from _topology(document)
+    yield from _every_kind(document)
     if not mapping(document.data, "spec", "headGroupSpec"):
         yield Finding(document, ("spec",), "there is no headGroupSpec", "add it", severity="error")
 
 
 def job(document: Document) -> Iterator[Finding]:
-    yield from _topology(document)
+    yield from _every_kind(document)
     yield from _text(document, "runtimeEnvYAML", "the job is not submitted")
     spec = mapping(document.data, "spec")
     mode = spec.get("submissionMode")

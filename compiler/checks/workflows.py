@@ -57,7 +57,7 @@ def workflow(document: Document) -> Iterator[Finding]:
         help = suggestion(str(entrypoint), names, f"write {names[0]}")
         yield Finding(document, ("spec", "entrypoint"), f"there is no template {entrypoint!r} to begin with", help)
     for key in ("parameters", "artifacts"):
-        yield from _names_of_values(document, ("spec", "arguments"), mapping(spec, "arguments"), key)
+        yield from _values_twice(document, ("spec", "arguments"), mapping(spec, "arguments"), key)
     ends = [(("spec", "onExit"), spec.get("onExit")), *_hooks(("spec",), spec)]
     yield from _unknown_templates(document, ends, names)
     for at, parameter in items(mapping(spec, "arguments"), "parameters"):
@@ -83,7 +83,7 @@ def _template(
         if key in types and not mapping(template, key).get("image") and not has_defaults:
             yield Finding(document, (*path, key), f"the {key} has no image", "add image")
     for side, key in ((side, key) for side in ("inputs", "outputs") for key in ("parameters", "artifacts")):
-        yield from _names_of_values(document, (*path, side), mapping(template, side), key)
+        yield from _values_twice(document, (*path, side), mapping(template, side), key)
     yield from _artifacts(document, path, template, types)
     for number, output in items(mapping(template, "outputs"), "parameters"):
         place, source = (*path, "outputs", "parameters", number), mapping(output, "valueFrom")
@@ -283,27 +283,28 @@ def _order(document: Document, tasks: Sequence[Placed], what: str) -> Iterator[F
 
 
 def _names(document: Document, named: Sequence[Placed], what: str) -> Iterator[Finding]:
-    counts = Counter[str]()
     for place, each in named:
         name = str(each.get("name") or "")
-        counts[name] += 1
         if not name and what != "template":
             yield Finding(document, place, f"the {what} has no name", "add name")
         elif name and what != "container" and "{{" not in name and not _NAME.fullmatch(name):
             message = f"the name of the {what} {name!r} has more than letters, digits and -"
             yield Finding(document, (*place, "name"), message, to_write(re.sub("[^A-Za-z0-9-]+", "-", name).strip("-")))
-        if counts[name] == 2 and each.get("name"):
-            yield Finding(document, (*place, "name"), f"the {what} {name!r} is here twice", "rename one of the two")
+    yield from _twice(document, named, what, "rename one of the two")
 
 
-def _names_of_values(document: Document, path: FieldPath, holder: Mapping[str, Any], key: str) -> Iterator[Finding]:
+def _values_twice(document: Document, path: FieldPath, holder: Mapping[str, Any], key: str) -> Iterator[Finding]:
     """The findings on parameters or artifacts of one name."""
+    values: list[Placed] = [((*path, key, number), each) for number, each in items(holder, key)]
+    yield from _twice(document, values, key.removesuffix("s"), "rename or remove one")
+
+
+def _twice(document: Document, named: Sequence[Placed], what: str, help: str) -> Iterator[Finding]:
     counts = Counter[str]()
-    for number, each in items(holder, key):
+    for place, each in named:
         counts[name := str(each.get("name") or "")] += 1
         if name and counts[name] == 2:
-            message = f"the {key.removesuffix('s')} {name!r} is here twice"
-            yield Finding(document, (*path, key, number, "name"), message, "rename or remove one")
+            yield Finding(document, (*place, "name"), f"the {what} {name!r} is here twice", help)
 
 
 def _choice(document: Document, path: FieldPath, value: Any, allowed: Sequence[str]) -> Iterator[Finding]:

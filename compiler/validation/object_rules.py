@@ -155,7 +155,7 @@ def batch_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
 
 
 def _as_job_set_makes_it(job: dict[str, Any]) -> dict[str, Any]:
-    """The spec of a Job with what JobSet's webhook fills in. That its pods restart always is told elsewhere."""
+    """The spec of a Job with what JobSet's webhook fills in. That its pods restart always is reported elsewhere."""
     template = mapping(job, "template")
     policy = mapping(template, "spec").get("restartPolicy")
     pod = {**mapping(template, "spec"), "restartPolicy": "OnFailure" if policy in (None, "", "Always") else policy}

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
+
+from reconciler.cli.sandbox import start_time
 
 
 def is_alive(pid: int) -> bool:
     """Whether a process is there and no zombie whose parent has not asked about it."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    return start_time(pid) != ""
 
 
 def ends(pid: int, seconds: float = 30.0) -> bool:

@@ -31,7 +31,7 @@ TOLD = 900
 
 
 def planned(clock: int, *others: GangSpec, runs_since: int | None = None) -> JobDecision:
-    """What is decided of the job "old", which was told a start, on a node of 8 GPUs next to others that want all of it.
+    """What is decided of the job "old", which was promised a start, on a node of 8 GPUs that others want whole.
     runs_since: when the first of them started."""
     jobs = (gang("old", role("worker", 1, gpu=8)), *others)
     urgent = PriorityClassSpec(document("PriorityClass", "urgent"), "urgent", 10)

@@ -20,7 +20,7 @@ NASTY = Diagnostic(
     "error",
     Position("jobs/a b,c:d.yaml", 3, 7),
     "100% <odd>\r\n::error::\x1b[31m & \u202e",
-    "mend it",
+    "correct it",
     "Job ml/train",
 )
 PLAIN = Diagnostic(
@@ -38,7 +38,7 @@ ALL = (NASTY, PLAIN, NOTE)
 def test_text_is_one_line_for_each_and_holds_no_control_character() -> None:
     text = render_text(ALL)
     assert text == (
-        "jobs/a b,c:d.yaml:3:7: error GP101: 100% <odd>\\r\\n::error::\\x1b[31m & \\u202e. Fix: mend it\n"
+        "jobs/a b,c:d.yaml:3:7: error GP101: 100% <odd>\\r\\n::error::\\x1b[31m & \\u202e. Fix: correct it\n"
         "jobs/z.yaml:1:1: warning GP302: there is no queue 'x'. Fix: did you mean 'y'? (see q.yaml:2:3)\n"
         "jobs/z.yaml:2:1: info GP116: unquoted 2026-01-31. Fix: quote it\n"
     )
@@ -92,7 +92,7 @@ def test_json_has_the_shape_that_others_script_against() -> None:
         "line": 3,
         "column": 7,
         "message": NASTY.message,
-        "help": "mend it",
+        "help": "correct it",
         "object": "Job ml/train",
     }
     assert [row["code"] for row in rows] == ["GP101", "GP302", "GP116"]
@@ -103,7 +103,7 @@ def test_github_commands_are_escaped() -> None:
     lines = render_github(ALL).splitlines()
     assert lines == [
         "::error file=jobs/a b%2Cc%3Ad.yaml,line=3,col=7,title=GP101::100%25 "
-        "<odd>\\r\\n::error::\\x1b[31m & \\u202e. Fix: mend it",
+        "<odd>\\r\\n::error::\\x1b[31m & \\u202e. Fix: correct it",
         "::warning file=jobs/z.yaml,line=1,col=1,title=GP302::there is no queue 'x'. Fix: did you mean 'y'?",
         "::notice file=jobs/z.yaml,line=2,col=1,title=GP116::unquoted 2026-01-31. Fix: quote it",
     ]

@@ -77,7 +77,7 @@ def measure_openb() -> Figures:
 
 
 def _allocated(found: Replay) -> float:
-    return 100 * max(span.held for span in found.spans) / found.workload.cluster.totals[found.workload.device]
+    return 100 * max(span.used for span in found.spans) / found.workload.cluster.totals[found.workload.device]
 
 
 register_case("replay-easy", "replay 801 jobs under EASY", measure_easy, seconds=10)

@@ -10,8 +10,9 @@ from compiler.diagnostics.render.words import printable
 from compiler.explain.names import count_text
 from compiler.views.style import Style
 from solver.simulation.contrast import CERTAIN, DRAWS, SHARE, Contrast, contrasts_by
-from solver.simulation.measures import Waits, size_class, usage, waits, waits_by
+from solver.simulation.measures import Usage, Waits, size_class, usage, waits, waits_by
 from solver.simulation.replay import Replay
+from solver.simulation.shares import QueueShare, ShareCurves, queue_share, share_curves, share_error
 from solver.simulation.workload import SECOND, Workload
 
 KIND = {"apiVersion": "gangplan.dev/v1alpha1", "kind": "Simulation"}
@@ -46,7 +47,7 @@ def _groupings(workload: Workload) -> Mapping[str, Callable[[int], str]]:
 
 
 def _replay_data(workload: Workload, replay: Replay) -> dict[str, Any]:
-    used, ways = usage(replay), _groupings(workload)
+    used, ways, curves = usage(replay), _groupings(workload), share_curves(replay)
     return {
         "complete": replay.is_complete,
         "devices": workload.cluster.totals[workload.device] / workload.unit,
@@ -56,7 +57,8 @@ def _replay_data(workload: Workload, replay: Replay) -> dict[str, Any]:
             "stranded": round(used.stranded / workload.unit, 6),
             "spread": None if used.spread is None else round(used.spread, 6),
             "restarts": used.restarts,
-            "lostDeviceHours": round(used.lost / workload.unit / SECOND / 3600, 6),
+            "lostDeviceHours": round(_lost_hours(workload, used), 6),
+            "shareError": round(share_error(curves), 6),
             "seconds": used.span / SECOND,
         },
         "waits": {
@@ -65,8 +67,24 @@ def _replay_data(workload: Workload, replay: Replay) -> dict[str, Any]:
             "bySize": _groups(waits_by(replay, ways["devices"])),
             "byPriority": _groups(waits_by(replay, ways["priority"])),
         },
+        "shares": {name: _share_data(share) for name, share in _queue_shares(workload, curves).items()},
         "jobs": [_job_data(workload, replay, j) for j in range(len(replay.runs))],
     }
+
+
+def _lost_hours(workload: Workload, used: Usage) -> float:
+    return used.lost / workload.unit / SECOND / 3600
+
+
+def _queue_shares(workload: Workload, curves: ShareCurves) -> Mapping[str, QueueShare]:
+    """The queues that ever asked for devices."""
+    found = {queue.name: queue_share(curves, q) for q, queue in enumerate(workload.cluster.queues)}
+    return {name: share for name, share in found.items() if share.asking}
+
+
+def _share_data(share: QueueShare) -> dict[str, Any]:
+    parts = {name: round(getattr(share, name), 6) for name in ("deserved", "held", "error")}
+    return {**parts, "starved": share.starved / SECOND, "asking": share.asking / SECOND}
 
 
 def _groups(found: Mapping[str, Waits]) -> dict[str, Any]:
@@ -201,6 +219,7 @@ def _lines(view: SimulationView, style: Style) -> Iterator[str]:
             )
         )
     yield from _table(heads, rows, style)
+    yield from _use_lines(view, style)
     for title, group_of in _groupings(workload).items():
         groups = {policy: waits_by(replay, group_of) for policy, replay in view.replays.items()}
         if len(next(iter(groups.values()))) < 2:
@@ -215,6 +234,27 @@ def _lines(view: SimulationView, style: Style) -> Iterator[str]:
     if not all(replay.is_complete for replay in view.replays.values()):
         yield ""
         yield "The replay was interrupted: results cover the time until then."
+
+
+def _use_lines(view: SimulationView, style: Style) -> Iterator[str]:
+    """Tables of what was lost and of how the queues shared the devices."""
+    workload, totals, rows = view.workload, list[tuple[str, ...]](), dict[str, list[tuple[str, ...]]]()
+    for policy, replay in view.replays.items():
+        used, curves = usage(replay), share_curves(replay)
+        shares = _queue_shares(workload, curves)
+        starved = max((share.starved for share in shares.values()), default=0)
+        spread = "-" if used.spread is None else f"{used.spread:.2f}"
+        lost = f"{_lost_hours(workload, used):.1f}"
+        totals.append((policy, spread, str(used.restarts), lost, f"{share_error(curves):.1%}", _time_text(starved)))
+        for queue, share in shares.items():
+            parts = (f"{part:.1%}" for part in (share.deserved, share.held, share.error))
+            rows.setdefault(queue, []).append((printable(queue), policy, *parts, _time_text(share.starved)))
+    yield ""
+    yield from _table(("policy", "spread", "restarts", "lost hours", "share error", "starved"), totals, style)
+    if len(rows) > 1:
+        yield ""
+        of_queues = [row for queue in sorted(rows) for row in rows[queue]]
+        yield from _table(("queue", "policy", "deserved", "held", "share error", "starved"), of_queues, style)
 
 
 def _wait_cells(found: Waits) -> tuple[str, ...]:

@@ -86,7 +86,7 @@ def usage(replay: Replay) -> Usage:
     workload = replay.workload
     total = max(1, workload.cluster.totals[workload.device])
     span = max(1, sum(part.end - part.start for part in replay.spans))
-    held = sum((part.end - part.start) * part.held for part in replay.spans)
+    held = sum((part.end - part.start) * part.used for part in replay.spans)
     stranded = sum((part.end - part.start) * part.stranded for part in replay.spans)
     largest = max(1, *(node.capacity[workload.device] for node in workload.cluster.nodes))
     spreads = [
@@ -96,7 +96,7 @@ def usage(replay: Replay) -> Usage:
     ]
     return Usage(
         held / (span * total),
-        max((part.held for part in replay.spans), default=0) / total,
+        max((part.used for part in replay.spans), default=0) / total,
         stranded / span,
         sum(spreads) / len(spreads) if spreads else None,
         sum(run.restarts for run in replay.runs),

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
+from solver.problem import Vector
 from solver.simulation.policies import Event, Policy
 from solver.simulation.room import Holds
-from solver.simulation.site import Running, Site
+from solver.simulation.site import Site
 from solver.simulation.workload import Workload
 
 END, ARRIVAL, DOWN, UP = range(4)
@@ -29,13 +30,19 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From `start` to `end` so many units of the device resource were held. stranded: units that were free while a job
-    waited that asks for no more of them: they are in the wrong places, or reserved."""
+    """From `start` to `end`, in units of the device resource: what each queue held, and what its waiting jobs ask for.
+    stranded: what was free while a job waited that asks for no more of it: it is in the wrong places, or reserved."""
 
     start: int
     end: int
-    held: int
+    held: Vector
+    waiting: Vector
     stranded: int
+
+    @property
+    def used(self) -> int:
+        """What all queues held."""
+        return sum(self.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +62,7 @@ class Simulation:
         self.workload, self.policy, self.site = workload, policy, Site(workload)
         self.runs = [Run() for _ in workload.jobs]
         self.spans: list[Span] = []
-        self._held, self._all = 0, workload.cluster.totals[workload.device]
+        self._all = workload.cluster.totals[workload.device]
         self._generations = [0] * len(workload.jobs)
         self._events: list[tuple[int, int, int, int]] = []
         for j, job in enumerate(workload.jobs):
@@ -93,7 +100,7 @@ class Simulation:
         while self._events and self._events[0][0] == self.site.now:
             _, kind, subject, generation = heappop(self._events)
             if kind == END and generation == self._generations[subject]:
-                self._stop(subject)
+                self.site.stop(subject)
                 self.runs[subject] = replace(self.runs[subject], finish=self.site.now)
                 ended.append(subject)
             elif kind == ARRIVAL and self.site.can_ever_start(subject):
@@ -115,20 +122,15 @@ class Simulation:
     def _restart(self, j: int) -> None:
         """The job lost a node: it waits again, and all that it did is lost."""
         run = self.runs[j]
-        began = self._stop(j).start
+        began = self.site.stop(j).start
         self._generations[j] += 1
         self.runs[j] = Run(restarts=run.restarts + 1, lost=run.lost + self.site.now - began)
         self.site.wait(j)
-
-    def _stop(self, j: int) -> Running:
-        self._held -= self.workload.devices(j)
-        return self.site.stop(j)
 
     def _note_starts(self, event: Event) -> None:
         now = self.site.now
         for j in self.site.take_started():
             self.runs[j] = replace(self.runs[j], start=now, holds=self.site.running[j].holds)
-            self._held += self.workload.devices(j)
             self._add(now + self.workload.jobs[j].duration, END, j, self._generations[j])
         if self.workload.loses_jobs:
             for j in event.arrived:
@@ -138,7 +140,7 @@ class Simulation:
     def _note_span(self, now: int) -> None:
         """What was held since the last moment."""
         if now > self.site.now:
-            free = self._all - self._held
+            free = self._all - sum(self.site.held)
             least = min((self.workload.devices(line[0][2]) for line in self.site.waiting.values()), default=None)
             stranded = 0 if least is None or least > free else free
-            self.spans.append(Span(self.site.now, now, self._held, stranded))
+            self.spans.append(Span(self.site.now, now, tuple(self.site.held), tuple(self.site.asked), stranded))

@@ -101,7 +101,9 @@ class Ends:
 
 
 class Site:
-    """A cluster in the middle of a replay. Policies read it and call `start`; the replay calls the rest."""
+    """A cluster in the middle of a replay. Policies read it and call `start`; the replay calls the rest.
+
+    held, asked: queue -> units of the device resource that its jobs hold, and that those that wait ask for."""
 
     def __init__(self, workload: Workload) -> None:
         self.workload, self.now = workload, 0
@@ -109,6 +111,8 @@ class Site:
         self.room = self.empty.copy()
         self.ends = Ends(self.room)
         self.running: dict[int, Running] = {}
+        self.held = [0] * len(workload.cluster.queues)
+        self.asked = [0] * len(workload.cluster.queues)
         self._started: list[int] = []
         self._waiting: dict[Shape, list[Order]] = {}
 
@@ -132,12 +136,14 @@ class Site:
 
     def wait(self, j: int) -> None:
         insort(self._waiting.setdefault(self.job(j).shape, []), self.order(j))
+        self.asked[self.job(j).queue] += self.workload.devices(j)
 
     def leave(self, j: int) -> None:
         """The job waits no longer."""
         shape, order = self.job(j).shape, self.order(j)
         line = self._waiting[shape]
         del line[bisect_left(line, order)]
+        self.asked[self.job(j).queue] -= self.workload.devices(j)
         if not line:
             del self._waiting[shape]
 
@@ -168,6 +174,7 @@ class Site:
         self.room.take(job.role, holds)
         end = self.now + job.requested
         self.running[j] = Running(self.now, end, holds, self.ends.add(end, job.role, holds))
+        self.held[job.queue] += self.workload.devices(j)
         self._started.append(j)
 
     def take_started(self) -> list[int]:
@@ -178,6 +185,7 @@ class Site:
     def stop(self, j: int) -> Running:
         """End a running job; its room is free."""
         ended = self.running.pop(j)
+        self.held[self.job(j).queue] -= self.workload.devices(j)
         self.room.give(self.job(j).role, ended.holds)
         self.ends.remove(ended.rows)
         return ended

@@ -13,10 +13,11 @@ POLICIES = [name for name in catalogue.POLICIES if name != "fgd"]
 """Those that place jobs of several pods."""
 
 
-def machines(count: int, gpus: int = 1) -> Problem:
-    """A cluster of nodes with so many GPUs each, and one queue without limits."""
+def machines(count: int, gpus: int = 1, weights: Sequence[int] = (1,)) -> Problem:
+    """A cluster of nodes with so many GPUs each, and a queue without limits for each weight."""
     nodes = tuple(Node(f"n{n}", 0, None, (gpus,), (gpus,)) for n in range(count))
-    return Problem(("gpu",), nodes, (), (Queue("default", None, 1, 0, (None,), (None,), (None,), (0,)),), ())
+    queues = tuple(Queue(f"q{q}", None, weight, 0, (None,), (None,), (None,), (0,)) for q, weight in enumerate(weights))
+    return Problem(("gpu",), nodes, (), queues, ())
 
 
 def job(
@@ -28,11 +29,12 @@ def job(
     requested: int | None = None,
     gpus: int = 1,
     priority: int = 0,
+    queue: int = 0,
 ) -> Job:
     """size: pods of `gpus` each. runs, at, requested: seconds; the last is what it runs, where it is not given."""
     pods = Role("pod", size, size, (gpus,), frozenset({0}))
     believed = runs if requested is None else requested
-    return Job(name, at * SECOND, runs * SECOND, believed * SECOND, pods, priority=priority)
+    return Job(name, at * SECOND, runs * SECOND, believed * SECOND, pods, queue=queue, priority=priority)
 
 
 def workload(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver.simulation.replay import Replay
+from solver.simulation.shares import share_curves
 from solver.simulation.workload import Job, Workload
 from tests.builders.simulations import POLICIES, job, machines, replay, workload
 
@@ -28,12 +30,13 @@ def workloads(draw: st.DrawFn, outages: bool = False) -> Workload:
             at=draw(st.integers(0, 20)),
             requested=draw(st.none() | st.integers(1, 15)),
             priority=draw(st.integers(0, 1)),
+            queue=draw(st.integers(0, 1)),
         )
         for number in range(draw(st.integers(1, 9)))
     ]
     away = st.tuples(st.integers(0, count - 1), st.integers(0, 15), st.integers(16, 40))
     lost = {node: (node, start, end) for node, start, end in draw(st.lists(away, max_size=2))} if outages else {}
-    return workload(machines(count, gpus), *jobs, outages=[*lost.values()])
+    return workload(machines(count, gpus, weights=(1, 2)), *jobs, outages=[*lost.values()])
 
 
 def fits_alone(world: Workload, of: Job) -> bool:
@@ -62,7 +65,10 @@ def check_replay(found: Replay) -> None:
             assert sum(held.pods for held in run.holds) == of.role.replicas
             assert min(free_at(found, run.start)) >= 0
     assert all(before.end <= after.start for before, after in zip(found.spans, found.spans[1:], strict=False))
-    given_time = sum((span.end - span.start) * span.held for span in found.spans)
+    curves = share_curves(found)
+    assert (curves.deserved <= curves.asked + 1e-9).all()
+    assert curves.deserved.sum(axis=1) == pytest.approx(np.minimum(1, curves.asked.sum(axis=1)))
+    given_time = sum((span.end - span.start) * span.used for span in found.spans)
     asked_time = sum(
         world.devices(j) * (of.duration + found.runs[j].lost)
         for j, of in enumerate(world.jobs)

@@ -60,7 +60,10 @@ def test_policies_are_compared_in_one_table(tmp_path: Path) -> None:
     assert "5 jobs on 4 x machine, 4 nodes" in text
     assert "Requested times are those of the trace" in text
     assert {line.split()[0] for line in text.splitlines() if "4 of 5" in line} == {"easy", "fifo"}
-    assert len(document(tmp_path, "--policy", "easy", "--policy", "fifo")["items"]) == 2
+    easy, fifo = document(tmp_path, "--policy", "easy", "--policy", "fifo")["items"]
+    assert (easy["shares"]["b"]["starved"], fifo["shares"]["b"]["starved"]) == (0, 130)
+    assert easy["usage"]["shareError"] < fifo["usage"]["shareError"]
+    assert ["b", "fifo", "26.5%", "7.4%", "19.1%", "2.2", "min"] in [line.split() for line in text.splitlines()]
 
 
 def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:

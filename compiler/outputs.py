@@ -420,6 +420,15 @@ class HeldEntry(TypedDict):
 
 
 @described
+class HistoryEntry(TypedDict):
+    """Since when a job was decided like this, by the codes of its reasons."""
+
+    since: str
+    decision: str
+    codes: list[str]
+
+
+@described
 class StatusDocument(TypedDict):
     """`gangplan status -o json`."""
 
@@ -431,6 +440,8 @@ class StatusDocument(TypedDict):
     """Of the plan."""
     conditions: list[ConditionEntry]
     gangs: list[StatusGangEntry]
+    history: dict[str, list[HistoryEntry]]
+    """Job that waits or has waited -> the last changes of its decision and of its reasons."""
     finished: dict[str, str]
     """Run that is over -> its phase."""
     records: list[dict[str, Any]]

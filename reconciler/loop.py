@@ -153,6 +153,7 @@ def _go_on_with(parts: Parts, inventory: Inventory, is_leading: bool) -> None:
     parts.scheduler.recall(inventory)
     if is_leading:
         parts.hands.watches.read_pods()
+        parts.voices.publisher.recheck()
 
 
 def kinds_in_use(declared: Collection[tuple[str, str]], inventory: Inventory) -> frozenset[tuple[str, str]]:

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 
@@ -18,7 +19,7 @@ from reconciler.cluster.lease import vacancy
 from reconciler.cluster.objects import Ref
 from reconciler.inventory.store import InventoryStore
 from reconciler.report.status import read_status
-from reconciler.report.status_text import job_text, status_text
+from reconciler.report.status_text import job_document, job_text, status_text
 from reconciler.runs.run_record import record_row, record_text
 
 WATCH_SECONDS = 2.0
@@ -33,7 +34,7 @@ WATCH_SECONDS = 2.0
 @click.option("-w", "--watch", is_flag=True, help="Print it again when it changes, until interrupted")
 def status(client: Client, job: str | None, cluster: str | None, namespace: str, output: str, watch: bool) -> None:
     """Show the commit in force, the conditions, jobs, queues and domains, and what is not applied and why; of a JOB
-    (NAMESPACE/NAME, or KIND.GROUP/NAMESPACE/NAME) its decision, and how its runs went."""
+    (NAMESPACE/NAME, or KIND.GROUP/NAMESPACE/NAME) its decision, why it waited since when, and how its runs went."""
     cluster = cluster or reported_cluster(client, namespace)
     if watch and output == "json":
         raise click.UsageError("--watch is for text", click.get_current_context())
@@ -79,21 +80,24 @@ def _cluster_status(client: Client, namespace: str, cluster: str, output: str) -
 
 
 def _job_status(client: Client, namespace: str, cluster: str, job: str, output: str) -> str:
-    """What is decided on the job, and its runs that are over; as JSON the last of them."""
-    now = ""
-    if output == "text" and "/" in job:
+    """What is decided on the job and how that changed, and its runs that are over; as JSON the last of them."""
+    from compiler.explain.catalogue import REASONS, entries_by_code
+
+    found: dict[str, Any] = {}
+    if "/" in job:
         with contextlib.suppress(NotFound):
             document = read_status(client, Ref("v1", "ConfigMap", namespace, f"gangplan-{cluster}-status"))
-            now = job_text(document, *job.split("/")[-2:])
+            found = job_document(document, *job.split("/")[-2:])
     inventory = InventoryStore(client, namespace, cluster).read()
     try:
         run = inventory.runs.get(target_key(job, inventory))
     except click.ClickException:
-        if not now:  # a job that waits may not be in the cluster
+        if not found:  # a job that waits may not be in the cluster
             raise
         run = None
-    if run is None and not now:
+    if run is None and not found:
         raise click.ClickException(f"{job} is not in the plan of {cluster}, and no run of {job} is over")
-    if output == "json" and run is not None:
-        return json.dumps(record_row(run), indent=1) + "\n"
-    return "\n".join(filter(None, (now, record_text(run) if run is not None else "")))
+    if output == "json":
+        return json.dumps({**(record_row(run) if run is not None else {}), **found}, indent=1) + "\n"
+    titles = {code: entry.title for code, entry in entries_by_code(REASONS).items()}
+    return "\n".join(filter(None, (job_text(found, titles), record_text(run) if run is not None else "")))

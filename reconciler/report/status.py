@@ -19,6 +19,7 @@ from reconciler.cluster.client import ApiError, Client, NotFound, Retry
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
 from reconciler.inventory.shards import UNREADABLE, stored_text, text_stored_in
 from reconciler.inventory.store import FinishedRun
+from reconciler.report.reason_history import history_lines, reason_history
 from reconciler.report.status_text import status_text
 from reconciler.runs.run_record import record_row
 from reconciler.timings import TIMINGS, ReportTimings
@@ -62,7 +63,8 @@ class Report:
 
 
 def status_document(report: Report, previous: Mapping[str, Any], now: str) -> StatusDocument:
-    """The status document. Its only clock is lastTransitionTime, so an idle cluster is not written."""
+    """The status document. It has times of changes alone, so an idle cluster is not written."""
+    past = previous.get("history") or {}
     known = {entry["type"]: entry for entry in previous.get("conditions") or ()}
     return {
         "commit": report.commit,
@@ -70,6 +72,7 @@ def status_document(report: Report, previous: Mapping[str, Any], now: str) -> St
         "digest": report.digest,
         "conditions": [_condition_entry(each, known.get(each.type), now) for each in report.conditions],
         "gangs": [_gang_entry(gang) for gang in report.gangs],
+        "history": reason_history(report.gangs, past, now) if report.digest else dict(past),
         "finished": dict(sorted((str(run.ref), run.phase) for run in report.runs[:MAX_RUNS])),
         "records": [record_row(run) for run in report.runs[:MAX_RECORDS]],
         "suspended": list(report.suspended),
@@ -85,6 +88,8 @@ def read_status(client: Client, ref: Ref) -> dict[str, Any]:
     try:
         status: dict[str, Any] = json.loads(text_stored_in(client.get(ref), _KEY))
         status_text(status)  # what can be shown is one
+        for rows in (status.get("history") or {}).values():
+            list(history_lines(rows, {}))
     except (*UNREADABLE, AttributeError, RecursionError) as error:
         raise ValueError(f"ConfigMap {ref.name} holds no status: {error!r}") from error
     return status
@@ -198,7 +203,7 @@ class StatusPublisher:
             log.warning("the report was not written", extra={"reason": str(error)})
 
     def recheck(self) -> None:
-        """Have what somebody deleted or changed written again with the next report."""
+        """Have what another leader wrote taken up, and what somebody deleted or changed written again."""
         try:
             if self._last_status is not None and self._last_status != self._read_status():
                 self._last_status = None

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from reconciler.report.reason_history import history_lines
 from reconciler.runs.run_record import record_line
 
 _MAX_DOMAINS, _MAX_NODES = 4, 40
@@ -38,9 +39,22 @@ def status_text(document: Mapping[str, Any]) -> str:
     return "\n\n".join("\n".join(section) for section in sections) + "\n"
 
 
-def job_text(document: Mapping[str, Any], namespace: str, name: str) -> str:
-    """What the plan in force says of a job, and what of it is not applied; empty for a job that it does not have."""
+def job_document(document: Mapping[str, Any], namespace: str, name: str) -> dict[str, Any]:
+    """The rows of the status on a job; empty for one that the plan in force does not have."""
     gangs = [gang for gang in document.get("gangs") or () if (gang["namespace"], gang["name"]) == (namespace, name)]
+    objects = dict.fromkeys(f"{gang['kind']} {namespace}/{name}" for gang in gangs)
+    found = {
+        "gangs": gangs,
+        "history": [row for key in objects for row in (document.get("history") or {}).get(key, ())],
+        "held": [row for row in document.get("held") or () if row["object"] in objects],
+    }
+    return {field: rows for field, rows in found.items() if rows}
+
+
+def job_text(job: Mapping[str, Any], titles: Mapping[str, str]) -> str:
+    """What the plan in force says of a job, how that changed, and what of it is not applied. job: of `job_document`.
+    titles: code of a reason -> what it means."""
+    gangs = job.get("gangs", ())
     rows = [_job_row(gang)[:4] for gang in gangs]
     lines = list(table_lines(["DECISION", "JOB", "KIND", "QUEUE"], rows)) if rows else []
     for gang in gangs:
@@ -49,9 +63,9 @@ def job_text(document: Mapping[str, Any], namespace: str, name: str) -> str:
         lines += [f"  loses pods for {', '.join(gang['evictedFor'])}"] if gang.get("evictedFor") else []
         lines += [f"  {reason}" for reason in gang["reasons"]]
         lines += [f"  expected to start about {gang['startsAt']}"] if gang.get("startsAt") else []
-    objects = {f"{gang['kind']} {namespace}/{name}" for gang in gangs}
-    held = (row for row in document.get("held") or () if row["object"] in objects)
-    return "".join(f"{line}\n" for line in (*lines, *(f"  not applied: {row['reason']}" for row in held)))
+    lines += [f"  not applied: {row['reason']}" for row in job.get("held", ())]
+    lines += [f"  since {line}" for line in history_lines(job.get("history", ()), titles)]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def table_lines(heads: Sequence[str], rows: Rows) -> Iterator[str]:

@@ -306,6 +306,7 @@ def test_a_served_page_shows_the_status_and_takes_the_next_plan(page: Page, tmp_
         "heldTotal": 1,
         "finished": {"Job team/over": "Completed"},
         "finishedTotal": 1,
+        "history": {"Job default/train": [{"since": "2026-01-31T12:00:00Z", "decision": "wait", "codes": ["GW101"]}]},
     }
     first, second = (
         compile_repository(Repository.of_files(dict(asked.files))) for asked in (ASKED, request(other=OTHER))
@@ -330,6 +331,8 @@ def test_a_served_page_shows_the_status_and_takes_the_next_plan(page: Page, tmp_
         text = page.evaluate("document.getElementById('live').textContent")
         for words in ("one object is held", "Job team/<b>evil</b>", "fields of others", "1 run ended"):
             assert words in text
+        page.evaluate("[...document.querySelectorAll('#live summary')].at(-2).click()")
+        page.wait_for("document.getElementById('live').innerText.includes('12:00 UTC: waits; GW101')")
         assert "train" in page.evaluate("document.getElementById('head').textContent")
         status["digest"] = second.digest
         page.wait_for(f"document.getElementById('foot').textContent.includes({json.dumps(second.digest)})")

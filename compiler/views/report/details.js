@@ -9,6 +9,12 @@ function decisionText(job) {
   return DECISIONS[job.decision];
 }
 
+// What a reconciler that serves the page adds: history is that of its status, "Job team/train" -> changes.
+const reported = { history: {}, titles: {} };
+
+const historyLines = (rows) => rows.map((row) => h("div", {}, [`${clockText(row.since)}: ${DECISIONS[row.decision] || row.decision}`,
+  ...row.codes.map((code) => [code, reported.titles[code]].filter(Boolean).join(" "))].join("; ")));
+
 const podTotal = (pods) => Object.values(pods || {}).reduce((sum, places) => sum + Object.values(places).reduce((a, b) => a + b, 0), 0);
 
 // What the pods of a job hold, or all that it asks for where none are given: [[resource, amount], ...], devices first.
@@ -77,7 +83,7 @@ function jobNodes(world, job) {
 }
 
 function jobCard(world, job) {
-  const nodes = jobNodes(world, job);
+  const nodes = jobNodes(world, job), changes = reported.history[`${job.kind} ${job.title}`];
   const rows = [
     ["What happens", decisionText(job)],
     ["Queue", job.queue || "none"],
@@ -88,6 +94,7 @@ function jobCard(world, job) {
     job.domains.length && ["Domains", compactNames(job.domains, 8)],
     job.evicted && ["Loses", `${rolesText(job, job.evicted)}, for ${job.evictedFor.join(", ")}`],
     timeText(job) && ["Time", timeText(job)],
+    changes && ["Changes", historyLines(changes)],
     job.bound === false && ["Binding", "its own scheduler places the pods; the plan keeps room for them"],
   ];
   return [

@@ -3,18 +3,29 @@
 const LOOK_EVERY = 3000;
 const LONGEST_LIST = 20;
 
+// A fold that is open or not as it was when the section is made again.
+const openFolds = new Set(["held"]);
+function keptFold(id, summary, make) {
+  const box = folded(summary, make, openFolds.has(id));
+  box.addEventListener("toggle", () => openFolds[box.open ? "add" : "delete"](id));
+  return box;
+}
+
 function liveSection(status, problem) {
   if (!status) return [h("p", { class: "note" }, problem || "No reconciler has reported yet.")];
   const conditions = status.conditions.map((each) => [h("strong", {}, each.type), each.status, each.reason, each.message, clockText(each.lastTransitionTime)]);
   const held = status.held.slice(0, LONGEST_LIST).map((each) => [h("bdi", {}, each.object), each.reason]);
+  const changes = Object.entries(reported.history).sort(([, a], [, b]) => (a[a.length - 1].since < b[b.length - 1].since ? 1 : -1)).slice(0, LONGEST_LIST);
   const runs = Object.entries(status.finished).slice(0, LONGEST_LIST).map(([name, phase]) => [h("bdi", {}, name), phase]);
   return [
     h("h2", { id: "live-title" }, "What the reconciler reports"),
     h("p", { class: "about" }, status.commit ? `Commit ${status.commit.slice(0, 12)} is in force. ` : "No commit is in force yet. ",
       status.head && status.head !== status.commit ? `The branch is at ${status.head.slice(0, 12)}. ` : "", problem || ""),
     table([{ title: "Condition" }, { title: "Status" }, { title: "Reason" }, { title: "Meaning" }, { title: "Since" }], conditions, { label: "Conditions" }),
-    status.heldTotal ? folded(`${count(status.heldTotal, "object")} held back`, () => table([{ title: "Object" }, { title: "Why" }], held, { label: "Held back" }), true) : null,
-    status.finishedTotal ? folded(`${count(status.finishedTotal, "run")} ended`, () => table([{ title: "Job" }, { title: "Phase" }], runs, { label: "Ended runs" })) : null,
+    status.heldTotal ? keptFold("held", `${count(status.heldTotal, "object")} held back`, () => table([{ title: "Object" }, { title: "Why" }], held, { label: "Held back" })) : null,
+    changes.length ? keptFold("history", "Since when jobs wait, and why", () => table([{ title: "Job" }, { title: "Changes, the last one below" }],
+      changes.map(([name, rows]) => [h("bdi", {}, name), historyLines(rows)]), { label: "Reasons over time" })) : null,
+    status.finishedTotal ? keptFold("runs", `${count(status.finishedTotal, "run")} ended`, () => table([{ title: "Job" }, { title: "Phase" }], runs, { label: "Ended runs" })) : null,
   ];
 }
 
@@ -37,6 +48,7 @@ class LiveStatus {
     const said = JSON.stringify([this.status, problem]);
     if (said !== this.said) {
       this.said = said;
+      reported.history = (this.status && this.status.history) || {};
       const section = byId("live");
       section.replaceChildren();
       fill(section, {}, [liveSection(this.status, problem)]);

@@ -141,6 +141,7 @@ function crop(plan) {
 function build() {
   const plan = JSON.parse(byId("plan").textContent);
   const world = readPlan(plan);
+  reported.titles = plan.reasonTitles;
   const picture = new Picture(world, "now", null);
   crop(plan);
   if (world.hasPast) picture.twin = new Picture(world, "past", picture);

@@ -93,6 +93,13 @@ def test_of_two_jobs_of_four_workers_on_four_gpus_the_second_runs_after_the_firs
                 lambda seen: seen == "Running",
                 what=f"{name} to run",
             )
+            if name == "beta":
+                told = plane.wait_until(
+                    lambda: reconciler.read_status()["history"]["Job default/beta"],
+                    lambda seen: seen[-1]["decision"] in ("start", "keep"),
+                    what="since when beta does not wait any more",
+                )
+                assert (told[0]["decision"], told[0]["codes"][0][:2]) == ("wait", "GW")
             end_pods(plane, name)
             plane.wait_until(
                 lambda name=name: job_phase(plane, name),  # type: ignore[misc]

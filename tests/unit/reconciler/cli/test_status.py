@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -17,7 +19,9 @@ from reconciler.report.status import Report, StatusPublisher
 from tests.builders.fake_cluster import FakeCluster
 
 JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "team", "train")
-REPORT = Report("c0ffee", "c0ffee", (), gangs=(PlannedGang(JOB, "wait", queue="q", reasons=("GW101: full",)),))
+REPORT = Report(
+    "c0ffee", "c0ffee", (), digest="sha256:1", gangs=(PlannedGang(JOB, "wait", queue="q", reasons=("GW101: full",)),)
+)
 
 
 def test_a_job_that_waits_and_never_ran_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,10 +31,12 @@ def test_a_job_that_waits_and_never_ran_is_shown(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(connection, "check_kubeconfig", lambda *_: None)
     monkeypatch.setattr(connection, "Connector", lambda *_: lambda: cluster)
     shown = CliRunner().invoke(status, ["team/train"])
-    assert (shown.exit_code, shown.output.splitlines()[1:]) == (
-        0,
-        ["wait       team/train   Job    q", "  GW101: full"],
-    )
+    first, reason, since = shown.output.splitlines()[1:]
+    assert (shown.exit_code, first, reason) == (0, "wait       team/train   Job    q", "  GW101: full")
+    assert re.fullmatch(r"  since \S+Z   wait: GW101 .*queue.*", since)
+    found = json.loads(CliRunner().invoke(status, ["team/train", "-o", "json"]).output)
+    assert [row["codes"] for row in found["history"]] == [["GW101"]]
+    assert found["gangs"][0]["reasons"] == ["GW101: full"]
     assert CliRunner().invoke(status, ["team/other"]).exit_code == 1
     assert "--watch is for text" in CliRunner().invoke(status, ["--watch", "-o", "json"]).output
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
+from compiler.fields.timestamp import rfc3339
 from reconciler.changes.planned import PlannedGang
 from reconciler.changes.results import Condition
 from reconciler.cluster.objects import Ref
 from reconciler.inventory.store import FinishedRun
+from reconciler.report.reason_history import MAX_CHANGES, reason_history
 from reconciler.report.status import (
     MAX_MESSAGES,
     Report,
@@ -20,7 +25,7 @@ from reconciler.report.status import (
     read_status,
     status_document,
 )
-from reconciler.report.status_text import condition_sentence, job_text, status_text
+from reconciler.report.status_text import condition_sentence, job_document, job_text, status_text
 from tests.builders.fake_cluster import FakeCluster, stored_sizes
 from tests.builders.outputs import assert_conforms
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
@@ -112,17 +117,23 @@ def test_people_read_what_holds_a_domain_and_all_of_one_job() -> None:
     report = replace(REPORT, gangs=(placed, other, waiting), held=((JOB, "the quota is full"),))
     document = status_document(report, {}, "10:00")
     assert "DOMAIN   JOBS   QUEUES\nsn-0     1      team\nsn-1     2      team, x\n" in status_text(document)
-    assert job_text(document, "default", "train").splitlines() == [
+    assert text_of(document, "train").splitlines() == [
         "DECISION   JOB             KIND   QUEUE",
         "keep       default/train   Job    team",
         "  domains: sn-0, sn-1",
         "  not applied: the quota is full",
     ]
-    assert job_text(document, "default", "waits").splitlines()[2:] == [
+    assert text_of(document, "waits").splitlines()[2:] == [
         "  GW101: 8 GPUs are missing",
         "  expected to start about 2026-03-02T12:00:00Z",
+        "  since 10:00   wait: GW101 no room in the queue",
     ]
-    assert job_text(document, "default", "unknown") == ""
+    assert text_of(document, "unknown") == ""
+
+
+def text_of(document: Mapping[str, Any], name: str) -> str:
+    """What people read of one job."""
+    return job_text(job_document(document, "default", name), {"GW101": "no room in the queue"})
 
 
 def test_people_read_which_nodes_jobs_hold_and_for_whom_pods_go() -> None:
@@ -134,7 +145,7 @@ def test_people_read_which_nodes_jobs_hold_and_for_whom_pods_go() -> None:
     assert "NODE          PODS   JOBS\nm-00          1      default/wide\n" in text
     assert "and 61 more          see status -o json" in text
     assert "LOSES-PODS      QUEUE   FOR\ndefault/train   team    x/large" in text
-    shown = job_text(document, "default", "train")
+    shown = text_of(document, "train")
     assert "  nodes: n-0, n-1\n  loses pods for x/large\n" in shown
     assert document["gangs"][0]["nodes"] == {"n-0": 2, "n-1": 2}
 
@@ -152,6 +163,64 @@ def test_a_replica_that_does_not_lead_shows_what_the_leader_wrote(world: World) 
     assert (reader.document() or {})["commit"] == REPORT.commit
     leads[0] = True
     assert reader.document() is None  # it leads, and has not reported yet
+
+
+def test_a_status_keeps_since_when_a_job_waited_for_which_reasons(world: World) -> None:
+    """In the status itself, so that the next process, and another leader, go on with it."""
+    waits = PlannedGang(JOB, "wait", queue="team", reasons=("GW101: 8 are missing",))
+    says = [
+        waits,
+        replace(waits, reasons=("GW101: 4 are missing",)),
+        replace(waits, reasons=("GW104: no domain", "GW101: 4 are missing")),
+        replace(waits, decision="start", reasons=()),
+        replace(waits, decision="keep", reasons=()),
+    ]
+    never_waited = PlannedGang(JOB._replace(name="runs"), "keep")
+    document: Mapping[str, Any] = {}
+    for hour, gang in enumerate(says):
+        report = replace(REPORT, gangs=(gang, never_waited))
+        document = json.loads(json.dumps(status_document(report, document, f"{hour}:00")))
+        assert status_document(report, document, "later") == document
+    assert document["history"] == {
+        "Job default/train": [
+            {"since": "0:00", "decision": "wait", "codes": ["GW101"]},
+            {"since": "2:00", "decision": "wait", "codes": ["GW101", "GW104"]},
+            {"since": "3:00", "decision": "start", "codes": []},
+            {"since": "4:00", "decision": "keep", "codes": []},
+        ]
+    }
+    for hour in range(5, 25):
+        document = status_document(replace(REPORT, gangs=(says[hour % 2 * 2],)), document, f"{hour}:00")
+    rows = document["history"]["Job default/train"]
+    assert [row["since"] for row in rows] == [f"{hour}:00" for hour in range(25 - MAX_CHANGES, 25)]
+    before_the_first_plan = status_document(Report("", "", ()), document, "25:00")
+    assert before_the_first_plan["history"] == document["history"]
+    assert status_document(replace(REPORT, gangs=(never_waited,)), document, "25:00")["history"] == {}
+
+
+def test_a_replica_that_leads_again_goes_on_with_what_another_leader_wrote(world: World) -> None:
+    first, second = world.publisher(), world.publisher()
+    first.publish(REPORT)
+    second.publish(replace(REPORT, gangs=(replace(GANG, reasons=("GW104: no domain",)),)))
+    first.recheck()
+    first.publish(replace(REPORT, gangs=(replace(GANG, decision="keep", reasons=()),)), at_once=True)
+    codes = [row["codes"] for row in world.read()["history"]["Job default/train"]]
+    assert codes == [["GW101"], ["GW104"], []]
+
+
+def test_the_history_of_2000_waiting_jobs_stays_small(world: World) -> None:
+    """Each change at a time of its own is the worst for the compression."""
+    report, document = large_report(2000), dict[str, Any]()
+    for at in range(2 * MAX_CHANGES):
+        reasons = (f"GW10{at % 2}: full", "GW114: room is held for another")
+        gangs = tuple(replace(gang, reasons=reasons) for gang in report.gangs)
+        history = reason_history(gangs, document, "")
+        for number, rows in enumerate(history.values()):
+            rows[-1]["since"] = rfc3339(1_700_000_000 + 86_400 * at + number * number % 86_399)
+        document = history
+    packed = gzip.compress(json.dumps(document, sort_keys=True).encode())
+    assert {len(rows) for rows in document.values()} == {MAX_CHANGES}
+    assert len(packed) < 100 << 10
 
 
 def large_report(gangs: int, note: str = "") -> Report:
@@ -199,6 +268,8 @@ OTHER_SHAPES = (
     '{"gangs": 5}',
     '{"gangs": [{}]}',
     '{"held": {"a": 1}}',
+    '{"history": [1]}',
+    '{"history": {"Job a/b": [{"since": "10:00", "decision": "wait"}]}}',
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,14 @@ from compiler.diagnostics.render.words import printable
 from compiler.explain.names import count_text
 from compiler.views.style import Style
 from solver.simulation.contrast import CERTAIN, DRAWS, SHARE, Contrast, contrasts_by
+from solver.simulation.curves import Edges, curves, edges_of
 from solver.simulation.measures import Usage, Waits, size_class, usage, waits, waits_by
 from solver.simulation.replay import Replay
-from solver.simulation.shares import QueueShare, ShareCurves, queue_share, share_curves, share_error
+from solver.simulation.shares import Floats, QueueShare, ShareCurves, queue_share, share_curves, share_error
 from solver.simulation.workload import SECOND, Workload
+
+PARTS = 100
+"""Points of a curve in JSON."""
 
 KIND = {"apiVersion": "gangplan.dev/v1alpha1", "kind": "Simulation"}
 
@@ -29,8 +33,15 @@ class SimulationView:
 
 def simulation_document(view: SimulationView) -> dict[str, Any]:
     """One policy: its replay; several: a list of such. Times in seconds since the trace's origin."""
+    edges = edges_of(view.replays.values(), PARTS)
     found = [
-        {**KIND, "policy": policy, "assumptions": [*view.assumptions], **_replay_data(view.workload, replay)}
+        {
+            **KIND,
+            "policy": policy,
+            "assumptions": [*view.assumptions],
+            **replay_data(replay, edges),
+            "jobs": [_job_data(view.workload, replay, j) for j in range(len(replay.runs))],
+        }
         for policy, replay in view.replays.items()
     ]
     return found[0] if len(found) == 1 else {**KIND, "kind": "SimulationList", "items": found}
@@ -46,8 +57,11 @@ def _groupings(workload: Workload) -> Mapping[str, Callable[[int], str]]:
     }
 
 
-def _replay_data(workload: Workload, replay: Replay) -> dict[str, Any]:
-    used, ways, curves = usage(replay), _groupings(workload), share_curves(replay)
+def replay_data(replay: Replay, edges: Edges) -> dict[str, Any]:
+    """A replay without its jobs. edges: between which moments the curves have their means."""
+    workload = replay.workload
+    used, ways, shares = usage(replay), _groupings(workload), share_curves(replay)
+    of_queues = _queue_shares(workload, shares)
     return {
         "complete": replay.is_complete,
         "devices": workload.cluster.totals[workload.device] / workload.unit,
@@ -58,7 +72,7 @@ def _replay_data(workload: Workload, replay: Replay) -> dict[str, Any]:
             "spread": None if used.spread is None else round(used.spread, 6),
             "restarts": used.restarts,
             "lostDeviceHours": round(_lost_hours(workload, used), 6),
-            "shareError": round(share_error(curves), 6),
+            "shareError": round(share_error(shares), 6),
             "seconds": used.span / SECOND,
         },
         "waits": {
@@ -67,9 +81,30 @@ def _replay_data(workload: Workload, replay: Replay) -> dict[str, Any]:
             "bySize": _groups(waits_by(replay, ways["devices"])),
             "byPriority": _groups(waits_by(replay, ways["priority"])),
         },
-        "shares": {name: _share_data(share) for name, share in _queue_shares(workload, curves).items()},
-        "jobs": [_job_data(workload, replay, j) for j in range(len(replay.runs))],
+        "shares": {name: _share_data(share) for name, share in of_queues.items()},
+        "curves": _curve_data(replay, edges, of_queues),
     }
+
+
+def _curve_data(replay: Replay, edges: Edges, queues: Iterable[str]) -> dict[str, Any]:
+    """The curves; of the named queues only. seconds: the middle of each part of the time."""
+    found, index = curves(replay, edges), {queue.name: q for q, queue in enumerate(replay.workload.cluster.queues)}
+    devices = replay.workload.cluster.totals[replay.workload.device] / replay.workload.unit
+    return {
+        "seconds": _rounded((edges[1:] + edges[:-1]) / 2 / SECOND),
+        "utilisation": _rounded(found.used),
+        "stranded": _rounded(found.stranded * devices),
+        "waiting": _rounded(found.waiting * devices),
+        "shareError": _rounded(found.lacking),
+        "queues": {
+            name: {"deserved": _rounded(found.deserved[:, index[name]]), "held": _rounded(found.held[:, index[name]])}
+            for name in queues
+        },
+    }
+
+
+def _rounded(values: Floats) -> list[float]:
+    return [round(value, 4) + 0.0 for value in values.tolist()]
 
 
 def _lost_hours(workload: Workload, used: Usage) -> float:
@@ -196,12 +231,17 @@ def simulation_text(view: SimulationView, style: Style) -> str:
     return "\n".join(_lines(view, style)) + "\n"
 
 
-def _lines(view: SimulationView, style: Style) -> Iterator[str]:
-    workload = view.workload
+def size_text(workload: Workload) -> str:
+    """How many jobs, devices and nodes there are."""
     devices = workload.cluster.totals[workload.device] // workload.unit
     name = printable(workload.cluster.resources[workload.device])
     nodes = count_text(len(workload.cluster.nodes), "node")
-    yield f"{count_text(len(workload.jobs), 'job')} on {devices} x {name}, {nodes}"
+    return f"{count_text(len(workload.jobs), 'job')} on {devices} x {name}, {nodes}"
+
+
+def _lines(view: SimulationView, style: Style) -> Iterator[str]:
+    workload = view.workload
+    yield size_text(workload)
     for assumption in view.assumptions:
         yield f"  {assumption}"
     yield ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from compiler.views.simulation import (
     simulation_document,
     simulation_text,
 )
+from compiler.views.simulation_page import comparison_page, simulation_page
 from reconciler.cli.diff import WORK_TREE, read_side
 from reconciler.git.process import GitError
 from solver.problem import Problem
@@ -36,6 +37,7 @@ from solver.simulation.replay import Replay, Simulation
 from solver.simulation.workload import Workload
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+WRITTEN = click.Path(dir_okay=False, path_type=Path)
 PROGRESS_SECONDS = 10.0
 
 
@@ -89,6 +91,7 @@ def _requested_times(ctx: click.Context, param: click.Parameter, text: str) -> R
 @click.option(
     "--seed", type=int, default=1, show_default=True, help="Seed of --sample, and of the intervals of --compare"
 )
+@click.option("--page", type=WRITTEN, help="Page with curves to write: the policies, or both revisions, side by side")
 @click.option("--cluster", help="Which cluster of the repository; needed only when there are several")
 @repo_option
 @output_option
@@ -106,6 +109,7 @@ def simulate(
     outages_file: Path | None,
     sample: float | None,
     seed: int,
+    page: Path | None,
     cluster: str | None,
     repo: Path,
     output: str,
@@ -119,11 +123,12 @@ def simulate(
     try:
         with reported():
             found = read_trace(trace, read_columns(columns_file))
-            request = _Request(found, requested, None if sample is None else Sampling(sample, seed), outages_file)
+            sampling = None if sample is None else Sampling(sample, seed)
+            request = _Request(trace.name, found, requested, sampling, outages_file, output, page)
             if compare is not None:
                 if machines is not None or nodes_file is not None or len(policies) > 1:
                     raise click.UsageError("--compare takes one policy, and no --machines or --nodes", ctx)
-                text = _comparison(ctx, request, policies[0], compare, repo, cluster, seed, output)
+                text = _comparison(ctx, request, policies[0], compare, repo, cluster, seed)
             else:
                 is_declared = _is_given(ctx, "repo") or _is_given(ctx, "cluster")
                 if nodes_file is not None:
@@ -133,7 +138,7 @@ def simulate(
                     workload = request.workload(machines_cluster(machines or found.machines or 1))
                 else:
                     workload = request.workload(_declared_cluster(load_tree(ctx, repo), cluster))
-                text = _simulation(request, workload, policies, output)
+                text = _simulation(request, workload, policies)
     except TraceError as error:
         raise click.ClickException(str(error)) from error
     echo(text)
@@ -145,12 +150,15 @@ def _is_given(ctx: click.Context, option: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is replayed, wherever."""
+    """What is replayed, wherever, and shown how. name: of the trace."""
 
+    name: str
     trace: Trace
     requested: RequestedTimes
     sampling: Sampling | None
     outages_file: Path | None
+    output: str
+    page: Path | None
 
     def workload(self, cluster: Problem, classes: Mapping[str, int] | None = None) -> Workload:
         """The workload on a cluster. Raises TraceError."""
@@ -160,13 +168,19 @@ class _Request:
     def assumptions(self, workload: Workload) -> list[str]:
         return assumptions(self.trace, workload, self.requested, self.sampling)
 
+    def write_page(self, make: Callable[[], str]) -> None:
+        if self.page is not None:
+            self.page.write_text(make(), encoding="utf-8", newline="\n")
+            click.echo(f"wrote {self.page}: open it in a browser", err=True)
 
-def _simulation(request: _Request, workload: Workload, policies: tuple[str, ...], output: str) -> str:
+
+def _simulation(request: _Request, workload: Workload, policies: tuple[str, ...]) -> str:
     replays = {policy: _replay(workload, policy, policy) for policy in dict.fromkeys(policies)}
     view = SimulationView(workload, replays, request.assumptions(workload))
-    if output == "text":
+    request.write_page(lambda: simulation_page(view, request.name))
+    if request.output == "text":
         return simulation_text(view, terminal_style())
-    return machine.FORMATS[output](simulation_document(view))
+    return machine.FORMATS[request.output](simulation_document(view))
 
 
 def _comparison(
@@ -177,7 +191,6 @@ def _comparison(
     repo: Path,
     cluster: str | None,
     seed: int,
-    output: str,
 ) -> str:
     base, dots, head = revisions.partition("..")
     if not base or not dots:
@@ -192,9 +205,10 @@ def _comparison(
     sides = [(name, request.workload(_declared_cluster(tree, cluster))) for name, tree in (before, after)]
     replays = [_replay(workload, policy, f"{policy}, {name}") for name, workload in sides]
     view = ContrastView(before[0], after[0], policy, replays[0], replays[1], request.assumptions(sides[1][1]), seed)
-    if output == "text":
+    request.write_page(lambda: comparison_page(view, request.name))
+    if request.output == "text":
         return contrast_text(view, terminal_style())
-    return machine.FORMATS[output](contrast_document(view))
+    return machine.FORMATS[request.output](contrast_document(view))
 
 
 def _declared_cluster(tree: Repository, name: str | None) -> Problem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from compiler.pipeline import CommandLimit, compile_repository
 from compiler.repository.tree import Repository
 from compiler.views.report.document import report_document
 from compiler.views.report.page import page_of
+from compiler.views.simulation import SimulationView
+from compiler.views.simulation_page import simulation_page
 from deploy.pictures import PICTURES
 from reconciler.planning.plan_pages import write_page
 from reconciler.report.report_pages import ReportPages
@@ -22,6 +25,7 @@ from reconciler.threads.http import HttpServer, Reply
 from tests.browser.chromium import Page, running_browser
 from tests.browser.worlds import HOSTILE, hostile_document, large_document
 from tests.builders.compiles import ASKED, OTHER, request
+from tests.builders.simulations import job, machines, replay, workload
 
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests/golden"
@@ -292,6 +296,49 @@ def test_hostile_names_are_text(quiet: Page, example: dict[str, Any], tmp_path: 
         assert "\\u202egnirts" in text
         assert not set("\u202e\u2066\u200f\u2028\x00") & set(text)
         assert quiet.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+@pytest.fixture(scope="module")
+def replay_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three policies, with names of queues and of a policy that would rather be markup."""
+    queues = machines(4, weights=(1, 1, 1))
+    named = (replace(queue, name=name) for queue, name in zip(queues.queues, HOSTILE, strict=False))
+    jobs = [job(f"j{n}", size=1 + n % 4, runs=5000 + 977 * (n % 5), at=1800 * n, queue=n % 3) for n in range(40)]
+    world = workload(replace(queues, queues=tuple(named)), *jobs)
+    policies = {"easy": "easy", HOSTILE[0]: "fifo", HOSTILE[3]: "best-fit"}
+    view = SimulationView(world, {name: replay(policy, world) for name, policy in policies.items()}, [HOSTILE[1]])
+    file = tmp_path_factory.mktemp("replay") / "replay.html"
+    file.write_text(simulation_page(view, HOSTILE[4]), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_page_of_a_replay_is_legible_and_names_on_it_are_text(
+    quiet: Page, replay_file: Path, width: int, dark: bool
+) -> None:
+    quiet.open(replay_file, width, dark=dark)
+    assert quiet.evaluate("document.documentElement.scrollWidth") <= width
+    assert quiet.evaluate(CONTRAST) == []
+    assert quiet.evaluate("document.querySelectorAll('.chart').length") == 4 + 3
+    assert quiet.evaluate("document.querySelectorAll('#curves path.curve').length") == 4 * 3
+    assert quiet.evaluate("document.title") != "hit"
+    assert quiet.evaluate("document.querySelectorAll('img, iframe, script').length") == 2
+    assert "\\u202egnirts" in quiet.evaluate("document.body.innerText")
+
+
+def test_a_chart_is_read_by_pointer_and_by_keyboard(quiet: Page, replay_file: Path) -> None:
+    """At first one job runs on one of four machines."""
+    quiet.open(replay_file)
+    quiet.evaluate("document.querySelector('#curves .frame').focus()")
+    said = "document.querySelector('#curves article .hint').textContent"
+    quiet.press("ArrowRight")
+    first = quiet.evaluate(said)
+    assert first.startswith("At 5.8 minutes: ")
+    assert "easy 25.0" in first
+    quiet.press("ArrowRight")
+    assert quiet.evaluate(said) != first
+    assert quiet.evaluate("document.querySelectorAll('#curves line.cursor').length") == 1
 
 
 def test_a_served_page_shows_the_status_and_takes_the_next_plan(page: Page, tmp_path: Path) -> None:

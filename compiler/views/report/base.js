@@ -23,6 +23,7 @@ function fill(element, attributes, children) {
 
 const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 const s = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+const COLOURS = 12; // c0 to c11 of page.css
 const byId = (id) => document.getElementById(id);
 
 const count = (number, noun) => `${decimal(number)} ${noun}${number === 1 ? "" : "s"}`;
@@ -49,6 +50,11 @@ function durationText(seconds) {
   }
   return seconds >= 60 ? `${Math.round(seconds / 60)} minutes` : count(Math.round(seconds), "second");
 }
+
+const TICKS = [60, 300, 600, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 345600, 604800, 1209600, 2592000, 7776000, 31536000];
+
+// Seconds between two marks of a time axis, of so many pixels for so many seconds.
+const tickStep = (seconds, room) => TICKS.find((tick) => (seconds / tick) * 64 <= room) || TICKS[TICKS.length - 1];
 
 // "2026-01-31 12:00 UTC"
 const clockText = (time) => time.replace("T", " ").replace(/:\d\dZ$/, " UTC");

@@ -151,8 +151,6 @@ function nameJobs(world) {
   world.queueLetter = new Map(held.map((queue, at) => [queue, letters(at)]));
 }
 
-const COLOURS = 12;
-
 function letters(number) {
   const last = String.fromCharCode(65 + (number % 26));
   return number < 26 ? last : letters(Math.floor(number / 26) - 1) + last;

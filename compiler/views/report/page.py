@@ -32,6 +32,8 @@ SCRIPTS = (
 """The script's files, in the order in which they are joined."""
 LIVE = ("live",)
 """Behind them, where a reconciler serves the page."""
+REPLAY = ("base", "curves", "replay")
+"""Of the page of a replay (`gangplan simulate --page`)."""
 _ESCAPED = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 """In strings of JSON only: no `</script>` and no comment ends the data."""
 
@@ -53,14 +55,27 @@ def cropped_page(outcome: Outcome, sections: Sequence[str], mode: str, base: Bas
 
 
 def page_of(document: Mapping[str, Any], *, is_live: bool = False) -> str:
+    """The page of a plan."""
+    scripts = (*SCRIPTS, *(LIVE if is_live else ()))
+    return _page(document, document["cluster"], "plan", scripts, "; connect-src 'self'" if is_live else "")
+
+
+def replay_page(document: Mapping[str, Any]) -> str:
+    """The page of a replay, of a document of `compiler/views/simulation_page.py`."""
+    return _page(document, document["title"], "replay", REPLAY)
+
+
+def _page(document: Mapping[str, Any], title: str, body: str, scripts: Sequence[str], policy: str = "") -> str:
+    """body: name of the HTML file with the page's sections. policy: what else the page may do."""
     style = (_FOLDER / "page.css").read_text(encoding="utf-8")
-    parts = [(_FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in (*SCRIPTS, *(LIVE if is_live else ()))]
+    parts = [(_FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in scripts]
     script = "\n".join(('"use strict";', "(() => {", *parts, "})();\n"))
+    sources = f"default-src 'none'; style-src {_source(style)}; script-src {_source(script)}; base-uri 'none'"
     filled = {
-        "TITLE": html.escape(f"gangplan: {printable(document['cluster'])}"),
-        "POLICY": f"default-src 'none'; style-src {_source(style)}; script-src {_source(script)}; base-uri 'none'"
-        + ("; connect-src 'self'" if is_live else ""),
+        "TITLE": html.escape(f"gangplan: {printable(title)}"),
+        "POLICY": sources + policy,
         "STYLE": style,
+        "BODY": (_FOLDER / f"{body}.html").read_text(encoding="utf-8"),
         "DATA": embedded_json(document),
         "SCRIPT": script,
     }

@@ -37,13 +37,11 @@ function timeSection(world) {
   ];
 }
 
-const TICKS = [60, 300, 600, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 345600, 604800, 1209600, 2592000, 7776000, 31536000];
-
 function gantt(world, rows, width) {
   const high = 22, top = 26, left = Math.min(260, Math.round(width * 0.4));
   const last = Math.max(60, ...rows.map((row) => row.to || row.from || 0)) * 1.04;
   const at = (seconds) => left + ((width - left - 8) * seconds) / last;
-  const step = TICKS.find((tick) => (last / tick) * 64 <= width - left) || TICKS[TICKS.length - 1];
+  const step = tickStep(last, width - left);
   const made = [], height = top + rows.length * high + 4;
   for (let time = 0; time <= last; time += step) {
     made.push(s("line", { class: "tick", x1: at(time), x2: at(time), y1: top - 6, y2: height }));

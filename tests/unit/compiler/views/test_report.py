@@ -165,4 +165,4 @@ def test_the_page_loads_nothing_and_says_so_to_the_browser() -> None:
 
 def test_every_script_is_in_the_page_once() -> None:
     folder = Path(page.__file__).parent
-    assert sorted((*page.SCRIPTS, *page.LIVE)) == sorted(file.stem for file in folder.glob("*.js"))
+    assert sorted({*page.SCRIPTS, *page.LIVE, *page.REPLAY}) == sorted(file.stem for file in folder.glob("*.js"))

@@ -205,9 +205,21 @@ def test_a_smaller_queue_waits_longer_and_is_named(tmp_path: Path) -> None:
     assert ran.exit_code == 0, ran.output
     assert "Pays: a\n" in ran.stdout
     assert "Better off: no queue for certain" in ran.stdout
-    found = json.loads(CliRunner().invoke(cli, [*arguments, "-o", "json"], obj=load_tree).stdout)
+    page = tmp_path / "page.html"
+    found = json.loads(CliRunner().invoke(cli, [*arguments, "-o", "json", "--page", str(page)], obj=load_tree).stdout)
+    assert "Replay of trace.csv under two revisions" in page.read_text()
     assert found["byQueue"]["b"]["before"] == found["byQueue"]["b"]["after"] == 0
     assert 0 < found["byQueue"]["a"]["low"] <= found["byQueue"]["a"]["high"]
+
+
+def test_a_page_is_written_besides_and_json_has_curves(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    text = simulate(tmp_path, "--policy", "easy", "--page", str(page))
+    assert text == simulate(tmp_path, "--policy", "easy")
+    assert "<title>gangplan: Replay of trace.csv</title>" in page.read_text()
+    drawn = document(tmp_path, "--policy", "easy")["curves"]
+    assert {len(drawn[name]) for name in ("seconds", "utilisation", "waiting", "stranded", "shareError")} == {100}
+    assert [*drawn["queues"]] == ["a", "b"]
 
 
 def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:

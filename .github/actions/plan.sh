@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks the repository and compares it with the base; ends with 1 when the check fails or the change brings what
 # FAIL_ON names.
-# Set by action.yml: GANGPLAN FOLDER BASE TARGET FAIL_ON COMMENT SARIF REPORTS, and GitHub's own variables.
+# Set by action.yml: GANGPLAN FOLDER BASE TARGET FAIL_ON COMMENT SARIF TRACE TRACE_OPTIONS REPORTS,
+# and GitHub's own variables.
 # Outputs: sarif; comparison, a file of Markdown; pages, a folder of report pages. The last two where there are any.
 set -euo pipefail
 
@@ -14,6 +15,7 @@ refuse() {
 case "$FAIL_ON" in no-plan | error | never-starts | longer-waits) ;; *) refuse fail-on "$FAIL_ON" "no-plan, error, never-starts or longer-waits" ;; esac
 case "$COMMENT" in true | false) ;; *) refuse comment "$COMMENT" "true or false" ;; esac
 case "$SARIF" in true | false) ;; *) refuse sarif "$SARIF" "true or false" ;; esac
+[ -z "$TRACE" ] || [ -f "$TRACE" ] || refuse trace "$TRACE" "a file of the repository"
 [ "$wrong" = 0 ] || exit 1
 
 failed=0
@@ -33,6 +35,11 @@ fi
 if [ -n "$base" ]; then
     comparison=$REPORTS/gangplan.md pages=$REPORTS/gangplan-pages
     "$GANGPLAN" diff "$base" --repo "$FOLDER" --fail-on "$FAIL_ON" -o markdown --pages "$pages" > "$comparison" || failed=1
+    if [ -n "$TRACE" ]; then
+        read -ra options <<< "$TRACE_OPTIONS"
+        mkdir -p "$pages"
+        "$GANGPLAN" simulate "$TRACE" --repo "$FOLDER" --compare "$base.." "${options[@]}" -o markdown --page "$pages/replay.html" >> "$comparison" || failed=1
+    fi
     [ ! -s "$comparison" ] || echo "comparison=$comparison" >> "$GITHUB_OUTPUT"
     [ -z "$(ls -A "$pages" 2>/dev/null)" ] || echo "pages=$pages" >> "$GITHUB_OUTPUT"
 fi

@@ -45,6 +45,15 @@ class Sampling:
     seed: int
 
 
+def window_of(trace: Trace, number: int, seed: int) -> Trace:
+    """So many jobs of the trace that follow each other, drawn by the seed; all, where there are no more."""
+    if number >= len(trace.jobs):
+        return trace
+    first = random.Random(seed).randrange(len(trace.jobs) - number + 1)  # noqa: S311  # the same draw each time
+    window = f"A window of the trace: {number} of {len(trace.jobs)} jobs, from job {first + 1} (seed {seed})."
+    return replace(trace, jobs=trace.jobs[first : first + number], window=f"{window} The cluster is empty before it.")
+
+
 def make_workload(
     trace: Trace,
     cluster: Problem,
@@ -201,7 +210,7 @@ def _requested_times(jobs: Sequence[TraceJob], model: RequestedTimes) -> list[fl
 
 def assumptions(trace: Trace, workload: Workload, requested: RequestedTimes, sampling: Sampling | None) -> list[str]:
     """What a replay of the workload rests on, a sentence each."""
-    found = []
+    found = [trace.window] if trace.window else []
     unended = sum(job.duration is None for job in trace.jobs) if sampling is None else 0
     left_out = {**trace.left_out, **({"not ended": unended} if unended else {})}
     if left_out:

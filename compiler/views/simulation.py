@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from compiler.diagnostics.render.words import printable
@@ -15,6 +16,9 @@ from solver.simulation.measures import Usage, Waits, size_class, usage, waits, w
 from solver.simulation.replay import Replay
 from solver.simulation.shares import Floats, QueueShare, ShareCurves, queue_share, share_curves, share_error
 from solver.simulation.workload import SECOND, Workload
+
+MARKDOWN_LIMIT = 4_000
+"""Characters of a text in a comment, which holds a comparison too."""
 
 PARTS = 100
 """Points of a curve in JSON."""
@@ -229,6 +233,16 @@ def _difference_text(microseconds: int) -> str:
 def simulation_text(view: SimulationView, style: Style) -> str:
     """A table of the policies, then one of each group of jobs."""
     return "\n".join(_lines(view, style)) + "\n"
+
+
+def text_as_markdown(title: str, text: str) -> str:
+    """A text of a replay for a comment: open what it begins with, and its tables by groups folded."""
+    if len(text) > MARKDOWN_LIMIT:
+        text = f"{text[:MARKDOWN_LIMIT].rpartition(chr(10))[0]}\n..."
+    head, result, *tables = (escape(part.rstrip()) for part in text.split("\n\n"))
+    folded = "\n\n".join(tables)
+    more = f"<details><summary>By group</summary>\n\n<pre>\n{folded}\n</pre>\n</details>\n" if tables else ""
+    return f"### {escape(printable(title))}\n\n<pre>\n{head}\n\n{result}\n</pre>\n{more}"
 
 
 def size_text(workload: Workload) -> str:

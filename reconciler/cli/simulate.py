@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
-from compiler.cli.inputs import echo, load_tree, output_option, repo_option, reported, terminal_style
+from compiler.cli.inputs import echo, load_tree, repo_option, reported, terminal_style
 from compiler.fields.quantity import is_device
 from compiler.pipeline import empty_cluster, lowered_problem
 from compiler.reading import read_specs
@@ -18,7 +19,7 @@ from compiler.repository.tree import Repository
 from compiler.traces.nodes import machines_cluster, read_nodes, read_outages
 from compiler.traces.reading import read_columns, read_trace
 from compiler.traces.trace import Trace, TraceError
-from compiler.traces.workloads import RequestedTimes, Sampling, assumptions, make_workload
+from compiler.traces.workloads import RequestedTimes, Sampling, assumptions, make_workload, window_of
 from compiler.views import machine
 from compiler.views.simulation import (
     ContrastView,
@@ -27,8 +28,10 @@ from compiler.views.simulation import (
     contrast_text,
     simulation_document,
     simulation_text,
+    text_as_markdown,
 )
 from compiler.views.simulation_page import comparison_page, simulation_page
+from compiler.views.style import Style
 from reconciler.cli.diff import WORK_TREE, read_side
 from reconciler.git.process import GitError
 from solver.problem import Problem
@@ -89,12 +92,22 @@ def _requested_times(ctx: click.Context, param: click.Parameter, text: str) -> R
     help="Draw jobs until they request this many times the cluster's devices",
 )
 @click.option(
-    "--seed", type=int, default=1, show_default=True, help="Seed of --sample, and of the intervals of --compare"
+    "--jobs", "number", type=click.IntRange(min=1), help="Replay only so many consecutive jobs, drawn by --seed"
+)
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="Seed of --sample, --jobs and the intervals of --compare"
 )
 @click.option("--page", type=WRITTEN, help="Page with curves to write: the policies, or both revisions, side by side")
 @click.option("--cluster", help="Which cluster of the repository; needed only when there are several")
 @repo_option
-@output_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "yaml", "markdown"]),
+    default="text",
+    show_default=True,
+    help="Output format; markdown is for a comment",
+)
 @click.pass_context
 def simulate(
     ctx: click.Context,
@@ -108,6 +121,7 @@ def simulate(
     requested: RequestedTimes,
     outages_file: Path | None,
     sample: float | None,
+    number: int | None,
     seed: int,
     page: Path | None,
     cluster: str | None,
@@ -123,6 +137,7 @@ def simulate(
     try:
         with reported():
             found = read_trace(trace, read_columns(columns_file))
+            found = found if number is None else window_of(found, number, seed)
             sampling = None if sample is None else Sampling(sample, seed)
             request = _Request(trace.name, found, requested, sampling, outages_file, output, page)
             if compare is not None:
@@ -168,6 +183,14 @@ class _Request:
     def assumptions(self, workload: Workload) -> list[str]:
         return assumptions(self.trace, workload, self.requested, self.sampling)
 
+    def shown(self, as_text: Callable[[Style], str], as_data: Callable[[], dict[str, Any]]) -> str:
+        """The result in the format that is asked for."""
+        if self.output == "text":
+            return as_text(terminal_style())
+        if self.output == "markdown":
+            return text_as_markdown(f"Replay of {self.name}", as_text(Style()))
+        return machine.FORMATS[self.output](as_data())
+
     def write_page(self, make: Callable[[], str]) -> None:
         if self.page is not None:
             self.page.write_text(make(), encoding="utf-8", newline="\n")
@@ -178,9 +201,7 @@ def _simulation(request: _Request, workload: Workload, policies: tuple[str, ...]
     replays = {policy: _replay(workload, policy, policy) for policy in dict.fromkeys(policies)}
     view = SimulationView(workload, replays, request.assumptions(workload))
     request.write_page(lambda: simulation_page(view, request.name))
-    if request.output == "text":
-        return simulation_text(view, terminal_style())
-    return machine.FORMATS[request.output](simulation_document(view))
+    return request.shown(lambda style: simulation_text(view, style), lambda: simulation_document(view))
 
 
 def _comparison(
@@ -206,9 +227,7 @@ def _comparison(
     replays = [_replay(workload, policy, f"{policy}, {name}") for name, workload in sides]
     view = ContrastView(before[0], after[0], policy, replays[0], replays[1], request.assumptions(sides[1][1]), seed)
     request.write_page(lambda: comparison_page(view, request.name))
-    if request.output == "text":
-        return contrast_text(view, terminal_style())
-    return machine.FORMATS[request.output](contrast_document(view))
+    return request.shown(lambda style: contrast_text(view, style), lambda: contrast_document(view))
 
 
 def _declared_cluster(tree: Repository, name: str | None) -> Problem:

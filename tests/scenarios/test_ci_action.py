@@ -47,6 +47,8 @@ def run_action(tmp_path: Path, repository: GitRepository, **variables: str) -> t
         "GITHUB_REPOSITORY": "o/r",
         "COMMENT": "true",
         "SARIF": "false",
+        "TRACE": "",
+        "TRACE_OPTIONS": "--jobs 5 --policy easy",
         "FAIL_ON": "error",
         "PULL_REQUEST": "7",
         "BASE": "",
@@ -92,6 +94,19 @@ def test_the_comparison_becomes_summary_and_comment(tmp_path: Path, repository: 
     assert "--method PATCH repos/o/r/issues/comments/41 --field" in asked
 
 
+def test_a_trace_adds_whose_waits_change_to_the_comment_and_a_page(tmp_path: Path, repository: GitRepository) -> None:
+    (tmp_path / "trace.csv").write_text("\n".join(["id,submit,duration,devices", *(f"{n},{n},60,1" for n in range(9))]))
+    target = repository.run_git("rev-parse", "HEAD~1")
+    code, said, _ = run_action(tmp_path, repository, TARGET=target, TRACE=str(tmp_path / "trace.csv"))
+    assert code == 0, said
+    comment = (tmp_path / "gangplan-comment.md").read_text()
+    assert comment.startswith("<!-- gangplan diff -->")
+    assert "### Replay of trace.csv" in comment
+    assert "A window of the trace: 5 of 9 jobs" in comment
+    assert "Better off: no queue for certain" in comment
+    assert sorted(file.name for file in (tmp_path / "gangplan-pages").iterdir()) == ["replay.html", "t.html"]
+
+
 def test_an_error_fails_the_run_and_no_base_compares_nothing(tmp_path: Path, repository: GitRepository) -> None:
     repository.write_file("jobs/c.yaml", JOB.replace("NAME", "c").replace("replicas: 2", "replicas: many"))
     code, said, asked = run_action(tmp_path, repository, TARGET="")
@@ -111,13 +126,16 @@ def test_a_rejected_commit_is_commented_on_without_a_page(tmp_path: Path, reposi
 
 
 def test_an_input_of_another_type_is_refused_before_anything_runs(tmp_path: Path, repository: GitRepository) -> None:
-    code, said, asked = run_action(tmp_path, repository, COMMENT="yes", FAIL_ON="never", SARIF="", FOLDER="nowhere")
+    code, said, asked = run_action(
+        tmp_path, repository, COMMENT="yes", FAIL_ON="never", SARIF="", FOLDER="nowhere", TRACE="t"
+    )
     assert code == 1
     assert [line.partition(" is ")[0] for line in said.splitlines()] == [
         "::error::folder",
         "::error::fail-on",
         "::error::comment",
         "::error::sarif",
+        "::error::trace",
     ]
     assert not asked
 

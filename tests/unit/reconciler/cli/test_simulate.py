@@ -212,6 +212,24 @@ def test_a_smaller_queue_waits_longer_and_is_named(tmp_path: Path) -> None:
     assert 0 < found["byQueue"]["a"]["low"] <= found["byQueue"]["a"]["high"]
 
 
+def test_a_window_is_drawn_by_the_seed(tmp_path: Path) -> None:
+    drawn = {}
+    for seed in range(1, 20):
+        found = document(tmp_path, "--policy", "easy", "--jobs", "2", "--seed", str(seed))
+        drawn[tuple(job["id"] for job in found["jobs"])] = found["assumptions"][0]
+    assert set(drawn) == {("first", "head"), ("head", "short"), ("short", "late"), ("late", "huge")}
+    assert "2 of 5 jobs, from job 4" in drawn["late", "huge"]
+    everything = document(tmp_path, "--policy", "easy", "--jobs", "5")
+    assert everything == document(tmp_path, "--policy", "easy")
+
+
+def test_markdown_shows_names_as_text_and_folds_the_groups(tmp_path: Path) -> None:
+    text = simulate(tmp_path, "--policy", "easy", "-o", "markdown", trace=TRACE.replace(",a,", ",</pre><b>,"))
+    assert text.startswith("### Replay of trace.csv\n\n<pre>\n5 jobs on 4 x machine, 4 nodes\n")
+    assert text.index("policy  started") < text.index("<details>") < text.index("&lt;/pre&gt;&lt;b&gt;")
+    assert text.count("<pre>") == text.count("</pre>") == 2
+
+
 def test_a_page_is_written_besides_and_json_has_curves(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     text = simulate(tmp_path, "--policy", "easy", "--page", str(page))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from solver.options import Options
 from solver.plan import Decision
 from solver.planner import solve
-from solver.problem import DeviceSlot, Gang, GangTimes, Node, Placement, SlotHold
+from solver.problem import DeviceSlot, Gang, GangTimes, Node, Placement, Problem, Role, SlotHold
 from solver.simulation.policies import Event
 from solver.simulation.room import Hold
-from solver.simulation.site import Site
+from solver.simulation.site import Running, Site
 from solver.simulation.workload import SECOND
 
 
@@ -23,13 +25,77 @@ class Planned:
     def decide(self, site: Site, event: Event) -> None:
         if next(site.waiting_in_order(site.room), None) is None:
             return
-        jobs = [*site.running, *site.waiting_in_order()]
-        cluster = site.workload.cluster
-        problem = replace(cluster, nodes=_nodes(site), gangs=tuple(_gang(site, j) for j in jobs))
-        plan = solve(problem, self.options, reasons=False)
-        for j, decision in zip(jobs, plan.decisions, strict=True):
-            if decision.action == "start":
-                site.start(j, _holds(site, j, decision))
+        waiting = list(site.waiting_in_order())
+        if len(list(site.waiting_in_order(site.room))) == len(waiting):
+            decisions = self._decisions(problem_by_queue(site, waiting), waiting)
+            if all(decision.action == "start" for decision in decisions):
+                _start(site, waiting, decisions)
+                return
+        _start(site, waiting, self._decisions(whole_problem(site, waiting), waiting))
+
+    def _decisions(self, problem: Problem, waiting: Sequence[int]) -> Sequence[Decision]:
+        """What gangplan decides on the waiting jobs, the last gangs of a problem."""
+        return solve(problem, self.options, reasons=False).decisions[-len(waiting) :]
+
+
+def whole_problem(site: Site, waiting: Sequence[int]) -> Problem:
+    """Each job that runs, and after them these that wait."""
+    return _problem(site, [_gang(site, j) for j in site.running], waiting)
+
+
+def problem_by_queue(site: Site, waiting: Sequence[int]) -> Problem:
+    """The same, with one gang for all that a queue runs. It does not say when that ends, which does not matter where
+    all that waits starts; and it is many times smaller."""
+    return _problem(site, _running_by_queue(site), waiting)
+
+
+def _problem(site: Site, running: Sequence[Gang], waiting: Sequence[int]) -> Problem:
+    gangs = (*running, *(_gang(site, j) for j in waiting))
+    return replace(site.workload.cluster, nodes=_nodes(site), gangs=gangs)
+
+
+def _start(site: Site, jobs: Sequence[int], decisions: Sequence[Decision]) -> None:
+    for j, decision in zip(jobs, decisions, strict=True):
+        if decision.action == "start":
+            site.start(j, _holds(site, j, decision))
+
+
+def _running_by_queue(site: Site) -> list[Gang]:
+    """What runs, as one gang for each queue with a role for each kind of pods."""
+    kinds: dict[int, dict[object, int]] = {}
+    roles: dict[int, list[Role]] = {}
+    pods: dict[int, Counter[tuple[int, int]]] = {}
+    slots: dict[int, Counter[tuple[int, int, int]]] = {}
+    for j, running in site.running.items():
+        job = site.job(j)
+        of_queue = kinds.setdefault(job.queue, {})
+        role = of_queue.setdefault((job.role.request, job.role.slot_requests), len(of_queue))
+        if role == len(roles.setdefault(job.queue, [])):
+            roles[job.queue].append(job.role)
+        counts = pods.setdefault(job.queue, Counter())
+        for held in running.holds:
+            counts[role, held.node] += held.pods
+        for slot in _slot_holds(site, job.role, running):
+            slots.setdefault(job.queue, Counter())[role, slot.node, slot.slot] += slot.pods
+    return [_whole_gang(queue, roles[queue], pods[queue], slots.get(queue, {})) for queue in sorted(kinds)]
+
+
+def _whole_gang(
+    queue: int, roles: Sequence[Role], pods: Mapping[tuple[int, int], int], slots: Mapping[tuple[int, int, int], int]
+) -> Gang:
+    total = Counter[int]()
+    for (role, _), number in pods.items():
+        total[role] += number
+    return Gang(
+        f"running-{queue}",
+        queue,
+        0,
+        0,
+        total.total(),
+        tuple(replace(role, name=f"pods-{t}", replicas=total[t], minimum=total[t]) for t, role in enumerate(roles)),
+        running=tuple(Placement(*at, number) for at, number in sorted(pods.items())),
+        slot_holds=tuple(SlotHold(*at, number) for at, number in sorted(slots.items())),
+    )
 
 
 def _nodes(site: Site) -> tuple[Node, ...]:
@@ -57,20 +123,22 @@ def _gang(site: Site, j: int) -> Gang:
     gang = Gang(job.name, job.queue, job.priority, job.submit, role.replicas, (role,), times=times)
     if running is None:
         return gang
-    holds = list[SlotHold]()
-    for held in running.holds:
-        for request, counts in zip(role.slot_requests, held.slots, strict=True):
-            taken = [(at, pods) for at, pods in enumerate(counts) if pods]
-            holds += [
-                SlotHold(0, held.node, site.slot_positions[held.node].index((request.slot_group, at)), pods)
-                for at, pods in taken
-            ]
     return replace(
         gang,
         running=tuple(Placement(0, held.node, held.pods) for held in running.holds),
         times=replace(times, ends_in=max(0, -(-(running.believed_end - site.now) // SECOND))),
-        slot_holds=tuple(sorted(holds, key=lambda hold: (hold.role, hold.node, hold.slot))),
+        slot_holds=tuple(sorted(_slot_holds(site, role, running), key=lambda hold: (hold.role, hold.node, hold.slot))),
     )
+
+
+def _slot_holds(site: Site, role: Role, running: Running) -> Iterator[SlotHold]:
+    """The device slots of a job that runs, as of role 0."""
+    for held in running.holds if role.slot_requests else ():
+        for request, counts in zip(role.slot_requests, held.slots, strict=True):
+            for at, pods in enumerate(counts):
+                if pods:
+                    slot = site.slot_positions[held.node].index((request.slot_group, at))
+                    yield SlotHold(0, held.node, slot, pods)
 
 
 def _holds(site: Site, j: int, decision: Decision) -> tuple[Hold, ...]:

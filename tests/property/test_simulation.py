@@ -9,8 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver.simulation.replay import Replay
+from solver.options import Options
+from solver.planner import solve
+from solver.simulation.planned import Planned, problem_by_queue, whole_problem
+from solver.simulation.policies import Event
+from solver.simulation.replay import Replay, Simulation
 from solver.simulation.shares import share_curves
+from solver.simulation.site import Site
 from solver.simulation.workload import Job, Workload
 from tests.builders.simulations import POLICIES, job, machines, replay, workload
 
@@ -132,3 +137,21 @@ def test_conservative_starts_nobody_later_than_in_order_of_arrival(world: Worklo
     honest = workload(world.cluster, *jobs)
     runs = zip(replay("conservative", honest).runs, replay("fifo", honest).runs, strict=True)
     assert all(early.start <= late.start for early, late in runs if early.start is not None and late.start is not None)
+
+
+class PlannedTwice:
+    """As `Planned`; where all jobs start by the small problem, they must by the whole one."""
+
+    def decide(self, site: Site, event: Event) -> None:
+        waiting = list(site.waiting_in_order())
+        problems = [make(site, waiting) for make in (problem_by_queue, whole_problem)] if waiting else []
+        plans = [solve(problem, reasons=False).decisions[-len(waiting) :] for problem in problems]
+        by_queue, whole = ([decision.action for decision in plan] for plan in plans) if plans else ([], [])
+        assert by_queue == whole or by_queue != ["start"] * len(waiting)
+        Planned(Options()).decide(site, event)
+
+
+@settings(max_examples=15)
+@given(workloads())
+def test_jobs_that_start_next_to_gangs_of_queues_start_next_to_what_runs(world: Workload) -> None:
+    Simulation(world, PlannedTwice()).run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ from compiler.pipeline import empty_cluster, lowered_problem
 from compiler.reading import read_specs
 from compiler.reading.clusters import NO_CLUSTER_CODES
 from compiler.repository.tree import Repository
+from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.traces.nodes import machines_cluster, read_nodes, read_outages
+from compiler.traces.policy_configuration import lower_scheduler
 from compiler.traces.reading import read_columns, read_trace
 from compiler.traces.trace import Trace, TraceError
 from compiler.traces.workloads import RequestedTimes, Sampling, assumptions, make_workload, window_of
@@ -37,7 +39,7 @@ from reconciler.git.process import GitError
 from solver.problem import Problem
 from solver.simulation.catalogue import POLICIES
 from solver.simulation.replay import Replay, Simulation
-from solver.simulation.workload import Workload
+from solver.simulation.workload import SECOND, Workload
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 WRITTEN = click.Path(dir_okay=False, path_type=Path)
@@ -85,6 +87,14 @@ def _requested_times(ctx: click.Context, param: click.Parameter, text: str) -> R
     callback=_requested_times,
     help="Requested times where the trace has none: a multiple of the real ones, or from the user's past jobs",
 )
+@click.option(
+    "--schedule-period",
+    type=click.FloatRange(min=0.001),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="From one cycle of the policy volcano to the next",
+)
 @click.option("--outages", "outages_file", type=FILE, help="CSV of nodes that fail: node, start, end (seconds)")
 @click.option(
     "--sample",
@@ -119,6 +129,7 @@ def simulate(
     nodes_file: Path | None,
     columns_file: Path | None,
     requested: RequestedTimes,
+    schedule_period: float,
     outages_file: Path | None,
     sample: float | None,
     number: int | None,
@@ -134,12 +145,14 @@ def simulate(
     lines. A CSV (Philly, Kalos, openb, or columns of your own) and gzip are read too. The same input gives the
     same bytes. Ctrl-C ends the replay and shows what there is.
     """
+    if sample is not None and "volcano" in policies:
+        raise click.UsageError("--sample loses jobs that do not start on arrival, and volcano starts none then", ctx)
     try:
         with reported():
             found = read_trace(trace, read_columns(columns_file))
             found = found if number is None else window_of(found, number, seed)
-            sampling = None if sample is None else Sampling(sample, seed)
-            request = _Request(trace.name, found, requested, sampling, outages_file, output, page)
+            sampling, period = None if sample is None else Sampling(sample, seed), round(schedule_period * SECOND)
+            request = _Request(trace.name, found, requested, sampling, outages_file, period, output, page)
             if compare is not None:
                 if machines is not None or nodes_file is not None or len(policies) > 1:
                     raise click.UsageError("--compare takes one policy, and no --machines or --nodes", ctx)
@@ -148,11 +161,11 @@ def simulate(
                 is_declared = _is_given(ctx, "repo") or _is_given(ctx, "cluster")
                 if nodes_file is not None:
                     place, classes = read_nodes(nodes_file)
-                    workload = request.workload(place, classes)
+                    workload = request.workload(place, classes=classes)
                 elif machines is not None or (found.machines is not None and not is_declared):
                     workload = request.workload(machines_cluster(machines or found.machines or 1))
                 else:
-                    workload = request.workload(_declared_cluster(load_tree(ctx, repo), cluster))
+                    workload = request.declared_workload(load_tree(ctx, repo), cluster)
                 text = _simulation(request, workload, policies)
     except TraceError as error:
         raise click.ClickException(str(error)) from error
@@ -172,13 +185,26 @@ class _Request:
     requested: RequestedTimes
     sampling: Sampling | None
     outages_file: Path | None
+    period: int
     output: str
     page: Path | None
 
-    def workload(self, cluster: Problem, classes: Mapping[str, int] | None = None) -> Workload:
+    def workload(
+        self, cluster: Problem, scheduler: SchedulerSpec | None = None, classes: Mapping[str, int] | None = None
+    ) -> Workload:
         """The workload on a cluster. Raises TraceError."""
         outages = () if self.outages_file is None else read_outages(self.outages_file, cluster)
-        return make_workload(self.trace, cluster, self.requested, self.sampling, outages, classes)
+        found = make_workload(self.trace, cluster, self.requested, self.sampling, outages, classes)
+        return replace(found, scheduler=lower_scheduler(scheduler, self.period))
+
+    def declared_workload(self, tree: Repository, name: str | None) -> Workload:
+        """The workload on the cluster of a repository, empty. Raises TraceError."""
+        specs = read_specs(tree, name)
+        if fatal := [diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NO_CLUSTER_CODES]:
+            raise click.ClickException(f"{fatal[0].message}. Fix: correct it, or use --machines or --nodes")
+        problem = lowered_problem(tree, specs)
+        has_any = any(resource == "cpu" or is_device(resource) for resource in problem.resources)
+        return self.workload(problem if has_any else empty_cluster(specs), specs.scheduler)
 
     def assumptions(self, workload: Workload) -> list[str]:
         return assumptions(self.trace, workload, self.requested, self.sampling)
@@ -223,20 +249,11 @@ def _comparison(
         after = read_side(repo, head) if head else (WORK_TREE, load_tree(ctx, repo))
     except GitError as error:
         raise click.ClickException(str(error)) from error
-    sides = [(name, request.workload(_declared_cluster(tree, cluster))) for name, tree in (before, after)]
+    sides = [(name, request.declared_workload(tree, cluster)) for name, tree in (before, after)]
     replays = [_replay(workload, policy, f"{policy}, {name}") for name, workload in sides]
     view = ContrastView(before[0], after[0], policy, replays[0], replays[1], request.assumptions(sides[1][1]), seed)
     request.write_page(lambda: comparison_page(view, request.name))
     return request.shown(lambda style: contrast_text(view, style), lambda: contrast_document(view))
-
-
-def _declared_cluster(tree: Repository, name: str | None) -> Problem:
-    """The cluster of a repository, empty."""
-    specs = read_specs(tree, name)
-    if fatal := [diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NO_CLUSTER_CODES]:
-        raise click.ClickException(f"{fatal[0].message}. Fix: correct it, or use --machines or --nodes")
-    problem = lowered_problem(tree, specs)
-    return problem if any(name == "cpu" or is_device(name) for name in problem.resources) else empty_cluster(specs)
 
 
 def _replay(workload: Workload, policy: str, name: str) -> Replay:

@@ -70,17 +70,9 @@ def _water_filled_shares(problem: Problem, held: Collection[int]) -> tuple[Vecto
     key = "share bounds", problem.totals, limits
     b = _share_bounds(problem, held) if held else problem.memoize(key, lambda: _share_bounds(problem, held))
     weights = np.array([problem.queues[q].weight for q in b.queues], dtype=np.double)
-    share, unmet, remaining = np.zeros_like(b.want), np.arange(len(b.queues)), b.whole
-    while len(unmet) and (problem.has_other_resources or (remaining >= EMPTY_SHARE).any()):
-        old, ratio = share[unmet], (weights[unmet] / weights[unmet].sum())[:, np.newaxis]
-        new = share[unmet] = np.maximum(np.minimum(old + remaining * ratio, b.most[unmet]), b.least[unmet])
-        met = (new == old).all(axis=1) | (b.want[unmet] - new < EMPTY_SHARE).all(axis=1)
-        before, grown = remaining, np.array([_largest_sum(amounts) for amounts in (new - old).T.tolist()])
-        unmet, remaining = unmet[~met], np.maximum(0.0, before - grown)
-        if (remaining == before).all():
-            break
+    share = water_fill(b, weights, until_empty=not problem.has_other_resources)
     found: list[Vector | None] = [None] * len(problem.queues)
-    units = np.array(_units(problem))
+    units = np.array(source_units(problem))
     amounts = np.zeros((len(b.queues), len(units)), dtype=np.int64)
     amounts[:, units > 0] = share // units[units > 0]
     for q, own in zip(b.queues, amounts.tolist(), strict=True):
@@ -88,12 +80,27 @@ def _water_filled_shares(problem: Problem, held: Collection[int]) -> tuple[Vecto
     return tuple(found)
 
 
-def _units(problem: Problem) -> list[int]:
+def water_fill(b: ShareBounds, weights: FloatArray, *, until_empty: bool) -> FloatArray:
+    """The rounds of `water_filled_shares`, in the source's units: a row for each queue with jobs. until_empty: nothing
+    but the resources of the bounds is shared out."""
+    share, unmet, remaining = np.zeros_like(b.want), np.arange(len(b.want)), b.whole
+    while len(unmet) and (not until_empty or (remaining >= EMPTY_SHARE).any()):
+        old, ratio = share[unmet], (weights[unmet] / weights[unmet].sum())[:, np.newaxis]
+        new = share[unmet] = np.maximum(np.minimum(old + remaining * ratio, b.most[unmet]), b.least[unmet])
+        met = (new == old).all(axis=1) | (b.want[unmet] - new < EMPTY_SHARE).all(axis=1)
+        before, grown = remaining, np.array([_largest_sum(amounts) for amounts in (new - old).T.tolist()])
+        unmet, remaining = unmet[~met], np.maximum(0.0, before - grown)
+        if (remaining == before).all():
+            break
+    return share
+
+
+def source_units(problem: Problem) -> list[int]:
     """How many of the source's units one of each resource is; 0 for pods, which it does not share out."""
     return [{"cpu": 1, "memory": 1, PODS: 0}.get(name, 1000) for name in problem.resources]
 
 
-class _ShareBounds(NamedTuple):
+class ShareBounds(NamedTuple):
     """queues: those with jobs. Of these, by resource and in the source's units: what is asked for, that within the real
     capability, the guarantee. whole: of the cluster."""
 
@@ -104,8 +111,8 @@ class _ShareBounds(NamedTuple):
     whole: FloatArray
 
 
-def _share_bounds(problem: Problem, held: Collection[int]) -> _ShareBounds:
-    asked, real, units = asked_amounts(problem, held), flat_real_capability(problem), _units(problem)
+def _share_bounds(problem: Problem, held: Collection[int]) -> ShareBounds:
+    asked, real, units = asked_amounts(problem, held), flat_real_capability(problem), source_units(problem)
     queues = [q for q, total in enumerate(asked) if total is not None]
 
     def rows(amounts: Iterable[Sequence[int | None]]) -> FloatArray:
@@ -114,7 +121,7 @@ def _share_bounds(problem: Problem, held: Collection[int]) -> _ShareBounds:
 
     want = rows(asked[q] or () for q in queues)
     most, least = np.minimum(want, rows(real[q] for q in queues)), rows(problem.queues[q].guarantee for q in queues)
-    return _ShareBounds(queues, want, most, least, rows([problem.totals])[0])
+    return ShareBounds(queues, want, most, least, rows([problem.totals])[0])
 
 
 def _largest_sum(amounts: Sequence[float]) -> float:

@@ -9,6 +9,7 @@ from solver.simulation.gradient import FragmentationGradient
 from solver.simulation.placing import best_fit, lowest_numbered
 from solver.simulation.planned import Planned
 from solver.simulation.policies import Conservative, Easy, FirstInFirstOut, FirstThatFits, Policy
+from solver.simulation.volcano.policy import Volcano
 from solver.simulation.workload import Workload
 
 
@@ -24,5 +25,6 @@ POLICIES: Mapping[str, Callable[[Workload], Policy]] = {
     "first-fit": lambda _: FirstThatFits(lowest_numbered),
     "best-fit": lambda _: FirstThatFits(best_fit),
     "fgd": _by_gradient,
+    "volcano": Volcano,
     "gangplan": lambda _: Planned(Options()),
 }

@@ -15,11 +15,12 @@ from solver.simulation.site import Site
 @dataclass(frozen=True, slots=True)
 class Event:
     """What happened at one moment. arrived: jobs that wait since then. ended: jobs that run no longer. returned:
-    whether a node has come back."""
+    whether a node has come back. woken: whether the policy asked for the moment (`Site.wake_at`)."""
 
     arrived: Sequence[int]
     ended: Sequence[int]
     returned: bool = False
+    woken: bool = False
 
     @property
     def gives_room(self) -> bool:

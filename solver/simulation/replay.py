@@ -12,7 +12,7 @@ from solver.simulation.room import Holds
 from solver.simulation.site import Site
 from solver.simulation.workload import Workload
 
-END, ARRIVAL, DOWN, UP = range(4)
+END, ARRIVAL, DOWN, UP, WAKE = range(5)
 """Kinds of events, in the order in which those of one moment are handled."""
 
 
@@ -82,7 +82,7 @@ class Simulation:
             self.site.advance(now)
             event = self._next_event()
             ended += len(event.ended)
-            if event.arrived or event.gives_room:
+            if event.arrived or event.gives_room or event.woken:
                 self.policy.decide(self.site, event)
             self._note_starts(event)
         return self.result()
@@ -96,7 +96,7 @@ class Simulation:
 
     def _next_event(self) -> Event:
         """All that happens at this moment, done to the site."""
-        arrived, ended, returned = list[int](), list[int](), False
+        arrived, ended, returned, woken = list[int](), list[int](), False, False
         while self._events and self._events[0][0] == self.site.now:
             _, kind, subject, generation = heappop(self._events)
             if kind == END and generation == self._generations[subject]:
@@ -114,7 +114,8 @@ class Simulation:
                     self._restart(j)
                 arrived += lost
                 ended += lost
-        return Event(arrived, ended, returned)
+            woken = woken or kind == WAKE
+        return Event(arrived, ended, returned, woken)
 
     def _jobs_on(self, node: int) -> list[int]:
         return sorted(j for j, of in self.site.running.items() if any(held.node == node for held in of.holds))
@@ -132,6 +133,8 @@ class Simulation:
         for j in self.site.take_started():
             self.runs[j] = replace(self.runs[j], start=now, holds=self.site.running[j].holds)
             self._add(now + self.workload.jobs[j].duration, END, j, self._generations[j])
+        for time in self.site.take_wakes():
+            self._add(time, WAKE, 0)
         if self.workload.loses_jobs:
             for j in event.arrived:
                 if j not in self.site.running:

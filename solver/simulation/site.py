@@ -114,6 +114,7 @@ class Site:
         self.held = [0] * len(workload.cluster.queues)
         self.asked = [0] * len(workload.cluster.queues)
         self._started: list[int] = []
+        self._wakes: list[int] = []
         self._waiting: dict[Shape, list[Order]] = {}
 
     def job(self, j: int) -> Job:
@@ -180,6 +181,15 @@ class Site:
     def take_started(self) -> list[int]:
         """The jobs that started since the last call."""
         found, self._started = self._started, []
+        return found
+
+    def wake_at(self, time: int) -> None:
+        """Let there be an event at this later time, whatever happens."""
+        self._wakes.append(time)
+
+    def take_wakes(self) -> list[int]:
+        """The times that were asked for since the last call."""
+        found, self._wakes = self._wakes, []
         return found
 
     def stop(self, j: int) -> Running:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from solver.problem import PodRequest, Problem, Role
+from solver.simulation.volcano_configuration import DEFAULT_SCHEDULER, VolcanoScheduler
 
 SECOND = 1_000_000
 """Microseconds of a second."""
@@ -50,7 +51,7 @@ class Outage:
 class Workload:
     """cluster: nodes and queues; its gangs are not looked at. device: index of the resource that decides what a job's
     size is. unit: the amount of it that is one device. loses_jobs: a job that cannot start when it arrives is lost, as
-    in the experiments of FGD (ATC'23)."""
+    in the experiments of FGD (ATC'23). scheduler: of the policy `volcano`."""
 
     cluster: Problem
     jobs: Sequence[Job]
@@ -58,6 +59,7 @@ class Workload:
     unit: int = 1
     outages: Sequence[Outage] = ()
     loses_jobs: bool = False
+    scheduler: VolcanoScheduler = DEFAULT_SCHEDULER
 
     def devices(self, j: int) -> int:
         """What the job asks for of the device resource, over all pods."""

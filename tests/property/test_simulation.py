@@ -19,6 +19,7 @@ from solver.simulation.site import Site
 from solver.simulation.workload import Job, Workload
 from tests.builders.simulations import POLICIES, job, machines, replay, workload
 
+EVERY = (*POLICIES, "volcano")
 EXAMPLES = {"gangplan": 8}
 """Fewer than the others where each event is a plan."""
 
@@ -82,7 +83,7 @@ def check_replay(found: Replay) -> None:
     assert given_time == asked_time
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", EVERY)
 def test_every_replay_is_possible_and_complete(policy: str) -> None:
     @settings(max_examples=EXAMPLES.get(policy, 60), deadline=None)
     @given(workloads())
@@ -94,7 +95,7 @@ def test_every_replay_is_possible_and_complete(policy: str) -> None:
     holds()
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", EVERY)
 def test_jobs_that_lose_nodes_run_to_their_end(policy: str) -> None:
     @settings(max_examples=EXAMPLES.get(policy, 40), deadline=None)
     @given(workloads(outages=True))

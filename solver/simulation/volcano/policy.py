@@ -1,0 +1,184 @@
+"""Volcano as a policy: at each cycle the actions of its configuration, in their order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solver.problem import Role, Vector
+from solver.semantics.queues import PODS
+from solver.simulation.policies import Event
+from solver.simulation.room import Holds
+from solver.simulation.site import Order, Site
+from solver.simulation.volcano.lines import Lines, Turns
+from solver.simulation.volcano.queues import QueueAccounts
+from solver.simulation.volcano.scores import NodeScores
+from solver.simulation.workload import SECOND, Shape, Workload
+
+ENQUEUE_VOTERS = ("overcommit", "proportion", "capacity")
+LEAST_FACTOR, DEFAULT_FACTOR = 1.0, 1.2
+
+
+class Volcano:
+    """Decides at cycles only. A job is let in at one cycle (`enqueue`), has pods at the next, and starts whole there or
+    later (`allocate`), each pod on the node with the best score; the first of equals, where Volcano draws one.
+
+    A cycle is left out where the one before changed nothing and nothing has happened since. Sources: actions/enqueue,
+    actions/allocate, plugins/overcommit; the pods come from the job controller (syncJob), which waits for `enqueue`.
+    """
+
+    def __init__(self, workload: Workload) -> None:
+        scheduler = self.scheduler = workload.scheduler
+        self.queues, roles = QueueAccounts(workload), (job.role for job in workload.jobs)
+        self.demands: list[Vector] = [tuple(role.replicas * amount for amount in role.request) for role in roles]
+        self.scores = NodeScores(scheduler, workload.cluster)
+        self._by_priority = bool(scheduler.voters("enableJobOrder", ("priority",)))
+        voters = scheduler.voters("enableJobEnqueued", ENQUEUE_VOTERS)
+        self._enqueue_voters = voters[0] if voters and "enqueue" in scheduler.actions else ()
+        overcommit = scheduler.voter("enableJobEnqueued", "overcommit")
+        factor = DEFAULT_FACTOR if overcommit is None else overcommit.arguments.get("overcommit-factor", DEFAULT_FACTOR)
+        self._factor = factor if type(factor) in (int, float) and factor >= LEAST_FACTOR else DEFAULT_FACTOR
+        self._compared = [r for r, name in enumerate(workload.cluster.resources) if name != PODS]
+        self._new, self._let_in = ([Lines() for _ in workload.cluster.queues] for _ in range(2))
+        self._misfits: set[Shape] = set()
+        self._counted = np.zeros((len(workload.cluster.nodes), len(self.scores.counted)), dtype=np.int64)
+        self._holds: dict[int, Holds] = {}
+        self._inqueue = [0] * len(workload.cluster.resources)
+        self._just_started: list[int] = []
+
+    def decide(self, site: Site, event: Event) -> None:
+        for j in event.ended:
+            self._note_end(site, j)
+        for j in event.arrived:
+            self._new[site.job(j).queue].add(site.job(j).shape, self.order(site, j))
+            self.queues.jobs[site.job(j).queue] += 1
+        if event.gives_room:
+            self._misfits.clear()
+        late = site.now % self.scheduler.period
+        if late:
+            site.wake_at(site.now + self.scheduler.period - late)
+        elif self._run_cycle(site):
+            site.wake_at(site.now + self.scheduler.period)
+
+    def order(self, site: Site, j: int) -> Order:
+        """JobOrder among jobs that wait: priority where its plugin has a say, then age, which counts in seconds."""
+        job = site.job(j)
+        return -job.priority if self._by_priority else 0, job.submit // SECOND, j
+
+    # ---- a cycle
+
+    def _run_cycle(self, site: Site) -> bool:
+        """Whether another must follow."""
+        counted, self._just_started = self._just_started, []
+        waiting = {q: lines.turns(self._misfits) for q, lines in enumerate(self._let_in) if lines}
+        coming = [q for q, lines in enumerate(self._new) if lines]
+        if waiting or coming:
+            self.queues.open_cycle()
+        let_in = self._enqueue(site, coming) if coming else []
+        for j in counted:  # the podgroup is Inqueue until the pods are seen running
+            self._count_inqueue(j, -1)
+        if "allocate" in self.scheduler.actions:
+            self._allocate(site, waiting)
+        for j in let_in:  # the controller makes their pods after the cycle
+            self._let_in[site.job(j).queue].add(site.job(j).shape, self.order(site, j))
+        return bool(let_in or counted or self._just_started)
+
+    def _enqueue(self, site: Site, queues: list[int]) -> list[int]:
+        """The jobs that are let in, queue by queue."""
+        idle, found = self._idle(site), list[int]()
+        for q in sorted(queues, key=self.queues.key):
+            turns = self._new[q].turns()
+            while (j := turns.head) is not None:
+                if self._lets_in(q, self.demands[j], idle):
+                    self._new[q].remove(site.job(j).shape, self.order(site, j))
+                    turns.taken()
+                    self.queues.ask(q, self.demands[j])
+                    self._count_inqueue(j)
+                    found.append(j)
+                else:
+                    turns.refused()
+        return found
+
+    def _lets_in(self, queue: int, demand: Vector, idle: list[float]) -> bool:
+        """JobEnqueueable: nobody of the first tier in which somebody has a say rejects it."""
+        for voter in self._enqueue_voters:
+            if voter == "overcommit":
+                permits = all(not demand[r] or self._inqueue[r] + demand[r] <= idle[r] for r in self._compared)
+            else:
+                permits = self.queues.lets_in(voter, queue, demand)
+            if not permits:
+                return False
+        return True
+
+    def _idle(self, site: Site) -> list[float]:
+        """What overcommit shares out: so many times the cluster, less what is used."""
+        whole, up = self.scores.capacity, site.room.up
+        used = (whole[up] - site.room.free.amounts[up]).sum(axis=0).tolist()
+        return [total * self._factor - taken for total, taken in zip(whole[up].sum(axis=0).tolist(), used, strict=True)]
+
+    def _allocate(self, site: Site, waiting: dict[int, Turns]) -> None:
+        """Start jobs: one of the queue that is next, then the queues are compared again."""
+        while waiting:
+            queue = min(waiting, key=self.queues.key)
+            started = self._first_that_starts(site, queue, waiting[queue])
+            if started is None:
+                del waiting[queue]
+
+    def _first_that_starts(self, site: Site, queue: int, turns: Turns) -> int | None:
+        """Start the first job of the queue that can, and name it. Refusals leave the order of the queues as it is."""
+        while (j := turns.head) is not None:
+            job = site.job(j)
+            if not site.room.fits(job.role):
+                self._misfits.add(job.shape)
+            elif self.queues.allows(queue, self.demands[j]) and (holds := self._place(site, job.role)):
+                self._start(site, j, holds)
+                turns.taken()
+                return j
+            turns.refused()
+        return None
+
+    def _place(self, site: Site, role: Role) -> Holds | None:
+        """Pod after pod onto the node with the best score."""
+        counts = site.room.fit_counts(role)
+        nodes = np.flatnonzero(counts)
+        left, free, counted = counts[nodes], site.room.free.amounts[nodes], self._counted[nodes]
+        request, own = np.array(role.request, dtype=np.int64), self.scores.counted_request(role.request)
+        scores = self.scores.of_nodes(role.request, nodes, free, counted)
+        pods = np.zeros(len(nodes), dtype=np.int64)
+        for _ in range(role.replicas):
+            at = int(np.argmax(scores))
+            pods[at] += 1
+            free[at] -= request
+            counted[at] += own
+            one = slice(at, at + 1)
+            has_room = pods[at] < left[at]
+            scores[at] = self.scores.of_nodes(role.request, nodes[one], free[one], counted[one])[0] if has_room else -1
+        return tuple(site.room.hold(role, int(nodes[at]), int(pods[at])) for at in np.flatnonzero(pods))
+
+    # ---- what is remembered
+
+    def _start(self, site: Site, j: int, holds: Holds) -> None:
+        job = site.job(j)
+        site.start(j, holds)
+        self._let_in[job.queue].remove(job.shape, self.order(site, j))
+        self._just_started.append(j)
+        self.queues.ask(job.queue, self.demands[j], -1)
+        self.queues.take(job.queue, self.demands[j])
+        self._holds[j] = holds
+        self._count(job.role, holds, 1)
+
+    def _note_end(self, site: Site, j: int) -> None:
+        job = site.job(j)
+        self.queues.take(job.queue, self.demands[j], -1)
+        self.queues.jobs[job.queue] -= 1
+        self._count(job.role, self._holds.pop(j), -1)
+        if j in self._just_started:
+            self._just_started.remove(j)
+            self._count_inqueue(j, -1)
+
+    def _count(self, role: Role, holds: Holds, times: int) -> None:
+        for held in holds:
+            self._counted[held.node] += times * held.pods * self.scores.counted_request(role.request)
+
+    def _count_inqueue(self, j: int, times: int = 1) -> None:
+        for r, amount in enumerate(self.demands[j]):
+            self._inqueue[r] += times * amount

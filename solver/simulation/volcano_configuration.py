@@ -1,0 +1,64 @@
+"""The configuration of Volcano's scheduler, as its file says it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+PERIOD = 1_000_000
+"""Microseconds: Volcano's default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """flags: enable... flags that are given; without, a function is on."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    flags: Mapping[str, bool] = field(default_factory=dict)
+
+    def whole(self, argument: str, default: int) -> int:
+        """A whole number, else the default, as `GetInt` of framework/arguments.go."""
+        said = self.arguments.get(argument)
+        return said if type(said) is int else default
+
+
+CHART_TIERS = (
+    (Plugin("priority"), Plugin("gang", flags={"enablePreemptable": False}), Plugin("conformance")),
+    (
+        Plugin("overcommit"),
+        Plugin("drf", flags={"enablePreemptable": False}),
+        Plugin("predicates"),
+        Plugin("proportion"),
+        Plugin("nodeorder"),
+        Plugin("binpack"),
+    ),
+)
+"""What Volcano's chart installs (installer/helm/chart/volcano/config/volcano-scheduler.conf)."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolcanoScheduler:
+    """actions: in their order. period: microseconds from one cycle to the next (--schedule-period)."""
+
+    actions: tuple[str, ...] = ("enqueue", "allocate", "backfill")
+    tiers: tuple[tuple[Plugin, ...], ...] = CHART_TIERS
+    period: int = PERIOD
+
+    def voters(self, flag: str, known: Collection[str]) -> tuple[tuple[str, ...], ...]:
+        """Tier by tier, which of these plugins have the function that the flag switches; tiers with none are left
+        out."""
+        enabled = ([plugin for plugin in tier if plugin.flags.get(flag, True)] for tier in self.tiers)
+        found = (tuple(plugin.name for plugin in tier if plugin.name in known) for tier in enabled)
+        return tuple(tier for tier in found if tier)
+
+    def voter(self, flag: str, name: str) -> Plugin | None:
+        """The plugin, if it is listed and has the function; of one that is listed twice the first counts."""
+        plugins = chain.from_iterable(self.tiers)
+        listed = next((plugin for plugin in plugins if plugin.name == name), None)
+        return listed if listed is not None and listed.flags.get(flag, True) else None
+
+
+DEFAULT_SCHEDULER = VolcanoScheduler()

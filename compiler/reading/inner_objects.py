@@ -16,7 +16,7 @@ from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.kinds.common.paths import found_paths, parse_path, value_at
 from compiler.kinds.kind import Kind
 from compiler.kinds.registry import kinds
-from compiler.reading.shape import document_flaws, flaw_diagnostics, schema_of
+from compiler.reading.shape import document_flaws, flaw_diagnostics
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.parse import parse_embedded_text
 
@@ -105,7 +105,7 @@ def inner_objects(document: Document) -> Iterator[InnerObject]:
                 shape = [flaw for flaw in flaws.shape if not _is_parameter(inner, flaw.path)]
                 found = [*shape, *(flaw for flaw in flaws.values if not _is_parameter(inner, flaw.path))]
                 is_told = place.form in ("spec", "template")  # by the schema around it
-                problems = [] if is_told else list(flaw_diagnostics(inner, found, schema_of(inner, kind)))
+                problems = [] if is_told else list(flaw_diagnostics(inner, found))
                 yield InnerObject(inner, kind, None if shape else _model(inner, kind), problems)
 
 

@@ -32,7 +32,6 @@ from compiler.reading.shape import (
     flaw_diagnostics,
     other_kind_diagnostic,
     read_model,
-    schema_of,
     without_consequences,
 )
 from compiler.reading.unplanned import DESCRIBED_ELSEWHERE, declared_pods, runs_pods, unplanned_pods
@@ -156,8 +155,11 @@ class DocumentReading:
             )
 
     def _run_checks(self) -> None:
-        """Add what the checks find that look at one document."""
-        self.findings += document_findings(self.models)
+        """Add what the checks find that look at one document, but for a field that has an error already."""
+        errors = [each for each in self.diagnostics if each.severity == "error"]
+        wrong = {(each.object, each.path) for each in errors if each.path}
+        found = document_findings(self.models)
+        self.findings += [each for each in found if (each[1].object, each[1].path) not in wrong]
 
     def _take(self, document: Document, failed: bool, problems: list[Diagnostic], kind: Kind | None) -> None:
         is_rejected = failed or has_error(problems)
@@ -194,8 +196,8 @@ class DocumentReading:
             found = _unplanned_kind_diagnostics(document)
             problems += [each for each in found if each.severity == "error"] if is_left_out else found
         flaws = document_flaws(document, None)
-        problems += flaw_diagnostics(document, (*flaws.shape, *flaws.values), schema_of(document, None))
-        problems = without_consequences(problems)
+        problems += flaw_diagnostics(document, (*flaws.shape, *flaws.values))
+        problems = without_consequences(document, problems)
         if not failed and not is_left_out and not has_error(problems):
             self.spec_items += declared_pods(document)
         return problems
@@ -210,14 +212,14 @@ class DocumentReading:
             return [other]
         if kind.text_diagnostics is not None:
             problems += kind.text_diagnostics(document)
-        flaws, schema, model = document_flaws(document, kind), schema_of(document, kind), None
+        flaws, model, written = document_flaws(document, kind), None, document
         if not failed and not has_error(problems) and not any(map(_changes_what_is_read, flaws.shape)):
             document = as_meant(document, flaws.shape) if flaws.shape else document
             model, found = read_model(document, kind)
             told = {flaw.path for flaw in flaws.values}
             found = [flaw for flaw in found if flaw.path not in told]
-            problems += flaw_diagnostics(document, found if model is not None or not flaws.shape else (), schema)
-        refused = list(flaw_diagnostics(document, (*flaws.shape, *flaws.values), schema))
+            problems += flaw_diagnostics(document, found if model is not None or not flaws.shape else ())
+        refused = list(flaw_diagnostics(document, (*flaws.shape, *flaws.values)))
         if model is not None and not has_error(problems):
             # What only the API server refuses says all that rules across objects ask for; it is in no plan.
             self.models.append(ReadModel(document, model))
@@ -226,7 +228,7 @@ class DocumentReading:
         elif not failed:
             self.spec_items += _partial_specs(document, kind, flaws.shape)
             self.partial.append(document)
-        return without_consequences(problems + refused)
+        return without_consequences(written, problems + refused)
 
     def _add_specs(self, document: Document, kind: Kind, model: Any, *, is_refused: bool) -> Iterable[Diagnostic]:
         """is_refused: the API server refuses the document, which says all; what cannot be read of it is no other

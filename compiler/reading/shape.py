@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, to_write
-from compiler.fields.models import MISSING_FIELD, UNKNOWN_FIELD, WRONG_TYPE
+from compiler.fields.models import MISSING_FIELD, MISSPELT_POD_FIELD, UNKNOWN_FIELD, WRONG_TYPE
 from compiler.fields.texts import dotted_path
 from compiler.kinds.kind import Kind
 from compiler.kinds.registry import kinds
@@ -50,11 +50,12 @@ class Flaws:
 
 def document_flaws(document: Document, kind: Kind | None) -> Flaws:
     """What is wrong with a document of this kind, None where the kind is not planned."""
-    shape = shape_flaws(document.data, schema_of(document, kind))
-    flawed = [flaw.path for flaw in shape]
-    found = _value_flaws(document) if kind is None or kind.is_written else ()
-    values = [flaw for flaw in found if not any(_is_within(flaw.path, path) for path in flawed)]
-    return Flaws(tuple(shape), tuple(values))
+    schema = schema_of(document, kind)
+    shape = tuple(_placed(document, flaw, schema) for flaw in shape_flaws(document.data, schema))
+    meant = as_meant(document, shape) if shape else document
+    found = _value_flaws(meant) if kind is None or kind.is_written else ()
+    values = tuple(flaw for flaw in found if not any(_is_within(flaw.path, each.path) for each in shape))
+    return Flaws(shape, values)
 
 
 def schema_of(document: Document, kind: Kind | None) -> Schema:
@@ -76,13 +77,15 @@ def read_model(document: Document, kind: Kind) -> tuple[Any, list[Flaw]]:
 
 
 def as_meant(document: Document, flaws: Iterable[Flaw], *, keep: bool = True) -> Document:
-    """The document with the fields that misspelt ones were meant to be. keep: whether other flawed fields stay."""
+    """The document with the fields that misspelt ones were meant to be, and misplaced ones in their places. keep:
+    whether other flawed fields stay."""
     data, positions = document.data, dict(document.positions)
     for flaw in flaws:
-        if flaw.explains:
-            meant = {flaw.explains[-1]: _value(document.data, flaw.path)}
-            data = _changed(data, flaw.path, meant)
-            positions |= {flaw.explains: positions.get(flaw.path, (document.line, 1))}
+        place, value = flaw.explains, _value(document.data, flaw.path)
+        if place and place != flaw.path[: len(place)]:
+            is_around = place[:-1] == flaw.path[:-1] and isinstance(value, dict) and place[-1] in value
+            data = _with(_changed(data, flaw.path, value if is_around else {}), place, value)
+            positions |= {place: positions.get(flaw.path, (document.line, 1))}
         elif not keep:
             data = _changed(data, _removable_path(document.data, flaw.path), {})
     return document if data is document.data else replace(document, data=data, positions=positions)
@@ -112,33 +115,48 @@ def _changed(data: Any, path: FieldPath, added: Mapping[Any, Any]) -> Any:
     return {key: _changed(each, path[1:], added) if key == path[0] else each for key, each in data.items()}
 
 
-def flaw_diagnostics(document: Document, flaws: Iterable[Flaw], schema: Schema) -> Iterator[Diagnostic]:
-    """The flaws as findings, with the places where unknown fields belong."""
+def _with(data: Any, path: FieldPath, value: Any) -> Any:
+    """A copy of `data` that has the value at the path, if nothing is there; the step "tasks[]" is the one item of
+    tasks."""
+    if not path:
+        return value if data is None else data
+    if isinstance(data, list):
+        return [_with(item, path[1:], value) if at == path[0] else item for at, item in enumerate(data)]
+    name = str(path[0]).removesuffix("[]")
+    inner = data.get(name) if isinstance(data, dict) else None
+    if not isinstance(data, dict | None) or (name != path[0] and not (isinstance(inner, list) and len(inner) == 1)):
+        return data
+    return {**(data or {}), name: _with(inner, (*((0,) if name != path[0] else ()), *path[1:]), value)}
+
+
+def flaw_diagnostics(document: Document, flaws: Iterable[Flaw]) -> Iterator[Diagnostic]:
+    """The flaws as findings."""
     for flaw in flaws:
         severity = flaw.severity
         found = document.diagnostic(
             flaw.rule, flaw.path, flaw.message, flaw.help, explains=flaw.explains, severity=severity
         )
-        told = _placed(document, found, schema)
-        is_newer = _may_be_newer(document, flaw) and told.help == str(flaw.help)
-        newer = replace(told, severity="warning", help=f"{_NEWER}; else {told.help}", edit=None)
-        yield newer if is_newer else told
+        newer = replace(found, severity="warning", help=f"{_NEWER}; else {found.help}", edit=None)
+        yield newer if _may_be_newer(document, flaw) else found
 
 
-def without_consequences(found: list[Diagnostic]) -> list[Diagnostic]:
+def without_consequences(document: Document, found: list[Diagnostic]) -> list[Diagnostic]:
     """The findings without those on a missing field that is there, misspelt or elsewhere: one cause, one error."""
     left, causes = list[Diagnostic](), [each for each in found if each.explains]
     errors = set[Diagnostic]()
     for each in found:
-        explaining = [cause for cause in causes if _explains(cause, each)]
+        explaining = [cause for cause in causes if _explains(document, cause, each)]
         left += [] if explaining else [each]
         errors |= set(explaining if each.severity == "error" else ())
     return [replace(each, severity="error") if each in errors else each for each in left]
 
 
-def _explains(cause: Diagnostic, each: Diagnostic) -> bool:
+def _explains(document: Document, cause: Diagnostic, each: Diagnostic) -> bool:
     is_of_object = (cause.position.file, cause.object) == (each.position.file, each.object)
-    return each.code == MISSING_FIELD.code and is_of_object and _is_within(each.path, cause.explains)
+    if each.code != MISSING_FIELD.code or not is_of_object:
+        return False
+    taken_in = _value(document.data, cause.path)
+    return _is_within(each.path, cause.explains) or (isinstance(taken_in, dict) and each.path[-1] in taken_in)
 
 
 def other_kind_diagnostic(document: Document) -> Diagnostic | None:
@@ -170,12 +188,15 @@ def _spec_fields(kind_key: str, version: str) -> Mapping[str, int]:
     return found
 
 
-def _placed(document: Document, found: Diagnostic, schema: Schema) -> Diagnostic:
-    """The finding on an unknown field with the place where it belongs, where its help does not know better."""
-    if found.code != UNKNOWN_FIELD.code or found.explains or not found.path:
-        return found
-    help, explained = _right_place(document, found.path, schema)
-    return replace(found, help=help, explains=explained, edit=None) if help else found
+def _placed(document: Document, flaw: Flaw, schema: Schema) -> Flaw:
+    """The flaw of an unknown field with the place where it belongs, where its help does not know better: a field that
+    it resembles, and that can hold its value."""
+    if flaw.rule not in (UNKNOWN_FIELD, MISSPELT_POD_FIELD) or not flaw.path:
+        return flaw
+    if flaw.explains and _has_field(schema, flaw.explains, _value(document.data, flaw.path)):
+        return flaw
+    help, explained = _right_place(document, flaw.path, schema)
+    return replace(flaw, rule=UNKNOWN_FIELD, help=help, explains=explained) if help else flaw
 
 
 Place = tuple[str, FieldPath]
@@ -262,15 +283,22 @@ def _place_below(schema: Schema, node: Node, name: str, value: Any, present: Any
 
 def _may_be_newer(document: Document, flaw: Flaw) -> bool:
     """Whether an unknown field may be one of a newer operator's than the schema's, being like none that it has."""
-    is_unlike = flaw.rule is UNKNOWN_FIELD and not flaw.help.startswith(("did you mean", "remove it: "))
+    is_unlike = flaw.rule is UNKNOWN_FIELD and not flaw.explains and not flaw.help.startswith("remove it: ")
     is_moving = document.group in _MOVING_GROUPS or document.api_version in _MOVING_GROUPS
     return is_unlike and is_moving and "containers" not in flaw.path
 
 
 def _is_within(left: FieldPath, right: FieldPath) -> bool:
-    """Whether one path begins with the other."""
-    shorter = min(len(left), len(right))
-    return left[:shorter] == right[:shorter]
+    """Whether one path begins with the other; the step "tasks[]" is each item of tasks."""
+    steps = zip(_item_steps(left), _item_steps(right), strict=False)
+    return all(step == other or None in (step, other) for step, other in steps)
+
+
+def _item_steps(path: FieldPath) -> Iterator[str | int | None]:
+    for step in path:
+        yield step.removesuffix("[]") if isinstance(step, str) else step
+        if isinstance(step, str) and step.endswith("[]"):
+            yield None
 
 
 def _value(data: Any, path: FieldPath) -> Any:

@@ -76,10 +76,10 @@ def _pod_resources(judge: Judge, pod: dict[str, Any], path: FieldPath) -> None:
     whole = mapping(pod, "resources")
     if whole.get("claims"):
         judge.contradiction((*path, "claims"), "a pod as a whole claims nothing", "let a container name the claim")
-    for section in ("requests", "limits"):
-        for name in mapping(whole, section):
-            if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
-                judge.contradiction((*path, section, name), "it is asked for by containers only", "move it there")
+    sections = {name: section for section in ("limits", "requests") for name in mapping(whole, section)}
+    for name, section in sections.items():
+        if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
+            judge.contradiction((*path, section, name), "it is asked for by containers only", "move it there")
 
 
 def _names(judge: Judge, pod: dict[str, Any], path: FieldPath) -> None:

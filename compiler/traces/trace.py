@@ -34,11 +34,11 @@ class TraceJob:
 @dataclass(frozen=True, slots=True)
 class Trace:
     """jobs: by submission. left_out: why lines are no jobs -> how many. machines: of the cluster, where it is stated.
-    origin: the moment from which a replay counts its seconds; the first arrival, where the trace has dates. window: a
-    sentence on the part of a longer trace that this is, else empty."""
+    origin: the moment from which a replay counts its seconds; the first arrival, where the trace has dates. notes: what
+    else a replay of it assumes, a sentence each."""
 
     jobs: Sequence[TraceJob]
     left_out: Mapping[str, int] = field(default_factory=dict)
     machines: int | None = None
     origin: float = 0.0
-    window: str = ""
+    notes: Sequence[str] = ()

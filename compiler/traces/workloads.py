@@ -50,8 +50,10 @@ def window_of(trace: Trace, number: int, seed: int) -> Trace:
     if number >= len(trace.jobs):
         return trace
     first = random.Random(seed).randrange(len(trace.jobs) - number + 1)  # noqa: S311  # the same draw each time
-    window = f"A window of the trace: {number} of {len(trace.jobs)} jobs, from job {first + 1} (seed {seed})."
-    return replace(trace, jobs=trace.jobs[first : first + number], window=f"{window} The cluster is empty before it.")
+    note = f"A window of the trace: {number} of {len(trace.jobs)} jobs, from job {first + 1} (seed {seed})."
+    return replace(
+        trace, jobs=trace.jobs[first : first + number], notes=(*trace.notes, f"{note} The cluster is empty before it.")
+    )
 
 
 def make_workload(
@@ -210,7 +212,7 @@ def _requested_times(jobs: Sequence[TraceJob], model: RequestedTimes) -> list[fl
 
 def assumptions(trace: Trace, workload: Workload, requested: RequestedTimes, sampling: Sampling | None) -> list[str]:
     """What a replay of the workload rests on, a sentence each."""
-    found = [trace.window] if trace.window else []
+    found = [*trace.notes]
     unended = sum(job.duration is None for job in trace.jobs) if sampling is None else 0
     left_out = {**trace.left_out, **({"not ended": unended} if unended else {})}
     if left_out:

@@ -35,6 +35,7 @@ from compiler.views.simulation import (
 from compiler.views.simulation_page import comparison_page, simulation_page
 from compiler.views.style import Style
 from reconciler.cli.diff import WORK_TREE, read_side
+from reconciler.cli.job_history import read_history
 from reconciler.git.process import GitError
 from solver.problem import Problem
 from solver.simulation.catalogue import POLICIES
@@ -59,7 +60,11 @@ def _requested_times(ctx: click.Context, param: click.Parameter, text: str) -> R
 
 
 @click.command()
-@click.argument("trace", type=FILE)
+@click.argument("trace", type=FILE, required=False)
+@click.option(
+    "--history", is_flag=True, help="Replay the jobs that commits of the repository brought, instead of a TRACE"
+)
+@click.option("--records", type=FILE, help="Runs of the reconciler for --history, as kubectl get configmaps -o json")
 @click.option(
     "--policy",
     "policies",
@@ -122,7 +127,9 @@ def _requested_times(ctx: click.Context, param: click.Parameter, text: str) -> R
 def simulate(
     ctx: click.Context,
     /,
-    trace: Path,
+    trace: Path | None,
+    history: bool,
+    records: Path | None,
     policies: tuple[str, ...],
     compare: str | None,
     machines: int | None,
@@ -149,10 +156,13 @@ def simulate(
         raise click.UsageError("--sample loses jobs that do not start on arrival, and volcano starts none then", ctx)
     try:
         with reported():
-            found = read_trace(trace, read_columns(columns_file))
+            if (trace is None) is not history or (records is not None and not history):
+                raise click.UsageError("pass a TRACE, or --history; --records goes with --history", ctx)
+            columns, name = read_columns(columns_file), "the history" if trace is None else trace.name
+            found = read_history(repo, cluster, records) if trace is None else read_trace(trace, columns)
             found = found if number is None else window_of(found, number, seed)
             sampling, period = None if sample is None else Sampling(sample, seed), round(schedule_period * SECOND)
-            request = _Request(trace.name, found, requested, sampling, outages_file, period, output, page)
+            request = _Request(name, found, requested, sampling, outages_file, period, output, page)
             if compare is not None:
                 if machines is not None or nodes_file is not None or len(policies) > 1:
                     raise click.UsageError("--compare takes one policy, and no --machines or --nodes", ctx)
@@ -167,7 +177,7 @@ def simulate(
                 else:
                     workload = request.declared_workload(load_tree(ctx, repo), cluster)
                 text = _simulation(request, workload, policies)
-    except TraceError as error:
+    except (TraceError, GitError) as error:
         raise click.ClickException(str(error)) from error
     echo(text)
 

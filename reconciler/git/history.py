@@ -22,6 +22,14 @@ def commit_dates(clone: Path, commit: str, timeout: float, folder: str = "") -> 
     return {path.removeprefix(folder): date for path, date in _parse_log(log).items()}
 
 
+def commits_of(folder: Path) -> list[tuple[str, int]]:
+    """The commits that changed jobs or clusters of a work tree, along first parents, the oldest first: (id, seconds
+    since the epoch). Raises GitError."""
+    command = ("log", "--first-parent", "--reverse", "--format=%H %ct", "HEAD", "--", *ROOT_FOLDERS)
+    lines = read_git(folder, *command, timeout=WORK_TREE_TIMEOUT, more={}).decode().splitlines()
+    return [(commit, int(at)) for commit, _, at in (line.partition(" ") for line in lines)]
+
+
 def work_tree_dates(folder: Path) -> dict[str, int]:
     """The same for a work tree of the user's own, paths below `folder`; empty without git or without history."""
     command = (*_LOG_COMMAND, "--relative", "HEAD", "--", *ROOT_FOLDERS)

@@ -422,6 +422,12 @@ def _digest_of(head: Mapping[str, Any]) -> str:
     return json_digest({key: value for key, value in head.items() if key != "digest"})[7:23]
 
 
+def runs_of(cluster: str, items: Iterable[Object]) -> list[FinishedRun]:
+    """The runs in these ConfigMaps of one cluster, which nobody is going to write. Raises ValueError."""
+    found = _newest_layout(f"gangplan-{cluster}-runs", items)
+    return [] if found is None else [_from_row(FinishedRun, row) for row in rows_of(found[1])]
+
+
 def _newest_layout(name: str, items: Iterable[Object]) -> tuple[Layout, list[Object]] | None:
     """The newest layout of a table of which every shard is there, and these in the order of their indices."""
     found: dict[Layout, dict[int, Object]] = {}

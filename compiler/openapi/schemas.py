@@ -59,7 +59,7 @@ def find_schema(kind_key: str, version: str) -> Schema | None:
     index = _index()
     source = index.get(f"{kind_key}/{version}") or index.get(kind_key)
     if source is None:
-        tree = _overlay(kind_key)
+        tree = _overlay(f"{kind_key}/{version}") or _overlay(kind_key)
         return made_schema({**tree, **_OPEN, "properties": {**_METADATA, **tree["properties"]}}) if tree else None
     found = _source(source)
     root = found.kinds[kind_key].get(version)

@@ -131,7 +131,8 @@ class _Walk:
         known = f"use one of {', '.join(names)}" if 0 < len(names) <= _MAX_SHOWN_NAMES else "remove it"
         help, near = key_suggestion(str(path[-1]), names, data, known)
         is_like = help.startswith(("did you mean", "remove it: "))
-        if (only_near or (self._in_pod and self._schema.is_made)) and not is_like:
+        is_further_in = any(path[-1] in self._nodes[index].get("properties", ()) for index in properties.values())
+        if (only_near or (self._in_pod and self._schema.is_made)) and not is_like and not is_further_in:
             return  # of a newer Kubernetes, or the operator's own
         rule = MISSPELT_POD_FIELD if self._in_pod and is_like else UNKNOWN_FIELD
         explains = (*path[:-1], near) if near else FieldPath()

@@ -28,10 +28,6 @@ _CHOICES: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "SparkApplication.sparkoperator.k8s.io": (("spec.batchScheduler", _BATCH_SCHEDULERS),),
 }
 """Kind -> the values that a field may have, in each item of a list that [] stands for."""
-_REQUIRED: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    "StormService.orchestration.aibrix.ai": (("spec", "selector"), ("spec", "template")),
-}
-"""Kind without a schema here -> the fields that its CRD requires."""
 _CLEAN_POD_POLICIES = ("None", "Running", "All")
 _NUMBERS_OF_PROCESSES = ("auto", "cpu", "gpu")
 
@@ -58,9 +54,6 @@ def operator_object(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
                     (*at, *lower.split(".")), f"{least} is above {upper} {most}", f"lower it, or raise {upper}"
                 )
     _topologies(judge, kind_key, data)
-    for keys in _REQUIRED.get(kind_key, ()):
-        if mapping(data, *keys[:-1]).get(keys[-1]) is None:
-            judge.missing(keys)
     for path, allowed in _CHOICES.get(kind_key, ()):
         *around, key = path.split(".")
         for at, found in _mappings_at(data, around, ()):

@@ -87,7 +87,7 @@ KINDS: dict[str, tuple[str, str, Item, dict[str, int]]] = {
     "a fleet of Ray clusters": (
         "orchestration.aibrix.ai/v1alpha1",
         "RayClusterFleet",
-        {"replicas": 2, "template": {"spec": RAY}},
+        {"replicas": 2, "selector": {}, "template": {"spec": RAY}},
         {"headgroup": 2, "w": 12},
     ),
     "a predictor of a model, a transformer and workers": (
@@ -190,8 +190,9 @@ def workspace(**more: Item) -> Specs:
 
 
 def test_a_workspace_runs_a_template_or_pods_that_its_text_does_not_tell() -> None:
-    resource = {"instanceType": "Standard_NC24ads_A100_v4", "count": 2}
+    resource = {"instanceType": "Standard_NC24ads_A100_v4", "count": 2, "labelSelector": {}}
+    tuning = {"preset": {"name": "phi-4"}, "input": {}, "output": {}}
     specs = workspace(resource=resource, inference={"template": TEMPLATE})
     assert [(pods.role, pods.count) for pods in specs.unplanned_pods] == [("inference", 2)]
     assert codes(workspace(resource=resource, inference={"preset": {"name": "phi-4"}})) == ["GP213"]
-    assert codes(workspace(resource=resource, tuning={"preset": {"name": "phi-4"}})) == ["GP213"]
+    assert codes(workspace(resource=resource, tuning=tuning)) == ["GP213"]

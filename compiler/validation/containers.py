@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.fields.models import LOST_UNIT
+from compiler.fields.quantity import QuantityError, lost_unit, parse_quantity
 from compiler.syntax.documents import FieldPath
 from compiler.validation import names
 from compiler.validation.judge import REFERS_TO_NOTHING, REQUEST_AND_LIMIT, Judge, items, mapping, texts
@@ -240,6 +241,9 @@ def no_way_up(judge: Judge, value: Any, path: FieldPath) -> None:
 
 def resources(judge: Judge, data: Any, path: FieldPath) -> None:
     """Requests and limits of a container or pod."""
+    lost = [lost_units(judge, mapping(data, section), (*path, section)) for section in ("requests", "limits")]
+    if any(lost):  # such amounts are not compared
+        return
     requests, limits = _amounts(mapping(data, "requests")), _amounts(mapping(data, "limits"))
     for section, amounts in (("requests", requests), ("limits", limits)):
         for name in amounts:
@@ -264,6 +268,14 @@ def resources(judge: Judge, data: Any, path: FieldPath) -> None:
     named = {*requests, *limits}
     if any(name.startswith("hugepages-") for name in named) and not named & {"cpu", "memory"}:
         judge.add(REQUEST_AND_LIMIT, path, "huge pages without cpu or memory", "ask for cpu or memory too")
+
+
+def lost_units(judge: Judge, amounts: dict[str, Any], path: FieldPath) -> bool:
+    """Whether resources have amounts of memory whose unit is wrong or missing."""
+    found = [(name, *lost) for name in amounts if (lost := lost_unit(name, amounts[name])) is not None]
+    for name, message, help in found:
+        judge.add(LOST_UNIT, (*path, name), message, help)
+    return bool(found)
 
 
 def _page_multiples(judge: Judge, name: str, amount: Fraction, path: FieldPath) -> None:

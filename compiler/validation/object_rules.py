@@ -11,6 +11,7 @@ from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.openapi.schemas import time_zones
 from compiler.syntax.documents import FieldPath
 from compiler.validation import access, names
+from compiler.validation.containers import lost_units
 from compiler.validation.cron import schedule_objection
 from compiler.validation.judge import Judge, items, mapping, texts, values
 from compiler.validation.operators import jobs_inside, operator_object
@@ -382,7 +383,13 @@ def _pod(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
         judge.contradiction((*path, "priority"), what, "name a priorityClassName in its place")
 
 
+def _queue(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    for keys in (("capability",), ("deserved",), ("guarantee", "resource")):
+        lost_units(judge, mapping(spec, *keys), (*path, *keys))
+
+
 def _pod_group(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    lost_units(judge, mapping(spec, "minResources"), (*path, "minResources"))
     terms = mapping(spec, "topologyAffinity", "podGroupAntiAffinity")
     for sort in ("required", "preferred"):
         for number, term in items(terms, sort):
@@ -404,6 +411,7 @@ _RULES: Mapping[str, Callable[[Judge, dict[str, Any], FieldPath], None]] = {
     "PersistentVolumeClaim.": claim,
     "PodDisruptionBudget.policy": _disruption_budget,
     "PodGroup.scheduling.volcano.sh": _pod_group,
+    "Queue.scheduling.volcano.sh": _queue,
     "ReplicaSet.apps": _service,
     "ResourceQuota.": _quota,
     "Service.": _network_service,

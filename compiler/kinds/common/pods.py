@@ -11,8 +11,8 @@ from pydantic import Field
 
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.metadata import metadata_diagnostics
-from compiler.fields.models import FOREIGN_GATE, LOST_UNIT, LenientModel, Resources
-from compiler.fields.quantity import integer_amounts, lost_unit
+from compiler.fields.models import FOREIGN_GATE, LenientModel, Resources
+from compiler.fields.quantity import integer_amounts
 from compiler.kinds.common import pod_rule_fields
 from compiler.kinds.common.pod_rule_fields import PodAffinity, SpreadConstraint
 from compiler.kubernetes import (
@@ -24,7 +24,6 @@ from compiler.kubernetes import (
 from compiler.specs.gang_spec import RoleSpec
 from compiler.specs.pod_spec import Expression, NodeSelectorTerm, PodSpec, Taint, Toleration
 from compiler.syntax.documents import Document, FieldPath
-from compiler.validation.judge import items, mapping
 from compiler.volcano.shared_devices import VGPU_MEMORY_PERCENTAGE, vgpu_request, with_card_rules
 
 
@@ -292,11 +291,6 @@ def template_diagnostics(document: Document, template: Any, path: FieldPath) -> 
 def _pod_spec_diagnostics(document: Document, data: dict[str, Any], path: FieldPath) -> Iterator[Diagnostic]:
     yield from pod_rule_fields.pod_rule_diagnostics(document, data, path)
     yield from _gate_diagnostics(document, data.get("schedulingGates"), (*path, "schedulingGates"))
-    for key in ("containers", "initContainers"):
-        for index, container in items(data, key):
-            yield from _resource_diagnostics(
-                document, mapping(container, "resources"), (*path, key, index, "resources")
-            )
 
 
 def _gate_diagnostics(document: Document, gates: Any, path: FieldPath) -> Iterator[Diagnostic]:
@@ -305,10 +299,3 @@ def _gate_diagnostics(document: Document, gates: Any, path: FieldPath) -> Iterat
         if isinstance(name, str) and name != SCHEDULING_GATE:
             message = f"no scheduler places the pods before the gate {name!r} is gone; the plan does not wait for it"
             yield document.diagnostic(FOREIGN_GATE, (*path, index, "name"), message, "remove it, or have it removed")
-
-
-def _resource_diagnostics(document: Document, data: dict[str, Any], path: FieldPath) -> Iterator[Diagnostic]:
-    for key in ("requests", "limits"):
-        for name in ("memory", "ephemeral-storage"):
-            if (found := lost_unit(name, mapping(data, key).get(name))) is not None:
-                yield document.diagnostic(LOST_UNIT, (*path, key, name), *found)

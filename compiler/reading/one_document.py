@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -191,7 +191,7 @@ class DocumentReading:
             if not _may_be_served(document, kind):
                 problems.append(_version_diagnostic(document, kind))
             elif not is_left_out:
-                problems += unplanned_pods(document, f"write apiVersion: {kind.api_version}")
+                problems += _other_version_diagnostics(document, kind)
         else:
             found = _unplanned_kind_diagnostics(document)
             problems += [each for each in found if each.severity == "error"] if is_left_out else found
@@ -350,6 +350,14 @@ def has_error(problems: list[Diagnostic]) -> bool:
 
 def _version_diagnostic(document: Document, kind: Kind) -> Diagnostic:
     return _unknown_version(document, kind.api_version)
+
+
+def _other_version_diagnostics(document: Document, kind: Kind) -> Iterator[Diagnostic]:
+    """A warning on pods that would be planned in a version of the kind that is known."""
+    for found in unplanned_pods(document, f"write apiVersion: {kind.api_version}"):
+        message = f"{document.api_version} of {document.kind} is not known: {found.message}"
+        at_version = replace(found, severity="warning", position=document.position("apiVersion"), message=message)
+        yield at_version if found.severity == "info" else found
 
 
 def _may_be_served(document: Document, kind: Kind) -> bool:

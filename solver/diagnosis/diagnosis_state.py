@@ -13,7 +13,7 @@ from solver.admission.batches import EntitlementTurn, entitled_in_turn, entitlem
 from solver.diagnosis.question import FitQuestion
 from solver.diagnosis.world import AddedNodes, NodeKind, World
 from solver.options import Options
-from solver.problem import UNKNOWN, Gang, Node, Placement, Problem, Vector
+from solver.problem import UNKNOWN, Gang, Node, Problem, Vector
 from solver.semantics.device_slots import (
     FreeVectors,
     IntArray,
@@ -25,6 +25,7 @@ from solver.semantics.device_slots import (
 from solver.semantics.exclusions import exclude_for_gang
 from solver.semantics.gang_classes import meets_minima
 from solver.semantics.placements import Placements, add_vectors, merge_placements, placed_demand
+from solver.semantics.pod_rows import PodRows, add_rows, pod_rows
 from solver.semantics.priorities import expected_end, precedence, precedence_level
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import free_and_overcommitted
@@ -33,8 +34,6 @@ from solver.state.selected_pods import BoolArray, ExistingPods, PodRuleCounts
 from solver.state.state import Pods, State
 
 T = TypeVar("T")
-PodRows = tuple[IntArray, IntArray]
-"""(nodes, what pods hold on each of them)."""
 
 
 @dataclass
@@ -234,9 +233,7 @@ class DiagnosisState:
 
     def _held_rows(self, i: int, with_plan: bool) -> PodRows:
         """What the `pods_of` a gang hold."""
-        return self.memoize(
-            ("rows", i, with_plan), lambda: _pod_rows(self.problem.gangs[i], self.pods_of(i, with_plan))
-        )
+        return self.memoize(("rows", i, with_plan), lambda: pod_rows(self.problem.gangs[i], self.pods_of(i, with_plan)))
 
     def held_by_gangs(self, gangs: Iterable[int], with_plan: bool) -> Vector:
         """What the `pods_of` these gangs request."""
@@ -365,14 +362,14 @@ class DiagnosisState:
             free = self._capacity_beside_plan if w.with_started else self.capacity
         if w.own_running and w.with_running != bool(w.gang.running):
             free = free.copy()
-            _add_rows(free.amounts, [_pod_rows(w.gang, w.own_running)], 1 if w.with_running else -1)
+            add_rows(free.amounts, [pod_rows(w.gang, w.own_running)], 1 if w.with_running else -1)
         if w.returned_nodes:
             free = free.minus(self._away_amounts(w.returned_nodes, w.with_running))
         free = free.nonnegative()
         if w.ended_gangs:  # where what runs exceeds a node, that is paid first
             nodes, unpaid = self._overcommitment
             before = free.amounts[nodes]
-            _add_rows(free.amounts, (self._held_rows(i, w.with_started) for i in w.ended_gangs))
+            add_rows(free.amounts, (self._held_rows(i, w.with_started) for i in w.ended_gangs))
             after = free.amounts[nodes]
             free.amounts[nodes] = np.where(after > before, np.maximum(after - unpaid, 0), after)
         return free
@@ -395,8 +392,8 @@ class DiagnosisState:
     def _give_back(self, free: FreeVectors, gangs: Iterable[int]) -> None:
         """Add what the plan gives to these gangs beyond what they run."""
         gangs = list(gangs)
-        _add_rows(free.amounts, (self._held_rows(i, with_plan=True) for i in gangs))
-        _add_rows(free.amounts, (self._held_rows(i, with_plan=False) for i in gangs), -1)
+        add_rows(free.amounts, (self._held_rows(i, with_plan=True) for i in gangs))
+        add_rows(free.amounts, (self._held_rows(i, with_plan=False) for i in gangs), -1)
         for i in gangs if self.slot_uses else ():
             for use in self.slot_uses.get(i, ()):
                 group, position = self._slot_positions[use.node][use.slot]
@@ -435,22 +432,6 @@ class DiagnosisState:
             if pods:
                 counts.add_pods(role, node, -pods, 0)
         return counts
-
-
-def _pod_rows(gang: Gang, pods: Sequence[Placement]) -> PodRows:
-    """What these pods of the gang hold."""
-    rows = [[p.pods * amount for amount in gang.roles[p.role].request] for p in pods]
-    width = len(gang.roles[0].request) if gang.roles else 0
-    return np.array([p.node for p in pods], dtype=np.int64), np.array(rows, dtype=np.int64).reshape(-1, width)
-
-
-def _add_rows(total: IntArray, rows: Iterable[PodRows], times: int = 1) -> None:
-    """Add the rows to those of `total`, column by column: many times faster than all at once."""
-    for_rows = list(rows)
-    if for_rows:
-        nodes, amounts = (np.concatenate(parts) for parts in zip(*for_rows, strict=True))
-        for r in range(total.shape[1]):
-            np.add.at(total[:, r], nodes, times * amounts[:, r])
 
 
 def _node_once_back(node: Node) -> Node:

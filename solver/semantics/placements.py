@@ -16,6 +16,11 @@ def add_vectors(a: Sequence[int], b: Sequence[int], times: int = 1) -> Vector:
     return tuple([x + times * y for x, y in zip(a, b, strict=True)])
 
 
+def vector_sum(vectors: Iterable[Vector], times: int = 1) -> Vector:
+    """The sum of the vectors, of which there is at least one, times a number."""
+    return tuple([times * sum(amounts) for amounts in zip(*vectors, strict=True)])
+
+
 def negative_of(a: Vector) -> Vector:
     """-a"""
     return tuple([-x for x in a])

@@ -20,11 +20,12 @@ from solver.mip.executors import Mapper
 from solver.options import Options
 from solver.placement.batch import placement_alone, starts_alone
 from solver.plan import Reservation
-from solver.problem import Gang, GangTimes, Problem
+from solver.problem import GangTimes, Problem, Vector
 from solver.semantics.device_slots import FreeVectors, IntArray, capacity_vectors, vectors_without_foreign
 from solver.semantics.exclusions import maintenance_conflicts
 from solver.semantics.gang_classes import waiting_class
-from solver.semantics.placements import new_placements, placed_demand
+from solver.semantics.placements import new_placements, placed_demand, vector_sum
+from solver.semantics.pod_rows import PodRows, add_rows, pod_rows
 from solver.semantics.priorities import expected_end
 from solver.state.queue_books import QueueBooks
 from solver.state.selected_pods import PodRuleCounts, initial_rule_counts
@@ -55,20 +56,36 @@ class ReleaseTimeline:
         return self.state.problem
 
     @cached_property
+    def _rows(self) -> Mapping[int, PodRows]:
+        """Gang -> what its held pods request on their nodes."""
+        return {v: pod_rows(self.problem.gangs[v], pods) for v, pods in self.held_pods.items()}
+
+    @cached_property
+    def _amounts(self) -> Mapping[int, tuple[Vector, Vector]]:
+        """Gang -> (what its held pods request, what its running pods do)."""
+        gangs, width = self.problem.gangs, len(self.problem.resources)
+        return {
+            v: (placed_demand(gangs[v], pods, width), placed_demand(gangs[v], gangs[v].running, width))
+            for v, pods in self.held_pods.items()
+        }
+
+    @cached_property
     def _free_amounts(self) -> IntArray:
         """Node x resource: what is free next to the held pods; below 0 where a node is overcommitted."""
         free = vectors_without_foreign(self.problem).amounts
-        for v, pods in self.held_pods.items():
-            _add_requests(free, self.problem.gangs[v], pods, -1)
+        add_rows(free, self._rows.values(), -1)
         return free
 
-    def _release_gang(self, free_amounts: IntArray, books: QueueBooks, v: int, sign: int = 1) -> None:
-        """Gang v gives back what it holds, to its queue as if it had not been there at the start. sign -1: takes it
-        again."""
-        gang, pods, width = self.problem.gangs[v], self.held_pods[v], len(self.problem.resources)
-        _add_requests(free_amounts, gang, pods, sign)
-        held, ran = (tuple(sign * x for x in placed_demand(gang, of, width)) for of in (pods, gang.running))
-        books.release_amount(gang.queue, held, ran)
+    def _release_gangs(self, free_amounts: IntArray, books: QueueBooks, gangs: Sequence[int], sign: int = 1) -> None:
+        """These gangs give back what they hold, to their queues as if they had not been there at the start. sign -1:
+        they take it again."""
+        add_rows(free_amounts, (self._rows[v] for v in gangs), sign)
+        of_queue = dict[int, list[tuple[Vector, Vector]]]()
+        for v in gangs:
+            of_queue.setdefault(self.problem.gangs[v].queue, []).append(self._amounts[v])
+        for q, amounts in of_queue.items():
+            held, ran = (vector_sum(of, sign) for of in zip(*amounts, strict=True))
+            books.release_amount(q, held, ran)
 
     @cached_property
     def state_after(self) -> Callable[[tuple[int, ...], tuple[int, ...]], State]:
@@ -78,8 +95,7 @@ class ReleaseTimeline:
 
     def _state_after(self, ended_gangs: tuple[int, ...], excluded_nodes: tuple[int, ...]) -> State:
         amounts, books = self._free_amounts.copy(), self.queue_books.copy()
-        for v in ended_gangs:
-            self._release_gang(amounts, books, v)
+        self._release_gangs(amounts, books, ended_gangs)
         amounts[list(excluded_nodes)] = 0
         free = FreeVectors(np.maximum(amounts, 0), self._slots_after(ended_gangs))
         return State.from_free(self.problem, self.state.tree, free, books, self._rule_counts_after(ended_gangs))
@@ -177,14 +193,13 @@ class ReleaseTimeline:
         gang, width = self.problem.gangs[j], len(self.problem.resources)
         nodes, asked = sorted({p.node for p in new_pods}), placed_demand(gang, new_pods, width)
         free, books = self._free_amounts.copy(), self.queue_books.copy()
-        for v in line:
-            self._release_gang(free, books, v)
-        _add_requests(free, gang, new_pods, -1)
+        self._release_gangs(free, books, line)
+        add_rows(free, [pod_rows(gang, new_pods)], -1)
         needed = []
         for v in reversed(line):
-            self._release_gang(free, books, v, -1)
+            self._release_gangs(free, books, [v], -1)
             if (free[nodes] < 0).any() or not books.allows_amount(gang.queue, asked):
-                self._release_gang(free, books, v)
+                self._release_gangs(free, books, [v])
                 needed.append(v)
         return needed
 
@@ -196,12 +211,6 @@ class ReleaseTimeline:
         gang = self.problem.gangs[reservation.gang]
         books.charge_queue(gang.queue, placed_demand(gang, reservation.placements, len(self.problem.resources)))
         return books
-
-
-def _add_requests(free_amounts: IntArray, gang: Gang, pods: Pods, sign: int) -> None:
-    """Add what these pods request to the amounts of their nodes, or take it off."""
-    for p in pods:
-        free_amounts[p.node] += np.array(gang.roles[p.role].request, dtype=np.int64) * (sign * p.pods)
 
 
 def ends_in_time(problem: Problem, j: int, reservation: Reservation) -> bool:

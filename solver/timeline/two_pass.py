@@ -119,6 +119,8 @@ def release_timeline(plan: PlanState, rest: Collection[int]) -> ReleaseTimeline:
     books, width = QueueBooks(problem), len(problem.resources)
     for j in sorted(held.keys() | evicted.keys()):
         gang = problem.gangs[j]
+        if held.get(j) == gang.running and j not in evicted:
+            continue
         ran, holds, gone = (
             placed_demand(gang, pods, width) for pods in (gang.running, held.get(j, ()), evicted.get(j, ()))
         )

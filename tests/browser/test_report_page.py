@@ -91,6 +91,9 @@ def test_the_page_fits_its_width_without_an_error_and_without_the_network(
 ) -> None:
     quiet.open(example_file, width, dark=dark)
     assert quiet.evaluate("document.documentElement.scrollWidth") <= width
+    assert quiet.evaluate(
+        "[...document.querySelectorAll('.scroll')].every((box) => box.scrollWidth <= box.clientWidth)"
+    )
     assert quiet.evaluate("document.querySelectorAll('.picture .cells path').length") > 5
     assert "can never start" in quiet.evaluate("document.getElementById('never').textContent")
 
@@ -296,6 +299,22 @@ def test_hostile_names_are_text(quiet: Page, example: dict[str, Any], tmp_path: 
         assert "\\u202egnirts" in text
         assert not set("\u202e\u2066\u200f\u2028\x00") & set(text)
         assert quiet.evaluate("document.documentElement.scrollWidth") <= 400
+        ends = "[...document.querySelectorAll('.picture text')].map((text) => text.getBBox().x + text.getBBox().width)"
+        assert max(quiet.evaluate(ends)) <= 400, "a text is cut where the picture ends"
+
+
+NO_NODES = {
+    "cluster-specs/test/cluster.yaml": b"apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: test}\n"
+}
+
+
+def test_a_cluster_without_nodes_has_a_page(quiet: Page, tmp_path: Path) -> None:
+    """Seen once: a key in its empty picture was an error."""
+    quiet.open(written(report_document(compile_repository(Repository.of_files(NO_NODES))), tmp_path))
+    quiet.evaluate("document.querySelector('.picture').focus()")
+    for key in ("ArrowDown", "Enter", "End", "z", "Escape"):
+        quiet.press(key)
+    assert "There are no nodes." in quiet.evaluate("document.getElementById('room').textContent")
 
 
 @pytest.fixture(scope="module")

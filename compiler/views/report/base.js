@@ -97,7 +97,7 @@ function folded(summary, make, open) {
 }
 
 function table(heads, rows, attributes) {
-  const cell = (tag, content, at) => h(tag, { class: heads[at].number ? "number" : null, scope: tag === "th" ? "col" : null }, content);
+  const cell = (tag, content, at) => h(tag, { class: heads[at].number ? "number" : null, scope: tag === "th" ? "col" : null, "data-head": tag === "td" && at ? heads[at].title : null }, content);
   return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": attributes.label },
     h("table", {},
       h("thead", {}, h("tr", {}, heads.map((head, at) => cell("th", head.title, at)))),

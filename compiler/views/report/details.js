@@ -32,7 +32,7 @@ function amountsOf(world, job, pods) {
 function askText(world, job, pods) {
   const amounts = amountsOf(world, job, pods);
   const devices = amounts.filter(([name]) => world.devices.includes(name) && name !== "cpu");
-  return (devices.length ? devices : amounts.slice(0, 1)).map(([name, amount]) => `${amountText(name, amount)} ${unit(world, name)}`).join(", ");
+  return (devices.length ? devices : amounts.slice(0, 1)).map(([name, amount]) => `${amountText(name, amount)} ${unit(world, name, amount)}`).join(", ");
 }
 
 function rolesText(job, pods) {
@@ -52,7 +52,7 @@ function nodeLines(world, node, phase) {
   for (const place of node[phase].pods) {
     const held = requested(place, node.device), changes = isPast ? "leave" : "start";
     const fresh = place.fresh ? (place.fresh === place.pods ? `, ${changes}${place.pods === 1 ? "s" : ""} now` : `, ${place.fresh} ${changes} now`) : "";
-    lines.push(`${place.job.letter}: ${place.job.title}: ${count(place.pods, "pod")} of ${place.role}${held ? `, ${decimal(held)} ${name}` : ""}${fresh}`);
+    lines.push(`${place.job.letter}: ${place.job.title}: ${count(place.pods, "pod")} of ${place.role}${held ? `, ${decimal(held)} ${unit(world, node.device, held)}` : ""}${fresh}`);
   }
   if (node.others[node.device]) lines.push(`pods of no job of the plan: ${decimal(node.others[node.device])} ${name}`);
   const owned = pathOf(world, node.domain).find((domain) => domain.queue);

@@ -29,6 +29,8 @@ function layOutWith(world, domain, width, cell) {
     for (const block of blocks) Object.assign(block, inner.place(block.w, block.h + (labels ? 14 : 0)));
     const [own, high] = inner.end(), top = isTitled ? 18 : 0;
     const wide = isTitled ? Math.max(own, Math.min(width, owner.name.length * 8)) : own;
+    if (rows.isTitled !== isTitled) rows.newRow();
+    rows.isTitled = isTitled;
     const at = rows.place(wide, high + top);
     for (const block of blocks) { block.x += at.x; block.y += at.y + top + (labels ? 14 : 0); }
     made.blocks.push(...blocks);

@@ -68,7 +68,7 @@ function someOf(jobs, text) {
 }
 
 function borrowText(world) {
-  const found = world.devices.map((device) => [listOfQueues(world, device, "borrows"), unit(world, device)]).filter(([text]) => text).map(([text, name]) => `${text} ${name} more than deserved`);
+  const found = world.devices.map((device) => listOfQueues(world, device, "borrows")).filter(Boolean).map((text) => `${text} more than deserved`);
   const lent = lentDomains(world).slice(0, MOST_JOBS).map((text) => `lent: ${text}`);
   return [...found, ...lent].join("; ") || "no queue";
 }
@@ -81,10 +81,10 @@ function roomText(world, device) {
     const room = domains.map((domain) => sums[domain.to] - sums[domain.from]), most = room.reduce((a, b) => Math.max(a, b), 0);
     const best = domains.filter((domain, at) => room[at] === most), rest = best.length > 1 ? ` and ${decimal(best.length - 1)} more` : "";
     const where = `${best[0].name}${best[0].queue ? `, only for queue ${best[0].queue}` : ""}${rest}`;
-    return [most, `${decimal(most)} ${unit(world, device)} ${title}${most && domains.length > 1 ? ` (${where})` : ""}`];
+    return [most, `${decimal(most)} ${unit(world, device, most)} ${title}${most && domains.length > 1 ? ` (${where})` : ""}`];
   });
   const free = roomSums(world, device, 1)[world.order.length];
-  return texts.some(([most]) => most) ? `${texts.map(([, text]) => text).join(", ")}; of whole nodes` : `none of whole nodes; ${decimal(free)} ${unit(world, device)} are free on parts of nodes`;
+  return texts.some(([most]) => most) ? `${texts.map(([, text]) => text).join(", ")}; of whole nodes` : free ? `none of whole nodes; free on parts of nodes: ${decimal(free)} ${unit(world, device, free)}` : `no ${unit(world, device)} are free`;
 }
 
 function clusterSection(world, picture) {

@@ -158,10 +158,11 @@ function letters(number) {
 
 const VENDORS = { "nvidia.com/gpu": "NVIDIA GPUs", "amd.com/gpu": "AMD GPUs", "metax-tech.com/gpu": "MetaX GPUs", cpu: "CPUs" };
 
-// "GPUs" where the cluster has one kind of them, else with the vendor's name, else the resource.
-function unit(world, device) {
+// "GPUs" where the cluster has one kind of them, else with the vendor's name, else the resource; "GPU" of one.
+function unit(world, device, amount) {
   const gpus = world.devices.filter((name) => name.endsWith("/gpu"));
-  return device.endsWith("/gpu") && gpus.length < 2 ? "GPUs" : VENDORS[device] || device;
+  const name = device.endsWith("/gpu") && gpus.length < 2 ? "GPUs" : VENDORS[device];
+  return name ? name.slice(0, amount === 1 ? -1 : undefined) : device;
 }
 
 function devicesOf(world, nodes) {

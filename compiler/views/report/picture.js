@@ -111,14 +111,13 @@ class Picture {
     const layout = this.layout, made = [];
     for (const title of layout.titles) {
       const { name, tierName } = title.domain, free = nodesOf(this.world, title.domain).reduce((sum, node) => sum + (node.device === "cpu" ? 0 : freeOn(node, node.device, this.phase)), 0);
-      const most = title.w / 7.3;
-      const short = `${decimal(free)} free`, about = most < 50 ? short : domainText(this.world, title.domain, this.phase);
+      const short = `${decimal(free)} free`, about = title.w < 365 ? short : domainText(this.world, title.domain, this.phase);
       const texts = [`${name} (${tierName}): ${about}`, `${name}: ${short}`];
-      made.push(s("text", { class: "title", x: title.x, y: title.y }, fitted(texts.find((text) => text.length <= most) || name, most)));
+      made.push(s("text", { class: "title", x: title.x, y: title.y }, fitted(texts.find((text) => widthOf(text, "title") <= title.w) || name, title.w, "title")));
     }
     if (!layout.labels) return made;
     for (const block of layout.blocks) {
-      made.push(s("text", { class: "label", x: block.x, y: block.y - 3 }, fitted(block.label, Math.max(4, block.w / 6))));
+      made.push(s("text", { class: "label", x: block.x, y: block.y - 3 }, fitted(block.label, layout.blocks.length === 1 ? 240 : Math.max(26, block.w), "label")));
       if (layout.cell >= 8) made.push(...(this.mode === "free" ? this.freeTexts(block) : this.letterTexts(block)));
     }
     return made;
@@ -265,7 +264,9 @@ class Picture {
   }
 
   key(event) {
-    const nodes = nodesOf(this.world, this.domain), node = this.node || nodes[0], at = node.position - nodes[0].position;
+    const nodes = nodesOf(this.world, this.domain), node = this.node || nodes[0];
+    if (!node) return;
+    const at = node.position - nodes[0].position;
     const step = { ArrowDown: 1, ArrowUp: -1, ArrowRight: node.domain.own.length, ArrowLeft: -node.domain.own.length }[event.key];
     if (step) this.goTo(nodes[Math.max(0, Math.min(nodes.length - 1, at + step))]);
     else if (event.key === "Home") this.goTo(nodes[0]);
@@ -351,7 +352,20 @@ function freeClass(node, phase) {
 // A picture of all fits a screen; on a telephone it may be longer, so that cells are large enough for letters.
 const heightFor = (width) => (width < 700 ? 1300 : Math.max(560, Math.min(960, 0.8 * width)));
 
-const fitted = (text, most) => (text.length <= most ? text : `${text.slice(0, Math.max(1, Math.floor(most) - 1))}…`);
+// The text as far as it is not wider than so many pixels, in the fonts of page.css.
+const ruler = document.createElement("canvas").getContext("2d");
+const FONTS = { title: "600 12.5px", label: "10px", row: "11px" };
+function widthOf(text, kind) {
+  ruler.font = `${FONTS[kind]} system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif`;
+  return ruler.measureText(printable(text)).width;
+}
+function fitted(text, width, kind) {
+  const shown = printable(text), wide = widthOf(shown, kind);
+  if (wide <= width) return shown;
+  let most = Math.floor((shown.length * width) / wide); // letters differ in width
+  while (most > 1 && widthOf(`${shown.slice(0, most)}…`, kind) > width) most -= 1;
+  return `${shown.slice(0, Math.max(1, most))}…`;
+}
 
 function textures() {
   const pattern = (id, size, d) => s("pattern", { id, width: size, height: size, patternUnits: "userSpaceOnUse" }, s("path", { class: "ink", d }));

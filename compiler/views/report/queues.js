@@ -31,10 +31,10 @@ function amountsOfQueue(queue, device) {
   };
 }
 
-// Queues without queues below that borrow, or that can lend what they deserve and hold no job for: "ads 180, vision 221".
+// Queues without queues below that borrow, or that can lend what they deserve and hold no job for: "ads 180, vision 221 GPUs".
 function listOfQueues(world, device, field) {
   const rows = queueTree(world).filter((row) => row.isLeaf).map(({ queue }) => [queue.name, amountsOfQueue(queue, device)[field]]).filter(([, amount]) => amount);
-  return rows.slice(0, 5).map(([name, amount]) => `${name} ${decimal(amount)}`).join(", ") + (rows.length > 5 ? ` and ${rows.length - 5} more` : "");
+  return rows.slice(0, 5).map(([name, amount]) => `${name} ${decimal(amount)}`).join(", ") + (rows.length ? ` ${unit(world, device)}` : "") + (rows.length > 5 ? ` (and ${count(rows.length - 5, "more queue")})` : "");
 }
 
 // Domains that are dedicated to a queue and hold pods of another: "sn-1 of queue training to research".
@@ -56,16 +56,16 @@ function queueSection(world) {
   }));
   return [
     h("h2", { id: "queues-title" }, "Queues"),
-    tree.length ? null : h("p", {}, "There are no queues."),
+    devices.length ? null : h("p", {}, "No queue holds devices or has a limit for them."),
     lentDomains(world).map((text) => h("p", { class: "lead" }, `Lent while it is idle: ${text}.`)),
     devices.map((device) => [devices.length > 1 ? h("h3", {}, device) : null, h("p", { class: "lead" }, queueSentence(world, device)), queueTable(world, tree, device)]),
   ];
 }
 
 function queueSentence(world, device) {
-  const name = unit(world, device), borrowed = listOfQueues(world, device, "borrows"), lends = listOfQueues(world, device, "lends");
-  const borrows = borrowed ? `More than they deserve, so borrowed: ${borrowed} ${name}.` : "No queue borrows.";
-  return `${borrows}${lends ? ` Deserved and not used, so others may borrow it: ${lends} ${name}.` : ""}`;
+  const borrowed = listOfQueues(world, device, "borrows"), lends = listOfQueues(world, device, "lends");
+  const borrows = borrowed ? `More than they deserve, so borrowed: ${borrowed}.` : "No queue borrows.";
+  return `${borrows}${lends ? ` Deserved and not used, so others may borrow it: ${lends}.` : ""}`;
 }
 
 function queueTable(world, tree, device) {

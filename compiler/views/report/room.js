@@ -31,6 +31,7 @@ function roomSection(world, picture) {
   return [
     h("h2", { id: "room-title" }, "Free room"),
     h("p", {}, "What is free once this plan is carried out. Room that is reserved for a waiting job is not counted."),
+    parts.length ? null : h("p", { class: "lead" }, "There are no nodes."),
     parts.map((device) => deviceRoom(world, picture, device, parts.length > 1)),
   ];
 }
@@ -78,8 +79,7 @@ function gangTable(world, device, largest) {
     const [amount, domain] = best(domains, sum);
     return domain ? [h("strong", {}, decimal(amount)), domains.length > 1 ? h("small", {}, " ", domain.name, domain.queue ? ` (only queue ${domain.queue})` : "") : null] : "none";
   })]);
-  const name = unit(world, device);
-  return table([{ title: "" }, ...sizes.map((size) => ({ title: `pods of ${size} ${name}` }))], rows, { label: "Largest gang by tier" });
+  return table([{ title: "" }, ...sizes.map((size) => ({ title: `pods of ${size} ${unit(world, device, size)}` }))], rows, { label: "Largest gang by tier" });
 }
 
 // "Where would a gang of 64 GPUs fit?"

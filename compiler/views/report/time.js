@@ -33,7 +33,7 @@ function timeSection(world) {
     next.length ? null : h("p", { class: "lead" }, "No room is reserved for a waiting job."),
     shown.length ? frame : h("p", {}, "No end is known."),
     rows.length > MOST_ROWS ? folded(`${count(rows.length - MOST_ROWS, "more row")}`, () => h("ul", {}, rows.slice(MOST_ROWS).map((row) => h("li", {}, h("bdi", {}, row.name), ` ${row.says || windowText(row)}`)))) : null,
-    unknown.length ? h("p", { class: "hint" }, `${count(unknown.length, "job")} ${unknown.length === 1 ? "does" : "do"} not say how long they run (annotation gangplan.dev/expected-duration), so their ends are unknown.`) : null,
+    unknown.length ? h("p", { class: "hint" }, `${count(unknown.length, "job")} ${unknown.length === 1 ? "does not say how long it runs" : "do not say how long they run"} (annotation gangplan.dev/expected-duration).`) : null,
   ];
 }
 
@@ -45,11 +45,11 @@ function gantt(world, rows, width) {
   const made = [], height = top + rows.length * high + 4;
   for (let time = 0; time <= last; time += step) {
     made.push(s("line", { class: "tick", x1: at(time), x2: at(time), y1: top - 6, y2: height }));
-    made.push(s("text", { class: "label", x: at(time), y: top - 10, "text-anchor": time ? "middle" : "start" }, time ? durationText(time) : "now"));
+    made.push(s("text", { class: "label", x: at(time), y: top - 10, "text-anchor": !time ? "start" : at(time) > width - 24 ? "end" : "middle" }, time ? durationText(time) : "now"));
   }
   rows.forEach((row, number) => {
     const y = top + number * high;
-    made.push(s("text", { class: "row", x: 0, y: y + 14 }, fitted(row.name, left / 6.8)));
+    made.push(s("text", { class: "row", x: 0, y: y + 14 }, fitted(row.name, left - 8, "row")));
     const from = row.from === undefined ? at(0) : at(row.from), end = row.to === undefined ? width - 8 : at(row.to);
     const bar = s("rect", { class: row.kind, x: from, y: y + 3, width: Math.max(3, end - from), height: high - 7, rx: 2 }, s("title", {}, `${row.name}: ${row.says || windowText(row)}`));
     made.push(bar);

@@ -21,7 +21,9 @@ from compiler.explain.names import count_text
 
 if TYPE_CHECKING:
     from compiler.diagnostics.diagnostic import Diagnostic
+    from compiler.explain.statements import CodedMessage
     from compiler.outcome import JobDecision, Outcome
+    from compiler.specs.gang_spec import GangSpec
     from compiler.syntax.documents import Document
 
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 @click.argument("job")
 @compile_options
 @output_option
-@click.option("--patch", is_flag=True, help="Print each repair that edits files as a patch; git apply takes it")
+@click.option("--patch", is_flag=True, help="Print each repair that edits files as a patch for git apply; of others the command, on stderr")
 @click.option("--repair", metavar="CODE|NUMBER", help="The patch of these repairs only, such as GR101 or 2")
 @click.pass_context
 def explain(ctx: click.Context, job: str, inputs: CompileInputs, output: str, patch: bool, repair: str | None) -> None:
@@ -81,7 +83,7 @@ def _print_patches(
             if wanted in (None, message.code, str(number)):
                 what = f"{decision.name}, repair {number}: {message.code} {message.message}"
                 if after is None:
-                    click.echo(f"no patch for {what}{_no_patch_reason(message.code)}", err=True)
+                    click.echo(f"no patch for {what}{_no_patch_reason(decision.gang, message)}", err=True)
                 else:
                     echo(f"# {what}\n{patch_text(tree.files, after, folder_in_git(inputs.repo))}")
                     printed += 1
@@ -89,10 +91,21 @@ def _print_patches(
         raise click.ClickException("no repair is a certain edit of files; see gangplan explain without --patch")
 
 
-def _no_patch_reason(code: str) -> str:
+def _no_patch_reason(gang: GangSpec, message: CodedMessage) -> str:
     from compiler.explain.catalogue import REPAIRS, entries_by_code
 
-    return "" if entries_by_code(REPAIRS)[code].edits_files else " (it is done in the cluster, not in a file)"
+    if (entry := entries_by_code(REPAIRS)[message.code]).edits_files:
+        return ""
+    labels = [role.labels.items() for role in gang.roles]
+    nodes = message.facts.get("nodes")
+    common = {key: value for key, value in labels[0] if all((key, value) in each for each in labels)}
+    values = {
+        "namespace": gang.namespace,
+        "pods": ",".join(f"{key}={value}" for key, value in common.items() if value == gang.document.name),
+        "nodes": " ".join(nodes) if isinstance(nodes, tuple) else "",
+    }
+    is_known = entry.command and all(value for name, value in values.items() if f"{{{name}}}" in entry.command)
+    return f" (it is done in the cluster{': ' + entry.command.format_map(values) if is_known else ', not in a file'})"
 
 
 def _repository_path(job: str, repo: Path) -> str:

@@ -28,7 +28,7 @@ from compiler.cli.root import Command
 @dataclass(frozen=True, slots=True)
 class CompileInputs:
     """What a command compiles, where parts of the plan are worked out, and how long all of it may take. time_limit:
-    seconds since `started_at`; None for the cluster's."""
+    seconds since `started_at`; None for the cluster's. live_state: the content of a state file that is none."""
 
     repo: Path
     cluster: str | None
@@ -37,6 +37,7 @@ class CompileInputs:
     executor: str
     time_limit: float | None
     started_at: float
+    live_state: bytes = b""
 
     @property
     def may_fork(self) -> bool:
@@ -187,7 +188,7 @@ def compile_inputs(ctx: click.Context, inputs: CompileInputs) -> Outcome:
     tree = load_tree(ctx, inputs.repo)
     has_time = inputs.time_limit is None or inputs.time_limit >= LEAST_SECONDS
     with open_executor(inputs.executor, forks=has_time and len(tree.files) >= LEAST_ITEMS) as mapper:
-        state = load_state_file(inputs.state_file)
+        state = load_state_file(inputs.state_file, inputs.live_state)
         limit = CommandLimit(inputs.time_limit, inputs.started_at)
         specs = _read_or_remember(ctx, tree, inputs, state or ClusterState())
         state = _with_lock(inputs.lock_file, specs, state)
@@ -254,13 +255,14 @@ def reported(path: Path | None = None, *errors: type[ValueError]) -> Iterator[No
         raise click.ClickException(f"{path}: {error}") from error
 
 
-def load_state_file(path: Path | None) -> ClusterState | None:
+def load_state_file(path: Path | None, content: bytes = b"") -> ClusterState | None:
+    """The state in a file, or in its content if that is known; None without a path."""
     if path is None:
         return None
     from compiler.cluster_state.cluster_state import StateError, load_state
 
     with reported(path, StateError):
-        return load_state(path.read_bytes())
+        return load_state(content or path.read_bytes())
 
 
 def _with_lock(path: Path | None, specs: Specs, state: ClusterState | None) -> ClusterState | None:

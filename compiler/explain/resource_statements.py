@@ -359,9 +359,16 @@ REPAIRS: tuple[Entry[Any], ...] = (
         repairs.Restart,
         "start again",
         ("delete its pods that run, so that it starts again where all of it fits",),
+        command="kubectl -n {namespace} delete pods -l {pods}",
     ),
     Entry(repairs.EndOfPods, "wait for room", ("room to be freed by jobs that run",)),
-    Entry(repairs.ReturnOfNodes, "bring nodes back", ("wait for {nodes} to be ready and open again",), _away_nodes),
+    Entry(
+        repairs.ReturnOfNodes,
+        "bring nodes back",
+        ("wait for {nodes} to be ready and open again",),
+        _away_nodes,
+        command="kubectl uncordon {nodes}",
+    ),
     Entry(
         repairs.MoreNodes,
         "add nodes",

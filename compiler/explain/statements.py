@@ -63,6 +63,7 @@ class Entry(Generic[T]):
     edits: of a repair, what to write in the files; () where that is not known for certain, or where it changes none.
     sources: what the statement about gang j points to. values: those that do not follow from its fields alone; given
     the statement and all changes that go together. of_document: whether they say what the gang's own document says.
+    command: of a repair that is made in the cluster, with {namespace}, {pods} (a label selector) and {nodes}.
     """
 
     kind: type[T]
@@ -74,6 +75,7 @@ class Entry(Generic[T]):
     special_texts: tuple[str, ...] = ()
     remedy: str = ""
     of_document: bool = False
+    command: str = ""
     edits: Callable[[Provenance, int, T, Sequence[Any]], Iterable[FieldEdit]] = lambda s, j, x, together: ()
 
     @property

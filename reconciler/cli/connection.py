@@ -73,14 +73,15 @@ def reported_cluster(client: Client, namespace: str) -> str:
 
 
 @contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeLimitError in the body when it takes longer. Nothing is limited outside of the main thread."""
+def time_limit(seconds: float, option: str = "--timeout") -> Iterator[None]:
+    """Raise TimeLimitError in the body when it takes longer. Nothing is limited outside of the main thread. option: of
+    the command, which sets the limit."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise TimeLimitError(f"the command did not end within {seconds:g} s (--timeout)")
+        raise TimeLimitError(f"the command did not end within {seconds:g} s ({option})")
 
     before = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, seconds)

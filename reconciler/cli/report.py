@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import click
 
@@ -23,7 +22,7 @@ from compiler.outcome import FailLevel
 from reconciler.cli import add_kubeconfig_options
 
 READING_SECONDS = 120.0
-"""That reading the cluster may take."""
+"""That reading the cluster may take without --time-limit, as with snapshot."""
 NO_PAGE = "no page is written: there is no plan, see the diagnostics"
 
 
@@ -80,16 +79,16 @@ def report(
 def _with_live_state(
     ctx: click.Context, inputs: CompileInputs, kubeconfig: Path | None, context: str | None
 ) -> CompileInputs:
-    """The inputs with a state file of what the cluster holds now, which is gone when the command ends."""
+    """The inputs with what the cluster holds now as the state."""
     from reconciler.cli.commands import snapshot_text
     from reconciler.cli.connection import one_line_errors, open_client, time_limit
 
     if inputs.state_file is not None:
         raise click.UsageError("--live and --state are the same: name one", ctx)
-    file = Path(ctx.with_resource(TemporaryDirectory(prefix="gangplan-"))) / "live-state.json"
-    with one_line_errors(), time_limit(READING_SECONDS):
-        file.write_text(snapshot_text(open_client(kubeconfig, context)), encoding="utf-8")
-    return replace(inputs, state_file=file)
+    seconds = READING_SECONDS if inputs.time_limit is None else max(0.1, inputs.time_limit)
+    with one_line_errors(), time_limit(seconds, "--time-limit"):
+        text = snapshot_text(open_client(kubeconfig, context))
+    return replace(inputs, state_file=Path("--live"), live_state=text.encode())
 
 
 def _with_base_file(ctx: click.Context, inputs: CompileInputs, base: Path) -> CompileInputs:
@@ -123,7 +122,7 @@ def _page_against(ctx: click.Context, inputs: CompileInputs, base: str, fail_on:
         name, base_tree = read_side(inputs.repo, base)
     except GitError as error:
         raise click.ClickException(str(error)) from error
-    state = load_state_file(inputs.state_file)
+    state = load_state_file(inputs.state_file, inputs.live_state)
     with open_executor(inputs.executor) as mapper:
         revision = revision_reader(ctx, inputs, mapper, state)
         before = revision(base_tree, inputs.cluster)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
+from compiler.cli.root import cli
 from compiler.cluster_state.cluster_state import load_state
 from compiler.emit.repaired_files import edited_by_repairs
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
+from tests.builders.cluster_objects import node, pod
+from tests.builders.repositories import CLUSTER, JOB
 from tests.golden.test_golden import HERE, compiled
 
 CASES = ("better-by-sizes", "hard-topology", "neighbours", "queue-limit", "reservation", "running")
@@ -28,3 +36,45 @@ def test_every_patch_starts_its_job_or_says_who_comes_first() -> None:
                         waiting.append(f"{decision.gang.document.name}: {message.message}")
     assert [each for each in waiting if "waits for it too and" not in each] == []
     assert {code: count for code, count in EDITS.items() if seen[code] < count} == {}
+
+
+LABELS = {"volcano.sh/job-name": "a", "volcano.sh/task-spec": "worker"}
+BIG = """\
+  - name: big
+    replicas: 1
+    template: {spec: {containers: [{name: main, image: a, resources: {requests: {cpu: 8}}}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("job", "cordoned", "pods", "command"),
+    [
+        (
+            JOB,
+            True,
+            [],
+            "GR116 wait for n-1 to be ready and open again (it is done in the cluster: kubectl uncordon n-1)",
+        ),
+        (JOB + BIG, False, ["n-0", "n-1"], "kubectl -n default delete pods -l volcano.sh/job-name=a)"),
+    ],
+)
+def test_of_a_repair_in_the_cluster_the_command_is_printed(
+    tmp_path: Path, job: str, cordoned: bool, pods: list[str], command: str
+) -> None:
+    amount = {"cpu": "8" if job != JOB else "4", "pods": "110"}
+    nodes = [node(name, amount, spec={"unschedulable": cordoned and name == "n-1"}) for name in ("n-0", "n-1")]
+    held = [
+        pod(f"a-{at}", name, job="a", requests={"cpu": "4"}, namespace="default", labels=LABELS)
+        for at, name in enumerate(pods)
+    ]
+    for name, text in {
+        "cluster-specs/t/all.yaml": CLUSTER.replace("BINDING", "gated"),
+        "jobs/a.yaml": job.replace("NAME", "a"),
+        "state.json": json.dumps({"apiVersion": "v1", "kind": "List", "items": [*nodes, *held]}),
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    asked = ["explain", "a", "--patch", "--repo", str(tmp_path), "--state", str(tmp_path / "state.json")]
+    done = CliRunner().invoke(cli, asked)
+    assert command in done.stderr
+    assert "kubectl" not in done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from click.testing import CliRunner, Result
 from ruamel.yaml import YAML
 
 from compiler.cli.root import cli
-from reconciler.cli import connection, load_tree
+from reconciler.cli import commands, connection, load_tree
 from reconciler.cluster.objects import ref_of
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.repositories import FILES, JOB
@@ -123,11 +124,14 @@ def test_a_living_cluster_is_what_runs_before(monkeypatch: pytest.MonkeyPatch) -
     case, cluster = CASES / "preempt", FakeCluster()
     for item in YAML(typ="safe").load((case / "state.yaml").read_text())["items"]:
         cluster.put(cluster.client().path_of(ref_of(item)), item)
-    monkeypatch.setattr(connection, "check_kubeconfig", lambda *_: None)
+    for module in (connection, commands):
+        monkeypatch.setattr(module, "check_kubeconfig", lambda *_: None)
     monkeypatch.setattr(connection, "Connector", lambda *_: lambda: cluster)
     live = embedded(run(case / "repo", "--live").stdout)
     stored = embedded(run(case / "repo", "--state", str(case / "state.yaml")).stdout)
     assert pods_before(live) == pods_before(stored) != {}
+    cluster.before = lambda method, path, body: time.sleep(20)
+    assert "did not end within 0.2 s (--time-limit)" in run(case / "repo", "--live", "--time-limit", "0.2").stderr
     cluster.before = lambda method, path, body: error_answer(403) if "pods" in path else None
     assert "Error: " in run(case / "repo", "--live").stderr
     assert "name one" in run(case / "repo", "--live", "--state", str(case / "state.yaml")).stderr

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.argument("job")
 @compile_options
 @output_option
-@click.option("--patch", is_flag=True, help="Print each repair that edits files as a patch for git apply; of others the command, on stderr")
+@click.option("--patch", is_flag=True, help="Print each repair as a patch for git apply or a command for the cluster")
 @click.option("--repair", metavar="CODE|NUMBER", help="The patch of these repairs only, such as GR101 or 2")
 @click.pass_context
 def explain(ctx: click.Context, job: str, inputs: CompileInputs, output: str, patch: bool, repair: str | None) -> None:

@@ -20,7 +20,7 @@ from reconciler.cluster.objects import Ref
 from reconciler.inventory.store import InventoryStore
 from reconciler.report.status import read_status
 from reconciler.report.status_text import job_document, job_text, status_text
-from reconciler.runs.run_record import record_row, record_text
+from reconciler.runs.run_record import record_row, record_text, run_so_far
 
 WATCH_SECONDS = 2.0
 
@@ -89,15 +89,18 @@ def _job_status(client: Client, namespace: str, cluster: str, job: str, output: 
             document = read_status(client, Ref("v1", "ConfigMap", namespace, f"gangplan-{cluster}-status"))
             found = job_document(document, *job.split("/")[-2:])
     inventory = InventoryStore(client, namespace, cluster).read()
+    current = run = None
     try:
-        run = inventory.runs.get(target_key(job, inventory))
+        key = target_key(job, inventory)
+        run, entry = inventory.runs.get(key), inventory.entries.get(key)
+        current = run_so_far(entry) if entry is not None else None
     except click.ClickException:
         if not found:  # a job that waits may not be in the cluster
             raise
-        run = None
     if run is None and not found:
         raise click.ClickException(f"{job} is not in the plan of {cluster}, and no run of {job} is over")
     if output == "json":
-        return json.dumps({**(record_row(run) if run is not None else {}), **found}, indent=1) + "\n"
+        now = {"current": record_row(current)} if current is not None else {}
+        return json.dumps({**(record_row(run) if run is not None else {}), **found, **now}, indent=1) + "\n"
     titles = {code: entry.title for code, entry in entries_by_code(REASONS).items()}
-    return "\n".join(filter(None, (job_text(found, titles), record_text(run) if run is not None else "")))
+    return "\n".join(filter(None, (job_text(found, titles), *(record_text(each) for each in (current, run) if each))))

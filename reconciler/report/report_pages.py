@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.planning.plan_pages import read_page
+from reconciler.report.status_text import condition_sentence
 from reconciler.threads.http import Reply
 
 GUARD = {
@@ -48,9 +49,17 @@ class ReportPages:
         return Reply(200, gzip.decompress(packed), headers)
 
     def status_json(self, _: BaseHTTPRequestHandler) -> Reply:
-        """The status document; null before the first."""
-        body = json.dumps(self.status() or None, sort_keys=True).encode()
+        """The status document, each condition with its sentence; null before the first."""
+        status = self.status() or None
+        if status is not None:
+            said = [{**row, "sentence": _sentence(row)} for row in status.get("conditions") or ()]
+            status = {**status, "conditions": said}
+        body = json.dumps(status, sort_keys=True).encode()
         return Reply(200, body, {**GUARD, "Content-Type": "application/json"})
+
+
+def _sentence(condition: Mapping[str, str]) -> str:
+    return condition_sentence(condition["type"], condition["status"] == "True")
 
 
 def _text(status: int, text: str) -> Reply:

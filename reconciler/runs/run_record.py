@@ -23,7 +23,7 @@ from compiler.kubernetes import (
     status_of,
 )
 from reconciler.cluster.objects import Object
-from reconciler.inventory.store import FinishedRun
+from reconciler.inventory.store import FinishedRun, InventoryEntry
 
 RunRecord = Mapping[str, Any]
 """started, ended: RFC 3339. nodes: to which pods were bound. retries: the controller's. evictions: pods that were
@@ -156,6 +156,15 @@ def _end_time(job: Object) -> str | None:
 def _text(value: object) -> str | None:
     """The value if it is a text: the status of a kind that passes through may hold anything."""
     return value if isinstance(value, str) else None
+
+
+def run_so_far(entry: InventoryEntry) -> FinishedRun | None:
+    """The run that goes on, as far as pods that are gone tell of it; None where none is."""
+    if not entry.record:
+        return None
+    return FinishedRun(
+        entry.ref, entry.run, "Running", details={**final_record(entry.record, {"metadata": {}}, ()), "ended": "now"}
+    )
 
 
 def record_row(run: FinishedRun) -> dict[str, Any]:

@@ -13,7 +13,9 @@ function keptFold(id, summary, make) {
 
 function liveSection(status, problem) {
   if (!status) return [h("p", { class: "note" }, problem || "No reconciler has reported yet.")];
-  const conditions = status.conditions.map((each) => [h("strong", {}, each.type), each.status, each.reason, each.message, clockText(each.lastTransitionTime)]);
+  const conditions = (title, shown) => table([{ title: "Condition" }, { title: "Status" }, { title: "Reason" }, { title: "Meaning" }, { title: "Since" }],
+    shown.map((each) => [h("strong", {}, each.type), each.status, each.reason, [each.message && h("div", {}, each.message), each.sentence], clockText(each.lastTransitionTime)]), { label: title });
+  const told = status.conditions.filter((each) => each.message), quiet = status.conditions.filter((each) => !each.message);
   const held = status.held.slice(0, LONGEST_LIST).map((each) => [h("bdi", {}, each.object), each.reason]);
   const changes = Object.entries(reported.history).sort(([, a], [, b]) => (a[a.length - 1].since < b[b.length - 1].since ? 1 : -1)).slice(0, LONGEST_LIST);
   const runs = Object.entries(status.finished).slice(0, LONGEST_LIST).map(([name, phase]) => [h("bdi", {}, name), phase]);
@@ -21,7 +23,8 @@ function liveSection(status, problem) {
     h("h2", { id: "live-title" }, "What the reconciler reports"),
     h("p", { class: "about" }, status.commit ? `Commit ${status.commit.slice(0, 12)} is in force. ` : "No commit is in force yet. ",
       status.head && status.head !== status.commit ? `The branch is at ${status.head.slice(0, 12)}. ` : "", problem || ""),
-    table([{ title: "Condition" }, { title: "Status" }, { title: "Reason" }, { title: "Meaning" }, { title: "Since" }], conditions, { label: "Conditions" }),
+    told.length ? conditions("Conditions to look at", told) : null,
+    keptFold("conditions", `${count(quiet.length, "condition")} with nothing to report`, () => conditions("Other conditions", quiet)),
     status.heldTotal ? keptFold("held", `${count(status.heldTotal, "object")} held back`, () => table([{ title: "Object" }, { title: "Why" }], held, { label: "Held back" })) : null,
     changes.length ? keptFold("history", "Since when jobs wait, and why", () => table([{ title: "Job" }, { title: "Changes, the last one below" }],
       changes.map(([name, rows]) => [h("bdi", {}, name), historyLines(rows)]), { label: "Reasons over time" })) : null,

@@ -14,7 +14,7 @@ from reconciler.cli import connection
 from reconciler.cli.status import status, watch_text
 from reconciler.cluster.client import Retry
 from reconciler.cluster.objects import Ref
-from reconciler.inventory.store import Inventory, InventoryStore
+from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore
 from reconciler.report.status import Report, StatusPublisher
 from tests.builders.fake_cluster import FakeCluster
 
@@ -39,6 +39,23 @@ def test_a_job_that_waits_and_never_ran_is_shown(monkeypatch: pytest.MonkeyPatch
     assert found["gangs"][0]["reasons"] == ["GW101: full"]
     assert CliRunner().invoke(status, ["team/other"]).exit_code == 1
     assert "--watch is for text" in CliRunner().invoke(status, ["--watch", "-o", "json"]).output
+
+
+def test_of_a_job_that_runs_its_evictions_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen once: two pods made room for another job, and the status of theirs said nothing of it."""
+    cluster, inventory = FakeCluster(), Inventory()
+    evicted = {"worker": {"evicted": [2, "2026-01-31T12:00:00Z", "2026-01-31T12:00:05Z"]}}
+    record = {"events": evicted, "evictedBy": {"EvictionByEvictionAPI": 2}, "nodes": ["n-0"]}
+    inventory.enter(InventoryEntry(JOB, "u", True, run="sha256:1", record=record))
+    InventoryStore(cluster.client(), "gangplan-system", "test").write(inventory)
+    StatusPublisher(cluster.client(), "gangplan-system", "test").publish(REPORT)
+    monkeypatch.setattr(connection, "check_kubeconfig", lambda *_: None)
+    monkeypatch.setattr(connection, "Connector", lambda *_: lambda: cluster)
+    shown = CliRunner().invoke(status, ["team/train"]).output
+    assert "to now; evictions 2 by EvictionByEvictionAPI (2); nodes n-0" in shown
+    assert "worker evicted: 2, 2026-01-31T12:00:00Z to 2026-01-31T12:00:05Z" in shown
+    found = json.loads(CliRunner().invoke(status, ["team/train", "-o", "json"]).output)
+    assert (found["current"]["evictions"], found["gangs"][0]["decision"]) == (2, "wait")
 
 
 def test_a_watch_prints_what_differs_and_outlives_an_error(capsys: pytest.CaptureFixture[str]) -> None:

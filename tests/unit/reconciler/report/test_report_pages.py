@@ -19,7 +19,7 @@ from reconciler.report.report_pages import ReportPages
 from reconciler.threads.http import HttpServer
 from tests.builders.compiles import ASKED
 
-STATUS: dict[str, Any] = {"commit": "c0ffee", "conditions": []}
+STATUS: dict[str, Any] = {"commit": "c0ffee", "conditions": [{"type": "Applied", "status": "True"}]}
 
 
 class Desk:
@@ -67,9 +67,11 @@ def test_a_page_that_is_not_written_yet_or_a_plan_that_is_not_in_force_is_said(d
     assert desk.get("/report")[:2] == (503, b"no plan is in force yet\n")
 
 
-def test_the_status_is_the_documents(desk: Desk) -> None:
+def test_the_status_is_the_documents_with_a_sentence_for_each_condition(desk: Desk) -> None:
     status, body, headers = desk.get("/report/status.json")
-    assert (status, json.loads(body), headers["Content-Type"]) == (200, STATUS, "application/json")
+    (condition,) = STATUS["conditions"]
+    said = {**STATUS, "conditions": [{**condition, "sentence": "The cluster matches the plan."}]}
+    assert (status, json.loads(body), headers["Content-Type"]) == (200, said, "application/json")
 
 
 def test_the_next_plan_has_its_own_page(desk: Desk) -> None:

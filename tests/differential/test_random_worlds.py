@@ -14,7 +14,7 @@ from tests.differential.hunt import FOUND, KINDS
 from tests.differential.planned import compile_world
 
 SEEDS = {
-    ("random_world", "check_world"): range(24),
+    ("random_world", "check_world"): range(18),
     ("random_world", "check_plan"): range(100, 108),
     ("mixed_world", "check_mixed"): range(6),
     ("mixed_world", "check_bound"): range(100, 104),

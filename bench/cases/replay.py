@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import csv
+import random
 import time
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 
 from bench.measure import peak_memory
 from bench.registry import Comparison, Figures, register_case
 from bench.traces import trace_file
 from compiler.traces.nodes import machines_cluster, read_nodes
 from compiler.traces.reading import read_trace
+from compiler.traces.trace import Trace
 from compiler.traces.workloads import RequestedTimes, Sampling, make_workload
 from solver.simulation.catalogue import POLICIES
 from solver.simulation.replay import Replay, Simulation
@@ -18,6 +22,12 @@ from solver.simulation.workload import SECOND
 
 SEEDS = range(1, 11)
 LOAD = 1.3
+NODES, DEVICES = 302, 8
+"""Of Kalos (AcmeTrace, NSDI'24)."""
+PHILLY_JOBS = slice(20_000, 60_000, 2)
+"""The busiest month of Philly, every other job."""
+MONTH_BARS = {"easy": 60, "volcano": 60, "gangplan": 600}
+"""Policy -> seconds."""
 PUBLISHED = {"fgd": (95.27, 95.49), "best-fit": (92.87, 93.25)}
 """Policy -> its GPU allocation in percent, least and most of ten seeds (ATC'23, expected results of its artifact)."""
 
@@ -76,9 +86,40 @@ def measure_openb() -> Figures:
     )
 
 
+def kalos_like_month() -> Trace:
+    """20,000 jobs of Philly, larger and longer, so that they keep a cluster of Kalos' size busy and queue at times."""
+    rng = random.Random(1)  # noqa: S311  # the same jobs each time
+    jobs = read_trace(trace_file("philly-2017", "philly.csv.gz")).jobs[PHILLY_JOBS]
+    larger = (
+        replace(job, devices=job.devices * rng.choice((1, 2, 4, 8)), duration=1.9 * (job.duration or 0)) for job in jobs
+    )
+    return Trace(tuple(larger))
+
+
+def measure_month(policy: str) -> Figures:
+    """A replay of a month on 302 nodes of 8 devices."""
+    began, cpu = time.perf_counter(), time.process_time()
+    cluster = machines_cluster(NODES)
+    nodes = tuple(replace(node, capacity=(DEVICES,), free=(DEVICES,)) for node in cluster.nodes)
+    world = make_workload(kalos_like_month(), replace(cluster, nodes=nodes), RequestedTimes())
+    found = Simulation(world, POLICIES[policy](world)).run()
+    runs = [run for run in found.runs if run.start is not None]
+    return Figures(
+        time.perf_counter() - began,
+        time.process_time() - cpu,
+        peak_memory(),
+        claims={"every job has ended": found.is_complete and len(runs) == len(world.jobs)},
+    )
+
+
 def _allocated(found: Replay) -> float:
     return 100 * max(span.used for span in found.spans) / found.workload.cluster.totals[found.workload.device]
 
 
 register_case("replay-easy", "replay 801 jobs under EASY", measure_easy, seconds=10)
 register_case("replay-openb", "replay openb under FGD and best fit, ten seeds", measure_openb, group="long")
+for policy, seconds in MONTH_BARS.items():
+    title = f"replay a month of 20,000 jobs on {NODES} nodes under {policy}"
+    register_case(
+        f"replay-month-{policy}", title, partial(measure_month, policy), group="long", seconds=seconds, peak=1 << 30
+    )

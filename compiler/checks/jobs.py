@@ -36,11 +36,15 @@ def unknown_priority_class(check_input: CheckInput) -> Iterator[Finding]:
     classes. The API server refuses pods of an unknown one. Fix: correct the name, or add the class."""
     known = {found.name for found in check_input.specs.priority_classes} | SYSTEM_PRIORITIES.keys()
     failed = check_input.failed_names("PriorityClass.scheduling.k8s.io")
-    for gang in check_input.jobs_and_services:
-        for name, document, path in _priority_classes(gang):
-            if name not in known and name not in failed:
-                help = suggestion(name, known, f"add the PriorityClass, or use one of {', '.join(sorted(known))}")
-                yield Finding(document, path, f"there is no priority class {name!r}", help)
+    named = [each for gang in check_input.jobs_and_services for each in _priority_classes(gang)]
+    with_pods = {gang.document.identity for gang in check_input.jobs}
+    for document, group in check_input.documents_of(POD_GROUP):
+        if (name := group.spec.priority_class_name) and document.identity not in with_pods:
+            named.append((name, document, ("spec", "priorityClassName")))
+    for name, document, path in named:
+        if name not in known and name not in failed:
+            help = suggestion(name, known, f"add the PriorityClass, or use one of {', '.join(sorted(known))}")
+            yield Finding(document, path, f"there is no priority class {name!r}", help)
 
 
 def _priority_classes(gang: GangSpec) -> Iterator[tuple[str, Document, FieldPath]]:

@@ -227,6 +227,8 @@ def _runs(
     for place, each in (*tasks, *steps):
         name = each.get("template")
         yield from _unknown_templates(document, [((*place, "template"), name), *_hooks(place, each)], list(declared))
+        if all(each.get(key) is None for key in ("inline", "template", "templateRef")):
+            yield Finding(document, place, "it names no template", "add template, templateRef or inline")
         loops = [key for key in _LOOPS if each.get(key) is not None]
         if len(loops) > 1:
             message = f"a step has one of {', '.join(_LOOPS)}, and {' and '.join(loops)} are given"

@@ -40,7 +40,10 @@ PLAIN = 2
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """What is wrong at `path` of a document. explains: see `Diagnostic`. severity: where it is not the rule's."""
+    """What is wrong at `path` of a document. explains: see `Diagnostic`. severity: where it is not the rule's.
+
+    taken_in: fields in its value that stand next to its right place.
+    """
 
     path: FieldPath
     rule: Rule
@@ -48,6 +51,7 @@ class Flaw:
     help: str
     explains: FieldPath = ()
     severity: Severity | None = None
+    taken_in: tuple[str, ...] = ()
 
 
 def shape_flaws(data: Any, schema: Schema) -> list[Flaw]:
@@ -115,6 +119,8 @@ class _Walk:
                     self._unknown_field((*path, key), properties, data, is_open == "near")
             elif child is None or key in fractions:
                 continue
+            elif key not in properties and key in self._nodes[index].get("properties", ()):
+                self._outside_entries((*path, key), data)
             elif not (isinstance(child, str) and index in self._free_texts):
                 self._child(child, index, (*path, key))
         for name in node.get("required", ()):
@@ -128,7 +134,8 @@ class _Walk:
     ) -> None:
         """only_near: a name that is like no other may be a field of a newer version."""
         names = sorted(properties)
-        known = f"use one of {', '.join(names)}" if 0 < len(names) <= _MAX_SHOWN_NAMES else "remove it"
+        is_list_short = 0 < len(names) <= _MAX_SHOWN_NAMES and data[str(path[-1])] is not None
+        known = f"use one of {', '.join(names)}" if is_list_short else "remove it"
         help, near = key_suggestion(str(path[-1]), names, data, known)
         is_like = help.startswith(("did you mean", "remove it: "))
         is_further_in = any(path[-1] in self._nodes[index].get("properties", ()) for index in properties.values())
@@ -137,6 +144,14 @@ class _Walk:
         rule = MISSPELT_POD_FIELD if self._in_pod and is_like else UNKNOWN_FIELD
         explains = (*path[:-1], near) if near else FieldPath()
         self.flaws.append(Flaw(path, rule, f"{dotted_path(path)} is not a field of this kind", help, explains))
+
+    def _outside_entries(self, path: FieldPath, data: dict[str, Any]) -> None:
+        """A field of a mapping's entries that stands next to them."""
+        entries = {name: entry for name, entry in data.items() if isinstance(entry, dict)}
+        without = [name for name in entries.keys() - {path[-1]} if entries[name].get(path[-1]) is None]
+        place = (*path[:-1], without[0], path[-1]) if len(without) == 1 else FieldPath()
+        help = f"move it to {dotted_path(place)}" if place else "move it into the entry that it is for"
+        self.flaws.append(Flaw(path, UNKNOWN_FIELD, f"{dotted_path(path)} is a field of an entry", help, place))
 
     def _fractions_of_devices(self, amounts: dict[str, Any], path: FieldPath) -> list[str]:
         """The resources that are counted in whole numbers, and are not here."""

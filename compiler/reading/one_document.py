@@ -164,7 +164,8 @@ class DocumentReading:
     def _take(self, document: Document, failed: bool, problems: list[Diagnostic], kind: Kind | None) -> None:
         is_rejected = failed or has_error(problems)
         if document.has_generated_name:
-            problems += _generated_name_diagnostics(document, kind, is_rejected)
+            is_of_unknown_kind = any(each.code == UNKNOWN_KIND.code for each in problems)
+            problems += _generated_name_diagnostics(document, kind, is_rejected, is_of_unknown_kind)
         self.diagnostics += problems
         if is_rejected or _is_left_out(document, kind) or not self._add_inner_objects(document):
             self.rejected.append(document)
@@ -308,8 +309,12 @@ def _is_left_out(document: Document, kind: Kind | None) -> bool:
     return not (is_pod or runs_once(document.data) or (kind is not None and kind.runs_once))
 
 
-def _generated_name_diagnostics(document: Document, kind: Kind | None, is_rejected: bool) -> Iterator[Diagnostic]:
+def _generated_name_diagnostics(
+    document: Document, kind: Kind | None, is_rejected: bool, is_of_unknown_kind: bool
+) -> Iterator[Diagnostic]:
     path = ("metadata", "generateName")
+    if is_of_unknown_kind:
+        return
     if _is_left_out(document, kind):
         message = f"each edit would make another {document.kind}: it is left out"
         help = "give it metadata.name"

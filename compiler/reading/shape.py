@@ -84,7 +84,10 @@ def as_meant(document: Document, flaws: Iterable[Flaw], *, keep: bool = True) ->
         place, value = flaw.explains, _value(document.data, flaw.path)
         if place and place != flaw.path[: len(place)]:
             is_around = place[:-1] == flaw.path[:-1] and isinstance(value, dict) and place[-1] in value
-            data = _with(_changed(data, flaw.path, value if is_around else {}), place, value)
+            own = {key: value[key] for key in value if key not in flaw.taken_in} if flaw.taken_in else value
+            data = _with(_changed(data, flaw.path, value if is_around else {}), place, own)
+            for name in flaw.taken_in:
+                data = _with(data, (*place[:-1], name), value[name])
             positions |= {place: positions.get(flaw.path, (document.line, 1))}
         elif not keep:
             data = _changed(data, _removable_path(document.data, flaw.path), {})
@@ -195,8 +198,23 @@ def _placed(document: Document, flaw: Flaw, schema: Schema) -> Flaw:
         return flaw
     if flaw.explains and _has_field(schema, flaw.explains, _value(document.data, flaw.path)):
         return flaw
-    help, explained = _right_place(document, flaw.path, schema)
-    return replace(flaw, rule=UNKNOWN_FIELD, help=help, explains=explained) if help else flaw
+    help, place = _right_place(document, flaw.path, schema)
+    taken_in = tuple(_taken_in(schema, place, _value(document.data, flaw.path))) if help.startswith(_MOVE) else ()
+    help += f", without {', '.join(taken_in)}" if taken_in else ""
+    return replace(flaw, rule=UNKNOWN_FIELD, help=help, explains=place, taken_in=taken_in) if help else flaw
+
+
+def _taken_in(schema: Schema, place: FieldPath, value: Any) -> Iterator[str]:
+    """Fields in a misplaced mapping that stand next to its right place: a wrong indentation has moved them into it."""
+    own, next_to_it = (schema.node_at(_plain(path)) or {} for path in (place, place[:-1]))
+    for key in value if isinstance(value, dict) else ():
+        if key not in own.get("properties", ()) and key in next_to_it.get("properties", ()):
+            yield key
+
+
+def _plain(path: FieldPath) -> Iterator[str | int]:
+    """The path by which a schema finds what the message shows as an item of a list."""
+    return (0 if step is None else step for step in _item_steps(path))
 
 
 Place = tuple[str, FieldPath]
@@ -223,7 +241,10 @@ def _right_place(document: Document, path: FieldPath, schema: Schema) -> Place:
 
 
 def _belongs_at(place: FieldPath) -> str:
-    return f"move it to {dotted_path(place)}"
+    return f"{_MOVE}{dotted_path(place)}"
+
+
+_MOVE = "move it to "
 
 
 def _has_field(schema: Schema, path: FieldPath, value: Any = None) -> bool:
@@ -236,7 +257,9 @@ def _takes(schema: Schema, node: Node, name: str, value: Any) -> bool:
         return False
     field = schema.nodes[index]
     if isinstance(value, dict):
-        return bool(field["type"] == "object" and value.keys() <= field.get("properties", value).keys())
+        own = field.get("properties", value).keys()
+        is_partly_its_own = value.keys() <= own | node["properties"].keys() and not own.isdisjoint(value)
+        return bool(field["type"] == "object" and (is_partly_its_own or not value))
     is_alike = (field["type"] == "array") == isinstance(value, list) and field["type"] != "object"
     return value is None or is_alike
 

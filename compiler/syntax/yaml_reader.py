@@ -193,6 +193,9 @@ class YamlReader:
                 "a tab where YAML requires spaces",
                 "indent with blanks",
             )
+        if row and _MANY_DASHES.fullmatch(lines[row - 1]):
+            message = "a line of more than three dashes separates no documents"
+            return self.add_diagnostic(BROKEN_YAML, line - 1, self.column, message, "write ---")
         what = getattr(problem, "problem", None) or "the text cannot be read"
         where = getattr(problem, "context", None)
         return self.add_diagnostic(
@@ -421,6 +424,9 @@ def _late_quote(text: str, problem: YAMLError) -> Any:
         return None
     start, end = found.start_mark, found.end_mark
     return start if _FIELD_LINE.search(text, start.index, end.index) else None
+
+
+_MANY_DASHES = re.compile(r"-{4,}\s*(#.*)?")
 
 
 def _syntax_help(what: str) -> str:

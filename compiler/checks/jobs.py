@@ -93,23 +93,19 @@ def not_scheduled_by_volcano(check_input: CheckInput) -> Iterator[Finding]:
     left out of the plan. The pods of a TrainJob are planned whatever its runtime names, but where that is nothing
     Kubernetes' default scheduler starts them one by one. Fix: write schedulerName: volcano in the pod template."""
     for gang in check_input.volcano_jobs:
-        if gang.scheduling.scheduler_name:
-            if gang.scheduling.scheduler_name != VOLCANO_SCHEDULER:
-                message = f"the job is for the scheduler {gang.scheduling.scheduler_name!r} and is left out of the plan"
-                yield Finding(
-                    gang.document,
-                    gang.field_paths.get("scheduler", ()),
-                    message,
-                    f"write schedulerName: {VOLCANO_SCHEDULER}, or remove the field",
-                )
+        of_job = gang.scheduling.scheduler_name
+        if of_job and of_job != VOLCANO_SCHEDULER:
+            yield Finding(
+                gang.document,
+                gang.field_paths.get("scheduler", ()),
+                f"the job is for the scheduler {of_job!r} and is left out of the plan",
+                f"write schedulerName: {VOLCANO_SCHEDULER}, or remove the field",
+            )
             continue
         for role in gang.roles:
-            if role.pod.scheduler_name != VOLCANO_SCHEDULER:
-                what = (
-                    f"is for the scheduler {role.pod.scheduler_name!r}"
-                    if role.pod.scheduler_name
-                    else "names no scheduler"
-                )
+            name = role.pod.scheduler_name
+            if name != VOLCANO_SCHEDULER and (name or not of_job):
+                what = f"is for the scheduler {name!r}" if name else "names no scheduler"
                 path = (*role.template_path, "spec", "schedulerName")
                 yield Finding(
                     gang.document,

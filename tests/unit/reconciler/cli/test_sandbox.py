@@ -190,8 +190,10 @@ def test_up_ends_with_the_error_of_the_keeper(folder: Path, tmp_path: Path) -> N
 def test_the_keeper_ends_with_an_up_that_does_not_stay(folder: Path) -> None:
     """`up` was killed: the keeper reads the end of its input."""
     code = (
-        "import threading, tests.controlplane.sandbox as keeper\n"
-        "keeper.Keeper.run = lambda self: threading.Event().wait()\n"
+        "import time, tests.controlplane.sandbox as keeper\n"
+        "def run(self):\n"
+        "    while True: time.sleep(0.1)  # as `_follow`; a wait without an end may begin right after the signal\n"
+        "keeper.Keeper.run = run\n"
         f"keeper.main({str(folder)!r}, '/', '1')"
     )
     done = subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL, cwd=ROOT, check=False)

@@ -25,7 +25,7 @@ from compiler.views.queue_tables import QueueTables, amount_text, totals
 from compiler.views.selection import MAX_DETAILED, Selection, left_out, named_jobs
 from compiler.views.style import PLAIN, Style, hanging_text, wrap_text
 
-MAX_GROUPS, MAX_QUEUES, MAX_BATCHES = 8, 4, 6
+MAX_GROUPS, MAX_QUEUES, MAX_BATCHES = 8, 4, 2
 """Rows of a kind, beyond which the rest is counted, so that a plan of thousands of jobs fits two screens."""
 MAX_ROLES_WIDTH = 28
 NO_BREAK = "\N{NO-BREAK SPACE}"

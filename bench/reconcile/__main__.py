@@ -15,6 +15,7 @@ from bench.reconcile.gates import measure_gates
 from bench.reconcile.nodes import measure_node, measure_one_more
 from bench.reconcile.objects import measure_cold, measure_drift, objects_world
 from bench.reconcile.outage import measure_restart
+from bench.reconcile.replays import measure_replays
 from bench.table import aligned_lines
 
 World = Callable[[Sizes], AbstractContextManager[Any]]
@@ -27,6 +28,7 @@ WORLDS: tuple[tuple[World, dict[str, Measure]], ...] = (
     (empty_world, {"node": measure_node}),
     (empty_world, {"restart": measure_restart}),
     (empty_world, {"one-more": measure_one_more}),
+    (empty_world, {"replays": measure_replays}),
 )
 """What stands before the measurement, and the cases that share it by name."""
 CASES = tuple(name for _, measures in WORLDS for name in measures)

@@ -82,12 +82,17 @@ class Bed:
     def renew_leases_rarely(self) -> None:
         """Let the nodes' leases be good for half a day, also in the eyes of the node controller: ten thousand that are
         renewed every few seconds are more than this machine can write."""
-        self._change_option("kwok", "--node-lease-duration-seconds", "40000")
-        self._change_option("kube-controller-manager", "--node-monitor-grace-period", "40000s")
+        self._change_options("kwok", {"--node-lease-duration-seconds": "40000"})
+        self._change_options("kube-controller-manager", {"--node-monitor-grace-period": "40000s"})
 
-    def _change_option(self, component: str, option: str, value: str) -> None:
+    def set_schedule_period(self, period: str) -> None:
+        """Let Volcano's scheduler wait so long between two cycles, and log each of them."""
+        self._change_options("volcano-scheduler", {"--schedule-period": period, "-v": "3"})
+
+    def _change_options(self, component: str, options: Mapping[str, str]) -> None:
         command = Path(f"/proc/{self.plane.pid(component)}/cmdline").read_text().rstrip("\0").split("\0")
-        changed = [f"{option}={value}" if word.startswith(f"{option}=") else word for word in command]
+        named = [(word, word.partition("=")[0]) for word in command]
+        changed = [f"{name}={options[name]}" if name in options else word for word, name in named]
         self.plane.remove_component(component)
         self.plane.add_component(component, changed, {})
 

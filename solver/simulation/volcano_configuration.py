@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -41,11 +42,21 @@ CHART_TIERS = (
 
 @dataclass(frozen=True, slots=True)
 class VolcanoScheduler:
-    """actions: in their order. period: microseconds from one cycle to the next (--schedule-period)."""
+    """actions: in their order. period: microseconds from one cycle to the next (--schedule-period). cycles: when they
+    are, where that is known, ascending; after the last of them one follows each period."""
 
     actions: tuple[str, ...] = ("enqueue", "allocate", "backfill")
     tiers: tuple[tuple[Plugin, ...], ...] = CHART_TIERS
     period: int = PERIOD
+    cycles: tuple[int, ...] = ()
+
+    def next_cycle(self, now: int) -> int:
+        """The first cycle that is not before this moment."""
+        at = bisect_left(self.cycles, now)
+        if at < len(self.cycles):
+            return self.cycles[at]
+        last = self.cycles[-1] if self.cycles else 0
+        return last + -(-(now - last) // self.period) * self.period
 
     def voters(self, flag: str, known: Collection[str]) -> tuple[tuple[str, ...], ...]:
         """Tier by tier, which of these plugins have the function that the flag switches; tiers with none are left

@@ -53,11 +53,11 @@ class Volcano:
             self.queues.jobs[site.job(j).queue] += 1
         if event.gives_room:
             self._misfits.clear()
-        late = site.now % self.scheduler.period
-        if late:
-            site.wake_at(site.now + self.scheduler.period - late)
+        cycle = self.scheduler.next_cycle(site.now)
+        if cycle > site.now:
+            site.wake_at(cycle)
         elif self._run_cycle(site):
-            site.wake_at(site.now + self.scheduler.period)
+            site.wake_at(self.scheduler.next_cycle(site.now + 1))
 
     def order(self, site: Site, j: int) -> Order:
         """JobOrder among jobs that wait: priority where its plugin has a say, then age, which counts in seconds."""

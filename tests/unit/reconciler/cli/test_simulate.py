@@ -136,6 +136,26 @@ def test_jobs_with_and_without_devices_are_planned_together(tmp_path: Path) -> N
     assert found["usage"]["peak"] == pytest.approx((300 + 301 + 302 + 303) / 2000)
 
 
+def test_volcano_decides_at_its_cycles_by_the_configuration_of_the_repository(tmp_path: Path) -> None:
+    """Without the plugin priority the older of two jobs is first."""
+    specs = tmp_path / "repo" / "cluster-specs" / "c"
+    specs.mkdir(parents=True)
+    (specs / "cluster.yaml").write_text(CLUSTER)
+    trace = "id,submit,duration,devices,priority\nruns,0,100,16,0\nold,10,50,16,0\nhigh,20,50,16,5\n"
+    arguments = ["--repo", str(tmp_path / "repo"), "--policy", "volcano", "--schedule-period", "4"]
+    for plugins, first in (("[{name: priority}, {name: gang}]", "high"), ("[{name: gang}]", "old")):
+        (specs / "scheduler.yaml").write_text(SCHEDULER.format(plugins=plugins))
+        found = document(tmp_path, *arguments, trace=trace, machines="")
+        assert {job["start"]: job["id"] for job in found["jobs"]}[104] == first
+
+
+def test_volcano_starts_no_job_on_arrival_so_that_a_sample_would_lose_all(tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text(TRACE)
+    sampled = ["--machines", "4", "--policy", "volcano", "--sample", "1"]
+    ran = CliRunner().invoke(cli, ["simulate", str(tmp_path / "trace.csv"), *sampled])
+    assert (ran.exit_code, "volcano starts none then" in ran.stderr) == (1, True)
+
+
 def test_limits_of_queues_hold_for_shares_of_devices(tmp_path: Path) -> None:
     """Queue a has two of 16 GPUs: four halves run at a time."""
     specs = tmp_path / "repo" / "cluster-specs" / "c"
@@ -176,6 +196,14 @@ spec: {{capability: {{nvidia.com/gpu: {a}}}}}
 apiVersion: scheduling.volcano.sh/v1beta1
 kind: Queue
 metadata: {{name: b}}
+"""
+SCHEDULER = """apiVersion: gangplan.dev/v1alpha1
+kind: SchedulerConfiguration
+metadata: {{name: volcano-scheduler-configmap, namespace: volcano-system}}
+spec:
+  actions: [enqueue, allocate, backfill]
+  tiers:
+  - plugins: {plugins}
 """
 CLUSTER = """apiVersion: gangplan.dev/v1alpha1
 kind: Cluster

@@ -130,3 +130,9 @@ def test_nodeorder_spreads_and_binpack_fills_by_the_resources_that_it_names() ->
 def test_mostrequested_fills_nodes() -> None:
     most = Plugin("nodeorder", {"leastrequested.weight": 0, "balancedresource.weight": 0, "mostrequested.weight": 1})
     assert placed(configured(most)) == ["x", "x", "x"]
+
+
+def test_cycles_are_when_they_are_known_to_be_and_then_every_period() -> None:
+    scheduler = configured("gang", period=4 * SECOND, cycles=(3 * SECOND, 5 * SECOND))
+    world = replace(workload(machines(4), job("a", runs=9), job("b", runs=9, at=4)), scheduler=scheduler)
+    assert starts("volcano", world) == {"a": 5, "b": 9}

@@ -60,7 +60,7 @@ def find_schema(kind_key: str, version: str) -> Schema | None:
     source = index.get(f"{kind_key}/{version}") or index.get(kind_key)
     if source is None:
         tree = _overlay(f"{kind_key}/{version}") or _overlay(kind_key)
-        return made_schema({**tree, **_OPEN, "properties": {**_METADATA, **tree["properties"]}}) if tree else None
+        return made_schema({**tree, **_NEARLY_OPEN, "properties": {**_HEAD, **tree["properties"]}}) if tree else None
     found = _source(source)
     root = found.kinds[kind_key].get(version)
     if root is None:
@@ -90,6 +90,10 @@ def plain_schema(*required: str) -> Schema:
 _OPEN: Mapping[str, Any] = {"type": "object", "open": True}
 _TEXTS: Mapping[str, Any] = {"type": "object", "values": {"type": "string"}}
 _METADATA: Mapping[str, Any] = {"metadata": {**_OPEN, "properties": {"annotations": _TEXTS, "labels": _TEXTS}}}
+
+_NEARLY_OPEN: Mapping[str, Any] = {"type": "object", "open": "near"}
+_HEAD: Mapping[str, Any] = {**{key: {"type": "any"} for key in ("apiVersion", "kind", "status")}, **_METADATA}
+"""The fields of a whole object."""
 
 
 def _schema(root: int, nodes: list[Node], structural: bool, is_made: bool = False) -> Schema:

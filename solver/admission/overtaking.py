@@ -22,11 +22,13 @@ from solver.options import Options
 @dataclass(frozen=True, slots=True)
 class OvertakingCut:
     """More than `started` gangs of the class start, or those of lower precedence in its queue take no more than
-    `lower_units`: what fits next to one more, and less than they took when they overtook it."""
+    `lower_units`: what fits next to one more, and less than they took when they overtook it. Or all others take more
+    than the `other_units` that they had then: next to more of them there may be no room for one more."""
 
     key: AdmissionClass
     started: int
     lower_units: int
+    other_units: int
 
 
 def find_overtaking(
@@ -43,7 +45,8 @@ def find_overtaking(
             if found is not None:
                 taken = sum(s.dominant_units[of[2]] * n for of, n in lower.items())
                 rest = sum(s.dominant_units[of[2]] * round(found[x.y[of].name]) for of in lower)
-                return OvertakingCut(key, started[key], min(rest, taken - 1)), found
+                others = sum(s.dominant_units[of[2]] * starting.get(of, 0) for of in x.y if _is_other(of, key))
+                return OvertakingCut(key, started[key], min(rest, taken - 1), others), found
     return None
 
 
@@ -80,7 +83,8 @@ def _solution_with_one_more(
     x.model.sense = pulp.LpMaximize
     x.model.setObjective(pulp.LpAffineExpression(_lower_terms(s, x, key)))
     answer = solve_model(x.model, options)
-    return {**answer.values, f"first_{len(cuts)}": 1.0} if answer.values else None
+    choice = {f"first_{len(cuts)}": 1.0, f"others_{len(cuts)}": 0.0}
+    return {**answer.values, **choice} if answer.values else None
 
 
 def _lower_terms(s: Sets, x: Variables, key: AdmissionClass) -> Terms:
@@ -93,16 +97,25 @@ def _yields_to(lower: AdmissionClass, key: AdmissionClass) -> bool:
     return lower[0] == key[0] and lower[1] < key[1]
 
 
+def _is_other(of: AdmissionClass, key: AdmissionClass) -> bool:
+    """Whether it is neither the class nor one that yields to it."""
+    return of != key and not _yields_to(of, key)
+
+
 def add_cuts(s: Sets, x: Variables, cuts: Iterable[OvertakingCut]) -> None:
-    """Add each cut with its choice b:
+    """Add each cut with its choices b and c:
 
     y[key]  >=  (started + 1) b
-    sum_{lower precedence in its queue} units_k y  <=  lower_units + (most - lower_units) b
+    sum_{all others} units_k y  >=  (other_units + 1) c
+    sum_{lower precedence in its queue} units_k y  <=  lower_units + (most - lower_units) (b + c)
     """
     for index, cut in enumerate(cuts):
         terms = _lower_terms(s, x, cut.key)
         most = sum(y.upBound * c for y, c in terms)
         b = x.model.add_variable(f"first_{index}", cat=pulp.LpBinary)
+        c = x.model.add_variable(f"others_{index}", cat=pulp.LpBinary)
+        others = [(y, s.dominant_units[of[2]]) for of, y in x.y.items() if _is_other(of, cut.key)]
         x.model.addConstraint(at_least([(x.y[cut.key], 1), (b, -cut.started - 1)], 0), f"first_{index}_starts")
-        row = at_most([*terms, (b, cut.lower_units - most)], cut.lower_units)
+        x.model.addConstraint(at_least([*others, (c, -cut.other_units - 1)], 0), f"others_{index}_take")
+        row = at_most([*terms, (b, cut.lower_units - most), (c, cut.lower_units - most)], cut.lower_units)
         x.model.addConstraint(row, f"first_{index}_lower")

@@ -1,8 +1,8 @@
 """replays: pieces of real traces on stock Volcano with kwok, next to the model of `gangplan simulate --policy volcano`.
 
 A piece is 100 jobs in a row, their arrivals and run times compressed so that it lasts some two minutes, on so few nodes
-that jobs wait. The model gets each job's arrival and run time as they really were, and the mean period of the
-scheduler, so that what differs is its decisions. What the test bed adds between a cycle and a look counts as well.
+that jobs wait. The model gets each job's arrival and run time as they really were, and the moments of the scheduler's
+cycles, so that what differs is its decisions. It is no prediction.
 """
 
 from __future__ import annotations

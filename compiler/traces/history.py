@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median_high
 
 from compiler.fields.quantity import is_device
+from compiler.lower.gang_order import class_priorities
 from compiler.run_kinds import runs_once
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec, JobKey
@@ -60,8 +62,7 @@ def _submissions(versions: Iterable[tuple[int, Specs]]) -> tuple[Mapping[JobKey,
     services, now = set[JobKey](), 0
     for at, specs in versions:
         now = max(now, at)  # clocks of committers differ
-        values = {spec.name: spec.value for spec in specs.priority_classes}
-        default = next((spec.value for spec in specs.priority_classes if spec.global_default), 0)
+        values, default = class_priorities(specs.priority_classes)
         before, present = present, {gang.key: gang for gang in specs.gangs}
         for key, gang in present.items():
             if not runs_once(gang.document.data):
@@ -76,19 +77,20 @@ class _RunTimes:
     """The model of run times of jobs without a record."""
 
     def __init__(self, runs: Mapping[JobKey, Sequence[RecordedRun]]) -> None:
-        self._all, self._by_namespace = list[int](), dict[str, list[int]]()
+        lengths, of_all = dict[str, list[int]](), list[int]()
         for (namespace, _, _), of_job in runs.items():
-            lengths = [run.ended - run.started for run in of_job]
-            self._all += lengths
-            self._by_namespace.setdefault(namespace, []).extend(lengths)
+            of_all += (found := [run.ended - run.started for run in of_job])
+            lengths.setdefault(namespace, []).extend(found)
+        self._of_all = median_high(of_all) if of_all else None
+        self._by_namespace = {namespace: median_high(own) for namespace, own in lengths.items() if own}
 
     def of(self, gang: GangSpec) -> tuple[int | None, str]:
         """(seconds, where they are from); (None, "") where nothing is known."""
         if gang.expected_duration is not None:
             return gang.expected_duration, "expected duration"
-        if own := self._by_namespace.get(gang.namespace):
-            return sorted(own)[len(own) // 2], "median of the namespace"
-        return (sorted(self._all)[len(self._all) // 2], "median of all runs") if self._all else (None, "")
+        if (own := self._by_namespace.get(gang.namespace)) is not None:
+            return own, "median of the namespace"
+        return self._of_all, "" if self._of_all is None else "median of all runs"
 
 
 def _jobs(

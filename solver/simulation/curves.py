@@ -9,7 +9,7 @@ import numpy as np
 
 from solver.semantics.device_slots import IntArray
 from solver.simulation.replay import Replay
-from solver.simulation.shares import Floats, share_curves
+from solver.simulation.shares import Floats, ShareCurves
 
 Edges = IntArray
 """Moments between which means are taken, microseconds, ascending."""
@@ -35,10 +35,11 @@ def edges_of(replays: Iterable[Replay], parts: int) -> Edges:
     return np.linspace(first, max(last, first + parts), parts + 1).round().astype(np.int64)
 
 
-def curves(replay: Replay, edges: Edges) -> Curves:
-    """The curves between these moments; nothing is held and nobody waits before and after the replay."""
+def curves(replay: Replay, shares: ShareCurves, edges: Edges) -> Curves:
+    """The curves between these moments; nothing is held and nobody waits before and after the replay. shares: its
+    `share_curves`."""
     total = max(1, replay.workload.cluster.totals[replay.workload.device])
-    shares, spans = share_curves(replay), replay.spans
+    spans = replay.spans
     stranded = np.array([span.stranded for span in spans], dtype=np.double) / total
     waiting = np.array([sum(span.waiting) for span in spans], dtype=np.double) / total
     sums = [shares.held.sum(axis=1), stranded, waiting, shares.lacking.sum(axis=1)]

@@ -23,10 +23,11 @@ class Planned:
         self.options = options
 
     def decide(self, site: Site, event: Event) -> None:
-        if next(site.waiting_in_order(site.room), None) is None:
+        fitting = list(site.waiting_in_order(site.room))
+        if not fitting:
             return
         waiting = list(site.waiting_in_order())
-        if len(list(site.waiting_in_order(site.room))) == len(waiting):
+        if fitting == waiting:
             decisions = self._decisions(problem_by_queue(site, waiting), waiting)
             if all(decision.action == "start" for decision in decisions):
                 _start(site, waiting, decisions)

@@ -157,11 +157,6 @@ def modelled_starts(
     return [None if run.start is None else run.start / SECOND for run in runs_of]
 
 
-def differences(found: RealReplay, starts: Sequence[float | None]) -> list[float]:
-    """Seconds by which each job really started later than in the model."""
-    return [seen.bound - (start if start is not None else -1e9) for seen, start in zip(found.seen, starts, strict=True)]
-
-
 def cycles_apart(found: RealReplay, starts: Sequence[float | None]) -> list[int]:
     """By how many of the scheduler's cycles each job really started later than in the model."""
     cycles = found.cycles

@@ -1,5 +1,5 @@
 """Several gangs that room is made for, against brute force: together they lose what all of them have to lose, and
-whoever can start with the others does."""
+those that can start with the others do."""
 
 from __future__ import annotations
 

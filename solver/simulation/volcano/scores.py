@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from solver.problem import Problem, Vector
+from solver.semantics.device_slots import IntArray
+from solver.semantics.entitlements import FloatArray
 from solver.simulation.volcano_configuration import VolcanoScheduler
-
-FloatArray = npt.NDArray[np.double]
-IntArray = npt.NDArray[np.int64]
 
 BEST = 100
 """MaxNodeScore of Kubernetes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from solver.simulation.curves import curves, edges_of
+from solver.simulation.shares import share_curves
 from solver.simulation.workload import SECOND
 from tests.builders.simulations import job, machines, replay, workload
 
@@ -16,7 +17,7 @@ def test_each_part_has_the_mean_of_its_time() -> None:
     found = replay("fifo", WORLD)
     edges = edges_of([found], 3)
     assert edges.tolist() == [0, 10 * SECOND, 20 * SECOND, 30 * SECOND]
-    shown = curves(found, edges)
+    shown = curves(found, share_curves(found), edges)
     assert shown.used.tolist() == pytest.approx([1, 1, 0.5])
     assert shown.waiting.tolist() == pytest.approx([0.25, 0.5, 0])
     assert shown.lacking.tolist() == pytest.approx([0.25, 0.5, 0])
@@ -30,11 +31,11 @@ def test_nothing_is_used_before_and_after_a_replay_and_no_time_is_lost() -> None
     found = replay("fifo", WORLD)
     longer = replay("fifo", workload(machines(1), job("c", runs=70)))
     edges = edges_of([found, longer], 7)
-    shown = curves(found, edges)
+    shown = curves(found, share_curves(found), edges)
     assert shown.used.tolist() == pytest.approx([1, 1, 0.5, 0, 0, 0, 0])
-    assert curves(longer, edges).used.tolist() == pytest.approx([1] * 7)
+    assert curves(longer, share_curves(longer), edges).used.tolist() == pytest.approx([1] * 7)
 
 
 def test_a_replay_of_no_job_has_flat_curves() -> None:
     nothing = replay("fifo", workload(machines(1)))
-    assert curves(nothing, edges_of([nothing], 2)).used.tolist() == [0, 0]
+    assert curves(nothing, share_curves(nothing), edges_of([nothing], 2)).used.tolist() == [0, 0]

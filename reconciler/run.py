@@ -16,7 +16,7 @@ from reconciler.report.report_pages import ReportPages
 from reconciler.report.status import FAILURE_TYPE, Report, StatusReader
 from reconciler.threads.heartbeat import Heartbeat
 from reconciler.threads.http import HttpServer, Reply
-from reconciler.threads.rest import LoopRest
+from reconciler.threads.rest import LoopRest, doubled
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ def _repeat_passes(parts: Parts, stop: Callable[[], bool], once: bool) -> Report
             continue
         except Exception as error:  # whatever it is: a process that ends leaves the cluster to nobody
             failures += 1
-            pause = min(timings.first_failure_pause * 2.0**failures, timings.longest_failure_pause)
+            pause = doubled(timings.first_failure_pause, failures, timings.longest_failure_pause)
             voices.metrics.passes.labels(result="failed").inc()
             problem = _log_failure(hands.pulse.heartbeat, error)
             continue

@@ -35,6 +35,7 @@ from reconciler.cluster.client import (
 )
 from reconciler.cluster.objects import Object, Resource, group_kind_of, version_as_number
 from reconciler.threads.heartbeat import Heartbeat, start_thread
+from reconciler.threads.rest import doubled
 from reconciler.timings import TIMINGS, WatchTimings
 
 log = logging.getLogger(__name__)
@@ -283,8 +284,7 @@ class Informer:
         """Seconds to wait now that `cause` has happened: doubled while the same thing goes wrong, with jitter."""
         self._failures = self._failures + 1 if cause == self._cause else 1
         self._cause = cause
-        most = min(longest, self.timings.first_pause * 2.0 ** min(self._failures - 1, 16))
-        return most * self._random.uniform(0.5, 1.0)
+        return doubled(self.timings.first_pause, self._failures - 1, longest) * self._random.uniform(0.5, 1.0)
 
     def _record_relist(self, error: Exception) -> None:
         """Note that the list is read again, as the protocol asks for. What is known stays good until that fails."""

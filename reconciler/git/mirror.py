@@ -34,6 +34,7 @@ from reconciler.git.process import (
     run_git,
 )
 from reconciler.threads.heartbeat import Heartbeat, start_thread
+from reconciler.threads.rest import doubled
 from reconciler.timings import TIMINGS, GitTimings
 
 log = logging.getLogger(__name__)
@@ -327,7 +328,7 @@ class GitPoller:
     def pause(self) -> float:
         """Seconds until the next fetch: the interval, doubled with each failure, and a little by chance."""
         longest = max(self.timings.longest_pause, self.interval)
-        return min(self.interval * 2.0 ** min(self.failures, 32), longest) * self._random.uniform(*self.timings.jitter)
+        return doubled(self.interval, self.failures, longest) * self._random.uniform(*self.timings.jitter)
 
     def _poll(self) -> float:
         """Fetch, and wait here for what comes first: the next time, or a poke."""

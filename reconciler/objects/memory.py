@@ -13,6 +13,7 @@ from reconciler.changes.managed_fields import own_fields
 from reconciler.changes.results import UNANSWERED, ChangeResult, Condition
 from reconciler.cluster.objects import Object, name_of_key
 from reconciler.threads.memo import drop_other_keys
+from reconciler.threads.rest import doubled
 from reconciler.timings import TIMINGS, ObjectTimings
 
 
@@ -105,7 +106,7 @@ class WriterMemory:
             self.record_refused_update(change)
         previous, failures, _ = self.paused_changes.get(key, ("", 0, 0.0))
         failures = failures + 1 if previous == digest else 1
-        pause = max(result.retry_after, min(self.timings.first_pause * 2 ** (failures - 1), self.timings.longest_pause))
+        pause = max(result.retry_after, doubled(self.timings.first_pause, failures - 1, self.timings.longest_pause))
         self.paused_changes[key] = (digest, failures, now + pause)
 
     def record_refused_update(self, change: Change) -> None:

@@ -30,6 +30,7 @@ from reconciler.planning.snapshot import CompileBreakdown, FormerPlan, Snapshot
 from reconciler.planning.verdict import Rejection, Verdict
 from reconciler.threads.heartbeat import Heartbeat
 from reconciler.threads.memo import drop_other_keys
+from reconciler.threads.rest import doubled
 from reconciler.timings import TIMINGS, PlanningTimings
 
 Value = TypeVar("Value")
@@ -233,7 +234,7 @@ class PlanningPart(Part):
         timings, commit, now = self.given.timings, candidate.snapshot.commit, seen.now
         former = self.rejections.get(commit)
         attempts = 1 + (former.attempts if former is not None and former.refusals else 0)
-        pause = min(timings.refusal_retry * 2 ** (attempts - 1), timings.longest_refusal_retry)
+        pause = doubled(timings.refusal_retry, attempts - 1, timings.longest_refusal_retry)
         entries = tuple(map(refusal_diagnostic, refusals))
         snapshot = replace(candidate.snapshot, ok=False, diagnostics=(*entries, *candidate.snapshot.diagnostics))
         held = tuple(refused_change(refusal, seen.observation) for refusal in refusals)
@@ -287,7 +288,7 @@ class PlanningPart(Part):
         """Note a compile that gave no answer: nothing is held against its commit, and it is tried again."""
         former, now, timings = self.rejections.get(running.commit), seen.now, self.given.timings
         attempts = 1 + (former.attempts if former is not None and former.breakdown else 0)
-        pause = min(timings.compile_retry * 2.0 ** min(attempts - 1, 16), timings.plan_retry)
+        pause = doubled(timings.compile_retry, attempts - 1, timings.plan_retry)
         nothing, basis = Snapshot(running.commit, ok=False), self._basis(running)
         found = Rejection(nothing, now, now + pause, basis, attempts, breakdown=result.message)
         self.rejections[running.commit] = found

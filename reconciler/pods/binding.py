@@ -16,6 +16,7 @@ from compiler.kubernetes import bound_node, conditions_of, uid_of
 from reconciler.cluster.objects import Object
 from reconciler.observation.nodes import NodeIndex
 from reconciler.observation.pods import has_ended
+from reconciler.threads.rest import doubled
 from reconciler.timings import PodTimings
 
 SILENCE = "the scheduler said nothing"
@@ -59,14 +60,14 @@ class GangTrouble:
             self.rounds += 1
             self.failed_at = now
         blamed = [each.node for each in overdue if each.blames_node]
-        self.closed.update(dict.fromkeys(blamed, now + timings.closed * 2.0 ** (self.rounds - 1)))
+        self.closed.update(dict.fromkeys(blamed, now + doubled(timings.closed, self.rounds - 1)))
         if self.rounds >= timings.rounds:
             self.is_given_up = True
-            beyond = 2.0 ** (self.rounds - timings.rounds)
-            self.may_retry_at = now + min(timings.first_hold * beyond, timings.longest_hold)
+            beyond = self.rounds - timings.rounds
+            self.may_retry_at = now + doubled(timings.first_hold, beyond, timings.longest_hold)
             self.held_until = now + timings.longest_hold
         elif not blamed:
-            self.held_until = now + timings.first_pause * 2.0 ** (self.rounds - 1)
+            self.held_until = now + doubled(timings.first_pause, self.rounds - 1)
         self.message, self.cause = overdue[0].message, {node: prints.get(node) for node in self.closed}
 
     def look_again_at(self, at: float) -> None:

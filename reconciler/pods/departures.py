@@ -24,6 +24,7 @@ from reconciler.pods.gates import pods_to_evict
 from reconciler.pods.lifts import Orders
 from reconciler.pods.node_health import NodeHealth
 from reconciler.pods.writes import PodWrites
+from reconciler.threads.rest import doubled
 from reconciler.timings import PodTimings
 
 
@@ -46,8 +47,8 @@ class EvictionMemory:
     def record_refusal(self, pod: Object, message: str, after: float, now: float) -> None:
         """A budget or the server said no; `after`: the seconds that it asks to be left alone."""
         refusals, _, _ = self.refused.get(uid_of(pod), (0, now, ""))
-        timings = self.timings
-        pause = max(after, min(timings.first_eviction_pause * 2.0**refusals, timings.longest_eviction_pause))
+        longest = self.timings.longest_eviction_pause
+        pause = max(after, doubled(self.timings.first_eviction_pause, refusals, longest))
         self.refused[uid_of(pod)] = (refusals + 1, now + pause, message)
 
     def record_grant(self, pod: Object) -> None:

@@ -14,6 +14,7 @@ from compiler.kubernetes import conditions_of, name_of
 from reconciler.cluster.objects import Object
 from reconciler.observation.nodes import NodeIndex
 from reconciler.observation.pods import has_ended
+from reconciler.threads.rest import doubled
 from reconciler.timings import PodTimings
 
 
@@ -61,9 +62,8 @@ class NodeHealth:
 
     def _quarantine(self, node: str) -> float:
         losses, _ = self.losses.get(node, (0, 0.0))
-        if losses < 2:
-            return 0.0
-        return min(self.timings.first_quarantine * 2.0 ** (losses - 2), self.timings.longest_quarantine)
+        times = self.timings
+        return doubled(times.first_quarantine, losses - 2, times.longest_quarantine) if losses >= 2 else 0.0
 
     def nodes_to_leave(self, timeout: float, now: float) -> frozenset[str]:
         """Nodes that have been lost for so long that their pods are evicted; none with a timeout of 0."""

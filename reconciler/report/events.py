@@ -16,6 +16,7 @@ from reconciler.changes.results import ObjectEvent
 from reconciler.cluster.client import ApiError, Client, Conflict, LostLease, Retry
 from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
 from reconciler.threads.heartbeat import Heartbeat, start_thread
+from reconciler.threads.rest import doubled
 from reconciler.timings import TIMINGS, ReportTimings
 
 log = logging.getLogger(__name__)
@@ -28,12 +29,7 @@ _TURN = 0.5  # seconds for which the thread waits for an Event, at the end of th
 class EventWriter:
     """Writes each message once: the name is made of the contents, so a restart does not repeat it."""
 
-    def __init__(
-        self,
-        client: Client,
-        identity: str,
-        timings: ReportTimings = TIMINGS.report,
-    ) -> None:
+    def __init__(self, client: Client, identity: str, timings: ReportTimings = TIMINGS.report) -> None:
         self.client, self.identity, self.timings = client, identity, timings
         self.dropped = 0
         self.heartbeat = Heartbeat("events", 120.0)
@@ -100,8 +96,8 @@ class EventWriter:
         again."""
         log.info("an event waits", extra={"object": str(ref_of(event.object)), "reason": str(error)[:300]})
         longest = self.timings.longest_event_retry
-        pause = min(self.timings.first_event_retry * 2.0**self._failures, longest)
-        self._failures = min(self._failures + 1, 16)
+        pause = doubled(self.timings.first_event_retry, self._failures, longest)
+        self._failures += 1
         is_given_up = attempt >= self.timings.event_attempts or self._is_ending
         self.dropped += is_given_up
         if is_given_up or not self._enqueue(event, attempt + 1):

@@ -16,6 +16,7 @@ from math import inf
 from compiler.kubernetes import conditions_of, created_at, is_terminating, status_of, uid_of
 from reconciler.cluster.objects import Object
 from reconciler.observation.pods import VOLCANO_JOB, pod_group_key
+from reconciler.threads.rest import doubled
 from reconciler.timings import TIMINGS, RunTimings
 
 _POD_COUNTS = ("running", "succeeded", "failed", "terminating", "unknown", "retryCount", "taskStatusCount")
@@ -83,8 +84,9 @@ class LostJobs:
 
     def _patience(self, key: str, is_sure: bool, backlog: float = 0.0) -> float:
         times = self.timings
-        patience = times.lost * (1 << self.repeats.get(key, 0)) * (1 if is_sure else times.unsure_factor) + backlog
-        return min(patience, times.longest_given_up if key in self.given_up else times.longest_lost)
+        first, longest = times.lost, times.longest_given_up if key in self.given_up else times.longest_lost
+        patience = doubled(first if is_sure else first * times.unsure_factor, self.repeats.get(key, 0)) + backlog
+        return min(patience, longest)
 
     def message(self, job: Object, now: float) -> str:
         """Why the job is made again now; empty when it is not lost."""

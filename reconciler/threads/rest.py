@@ -1,12 +1,18 @@
-"""How long the loop rests between two passes and asks for single objects, and what ends its rest."""
+"""How long the loop rests between two passes and asks for single objects, what ends its rest, and pauses that grow."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from reconciler.timings import TIMINGS, LookUpTimings, RestTimings
+
+
+def doubled(first: float, times: int, longest: float = inf) -> float:
+    """The pause, doubled so many times, and no longer than the longest. Of what fails for days it stays a number."""
+    return min(first * 2.0 ** min(times, 64), longest)
 
 
 @dataclass(slots=True)

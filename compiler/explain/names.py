@@ -11,10 +11,10 @@ MAX_LISTED = 3
 """How many names, or other texts, a sentence lists before it counts the rest."""
 
 
-def short_list(texts: Sequence[str], count: int | None = None) -> str:
+def short_list(texts: Sequence[str], count: int | None = None, most: int = MAX_LISTED) -> str:
     """The first texts, and how many more there are of `count`; of these by default."""
-    rest = (len(texts) if count is None else count) - MAX_LISTED
-    return ", ".join(texts[:MAX_LISTED]) + (f" and {rest} more" if rest > 0 else "")
+    rest = (len(texts) if count is None else count) - most
+    return ", ".join(texts[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def count_text(count: int, noun: str) -> str:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from compiler.explain.names import short_list
 from reconciler.cluster.client import ApiError, Client, Forbidden, NotFound, Retry, Unauthorized
 from reconciler.cluster.rights import Right, rights_at_start
 from reconciler.timings import TIMINGS, LoopTimings
@@ -32,10 +33,9 @@ def check_cluster(client: Client, namespace: str) -> None:
         names = ", ".join(f"{kind} ({api})" for api, kind in missing_kinds)
         raise CannotStartError(f"Volcano is not installed in this cluster: it does not know {names}")
     if missing := _missing_rights(client, namespace):
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise CannotStartError(
-            f"no permission to {missing[0]}{more}. Fix: apply deploy/rbac.yaml, or the output of `gangplan rbac`"
-        )
+        names = short_list(list(map(str, missing)), most=1)
+        fix = "apply deploy/rbac.yaml, or the output of `gangplan rbac`"
+        raise CannotStartError(f"no permission to {names}. Fix: {fix}")
     _check_namespace(client, namespace)
 
 

@@ -29,10 +29,6 @@ class NodeIndex:
     names: frozenset[str] = frozenset()
 
     @classmethod
-    def from_nodes(cls, nodes: Iterable[Object], leaf_of: Mapping[str, str]) -> NodeIndex:
-        return cls.from_facts(list(map(facts_of_node, nodes)), leaf_of)
-
-    @classmethod
     def from_facts(cls, facts: Sequence[NodeFacts], leaf_of: Mapping[str, str]) -> NodeIndex:
         """Nodes whose hostname label is missing or shared with another cannot be named by a selector: left out."""
         names: dict[str, list[str]] = {}

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from compiler.cluster_state.owners import spec_queue
 from compiler.cluster_state.refused_queues import local_parent
+from compiler.explain.names import short_list
 from compiler.kubernetes import (
     GROUP_NAME_ANNOTATION,
     annotations_of,
@@ -32,7 +33,6 @@ from reconciler.observation.pods import POD_GROUP, VOLCANO_JOB
 
 QUEUE, NAMESPACE_QUEUE = "Queue.scheduling.volcano.sh", "NamespaceQueue.scheduling.volcano.sh"
 _QUEUES = (QUEUE, NAMESPACE_QUEUE)
-_NAMED = 3  # objects in a queue that a reason names
 
 
 def without_occupied_queues(observation: Observation, plan: PrunePlan) -> PrunePlan:
@@ -43,7 +43,7 @@ def without_occupied_queues(observation: Observation, plan: PrunePlan) -> PruneP
     going = {uid_of(change.live) for change in (*plan.changes, *plan.leaving) if change.live is not None}
 
     def reason_of(change: Change) -> str:
-        if change.action != "prune":
+        if change.action != "prune" or change.ref.group_kind not in _QUEUES:
             return ""
         below = _named(_children(observation, change))
         if below:
@@ -68,15 +68,11 @@ def without_occupied_replacements(observation: Observation, changes: Changes) ->
 
 def _named(items: Iterable[Object]) -> str:
     """The first of these objects by name, and how many more there are; empty for none."""
-    names = sorted(str(ref_of(item)) for item in items)
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    return short_list(sorted(str(ref_of(item)) for item in items))
 
 
 def _children(observation: Observation, change: Change) -> Iterator[Object]:
     """The NamespaceQueues right below a queue, those that are being deleted among them."""
-    if change.ref.group_kind not in _QUEUES:
-        return
     for item in observation.objects_of_kind(NAMESPACE_QUEUE):
         if local_parent(item) == _queue_of(change):
             yield item
@@ -91,8 +87,6 @@ def _queue_of(change: Change) -> str:
 def _occupants(observation: Observation, change: Change, going: set[str]) -> Iterator[Object]:
     """PodGroups that are not over, and Volcano Jobs without one. going: uids of what is deleted now or was before; in a
     NamespaceQueue that counts until it is gone."""
-    if change.ref.group_kind not in _QUEUES:
-        return
     queue, is_strict = _queue_of(change), change.ref.group_kind == NAMESPACE_QUEUE
     going = set() if is_strict else going
     groups = [group for group in observation.objects_of_kind(POD_GROUP) if spec_queue(group) == queue]

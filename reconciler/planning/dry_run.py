@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from compiler.emit.live_changes import may_be_replaced
+from compiler.explain.names import short_list
 from compiler.kubernetes import uid_of
 from compiler.run_kinds import is_run
 from reconciler.changes.desired import WAY_OUT, is_accepted_if_recreated, under_other_name
@@ -107,9 +108,8 @@ class DryRun:
         waiting = sorted(ref for ref, since in list(self.asked_at.items()) if since <= latest)
         if not waiting:
             return ""
-        first = waiting[0]
-        more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
-        return f"{first}{more}: {self.troubles.get(first, 'nothing has come yet')}"
+        names = short_list(list(map(str, waiting)), most=1)
+        return f"{names}: {self.troubles.get(waiting[0], 'nothing has come yet')}"
 
     def seconds_to_tell(self) -> float | None:
         """Seconds until the first of the questions under way has waited for long; None where none will, or one has."""
@@ -158,12 +158,8 @@ class DryRun:
         if not message or not question.others.isdisjoint({*named, str(above or "").rpartition("/")[2]}):
             return ""
         recreated = _without_references(item, question.others, is_new=True)
-        if (
-            not question.uid
-            or question.is_job
-            or self.is_given_up
-            or not is_accepted_if_recreated(self.client, recreated)
-        ):
+        is_fixed = not question.uid or question.is_job or self.is_given_up
+        if is_fixed or not is_accepted_if_recreated(self.client, recreated):
             return message
         return "" if may_be_replaced(item) else f"{message}; {WAY_OUT}"
 

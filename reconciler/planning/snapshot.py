@@ -207,11 +207,6 @@ class CompileBreakdown:
     message: str
 
 
-def write_answer(snapshot: Snapshot, path: Path) -> None:
-    """Write the file whole or not at all."""
-    write_whole(path, snapshot.as_json().encode())
-
-
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file that others read: whole or not at all."""
     fresh = path.with_suffix(".new")

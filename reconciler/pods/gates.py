@@ -69,8 +69,6 @@ def has_strayed(gang: PlannedGang, pods: Iterable[Object], nodes: NodeIndex) -> 
 def pods_to_evict(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> tuple[Object, ...]:
     """The pods of a gang that makes room for others which exceed what the plan leaves it: of each role and node the
     last ones, of those that are not protected."""
-    if not gang.evicted_for:
-        return ()
     present: dict[tuple[str, str], list[Object]] = {}
 
     def is_preemptable(pod: Object) -> bool:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from compiler.explain.names import short_list
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, is_gated, name_of, uid_of
 from reconciler.changes.planned import PlannedGang
 from reconciler.changes.pods import GateLift
@@ -24,8 +25,6 @@ from reconciler.timings import PodTimings
 
 log = logging.getLogger(__name__)
 
-MAX_NAMES = 3
-"""Nodes that a reason names."""
 REPLANNED = "it is planned again"
 
 
@@ -279,5 +278,4 @@ class GateLifter:
 
 
 def _names(nodes: Sequence[str]) -> str:
-    more = f" and {len(nodes) - MAX_NAMES} more" if len(nodes) > MAX_NAMES else ""
-    return f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes[:MAX_NAMES])}{more}"
+    return f"node{'s' if len(nodes) > 1 else ''} {short_list(nodes)}"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from compiler.explain.names import short_list
 from reconciler.report.reason_history import history_lines
 from reconciler.runs.run_record import record_line
 
@@ -114,17 +115,17 @@ def _node_rows(gangs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, s
         for node, pods in (gang.get("nodes") or {}).items():
             jobs.setdefault(node, Counter())[f"{gang['namespace']}/{gang['name']}"] += pods
     for node, found in sorted(jobs.items())[:_MAX_NODES]:
-        yield node, str(found.total()), _some(sorted(found))
+        yield node, str(found.total()), short_list(sorted(found), most=_MAX_DOMAINS)
     if len(jobs) > _MAX_NODES:
         yield f"and {len(jobs) - _MAX_NODES} more", "", "see status -o json"
 
 
 def _eviction_row(gang: Mapping[str, Any]) -> tuple[str, str, str]:
-    return f"{gang['namespace']}/{gang['name']}", gang["queue"] or "-", _some(gang["evictedFor"])
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MAX_DOMAINS]) + (f" and {len(names) - _MAX_DOMAINS} more" * (len(names) > _MAX_DOMAINS))
+    return (
+        f"{gang['namespace']}/{gang['name']}",
+        gang["queue"] or "-",
+        short_list(gang["evictedFor"], most=_MAX_DOMAINS),
+    )
 
 
 SENTENCES = {

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from compiler.explain.names import short_list
 from compiler.kubernetes import (
     ROLE_KEYS,
     annotations_of,
@@ -181,8 +182,7 @@ def record_line(row: Mapping[str, Any]) -> str:
     for role, codes in row.get("exitCodes", {}).items():
         parts.append(f"{' '.join(filter(None, ('exit codes', role)))}: {_counts_text(codes)}")
     if nodes := row.get("nodes"):
-        more = f" and {len(nodes) - _SHOWN_NODES} more" if len(nodes) > _SHOWN_NODES else ""
-        parts.append(f"nodes {', '.join(nodes[:_SHOWN_NODES])}{more}")
+        parts.append(f"nodes {short_list(nodes, most=_SHOWN_NODES)}")
     return f"{row['phase']:<10} {row['job']}: {'; '.join(parts)}"
 
 

@@ -32,7 +32,7 @@ from reconciler.planning.compile.process import (
     read_files,
 )
 from reconciler.planning.plan_pages import write_page
-from reconciler.planning.snapshot import write_answer
+from reconciler.planning.snapshot import write_whole
 
 _MODULES = (
     "compiler.cli.executor",
@@ -122,7 +122,7 @@ def _compile_and_exit(order: Mapping[str, Any], session: Session, held: CompileR
         _set_limits(order["memory"], order["seconds"])
         request = decode_request(Path(order["request"]).read_bytes(), held)
         snapshot, outcome = compile_with_outcome(request, session)
-        write_answer(snapshot, Path(order["answer"]))
+        write_whole(Path(order["answer"]), snapshot.as_json().encode())
         status = 0
         if "pages" in order and snapshot.ok and os.fork() == 0:  # who waits for the answer does not wait for the page
             os.nice(PAGE_NICENESS)

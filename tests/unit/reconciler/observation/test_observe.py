@@ -14,7 +14,7 @@ from compiler.kubernetes import CLUSTER_LABEL
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.observation import owners
 from reconciler.observation.memory import ObservationMemory
-from reconciler.observation.nodes import NodeIndex
+from reconciler.observation.nodes import NodeIndex, facts_of_node
 from reconciler.observation.observe import Observation, Restrictions
 from reconciler.observation.owners import OwnershipMemory, _owners_of_pod, pods_by_job
 from reconciler.observation.pods import index_of
@@ -207,7 +207,7 @@ def test_what_is_remembered_of_nodes_is_what_the_nodes_say() -> None:
     a, b, c = (node(name) for name in "abc")
     memory = ObservationMemory()
     for nodes in ([], [a], [a, b], [a, c], [a, node("c", unschedulable=True)], [node("a", ready="Unknown"), b], [b]):
-        assert memory.index_of(nodes) == NodeIndex.from_nodes(nodes, {})
+        assert memory.index_of(nodes) == NodeIndex.from_facts([*map(facts_of_node, nodes)], {})
         assert memory.node_digests(nodes) == ObservationMemory().node_digests(nodes)
     index, digests = memory.index_of([b]), memory.node_digests([b])
     assert memory.index_of([node("b", beat=1)]) is index

@@ -6,7 +6,7 @@ import pytest
 
 from compiler.kubernetes import HOSTNAME_LABEL
 from reconciler.cluster.objects import Object
-from reconciler.observation.nodes import NodeIndex
+from reconciler.observation.nodes import NodeIndex, facts_of_node
 from reconciler.pods.binding import SILENCE, BindingMemory, GangTrouble, UnboundPod, blames_node
 from reconciler.pods.node_health import NodeHealth
 from reconciler.timings import PodTimings
@@ -97,7 +97,7 @@ def test_where_no_node_is_to_blame_none_is_closed_and_the_gang_pauses() -> None:
 
 def seen(health: NodeHealth, now: float, lost: str = "", pods: tuple[Object, ...] = ()) -> NodeHealth:
     """Four nodes, of which these are not ready."""
-    nodes = NodeIndex.from_nodes([node(name, is_ready=name not in lost) for name in "abcd"], {})
+    nodes = NodeIndex.from_facts([facts_of_node(node(name, is_ready=name not in lost)) for name in "abcd"], {})
     health.observe(nodes, nodes.pods_by_node(pods), now)
     return health
 

@@ -16,7 +16,7 @@ from compiler.kubernetes import HOSTNAME_LABEL, SCHEDULING_GATE, labels_of, name
 from reconciler.changes.planned import PlannedGang
 from reconciler.changes.pods import GateLift
 from reconciler.cluster.objects import Object, Ref
-from reconciler.observation.nodes import NodeIndex
+from reconciler.observation.nodes import NodeIndex, facts_of_node
 from reconciler.pods.gates import gate_lifts, pods_to_evict
 from tests.builders.live import VOLCANO, live_pod
 
@@ -187,7 +187,7 @@ def closed(*taints: dict[str, str], ready: str = "True", cordoned: bool = False)
         conditions = [{"type": "Ready", "status": ready if name == "n2" else "True"}]
         meta = {"name": name, "labels": {HOSTNAME_LABEL: f"host-{name}"}}
         made.append({"metadata": meta, "spec": spec, "status": {"conditions": conditions}})
-    return NodeIndex.from_nodes(made, FLAT.leaf_of)
+    return NodeIndex.from_facts([*map(facts_of_node, made)], FLAT.leaf_of)
 
 
 TAINT = {"key": "broken", "value": "yes", "effect": "NoExecute"}

@@ -27,7 +27,7 @@ from reconciler.planning.compile.process import (
     encode_request,
 )
 from reconciler.planning.plan_pages import read_page
-from reconciler.planning.snapshot import CompileBreakdown, FormerPlan, Snapshot, write_answer
+from reconciler.planning.snapshot import CompileBreakdown, FormerPlan, Snapshot, write_whole
 from reconciler.timings import TIMINGS, CompileTimings
 from solver.verify import Violation
 from tests.builders import declared
@@ -205,7 +205,7 @@ def test_the_compile_of_a_process_that_was_killed_answers_nobody(compiler: Compi
     former.directory.mkdir(parents=True)
     assert compiler.plan().ok
     with pytest.raises(FileNotFoundError):
-        write_answer(Snapshot("0ld", ok=True), former.directory / "compiled.json")
+        write_whole(former.directory / "compiled.json", Snapshot("0ld", ok=True).as_json().encode())
 
 
 def test_a_worker_that_says_what_is_no_number_is_replaced(compiler: Compiler) -> None:

@@ -13,6 +13,7 @@ import click
 
 from compiler.cli.inputs import (
     FOLDER,
+    NEW_FILE,
     folder_in_git,
     load_state_file,
     pause_garbage_collection,
@@ -50,7 +51,7 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
 @click.option(
     "--state",
     "state_file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NEW_FILE,
     help="A snapshot of the cluster: its release of Volcano counts where the Cluster names none",
 )
 @click.option("--strict", is_flag=True, help="Fail on warnings too")

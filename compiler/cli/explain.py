@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("job")
 @compile_options
-@output_option
+@output_option("json", "yaml")
 @click.option("--patch", is_flag=True, help="Print each repair as a patch for git apply or a command for the cluster")
 @click.option("--repair", metavar="CODE|NUMBER", help="The patch of these repairs only, such as GR101 or 2")
 @click.pass_context

@@ -67,7 +67,6 @@ def compile_options(command: Command) -> Command:
         inputs = CompileInputs(**{name: options.pop(name) for name in names}, started_at=time.monotonic())
         return command(*args, inputs=inputs, **options)
 
-    state = click.Path(dir_okay=False, path_type=Path)
     decorated: Any = executor_option(with_inputs)
     for option in (
         click.option(
@@ -77,9 +76,9 @@ def compile_options(command: Command) -> Command:
             help="Time limit for plan and reasons; the best plan found counts [default: the cluster's timeLimit]",
         ),
         click.option(
-            "--lock", "lock_file", type=state, help="A gangplan.lock whose jobs count as running (see compile)"
+            "--lock", "lock_file", type=NEW_FILE, help="A gangplan.lock whose jobs count as running (see compile)"
         ),
-        click.option("--state", "state_file", type=state, help="State of the cluster, as snapshot writes it"),
+        click.option("--state", "state_file", type=NEW_FILE, help="State of the cluster, as snapshot writes it"),
         click.option("--cluster", help="Which cluster of the repository; needed only when there are several"),
         repo_option,
     ):
@@ -88,6 +87,9 @@ def compile_options(command: Command) -> Command:
 
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+NEW_FOLDER = click.Path(file_okay=False, path_type=Path)
+NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def take_defaults(ctx: click.Context, param: click.Parameter, repo: Path | None) -> Path | None:
@@ -162,12 +164,10 @@ def fail_option(help: str) -> Callable[[Command], Command]:
     return click.option("--fail-on", type=_FailLevel(FAIL_LEVELS), default="error", show_default=True, help=help)
 
 
-def output_option(command: Command) -> Command:
-    """-o: text for people, JSON or YAML for machines."""
-    formats = click.Choice(["text", "json", "yaml"])
-    return click.option("-o", "--output", type=formats, default="text", show_default=True, help="Output format")(
-        command
-    )
+def output_option(*formats: str, note: str = "") -> Callable[[Command], Command]:
+    """-o: text for people, and formats for machines."""
+    kind, help = click.Choice(["text", *formats]), f"Output format{note}"
+    return click.option("-o", "--output", type=kind, default="text", show_default=True, help=help)
 
 
 def compile_and_report(ctx: click.Context, inputs: CompileInputs) -> Outcome:
@@ -253,6 +253,12 @@ def reported(path: Path | None = None, *errors: type[ValueError]) -> Iterator[No
         raise click.ClickException(f"{error.filename}: {error.strerror}") from error
     except errors as error:
         raise click.ClickException(f"{path}: {error}") from error
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a result, with the same bytes on every system."""
+    with reported():
+        path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def load_state_file(path: Path | None, content: bytes = b"") -> ClusterState | None:

@@ -24,7 +24,7 @@ DECISIONS = ("start", "keep", "wait", "evict", "done", "empty")
 
 @click.command()
 @compile_options
-@output_option
+@output_option("json", "yaml")
 @click.option("--summary", is_flag=True, help="Show counts, reasons and queues, without single jobs")
 @click.option(
     "--queue", "queues", multiple=True, help="Show jobs of this queue and those below it only; may be repeated"

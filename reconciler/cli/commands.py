@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from compiler.cli.inputs import executor_option
+from compiler.cli.inputs import FILE, FOLDER, NEW_FILE, NEW_FOLDER, echo, executor_option, write_file
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, name_of
 from compiler.volcano.fairshare import STATE_CONFIG_MAP, STATE_LABELS
@@ -71,10 +71,6 @@ class JsonLogCommand(click.Command):
         return super().make_context(info_name, args, parent, **extra)
 
 
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-
-
 def number_option(name: str, default: float, least: float, help: str) -> Callable[[Command], Command]:
     kind = click.IntRange(int(least)) if isinstance(default, int) else click.FloatRange(least)
     return click.option(name, default=default, show_default=True, type=kind, help=help)
@@ -96,7 +92,7 @@ def number_option(name: str, default: float, least: float, help: str) -> Callabl
 @namespace_option
 @click.option(
     "--data",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=NEW_FOLDER,
     help="Folder for the clone and for compiles [default: below XDG_STATE_HOME]",
 )
 @click.option(
@@ -269,17 +265,15 @@ def _run_until_signal(parts: Parts, signals: StopSignals, once_until: float | No
 
 @click.command()
 @cluster_command(120.0)
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write [default: standard output]"
-)
+@click.option("-o", "--output", type=NEW_FILE, help="File to write [default: standard output]")
 def snapshot(client: Client, output: Path | None) -> None:
     """Write what a plan needs to know of a cluster (nodes, pods, jobs, queues and so on) as one List, for `gangplan
     plan --state`."""
     text = snapshot_text(client)
     if output is None:
-        click.echo(text, nl=False)
+        echo(text)
     else:
-        output.write_text(text)
+        write_file(output, text)
 
 
 def snapshot_text(client: Client) -> str:

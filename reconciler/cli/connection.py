@@ -37,12 +37,15 @@ def cluster_command(default_timeout: float) -> Callable[[Command], Command]:
             with one_line_errors(), time_limit(timeout):
                 return command(client=open_client(kubeconfig, context), **options)
 
-        help = "Seconds that the command may take"
-        kind = click.FloatRange(min=0.1)
-        option = click.option("--timeout", default=default_timeout, show_default=True, type=kind, help=help)
+        option = timeout_option(default_timeout, "Seconds that the command may take")
         return cast(Command, add_kubeconfig_options(option(limited)))
 
     return decorate
+
+
+def timeout_option(default: float, help: str) -> Callable[[Command], Command]:
+    """--timeout, in seconds."""
+    return click.option("--timeout", default=default, show_default=True, type=click.FloatRange(min=0.1), help=help)
 
 
 @contextmanager

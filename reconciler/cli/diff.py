@@ -12,14 +12,17 @@ import click
 from compiler.cli.executor import open_executor
 from compiler.cli.inputs import (
     FOLDER,
+    NEW_FOLDER,
     CompileInputs,
     compile_options,
     echo,
     fail_option,
     load_state_file,
     load_tree,
+    output_option,
     reported,
     tell_missed_limit,
+    write_file,
 )
 from compiler.cli.reading_cache import ReadingCache
 from compiler.cluster_state.cluster_state import ClusterState
@@ -51,17 +54,10 @@ Named = tuple[str, Repository]
     type=FOLDER,
     help="Folder with the change; without its own cluster-specs/ it is planned for the repository's clusters",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "markdown", "json", "sarif"]),
-    default="text",
-    show_default=True,
-    help="Output format; markdown is for a comment on a pull request",
-)
+@output_option("markdown", "json", "sarif", note="; markdown is for a comment on a pull request")
 @click.option(
     "--pages",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=NEW_FOLDER,
     help="Folder for the report page of each cluster, before and after; a rejected commit has no page",
 )
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when something changes")
@@ -91,14 +87,10 @@ def diff(
     only its errors are shown."""
     if (base_dir is None) != (head_dir is None) or (base_dir is not None and base is not None):
         raise click.UsageError("--base-dir and --head-dir go together, and replace BASE and HEAD", ctx)
-    try:
-        if base_dir is not None and head_dir is not None:
-            sides = tuple((str(folder), read_rendered(folder, inputs.repo)) for folder in (base_dir, head_dir))
-        else:
-            changed = read_side(inputs.repo, head) if head else (WORK_TREE, load_tree(ctx, inputs.repo))
-            sides = read_side(inputs.repo, base or default_base(inputs.repo)), changed
-    except GitError as error:
-        raise click.ClickException(str(error)) from error
+    if base_dir is not None and head_dir is not None:
+        sides = tuple((str(folder), read_rendered(folder, inputs.repo)) for folder in (base_dir, head_dir))
+    else:
+        sides = read_sides(ctx, inputs.repo, base, head)
     (base_name, base_tree), (head_name, head_tree) = sides
     state = load_state_file(inputs.state_file)
     names = sorted({*base_tree.cluster_folders(), *head_tree.cluster_folders()})
@@ -124,8 +116,7 @@ def _write_pages(comparisons: Sequence[Comparison], base: str, folder: Path) -> 
         folder.mkdir(parents=True, exist_ok=True)
         for found in comparisons:
             if (page := comparison_page(found, base)) is not None:
-                file = folder / f"{found.cluster}.html"
-                file.write_text(page, encoding="utf-8", newline="\n")
+                write_file(folder / f"{found.cluster}.html", page)
 
 
 def revision_reader(
@@ -151,7 +142,16 @@ def revision_reader(
     return read
 
 
-def read_side(folder: Path, revision: str) -> Named:
+def read_sides(ctx: click.Context, repo: Path, base: str | None, head: str | None = None) -> tuple[Named, Named]:
+    """Two revisions: by default where the branch began, and the working tree. Raises click.ClickException."""
+    try:
+        changed = _read_side(repo, head) if head else (WORK_TREE, load_tree(ctx, repo))
+        return _read_side(repo, base or default_base(repo)), changed
+    except GitError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _read_side(folder: Path, revision: str) -> Named:
     """The revision with its short id, and its files."""
     commit, tree = read_revision(folder, revision)
     short = commit[:SHORT_ID]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from compiler.cli.inputs import print_diagnostics, reported
+from compiler.cli.inputs import FILE, NEW_FOLDER, print_diagnostics, reported, write_file
 from compiler.kinds.registry import kinds
 from compiler.kubernetes import API_GROUP, SCHEDULER_NAMESPACE, Object
 from reconciler.cli import add_kubeconfig_options
 from reconciler.cli.commands import OPTIONAL_KINDS, state_items
-from reconciler.cli.connection import one_line_errors, open_client, time_limit
+from reconciler.cli.connection import one_line_errors, open_client, time_limit, timeout_option
 from reconciler.cluster.client import Client, Forbidden
 from reconciler.cluster.objects import STATE_KINDS, Ref
 
@@ -27,25 +27,19 @@ OTHER_KINDS = (
 
 
 @click.command(name="import")
-@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("files", nargs=-1, type=FILE)
 @click.option(
     "-o",
     "--output",
     "directory",
     default=".",
     show_default=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=NEW_FOLDER,
     help="Folder to write the repository into",
 )
 @click.option("--cluster", default="imported", show_default=True, help="Name of the cluster in the repository")
 @click.option("--adopt", is_flag=True, help="Let gangplan take over fields that other managers own in these objects")
-@click.option(
-    "--timeout",
-    default=120.0,
-    show_default=True,
-    type=click.FloatRange(min=0.1),
-    help="Seconds that reading the cluster may take",
-)
+@timeout_option(120.0, "Seconds that reading the cluster may take")
 @add_kubeconfig_options
 def import_cluster(
     files: tuple[Path, ...],
@@ -78,7 +72,7 @@ def import_cluster(
     with reported():
         for name, text in found.files.items():
             (directory / name).parent.mkdir(parents=True, exist_ok=True)
-            (directory / name).write_text(text, encoding="utf-8", newline="\n")
+            write_file(directory / name, text)
             click.echo(f"wrote {directory / name}")
     for note in found.notes:
         click.echo(f"note: {note}")

@@ -8,15 +8,16 @@ from pathlib import Path
 import click
 
 from compiler.cli.inputs import (
+    NEW_FILE,
     CompileInputs,
     compile_and_report,
     compile_options,
     echo,
     fail_option,
     load_state_file,
-    load_tree,
     print_diagnostics,
     reported,
+    write_file,
 )
 from compiler.outcome import FailLevel
 from reconciler.cli import add_kubeconfig_options
@@ -28,13 +29,7 @@ NO_PAGE = "no page is written: there is no plan, see the diagnostics"
 
 @click.command()
 @compile_options
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="File to write [default: stdout]",
-)
+@click.option("-o", "--output", "file", type=NEW_FILE, help="File to write [default: stdout]")
 @click.option(
     "--base",
     metavar="REV|LOCK|STATE",
@@ -113,20 +108,16 @@ def _page_against(ctx: click.Context, inputs: CompileInputs, base: str, fail_on:
     from compiler.cli.executor import open_executor
     from compiler.comparison.compare import compare
     from compiler.comparison.page import comparison_page
-    from reconciler.cli.diff import read_side, revision_reader
-    from reconciler.git.process import GitError
+    from reconciler.cli.diff import read_sides, revision_reader
 
     if inputs.lock_file is not None:
         raise click.UsageError("--lock does not go with a revision as --base", ctx)
-    try:
-        name, base_tree = read_side(inputs.repo, base)
-    except GitError as error:
-        raise click.ClickException(str(error)) from error
+    (name, base_tree), (_, head_tree) = read_sides(ctx, inputs.repo, base)
     state = load_state_file(inputs.state_file, inputs.live_state)
     with open_executor(inputs.executor) as mapper:
         revision = revision_reader(ctx, inputs, mapper, state)
         before = revision(base_tree, inputs.cluster)
-        comparison = compare(before, revision(load_tree(ctx, inputs.repo), inputs.cluster), state)
+        comparison = compare(before, revision(head_tree, inputs.cluster), state)
     print_diagnostics(comparison.errors)
     return comparison_page(comparison, name), comparison.fails(fail_on)
 
@@ -138,6 +129,5 @@ def _write(page: str | None, file: Path | None) -> None:
     elif file is None:
         echo(page)
     else:
-        with reported():
-            file.write_text(page, encoding="utf-8", newline="\n")
+        write_file(file, page)
         click.echo(f"wrote {file}: open it in a browser", err=True)

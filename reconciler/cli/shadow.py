@@ -14,15 +14,14 @@ from typing import Any
 import click
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-from compiler.cli.inputs import executor_option, reported
+from compiler.cli.inputs import NEW_FILE, executor_option, output_option, write_file
 from compiler.fields.timestamp import rfc3339
 from compiler.shadow import Devices, Look, Shadowed, look_at, page_of
 from reconciler.cli import add_kubeconfig_options
-from reconciler.cli.connection import TimeLimitError, check_kubeconfig, time_limit
+from reconciler.cli.connection import TimeLimitError, open_client, time_limit, timeout_option
 from reconciler.cli.importing import cluster_objects
-from reconciler.cluster.client import ApiError, Client, Retry
+from reconciler.cluster.client import ApiError, Retry
 from reconciler.cluster.preflight import one_line
-from reconciler.cluster.transport import Connector
 from reconciler.threads.http import HttpServer
 from solver.options import Options
 
@@ -153,16 +152,10 @@ class Gauges:
 @click.command()
 @click.option("--every", default=60.0, show_default=True, type=click.FloatRange(min=1), help="Seconds between looks")
 @click.option("--looks", type=click.IntRange(min=1), help="Stop after this many looks [default: until interrupted]")
-@click.option(
-    "--timeout",
-    default=120.0,
-    show_default=True,
-    type=click.FloatRange(min=0.1),
-    help="Time limit of one look, in seconds",
-)
+@timeout_option(120.0, "Time limit of one look, in seconds")
 @click.option("--listen", default="", metavar="HOST:PORT", help="Serve /metrics")
-@click.option("--page", type=click.Path(dir_okay=False, path_type=Path), help="Write the report page at each look")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--page", type=NEW_FILE, help="Write the report page at each look")
+@output_option("json")
 @executor_option
 @add_kubeconfig_options
 def shadow(
@@ -184,8 +177,7 @@ def shadow(
     """
     from compiler.cli.executor import open_executor
 
-    check_kubeconfig(kubeconfig, context)
-    client, seen, gauges = Client(Connector(kubeconfig, context)), Shadow(every), Gauges()
+    client, seen, gauges = open_client(kubeconfig, context), Shadow(every), Gauges()
     if listen:
         HttpServer("metrics", listen, "GET", gauges.answer)
     with open_executor(executor) as mapper:
@@ -206,6 +198,5 @@ def shadow(
             row = seen.enter(look, clock)
             gauges.enter(row)
             if page is not None and picture is not None:
-                with reported():
-                    page.write_text(picture, encoding="utf-8", newline="\n")
+                write_file(page, picture)
             click.echo(json.dumps(row, sort_keys=True) if output == "json" else look_text(row))

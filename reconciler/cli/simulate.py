@@ -10,7 +10,17 @@ from typing import Any
 
 import click
 
-from compiler.cli.inputs import echo, load_tree, repo_option, reported, terminal_style
+from compiler.cli.inputs import (
+    FILE,
+    NEW_FILE,
+    echo,
+    load_tree,
+    output_option,
+    repo_option,
+    reported,
+    terminal_style,
+    write_file,
+)
 from compiler.fields.quantity import is_device
 from compiler.pipeline import empty_cluster, lowered_problem
 from compiler.reading import read_specs
@@ -34,7 +44,7 @@ from compiler.views.simulation import (
 )
 from compiler.views.simulation_page import comparison_page, simulation_page
 from compiler.views.style import Style
-from reconciler.cli.diff import WORK_TREE, read_side
+from reconciler.cli.diff import read_sides
 from reconciler.cli.job_history import read_history
 from reconciler.git.process import GitError
 from solver.problem import Problem
@@ -42,8 +52,6 @@ from solver.simulation.catalogue import POLICIES
 from solver.simulation.replay import Replay, Simulation
 from solver.simulation.workload import SECOND, Workload
 
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-WRITTEN = click.Path(dir_okay=False, path_type=Path)
 PROGRESS_SECONDS = 10.0
 
 
@@ -112,17 +120,10 @@ def _requested_times(ctx: click.Context, param: click.Parameter, text: str) -> R
 @click.option(
     "--seed", type=int, default=1, show_default=True, help="Seed of --sample, --jobs and the intervals of --compare"
 )
-@click.option("--page", type=WRITTEN, help="Page with curves to write: the policies, or both revisions, side by side")
+@click.option("--page", type=NEW_FILE, help="Page with curves to write: the policies, or both revisions, side by side")
 @click.option("--cluster", help="Which cluster of the repository; needed only when there are several")
 @repo_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "yaml", "markdown"]),
-    default="text",
-    show_default=True,
-    help="Output format; markdown is for a comment",
-)
+@output_option("json", "yaml", "markdown", note="; markdown is for a comment")
 @click.pass_context
 def simulate(
     ctx: click.Context,
@@ -229,7 +230,7 @@ class _Request:
 
     def write_page(self, make: Callable[[], str]) -> None:
         if self.page is not None:
-            self.page.write_text(make(), encoding="utf-8", newline="\n")
+            write_file(self.page, make())
             click.echo(f"wrote {self.page}: open it in a browser", err=True)
 
 
@@ -241,24 +242,14 @@ def _simulation(request: _Request, workload: Workload, policies: tuple[str, ...]
 
 
 def _comparison(
-    ctx: click.Context,
-    request: _Request,
-    policy: str,
-    revisions: str,
-    repo: Path,
-    cluster: str | None,
-    seed: int,
+    ctx: click.Context, request: _Request, policy: str, revisions: str, repo: Path, cluster: str | None, seed: int
 ) -> str:
     base, dots, head = revisions.partition("..")
     if not base or not dots:
         raise click.UsageError(
             f"invalid --compare {revisions}. Fix: write BASE..HEAD, or BASE.. for the working tree", ctx
         )
-    try:
-        before = read_side(repo, base)
-        after = read_side(repo, head) if head else (WORK_TREE, load_tree(ctx, repo))
-    except GitError as error:
-        raise click.ClickException(str(error)) from error
+    before, after = read_sides(ctx, repo, base, head)
     sides = [(name, request.declared_workload(tree, cluster)) for name, tree in (before, after)]
     replays = [_replay(workload, policy, f"{policy}, {name}") for name, workload in sides]
     view = ContrastView(before[0], after[0], policy, replays[0], replays[1], request.assumptions(sides[1][1]), seed)

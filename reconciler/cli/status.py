@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from compiler.cli.inputs import output_option
 from reconciler.cli import namespace_option
 from reconciler.cli.connection import cluster_command, lift_time_limit, reported_cluster
 from reconciler.cli.requests import target_key
@@ -30,7 +31,7 @@ WATCH_SECONDS = 2.0
 @click.option("--cluster", help="Which cluster; needed only when several are reported on")
 @namespace_option
 @cluster_command(30.0)
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@output_option("json")
 @click.option("-w", "--watch", is_flag=True, help="Print it again when it changes, until interrupted")
 def status(client: Client, job: str | None, cluster: str | None, namespace: str, output: str, watch: bool) -> None:
     """Show the commit in force, the conditions, jobs, queues and domains, and what is not applied and why; of a JOB

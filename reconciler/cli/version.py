@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from compiler.cli.inputs import output_option
 from compiler.version import ARCHIVED_COMMIT, VERSION
 from reconciler.git.process import GitError, read_git
 
@@ -17,7 +18,7 @@ _TIMEOUT = 10.0
 
 
 @click.command()
-@click.option("-o", "--output", type=click.Choice(("text", "json")), default="text", show_default=True)
+@output_option("json")
 def version(output: str) -> None:
     """Show the version and commit of gangplan, of its solver and of Python."""
     commit = _commit()

@@ -67,10 +67,7 @@ def network_environment(protocols: str, auth: Path | None) -> dict[str, str]:
 
 
 def _https_environment(auth: Path) -> dict[str, str]:
-    environment = {
-        "GIT_ASKPASS": str(Path(__file__).with_name("askpass.sh")),
-        "GANGPLAN_GIT_AUTH": str(auth),
-    }
+    environment = {"GIT_ASKPASS": str(Path(__file__).with_name("askpass.sh")), "GANGPLAN_GIT_AUTH": str(auth)}
     files = {"GIT_SSL_CAINFO": "ca.crt", "GIT_SSL_CERT": "tls.crt", "GIT_SSL_KEY": "tls.key"}
     environment |= {name: str(auth / file) for name, file in files.items() if (auth / file).exists()}
     if (token := _first_file(auth, "bearerToken")) is not None:

@@ -117,11 +117,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def run_git(
-    directory: Path,
-    command: Sequence[str],
-    environment: Mapping[str, str],
-    timeout: float,
-    size_limit: int = NO_LIMIT,
+    directory: Path, command: Sequence[str], environment: Mapping[str, str], timeout: float, size_limit: int = NO_LIMIT
 ) -> bytes:
     """The output of `command`, of whose files (packs) none grows beyond `size_limit` bytes. Raises TooSlow when it does
     not end within `timeout` seconds, and CommandFailed with the end of its errors: a remote may say things without

@@ -158,10 +158,7 @@ SENTENCES = {
         "VolcanoVulnerable",
         False,
     ): "No known vulnerability affects the running release of Volcano, as far as its image shows.",
-    (
-        "VolcanoDiffers",
-        True,
-    ): "The running release of Volcano is not the one that the Cluster names and plans follow.",
+    ("VolcanoDiffers", True): "The running release of Volcano is not the one that the Cluster names and plans follow.",
     (
         "VolcanoDiffers",
         False,

@@ -22,12 +22,7 @@ def test_device_hours_are_those_of_gangs_that_waited_at_two_looks() -> None:
     seen = Shadow(1800.0)
     first, second, third = (seen.enter(look(), CLOCK + 1800 * at) for at in range(3))
     assert [row["unused"] for row in (first, second, third)] == [{}, {GPU: 8}, {GPU: 8}]
-    assert third["day"] == {
-        "date": "2027-01-15",
-        "looks": 3,
-        "unusedHours": {GPU: 8.0},
-        "gainedHours": {GPU: 12.0},
-    }
+    assert third["day"] == {"date": "2027-01-15", "looks": 3, "unusedHours": {GPU: 8.0}, "gainedHours": {GPU: 12.0}}
     other = seen.enter(look(waits="n/b"), CLOCK + 86_400)
     assert (other["startable"], other["day"]["date"], other["day"]["looks"]) == ({}, "2027-01-16", 1)
 

@@ -213,10 +213,7 @@ def test_tls_with_a_certificate_of_our_own_also_through_a_proxy(tmp_path: Path, 
     certificates = Certificates(tmp_path / "certificates")
     certificates.make()
     lines: list[tuple[str, str | None]] = []
-    with (
-        serving(ApiHandler, certificates, seen=seen) as port,
-        serving(ProxyHandler, lines=lines) as proxy_port,
-    ):
+    with serving(ApiHandler, certificates, seen=seen) as port, serving(ProxyHandler, lines=lines) as proxy_port:
         authority = {"certificate-authority": str(certificates.folder / "ca.crt")}
         proxy = {"proxy-url": f"http://127.0.0.1:{proxy_port}"} if has_proxy else {}
         client = connected(tmp_path, f"https://127.0.0.1:{port}", **authority, **proxy)

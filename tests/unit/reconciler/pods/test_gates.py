@@ -71,11 +71,7 @@ def test_no_gate_is_lifted_before_the_whole_gang_is_there() -> None:
             [pod("driver", 0)],
             {"driver-0": "n1"},
         ),
-        (
-            gang({"worker": {"n1": 2}}),
-            [pod("worker", at) for at in range(5)],
-            {"worker-0": "n1", "worker-1": "n1"},
-        ),
+        (gang({"worker": {"n1": 2}}), [pod("worker", at) for at in range(5)], {"worker-0": "n1", "worker-1": "n1"}),
         (
             ONE_EACH,
             [pod("worker", 0, "n1", nodeName="n1"), pod("worker", 1, "n2", nodeName="n2", **ENDING), pod("worker", 2)],

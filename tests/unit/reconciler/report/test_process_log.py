@@ -52,11 +52,7 @@ SPEAKERS = {
     "a command's end": ("import click; click.ClickException('said').show()", "error", "said"),
     "before a kill": (r"os.write(2, b'said\n'); os.kill(os.getpid(), signal.SIGKILL)", "warning", "said"),
     "before an exit without clean-up": (r"os.write(2, b'said\n'); os._exit(1)", "warning", "said"),
-    "an abort": (
-        r"os.write(2, b'terminate called\n'); ctypes.CDLL(None).abort()",
-        "warning",
-        "terminate called",
-    ),
+    "an abort": (r"os.write(2, b'terminate called\n'); ctypes.CDLL(None).abort()", "warning", "terminate called"),
 }
 
 

@@ -17,14 +17,7 @@ from reconciler.changes.results import Condition
 from reconciler.cluster.objects import Ref
 from reconciler.inventory.store import FinishedRun
 from reconciler.report.reason_history import MAX_CHANGES, reason_history
-from reconciler.report.status import (
-    MAX_MESSAGES,
-    Report,
-    StatusPublisher,
-    StatusReader,
-    read_status,
-    status_document,
-)
+from reconciler.report.status import MAX_MESSAGES, Report, StatusPublisher, StatusReader, read_status, status_document
 from reconciler.report.status_text import condition_sentence, job_document, job_text, status_text
 from tests.builders.fake_cluster import FakeCluster, stored_sizes
 from tests.builders.outputs import assert_conforms

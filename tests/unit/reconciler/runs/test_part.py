@@ -32,10 +32,7 @@ RAY: Object = {
 }
 DIGEST = run_digest(RAY)
 MANIFEST = Manifest(4, RAY, "jobs/ray.yaml:1", DIGEST)
-LIVE = {
-    **with_metadata(RAY, annotations={DIGEST_ANNOTATION: DIGEST}),
-    "status": {"jobDeploymentStatus": "Complete"},
-}
+LIVE = {**with_metadata(RAY, annotations={DIGEST_ANNOTATION: DIGEST}), "status": {"jobDeploymentStatus": "Complete"}}
 RUNNING = {**LIVE, "status": {"jobDeploymentStatus": "Running"}}
 KEY = ref_of(RAY).key
 

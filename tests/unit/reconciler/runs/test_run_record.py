@@ -28,10 +28,7 @@ from tests.builders.fake_cluster import FakeCluster
 
 JOB: Object = {
     "metadata": {"name": "j", "creationTimestamp": "2025-12-31T00:00:00Z"},
-    "status": {
-        "retryCount": 2,
-        "state": {"phase": "Failed", "lastTransitionTime": "2026-01-01T00:06:00Z"},
-    },
+    "status": {"retryCount": 2, "state": {"phase": "Failed", "lastTransitionTime": "2026-01-01T00:06:00Z"}},
 }
 
 

@@ -83,10 +83,7 @@ def test_a_snapshot_holds_what_the_loop_needs() -> None:
 
 @pytest.mark.parametrize(
     ("asked", "file"),
-    [
-        (request(train=JOB, broken=b"kind: [\n"), "jobs/broken.yaml"),
-        (replace(ASKED, cluster="elsewhere"), ""),
-    ],
+    [(request(train=JOB, broken=b"kind: [\n"), "jobs/broken.yaml"), (replace(ASKED, cluster="elsewhere"), "")],
     ids=["one error in one file", "an unknown cluster"],
 )
 def test_an_error_rejects_the_whole_commit(asked: CompileRequest, file: str) -> None:

@@ -1,5 +1,4 @@
-"""Nothing is deleted on the strength of an error, no queue while something is in it that does not go as well, and what
-dies with an object counts, of schedules too."""
+"""Nothing is deleted on the strength of an error, and what dies with an object counts, of schedules too."""
 
 from __future__ import annotations
 
@@ -8,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from compiler.kubernetes import GROUP_NAME_ANNOTATION, name_of, uid_of
+from compiler.kubernetes import name_of, uid_of
 from reconciler.changes.diff import Change
 from reconciler.changes.results import PrunePlan
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.inventory.shards import Table
 from reconciler.inventory.store import Inventory, InventoryEntry, Origin
-from reconciler.observation.observe import Observation
 from reconciler.ownership.guard import PruneSafety, Toll, deletion_digest, pods_of_all, prune_plan
-from reconciler.ownership.queues import without_occupied_queues
 from reconciler.timings import TIMINGS
 from tests.builders.ownership import World
 from tests.builders.scripted_server import served
@@ -210,73 +207,6 @@ def test_all_reasons_that_count_are_said() -> None:
         "all 12 objects of kind Job",
         "the repository is empty",
     ]
-
-
-# ---- queues that hold something
-
-
-def pod_group(name: str, owner: str = "", queue: str = "team", phase: str = "Running") -> Object:
-    owners = [{"uid": f"uid-{owner}"}] if owner else []
-    made = thing("PodGroup", name, api=SCHEDULING, uid=f"uid-{name}", ownerReferences=owners)
-    return {**made, "spec": {"queue": queue}, "status": {"phase": phase}}
-
-
-def queued_job(name: str, phase: str = "", **metadata: Any) -> Object:
-    status = {"state": {"phase": phase}} if phase else {}
-    return {**volcano_job(name, {"queue": "team"}, uid=f"uid-{name}", **metadata), "status": status}
-
-
-def pod_of(name: str, group: str, phase: str) -> Object:
-    return {**thing("Pod", name, annotations={GROUP_NAME_ANNOTATION: group}), "status": {"phase": phase}}
-
-
-SCHEDULING = "scheduling.volcano.sh/v1beta1"
-TEAM = thing("Queue", "team", api=SCHEDULING, namespace="", uid="uid-team")
-QUEUED = queued_job("ours", "Running")
-DELETED = queued_job("ours", "Running", deletionTimestamp="2026")
-
-
-def reasons_held(*seen: Object, going: tuple[Object, ...] = ()) -> list[str]:
-    """Why the deletion of the queue is held, when these jobs go as well."""
-    changes = tuple(Change("prune", ref_of(item), live=item) for item in (*going, TEAM))
-    observation = Observation({ref_of(item).key: item for item in (*seen, *going)}, frozenset())
-    plan = without_occupied_queues(observation, PrunePlan(changes=changes))
-    assert len(plan.changes) + len(plan.held_changes) == len(changes)
-    assert all(change.ref.name == "team" for change in plan.held_changes)
-    return [change.reason for change in plan.held_changes]
-
-
-@pytest.mark.parametrize(
-    ("seen", "is_held"),
-    [
-        ((pod_group("theirs"),), True),
-        ((pod_group("theirs", phase="Inqueue"),), True),
-        ((pod_group("theirs", phase="Pending"),), True),
-        ((queued_job("theirs"),), True),
-        ((pod_group("theirs"), pod_of("one", "theirs", "Succeeded"), pod_of("two", "theirs", "Running")), True),
-        ((queued_job("theirs", "Running"), pod_group("pg", owner="theirs")), True),  # suspended, say
-        ((), False),
-        ((pod_group("theirs", queue="other"),), False),
-        ((pod_group("theirs", phase="Completed"),), False),
-        ((queued_job("theirs", "Completed"),), False),
-        ((pod_group("theirs"), pod_of("one", "theirs", "Succeeded"), pod_of("two", "theirs", "Failed")), False),
-        ((QUEUED, pod_group("pg", owner="ours")), False),
-        ((DELETED, pod_group("pg", owner="ours")), False),
-    ],
-)
-def test_what_runs_or_waits_in_a_queue_and_stays_holds_its_deletion(seen: tuple[Object, ...], is_held: bool) -> None:
-    """Seen once: a queue that left the repository was deleted while a job of somebody else ran or waited in it: Volcano
-    lets it."""
-    reasons = reasons_held(*seen, going=tuple(item for item in seen if item in (QUEUED, DELETED)))
-    assert len(reasons) == is_held
-    for reason in reasons:
-        assert reason.startswith("it left the repository, and is deleted when what is in it has gone: ")
-        assert "default/" in reason
-
-
-def test_many_are_counted() -> None:
-    (reason,) = reasons_held(*(pod_group(f"pg-{at}") for at in range(5)))
-    assert reason.endswith("PodGroup default/pg-2 and 2 more")
 
 
 SPARK = "sparkoperator.k8s.io/v1beta2"

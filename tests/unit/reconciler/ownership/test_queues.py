@@ -1,4 +1,4 @@
-"""Queues of namespaces (Volcano 1.16) are deleted, or deleted and recreated, once nothing is in them or below them."""
+"""Queues, those of namespaces (Volcano 1.16) too, are deleted or made anew once nothing that stays is in or below."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from compiler.kubernetes import GROUP_NAME_ANNOTATION
 from reconciler.changes.diff import Change
 from reconciler.changes.results import Changes, PrunePlan
 from reconciler.cluster.objects import Object, ref_of
@@ -25,18 +26,26 @@ def namespace_queue(name: str, parent: str | None = None, namespace: str = "ml",
     return {**made, "spec": {} if parent is None else {"parent": parent}}
 
 
-def group(queue: str, phase: str = "Running", **metadata: Any) -> Object:
-    made = thing("PodGroup", "pg", api=SCHEDULING, namespace="ml", uid="uid-pg", **metadata)
+def group(queue: str, phase: str = "Running", name: str = "pg", **metadata: Any) -> Object:
+    made = thing("PodGroup", name, api=SCHEDULING, namespace="ml", uid=f"uid-{name}", **metadata)
     return {**made, "spec": {"queue": queue}, "status": {"phase": phase}}
 
 
-def queued(queue: str, **metadata: Any) -> Object:
-    return volcano_job("train", {"queue": queue}, namespace="ml", uid="uid-train", **metadata)
+def queued(queue: str, phase: str = "", **metadata: Any) -> Object:
+    made = volcano_job("train", {"queue": queue}, namespace="ml", uid="uid-train", **metadata)
+    return {**made, "status": {"state": {"phase": phase}}} if phase else made
+
+
+def member(name: str, phase: str) -> Object:
+    made = thing("Pod", name, namespace="ml", annotations={GROUP_NAME_ANNOTATION: "pg"})
+    return {**made, "status": {"phase": phase}}
 
 
 TRAIN, CHILD = namespace_queue("train", "cluster/science"), namespace_queue("child", "train")
 SCIENCE = thing("Queue", "science", api=SCHEDULING, namespace="", uid="uid-science")
 DEFAULT = thing("Queue", "default", api=SCHEDULING, namespace="", uid="uid-default")
+TEAM = thing("Queue", "team", api=SCHEDULING, namespace="", uid="uid-team")
+GROUP, OWNED = group("team"), group("team", ownerReferences=[{"uid": "uid-train"}])
 
 
 def refuse_children_first(world: Writing) -> None:
@@ -61,7 +70,43 @@ def reasons(leaving: Object, *seen: Object, also: tuple[Object, ...] = ()) -> li
     """Why the deletion of an object is held, when others go as well."""
     changes = tuple(Change("prune", ref_of(item), live=item) for item in (leaving, *also))
     plan = without_occupied_queues(observation((leaving, *also, *seen)), PrunePlan(changes=changes))
+    assert {each.ref for each in (*plan.changes, *plan.held_changes)} == {each.ref for each in changes}
     return [each.reason for each in plan.held_changes if each.ref == ref_of(leaving)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "going", "is_held"),
+    [
+        ((GROUP,), (), True),
+        ((group("team", "Inqueue"),), (), True),
+        ((group("team", "Pending"),), (), True),
+        ((queued("team"),), (), True),
+        ((GROUP, member("one", "Succeeded"), member("two", "Running")), (), True),
+        ((queued("team", "Running"), OWNED), (), True),  # suspended, say
+        ((), (), False),
+        ((group("other"),), (), False),
+        ((group("team", "Completed"),), (), False),
+        ((queued("team", "Completed"),), (), False),
+        ((GROUP, member("one", "Succeeded"), member("two", "Failed")), (), False),
+        ((OWNED,), (queued("team", "Running"),), False),
+        ((OWNED,), (queued("team", "Running", deletionTimestamp="2026"),), False),
+    ],
+)
+def test_what_runs_or_waits_in_a_queue_and_stays_holds_its_deletion(
+    seen: tuple[Object, ...], going: tuple[Object, ...], is_held: bool
+) -> None:
+    """Seen once: a queue that left the repository was deleted while a job of somebody else ran or waited in it: Volcano
+    lets it."""
+    found = reasons(TEAM, *seen, also=going)
+    assert len(found) == is_held
+    for reason in found:
+        assert reason.startswith("it left the repository, and is deleted when what is in it has gone: ")
+        assert "ml/" in reason
+
+
+def test_many_are_counted() -> None:
+    (reason,) = reasons(TEAM, *(group("team", name=f"pg-{at}") for at in range(5)))
+    assert reason.endswith("PodGroup ml/pg-2 and 2 more")
 
 
 @pytest.mark.parametrize(

@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from compiler.cli.root import cli
+from compiler.fields.timestamp import parse_timestamp
 from reconciler.cli import load_tree
 from reconciler.cluster.objects import Ref
 from reconciler.inventory.store import FinishedRun, Inventory, InventoryStore
 from tests.builders.fake_cluster import FakeCluster
+from tests.builders.git_source import Source
 from tests.builders.repositories import FILES, JOB
-
-NAMED = ["-c", "user.name=test", "-c", "user.email=t@example.org"]
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
+def repository(source: Source) -> Path:
     """Two commits, ten minutes apart: the second adds a job."""
-    folder = tmp_path / "repo"
     for number, files in enumerate((FILES, {"jobs/b.yaml": JOB.replace("NAME", "b").encode()})):
         for name, content in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(content)
-        date = f"2026-01-01T00:{number}0:00Z"
-        environment = {
-            "GIT_COMMITTER_DATE": date,
-            "GIT_AUTHOR_DATE": date,
-            "PATH": "/usr/bin:/bin",
-            "HOME": str(tmp_path),
-        }
-        for command in (["init", "-q"], ["add", "."], [*NAMED, "commit", "-qm", "Change"]):
-            subprocess.run(["git", "-C", str(folder), *command], check=True, env=environment)
-    return folder
+            (source.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (source.folder / name).write_bytes(content)
+        source.commit(parse_timestamp(f"2026-01-01T00:{number}0:00Z"))
+    return source.folder
 
 
 @pytest.fixture

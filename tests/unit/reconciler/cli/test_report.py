@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from ruamel.yaml import YAML
 
 from compiler.cli.root import cli
-from reconciler.cli import commands, connection, load_tree
+from reconciler.cli import connection, load_tree
 from reconciler.cluster.objects import ref_of
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.repositories import FILES, JOB
@@ -124,9 +124,7 @@ def test_a_living_cluster_is_what_runs_before(monkeypatch: pytest.MonkeyPatch) -
     case, cluster = CASES / "preempt", FakeCluster()
     for item in YAML(typ="safe").load((case / "state.yaml").read_text())["items"]:
         cluster.put(cluster.client().path_of(ref_of(item)), item)
-    for module in (connection, commands):
-        monkeypatch.setattr(module, "check_kubeconfig", lambda *_: None)
-    monkeypatch.setattr(connection, "Connector", lambda *_: lambda: cluster)
+    monkeypatch.setattr(connection, "open_client", lambda *_: cluster.client())
     live = embedded(run(case / "repo", "--live").stdout)
     stored = embedded(run(case / "repo", "--state", str(case / "state.yaml")).stdout)
     assert pods_before(live) == pods_before(stored) != {}

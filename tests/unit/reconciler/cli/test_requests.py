@@ -36,8 +36,7 @@ class Desk:
 def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
     made = Desk(RequestStore(FakeCluster().client(), "gangplan-system", "test"), Inventory())
     made.inventory.enter(InventoryEntry(TRAIN, "u"))
-    monkeypatch.setattr(connection, "check_kubeconfig", lambda *_: None)
-    monkeypatch.setattr(connection, "Client", lambda *_: made.store.client)
+    monkeypatch.setattr(connection, "open_client", lambda *_: made.store.client)
     monkeypatch.setattr(commands, "_read", lambda *_: (made.store, made.inventory))
     return made
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ from click.testing import CliRunner
 from compiler.cli.root import cli
 from reconciler.cli import load_tree
 from solver.simulation.catalogue import POLICIES
+from tests.builders.git_source import Source
 
-NAMED = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
 TRACE = """id,submit,duration,requested,devices,queue,priority
 first,0,100,120,3,a,0
 head,10,50,60,4,a,0
@@ -218,18 +217,16 @@ spec:
 """
 
 
-def test_a_smaller_queue_waits_longer_and_is_named(tmp_path: Path) -> None:
-    repo = tmp_path / "repo"
-    specs = repo / "cluster-specs" / "c"
+def test_a_smaller_queue_waits_longer_and_is_named(tmp_path: Path, source: Source) -> None:
+    specs = source.folder / "cluster-specs" / "c"
     specs.mkdir(parents=True)
     (specs / "cluster.yaml").write_text(CLUSTER)
     (specs / "queues.yaml").write_text(QUEUES.format(a=16))
-    for command in (["init", "-q"], ["add", "."], [*NAMED, "commit", "-qm", "Start"]):
-        subprocess.run(["git", "-C", str(repo), *command], check=True)
+    source.commit()
     (specs / "queues.yaml").write_text(QUEUES.format(a=4))
     lines = [f"{job}{n},{n * 100},90,4,{job[0]}" for n in range(40) for job in ("a", "a-more", "b")]
     (tmp_path / "trace.csv").write_text("\n".join(["id,submit,duration,devices,queue", *lines]))
-    arguments = ["simulate", str(tmp_path / "trace.csv"), "--repo", str(repo), "--compare", "HEAD.."]
+    arguments = ["simulate", str(tmp_path / "trace.csv"), "--repo", str(source.folder), "--compare", "HEAD.."]
     ran = CliRunner().invoke(cli, arguments, obj=load_tree)
     assert ran.exit_code == 0, ran.output
     assert "Pays: a\n" in ran.stdout

@@ -28,8 +28,7 @@ def test_a_job_that_waits_and_never_ran_is_shown(monkeypatch: pytest.MonkeyPatch
     cluster = FakeCluster()
     StatusPublisher(cluster.client(), "gangplan-system", "test").publish(REPORT)
     InventoryStore(cluster.client(), "gangplan-system", "test").write(Inventory())
-    monkeypatch.setattr(connection, "check_kubeconfig", lambda *_: None)
-    monkeypatch.setattr(connection, "Connector", lambda *_: lambda: cluster)
+    monkeypatch.setattr(connection, "open_client", lambda *_: cluster.client())
     shown = CliRunner().invoke(status, ["team/train"])
     first, reason, since = shown.output.splitlines()[1:]
     assert (shown.exit_code, first, reason) == (0, "wait       team/train   Job    q", "  GW101: full")
@@ -49,8 +48,7 @@ def test_of_a_job_that_runs_its_evictions_are_shown(monkeypatch: pytest.MonkeyPa
     inventory.enter(InventoryEntry(JOB, "u", True, run="sha256:1", record=record))
     InventoryStore(cluster.client(), "gangplan-system", "test").write(inventory)
     StatusPublisher(cluster.client(), "gangplan-system", "test").publish(REPORT)
-    monkeypatch.setattr(connection, "check_kubeconfig", lambda *_: None)
-    monkeypatch.setattr(connection, "Connector", lambda *_: lambda: cluster)
+    monkeypatch.setattr(connection, "open_client", lambda *_: cluster.client())
     shown = CliRunner().invoke(status, ["team/train"]).output
     assert "to now; evictions 2 by EvictionByEvictionAPI (2); nodes n-0" in shown
     assert "worker evicted: 2, 2026-01-31T12:00:00Z to 2026-01-31T12:00:05Z" in shown

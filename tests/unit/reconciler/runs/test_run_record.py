@@ -144,8 +144,7 @@ def test_status_shows_the_run_of_a_job_also_after_its_time_to_live(monkeypatch: 
     inventory.record_run(RUN)
     inventory.enter(InventoryEntry(Ref("v1", "ConfigMap", "team", "other"), "u"))
     InventoryStore(cluster.client(), "gangplan-system", "test").write(inventory)
-    monkeypatch.setattr(connection, "check_kubeconfig", lambda *_: None)
-    monkeypatch.setattr(connection, "Connector", lambda *_: lambda: cluster)
+    monkeypatch.setattr(connection, "open_client", lambda *_: cluster.client())
 
     def ask(*more: str) -> Result:
         return CliRunner().invoke(status, [*more, "--cluster", "test"])

@@ -296,7 +296,7 @@ def _refresh_gauges(parts: Parts) -> None:
         gauge.clear()
     for kind, informer in list(hands.watches.informers.items()):
         health = informer.health
-        metrics.watch_relists.labels(kind=kind).set(health.relists)
+        metrics.watch_relists.labels(kind=kind).set(informer.relists)
         metrics.watch_synced.labels(kind=kind).set(health.is_synced)
         if health.is_served:
             metrics.watch_event_age.labels(kind=kind).set(now - health.last_event)

@@ -90,11 +90,7 @@ def number_option(name: str, default: float, least: float, help: str) -> Callabl
 @click.option("--cluster", required=True, help="Which cluster of the repository this is")
 @add_kubeconfig_options
 @namespace_option
-@click.option(
-    "--data",
-    type=NEW_FOLDER,
-    help="Folder for the clone and for compiles [default: below XDG_STATE_HOME]",
-)
+@click.option("--data", type=NEW_FOLDER, help="Folder for the clone and for compiles [default: below XDG_STATE_HOME]")
 @click.option(
     "--git-auth",
     type=FOLDER,

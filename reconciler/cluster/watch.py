@@ -136,7 +136,6 @@ class WatchHealth:
     is_withdrawn: bool = False
     problem: str = ""
     last_event: float = 0.0
-    relists: int = 0
 
     def record_list(self, now: float) -> None:
         """Note that a list has come, and a watch follows."""
@@ -145,9 +144,6 @@ class WatchHealth:
 
     def record_event(self, now: float) -> None:
         self.last_event = now
-
-    def record_relist(self) -> None:
-        self.relists += 1
 
     def record_problem(self, message: str, is_withdrawn: bool) -> None:
         """Note that the kind cannot be read now, although it is served as far as is known."""
@@ -187,7 +183,7 @@ class Informer:
         self.heartbeat = Heartbeat(f"watch-{resource.plural}", timings.heartbeat_limit)
         self.on_update, self.timings = on_update, timings
         self._random = random.Random()  # noqa: S311 (spreads load; nothing secret)
-        self._cause, self._failures = "", 0
+        self.relists, self._cause, self._failures = 0, "", 0
         self._cache = ObjectCache(on_delete)
         self._refused_since: float | None = None
         self._missing_since: float | None = None
@@ -288,7 +284,7 @@ class Informer:
 
     def _record_relist(self, error: Exception) -> None:
         """Note that the list is read again, as the protocol asks for. What is known stays good until that fails."""
-        self.health.record_relist()
+        self.relists += 1
         reason = str(error)[:300]
         level = logging.DEBUG if reason == self._logged_reason else logging.INFO
         self._logged_reason = reason

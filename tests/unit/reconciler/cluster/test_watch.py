@@ -153,7 +153,7 @@ def test_after_410_the_list_is_read_again() -> None:
         return gone if "watch=1" in path else listing(pod("old" if number == 1 else "new", number))
 
     informer, _ = followed(script, Pauses(2))
-    assert (informer.health.relists >= 1, names(informer)) == (True, {"new"})
+    assert (informer.relists >= 1, names(informer)) == (True, {"new"})
 
 
 def test_a_watch_that_is_cut_off_resumes_without_losing_what_it_knew() -> None:
@@ -323,7 +323,7 @@ def test_a_watch_that_worked_ends_the_count_of_failures() -> None:
 
     informer, _ = followed(lambda path, n: LongAnswer(200, b"") if "watch=1" in path else listing(), pauses)
     assert max(pauses.seconds) <= 0.5
-    assert informer.health.relists == 20
+    assert informer.relists == 20
 
 
 def test_a_watch_on_which_nothing_comes_is_left_for_a_new_list_at_once() -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
+from compiler.kinds.common.job_kinds import job_kind
+from compiler.kinds.common.job_rows import job_row
 from compiler.kinds.common.jobs import annotation_value
-from compiler.kubernetes import GANG_ANNOTATION, QUEUE_NAME_ANNOTATION
+from compiler.kubernetes import GANG_ANNOTATION
 from compiler.specs.gang_spec import GangSpec
 
-REPLICAS, MASTER_ROLE = "spec.replicaSpecs{}", "dlrover-master"
+MASTER_ROLE = "dlrover-master"
 
 
 def _amend(gang: GangSpec) -> GangSpec:
@@ -27,19 +28,4 @@ def _amend(gang: GangSpec) -> GangSpec:
     return replace(made, roles=roles, minimum=min(1, sum(role.replicas for role in roles)))
 
 
-TABLE = JobKind(
-    "ElasticJob",
-    "elastic.iml.github.io",
-    ("v1alpha1",),
-    (
-        RolePaths(
-            f"{REPLICAS}.template",
-            replicas=(Count(f"{REPLICAS}.replicas"),),
-            order=(MASTER_ROLE, "ps", "chief", "worker", "evaluator"),
-        ),
-    ),
-    queue=(f"metadata.annotations['{QUEUE_NAME_ANNOTATION}']",),
-    suspend=("spec.suspend",),
-    amend=_amend,
-)
-KIND = job_kind(TABLE)
+KIND = job_kind(job_row("ElasticJob.elastic.iml.github.io", amend=_amend))

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from compiler.diagnostics.diagnostic import Diagnostic
-from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, gang_spec, job_kind
+from compiler.kinds.common.job_kinds import gang_spec, job_kind
+from compiler.kinds.common.job_rows import job_row
 from compiler.kinds.common.unbound import not_bound_diagnostic
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import TASK_LABEL
@@ -22,23 +23,7 @@ from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.services import unbound
 from compiler.syntax.documents import Document
 
-_JOBS = "spec.replicatedJobs[]"
-_TASKS = f"{_JOBS}.templateSpec.tasks[]"
-TABLE = JobKind(
-    "HyperJob",
-    "training.volcano.sh",
-    ("v1alpha1",),
-    (
-        RolePaths(
-            f"{_TASKS}.template",
-            name_path=f"{_TASKS}.name",
-            replicas=(Count(f"{_JOBS}.replicas"), Count(f"{_TASKS}.replicas", 0)),
-        ),
-    ),
-    gang="one",
-    is_volcano_default=True,
-    labels=lambda document, role: {TASK_LABEL: role},
-)
+TABLE = job_row("HyperJob.training.volcano.sh", labels=lambda document, role: {TASK_LABEL: role})
 WHY = "volcano-global chooses the cluster of each of its Jobs"
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from compiler.kinds.common.annotated import with_annotated_queue, with_annotated_topology
-from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
+from compiler.kinds.common.job_kinds import job_kind
+from compiler.kinds.common.job_rows import job_row
 from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import (
     JOB_SET_JOB_LABEL,
@@ -23,8 +24,6 @@ from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.parts import ExclusiveUnits
 from compiler.specs.pod_spec import Expression, PodSpec, Toleration
 from compiler.syntax.documents import Document, FieldPath
-
-_JOBS = "spec.replicatedJobs[]"
 
 
 def _labels(document: Document, role: str) -> Mapping[str, str]:
@@ -89,20 +88,4 @@ def _within_completions(role: RoleSpec, job: Mapping[str, Any]) -> RoleSpec:
     return replace(role, replicas=pods, minimum=pods, unit=max(1, completions))
 
 
-TABLE = JobKind(
-    "JobSet",
-    "jobset.x-k8s.io",
-    ("v1alpha2",),
-    (
-        RolePaths(
-            f"{_JOBS}.template.spec.template",
-            name_path=f"{_JOBS}.name",
-            replicas=(Count(f"{_JOBS}.replicas"), Count(f"{_JOBS}.template.spec.parallelism")),
-        ),
-    ),
-    suspend=("spec.suspend",),
-    labels=_labels,
-    pod_owners=("Job.batch",),
-    amend=_amend,
-)
-KIND = job_kind(TABLE)
+KIND = job_kind(job_row("JobSet.jobset.x-k8s.io", labels=_labels, amend=_amend))

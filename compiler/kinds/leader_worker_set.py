@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from compiler.kinds.common.annotated import is_gang, with_annotated_queue
-from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
+from compiler.kinds.common.job_kinds import job_kind
+from compiler.kinds.common.job_rows import job_row
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.common.paths import parse_path, value_at
 from compiler.kubernetes import (
@@ -78,16 +79,4 @@ def _exclusive_units(gang: GangSpec, size: int) -> Iterator[ExclusiveUnits]:
     yield ExclusiveUnits(key, names, largest, *labels, path, obstacle)
 
 
-TABLE = JobKind(
-    "LeaderWorkerSet",
-    "leaderworkerset.x-k8s.io",
-    ("v1",),
-    (
-        RolePaths(f"{_GROUP}.leaderTemplate", name="leader", replicas=(Count("spec.replicas"),), is_optional=True),
-        RolePaths(f"{_GROUP}.workerTemplate", name="worker", replicas=(Count("spec.replicas"),)),
-    ),
-    labels=_labels,
-    pod_owners=("StatefulSet.apps",),
-    amend=_amend,
-)
-KIND = job_kind(TABLE)
+KIND = job_kind(job_row("LeaderWorkerSet.leaderworkerset.x-k8s.io", labels=_labels, amend=_amend))

@@ -14,20 +14,18 @@ from typing import Any
 
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import without_nulls
-from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind, text_diagnostics_of
+from compiler.kinds.common.job_kinds import job_kind, text_diagnostics_of
+from compiler.kinds.common.job_rows import job_row
 from compiler.kinds.common.jobs import NetworkTopology
 from compiler.kinds.common.paths import value_at
 from compiler.kinds.common.pod_rule_fields import POD_RULE_NOT_PLANNED
-from compiler.kubernetes import QUEUE_NAME_ANNOTATION
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.syntax.documents import Document
 
 TEMPLATE_PATH = ("spec", "template")
 MINIMA_PATH = (*TEMPLATE_PATH, "gangPolicy", "minRoleReplicas")
-ROLES = "spec.template.roles[]"
 TOPOLOGY_PATH = (*TEMPLATE_PATH, "networkTopology", "groupPolicy")
 _UNPLANNED = ("groupPolicy", "rolePolicy", "servingGroupAntiAffinity", "roleAffinity", "roleAntiAffinity")
-GROUPS, COPIES, WORKERS = Count("spec.replicas"), Count(f"{ROLES}.replicas"), Count(f"{ROLES}.workerReplicas", 0)
 
 
 def makes_pod_group(document: Document) -> bool:
@@ -64,26 +62,7 @@ def _minimum(role: RoleSpec, gang: GangSpec) -> int:
     return role.minimum // copies * least if has_both and 0 <= least < copies else role.minimum
 
 
-TABLE = JobKind(
-    "ModelServing",
-    "workload.serving.volcano.sh",
-    ("v1alpha1",),
-    (
-        RolePaths(f"{ROLES}.entryTemplate", name_path=f"{ROLES}.name", replicas=(GROUPS, COPIES), minimum=(COPIES,)),
-        RolePaths(
-            f"{ROLES}.workerTemplate",
-            name_path=f"{ROLES}.name",
-            replicas=(GROUPS, COPIES, WORKERS),
-            minimum=(COPIES, WORKERS),
-            is_optional=True,
-        ),
-    ),
-    gang="roles",
-    queue=(f"metadata.annotations['{QUEUE_NAME_ANNOTATION}']",),
-    scheduler="spec.schedulerName",
-    is_volcano_default=True,
-    amend=_amend,
-)
+TABLE = job_row("ModelServing.workload.serving.volcano.sh", amend=_amend)
 
 
 def _text_diagnostics(document: Document) -> Iterator[Diagnostic]:

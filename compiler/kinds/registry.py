@@ -10,11 +10,9 @@ from compiler.kinds.kind import Kind
 
 MODULES: Mapping[str, tuple[str, ...]] = {
     "argo_workflow": ("CronWorkflow.argoproj.io", "Workflow.argoproj.io"),
-    "ascend_job": ("AscendJob.mindxdl.gitee.com",),
     "batch_job": ("Job.batch",),
     "cluster": ("Cluster.gangplan.dev",),
     "config_map": ("ConfigMap.",),
-    "cron_job": ("CronJob.batch", "CronJob.batch.volcano.sh"),
     "elastic_job": ("ElasticJob.elastic.iml.github.io",),
     "hyper_job": ("HyperJob.training.volcano.sh",),
     "hypernode": ("HyperNode.topology.volcano.sh",),
@@ -30,6 +28,14 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "node": ("Node.",),
     "node_pool": ("NodePool.gangplan.dev",),
     "numatopology": ("Numatopology.nodeinfo.volcano.sh",),
+    "plain_jobs": (
+        "AscendJob.mindxdl.gitee.com",
+        "CronJob.batch",
+        "CronJob.batch.volcano.sh",
+        "RayClusterFleet.orchestration.aibrix.ai",
+        "StormService.orchestration.aibrix.ai",
+        "Workspace.kaito.sh",
+    ),
     "pod": ("Pod.",),
     "pod_group": ("PodGroup.scheduling.volcano.sh",),
     "priority_class": ("PriorityClass.scheduling.k8s.io",),
@@ -41,10 +47,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
         "InferenceService.serving.kserve.io",
         "LLMInferenceService.serving.kserve.io",
         "PodCliqueSet.grove.io",
-        "RayClusterFleet.orchestration.aibrix.ai",
         "RoleBasedGroup.workloads.x-k8s.io",
-        "StormService.orchestration.aibrix.ai",
-        "Workspace.kaito.sh",
     ),
     "services": (
         "ReplicationController.",

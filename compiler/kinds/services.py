@@ -51,7 +51,7 @@ def _service(name: str, group: str, *pod_owners: str) -> Kind:
         if (gang := _amend(gang_spec(table, document))).roles:
             yield ServiceDraft(gang, _is_asked_for(gang))
 
-    return replace(job_kind(table), is_foreign=False, specs=specs)
+    return replace(job_kind(table), specs=specs)
 
 
 def _daemon_set() -> Kind:
@@ -62,7 +62,7 @@ def _daemon_set() -> Kind:
         queue = annotation_value(document, QUEUE_NAME_ANNOTATION)
         yield unbound(replace(gang, queue=queue if isinstance(queue, str) else ""))
 
-    return replace(job_kind(table), is_foreign=False, specs=specs)
+    return replace(job_kind(table), specs=specs)
 
 
 KINDS = (

@@ -1,5 +1,5 @@
-"""Kinds of operators that serve models: Grove's PodCliqueSet, RoleBasedGroup, AIBrix' StormService and RayClusterFleet,
-KServe's InferenceService and LLMInferenceService, and kaito's Workspace.
+"""Kinds of operators that serve models, of which rows in `job_kinds.toml` do not say all: Grove's PodCliqueSet,
+RoleBasedGroup, and KServe's InferenceService and LLMInferenceService. AIBrix' and kaito's are rows alone.
 
 Their operators make pods through several kinds of their own, some with gates and gangs, so that none is bound: room is
 kept for the pods that they run at least. Sources: the CRDs of grove.io v1alpha1, workloads.x-k8s.io v1alpha1 and
@@ -16,20 +16,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import without_nulls
 from compiler.kinds.common import pods
 from compiler.kinds.common.annotated import with_annotated_queue
-from compiler.kinds.common.job_kinds import (
-    Count,
-    JobKind,
-    RolePaths,
-    gang_spec,
-    job_kind,
-    text_diagnostics_of,
-)
+from compiler.kinds.common.job_kinds import job_kind
+from compiler.kinds.common.job_rows import job_row
 from compiler.kinds.common.jobs import time_diagnostics
-from compiler.kinds.common.paths import found_paths, parse_path
+from compiler.kinds.common.unbound import UNREAD_PART
 from compiler.kinds.kind import Kind
 from compiler.openapi.schemas import plain_schema
 from compiler.specs.gang_spec import GangSpec, RoleSpec
@@ -38,43 +32,6 @@ from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping, values
 
 WHY = "its operator makes them through kinds of its own"
-_SPEC = "spec.template.spec"
-_CLIQUES, _ROLES, _STORM = "spec.template.cliques[]", "spec.roles[]", f"{_SPEC}.roles[]"
-_WORKERS = f"{_SPEC}.workerGroupSpecs[]"
-_PARTS, _OLD_PARTS = f"{_ROLES}.customComponentsPattern.components[]", f"{_ROLES}.components[]"
-_RBG_VOLCANO = "rbg.workloads.x-k8s.io/group-gang-scheduling-volcano"
-UNREAD_PART = declare_rule(
-    "GP228",
-    "info",
-    "part of a served model that is not read",
-    """The pods follow from a configuration outside the repository (such as a ServingRuntime), or from a template patch
-    that is not applied. Only what the object itself describes is counted. A topology that only the operator's own
-    scheduler enforces is not planned. Fix: add the runtime to the repository, write the resources into the object, or
-    leave room.""",
-)
-_PATCHED = "its pods count as the template says", "write the resources into the template"
-_PACKED = "the plan may spread its pods", "leave room in each domain"
-_NOT_APPLIED: Mapping[str, Mapping[tuple[str, str], tuple[str, ...]]] = {
-    "RoleBasedGroup": {
-        _PATCHED: (
-            f"{_ROLES}.leaderWorkerPattern.leaderTemplatePatch",
-            f"{_ROLES}.leaderWorkerPattern.workerTemplatePatch",
-            f"{_ROLES}.leaderWorkerSet.patchLeaderTemplate",
-            f"{_ROLES}.leaderWorkerSet.patchWorkerTemplate",
-        ),
-        _PACKED: tuple(
-            f"metadata.annotations['{domain}/group-exclusive-topology']"
-            for domain in ("rolebasedgroup.workloads.x-k8s.io", "rbg.workloads.x-k8s.io")
-        ),
-    },
-    "PodCliqueSet": {
-        _PACKED: tuple(
-            f"{place}.topologyConstraint"
-            for place in ("spec.template", "spec.template.podCliqueScalingGroups[]", _CLIQUES)
-        ),
-    },
-}
-"""Kind -> what follows, and what to do -> paths of what is not applied."""
 
 
 def _with_scaling_groups(gang: GangSpec) -> GangSpec:
@@ -119,104 +76,6 @@ def _merged(data: Any, patch: Any) -> Any:
     for each in items_:
         by_name[each["name"]] = _merged(by_name.get(each["name"]), each)
     return list(by_name.values())
-
-
-_GROUPS = Count("spec.replicas")
-TABLES = (
-    JobKind(
-        "PodCliqueSet",
-        "grove.io",
-        ("v1alpha1",),
-        (
-            RolePaths(
-                f"{_CLIQUES}.spec.podSpec",
-                name_path=f"{_CLIQUES}.name",
-                replicas=(Count("spec.replicas", 0), Count(f"{_CLIQUES}.spec.replicas")),
-                is_pod_spec=True,
-            ),
-        ),
-        gang="one",
-        priority=("spec.template.priorityClassName",),
-        amend=_with_scaling_groups,
-    ),
-    JobKind(
-        "RayClusterFleet",
-        "orchestration.aibrix.ai",
-        ("v1alpha1",),
-        (
-            RolePaths(f"{_SPEC}.headGroupSpec.template", "headgroup", replicas=(_GROUPS,)),
-            RolePaths(
-                f"{_WORKERS}.template",
-                name_path=f"{_WORKERS}.groupName",
-                replicas=(_GROUPS, Count(f"{_WORKERS}.replicas"), Count(f"{_WORKERS}.numOfHosts")),
-            ),
-        ),
-        gang="one",
-    ),
-    JobKind(
-        "RoleBasedGroup",
-        "workloads.x-k8s.io",
-        ("v1alpha1", "v1alpha2"),
-        tuple(
-            RolePaths(
-                f"{role}{pattern}.template",
-                name_path=f"{role}.name",
-                replicas=tuple(map(Count, counts)),
-                is_optional=True,
-            )
-            for role, pattern, counts in (
-                (_ROLES, "", (f"{_ROLES}.replicas", f"{_ROLES}.leaderWorkerSet.size")),
-                (_ROLES, ".standalonePattern", (f"{_ROLES}.replicas",)),
-                (_ROLES, ".leaderWorkerPattern", (f"{_ROLES}.replicas", f"{_ROLES}.leaderWorkerPattern.size")),
-                (_PARTS, "", (f"{_ROLES}.replicas", f"{_PARTS}.size")),
-                (_OLD_PARTS, "", (f"{_ROLES}.replicas", f"{_OLD_PARTS}.size")),
-            )
-        ),
-        gang="one",
-        queue=(f"metadata.annotations['{_RBG_VOLCANO}-queue']", "spec.podGroupPolicy.volcanoScheduling.queue"),
-        priority=(
-            f"metadata.annotations['{_RBG_VOLCANO}-priority']",
-            "spec.podGroupPolicy.volcanoScheduling.priorityClassName",
-        ),
-    ),
-    JobKind(
-        "StormService",
-        "orchestration.aibrix.ai",
-        ("v1alpha1",),
-        (
-            RolePaths(
-                f"{_STORM}.template",
-                name_path=f"{_STORM}.name",
-                replicas=(_GROUPS, Count(f"{_STORM}.replicas"), Count(f"{_STORM}.podGroupSize")),
-            ),
-        ),
-        gang="one",
-    ),
-    JobKind(
-        "Workspace",
-        "kaito.sh",
-        ("v1beta1", "v1alpha1"),
-        (RolePaths("inference.template", "inference", replicas=(Count("resource.count"),), is_optional=True),),
-        gang="one",
-    ),
-)
-
-
-def _kind(table: JobKind) -> Kind:
-    """The kind of a table, whose objects are not bound."""
-
-    def specs(document: Document, model: Any) -> Iterable[GangSpec]:
-        if (gang := gang_spec(table, _with_role_templates(document))).roles:
-            gang = table.amend(replace(gang, document=document))
-            yield unbound(with_annotated_queue(gang))
-
-    def diagnostics(document: Document) -> Iterator[Diagnostic]:
-        yield from text_diagnostics_of(table, document)
-        for (effect, help), patterns in _NOT_APPLIED.get(table.name, {}).items():
-            for path in (at for pattern in patterns for at in found_paths(document.data, parse_path(pattern))):
-                yield document.diagnostic(UNREAD_PART, path, f"{path[-1]} is not applied: {effect}", help)
-
-    return replace(job_kind(table), specs=specs, text_diagnostics=diagnostics, unbound_reason=WHY)
 
 
 # --- InferenceService and LLMInferenceService
@@ -413,7 +272,8 @@ def unread_runtime(draft: ServingDraft) -> Diagnostic:
 _KSERVE = "serving.kserve.io"
 _SERVICE = partial(plain_schema, "spec")
 KINDS = (
-    *map(_kind, TABLES),
+    job_kind(job_row("PodCliqueSet.grove.io", amend=_with_scaling_groups)),
+    job_kind(job_row("RoleBasedGroup.workloads.x-k8s.io", prepare=_with_role_templates)),
     *(
         Kind(name, _KSERVE, versions, None, specs, diagnostics, _SERVICE, is_foreign=True, unbound_reason=WHY)
         for name, versions, specs, diagnostics in (

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import without_nulls
 from compiler.kinds.common import pods
+from compiler.kinds.common.annotated import with_annotated_queue
 from compiler.kinds.common.jobs import submission_and_duration, time_diagnostics
 from compiler.kinds.common.paths import (
     EACH_ENTRY,
@@ -25,10 +26,12 @@ from compiler.kinds.common.paths import (
     path_text,
     value_at,
 )
+from compiler.kinds.common.unbound import UNREAD_PART
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.openapi.schemas import Schema, made_schema
 from compiler.specs.gang_spec import Controller, GangSpec, RoleSpec, Scheduling
+from compiler.specs.services import unbound
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano import metax
 
@@ -68,18 +71,40 @@ class RolePaths:
 
 
 @dataclass(frozen=True, slots=True)
+class NotApplied:
+    """Parts of an object that are not applied. effect: what follows. help: what to do."""
+
+    paths: tuple[str, ...]
+    effect: str
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unbound:
+    """Of a kind no pod of which is bound to the plan's nodes.
+
+    reason: why. is_recurring: its jobs are made by the clock. reads_queue_annotation: of the pod templates, else of the
+    object. not_applied: what of an object is not read.
+    """
+
+    reason: str
+    is_recurring: bool = False
+    reads_queue_annotation: bool = False
+    not_applied: tuple[NotApplied, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class JobKind:
     """What is to be known of a kind whose objects are jobs.
 
     gang: "all" replicas start together, or the "roles" minima, or its pods start "one" by one. minimum: path of the
     pods that must start, before which the roles' minima do not count. queue, priority: paths, the first with a text
-    counts; a priority may also be that of a pod template.
-    suspend: paths of switches that keep its pods away. scheduler: path of the name of its scheduler.
-    is_volcano_default: its operator names Volcano in the pods itself. labels: what its controller gives each pod. adds:
-    containers that its operator adds to the pods, whose requests count. pod_owners: Kind.group of objects that stand
-    between it and its pods. is_marked: the pods do not say job and role by labels that are known
-    (`compiler.kubernetes`). dependent_roles: their pods appear only once others run. runs_once: an object ends and is
-    not made again, which of kinds that are known `compiler.run_kinds` says. amend: the last word on a gang.
+    counts; a priority may also be that of a pod template. suspend: paths of switches that keep its pods away.
+    scheduler: path of the name of its scheduler. is_volcano_default: its operator names Volcano in the pods itself.
+    labels: what its controller gives each pod. adds: containers that its operator adds to the pods, whose requests
+    count. pod_owners: Kind.group of objects that stand between it and its pods. is_marked: the pods do not say job and
+    role by labels that are known (`compiler.kubernetes`). runs_once: an object ends and is not made again, which of
+    kinds that are known `compiler.run_kinds` says. prepare: what comes before reading. amend: the last word on a gang.
     """
 
     name: str
@@ -97,17 +122,25 @@ class JobKind:
     adds: Added = lambda document, role: {}
     pod_owners: tuple[str, ...] = ()
     is_marked: bool = True
-    dependent_roles: tuple[str, ...] = ()
     runs_once: bool = False
+    unbound: Unbound | None = None
+    prepare: Callable[[Document], Document] = lambda document: document
     amend: Callable[[GangSpec], GangSpec] = lambda gang: gang
+
+
+_OWN_GROUPS = ("", "apps", "batch", "batch.volcano.sh")
+"""Groups of Kubernetes and Volcano, whose versions are known; other versions of an operator's kind pass."""
 
 
 def job_kind(table: JobKind) -> Kind:
     """The kind that reads objects as the table says."""
 
     def specs(document: Document, model: Any) -> Iterable[GangSpec]:
-        if (gang := gang_spec(table, document)).roles:  # a RayJob may run on a cluster that is there
-            yield table.amend(gang)
+        gang = gang_spec(table, table.prepare(document))
+        is_recurring = table.unbound is not None and table.unbound.is_recurring
+        if gang.roles or is_recurring:  # a RayJob may run on a cluster that is there; a CronJob names a queue
+            gang = table.amend(replace(gang, document=document))
+            yield gang if table.unbound is None else _unbound(table, table.unbound, gang)
 
     return Kind(
         table.name,
@@ -117,9 +150,21 @@ def job_kind(table: JobKind) -> Kind:
         specs,
         partial(text_diagnostics_of, table),
         partial(job_schema, table),
-        is_foreign=True,
+        is_foreign=table.group not in _OWN_GROUPS,
         runs_once=table.runs_once,
+        unbound_reason=table.unbound.reason if table.unbound else "",
     )
+
+
+def _unbound(table: JobKind, of: Unbound, gang: GangSpec) -> GangSpec:
+    """The gang whose pods go where their scheduler puts them; a suspended one has none."""
+    gang = with_annotated_queue(gang) if of.reads_queue_annotation else gang
+    gang = gang if _is_suspended(table, gang.document) else unbound(gang)
+    return gang.with_scheduling(is_recurring=of.is_recurring)
+
+
+def _is_suspended(table: JobKind, document: Document) -> bool:
+    return any(value_at(document.data, parse_path(path)) for path in table.suspend)
 
 
 def text_diagnostics_of(table: JobKind, document: Document) -> Iterator[Diagnostic]:
@@ -128,6 +173,9 @@ def text_diagnostics_of(table: JobKind, document: Document) -> Iterator[Diagnost
     for paths in table.roles:
         for at in found_paths(document.data, parse_path(paths.template)):
             yield from pods.template_diagnostics(document, value_at(document.data, at), at)
+    for part in table.unbound.not_applied if table.unbound else ():
+        for at in (at for path in part.paths for at in found_paths(document.data, parse_path(path))):
+            yield document.diagnostic(UNREAD_PART, at, f"{at[-1]} is not applied: {part.effect}", part.help)
 
 
 # --- the schema
@@ -210,7 +258,6 @@ def gang_spec(table: JobKind, document: Document) -> GangSpec:
     priority, priority_path = _priority(table, document, roles)
     scheduler, scheduler_path = _first_text(data, (table.scheduler,) if table.scheduler else ())
     scheduler = scheduler or (VOLCANO_SCHEDULER if table.is_volcano_default else "")
-    is_suspended = any(value_at(data, parse_path(path)) for path in table.suspend)
     return GangSpec(
         document=document,
         queue=queue,
@@ -229,11 +276,11 @@ def gang_spec(table: JobKind, document: Document) -> GangSpec:
         controller=Controller(
             pod_owners=table.pod_owners,
             marks_pods=table.is_marked,
-            dependent_roles=table.dependent_roles,
             runs_once=table.runs_once,
         ),
         scheduling=Scheduling(
-            schedulable=not is_suspended and _is_for_volcano(scheduler, roles), scheduler_name=scheduler
+            schedulable=not _is_suspended(table, document) and _is_for_volcano(scheduler, roles),
+            scheduler_name=scheduler,
         ),
     )
 

@@ -14,6 +14,15 @@ NOT_BOUND = declare_rule(
     no room is kept for the next run. Fix: nothing, or a NodePool
     of their own with a taint.""",
 )
+UNREAD_PART = declare_rule(
+    "GP228",
+    "info",
+    "part of a served model that is not read",
+    """The pods follow from a configuration outside the repository (such as a ServingRuntime), or from a template patch
+    that is not applied. Only what the object itself describes is counted. A topology that only the operator's own
+    scheduler enforces is not planned. Fix: add the runtime to the repository, write the resources into the object, or
+    leave room.""",
+)
 
 
 def not_bound_diagnostic(document: Document, reason: str, *, is_recurring: bool = False) -> Diagnostic:

@@ -1,0 +1,17 @@
+"""Job kinds of which `job_kinds.toml` says all: AscendJob as ascend-operator hands it to Volcano, the CronJobs of
+Kubernetes and Volcano, whose next Job is not known before it exists, and kinds of operators that serve models."""
+
+from __future__ import annotations
+
+from compiler.kinds.common.job_kinds import job_kind
+from compiler.kinds.common.job_rows import job_row
+
+KEYS = (
+    "AscendJob.mindxdl.gitee.com",
+    "CronJob.batch",
+    "CronJob.batch.volcano.sh",
+    "RayClusterFleet.orchestration.aibrix.ai",
+    "StormService.orchestration.aibrix.ai",
+    "Workspace.kaito.sh",
+)
+KINDS = tuple(job_kind(job_row(key)) for key in KEYS)

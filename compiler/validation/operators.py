@@ -1,8 +1,11 @@
-"""Rules on values that operators bring, in CEL with their CRDs or in webhooks: most are rows of tables."""
+"""Rules on values that operators bring, in CEL with their CRDs or in webhooks. Many are rows of a data file."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from compiler.syntax.documents import FieldPath
@@ -12,22 +15,6 @@ from compiler.validation.judge import Judge, items, mapping
 from compiler.validation.pods import tolerations
 from compiler.validation.volumes import claim
 
-_MULTIKUEUE = "kueue.x-k8s.io/multikueue"
-_TRAINER = ("trainer.kubeflow.org/trainjob-controller", _MULTIKUEUE)
-_KUBERAY = ("ray.io/kuberay-operator", _MULTIKUEUE)
-_DELETION_POLICIES = ("DeleteCluster", "DeleteWorkers", "DeleteSelf", "DeleteNone")
-_BATCH_SCHEDULERS = ("volcano", "yunikorn", "kube-scheduler")
-_UPGRADES = ("None", "NewCluster", "NewClusterWithIncrementalUpgrade")
-_COMPLETION_MODES = ("Indexed", "NonIndexed")
-_CHOICES: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
-    "Job.batch": (("spec.completionMode", _COMPLETION_MODES),),
-    "JobSet.jobset.x-k8s.io": (("spec.replicatedJobs[].template.spec.completionMode", _COMPLETION_MODES),),
-    "RayJob.ray.io": (("spec.deletionPolicy", _DELETION_POLICIES),),
-    "RayService.ray.io": (("spec.upgradeStrategy.type", _UPGRADES),),
-    "ScheduledSparkApplication.sparkoperator.k8s.io": (("spec.template.batchScheduler", _BATCH_SCHEDULERS),),
-    "SparkApplication.sparkoperator.k8s.io": (("spec.batchScheduler", _BATCH_SCHEDULERS),),
-}
-"""Kind -> the values that a field may have, in each item of a list that [] stands for."""
 _CLEAN_POD_POLICIES = ("None", "Running", "All")
 _NUMBERS_OF_PROCESSES = ("auto", "cpu", "gpu")
 
@@ -40,31 +27,33 @@ _SERVICE_NAMED = frozenset(_SERVICES_NAMED.split())
 """Kinds whose objects' names are also those of Services."""
 
 
+@cache
+def _rows() -> Mapping[str, Any]:
+    return tomllib.loads((files("compiler.validation") / "operator_rules.toml").read_text("utf-8"))
+
+
 def operator_object(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
     """An object of a kind ("Kind.group")."""
     if kind_key in _SERVICE_NAMED:
         judge.name(("metadata", "name"), mapping(data, "metadata").get("name"), names.SERVICE_NAME)
     if (rule := _RULES.get(kind_key)) is not None:
         rule(judge, data)
-    for path, lower, upper in _BOUNDS.get(kind_key, ()):
+    rows = _rows().get(kind_key, {})
+    for path, lower, upper in rows.get("bounds", ()):
         for at, found in _mappings_at(data, path.split("."), ()):
             least, most = (mapping(found, *names[:-1]).get(names[-1]) for names in (lower.split("."), upper.split(".")))
             if isinstance(least, int) and isinstance(most, int) and least > most > 0:
                 judge.contradiction(
                     (*at, *lower.split(".")), f"{least} is above {upper} {most}", f"lower it, or raise {upper}"
                 )
-    _topologies(judge, kind_key, data)
-    for path, allowed in _CHOICES.get(kind_key, ()):
-        *around, key = path.split(".")
-        for at, found in _mappings_at(data, around, ()):
-            judge.choice((*at, key), found.get(key), allowed)
-
-
-def _topologies(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
-    for path in _TOPOLOGIES.get(kind_key, ()):
+    for path in rows.get("topologies", ()):
         for at, found in _mappings_at(data, path.split("."), ()):
             if found.get("mode") != "soft":  # a soft one of tier 0 asks for none
                 judge.within((*at, "highestTierAllowed"), found.get("highestTierAllowed"), 1)
+    for path, allowed in rows.get("choices", {}).items():
+        *around, key = path.split(".")
+        for at, found in _mappings_at(data, around, ()):
+            judge.choice((*at, key), found.get(key), tuple(allowed))
 
 
 def _mappings_at(value: Any, path: Sequence[str], at: FieldPath) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
@@ -80,46 +69,7 @@ def _mappings_at(value: Any, path: Sequence[str], at: FieldPath) -> Iterator[tup
         yield from _mappings_at(item, path[1:], (*at, key, number))
 
 
-_TOPOLOGY_OF_JOB = ("spec.networkTopology", "spec.tasks[].partitionPolicy.networkTopology")
-_TOPOLOGIES: Mapping[str, tuple[str, ...]] = {
-    "ClusterTrainingRuntime.trainer.kubeflow.org": ("spec.podGroupPolicy.volcano.networkTopology",),
-    "CronJob.batch.volcano.sh": tuple(f"spec.jobTemplate.{path}" for path in _TOPOLOGY_OF_JOB),
-    "Job.batch.volcano.sh": _TOPOLOGY_OF_JOB,
-    "JobTemplate.flow.volcano.sh": _TOPOLOGY_OF_JOB,
-    "ModelServing.workload.serving.volcano.sh": ("spec.template.networkTopology.groupPolicy",),
-    "PodGroup.scheduling.volcano.sh": ("spec.networkTopology", "spec.subGroupPolicy[].networkTopology"),
-    "TrainingRuntime.trainer.kubeflow.org": ("spec.podGroupPolicy.volcano.networkTopology",),
-}
-"""Kind -> its network topologies: below tier 1 there is no hypernode."""
-_GROUP_BOUNDS = ("minReplicas", "maxReplicas")
-_EXECUTORS = ("minExecutors", "maxExecutors")
-_CLIQUE_BOUNDS = ("minAvailable", "replicas")
-_BOUNDS: Mapping[str, tuple[tuple[str, str, str], ...]] = {
-    "InferenceService.serving.kserve.io": tuple(
-        (f"spec.{name}", *_GROUP_BOUNDS) for name in ("predictor", "transformer", "explainer")
-    ),
-    "PodCliqueSet.grove.io": (
-        ("spec.template.cliques[].spec", *_CLIQUE_BOUNDS),
-        ("spec.template.cliques[].spec.autoScalingConfig", *_GROUP_BOUNDS),
-        ("spec.template.cliques[].spec", "replicas", "autoScalingConfig.maxReplicas"),
-        ("spec.template.cliques[].spec", "minAvailable", "autoScalingConfig.minReplicas"),
-        ("spec.template.podCliqueScalingGroups[]", *_CLIQUE_BOUNDS),
-        ("spec.template.podCliqueScalingGroups[].scaleConfig", *_GROUP_BOUNDS),
-        ("spec.template.podCliqueScalingGroups[]", "minAvailable", "scaleConfig.minReplicas"),
-    ),
-    "RayCluster.ray.io": (("spec.workerGroupSpecs[]", *_GROUP_BOUNDS),),
-    "RayJob.ray.io": (("spec.rayClusterSpec.workerGroupSpecs[]", *_GROUP_BOUNDS),),
-    "RayService.ray.io": (("spec.rayClusterConfig.workerGroupSpecs[]", *_GROUP_BOUNDS),),
-    "ScheduledSparkApplication.sparkoperator.k8s.io": (("spec.template.dynamicAllocation", *_EXECUTORS),),
-    "SparkApplication.sparkoperator.k8s.io": (("spec.dynamicAllocation", *_EXECUTORS),),
-    "SparkConnect.sparkoperator.k8s.io": (("spec.dynamicAllocation", *_EXECUTORS),),
-}
-"""Kind -> (path of a mapping, the number in it that is at most, the other). Sources: webhooks, and what operators
-validate themselves."""
-
-
 def _train_job(judge: Judge, data: dict[str, Any]) -> None:
-    _manager(judge, data, ("spec",), _TRAINER)
     at = ("spec", "trainer", "resourcesPerNode")
     resources(judge, mapping(data, *at), at)
     _processes(judge, mapping(data, "spec", "trainer").get("numProcPerNode"), ("spec", "trainer", "numProcPerNode"))
@@ -199,27 +149,13 @@ def _mpi_job(judge: Judge, data: dict[str, Any]) -> None:
         judge.choice(path, mapping(data, *path[:-1]).get(path[-1]), _CLEAN_POD_POLICIES)
 
 
-def _ray_cluster(judge: Judge, data: dict[str, Any]) -> None:
-    _manager(judge, data, ("spec",), _KUBERAY)
-
-
 def _ray_job(judge: Judge, data: dict[str, Any]) -> None:
-    _manager(judge, data, ("spec",), _KUBERAY)
-    _manager(judge, data, ("spec", "rayClusterSpec"), _KUBERAY)
     spec = mapping(data, "spec")
     if not spec.get("rayClusterSpec") and not spec.get("clusterSelector"):
         judge.contradiction(("spec",), "it names no cluster", "add rayClusterSpec, or a clusterSelector")
     for key, least in (("activeDeadlineSeconds", 1), ("backoffLimit", 0), ("ttlSecondsAfterFinished", 0)):
         if isinstance(number := spec.get(key), int) and number < least:
             judge.contradiction(("spec", key), f"KubeRay refuses {number}", f"write {least} or more")
-
-
-def _ray_service(judge: Judge, data: dict[str, Any]) -> None:
-    _manager(judge, data, ("spec", "rayClusterConfig"), _KUBERAY)
-
-
-def _manager(judge: Judge, data: dict[str, Any], path: tuple[str, ...], allowed: tuple[str, ...]) -> None:
-    judge.choice((*path, "managedBy"), mapping(data, *path).get("managedBy"), allowed)
 
 
 def _inference_service(judge: Judge, data: dict[str, Any]) -> None:
@@ -289,9 +225,7 @@ _RULES: Mapping[str, Callable[[Judge, dict[str, Any]], None]] = {
     "LLMInferenceService.serving.kserve.io": _llm_service,
     "MPIJob.kubeflow.org": _mpi_job,
     "PyTorchJob.kubeflow.org": _pytorch_job,
-    "RayCluster.ray.io": _ray_cluster,
     "RayJob.ray.io": _ray_job,
-    "RayService.ray.io": _ray_service,
     "ScheduledSparkApplication.sparkoperator.k8s.io": _spark,
     "SparkApplication.sparkoperator.k8s.io": _spark,
     "TrainingRuntime.trainer.kubeflow.org": _training_runtime,

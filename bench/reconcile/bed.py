@@ -85,10 +85,6 @@ class Bed:
         self._change_options("kwok", {"--node-lease-duration-seconds": "40000"})
         self._change_options("kube-controller-manager", {"--node-monitor-grace-period": "40000s"})
 
-    def set_schedule_period(self, period: str) -> None:
-        """Let Volcano's scheduler wait so long between two cycles, and log each of them."""
-        self._change_options("volcano-scheduler", {"--schedule-period": period, "-v": "3"})
-
     def _change_options(self, component: str, options: Mapping[str, str]) -> None:
         command = Path(f"/proc/{self.plane.pid(component)}/cmdline").read_text().rstrip("\0").split("\0")
         named = [(word, word.partition("=")[0]) for word in command]

@@ -4,15 +4,18 @@ compared with the model (`solver/simulation/volcano`)."""
 from __future__ import annotations
 
 import json
-import re
 import time
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+
 from solver.problem import Node, Policy, Problem, Queue, Role
+from solver.semantics.device_slots import IntArray
+from solver.semantics.entitlements import FloatArray
 from solver.simulation.replay import Simulation
 from solver.simulation.volcano.policy import Volcano
 from solver.simulation.volcano_configuration import VolcanoScheduler
@@ -20,15 +23,14 @@ from solver.simulation.workload import SECOND, Job, Workload
 from tests.builders.declared import Object
 from tests.builders.declared import queue as queue_object
 from tests.controlplane import ControlPlane
+from tests.differential.scheduler_log import SCHEDULER, Account, Log, read_log
 from tests.e2e.stories.story import QUEUES_PATH, VOLCANO_JOBS_PATH, role, volcano_job
 
-LIVING_PODS = "/api/v1/namespaces/default/pods?fieldSelector=status.phase%21%3DSucceeded"
 GIB = 1 << 30
 NODE = (64_000, 512 * GIB, 110, 8)
 RESOURCES = ("cpu", "memory", "pods", "nvidia.com/gpu")
-LOOK = 0.1
-JOB_NAME = "volcano.sh/job-name"
-SESSION_OPENS = re.compile(r"^I(\d\d)(\d\d) (\S+) .*Open Session ", re.MULTILINE)
+LOOK = 0.5
+NEAR = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +47,25 @@ class TimedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """Seconds since the beginning: when the job was created, had nodes, and when all pods had ended."""
-
-    created: float
-    bound: float
-    ended: float
-
-
-@dataclass(frozen=True, slots=True)
 class RealReplay:
-    """seen: of each job. period: seconds from one cycle of the scheduler to the next, on average. cycles: when they
-    were, as far as the scheduler logs them."""
+    """names: of the jobs in the cluster. log: what the scheduler says. period: seconds from one of its cycles to the
+    next, on average. starts: of the cycles that started the jobs."""
 
-    seen: Sequence[Seen]
-    period: float
-    cycles: Sequence[float]
+    names: Sequence[str]
+    log: Log
+
+    @property
+    def accounts(self) -> list[Account]:
+        return [self.log.jobs[name] for name in self.names]
+
+    @property
+    def period(self) -> float:
+        cycles = self.log.cycles
+        return (cycles[-1] - cycles[0]) / (len(cycles) - 1)
+
+    @property
+    def starts(self) -> list[float]:
+        return [self.log.start(name) for name in self.names]
 
 
 def scheduler_text(scheduler: VolcanoScheduler) -> str:
@@ -85,46 +90,30 @@ def create_queues(plane: ControlPlane, weights: Mapping[str, int]) -> None:
 
 
 def run_jobs(plane: ControlPlane, jobs: Sequence[TimedJob], timeout: float = 600.0) -> RealReplay:
-    """Create each job at its time, and look until the pods of all have ended."""
-    began, cycles, clock = time.monotonic(), plane.scheduling_cycles(), datetime.now(tz=UTC)
-    prefix = f"r{int(clock.timestamp())}-"  # Volcano may lose a job with the name of one that was just deleted
-    left = sorted(range(len(jobs)), key=lambda j: jobs[j].submit)
-    created, bound, ended = dict[int, float](), dict[int, float](), dict[int, float]()
-    while len(ended) < len(jobs):
-        now = time.monotonic() - began
-        if now > timeout:
-            raise TimeoutError(f"{len(jobs) - len(ended)} jobs have not ended: {sorted(created.keys() - ended.keys())}")
-        while left and jobs[left[0]].submit <= now:
-            j = left.pop(0)
-            plane.api("POST", VOLCANO_JOBS_PATH, job_object(f"{prefix}{j}", jobs[j]))
-            created[j] = time.monotonic() - began
-        looked = time.monotonic() - began
-        placed = _placed_jobs(plane, prefix)
-        for j in created.keys() - ended.keys():
-            if j in bound and j not in placed:
-                ended[j] = looked
-            elif j not in bound and j in placed:
-                bound[j] = looked
-        time.sleep(LOOK)
-    period = (time.monotonic() - began) / max(1, plane.scheduling_cycles() - cycles)
-    seen = [Seen(created[j], bound[j], ended[j]) for j in range(len(jobs))]
-    return RealReplay(seen, period, logged_cycles(plane.logs("volcano-scheduler"), clock))
+    """Create each job at its time, and look until all have completed. The scheduler must log its decisions. Seconds
+    count from a full one, since ages count in seconds."""
+    since = datetime.now(tz=UTC).replace(microsecond=0)
+    names = [
+        f"r{int(since.timestamp())}-{j}" for j in range(len(jobs))
+    ]  # Volcano may lose a job of a deleted one's name
+    for j in sorted(range(len(jobs)), key=lambda j: jobs[j].submit):
+        time.sleep(max(0.0, jobs[j].submit - (datetime.now(tz=UTC) - since).total_seconds()))
+        plane.api("POST", VOLCANO_JOBS_PATH, job_object(names[j], jobs[j]))
+
+    def living() -> set[str]:
+        found = plane.api("GET", VOLCANO_JOBS_PATH)["items"]
+        phases = {each["metadata"]["name"]: each.get("status", {}).get("state", {}).get("phase") for each in found}
+        return {name for name in names if phases[name] != "Completed"}
+
+    plane.wait_until(living, lambda left: not left, timeout=timeout, what="the end of all jobs", pause=LOOK)
+    return RealReplay(names, read_log(plane.logs(SCHEDULER), since))
 
 
-def logged_cycles(log: str, since: datetime) -> list[float]:
-    """Seconds since then at which sessions of the scheduler opened, by its log."""
-    zone, found = datetime.now().astimezone().tzinfo, list[float]()
-    for month, day, clock in SESSION_OPENS.findall(log):
-        when = datetime.strptime(f"{since.year}{month}{day} {clock}", "%Y%m%d %H:%M:%S.%f").replace(tzinfo=zone)
-        found.append((when - since).total_seconds())
-    return [seconds for seconds in found if seconds > 0]
-
-
-def _placed_jobs(plane: ControlPlane, prefix: str) -> set[int]:
-    """Jobs that have pods with a node that have not ended; a gang is bound at once."""
-    placed = [pod["metadata"] for pod in plane.api("GET", LIVING_PODS)["items"] if pod["spec"].get("nodeName")]
-    names = {about.get("annotations", {}).get(JOB_NAME, "") for about in placed}
-    return {int(name.removeprefix(prefix)) for name in names if name.startswith(prefix)}
+def delete_jobs(plane: ControlPlane) -> None:
+    """Delete all jobs, and return when their pods are gone."""
+    plane.api("DELETE", f"{VOLCANO_JOBS_PATH}?propagationPolicy=Background")
+    pods = "/api/v1/namespaces/default/pods?limit=1"
+    plane.wait_until(lambda: plane.api("GET", pods)["items"], lambda left: not left, what="an empty cluster")
 
 
 def job_object(name: str, job: TimedJob) -> Object:
@@ -134,33 +123,135 @@ def job_object(name: str, job: TimedJob) -> Object:
     return volcano_job(name, pods, queue=job.queue, **more)
 
 
-def modelled_starts(
-    found: RealReplay, jobs: Sequence[TimedJob], nodes: int, weights: Mapping[str, int], scheduler: VolcanoScheduler
+class Drawn(Volcano):
+    """The model, told which of equally good nodes Volcano drew for each pod. misses: jobs whose nodes it does not rate
+    best."""
+
+    def __init__(self, workload: Workload, drawn: Sequence[Sequence[int]]) -> None:
+        super().__init__(workload)
+        self._drawn = [Counter(nodes) for nodes in drawn]
+        self.misses: set[int] = set()
+
+    def best_node(self, j: int, nodes: IntArray, scores: FloatArray) -> int:
+        best = np.flatnonzero(scores >= scores.max() - NEAR)
+        for at in best:
+            if self._drawn[j][int(nodes[at])]:
+                self._drawn[j][int(nodes[at])] -= 1
+                return int(at)
+        self.misses.add(j)
+        return int(best[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Modelled:
+    """starts: seconds. misses: jobs whose real nodes the model did not rate best."""
+
+    starts: Sequence[float | None]
+    misses: Collection[int]
+
+
+def modelled(
+    found: RealReplay,
+    jobs: Sequence[TimedJob],
+    nodes: Sequence[str],
+    weights: Mapping[str, int],
+    scheduler: VolcanoScheduler,
+) -> Modelled:
+    """What the model does with the jobs, which come when Volcano saw them come and hold their room as long as it saw
+    them hold it, at its cycles."""
+    world = replace(
+        _workload(jobs, len(nodes), weights),
+        scheduler=replace(scheduler, period=_moment(found.period), cycles=tuple(map(_moment, found.log.cycles))),
+    )
+    timed = [
+        replace(
+            job,
+            name=name,
+            submit=_moment(account.arrived),
+            duration=(runs := _moment(account.ended - start)),
+            requested=runs,
+        )
+        for job, name, account, start in zip(world.jobs, found.names, found.accounts, found.starts, strict=True)
+    ]
+    index = {name: at for at, name in enumerate(nodes)}
+    policy = Drawn(
+        world := replace(world, jobs=timed), [[index[node] for node in each.nodes] for each in found.accounts]
+    )
+    return Modelled(_starts(world, policy), policy.misses)
+
+
+def predicted(
+    found: RealReplay,
+    jobs: Sequence[TimedJob],
+    nodes: Sequence[str],
+    weights: Mapping[str, int],
+    scheduler: VolcanoScheduler,
 ) -> list[float | None]:
-    """Seconds at which the model starts the jobs, which come as they really did, and hold their room as long: from the
-    cycle that bound them, where it is known."""
-    nothing = (None,) * len(RESOURCES)
-    names = list(weights)
+    """Seconds at which the model starts the jobs when it knows only what a trace states. Its cycles begin with the
+    first real one."""
+    period, first = _moment(found.period), _moment(found.log.cycles[0])
+    world = replace(_workload(jobs, len(nodes), weights), scheduler=replace(scheduler, period=period, cycles=(first,)))
+    return _starts(world, Volcano(world))
+
+
+def _starts(world: Workload, policy: Volcano) -> list[float | None]:
+    runs = Simulation(world, policy).run().runs
+    return [None if run.start is None else run.start / SECOND for run in runs]
+
+
+def _moment(seconds: float) -> int:
+    return round(seconds * SECOND)
+
+
+def _workload(jobs: Sequence[TimedJob], nodes: int, weights: Mapping[str, int]) -> Workload:
+    nothing, names = (None,) * len(RESOURCES), list(weights)
     queues = tuple(Queue(q, None, weights[q], 0, nothing, nothing, nothing, (0,) * len(RESOURCES)) for q in names)
     places = tuple(Node(f"n{n}", 0, None, NODE, NODE) for n in range(nodes))
     cluster = Problem(RESOURCES, places, (), queues, (), policy=Policy(proportion=True))
     made = []
-    for j, (job, seen) in enumerate(zip(jobs, found.seen, strict=True)):
+    for j, job in enumerate(jobs):
         pods = Role("pod", job.pods, job.pods, (job.cpu, 0, 1, job.gpus), frozenset({0}))
-        cycle = max((moment for moment in found.cycles if moment <= seen.bound), default=seen.bound)
-        submit, runs = (round(seconds * SECOND) for seconds in (seen.created, seen.ended - cycle))
+        submit, runs = _moment(job.submit), _moment(job.runs)
         made.append(Job(str(j), submit, runs, runs, pods, names.index(job.queue), job.priority))
-    cycles = tuple(round(seconds * SECOND) for seconds in found.cycles)
-    timed = replace(scheduler, period=round(found.period * SECOND), cycles=cycles)
-    world = Workload(cluster, made, RESOURCES.index("nvidia.com/gpu"), scheduler=timed)
-    runs_of = Simulation(world, Volcano(world)).run().runs
-    return [None if run.start is None else run.start / SECOND for run in runs_of]
+    return Workload(cluster, made, RESOURCES.index("nvidia.com/gpu"))
 
 
 def cycles_apart(found: RealReplay, starts: Sequence[float | None]) -> list[int]:
     """By how many of the scheduler's cycles each job really started later than in the model."""
-    cycles = found.cycles
+    never = 2 * len(found.log.cycles)
     return [
-        bisect_right(cycles, seen.bound) - (len(cycles) * 2 if start is None else bisect_right(cycles, start + 1e-6))
-        for seen, start in zip(found.seen, starts, strict=True)
+        account.cycle - (never if start is None else found.log.number(start))
+        for account, start in zip(found.accounts, starts, strict=True)
     ]
+
+
+LATE, SPLIT, FOLLOWS, UNKNOWN = (
+    "its pods came after the look of the cycle",
+    "a gang's pods ended on both sides of a look",
+    "follows an earlier difference",
+    "unexplained",
+)
+
+
+def causes(found: RealReplay, starts: Sequence[float | None]) -> dict[int, str]:
+    """Job -> why it really started at another cycle than in the model. The model lets all pods of a job come and end at
+    once; nothing else excuses it."""
+    log, apart = found.log, cycles_apart(found, starts)
+    split = set[int]()
+    for each in found.accounts:
+        numbers = {log.number(moment) for moment in each.ends.values()}
+        split |= numbers if len(numbers) > 1 else set()
+    real = [each.cycle for each in found.accounts]
+    first = [min(cycle, cycle - off) for cycle, off in zip(real, apart, strict=True)]
+    named = dict[int, str]()
+    for j in sorted((j for j, off in enumerate(apart) if off), key=lambda j: (first[j], j)):
+        start = starts[j]
+        if start is not None and apart[j] > 0 and found.accounts[j].pods_came > start:
+            named[j] = LATE
+        elif split & set(range(first[j] - 2, first[j] + 1)):
+            named[j] = SPLIT
+        elif any(first[i] < first[j] for i in named if named[i] != UNKNOWN):
+            named[j] = FOLLOWS
+        else:
+            named[j] = UNKNOWN
+    return named

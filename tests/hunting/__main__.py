@@ -6,7 +6,8 @@ tests/differential/found.yaml.
 With --faults, random schedules of faults hit the reconciler on a control plane; one that fails is repeated by its seed.
 With --oracle, plans of random repositories are held against a second exact model; where they disagree the repository,
 as small as it gets, goes to tests/oracle/found/. With --admission, generated objects are held against the real API
-server with Volcano's webhooks; what differs without being meant is printed with its seed.
+server with Volcano's webhooks; what differs without being meant is printed with its seed. With --replays, random
+workloads run on the real Volcano and in the model of `gangplan simulate --policy volcano`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.differential import arrivals
 from tests.differential import hunt as differential
 from tests.differential.admission import hunt as admission
 from tests.faults import run as faults
@@ -37,11 +39,14 @@ def main() -> int:
     parser.add_argument("--faults", action="store_true", help="schedules of faults on the reconciler instead")
     parser.add_argument("--oracle", action="store_true", help="repositories against a second model instead")
     parser.add_argument("--admission", action="store_true", help="objects on the real API server instead")
+    parser.add_argument("--replays", action="store_true", help="the model of Volcano against Volcano instead")
     parser.add_argument("--count", type=int, help="with --faults: so many seeds, one after the other")
     parser.add_argument("--workers", default="2", help="processes (default: 2)")
     options, pytest_arguments = parser.parse_known_args()
     if options.differential:
         return differential.hunt(options.minutes, options.seed)
+    if options.replays:
+        return arrivals.hunt(options.minutes, options.seed)
     if options.faults:
         return faults.hunt(options.minutes, options.seed, options.count or (None if options.seed is None else 1))
     if options.admission:

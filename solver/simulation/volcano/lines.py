@@ -43,7 +43,7 @@ class Turns:
 
     @property
     def head(self) -> int | None:
-        """The job that is asked next."""
+        """The last part of the order of the job that is asked next."""
         return self._heads[0][0][2] if self._heads else None
 
     def taken(self) -> None:

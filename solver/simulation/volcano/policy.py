@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from solver.problem import Role, Vector
+from solver.semantics.device_slots import IntArray
+from solver.semantics.entitlements import FloatArray
 from solver.semantics.queues import PODS
 from solver.simulation.policies import Event
 from solver.simulation.room import Holds
@@ -31,6 +33,8 @@ class Volcano:
         self.queues, roles = QueueAccounts(workload), (job.role for job in workload.jobs)
         self.demands: list[Vector] = [tuple(role.replicas * amount for amount in role.request) for role in roles]
         self.scores = NodeScores(scheduler, workload.cluster)
+        self._named = sorted(range(len(workload.jobs)), key=lambda j: f"{workload.jobs[j].name}-")
+        self._ranks = {j: rank for rank, j in enumerate(self._named)}
         self._by_priority = bool(scheduler.voters("enableJobOrder", ("priority",)))
         voters = scheduler.voters("enableJobEnqueued", ENQUEUE_VOTERS)
         self._enqueue_voters = voters[0] if voters and "enqueue" in scheduler.actions else ()
@@ -60,9 +64,18 @@ class Volcano:
             site.wake_at(self.scheduler.next_cycle(site.now + 1))
 
     def order(self, site: Site, j: int) -> Order:
-        """JobOrder among jobs that wait: priority where its plugin has a say, then age, which counts in seconds."""
+        """JobOrder among jobs that wait: priority where its plugin has a say, then age, which counts in seconds; then
+        the name, which a podgroup's begins with."""
         job = site.job(j)
-        return -job.priority if self._by_priority else 0, job.submit // SECOND, j
+        return -job.priority if self._by_priority else 0, job.submit // SECOND, self._ranks[j]
+
+    def best_node(self, j: int, nodes: IntArray, scores: FloatArray) -> int:
+        """Which of these nodes the job's next pod goes to: the first of the best."""
+        del j, nodes
+        return int(np.argmax(scores))
+
+    def _head(self, turns: Turns) -> int | None:
+        return None if turns.head is None else self._named[turns.head]
 
     # ---- a cycle
 
@@ -87,7 +100,7 @@ class Volcano:
         idle, found = self._idle(site), list[int]()
         for q in sorted(queues, key=self.queues.key):
             turns = self._new[q].turns()
-            while (j := turns.head) is not None:
+            while (j := self._head(turns)) is not None:
                 if self._lets_in(q, self.demands[j], idle):
                     self._new[q].remove(site.job(j).shape, self.order(site, j))
                     turns.taken()
@@ -125,19 +138,20 @@ class Volcano:
 
     def _first_that_starts(self, site: Site, queue: int, turns: Turns) -> int | None:
         """Start the first job of the queue that can, and name it. Refusals leave the order of the queues as it is."""
-        while (j := turns.head) is not None:
+        while (j := self._head(turns)) is not None:
             job = site.job(j)
             if not site.room.fits(job.role):
                 self._misfits.add(job.shape)
-            elif self.queues.allows(queue, self.demands[j]) and (holds := self._place(site, job.role)):
+            elif self.queues.allows(queue, self.demands[j]) and (holds := self._place(site, j)):
                 self._start(site, j, holds)
                 turns.taken()
                 return j
             turns.refused()
         return None
 
-    def _place(self, site: Site, role: Role) -> Holds | None:
+    def _place(self, site: Site, j: int) -> Holds | None:
         """Pod after pod onto the node with the best score."""
+        role = site.job(j).role
         counts = site.room.fit_counts(role)
         nodes = np.flatnonzero(counts)
         left, free, counted = counts[nodes], site.room.free.amounts[nodes], self._counted[nodes]
@@ -145,7 +159,7 @@ class Volcano:
         scores = self.scores.of_nodes(role.request, nodes, free, counted)
         pods = np.zeros(len(nodes), dtype=np.int64)
         for _ in range(role.replicas):
-            at = int(np.argmax(scores))
+            at = self.best_node(j, nodes, scores)
             pods[at] += 1
             free[at] -= request
             counted[at] += own

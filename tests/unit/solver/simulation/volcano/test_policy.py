@@ -136,3 +136,10 @@ def test_cycles_are_when_they_are_known_to_be_and_then_every_period() -> None:
     scheduler = configured("gang", period=4 * SECOND, cycles=(3 * SECOND, 5 * SECOND))
     world = replace(workload(machines(4), job("a", runs=9), job("b", runs=9, at=4)), scheduler=scheduler)
     assert starts("volcano", world) == {"a": 5, "b": 9}
+
+
+def test_of_jobs_of_one_second_the_first_by_name_comes_first() -> None:
+    """A podgroup is called `<job>-<uid>`, and names are compared as text."""
+    world = workload(machines(1), job("j-2", runs=3), job("j-10", runs=3), job("j-1", runs=3))
+    found = starts("volcano", world)
+    assert sorted(found, key=lambda name: found[name] or 0) == ["j-1", "j-10", "j-2"]

@@ -1,0 +1,82 @@
+"""Random small workloads on the real Volcano and in the model of `gangplan simulate --policy volcano`: who starts at
+which cycle, and on which nodes.
+
+`scripts/hunt --replays` tries other seeds.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+
+from solver.simulation.volcano_configuration import DEFAULT_SCHEDULER
+from tests.builders.declared import priority_class
+from tests.controlplane import ControlPlane
+from tests.differential.replayed import (
+    UNKNOWN,
+    RealReplay,
+    TimedJob,
+    causes,
+    create_queues,
+    cycles_apart,
+    delete_jobs,
+    modelled,
+    run_jobs,
+)
+from tests.differential.scheduler_log import log_decisions
+
+NODES = ("gpu-0", "gpu-1")
+WEIGHTS = {"qa": 1, "qb": 2, "qc": 3}
+JOBS, ARRIVALS = 14, 5.0
+SAME = 0.8
+"""The least share of starts at the same cycle: the excuses of `causes` are for single jobs."""
+
+
+def lay_out(plane: ControlPlane) -> None:
+    """What all these worlds share: nodes, queues, a priority class, and a scheduler that logs."""
+    plane.add_nodes(NODES)
+    create_queues(plane, WEIGHTS)
+    plane.api("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", priority_class("p10", 10))
+    log_decisions(plane, "1s")
+
+
+def random_arrivals(seed: int) -> list[TimedJob]:
+    """Jobs that ask for more than there is, some in the same second."""
+    draw = random.Random(seed)  # noqa: S311  # the same draw each time
+    found = []
+    for _ in range(JOBS):
+        pods, gpus = draw.choice((1, 1, 1, 2)), draw.choice((1, 2, 4, 8))
+        at, runs = draw.uniform(0, ARRIVALS), draw.choice((1.4, 2.4, 3.4))
+        found.append(TimedJob(at, runs, pods, gpus, 1000 * gpus, draw.choice(list(WEIGHTS)), draw.choice((0, 0, 10))))
+    return found
+
+
+def disagreements(found: RealReplay, jobs: Sequence[TimedJob]) -> list[str]:
+    """Where the model and Volcano disagree without a cause."""
+    model = modelled(found, jobs, NODES, WEIGHTS, DEFAULT_SCHEDULER)
+    apart, named = cycles_apart(found, model.starts), causes(found, model.starts)
+    said = [f"job {j}: {apart[j]:+} cycles, {jobs[j]}" for j, cause in named.items() if cause == UNKNOWN]
+    said += [f"job {j}: not on the best nodes, {jobs[j]}" for j in model.misses if not named]
+    if len(named) > (1 - SAME) * len(jobs):
+        said.append(f"{len(named)} of {len(jobs)} jobs at another cycle")
+    return said
+
+
+def hunt(minutes: float, seed: int | None) -> int:
+    """Try workloads until the time is over, or that of a seed; the exit code: 1 where they disagree."""
+    end, number, failed = time.monotonic() + 60 * minutes, 0, list[int]()
+    with ControlPlane() as plane:
+        lay_out(plane)
+        while (seed is None or not number) and time.monotonic() < end:
+            at = random.SystemRandom().randrange(10**9) if seed is None else seed
+            number += 1
+            print(f"workload with seed {at}", flush=True)
+            found = run_jobs(plane, random_arrivals(at))
+            delete_jobs(plane)
+            if said := disagreements(found, random_arrivals(at)):
+                failed.append(at)
+                print("\n".join(said))
+    verdict = f"to repeat: scripts/hunt --replays --seed {failed[0]}" if failed else "agreed"
+    print(f"{number} workloads; {verdict}")
+    return 1 if failed else 0

@@ -1,0 +1,29 @@
+"""The model of Volcano and Volcano itself on one random workload.
+
+More of them: scripts/hunt --replays."""
+
+from __future__ import annotations
+
+import pytest
+
+from solver.simulation.volcano.policy import Volcano
+from solver.simulation.volcano.queues import QueueAccounts
+from tests.controlplane import ControlPlane
+from tests.differential.arrivals import disagreements, lay_out, random_arrivals
+from tests.differential.replayed import run_jobs
+
+SEED = 7
+
+
+def test_the_model_starts_jobs_at_the_cycles_and_on_the_nodes_of_volcano(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = random_arrivals(SEED)
+    with ControlPlane() as plane:
+        lay_out(plane)
+        found = run_jobs(plane, jobs)
+    assert disagreements(found, jobs) == []
+    with monkeypatch.context() as patch:
+        patch.setattr(Volcano, "_lets_in", lambda *_: True)
+        assert disagreements(found, jobs), "a model that lets every job in at once"
+    with monkeypatch.context() as patch:
+        patch.setattr(QueueAccounts, "key", lambda _, queue: (-queue,))
+        assert disagreements(found, jobs), "a model that asks the last queue first"

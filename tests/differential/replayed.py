@@ -225,7 +225,10 @@ def cycles_apart(found: RealReplay, starts: Sequence[float | None]) -> list[int]
     ]
 
 
-LATE, SPLIT, FOLLOWS, UNKNOWN = (
+RACE = 0.005
+"""Seconds: the scheduler logs a podgroup before it takes the lock that its look holds."""
+RACED, LATE, SPLIT, FOLLOWS, UNKNOWN = (
+    "its podgroup came during a look",
     "its pods came after the look of the cycle",
     "a gang's pods ended on both sides of a look",
     "follows an earlier difference",
@@ -245,8 +248,10 @@ def causes(found: RealReplay, starts: Sequence[float | None]) -> dict[int, str]:
     first = [min(cycle, cycle - off) for cycle, off in zip(real, apart, strict=True)]
     named = dict[int, str]()
     for j in sorted((j for j, off in enumerate(apart) if off), key=lambda j: (first[j], j)):
-        start = starts[j]
-        if start is not None and apart[j] > 0 and found.accounts[j].pods_came > start:
+        account, start = found.accounts[j], starts[j]
+        if any(0 <= look - account.arrived < RACE for look in log.cycles) and abs(apart[j]) == 1:
+            named[j] = RACED
+        elif start is not None and account.let_in < start < account.pods_came:
             named[j] = LATE
         elif split & set(range(first[j] - 2, first[j] + 1)):
             named[j] = SPLIT

@@ -13,11 +13,12 @@ from pathlib import Path
 from tests.controlplane import ControlPlane
 
 SCHEDULER = "volcano-scheduler"
-LOGGING = {"-v": "3", "--vmodule": "event_handlers=4"}
+LOGGING = {"-v": "3", "--vmodule": "event_handlers=4,overcommit=4"}
 LINE = re.compile(r"^[IWE](\d{4}) (\S+) +\d+ \S+\] (.*)$", re.MULTILINE)
 CYCLE = re.compile(r'"SnapShot for scheduling"')
 ARRIVES = re.compile(r"Add PodGroup\((\S+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\)")
 POD = r"<default/(\S+)-pod-(\d+)>"
+LET_IN = re.compile(r"Sufficient resources, permit job <default/(\S+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}>")
 COMES = re.compile(rf"Added pod {POD} into cache")
 ENDS = re.compile(rf"Pod {POD} is in status Succeeded")
 PLACED = re.compile(rf"After allocated Task {POD} to Node <(\S+)>")
@@ -26,10 +27,12 @@ FORGOTTEN, KEPT = "Discarding operations", "Committing operations"
 
 @dataclass(slots=True)
 class Account:
-    """Moments of a job in the scheduler's eyes, in seconds: its podgroup, its last pod, the ends of its pods.
+    """Moments of a job in the scheduler's eyes, in seconds: its podgroup, when overcommit let it in, its last pod, the
+    ends of its pods.
     cycle: the number of that which started it. nodes: of its pods."""
 
     arrived: float = 0.0
+    let_in: float = 0.0
     pods_came: float = 0.0
     ends: dict[str, float] = field(default_factory=dict)
     cycle: int = -1
@@ -82,6 +85,8 @@ def _read_line(found: Log, placed: list[tuple[str, str]], moment: float, said: s
         found.cycles.append(moment)
     elif seen := ARRIVES.match(said):
         found.jobs.setdefault(seen[1], Account()).arrived = moment
+    elif seen := LET_IN.match(said):
+        found.jobs.setdefault(seen[1], Account()).let_in = moment
     elif seen := COMES.match(said):
         account = found.jobs.get(seen[1])
         if account is not None and not account.nodes:

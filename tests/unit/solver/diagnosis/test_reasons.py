@@ -91,6 +91,17 @@ def busy(first: int, count: int, name: str = "runs", where: str = "default") -> 
     )
 
 
+def behind_a_guarantee(policy: Policy, parent: str | None = None) -> Situation:
+    """Of two nodes, one is kept for another queue, which may be the parent of the gang's own."""
+    safe = queue("safe", guarantee={"gpu": 8})
+    asks = gang("asks", role(2, gpu=8), queue="q")
+    return Situation(
+        problem(nodes(2, gpu=8), safe, queue("q", parent), asks, policy=policy),
+        (GuaranteeReserve(asked=16, available=8, queue=1, resource=0, queues=(0,), never=True),),
+        (FewerPods(role=0, amount=1, current_amount=2), SmallerGuarantee(queue=0, resource=0, amount=8)),
+    )
+
+
 SITUATIONS = {
     "its queue is full, and there is room on the nodes": Situation(
         problem(
@@ -233,45 +244,11 @@ SITUATIONS = {
             MoreNodes(node=0, amount=1, also=(MoreCapability(queue=0, resource=0, amount=16),)),
         ),
     ),
-    "what others are guaranteed is never its own": Situation(
-        problem(
-            nodes(2, gpu=8), queue("safe", guarantee={"gpu": 8}), queue("q"), gang("asks", role(2, gpu=8), queue="q")
-        ),
-        (GuaranteeReserve(asked=16, available=8, queue=1, resource=0, queues=(0,), never=True),),
-        (FewerPods(role=0, amount=1, current_amount=2), SmallerGuarantee(queue=0, resource=0, amount=8)),
-    ),
-    "what others are guaranteed is one reason, however often it is measured": Situation(
-        problem(
-            nodes(2, gpu=8),
-            queue("safe", guarantee={"gpu": 8}),
-            queue("q"),
-            gang("asks", role(2, gpu=8), queue="q"),
-            policy=CAPACITY,
-        ),
-        (GuaranteeReserve(asked=16, available=8, queue=1, resource=0, queues=(0,), never=True),),
-        (FewerPods(role=0, amount=1, current_amount=2), SmallerGuarantee(queue=0, resource=0, amount=8)),
-    ),
-    "its share by weight is small because of what others are guaranteed": Situation(
-        problem(
-            nodes(2, gpu=8),
-            queue("safe", guarantee={"gpu": 8}),
-            queue("q"),
-            gang("asks", role(2, gpu=8), queue="q"),
-            policy=PROPORTION,
-        ),
-        (GuaranteeReserve(asked=16, available=8, queue=1, resource=0, queues=(0,), never=True),),
-        (FewerPods(role=0, amount=1, current_amount=2), SmallerGuarantee(queue=0, resource=0, amount=8)),
-    ),
-    "the plugin proportion keeps from a queue what is guaranteed to the one above it": Situation(
-        problem(
-            nodes(2, gpu=8),
-            queue("org", guarantee={"gpu": 8}),
-            queue("q", "org"),
-            gang("asks", role(2, gpu=8), queue="q"),
-            policy=PROPORTION,
-        ),
-        (GuaranteeReserve(asked=16, available=8, queue=1, resource=0, queues=(0,), never=True),),
-        (FewerPods(role=0, amount=1, current_amount=2), SmallerGuarantee(queue=0, resource=0, amount=8)),
+    "what others are guaranteed is never its own": behind_a_guarantee(Policy()),
+    "what others are guaranteed is one reason, however often it is measured": behind_a_guarantee(CAPACITY),
+    "its share by weight is small because of what others are guaranteed": behind_a_guarantee(PROPORTION),
+    "the plugin proportion keeps from a queue what is guaranteed to the one above it": behind_a_guarantee(
+        PROPORTION, parent="safe"
     ),
     "along the tree only what is guaranteed to its siblings counts, "
     "and what is used of it is no longer kept": Situation(

@@ -139,6 +139,14 @@ def broken(world: Problem, made: Plan) -> set[str]:
     return {violation.rule for violation in verify(world, made)}
 
 
+SPLIT = two_supernodes(
+    gang(
+        "a",
+        role(3, minimum=2, gpu=8),
+        topology=hard_topology(1),
+        running=(running_pods(0, 0, 1), running_pods(0, 2, 1)),
+    )
+)
 SENTENCES = {
     "an empty problem has an empty plan": (problem(), {}, set()),
     "a gang starts whole": (problem(nodes(2, gpu=8), gang("a", role(2, gpu=8))), {0: [(0, 0, 1), (0, 1, 1)]}, set()),
@@ -276,30 +284,8 @@ SENTENCES = {
         {0: [(0, 1, 1), (0, 2, 1)]},
         set(),
     ),
-    "a running gang that is split is kept as it is": (
-        two_supernodes(
-            gang(
-                "a",
-                role(3, minimum=2, gpu=8),
-                topology=hard_topology(1),
-                running=(running_pods(0, 0, 1), running_pods(0, 2, 1)),
-            )
-        ),
-        {0: [(0, 0, 1), (0, 2, 1)]},
-        set(),
-    ),
-    "a running gang that is split does not grow": (
-        two_supernodes(
-            gang(
-                "a",
-                role(3, minimum=2, gpu=8),
-                topology=hard_topology(1),
-                running=(running_pods(0, 0, 1), running_pods(0, 2, 1)),
-            )
-        ),
-        {0: [(0, 0, 1), (0, 1, 1), (0, 2, 1)]},
-        {"topology"},
-    ),
+    "a running gang that is split is kept as it is": (SPLIT, {0: [(0, 0, 1), (0, 2, 1)]}, set()),
+    "a running gang that is split does not grow": (SPLIT, {0: [(0, 0, 1), (0, 1, 1), (0, 2, 1)]}, {"topology"}),
     "a gang grows inside the supernode where it runs": (
         two_supernodes(
             gang("a", role(2, minimum=1, gpu=8), topology=hard_topology(1), running=(running_pods(0, 0, 1),))

@@ -16,7 +16,9 @@ from compiler.traces.nodes import machines_cluster, read_nodes
 from compiler.traces.reading import read_trace
 from compiler.traces.trace import Trace
 from compiler.traces.workloads import RequestedTimes, Sampling, make_workload
+from solver.problem import Problem
 from solver.simulation.catalogue import POLICIES
+from solver.simulation.promises import Promises
 from solver.simulation.replay import Replay, Simulation
 from solver.simulation.workload import SECOND
 
@@ -24,6 +26,8 @@ SEEDS = range(1, 11)
 LOAD = 1.3
 NODES, DEVICES = 302, 8
 """Of Kalos (AcmeTrace, NSDI'24)."""
+PHILLY_NODES, LOOSE_LIMITS = 90, 3.0
+"""Nodes on which 20,000 jobs of Philly wait now and then; requested times in real durations, for promised starts."""
 PHILLY_JOBS = slice(20_000, 60_000, 2)
 """The busiest month of Philly, every other job."""
 MONTH_BARS = {"easy": 60, "volcano": 60, "gangplan": 600}
@@ -99,9 +103,7 @@ def kalos_like_month() -> Trace:
 def measure_month(policy: str) -> Figures:
     """A replay of a month on 302 nodes of 8 devices."""
     began, cpu = time.perf_counter(), time.process_time()
-    cluster = machines_cluster(NODES)
-    nodes = tuple(replace(node, capacity=(DEVICES,), free=(DEVICES,)) for node in cluster.nodes)
-    world = make_workload(kalos_like_month(), replace(cluster, nodes=nodes), RequestedTimes())
+    world = make_workload(kalos_like_month(), equal_nodes(NODES), RequestedTimes())
     found = Simulation(world, POLICIES[policy](world)).run()
     runs = [run for run in found.runs if run.start is not None]
     return Figures(
@@ -112,12 +114,50 @@ def measure_month(policy: str) -> Figures:
     )
 
 
+def measure_promises() -> Figures:
+    """Promised starts under EASY on two traces, against the real ones and those by limits."""
+    began, cpu = time.perf_counter(), time.process_time()
+    philly = read_trace(trace_file("philly-2017", "philly.csv.gz"))
+    worlds = {
+        f"month on {NODES} nodes": (kalos_like_month(), NODES),
+        f"Philly on {PHILLY_NODES} nodes": (replace(philly, jobs=philly.jobs[:20_000]), PHILLY_NODES),
+    }
+    rows, claims = list[tuple[str, ...]](), dict[str, bool]()
+    for name, (trace, nodes) in worlds.items():
+        world = make_workload(trace, equal_nodes(nodes), RequestedTimes(LOOSE_LIMITS))
+        promises = Promises(world, seed=1)
+        Simulation(world, POLICIES["easy"](world), promises).run()
+        score = promises.score()
+        if score is None:
+            raise RuntimeError(f"no job waited: {name}")
+        times = (f"{score.error / SECOND:.0f}", f"{score.limits_error / score.error:.1f}")
+        rows.append((name, str(score.made), f"{score.inside:.1%}", f"{score.width:.0%}", *times))
+        claims[f"{name}: 75 to 85 % of the windows hold"] = 0.75 <= score.inside <= 0.85
+        claims[f"{name}: the error is at least 3 times smaller than by limits"] = 3 * score.error <= score.limits_error
+    heads = ("trace", "promises", "inside", "width / wait", "error, s", "error by limits / error")
+    return Figures(
+        time.perf_counter() - began,
+        time.process_time() - cpu,
+        peak_memory(),
+        comparison=Comparison("Promised starts under EASY, requests of three times the durations", heads, tuple(rows)),
+        claims=claims,
+    )
+
+
+def equal_nodes(number: int) -> Problem:
+    """So many nodes of eight devices."""
+    cluster = machines_cluster(number)
+    nodes = tuple(replace(node, capacity=(DEVICES,), free=(DEVICES,)) for node in cluster.nodes)
+    return replace(cluster, nodes=nodes)
+
+
 def _allocated(found: Replay) -> float:
     return 100 * max(span.used for span in found.spans) / found.workload.cluster.totals[found.workload.device]
 
 
 register_case("replay-easy", "replay 801 jobs under EASY", measure_easy, seconds=10)
 register_case("replay-openb", "replay openb under FGD and best fit, ten seeds", measure_openb, group="long")
+register_case("promised-starts", "promise starts on two traces", measure_promises, group="long")
 for policy, seconds in MONTH_BARS.items():
     title = f"replay a month of 20,000 jobs on {NODES} nodes under {policy}"
     register_case(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
 from compiler.diagnostics.render.words import printable
 from compiler.explain.names import count_text
 from compiler.views.style import Style
+from solver.forecast.windows import SHARE as STATED
 from solver.simulation.contrast import CERTAIN, DRAWS, SHARE, Contrast, contrasts_by
 from solver.simulation.curves import Edges, curves, edges_of
 from solver.simulation.measures import Usage, Waits, size_class, usage, waits, waits_by
+from solver.simulation.promises import PromiseScore
 from solver.simulation.replay import Replay
 from solver.simulation.shares import Floats, QueueShare, ShareCurves, queue_share, share_curves, share_error
 from solver.simulation.workload import SECOND, Workload
@@ -28,11 +30,13 @@ KIND = {"apiVersion": "gangplan.dev/v1alpha1", "kind": "Simulation"}
 
 @dataclass(frozen=True, slots=True)
 class SimulationView:
-    """replays: policy -> its replay of one workload. assumptions: what the answer rests on, a sentence each."""
+    """replays: policy -> its replay of one workload. assumptions: what the answer rests on, a sentence each. promises:
+    policy -> how promised starts held, None where none was made; empty where that is not asked for."""
 
     workload: Workload
     replays: Mapping[str, Replay]
     assumptions: Sequence[str]
+    promises: Mapping[str, PromiseScore | None] = field(default_factory=dict)
 
 
 def simulation_document(view: SimulationView) -> dict[str, Any]:
@@ -44,6 +48,7 @@ def simulation_document(view: SimulationView) -> dict[str, Any]:
             "policy": policy,
             "assumptions": [*view.assumptions],
             **replay_data(replay, edges),
+            **({"promises": _promise_data(view.promises[policy])} if policy in view.promises else {}),
             "jobs": [_job_data(view.workload, replay, j) for j in range(len(replay.runs))],
         }
         for policy, replay in view.replays.items()
@@ -127,6 +132,19 @@ def _queue_shares(workload: Workload, curves: ShareCurves) -> Mapping[str, Queue
 def _share_data(share: QueueShare) -> dict[str, Any]:
     parts = {name: round(getattr(share, name), 6) for name in ("deserved", "held", "error")}
     return {**parts, "starved": share.starved / SECOND, "asking": share.asking / SECOND}
+
+
+def _promise_data(score: PromiseScore | None) -> dict[str, Any] | None:
+    if score is None:
+        return None
+    return {
+        "stated": STATED / 100,
+        "made": score.made,
+        "inside": round(score.inside, 6),
+        "width": round(score.width, 6),
+        "error": score.error / SECOND,
+        "errorByLimits": score.limits_error / SECOND,
+    }
 
 
 def _groups(found: Mapping[str, Waits]) -> dict[str, Any]:
@@ -277,6 +295,7 @@ def _lines(view: SimulationView, style: Style) -> Iterator[str]:
         )
     yield from _table(heads, rows, style)
     yield from _use_lines(view, style)
+    yield from _promise_lines(view, style)
     for title, group_of in _groupings(workload).items():
         groups = {policy: waits_by(replay, group_of) for policy, replay in view.replays.items()}
         if len(next(iter(groups.values()))) < 2:
@@ -312,6 +331,21 @@ def _use_lines(view: SimulationView, style: Style) -> Iterator[str]:
         yield ""
         of_queues = [row for queue in sorted(rows) for row in rows[queue]]
         yield from _table(("queue", "policy", "deserved", "held", "share error", "starved"), of_queues, style)
+
+
+def _promise_lines(view: SimulationView, style: Style) -> Iterator[str]:
+    """A table of promised against real starts, where it is asked for."""
+    rows = []
+    for policy, score in view.promises.items():
+        cells = ("0", "-", "-", "-", "-")
+        if score is not None:
+            times = (_time_text(score.error), _time_text(score.limits_error))
+            cells = (str(score.made), f"{score.inside:.1%}", f"{score.width:.0%}", *times)
+        rows.append((policy, *cells))
+    if rows:
+        heads = ("policy", "promised starts", f"inside ({STATED} % stated)", "width", "error", "error by limits")
+        yield ""
+        yield from _table(heads, rows, style)
 
 
 def _wait_cells(found: Waits) -> tuple[str, ...]:

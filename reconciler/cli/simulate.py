@@ -49,7 +49,8 @@ from reconciler.cli.job_history import read_history
 from reconciler.git.process import GitError
 from solver.problem import Problem
 from solver.simulation.catalogue import POLICIES
-from solver.simulation.replay import Replay, Simulation
+from solver.simulation.promises import Promises
+from solver.simulation.replay import Replay, Simulation, Watch
 from solver.simulation.workload import SECOND, Workload
 
 PROGRESS_SECONDS = 10.0
@@ -118,7 +119,14 @@ def _requested_times(ctx: click.Context, param: click.Parameter, text: str) -> R
     "--jobs", "number", type=click.IntRange(min=1), help="Replay only so many consecutive jobs, drawn by --seed"
 )
 @click.option(
-    "--seed", type=int, default=1, show_default=True, help="Seed of --sample, --jobs and the intervals of --compare"
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Seed of --sample, --jobs, --promises and the intervals of --compare",
+)
+@click.option(
+    "--promises", is_flag=True, help="Also promise starts to waiting jobs, and compare them with the real ones"
 )
 @click.option("--page", type=NEW_FILE, help="Page with curves to write: the policies, or both revisions, side by side")
 @click.option("--cluster", help="Which cluster of the repository; needed only when there are several")
@@ -142,6 +150,7 @@ def simulate(
     sample: float | None,
     number: int | None,
     seed: int,
+    promises: bool,
     page: Path | None,
     cluster: str | None,
     repo: Path,
@@ -165,8 +174,8 @@ def simulate(
             sampling, period = None if sample is None else Sampling(sample, seed), round(schedule_period * SECOND)
             request = _Request(name, found, requested, sampling, outages_file, period, output, page)
             if compare is not None:
-                if machines is not None or nodes_file is not None or len(policies) > 1:
-                    raise click.UsageError("--compare takes one policy, and no --machines or --nodes", ctx)
+                if machines is not None or nodes_file is not None or len(policies) > 1 or promises:
+                    raise click.UsageError("--compare takes one policy, and no --machines, --nodes or --promises", ctx)
                 text = _comparison(ctx, request, policies[0], compare, repo, cluster, seed)
             else:
                 is_declared = _is_given(ctx, "repo") or _is_given(ctx, "cluster")
@@ -177,7 +186,7 @@ def simulate(
                     workload = request.workload(machines_cluster(machines or found.machines or 1))
                 else:
                     workload = request.declared_workload(load_tree(ctx, repo), cluster)
-                text = _simulation(request, workload, policies)
+                text = _simulation(request, workload, policies, seed if promises else None)
     except (TraceError, GitError) as error:
         raise click.ClickException(str(error)) from error
     echo(text)
@@ -234,9 +243,13 @@ class _Request:
             click.echo(f"wrote {self.page}: open it in a browser", err=True)
 
 
-def _simulation(request: _Request, workload: Workload, policies: tuple[str, ...]) -> str:
-    replays = {policy: _replay(workload, policy, policy) for policy in dict.fromkeys(policies)}
-    view = SimulationView(workload, replays, request.assumptions(workload))
+def _simulation(request: _Request, workload: Workload, policies: tuple[str, ...], promise_seed: int | None) -> str:
+    """promise_seed: None where starts are not promised."""
+    names = tuple(dict.fromkeys(policies))
+    made = {} if promise_seed is None else {policy: Promises(workload, promise_seed) for policy in names}
+    replays = {policy: _replay(workload, policy, policy, made.get(policy)) for policy in names}
+    scores = {policy: promises.score() for policy, promises in made.items()}
+    view = SimulationView(workload, replays, request.assumptions(workload), scores)
     request.write_page(lambda: simulation_page(view, request.name))
     return request.shown(lambda style: simulation_text(view, style), lambda: simulation_document(view))
 
@@ -257,9 +270,9 @@ def _comparison(
     return request.shown(lambda style: contrast_text(view, style), lambda: contrast_document(view))
 
 
-def _replay(workload: Workload, policy: str, name: str) -> Replay:
+def _replay(workload: Workload, policy: str, name: str, watch: Watch | None = None) -> Replay:
     """The replay of one policy, with its progress on stderr; Ctrl-C ends it where it is."""
-    simulation = Simulation(workload, POLICIES[policy](workload))
+    simulation = Simulation(workload, POLICIES[policy](workload), watch)
     try:
         return simulation.run(_Progress(name, len(workload.jobs)))
     except KeyboardInterrupt:

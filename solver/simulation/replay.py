@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from typing import Protocol
 
 from solver.problem import Vector
 from solver.simulation.policies import Event, Policy
@@ -55,11 +56,23 @@ class Replay:
     is_complete: bool
 
 
+class Watch(Protocol):
+    """Looks on while a workload is replayed."""
+
+    def after(self, site: Site, event: Event, started: Sequence[int]) -> None:
+        """This happened at this moment, and these jobs started."""
+
+
 class Simulation:
     """One replay; call `run` once."""
 
-    def __init__(self, workload: Workload, policy: Policy) -> None:
-        self.workload, self.policy, self.site = workload, policy, Site(workload)
+    def __init__(
+        self,
+        workload: Workload,
+        policy: Policy,
+        watch: Watch | None = None,
+    ) -> None:
+        self.workload, self.policy, self.site, self.watch = workload, policy, Site(workload), watch
         self.runs = [Run() for _ in workload.jobs]
         self.spans: list[Span] = []
         self._all = workload.cluster.totals[workload.device]
@@ -129,8 +142,8 @@ class Simulation:
         self.site.wait(j)
 
     def _note_starts(self, event: Event) -> None:
-        now = self.site.now
-        for j in self.site.take_started():
+        now, started = self.site.now, self.site.take_started()
+        for j in started:
             self.runs[j] = replace(self.runs[j], start=now, holds=self.site.running[j].holds)
             self._add(now + self.workload.jobs[j].duration, END, j, self._generations[j])
         for time in self.site.take_wakes():
@@ -139,6 +152,8 @@ class Simulation:
             for j in event.arrived:
                 if j not in self.site.running:
                     self.site.leave(j)
+        if self.watch is not None:
+            self.watch.after(self.site, event, started)
 
     def _note_span(self, now: int) -> None:
         """What was held since the last moment."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -284,3 +285,22 @@ def test_a_repository_without_jobs_has_the_devices_of_its_nodes(tmp_path: Path) 
     (tmp_path / "cluster-specs/c/c.yaml").write_text(f"{head}Cluster\nmetadata: {{name: c}}\nspec: {{}}\n---\n{pool}")
     text = simulate(tmp_path, "--repo", str(tmp_path), "--policy", "easy", machines="")
     assert "5 jobs on 8 x nvidia.com/gpu, 2 nodes" in text
+
+
+def test_promised_starts_are_compared_with_the_real_ones(tmp_path: Path) -> None:
+    rng = random.Random(1)  # noqa: S311
+    rows = [f"j{j},{2 * j},{rng.randrange(5, 30)},200,1,a,0" for j in range(300)]
+    trace = "\n".join([TRACE.splitlines()[0], *rows])
+    arguments = ("--policy", "easy", "--promises")
+    found = document(tmp_path, *arguments, trace=trace)["promises"]
+    assert found["stated"] == 0.8
+    assert found["made"] > 100
+    assert 0.7 < found["inside"] < 0.9
+    assert 3 * found["error"] < found["errorByLimits"]
+    assert document(tmp_path, *arguments, trace=trace)["promises"] == found
+    assert f"{found['inside']:.1%}" in simulate(tmp_path, *arguments, trace=trace)
+    assert "promises" not in document(tmp_path, "--policy", "easy", trace=trace)
+
+
+def test_nothing_is_promised_where_nobody_waits(tmp_path: Path) -> None:
+    assert document(tmp_path, "--policy", "easy", "--promises", machines="30")["promises"] is None

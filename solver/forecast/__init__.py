@@ -1,0 +1,1 @@
+"""When waiting jobs start: windows from simulated futures, and how well such windows held."""

@@ -1,0 +1,83 @@
+"""Windows of start times, corrected by how earlier ones held.
+
+Futures err together: all of them think jobs too short, or places too easy to find. So a window is not their spread. It
+is their median, times what the real waits were of the medians that were told before (Vovk et al., Algorithmic Learning
+in a Random World, 2005, chapter 2, with a multiplicative score):
+
+    r_k     =  ( wait_k + C ) / ( median_k + C )                 for promise k whose job has started
+    window  =  [ q_l(r) * (median + C) - C,  q_h(r) * (median + C) - C ]
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Protocol
+
+from solver.forecast.futures import Pool, start_times
+
+SHARE = 80
+"""Percent of the windows that are to hold."""
+
+FUTURES = 20
+TAIL = 0.05
+"""Part of earlier ratios on each side of a window. Jobs that wait at one time err alike, so that the last few hundred
+ratios say less than as many independent ones: a tenth on each side held 70 % on two traces."""
+
+RECENT, ENOUGH = 400, 20
+"""Ratios that are remembered, and with how many of them windows are corrected."""
+
+
+class Lengths(Protocol):
+    """What a job's run takes, or what is left of it, in one future."""
+
+    def __call__(self, j: int, rng: random.Random) -> int:
+        """Drawn for job `j` from this source of chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Times from now at which a job starts: between `low` and `high` in `SHARE` percent of the cases, before `middle`
+    in half of them. raw: the median of the futures."""
+
+    low: int
+    middle: int
+    high: int
+    raw: int
+
+
+def starts_in_futures(pool: Pool, length: Lengths, rest: Lengths, seed: int) -> Mapping[int, Sequence[int]]:
+    """Job -> when it starts in each future, from now, in order; of jobs that start in all of them."""
+    found: dict[int, list[int]] = {job: [] for job, _ in pool.waiting}
+    for number in range(FUTURES):
+        rng = random.Random(f"{seed} {number}")  # noqa: S311  # the same futures each time
+        drawn = cache(partial(length, rng=rng))
+        for job, start in start_times(pool, drawn, partial(rest, rng=rng)).items():
+            found[job].append(start - pool.now)
+    return {job: sorted(starts) for job, starts in found.items() if len(starts) == FUTURES}
+
+
+class Correction:
+    """Remembers how real waits were to told ones. unit: C of the formula, a minute in the unit of the times."""
+
+    def __init__(self, minute: int) -> None:
+        self.minute = minute
+        self._ratios: deque[float] = deque(maxlen=RECENT)
+
+    def add(self, raw: int, wait: int) -> None:
+        """A job whose futures had the median `raw` started after `wait`."""
+        self._ratios.append((wait + self.minute) / (raw + self.minute))
+
+    def window(self, starts: Sequence[int]) -> Window:
+        """The window of a job that starts at these times, in order, in the futures."""
+        raw = starts[len(starts) // 2]
+        if len(self._ratios) < ENOUGH:
+            outside = len(starts) // 10
+            return Window(starts[outside], raw, starts[-1 - outside], raw)
+        ratios = sorted(self._ratios)
+        chosen = (ratios[min(len(ratios) - 1, int(len(ratios) * part))] for part in (TAIL, 0.5, 1 - TAIL))
+        low, middle, high = (max(0, round(ratio * (raw + self.minute)) - self.minute) for ratio in chosen)
+        return Window(low, middle, high, raw)

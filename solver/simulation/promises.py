@@ -1,0 +1,132 @@
+"""Promised starts of a replay against the real ones.
+
+At moments at which jobs wait some are told when they will start, knowing only what was known by then. Every n-th
+such moment is taken, and n doubles after each `LOOKS` taken ones, so that long replays cost little more. A second
+promise is what EASY's reservation rests on: every run takes its requested time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+
+from solver.forecast.futures import Pool, start_times
+from solver.forecast.run_times import RunHistory, draw_length
+from solver.forecast.windows import Correction, Window, starts_in_futures
+from solver.simulation.policies import Event
+from solver.simulation.site import Site
+from solver.simulation.workload import SECOND, Workload
+
+LOOKS, LOOKED_AT = 150, 20
+"""Moments after which fewer are taken, and jobs to which a promise is made at each, drawn from those that wait."""
+
+LONGEST_LINE = 200
+"""Waiting jobs that a future follows, from the head of the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Of job `j`, made at `made`. by_limits: from then, its start if every run takes its requested time. start: when it
+    really started; None while it waits."""
+
+    j: int
+    made: int
+    window: Window
+    by_limits: int
+    start: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseScore:
+    """Of the promises whose job started. inside: part of them that started in their window. width: median of the
+    window's width / the whole wait of its job. error, limits_error: medians of the differences between the real start
+    and the middle of the window, and the start by limits; microseconds."""
+
+    made: int
+    inside: float
+    width: float
+    error: int
+    limits_error: int
+
+
+class Promises:
+    """Makes promises while a workload is replayed, and sees how they hold (`solver.simulation.replay.Watch`)."""
+
+    def __init__(self, workload: Workload, seed: int) -> None:
+        self.workload, self.seed, self.kept = workload, seed, list[Promise]()
+        self._history, self._correction = RunHistory(), Correction(60 * SECOND)
+        self._open: dict[int, list[Promise]] = {}
+        self._began: dict[int, int] = {}
+        self._moments, self._looks = 0, 0
+
+    def after(self, site: Site, event: Event, started: Sequence[int]) -> None:
+        lost = {*event.arrived}
+        for j in event.ended:
+            began = self._began.pop(j, None)
+            if began is not None and j not in lost:
+                self._history.add(self._classes[j], site.now - began)
+        for j in started:
+            self._began[j] = site.now
+            for promise in self._open.pop(j, ()):
+                self._correction.add(promise.window.raw, site.now - promise.made)
+                self.kept.append(Promise(j, promise.made, promise.window, promise.by_limits, site.now))
+        if site.waiting:
+            self._moments += 1
+            if self._moments % (1 << self._looks // LOOKS) == 0:
+                self._looks += 1
+                self._look(site)
+
+    def score(self) -> PromiseScore | None:
+        """How the promises held; None without any."""
+        if not self.kept:
+            return None
+        rows = [(promise, promise.window, (promise.start or 0) - promise.made) for promise in self.kept]
+        submitted = (self.workload.jobs[promise.j].submit for promise in self.kept)
+        whole = [max(1, (promise.start or 0) - at) for promise, at in zip(self.kept, submitted, strict=True)]
+        return PromiseScore(
+            len(rows),
+            sum(window.low <= wait <= window.high for _, window, wait in rows) / len(rows),
+            median((window.high - window.low) / of for (_, window, _), of in zip(rows, whole, strict=True)),
+            round(median(abs(window.middle - wait) for _, window, wait in rows)),
+            round(median(abs(promise.by_limits - wait) for promise, _, wait in rows)),
+        )
+
+    @cached_property
+    def _classes(self) -> list[tuple[Hashable, ...]]:
+        """Job -> whom its run times are like: the user's of this size, the queue's of this size, the queue's, all."""
+        found = list[tuple[Hashable, ...]]()
+        for j, job in enumerate(self.workload.jobs):
+            size = self.workload.devices(j)
+            of_user = [("user", job.queue, job.user, size)] if job.user else []
+            found.append((*of_user, ("queue and size", job.queue, size), ("queue", job.queue), ("size", size), "all"))
+        return found
+
+    def _look(self, site: Site) -> None:
+        jobs, running = self.workload.jobs, site.running
+        known = self._history.run_times((self._classes[j], site.now - run.start) for j, run in running.items())
+        if "all" not in known:
+            return
+        waiting = [(j, self.workload.devices(j)) for j in site.waiting_in_order()][:LONGEST_LINE]
+        pool = Pool(site.now, self._free(site), [(j, self.workload.devices(j)) for j in running], waiting)
+
+        def length(j: int, rng: random.Random) -> int:
+            return draw_length(known, self._classes[j], 0, jobs[j].requested, rng)
+
+        def rest(j: int, rng: random.Random) -> int:
+            age = site.now - running[j].start
+            return draw_length(known, self._classes[j], age, jobs[j].requested, rng) - age
+
+        found = starts_in_futures(pool, length, rest, self.seed)
+        by_limits = start_times(pool, lambda j: jobs[j].requested, lambda j: running[j].believed_end - site.now)
+        told = sorted(found.keys() & by_limits.keys())
+        draw = random.Random(f"{self.seed} {site.now}")  # noqa: S311  # the same draw each time
+        for j in sorted(draw.sample(told, min(LOOKED_AT, len(told)))):
+            promise = Promise(j, site.now, self._correction.window(found[j]), by_limits[j] - site.now)
+            self._open.setdefault(j, []).append(promise)
+
+    def _free(self, site: Site) -> int:
+        """Free devices on nodes that are up."""
+        return int(site.room.free.amounts[site.room.up, self.workload.device].sum())

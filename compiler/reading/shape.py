@@ -82,7 +82,10 @@ def as_meant(document: Document, flaws: Iterable[Flaw], *, keep: bool = True) ->
     data, positions = document.data, dict(document.positions)
     for flaw in flaws:
         place, value = flaw.explains, _value(document.data, flaw.path)
-        if place and place != flaw.path[: len(place)]:
+        is_misplaced = bool(place) and place != flaw.path[: len(place)]
+        if is_misplaced and value is None:
+            continue  # it is in its place already
+        if is_misplaced:
             is_around = place[:-1] == flaw.path[:-1] and isinstance(value, dict) and place[-1] in value
             own = {key: value[key] for key in value if key not in flaw.taken_in} if flaw.taken_in else value
             data = _with(_changed(data, flaw.path, value if is_around else {}), place, own)

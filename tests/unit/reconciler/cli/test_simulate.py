@@ -289,7 +289,7 @@ def test_a_repository_without_jobs_has_the_devices_of_its_nodes(tmp_path: Path) 
 
 def test_promised_starts_are_compared_with_the_real_ones(tmp_path: Path) -> None:
     rng = random.Random(1)  # noqa: S311
-    rows = [f"j{j},{2 * j},{rng.randrange(5, 30)},200,1,a,0" for j in range(300)]
+    rows = [f"j{j},{4.5 * j},{rng.randrange(5, 30)},200,1,a,0" for j in range(600)]
     trace = "\n".join([TRACE.splitlines()[0], *rows])
     arguments = ("--policy", "easy", "--promises")
     found = document(tmp_path, *arguments, trace=trace)["promises"]

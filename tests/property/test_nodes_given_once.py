@@ -10,7 +10,7 @@ from reconciler.cluster.objects import Object
 from reconciler.observation.own_writes import OwnWrites
 from tests.builders.schedules import OverbookedError, Schedule
 
-SEEDS, CHUNK = 1200, 100
+SEEDS, CHUNK = 2000, 100
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))

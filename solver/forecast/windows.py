@@ -1,7 +1,7 @@
 """Windows of start times, corrected by how earlier ones held.
 
 Futures err together: all of them think jobs too short, or places too easy to find. So a window is not their spread. It
-is their median, times what the real waits were of the medians that were told before (Vovk et al., Algorithmic Learning
+is their median, times the ratios of earlier real waits to their medians (Vovk et al., Algorithmic Learning
 in a Random World, 2005, chapter 2, with a multiplicative score):
 
     r_k     =  ( wait_k + C ) / ( median_k + C )                 for promise k whose job has started
@@ -61,7 +61,7 @@ def starts_in_futures(pool: Pool, length: Lengths, rest: Lengths, seed: int) -> 
 
 
 class Correction:
-    """Remembers how real waits were to told ones. unit: C of the formula, a minute in the unit of the times."""
+    """Remembers the ratios of real waits to medians. minute: C of the formula, in the unit of the times."""
 
     def __init__(self, minute: int) -> None:
         self.minute = minute

@@ -1,8 +1,8 @@
 """Promised starts of a replay against the real ones.
 
-At moments at which jobs wait some are told when they will start, knowing only what was known by then. Every n-th
-such moment is taken, and n doubles after each `LOOKS` taken ones, so that long replays cost little more. A second
-promise is what EASY's reservation rests on: every run takes its requested time.
+At moments at which jobs wait some of them are promised a start, from what was known by then. Every n-th such moment is
+taken, and n doubles after each `LOOKS` taken ones, so that long replays cost little more. A second promise is what
+EASY's reservation rests on: every run takes its requested time.
 """
 
 from __future__ import annotations
@@ -29,14 +29,28 @@ LONGEST_LINE = 200
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """Of job `j`, made at `made`. by_limits: from then, its start if every run takes its requested time. start: when it
-    really started; None while it waits."""
+    """Made at the moment `made`. by_limits: from then, the start if every run takes its requested time."""
 
-    j: int
     made: int
     window: Window
     by_limits: int
-    start: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a promise. wait: from when it was made to the start. whole: from the submission."""
+
+    promise: Promise
+    wait: int
+    whole: int
+
+    @property
+    def is_inside(self) -> bool:
+        return self.promise.window.low <= self.wait <= self.promise.window.high
+
+    @property
+    def width(self) -> float:
+        return (self.promise.window.high - self.promise.window.low) / max(1, self.whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +70,7 @@ class Promises:
     """Makes promises while a workload is replayed, and sees how they hold (`solver.simulation.replay.Watch`)."""
 
     def __init__(self, workload: Workload, seed: int) -> None:
-        self.workload, self.seed, self.kept = workload, seed, list[Promise]()
+        self.workload, self.seed, self.outcomes = workload, seed, list[Outcome]()
         self._history, self._correction = RunHistory(), Correction(60 * SECOND)
         self._open: dict[int, list[Promise]] = {}
         self._began: dict[int, int] = {}
@@ -72,7 +86,7 @@ class Promises:
             self._began[j] = site.now
             for promise in self._open.pop(j, ()):
                 self._correction.add(promise.window.raw, site.now - promise.made)
-                self.kept.append(Promise(j, promise.made, promise.window, promise.by_limits, site.now))
+                self.outcomes.append(Outcome(promise, site.now - promise.made, site.now - site.job(j).submit))
         if site.waiting:
             self._moments += 1
             if self._moments % (1 << self._looks // LOOKS) == 0:
@@ -81,17 +95,15 @@ class Promises:
 
     def score(self) -> PromiseScore | None:
         """How the promises held; None without any."""
-        if not self.kept:
+        found = self.outcomes
+        if not found:
             return None
-        rows = [(promise, promise.window, (promise.start or 0) - promise.made) for promise in self.kept]
-        submitted = (self.workload.jobs[promise.j].submit for promise in self.kept)
-        whole = [max(1, (promise.start or 0) - at) for promise, at in zip(self.kept, submitted, strict=True)]
         return PromiseScore(
-            len(rows),
-            sum(window.low <= wait <= window.high for _, window, wait in rows) / len(rows),
-            median((window.high - window.low) / of for (_, window, _), of in zip(rows, whole, strict=True)),
-            round(median(abs(window.middle - wait) for _, window, wait in rows)),
-            round(median(abs(promise.by_limits - wait) for promise, _, wait in rows)),
+            len(found),
+            sum(each.is_inside for each in found) / len(found),
+            median(each.width for each in found),
+            round(median(abs(each.promise.window.middle - each.wait) for each in found)),
+            round(median(abs(each.promise.by_limits - each.wait) for each in found)),
         )
 
     @cached_property
@@ -121,10 +133,10 @@ class Promises:
 
         found = starts_in_futures(pool, length, rest, self.seed)
         by_limits = start_times(pool, lambda j: jobs[j].requested, lambda j: running[j].believed_end - site.now)
-        told = sorted(found.keys() & by_limits.keys())
+        started = sorted(found.keys() & by_limits.keys())
         draw = random.Random(f"{self.seed} {site.now}")  # noqa: S311  # the same draw each time
-        for j in sorted(draw.sample(told, min(LOOKED_AT, len(told)))):
-            promise = Promise(j, site.now, self._correction.window(found[j]), by_limits[j] - site.now)
+        for j in sorted(draw.sample(started, min(LOOKED_AT, len(started)))):
+            promise = Promise(site.now, self._correction.window(found[j]), by_limits[j] - site.now)
             self._open.setdefault(j, []).append(promise)
 
     def _free(self, site: Site) -> int:

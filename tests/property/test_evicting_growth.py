@@ -192,7 +192,7 @@ def timed_worlds(draw: st.DrawFn) -> Problem:
 def test_growth_before_borrowers_and_reservations_agree() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=40)
+    @settings(max_examples=60)
     @given(timed_worlds())
     def agree(world: Problem) -> None:
         made = solve(world)

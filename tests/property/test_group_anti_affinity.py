@@ -151,7 +151,7 @@ def cluster(world: World) -> list[Object]:
 def test_it_starts_in_a_candidate_of_volcano_or_there_is_none_with_room() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=90)
+    @settings(max_examples=150)
     @given(worlds())
     def started(world: World) -> None:
         plugins = tuple(PluginSpec(name, {}, {}) for name in ("gang", "predicates", "group-topology-affinity"))

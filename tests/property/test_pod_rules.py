@@ -112,7 +112,7 @@ def test_plans_with_evictions_keep_every_pod_rule() -> None:
 def test_an_anti_affinity_is_opened_at_the_least_loss_that_any_choice_of_victims_has() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=60)
+    @settings(max_examples=95)
     @given(st.one_of(apart(), apart_in_domains()))
     def opened(world: Problem) -> None:
         last = len(world.gangs) - 1
@@ -200,7 +200,7 @@ def test_a_gang_blocked_only_by_a_pod_rule_starts_exactly_without_it() -> None:
     """Next to what runs: nobody asks any more who of the gang is where."""
     seen = Counter[str]()
 
-    @settings(max_examples=40)
+    @settings(max_examples=60)
     @given(
         st.one_of(
             problems_with_pod_rules(running="whole gangs"),

@@ -70,7 +70,7 @@ def _quota_gang(draw: st.DrawFn, g: int, homes: Sequence[int]) -> Gang:
 def test_queues_come_first_as_brute_force_finds() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=50)
+    @settings(max_examples=80)
     @given(st.one_of(odd_worlds(), quota_worlds(), quota_worlds()))
     def exact(world: Problem) -> None:
         made = solve(world)
@@ -104,7 +104,7 @@ def test_no_gang_is_overtaken_in_a_model_above_joint_variables(monkeypatch: pyte
 
     monkeypatch.setattr("solver.placement.batch.without_overtaking", counted)
 
-    @settings(max_examples=60)
+    @settings(max_examples=100)
     @given(lending_worlds())
     def fair(world: Problem) -> None:
         made = solve(world, large)

@@ -142,7 +142,7 @@ def test_a_gang_that_waiting_never_helps_starts_with_all_changes_of_its_repair_a
 def test_with_the_priority_told_it_starts_where_others_of_its_queue_are_evicted() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=75)
+    @settings(max_examples=120)
     @given(teams())
     def raised(world: Problem) -> None:
         world = replace(world, preempt_enabled=True, preempt_votes=EvictionVotes(whole_gangs=True))

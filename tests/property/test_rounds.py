@@ -82,7 +82,7 @@ def carried_out(world: Problem, plan: Plan) -> Problem:
 def test_plan_after_plan_comes_to_rest() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=60)
+    @settings(max_examples=100)
     @given(teams())
     def rounds(world: Problem) -> None:
         for number in range(ROUNDS + 1):

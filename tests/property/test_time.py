@@ -172,7 +172,7 @@ def test_the_best_set_that_respects_strict_order_starts() -> None:
 def test_a_reservation_is_only_for_an_overdue_gang_that_cannot_start() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=50)
+    @settings(max_examples=80)
     @given(st.one_of(ordered(), late().map(untold), late().map(untold)))
     def only_late(world: Problem) -> None:
         made = solve_without_repairs(world)
@@ -215,7 +215,7 @@ def everything(draw: st.DrawFn) -> Problem:
 def test_time_combines_with_evictions_pod_rules_and_device_slots() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=45)
+    @settings(max_examples=75)
     @given(everything())
     def goes(world: Problem) -> None:
         plan = solve(world)

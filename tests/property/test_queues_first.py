@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from solver.admission.greedy_fill import without_overtaking
 from solver.models.sets import Sets
 from solver.options import Budget, Options
+from solver.plan import Plan
 from solver.problem import Gang, Node, Policy, Problem, Queue, Role
 from solver.semantics.placements import Placements
 from solver.verify import verify
@@ -67,6 +68,13 @@ def _quota_gang(draw: st.DrawFn, g: int, homes: Sequence[int]) -> Gang:
     return Gang(f"g{g}", draw(st.sampled_from(homes)), draw(st.sampled_from((0, 10))), g, 1, (role,))
 
 
+def has_grown(world: Problem, plan: Plan) -> bool:
+    """Whether a gang has more than its minimum: within entitlements that comes before borrowers, and brute force knows
+    minima alone (`test_evicting_growth` has the growth)."""
+    placed = {decision.gang: sum(place.pods for place in decision.placements) for decision in plan.decisions}
+    return any(pods > world.gangs[j].minimum for j, pods in placed.items())
+
+
 def test_queues_come_first_as_brute_force_finds() -> None:
     seen = Counter[str]()
 
@@ -80,7 +88,7 @@ def test_queues_come_first_as_brute_force_finds() -> None:
         mine, most = started(made), max(values.values())
         assert not is_overtaken(world, sets, mine)
         best_is_fair = any(not is_overtaken(world, sets, chosen) for chosen, value in values.items() if value == most)
-        assert values[mine] == most or not best_is_fair
+        assert values[mine] == most or not best_is_fair or has_grown(world, made)
         reached = objectives(made)
         assert {objective.verdict for objective in reached.values()} <= {"proven"}
         seen["entitled"] += any(name.startswith("entitled") for name in reached)

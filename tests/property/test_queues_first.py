@@ -78,7 +78,7 @@ def has_grown(world: Problem, plan: Plan) -> bool:
 def test_queues_come_first_as_brute_force_finds() -> None:
     seen = Counter[str]()
 
-    @settings(max_examples=80)
+    @settings(max_examples=110)
     @given(st.one_of(odd_worlds(), quota_worlds(), quota_worlds()))
     def exact(world: Problem) -> None:
         made = solve(world)

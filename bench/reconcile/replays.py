@@ -18,20 +18,19 @@ from bench.traces import trace_file
 from compiler.traces.reading import read_trace
 from compiler.traces.trace import TraceJob
 from solver.simulation.volcano_configuration import DEFAULT_SCHEDULER
-from tests.builders.declared import priority_class
 from tests.differential.replayed import (
+    WEIGHTS,
     Modelled,
     RealReplay,
     TimedJob,
     causes,
-    create_queues,
     cycles_apart,
     delete_jobs,
+    lay_out,
     modelled,
     predicted,
     run_jobs,
 )
-from tests.differential.scheduler_log import log_decisions
 
 PIECES = (
     ("philly", ("philly-2017", "philly.csv.gz"), 40_000),
@@ -42,7 +41,6 @@ PIECES = (
 JOBS, NODES, GPUS = 100, 3, 8
 ARRIVALS, LONGEST, SHORTEST = 80.0, 30.0, 3.0
 """Seconds: until the last arrival, and of one job."""
-WEIGHTS = {"qa": 1, "qb": 2, "qc": 3}
 SHARE = 5.0
 """Of 100 starts that may be more than a cycle apart."""
 WORK = 0.9
@@ -80,9 +78,7 @@ def measure_replays(bed: Bed, _sizes: Sizes) -> Iterator[Row]:
     """Of each piece: how many starts are apart, by cycles and by the clock; each that is by its cause."""
     nodes = [f"gpu-{at}" for at in range(NODES)]
     bed.add_gpu_nodes(NODES)
-    create_queues(bed.plane, WEIGHTS)
-    bed.plane.api("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", priority_class("p10", 10))
-    log_decisions(bed.plane, "1s")
+    lay_out(bed.plane)
     for name, path, first in PIECES:
         jobs = piece_of(read_trace(trace_file(*path)).jobs, first)
         found = run_jobs(bed.plane, jobs)

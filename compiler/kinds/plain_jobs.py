@@ -5,13 +5,6 @@ from __future__ import annotations
 
 from compiler.kinds.common.job_kinds import job_kind
 from compiler.kinds.common.job_rows import job_row
+from compiler.kinds.registry import MODULES
 
-KEYS = (
-    "AscendJob.mindxdl.gitee.com",
-    "CronJob.batch",
-    "CronJob.batch.volcano.sh",
-    "RayClusterFleet.orchestration.aibrix.ai",
-    "StormService.orchestration.aibrix.ai",
-    "Workspace.kaito.sh",
-)
-KINDS = tuple(job_kind(job_row(key)) for key in KEYS)
+KINDS = tuple(job_kind(job_row(key)) for key in MODULES["plain_jobs"])

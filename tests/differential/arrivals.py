@@ -11,34 +11,24 @@ import time
 from collections.abc import Sequence
 
 from solver.simulation.volcano_configuration import DEFAULT_SCHEDULER
-from tests.builders.declared import priority_class
 from tests.controlplane import ControlPlane
 from tests.differential.replayed import (
     UNKNOWN,
+    WEIGHTS,
     RealReplay,
     TimedJob,
     causes,
-    create_queues,
     cycles_apart,
     delete_jobs,
+    lay_out,
     modelled,
     run_jobs,
 )
-from tests.differential.scheduler_log import log_decisions
 
 NODES = ("gpu-0", "gpu-1")
-WEIGHTS = {"qa": 1, "qb": 2, "qc": 3}
 JOBS, ARRIVALS = 14, 5.0
 SAME = 0.8
 """The least share of starts at the same cycle: the excuses of `causes` are for single jobs."""
-
-
-def lay_out(plane: ControlPlane) -> None:
-    """What all these worlds share: nodes, queues, a priority class, and a scheduler that logs."""
-    plane.add_nodes(NODES)
-    create_queues(plane, WEIGHTS)
-    plane.api("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", priority_class("p10", 10))
-    log_decisions(plane, "1s")
 
 
 def random_arrivals(seed: int) -> list[TimedJob]:
@@ -67,6 +57,7 @@ def hunt(minutes: float, seed: int | None) -> int:
     """Try workloads until the time is over, or that of a seed; the exit code: 1 where they disagree."""
     end, number, failed = time.monotonic() + 60 * minutes, 0, list[int]()
     with ControlPlane() as plane:
+        plane.add_nodes(NODES)
         lay_out(plane)
         while (seed is None or not number) and time.monotonic() < end:
             at = random.SystemRandom().randrange(10**9) if seed is None else seed

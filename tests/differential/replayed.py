@@ -20,10 +20,10 @@ from solver.simulation.replay import Simulation
 from solver.simulation.volcano.policy import Volcano
 from solver.simulation.volcano_configuration import VolcanoScheduler
 from solver.simulation.workload import SECOND, Job, Workload
-from tests.builders.declared import Object
+from tests.builders.declared import Object, priority_class
 from tests.builders.declared import queue as queue_object
 from tests.controlplane import ControlPlane
-from tests.differential.scheduler_log import SCHEDULER, Account, Log, read_log
+from tests.differential.scheduler_log import SCHEDULER, Account, Log, log_decisions, read_log
 from tests.e2e.stories.story import QUEUES_PATH, VOLCANO_JOBS_PATH, role, volcano_job
 
 GIB = 1 << 30
@@ -77,7 +77,18 @@ def scheduler_text(scheduler: VolcanoScheduler) -> str:
     return json.dumps({"actions": ", ".join(scheduler.actions), "tiers": tiers})
 
 
-def create_queues(plane: ControlPlane, weights: Mapping[str, int]) -> None:
+WEIGHTS = {"qa": 1, "qb": 2, "qc": 3}
+"""Queue -> its weight."""
+
+
+def lay_out(plane: ControlPlane) -> None:
+    """What all replays share: queues, a priority class, and a scheduler with a period of a second that logs."""
+    _create_queues(plane, WEIGHTS)
+    plane.api("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", priority_class("p10", 10))
+    log_decisions(plane, "1s")
+
+
+def _create_queues(plane: ControlPlane, weights: Mapping[str, int]) -> None:
     """Make queues of these weights, and return when they are open."""
     for name, weight in weights.items():
         plane.api("POST", QUEUES_PATH, queue_object(name, weight=weight))

@@ -9,8 +9,8 @@ import pytest
 from solver.simulation.volcano.policy import Volcano
 from solver.simulation.volcano.queues import QueueAccounts
 from tests.controlplane import ControlPlane
-from tests.differential.arrivals import disagreements, lay_out, random_arrivals
-from tests.differential.replayed import run_jobs
+from tests.differential.arrivals import NODES, disagreements, random_arrivals
+from tests.differential.replayed import lay_out, run_jobs
 
 SEED = 7
 
@@ -18,6 +18,7 @@ SEED = 7
 def test_the_model_starts_jobs_at_the_cycles_and_on_the_nodes_of_volcano(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = random_arrivals(SEED)
     with ControlPlane() as plane:
+        plane.add_nodes(NODES)
         lay_out(plane)
         found = run_jobs(plane, jobs)
     assert disagreements(found, jobs) == []

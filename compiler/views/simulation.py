@@ -97,10 +97,8 @@ def replay_data(replay: Replay, edges: Edges) -> dict[str, Any]:
 
 def _curve_data(replay: Replay, shares: ShareCurves, edges: Edges, queues: Iterable[str]) -> dict[str, Any]:
     """The curves; of the named queues only. seconds: the middle of each part of the time."""
-    found, index = (
-        curves(replay, shares, edges),
-        {queue.name: q for q, queue in enumerate(replay.workload.cluster.queues)},
-    )
+    found = curves(replay, shares, edges)
+    index = {queue.name: q for q, queue in enumerate(replay.workload.cluster.queues)}
     devices = replay.workload.cluster.totals[replay.workload.device] / replay.workload.unit
     return {
         "seconds": _rounded((edges[1:] + edges[:-1]) / 2 / SECOND),

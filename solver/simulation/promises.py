@@ -11,6 +11,7 @@ import random
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from statistics import median
 
 from solver.forecast.futures import Pool, start_times
@@ -73,17 +74,14 @@ class Promises:
         self.workload, self.seed, self.outcomes = workload, seed, list[Outcome]()
         self._history, self._correction = RunHistory(), Correction(60 * SECOND)
         self._open: dict[int, list[Promise]] = {}
-        self._began: dict[int, int] = {}
         self._moments, self._looks = 0, 0
 
     def after(self, site: Site, event: Event, started: Sequence[int]) -> None:
         lost = {*event.arrived}
         for j in event.ended:
-            began = self._began.pop(j, None)
-            if began is not None and j not in lost:
-                self._history.add(self._classes[j], site.now - began)
+            if j not in lost:
+                self._history.add(self._classes[j], site.job(j).duration)
         for j in started:
-            self._began[j] = site.now
             for promise in self._open.pop(j, ()):
                 self._correction.add(promise.window.raw, site.now - promise.made)
                 self.outcomes.append(Outcome(promise, site.now - promise.made, site.now - site.job(j).submit))
@@ -121,7 +119,7 @@ class Promises:
         known = self._history.run_times((self._classes[j], site.now - run.start) for j, run in running.items())
         if "all" not in known:
             return
-        waiting = [(j, self.workload.devices(j)) for j in site.waiting_in_order()][:LONGEST_LINE]
+        waiting = [(j, self.workload.devices(j)) for j in islice(site.waiting_in_order(), LONGEST_LINE)]
         pool = Pool(site.now, self._free(site), [(j, self.workload.devices(j)) for j in running], waiting)
 
         def length(j: int, rng: random.Random) -> int:

@@ -66,12 +66,7 @@ class Watch(Protocol):
 class Simulation:
     """One replay; call `run` once."""
 
-    def __init__(
-        self,
-        workload: Workload,
-        policy: Policy,
-        watch: Watch | None = None,
-    ) -> None:
+    def __init__(self, workload: Workload, policy: Policy, watch: Watch | None = None) -> None:
         self.workload, self.policy, self.site, self.watch = workload, policy, Site(workload), watch
         self.runs = [Run() for _ in workload.jobs]
         self.spans: list[Span] = []

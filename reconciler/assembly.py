@@ -65,11 +65,8 @@ def build_parts(settings: Settings, client: Client, identity: str, timings: Timi
     event_rate = RateLimit(timings.report.events_per_second, timings.report.event_burst, timings=timings.rate)
     event_client = side_client(hands, event_rate)
     publisher = StatusPublisher(client, settings.namespace, settings.cluster, timings=timings.report)
-    events, tracing = (
-        EventWriter(event_client, identity, timings.report),
-        open_tracing(settings.traces, settings.cluster),
-    )
-    voices = Voices(publisher, events, Metrics(), tracing)
+    events = EventWriter(event_client, identity, timings.report)
+    voices = Voices(publisher, events, Metrics(), open_tracing(settings.traces, settings.cluster))
     desired = DesiredManifests(client, settings.cluster)
     planning = make_planning(hands, voices, desired)
     request_store = RequestStore(side_client(hands), settings.namespace, settings.cluster)
@@ -117,10 +114,12 @@ def make_planning(hands: Hands, voices: Voices, desired: DesiredManifests) -> Pl
         voices.metrics.record_compile(seconds, result)
         voices.tracing.record("compile", seconds, commit=commit)
 
-    names, use = (settings.cluster, settings.executor), NamespaceUse(side_client(hands).find_by_list)
+    use = NamespaceUse(side_client(hands).find_by_list)
     poller = GitPoller(mirror, settings.poll, wake.set, voices.metrics.record_fetch, timings.git)
     return PlanningPart(
-        PlanningGiven(*names, hands.wall_clock, note_compile, wake.hurry, use, timings.planning),
+        PlanningGiven(
+            settings.cluster, settings.executor, hands.wall_clock, note_compile, wake.hurry, use, timings.planning
+        ),
         Branch(poller, mirror, voices.publisher.read_annotations, voices.publisher.ref.name),
         CompileProcess(settings.data / "compile", wake.hurry, timings.compile, pages=settings.pages),
         Candidacy(partial(DryRun, side_client(hands), wake.hurry, timings=timings.dry_run), desired),

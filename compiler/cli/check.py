@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from compiler.cli.inputs import (
+    ANY_FILE,
     FOLDER,
-    NEW_FILE,
     folder_in_git,
     load_state_file,
     pause_garbage_collection,
@@ -51,7 +51,7 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
 @click.option(
     "--state",
     "state_file",
-    type=NEW_FILE,
+    type=ANY_FILE,
     help="A snapshot of the cluster: its release of Volcano counts where the Cluster names none",
 )
 @click.option("--strict", is_flag=True, help="Fail on warnings too")

@@ -76,9 +76,9 @@ def compile_options(command: Command) -> Command:
             help="Time limit for plan and reasons; the best plan found counts [default: the cluster's timeLimit]",
         ),
         click.option(
-            "--lock", "lock_file", type=NEW_FILE, help="A gangplan.lock whose jobs count as running (see compile)"
+            "--lock", "lock_file", type=ANY_FILE, help="A gangplan.lock whose jobs count as running (see compile)"
         ),
-        click.option("--state", "state_file", type=NEW_FILE, help="State of the cluster, as snapshot writes it"),
+        click.option("--state", "state_file", type=ANY_FILE, help="State of the cluster, as snapshot writes it"),
         click.option("--cluster", help="Which cluster of the repository; needed only when there are several"),
         repo_option,
     ):
@@ -88,8 +88,9 @@ def compile_options(command: Command) -> Command:
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-NEW_FOLDER = click.Path(file_okay=False, path_type=Path)
-NEW_FILE = click.Path(dir_okay=False, path_type=Path)
+ANY_FOLDER = click.Path(file_okay=False, path_type=Path)
+ANY_FILE = click.Path(dir_okay=False, path_type=Path)
+"""One that need not exist: to be written, or reported by who reads it. So is `ANY_FOLDER`."""
 
 
 def take_defaults(ctx: click.Context, param: click.Parameter, repo: Path | None) -> Path | None:

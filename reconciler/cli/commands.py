@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from compiler.cli.inputs import FILE, FOLDER, NEW_FILE, NEW_FOLDER, echo, executor_option, write_file
+from compiler.cli.inputs import ANY_FILE, ANY_FOLDER, FILE, FOLDER, echo, executor_option, write_file
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, name_of
 from compiler.volcano.fairshare import STATE_CONFIG_MAP, STATE_LABELS
@@ -90,7 +90,7 @@ def number_option(name: str, default: float, least: float, help: str) -> Callabl
 @click.option("--cluster", required=True, help="Which cluster of the repository this is")
 @add_kubeconfig_options
 @namespace_option
-@click.option("--data", type=NEW_FOLDER, help="Folder for the clone and for compiles [default: below XDG_STATE_HOME]")
+@click.option("--data", type=ANY_FOLDER, help="Folder for the clone and for compiles [default: below XDG_STATE_HOME]")
 @click.option(
     "--git-auth",
     type=FOLDER,
@@ -261,7 +261,7 @@ def _run_until_signal(parts: Parts, signals: StopSignals, once_until: float | No
 
 @click.command()
 @cluster_command(120.0)
-@click.option("-o", "--output", type=NEW_FILE, help="File to write [default: standard output]")
+@click.option("-o", "--output", type=ANY_FILE, help="File to write [default: standard output]")
 def snapshot(client: Client, output: Path | None) -> None:
     """Write what a plan needs to know of a cluster (nodes, pods, jobs, queues and so on) as one List, for `gangplan
     plan --state`."""

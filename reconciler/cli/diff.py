@@ -11,8 +11,8 @@ import click
 
 from compiler.cli.executor import open_executor
 from compiler.cli.inputs import (
+    ANY_FOLDER,
     FOLDER,
-    NEW_FOLDER,
     CompileInputs,
     compile_options,
     echo,
@@ -57,7 +57,7 @@ Named = tuple[str, Repository]
 @output_option("markdown", "json", "sarif", note="; markdown is for a comment on a pull request")
 @click.option(
     "--pages",
-    type=NEW_FOLDER,
+    type=ANY_FOLDER,
     help="Folder for the report page of each cluster, before and after; a rejected commit has no page",
 )
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when something changes")

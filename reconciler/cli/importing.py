@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from compiler.cli.inputs import FILE, NEW_FOLDER, print_diagnostics, reported, write_file
+from compiler.cli.inputs import ANY_FOLDER, FILE, print_diagnostics, reported, write_file
 from compiler.kinds.registry import kinds
 from compiler.kubernetes import API_GROUP, SCHEDULER_NAMESPACE, Object
 from reconciler.cli import add_kubeconfig_options
@@ -34,7 +34,7 @@ OTHER_KINDS = (
     "directory",
     default=".",
     show_default=True,
-    type=NEW_FOLDER,
+    type=ANY_FOLDER,
     help="Folder to write the repository into",
 )
 @click.option("--cluster", default="imported", show_default=True, help="Name of the cluster in the repository")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from compiler.cli.inputs import (
-    NEW_FILE,
+    ANY_FILE,
     CompileInputs,
     compile_and_report,
     compile_options,
@@ -29,7 +29,7 @@ NO_PAGE = "no page is written: there is no plan, see the diagnostics"
 
 @click.command()
 @compile_options
-@click.option("-o", "--output", "file", type=NEW_FILE, help="File to write [default: stdout]")
+@click.option("-o", "--output", "file", type=ANY_FILE, help="File to write [default: stdout]")
 @click.option(
     "--base",
     metavar="REV|LOCK|STATE",

@@ -14,7 +14,7 @@ from typing import Any
 import click
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-from compiler.cli.inputs import NEW_FILE, executor_option, output_option, write_file
+from compiler.cli.inputs import ANY_FILE, executor_option, output_option, write_file
 from compiler.fields.timestamp import rfc3339
 from compiler.shadow import Devices, Look, Shadowed, look_at, page_of
 from reconciler.cli import add_kubeconfig_options
@@ -154,7 +154,7 @@ class Gauges:
 @click.option("--looks", type=click.IntRange(min=1), help="Stop after this many looks [default: until interrupted]")
 @timeout_option(120.0, "Time limit of one look, in seconds")
 @click.option("--listen", default="", metavar="HOST:PORT", help="Serve /metrics")
-@click.option("--page", type=NEW_FILE, help="Write the report page at each look")
+@click.option("--page", type=ANY_FILE, help="Write the report page at each look")
 @output_option("json")
 @executor_option
 @add_kubeconfig_options

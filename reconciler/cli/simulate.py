@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from compiler.cli.inputs import (
+    ANY_FILE,
     FILE,
-    NEW_FILE,
     echo,
     load_tree,
     output_option,
@@ -128,7 +128,7 @@ def _requested_times(ctx: click.Context, param: click.Parameter, text: str) -> R
 @click.option(
     "--promises", is_flag=True, help="Also promise starts to waiting jobs, and compare them with the real ones"
 )
-@click.option("--page", type=NEW_FILE, help="Page with curves to write: the policies, or both revisions, side by side")
+@click.option("--page", type=ANY_FILE, help="Page with curves to write: the policies, or both revisions, side by side")
 @click.option("--cluster", help="Which cluster of the repository; needed only when there are several")
 @repo_option
 @output_option("json", "yaml", "markdown", note="; markdown is for a comment")

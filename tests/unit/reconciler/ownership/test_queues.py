@@ -1,4 +1,4 @@
-"""Queues, those of namespaces (Volcano 1.16) too, are deleted or made anew once nothing that stays is in or below."""
+"""Queues, those of namespaces (Volcano 1.16) too, are deleted or made again once nothing that stays is in or below."""
 
 from __future__ import annotations
 

@@ -301,8 +301,9 @@ def repository_with_a_ray_job(plane: ControlPlane, tmp_path: Path) -> GitReposit
 
 
 def stop_serving_ray_jobs(plane: ControlPlane) -> None:
-    for path in (f"{RBAC_PATH}/clusterrolebindings/ray", f"{RBAC_PATH}/clusterroles/ray", f"{TYPES_PATH}/{RAY_TYPE}"):
+    for path in (f"{RBAC_PATH}/clusterrolebindings/ray", f"{RBAC_PATH}/clusterroles/ray"):
         plane.api("DELETE", path)
+    plane.remove_types([RAY_TYPE])
 
 
 def test_a_job_of_a_kind_that_passes_through_runs_once_and_again_when_asked(

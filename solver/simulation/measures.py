@@ -39,7 +39,7 @@ class Usage:
     """From the first arrival to the last event. utilisation: of all device time, the part that jobs held. peak: the
     most that was held at once, as a part of all. stranded: mean amount of the device resource that was free while a job
     waited that asks for no more. spread: mean over started jobs of nodes used / fewest nodes that could hold the job.
-    restarts: runs that an outage ended; lost: their amounts times microseconds. span: microseconds."""
+    restarts: runs that an outage or eviction ended; lost: their amounts times microseconds. span: microseconds."""
 
     utilisation: float
     peak: float

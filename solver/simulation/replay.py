@@ -92,6 +92,8 @@ class Simulation:
             ended += len(event.ended)
             if event.arrived or event.gives_room or event.woken:
                 self.policy.decide(self.site, event)
+                evicted = self._note_evictions()
+                event = replace(event, arrived=[*event.arrived, *evicted], ended=[*event.ended, *evicted])
             self._note_starts(event)
         return self.result()
 
@@ -119,7 +121,8 @@ class Simulation:
                 self.site.room.set_up(node, kind == UP)
                 lost = self._jobs_on(node) if kind == DOWN else []
                 for j in lost:
-                    self._restart(j)
+                    self.site.evict(j)
+                self._note_evictions()
                 arrived += lost
                 ended += lost
             woken = woken or kind == WAKE
@@ -128,13 +131,14 @@ class Simulation:
     def _jobs_on(self, node: int) -> list[int]:
         return sorted(j for j, of in self.site.running.items() if any(held.node == node for held in of.holds))
 
-    def _restart(self, j: int) -> None:
-        """The job lost a node: it waits again, and all that it did is lost."""
-        run = self.runs[j]
-        began = self.site.stop(j).start
-        self._generations[j] += 1
-        self.runs[j] = Run(restarts=run.restarts + 1, lost=run.lost + self.site.now - began)
-        self.site.wait(j)
+    def _note_evictions(self) -> list[int]:
+        """The jobs that were evicted, or lost a node: all that they did is lost."""
+        evicted = self.site.take_evicted()
+        for j, ran in evicted:
+            run = self.runs[j]
+            self._generations[j] += 1
+            self.runs[j] = Run(restarts=run.restarts + 1, lost=run.lost + self.site.now - ran.start)
+        return [j for j, _ in evicted]
 
     def _note_starts(self, event: Event) -> None:
         now, started = self.site.now, self.site.take_started()

@@ -114,6 +114,7 @@ class Site:
         self.held = [0] * len(workload.cluster.queues)
         self.asked = [0] * len(workload.cluster.queues)
         self._started: list[int] = []
+        self._evicted: list[tuple[int, Running]] = []
         self._wakes: list[int] = []
         self._waiting: dict[Shape, list[Order]] = {}
 
@@ -199,6 +200,16 @@ class Site:
         self.room.give(self.job(j).role, ended.holds)
         self.ends.remove(ended.rows)
         return ended
+
+    def evict(self, j: int) -> None:
+        """End a running job, which waits again from now on."""
+        self._evicted.append((j, self.stop(j)))
+        self.wait(j)
+
+    def take_evicted(self) -> list[tuple[int, Running]]:
+        """The jobs that were evicted since the last call, with what ran of them."""
+        found, self._evicted = self._evicted, []
+        return found
 
     def can_ever_start(self, j: int) -> bool:
         """Whether the job fits the empty cluster."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection
-from heapq import heapify, heappop, heapreplace
+from collections.abc import Collection, Iterator
+from heapq import heapify, heappop, heapreplace, merge
 
 from solver.simulation.site import Order
 from solver.simulation.workload import Shape
@@ -28,6 +28,10 @@ class Lines:
         del line[bisect_left(line, order)]
         if not line:
             del self._lines[shape]
+
+    def in_order(self) -> Iterator[int]:
+        """The last parts of the orders of all jobs."""
+        return (order[2] for order in merge(*self._lines.values()))
 
     def turns(self, without: Collection[Shape] = ()) -> Turns:
         """One round through the lines, but for those of some shapes."""

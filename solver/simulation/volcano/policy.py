@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from solver.problem import Role, Vector
@@ -11,24 +13,28 @@ from solver.semantics.queues import PODS
 from solver.simulation.policies import Event
 from solver.simulation.room import Holds
 from solver.simulation.site import Order, Site
+from solver.simulation.volcano.evictions import MOST_EVICTIONS, Evictions
 from solver.simulation.volcano.lines import Lines, Turns
 from solver.simulation.volcano.queues import QueueAccounts
 from solver.simulation.volcano.scores import NodeScores
+from solver.simulation.volcano.session import JobState
 from solver.simulation.workload import SECOND, Shape, Workload
 
 ENQUEUE_VOTERS = ("overcommit", "proportion", "capacity")
 LEAST_FACTOR, DEFAULT_FACTOR = 1.0, 1.2
+EVICTING = ("preempt", "reclaim")
 
 
 class Volcano:
     """Decides at cycles only. A job is let in at one cycle (`enqueue`), has pods at the next, and starts whole there or
-    later (`allocate`), each pod on the node with the best score; the first of equals, where Volcano draws one.
+    later (`allocate`), each pod on the node with the best score; the first of equals, where Volcano draws one. A job
+    that loses a pod (`preempt`, `reclaim`) loses all, as with the policy RestartJob, and comes again as a new one.
 
     A cycle is left out where the one before changed nothing and nothing has happened since. Sources: actions/enqueue,
     actions/allocate, plugins/overcommit; the pods come from the job controller (syncJob), which waits for `enqueue`.
     """
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, most_evictions: int = MOST_EVICTIONS) -> None:
         scheduler = self.scheduler = workload.scheduler
         self.queues, roles = QueueAccounts(workload), (job.role for job in workload.jobs)
         self.demands: list[Vector] = [tuple(role.replicas * amount for amount in role.request) for role in roles]
@@ -45,7 +51,8 @@ class Volcano:
         self._new, self._let_in = ([Lines() for _ in workload.cluster.queues] for _ in range(2))
         self._misfits: set[Shape] = set()
         self._counted = np.zeros((len(workload.cluster.nodes), len(self.scores.counted)), dtype=np.int64)
-        self._holds: dict[int, Holds] = {}
+        self._states = {j: JobState(job.submit) for j, job in enumerate(workload.jobs)}
+        self.evictions = Evictions(workload, self.queues, self.scores, self.best_node, most_evictions)
         self._inqueue = [0] * len(workload.cluster.resources)
         self._just_started: list[int] = []
 
@@ -53,8 +60,7 @@ class Volcano:
         for j in event.ended:
             self._note_end(site, j)
         for j in event.arrived:
-            self._new[site.job(j).queue].add(site.job(j).shape, self.order(site, j))
-            self.queues.jobs[site.job(j).queue] += 1
+            self._note_arrival(site, j)
         if event.gives_room:
             self._misfits.clear()
         cycle = self.scheduler.next_cycle(site.now)
@@ -67,7 +73,7 @@ class Volcano:
         """JobOrder among jobs that wait: priority where its plugin has a say, then age, which counts in seconds; then
         the name, which a podgroup's begins with."""
         job = site.job(j)
-        return -job.priority if self._by_priority else 0, job.submit // SECOND, self._ranks[j]
+        return -job.priority if self._by_priority else 0, self._states[j].came // SECOND, self._ranks[j]
 
     def best_node(self, j: int, nodes: IntArray, scores: FloatArray) -> int:
         """Which of these nodes the job's next pod goes to: the first of the best."""
@@ -89,11 +95,16 @@ class Volcano:
         let_in = self._enqueue(site, coming) if coming else []
         for j in counted:  # the podgroup is Inqueue until the pods are seen running
             self._count_inqueue(j, -1)
-        if "allocate" in self.scheduler.actions:
-            self._allocate(site, waiting)
+        for action in self.scheduler.actions:
+            if action == "allocate":
+                self._allocate(site, waiting)
+            elif action in EVICTING and any(self._let_in):
+                self._make_room(site, action)
+        evicted = self._evict(site)
         for j in let_in:  # the controller makes their pods after the cycle
             self._let_in[site.job(j).queue].add(site.job(j).shape, self.order(site, j))
-        return bool(let_in or counted or self._just_started)
+            self._states[j] = replace(self._states[j], made=site.now)
+        return bool(let_in or counted or self._just_started or evicted)
 
     def _enqueue(self, site: Site, queues: list[int]) -> list[int]:
         """The jobs that are let in, queue by queue."""
@@ -142,12 +153,16 @@ class Volcano:
             job = site.job(j)
             if not site.room.fits(job.role):
                 self._misfits.add(job.shape)
-            elif self.queues.allows(queue, self.demands[j]) and (holds := self._place(site, j)):
+            elif self._may_start(queue, j) and (holds := self._place(site, j)):
                 self._start(site, j, holds)
                 turns.taken()
                 return j
             turns.refused()
         return None
+
+    def _may_start(self, queue: int, j: int) -> bool:
+        """What has got future room in this cycle waits for it."""
+        return j not in self.evictions.has_room and self.queues.allows(queue, self.demands[j])
 
     def _place(self, site: Site, j: int) -> Holds | None:
         """Pod after pod onto the node with the best score."""
@@ -157,16 +172,50 @@ class Volcano:
         left, free, counted = counts[nodes], site.room.free.amounts[nodes], self._counted[nodes]
         request, own = np.array(role.request, dtype=np.int64), self.scores.counted_request(role.request)
         scores = self.scores.of_nodes(role.request, nodes, free, counted)
-        pods = np.zeros(len(nodes), dtype=np.int64)
-        for _ in range(role.replicas):
-            at = self.best_node(j, nodes, scores)
+        pods, order = np.zeros(len(nodes), dtype=np.int64), list[int]()
+        for k in range(role.replicas):
+            at = self._nominated(j, k, nodes, scores)
+            at = self.best_node(j, nodes, scores) if at is None else at
+            order.append(int(nodes[at]))
             pods[at] += 1
             free[at] -= request
             counted[at] += own
             one = slice(at, at + 1)
             has_room = pods[at] < left[at]
             scores[at] = self.scores.of_nodes(role.request, nodes[one], free[one], counted[one])[0] if has_room else -1
+        self._states[j] = replace(self._states[j], nodes=order)
         return tuple(site.room.hold(role, int(nodes[at]), int(pods[at])) for at in np.flatnonzero(pods))
+
+    def _nominated(self, j: int, k: int, nodes: IntArray, scores: FloatArray) -> int | None:
+        """Where in `nodes` the one is on which others were evicted for the pod, if it has room."""
+        if (node := self.evictions.nominated.get(j, {}).get(k)) is None:
+            return None
+        found = np.flatnonzero((nodes == node) & (scores >= 0))
+        return int(found[0]) if len(found) else None
+
+    def _make_room(self, site: Site, action: str) -> None:
+        """Evict for the jobs that could not start: queue by queue, each in its order."""
+        running = {j: self._states[j] for j in site.running if j not in self._just_started}
+        self.evictions.open_cycle(site, running, self._counted)
+        waiting = {q for q, lines in enumerate(self._let_in) if lines}
+        make_room = self.evictions.preempt if action == "preempt" else self.evictions.reclaim
+        while waiting:
+            queue = min(waiting, key=self.queues.key)
+            waiting.remove(queue)
+            make_room(queue, (self._named[rank] for rank in self._let_in[queue].in_order()))
+
+    def _evict(self, site: Site) -> list[int]:
+        """Let the jobs go that have lost a pod in this cycle: they come again."""
+        evicted = self.evictions.close_cycle()
+        for j in evicted:
+            site.evict(j)
+            self._note_end(site, j)
+            self._states[j] = JobState(site.now)
+            self.evictions.nominated.pop(j, None)
+            self._note_arrival(site, j)
+        if evicted:
+            self._misfits.clear()
+        return evicted
 
     # ---- what is remembered
 
@@ -177,14 +226,19 @@ class Volcano:
         self._just_started.append(j)
         self.queues.ask(job.queue, self.demands[j], -1)
         self.queues.take(job.queue, self.demands[j])
-        self._holds[j] = holds
+        self._states[j] = replace(self._states[j], holds=holds)
+        self.evictions.nominated.pop(j, None)
         self._count(job.role, holds, 1)
+
+    def _note_arrival(self, site: Site, j: int) -> None:
+        self._new[site.job(j).queue].add(site.job(j).shape, self.order(site, j))
+        self.queues.jobs[site.job(j).queue] += 1
 
     def _note_end(self, site: Site, j: int) -> None:
         job = site.job(j)
         self.queues.take(job.queue, self.demands[j], -1)
         self.queues.jobs[job.queue] -= 1
-        self._count(job.role, self._holds.pop(j), -1)
+        self._count(job.role, self._states[j].holds, -1)
         if j in self._just_started:
             self._just_started.remove(j)
             self._count_inqueue(j, -1)

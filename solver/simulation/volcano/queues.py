@@ -16,7 +16,8 @@ Key = tuple[float | int, ...]
 
 class QueueAccounts:
     """held: by each queue, and with capacity's hierarchy by those below it. asked: by jobs that are let in and wait.
-    jobs: of the queue that have not ended. Sources: plugins/capacity and plugins/proportion."""
+    jobs: of the queue that have not ended. deserved: with capacity. shares: of proportion, in
+    this cycle. Sources: plugins/capacity and plugins/proportion."""
 
     def __init__(self, workload: Workload) -> None:
         cluster, scheduler = workload.cluster, workload.scheduler
@@ -31,11 +32,11 @@ class QueueAccounts:
         self.orders = scheduler.voters("enableQueueOrder", ("proportion", "capacity"))
         self.limits_share = bool(scheduler.voters("enabledAllocatable", ("proportion",)))
         self.limits_capability = bool(scheduler.voters("enabledAllocatable", ("capacity",)))
-        self._flat, self._real = flat_real_capability(cluster), real_capability(cluster)
-        self._deserved = capacity_deserved(cluster)
+        self._flat, self.real = flat_real_capability(cluster), real_capability(cluster)
+        self.deserved = capacity_deserved(cluster)
         self._units = np.array([unit for unit in source_units(cluster) if unit], dtype=np.double)
         self._shared = [r for r, unit in enumerate(source_units(cluster)) if unit]
-        self._shares: list[Vector | None] = [None] * len(cluster.queues)
+        self.shares: list[Vector | None] = [None] * len(cluster.queues)
         self._filled: object = None
 
     def take(self, queue: int, demand: Vector, times: int = 1) -> None:
@@ -63,10 +64,10 @@ class QueueAccounts:
         bounds = ShareBounds(queues, wanted, np.minimum(wanted, most), least, whole)
         weights = np.array([self.cluster.queues[q].weight for q in queues], dtype=np.double)
         filled = water_fill(bounds, weights, until_empty=not self.cluster.has_other_resources) // self._units
-        self._shares = [None] * len(self.jobs)
+        self.shares = [None] * len(self.jobs)
         for q, row in zip(queues, filled.tolist(), strict=True):
             share = dict(zip(self._shared, map(int, row), strict=True))
-            self._shares[q] = tuple(
+            self.shares[q] = tuple(
                 share.get(r, held + asked)  # nobody lacks pods, so that they are given as they are asked for
                 for r, (held, asked) in enumerate(zip(self.held[q], self.asked[q], strict=True))
             )
@@ -81,11 +82,11 @@ class QueueAccounts:
         """Whether the queue may hold so much more: Allocatable, pod by pod, which is the same for all of equal pods."""
         if not self.opened[queue]:
             return False
-        share = self._shares[queue]
-        if self.limits_share and (share is None or not self._fits(self.held[queue], demand, share)):
+        share = self.shares[queue]
+        if self.limits_share and (share is None or not self.fits(self.held[queue], demand, share)):
             return False
         return not self.limits_capability or all(
-            self._fits(self.held[q], demand, self._real[q]) for q in self.paths[queue]
+            self.fits(self.held[q], demand, self.real[q]) for q in self.paths[queue]
         )
 
     def lets_in(self, voter: str, queue: int, demand: Vector) -> bool:
@@ -94,15 +95,15 @@ class QueueAccounts:
         if not self.opened[queue]:
             return False
         if voter == "proportion":
-            return self._fits(self.held[queue], demand, self._flat[queue], self.asked[queue])
-        return all(self._fits(self.held[q], demand, self._real[q], self._asked_below(q)) for q in self.paths[queue])
+            return self.fits(self.held[queue], demand, self._flat[queue], self.asked[queue])
+        return all(self.fits(self.held[q], demand, self.real[q], self._asked_below(q)) for q in self.paths[queue])
 
     def _asked_below(self, queue: int) -> Sequence[int]:
         """What jobs of the queue and its descendants that are let in ask for."""
         below = [asked for asked, path in zip(self.asked, self.paths, strict=True) if queue in path]
         return [sum(amounts) for amounts in zip(*below, strict=True)]
 
-    def _fits(self, held: Sequence[int], demand: Vector, most: Limits, more: Sequence[int] | None = None) -> bool:
+    def fits(self, held: Sequence[int], demand: Vector, most: Limits, more: Sequence[int] | None = None) -> bool:
         for r in self.compared:
             limit = most[r]
             if demand[r] and limit is not None and held[r] + demand[r] + (more[r] if more else 0) > limit:
@@ -118,14 +119,14 @@ class QueueAccounts:
             for voter in tier:
                 found.append(-self.cluster.queues[queue].priority)
                 if voter == "proportion":
-                    found.append(_share(self.held[queue], self._shares[queue] or (0,) * len(self.held[queue])))
+                    found.append(_share(self.held[queue], self.shares[queue] or (0,) * len(self.held[queue])))
                 else:
                     for q in reversed(self.paths[queue]):
                         found += self._capacity_key(q)
         return (*found, queue)
 
     def _capacity_key(self, queue: int) -> tuple[float, int]:
-        deserved = [amount or 0 for amount in self._deserved[queue]]
+        deserved = [amount or 0 for amount in self.deserved[queue]]
         if not any(deserved):
             return 1.0, 1
         named = [(h, d) for h, d in zip(self.held[queue], deserved, strict=True) if d]

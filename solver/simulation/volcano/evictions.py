@@ -1,0 +1,220 @@
+"""Volcano's actions preempt and reclaim: whose pods go for whom in one cycle."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
+
+import numpy as np
+
+from solver.semantics.device_slots import IntArray
+from solver.semantics.entitlements import FloatArray
+from solver.semantics.eviction_rights import SHARE_DELTA
+from solver.simulation.site import Site
+from solver.simulation.volcano.queues import QueueAccounts
+from solver.simulation.volcano.reclaim import ReclaimRules
+from solver.simulation.volcano.scores import NodeScores
+from solver.simulation.volcano.session import JobState, Pod, Session
+from solver.simulation.workload import Shape, Workload
+
+BestNode = Callable[[int, IntArray, FloatArray], int]
+MakeRoom = Callable[[Session, Pod, int], bool]
+
+MOST_EVICTIONS = 100
+"""Of one job; nobody evicts it more often. Volcano may let two jobs evict each other for ever."""
+
+
+class Evictions:
+    """Evicts pod by pod, and takes everything back where a gang does not get room for all of its pods.
+
+    nominated: job -> pod -> the node on which others were evicted for it. has_room: the jobs that have got room in this
+    cycle. Sources: actions/preempt and actions/reclaim (util.ValidateVictims, Session.BuildVictimsPriorityQueue),
+    plugins/{priority,gang,conformance,drf}.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        accounts: QueueAccounts,
+        scores: NodeScores,
+        best_node: BestNode,
+        most: int = MOST_EVICTIONS,
+    ) -> None:
+        scheduler = workload.scheduler
+        self.accounts, self.scores, self.best_node = accounts, scores, best_node
+        self.rules = ReclaimRules(scheduler, accounts)
+        self.nominated: dict[int, dict[int, int]] = {}
+        self.has_room: set[int] = set()
+        self._starves = bool(scheduler.voters("enableJobStarving", ("priority", "gang")))
+        preempting, reclaiming = ("priority", "gang", "conformance", "drf"), ("gang", "conformance")
+        self._preempt_votes = scheduler.voters("enablePreemptable", preempting)
+        self._reclaim_votes = scheduler.voters("enableReclaimable", (*reclaiming, "proportion", "capacity"))
+        self._orders = [*chain.from_iterable(scheduler.voters("enableJobOrder", ("priority", "drf")))]
+        self._most, self._times = most, Counter[int]()
+        self._session: Session | None = None
+
+    # ---- a cycle
+
+    def open_cycle(self, site: Site, running: Mapping[int, JobState], counted: IntArray) -> None:
+        """running: the jobs that ran before this cycle. counted: what nodeorder counts the pods of each node as."""
+        if self._session is None:
+            self._session = Session(site, self.accounts, self.scores, running, counted)
+            self._session.open_to_eviction([j for j in running if self._times[j] < self._most])
+
+    def close_cycle(self) -> list[int]:
+        """The jobs that have lost pods. The accounts of the queues are as before: these jobs end, and nobody has
+        started."""
+        if self._session is None:
+            return []
+        evicted = sorted({each.pod[0] for each in self._session.done if each.times < 0})
+        self._session.undo()
+        self._session = None
+        self._times.update(evicted)
+        self.has_room.clear()
+        return evicted
+
+    def preempt(self, queue: int, jobs: Iterable[int]) -> None:
+        """Make room for jobs of the queue, in their order, out of its other jobs."""
+        self._make_room_for(jobs, [queue], self._preempt_pod)
+
+    def reclaim(self, queue: int, jobs: Iterable[int]) -> None:
+        """Make room for jobs of the queue, in their order, out of the jobs of others."""
+        if not self.rules.is_overused(queue):
+            self._make_room_for(jobs, self._others(queue), self._reclaim_pod)
+
+    def _others(self, queue: int) -> Collection[int]:
+        """The queues from which this one may reclaim."""
+        queues = self.accounts.cluster.queues
+        return {q for q, other in enumerate(queues) if other.reclaimable} - {queue}
+
+    def _make_room_for(self, jobs: Iterable[int], sources: Collection[int], make_room: MakeRoom) -> None:
+        if (session := self._session) is None or not self._starves:
+            return
+        refused, held = set[Shape](), np.zeros_like(session.future)
+        for q in sources:
+            held += session.held.get(q, 0)
+        for j in jobs:
+            if j in self.has_room or (shape := session.site.job(j).shape) in refused:
+                continue
+            mark = len(session.done)
+            if all(self._find_node(session, (j, k), held, make_room) for k in range(session.role(j).replicas)):
+                self.has_room.add(j)
+                self._nominate(session, j, mark)
+            else:
+                session.undo(mark)
+                refused.add(shape)
+
+    def _find_node(self, session: Session, pod: Pod, held: IntArray, make_room: MakeRoom) -> bool:
+        """Whether the pod has got room on a node. held: node -> the most that may go there."""
+        role, room = session.role(pod[0]), session.site.room
+        is_open = room.up & np.isin(room.classes, [*role.node_classes])
+        nodes = np.flatnonzero(is_open & (session.future + held >= session.request(pod[0])).all(axis=1))
+        scores = np.zeros(len(nodes))
+        if make_room == self._preempt_pod:
+            scores = self.scores.of_nodes(role.request, nodes, session.future[nodes], session.counted[nodes])
+        while len(nodes):
+            at = self.best_node(pod[0], nodes, scores)
+            if make_room(session, pod, int(nodes[at])):
+                session.give(pod, int(nodes[at]))
+                return True
+            nodes, scores = np.delete(nodes, at), np.delete(scores, at)
+        return False
+
+    def _nominate(self, session: Session, j: int, mark: int) -> None:
+        named, has_evicted = self.nominated.setdefault(j, {}), False
+        for each in session.done[mark:]:
+            if each.times > 0 and has_evicted:
+                named[each.pod[1]] = each.node
+            has_evicted = each.times < 0
+
+    # ---- one pod, one node
+
+    def _preempt_pod(self, session: Session, pod: Pod, node: int) -> bool:
+        """A pod that has been nominated to a node preempts no more (taskEligibleToPreempt)."""
+        j, k = pod
+        if k in self.nominated.get(j, ()):
+            return False
+        queue = session.site.job(j).queue
+        pods = self._in_order(session, queue, session.pods_on(node, [queue]))
+        return self._evict_until(session, j, node, self._voted(session, j, pods, self._preempt_votes), queue)
+
+    def _reclaim_pod(self, session: Session, pod: Pod, node: int) -> bool:
+        j, home = pod[0], session.site.job(pod[0]).queue
+        pods = self._in_order(session, home, session.pods_on(node, self._others(home)))
+        if not pods or not self.rules.may_reclaim(home, session.role(j).request):
+            return False
+        return self._evict_until(session, j, node, self._voted(session, j, pods, self._reclaim_votes))
+
+    def _evict_until(
+        self, session: Session, j: int, node: int, victims: Sequence[Pod], queue: int | None = None
+    ) -> bool:
+        """Evict pods in their order until one of the job fits, and the queue may hold it if one is named; none where
+        all of them would not make enough room."""
+        request, mark = session.request(j), len(session.done)
+        if (request > session.future[node] + sum(session.request(v) for v, _ in victims)).any():
+            return False
+        for victim in (None, *victims):
+            if victim is not None:
+                session.evict(victim, node)
+            may_hold = queue is None or self.accounts.allows(queue, session.role(j).request)
+            if may_hold and (request <= session.future[node]).all():
+                return True
+        session.undo(mark)
+        return False
+
+    def _in_order(self, session: Session, home: int, pods: Sequence[Pod]) -> list[Pod]:
+        """Who goes first (BuildVictimsPriorityQueue): of the queue that is served last, the job that is, its last pod,
+        the youngest."""
+        site, keys = session.site, {q: self.rules.victim_key(home, q) for q in session.held}
+
+        def key(pod: Pod) -> tuple[object, ...]:
+            j, k = pod
+            measures = {"priority": float(site.job(j).priority), "drf": -self._share(session, j, session.left[j])}
+            return keys[site.job(j).queue], [measures[name] for name in self._orders], -k, -session.running[j].made, -j
+
+        return sorted(pods, key=key)
+
+    # ---- who votes for it
+
+    def _voted(self, session: Session, j: int, pods: Sequence[Pod], voters: Sequence[Sequence[str]]) -> Sequence[Pod]:
+        """Session.Preemptable and Reclaimable: what all voters of the first tier release that release anything. As
+        there, a voter after two that agree on nothing begins again."""
+        for tier in voters:
+            victims: Sequence[Pod] = ()
+            for name in tier:
+                found = self._released(name, session, j, pods)
+                victims = [pod for pod in victims if pod in found] if victims else found
+                if not found:
+                    break
+            if victims:
+                return victims
+        return ()
+
+    def _released(self, name: str, session: Session, j: int, pods: Sequence[Pod]) -> Sequence[Pod]:
+        """The pods that a plugin releases for job j. gang keeps whole gangs, which have no pod to spare."""
+        job = session.site.job
+        if name == "gang":
+            return ()
+        if name == "priority":
+            return [pod for pod in pods if job(pod[0]).priority < job(j).priority]
+        if name == "drf":
+            return self._with_larger_shares(session, j, pods)
+        if name == "conformance":
+            return pods
+        held = [(job(v).queue, job(v).role.request) for v, _ in pods]
+        return [pods[at] for at in self.rules.reclaimable(name, (job(j).queue, job(j).role.request), held)]
+
+    def _with_larger_shares(self, session: Session, j: int, pods: Sequence[Pod]) -> list[Pod]:
+        """drf: those without which their job's dominant share is no smaller than that of job j with its pod."""
+        own, left, found = self._share(session, j, session.left[j] + 1), session.left.copy(), list[Pod]()
+        for pod in pods:
+            left[pod[0]] -= 1
+            if own <= self._share(session, pod[0], left[pod[0]]) + float(SHARE_DELTA):
+                found.append(pod)
+        return found
+
+    def _share(self, session: Session, j: int, pods: int) -> float:
+        """The dominant share of so many pods of the job."""
+        amounts = zip(session.role(j).request, self.accounts.cluster.totals, strict=True)
+        return pods * max(amount / total for amount, total in amounts if total)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.diagnostics.diagnostic import did_you_mean, suggestion
-from compiler.kinds.common.paths import value_at
+from compiler.syntax.paths import value_at
 from compiler.validation.judge import items
 
 _NAMED = {"resourceClaimTemplateName": "ResourceClaimTemplate", "resourceClaimName": "ResourceClaim"}

@@ -11,10 +11,10 @@ from compiler.checks.check import CheckInput, DocumentInput, Finding, ModelOf, c
 from compiler.checks.volcano_job import VOLCANO_JOB
 from compiler.diagnostics.diagnostic import Severity
 from compiler.fields.quantity import QuantityError, exact_amount, integer_amounts, parse_quantity
-from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import NUMA_POLICY_ANNOTATION, QOS_LEVEL_ANNOTATION, VGPU_REGISTER_ANNOTATION
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.paths import value_at
 from compiler.validation.judge import items, mapping
 from compiler.volcano.numatopology import is_numa_aware
 from compiler.volcano.releases import NEW_POD_ANNOTATIONS

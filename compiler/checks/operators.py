@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 from typing import Any
 
-from compiler.checks import kserve, ray
 from compiler.checks.check import DocumentInput, Finding, check
 from compiler.checks.volcano_job import dependency_cycle, shown_cycle
-from compiler.checks.workflows import unknown_names, workflow
+from compiler.checks.workflows import workflow
 from compiler.diagnostics.diagnostic import suggestion, to_write
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.kinds.model_serving import MINIMA_PATH, makes_pod_group
 from compiler.kubernetes import (
     GANG_ANNOTATION,
     GROUP_MIN_MEMBER_ANNOTATION,
-    LEADER_WORKER_SUBGROUP_TOPOLOGY_ANNOTATION,
     QUEUE_NAME_ANNOTATION,
 )
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping, texts
-
-_JOB_NAME = re.compile(r"(?=.{1,63}\Z)[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+from compiler.validation.rows import breaches
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +66,8 @@ def refused_by_operator(check_input: DocumentInput) -> Iterator[Finding]:
     drops what it does not know. Fix: see the message."""
     for found in check_input.models:
         document = found.document
+        for breach in breaches(f"{document.kind}.{document.group}", document.data):
+            yield Finding(document, breach.path, breach.message, breach.help, severity=breach.severity)
         version = document.api_version.rpartition("/")[2]
         operator = _OPERATORS.get((document.kind, version)) if document.group == "kubeflow.org" else None
         if operator is not None:
@@ -80,17 +79,8 @@ def refused_by_operator(check_input: DocumentInput) -> Iterator[Finding]:
 def _refusals(document: Document, operator: _Operator) -> Iterator[Finding]:
     path: FieldPath = ("spec", operator.field)
     roles = mapping(document.data, "spec", operator.field)
-    if operator.container and not _JOB_NAME.fullmatch(document.name):
-        message = f"{document.name!r} is not a name of a Service, and each pod gets one of it"
-        help = "use at most 63 lower-case letters, digits and -, with a letter first"
-        yield Finding(document, ("metadata", "name"), message, help)
     if operator.required and operator.required.lower() not in map(str.lower, roles):
         yield Finding(document, path, f"there is no {operator.required}", "add it")
-    elastic = mapping(document.data, "spec", "elasticPolicy")
-    least, most = elastic.get("minReplicas"), elastic.get("maxReplicas")
-    if isinstance(least, int) and isinstance(most, int) and least > most:
-        at = ("spec", "elasticPolicy", "minReplicas")
-        yield Finding(document, at, f"minReplicas {least} is above maxReplicas {most}", "lower it, or raise the other")
     for name, role in roles.items():
         yield from _refusals_of_role(document, operator, name, mapping(role), (*path, name))
 
@@ -120,31 +110,15 @@ def _job_set(document: Document) -> Iterator[Finding]:
     above: list[str] = []
     for number, role in items(mapping(document.data, "spec"), "replicatedJobs"):
         path: FieldPath = ("spec", "replicatedJobs", number)
-        if mapping(role, "template", "spec", "template", "spec").get("restartPolicy") == "Always":
-            at = (*path, "template", "spec", "template", "spec", "restartPolicy")
-            yield Finding(document, at, "pods of a job end: no Job comes of this", "write OnFailure or Never")
         for index, awaited in items(role, "dependsOn"):
             if (name := str(awaited.get("name"))) not in above:
                 help = suggestion(name, above, "name one that is above")
                 at = (*path, "dependsOn", index, "name")
                 yield Finding(document, at, f"no replicated Job above is named {name!r}", help)
         above.append(str(role.get("name")))
-    yield from _named_jobs(document, above)
-
-
-def _named_jobs(document: Document, names: Sequence[str]) -> Iterator[Finding]:
-    """Replicated Jobs that the policies and the coordinator of a JobSet name, and that are not there."""
     spec = mapping(document.data, "spec")
-    rules = items(mapping(spec, "failurePolicy"), "rules")
-    policies: list[tuple[FieldPath, Any]] = [(("spec", "failurePolicy", "rules", at), rule) for at, rule in rules]
-    policies.append((("spec", "successPolicy"), spec.get("successPolicy")))
-    named = "targetReplicatedJobs"
-    places = [((*path, named, number), name) for path, policy in policies for number, name in texts(policy, named)]
     coordinator = mapping(spec, "coordinator")
-    if isinstance(chosen := coordinator.get("replicatedJob"), str):
-        places.append((("spec", "coordinator", "replicatedJob"), chosen))
-    yield from unknown_names(document, places, names, "replicated Job")
-    index = coordinator.get("jobIndex", 0)
+    chosen, index = coordinator.get("replicatedJob"), coordinator.get("jobIndex", 0)
     for _, role in items(spec, "replicatedJobs"):
         replicas = role.get("replicas", 1)
         is_beyond = isinstance(index, int) and isinstance(replicas, int) and index >= replicas
@@ -186,14 +160,7 @@ def _amount(text: Any) -> Fraction | None:
 
 def _leader_worker_set(document: Document) -> Iterator[Finding]:
     size = mapping(document.data, "spec", "leaderWorkerTemplate").get("size")
-    if isinstance(size, int) and size < 1:
-        path = ("spec", "leaderWorkerTemplate", "size")
-        yield Finding(document, path, "a group has one pod at least, its leader", "write 1 or more", severity="error")
     part = mapping(document.data, "spec", "leaderWorkerTemplate", "subGroupPolicy").get("subGroupSize")
-    if part is None and LEADER_WORKER_SUBGROUP_TOPOLOGY_ANNOTATION in mapping(document.metadata, "annotations"):
-        message = "there are no subgroups without subGroupPolicy.subGroupSize"
-        at: FieldPath = ("metadata", "annotations", LEADER_WORKER_SUBGROUP_TOPOLOGY_ANNOTATION)
-        yield Finding(document, at, message, "add it, or remove the annotation")
     if not (isinstance(part, int) and isinstance(size, int) and part > 0):
         return
     if part > size or min(size % part, (size - 1) % part):
@@ -224,20 +191,6 @@ def _model_serving(document: Document) -> Iterator[Finding]:
     if makes_pod_group(document) and mapping(document.metadata, "annotations").get(QUEUE_NAME_ANNOTATION):
         help = "annotate its Namespace, or remove gangPolicy and networkTopology"
         yield Finding(document, annotated, "the PodGroup that kthena makes names no queue", help)
-    if mapping(document.data, "spec").get("recoveryPolicy") == "ServingGroupRecreate":
-        rollout = ("spec", "rolloutStrategy", "type")
-        if mapping(document.data, *rollout[:-1]).get("type") == "RoleRollingUpdate":
-            message = "kthena refuses to roll roles where it recreates whole groups"
-            yield Finding(
-                document, rollout, message, "write ServingGroupRollingUpdate, or recoveryPolicy: RoleRecreate"
-            )
-    yield from unknown_names(document, [((*at, name), name) for name in minima], list(replicas), "role")
-    for number, role in items(template, "roles"):
-        if (workers := role.get("workerReplicas")) and not role.get("workerTemplate"):
-            message = f"there is no workerTemplate for {workers} workers"
-            yield Finding(
-                document, ("spec", "template", "roles", number), message, "add it, or write workerReplicas: 0"
-            )
     for name, least in minima.items():
         most = replicas.get(name)
         if isinstance(least, int) and isinstance(most, int) and least > most:
@@ -248,42 +201,28 @@ def _model_serving(document: Document) -> Iterator[Finding]:
 def _clique_set(document: Document) -> Iterator[Finding]:
     template = mapping(document.data, "spec", "template")
     cliques = items(template, "cliques")
-    names = [str(clique.get("name")) for _, clique in cliques]
-    path = ("spec", "template", "podCliqueScalingGroups")
-    groups = items(template, path[-1])
-    named = [((*path, at, "cliqueNames", n), name) for at, group in groups for n, name in texts(group, "cliqueNames")]
+    groups = items(template, "podCliqueScalingGroups")
+    scaled = [name for _, group in groups for _, name in texts(group, "cliqueNames")]
     starts = [
         (("spec", "template", "cliques", at, "spec", "startsAfter", n), name)
         for at, clique in (cliques if template.get("cliqueStartupType") == "CliqueStartupTypeExplicit" else ())
         for n, name in texts(mapping(clique, "spec"), "startsAfter")
     ]
-    yield from unknown_names(document, [*named, *starts], names, "clique")
-    for n, (at_name, name) in enumerate(named):
-        if any(name == other for _, other in named[:n]):
-            yield Finding(document, at_name, f"clique {name!r} is in a scaling group already", "name it once")
-    if circle := dependency_cycle({names[at]: [name for path, name in starts if path[3] == at] for at, _ in cliques}):
-        first: FieldPath = ("spec", "template", "cliques", names.index(circle[0]), "spec", "startsAfter")
+    order = {str(clique.get("name")): [name for path, name in starts if path[3] == at] for at, clique in cliques}
+    if circle := dependency_cycle(order):
+        at = next(at for at, clique in cliques if str(clique.get("name")) == circle[0])
+        first: FieldPath = ("spec", "template", "cliques", at, "spec", "startsAfter")
         yield Finding(document, first, f"cliques wait in a circle: {shown_cycle(circle)}", "remove one dependency")
-    seen: dict[str, set[Any]] = {"roleName": set(), "schedulerName": set()}
+    schedulers: list[Any] = []
     for at, clique in cliques:
         spec = mapping(clique, "spec")
         place: FieldPath = ("spec", "template", "cliques", at, "spec")
-        if (role := spec.get("roleName")) and role in seen["roleName"]:
-            yield Finding(document, (*place, "roleName"), f"another clique has role {role!r}", "give each its own")
         scheduler = mapping(spec, "podSpec").get("schedulerName")
-        if scheduler and seen["schedulerName"] - {scheduler}:
+        if scheduler and any(other != scheduler for other in schedulers):
             help = "write one schedulerName for all cliques"
             yield Finding(document, (*place, "podSpec", "schedulerName"), "another clique has another scheduler", help)
-        seen["roleName"].add(role)
-        seen["schedulerName"].add(scheduler)
-        if mapping(spec, "podSpec").get("restartPolicy") == "OnFailure":
-            message = "Grove refuses pods that restart OnFailure"
-            yield Finding(document, (*place, "podSpec", "restartPolicy"), message, "write Always or Never")
-        if mapping(spec, "podSpec").get("topologySpreadConstraints"):
-            message = "Grove refuses topology spread constraints"
-            help = "remove them, or use topologyConstraint"
-            yield Finding(document, (*place, "podSpec", "topologySpreadConstraints"), message, help)
-        if spec.get("autoScalingConfig") and any(clique.get("name") == name for _, name in named):
+        schedulers.append(scheduler)
+        if spec.get("autoScalingConfig") and clique.get("name") in scaled:
             message = "Grove refuses to scale a clique of a scaling group by itself"
             yield Finding(document, (*place, "autoScalingConfig"), message, "write scaleConfig of the group")
 
@@ -313,31 +252,16 @@ def _pods_of(share: object, replicas: int, rounded: Callable[[float], int]) -> i
     return rounded(replicas * int(text) / 100) if text.isascii() and text.isdigit() else 0
 
 
-def _workspace(document: Document) -> Iterator[Finding]:
-    if document.data.get("inference") or document.data.get("tuning"):
-        return
-    if "spec" in document.data:
-        help = "move resource, inference and tuning out of spec: this kind has none"
-        yield Finding(document, ("spec",), "KAITO reads nothing in spec", help)
-    else:
-        yield Finding(document, ("kind",), "a Workspace is for inference or tuning", "add one of the two")
-
-
 _OTHERS = {
     "Deployment.apps": _deployment,
-    "InferenceService.serving.kserve.io": kserve.inference_service,
     "JobSet.jobset.x-k8s.io": _job_set,
     "LeaderWorkerSet.leaderworkerset.x-k8s.io": _leader_worker_set,
     "ModelServing.workload.serving.volcano.sh": _model_serving,
     "PodCliqueSet.grove.io": _clique_set,
-    "RayCluster.ray.io": ray.cluster,
-    "RayJob.ray.io": ray.job,
-    "RayService.ray.io": ray.service,
     "ScheduledSparkApplication.sparkoperator.k8s.io": _spark,
     "SparkApplication.sparkoperator.k8s.io": _spark,
     "SparkConnect.sparkoperator.k8s.io": _spark,
     "StatefulSet.apps": _stateful_set,
     "Workflow.argoproj.io": workflow,
-    "Workspace.kaito.sh": _workspace,
 }
 """Kind.group -> what is wrong with an object of it."""

@@ -8,10 +8,10 @@ from pathlib import PurePosixPath
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.diagnostics.diagnostic import to_write
 from compiler.kinds.common.jobs import annotation_value
-from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import GROUP_MIN_MEMBER_ANNOTATION, KAI_QUEUE_LABEL, KUEUE_QUEUE_LABEL, QUEUE_NAME_ANNOTATION
 from compiler.specs.gang_spec import GangSpec
 from compiler.syntax.documents import FieldPath
+from compiler.syntax.paths import value_at
 from compiler.validation.judge import mapping
 
 _VOLCANO_DOMAINS = ("volcano.sh", "scheduling.volcano.sh", "batch.volcano.sh", "scheduling.k8s.io")

@@ -11,7 +11,6 @@ from compiler.checks.jobs import POD_GROUP
 from compiler.checks.resource_names import near_resource
 from compiler.diagnostics.diagnostic import suggestion
 from compiler.fields.quantity import exact_amount
-from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import DEFAULT_QUEUE, HIERARCHY_ANNOTATION, ROOT_QUEUE
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.hypernode_tree import MAX_LOOP_SHOWN
@@ -25,6 +24,7 @@ from compiler.specs.namespace_queues import (
 from compiler.specs.pod_spec import Amounts
 from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import FieldPath
+from compiler.syntax.paths import value_at
 
 MAX_DEPTH = 5
 QUEUE_KIND, NAMESPACE_QUEUE_KIND = "Queue.scheduling.volcano.sh", "NamespaceQueue.scheduling.volcano.sh"

@@ -13,7 +13,6 @@ from compiler.checks.queues import is_of_tenant, is_queue_elsewhere, known_queue
 from compiler.checks.scheduler_settings import plugins_of
 from compiler.diagnostics.diagnostic import suggestion
 from compiler.kinds.common.jobs import annotation_value
-from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import (
     CLOSED_ANNOTATION,
     DEDICATED_DOMAINS_ANNOTATION,
@@ -39,6 +38,7 @@ from compiler.specs.namespace_queues import (
 )
 from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.paths import value_at
 from compiler.validation.judge import items, mapping
 from compiler.validation.names import DNS_SUBDOMAIN
 from compiler.volcano.fairshare import DEFAULT_RESOURCE

@@ -10,27 +10,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import yaml
-
 from compiler.checks.check import Finding
 from compiler.checks.volcano_job import dependency_cycle, shown_cycle
 from compiler.diagnostics.diagnostic import suggestion, to_write
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping, texts, values
-from compiler.validation.operators import containers_of_template
 
 _FILES = ("container", "containerSet", "resource", "script")
 """Types of templates whose pods load and keep artifacts."""
 _TYPES = ["container", "containerSet", "steps", "script", "resource", "dag", "suspend", "data", "http", "plugin"]
 _WITH_VALUE = frozenset(("value", "default", "valueFrom"))
 _LOOPS = ("withItems", "withParam", "withSequence")
-_ACTIONS = ("get", "create", "apply", "delete", "replace", "patch")
 _OF_OTHERS = re.compile(r"\{\{\s*(?:tasks|steps)\.([\w-]+)\.")
 _OUTPUT = re.compile(r"\{\{\s*(?:tasks|steps)\.([\w-]+)\.outputs\.(parameters|artifacts)\.([\w.-]+)\s*\}\}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*", re.ASCII)
 """Of a template, step or task. Those of parameters and artifacts may have _ and . as well."""
-_RETRY_POLICIES = ("Always", "OnFailure", "OnError", "OnTransientError")
-_POD_GC = ("OnPodCompletion", "OnPodSuccess", "OnWorkflowCompletion", "OnWorkflowSuccess")
 _OF_WORKFLOW = re.compile(r"\{\{\s*workflow\.parameters\.([\w-]+)\s*\}\}")
 _OF_TEMPLATE = re.compile(r"\{\{\s*inputs\.parameters\.([\w-]+)\s*\}\}")
 _AWAITED = re.compile(r"[A-Za-z_][\w-]*(?:\.\w+)?")
@@ -47,7 +41,6 @@ def workflow(document: Document) -> Iterator[Finding]:
     is_template = document.written.kind != document.kind and document.written.kind.endswith("WorkflowTemplate")
     yield from _names(document, templates, "template")
     yield from _unknown_parameters(document, spec, is_template=is_template)
-    yield from _choice(document, ("spec", "podGC", "strategy"), mapping(spec, "podGC").get("strategy"), _POD_GC)
     declared = {str(each.get("name")): each for _, each in templates}
     for path, template in templates:
         yield from _template(document, path, template, spec)
@@ -56,10 +49,6 @@ def workflow(document: Document) -> Iterator[Finding]:
     if names and entrypoint not in names and not (is_template and entrypoint is None):
         help = suggestion(str(entrypoint), names, f"write {names[0]}")
         yield Finding(document, ("spec", "entrypoint"), f"there is no template {entrypoint!r} to begin with", help)
-    for key in ("parameters", "artifacts"):
-        yield from _values_twice(document, ("spec", "arguments"), mapping(spec, "arguments"), key)
-    ends = [(("spec", "onExit"), spec.get("onExit")), *_hooks(("spec",), spec)]
-    yield from _unknown_templates(document, ends, names)
     for at, parameter in items(mapping(spec, "arguments"), "parameters"):
         if not parameter.keys() & {"value", "valueFrom"} and not is_template:
             place: FieldPath = ("spec", "arguments", "parameters", at)
@@ -79,29 +68,14 @@ def _template(
     known = [str(each.get("name")) for _, each in items(mapping(template, "inputs"), "parameters")]
     used = {name: at for at, text in _texts_in(template, path) for name in _OF_TEMPLATE.findall(text)}
     yield from unknown_names(document, [(at, name) for name, at in used.items()], known, "input parameter")
-    for key in ("container", "script"):
-        if key in types and not mapping(template, key).get("image") and not has_defaults:
-            yield Finding(document, (*path, key), f"the {key} has no image", "add image")
-    for side, key in ((side, key) for side in ("inputs", "outputs") for key in ("parameters", "artifacts")):
-        yield from _values_twice(document, (*path, side), mapping(template, side), key)
     yield from _artifacts(document, path, template, types)
     for number, output in items(mapping(template, "outputs"), "parameters"):
         place, source = (*path, "outputs", "parameters", number), mapping(output, "valueFrom")
-        if not output.keys() & {"value", "valueFrom"}:
-            message = f"output parameter {output.get('name')!r} has no value"
-            yield Finding(document, place, message, "add valueFrom")
-        elif source and (wanted := _SOURCES.get(types[0] if types else "")) and not source.keys() & set(wanted):
+        if source and (wanted := _SOURCES.get(types[0] if types else "")) and not source.keys() & set(wanted):
             message = f"the output of a {types[0]} template comes from its {' or '.join(wanted)}"
             yield Finding(document, (*place, "valueFrom"), message, f"add {wanted[0]}")
     yield from _container_set(document, path, template)
     yield from _only_of_pods(document, path, template, types)
-    if "resource" in types:
-        yield from _resource((*path, "resource"), document, mapping(template, "resource"))
-    retries = mapping(template, "retryStrategy")
-    yield from _choice(document, (*path, "retryStrategy", "retryPolicy"), retries.get("retryPolicy"), _RETRY_POLICIES)
-    if isinstance(limit := retries.get("limit"), str) and not limit.isdigit() and "{{" not in limit:
-        at = (*path, "retryStrategy", "limit")
-        yield Finding(document, at, f"{limit!r} is not a number of retries", "write a number")
     if not (has_defaults or spec.get("podSpecPatch") or template.get("podSpecPatch")):
         yield from _mounts(document, path, template, spec)
 
@@ -155,11 +129,13 @@ def _only_of_pods(
         if template.get(key) is not None:
             help = "write it at the templates of its steps" if is_many else "write it at a template of steps or a dag"
             yield Finding(document, (*path, key), f"a template of type {types[0]} has no {key}", help)
-    deadline = str(template.get("activeDeadlineSeconds", ""))
-    if deadline.startswith("-") or deadline == "0":
-        yield Finding(document, (*path, "activeDeadlineSeconds"), f"{deadline} is no time to run", "write 1 or more")
-    if isinstance(limit := template.get("timeout"), str) and limit.isdigit():
-        yield Finding(document, (*path, "timeout"), f"{limit!r} has no unit", to_write(f"{limit}s"))
+
+
+def _containers(template: Mapping[str, Any], path: FieldPath) -> Iterator[Placed]:
+    yield from (((*path, key), mapping(template, key)) for key in ("container", "script") if mapping(template, key))
+    for keys in (("initContainers",), ("sidecars",), ("containerSet", "containers")):
+        for number, each in items(mapping(template, *keys[:-1]), keys[-1]):
+            yield (*path, *keys, number), each
 
 
 def _mounts(
@@ -168,7 +144,7 @@ def _mounts(
     claims = [mapping(each, "metadata") for _, each in items(spec, "volumeClaimTemplates")]
     volumes = [each for holder in (spec, template) for _, each in items(holder, "volumes")]
     known = [str(each.get("name")) for each in (*claims, *volumes)]
-    for at, container in containers_of_template(template, path):
+    for at, container in _containers(template, path):
         files = items(mapping(template, "inputs"), "artifacts") if at[-1] == "container" else []
         places = Counter(str(each["path"]) for _, each in files if each.get("path"))
         mounts = items(container, "volumeMounts")
@@ -179,30 +155,6 @@ def _mounts(
             if places[str(mount.get("mountPath"))] == 2:
                 path_twice = (*at, "volumeMounts", number, "mountPath")
                 yield Finding(document, path_twice, "another volume or artifact is mounted here", "choose another path")
-
-
-def _resource(path: FieldPath, document: Document, resource: Mapping[str, Any]) -> Iterator[Finding]:
-    yield from _choice(document, (*path, "action"), resource.get("action"), _ACTIONS)
-    manifest = resource.get("manifest")
-    if not any(resource.get(key) for key in ("manifest", "manifestFrom", "flags")):
-        yield Finding(document, path, "there is no manifest of the object", "add manifest")
-    if isinstance(manifest, str) and "{{" not in manifest:
-        try:
-            yaml.safe_load(manifest)
-        except yaml.YAMLError:
-            yield Finding(document, (*path, "manifest"), "the manifest is not YAML", "correct it")
-
-
-def _hooks(path: FieldPath, holder: Mapping[str, Any]) -> list[tuple[FieldPath, Any]]:
-    hooks = mapping(holder, "hooks")
-    return [((*path, "hooks", key, "template"), mapping(hook).get("template")) for key, hook in hooks.items()]
-
-
-def _unknown_templates(
-    document: Document, named: Iterable[tuple[FieldPath, Any]], known: Sequence[str]
-) -> Iterator[Finding]:
-    plain = [(path, name) for path, name in named if isinstance(name, str)]
-    yield from unknown_names(document, [each for each in plain if "{{" not in each[1]], known, "template")
 
 
 def _runs(
@@ -226,7 +178,6 @@ def _runs(
     yield from unknown_names(document, [(at, name) for name, at in used.items()], known, "step or task")
     for place, each in (*tasks, *steps):
         name = each.get("template")
-        yield from _unknown_templates(document, [((*place, "template"), name), *_hooks(place, each)], list(declared))
         if all(each.get(key) is None for key in ("inline", "template", "templateRef")):
             yield Finding(document, place, "it names no template", "add template, templateRef or inline")
         loops = [key for key in _LOOPS if each.get(key) is not None]
@@ -292,27 +243,6 @@ def _names(document: Document, named: Sequence[Placed], what: str) -> Iterator[F
         elif name and what != "container" and "{{" not in name and not _NAME.fullmatch(name):
             message = f"the name of the {what} {name!r} has more than letters, digits and -"
             yield Finding(document, (*place, "name"), message, to_write(re.sub("[^A-Za-z0-9-]+", "-", name).strip("-")))
-    yield from _twice(document, named, what, "rename one of the two")
-
-
-def _values_twice(document: Document, path: FieldPath, holder: Mapping[str, Any], key: str) -> Iterator[Finding]:
-    """The findings on parameters or artifacts of one name."""
-    values: list[Placed] = [((*path, key, number), each) for number, each in items(holder, key)]
-    yield from _twice(document, values, key.removesuffix("s"), "rename or remove one")
-
-
-def _twice(document: Document, named: Sequence[Placed], what: str, help: str) -> Iterator[Finding]:
-    counts = Counter[str]()
-    for place, each in named:
-        counts[name := str(each.get("name") or "")] += 1
-        if name and counts[name] == 2:
-            yield Finding(document, (*place, "name"), f"the {what} {name!r} is here twice", help)
-
-
-def _choice(document: Document, path: FieldPath, value: Any, allowed: Sequence[str]) -> Iterator[Finding]:
-    if isinstance(value, str) and value and "{{" not in value and value not in allowed:
-        help = suggestion(value, allowed, f"write {allowed[0]}")
-        yield Finding(document, path, f"{path[-1]} is {value!r}, which Argo does not know", help)
 
 
 def _unknown_parameters(document: Document, spec: dict[str, Any], *, is_template: bool) -> Iterator[Finding]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import (
     DEPENDENT_ROLES_ANNOTATION,
     JOB_MARK,
@@ -18,6 +17,7 @@ from compiler.kubernetes import (
 )
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.namespace_queues import workload_queue
+from compiler.syntax.paths import value_at
 
 
 def pod_templates(data: dict[str, Any], gang: GangSpec) -> Iterator[tuple[RoleSpec, dict[str, Any]]]:

@@ -9,7 +9,6 @@ from typing import Any
 from compiler.kinds.common.annotated import with_annotated_queue, with_annotated_topology
 from compiler.kinds.common.job_kinds import job_kind
 from compiler.kinds.common.job_rows import job_row
-from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import (
     JOB_SET_JOB_LABEL,
     JOB_SET_LABEL,
@@ -24,6 +23,7 @@ from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.parts import ExclusiveUnits
 from compiler.specs.pod_spec import Expression, PodSpec, Toleration
 from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.paths import value_at
 
 
 def _labels(document: Document, role: str) -> Mapping[str, str]:

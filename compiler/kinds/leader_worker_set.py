@@ -13,7 +13,6 @@ from compiler.kinds.common.annotated import is_gang, with_annotated_queue
 from compiler.kinds.common.job_kinds import job_kind
 from compiler.kinds.common.job_rows import job_row
 from compiler.kinds.common.jobs import annotation_value
-from compiler.kinds.common.paths import parse_path, value_at
 from compiler.kubernetes import (
     LEADER_WORKER_GROUP_LABEL,
     LEADER_WORKER_SET_LABEL,
@@ -24,6 +23,7 @@ from compiler.kubernetes import (
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.parts import ExclusiveUnits
 from compiler.syntax.documents import Document
+from compiler.syntax.paths import parse_path, value_at
 
 _GROUP = "spec.leaderWorkerTemplate"
 

@@ -17,10 +17,10 @@ from compiler.fields.models import without_nulls
 from compiler.kinds.common.job_kinds import job_kind, text_diagnostics_of
 from compiler.kinds.common.job_rows import job_row
 from compiler.kinds.common.jobs import NetworkTopology
-from compiler.kinds.common.paths import value_at
 from compiler.kinds.common.pod_rule_fields import POD_RULE_NOT_PLANNED
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.syntax.documents import Document
+from compiler.syntax.paths import value_at
 
 TEMPLATE_PATH = ("spec", "template")
 MINIMA_PATH = (*TEMPLATE_PATH, "gangPolicy", "minRoleReplicas")

@@ -18,7 +18,6 @@ from typing import Any
 
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind, text_diagnostics_of
-from compiler.kinds.common.paths import Path, parse_path, value_at
 from compiler.kubernetes import (
     QUEUE_NAME_LABEL,
     RAY_GROUP_LABEL,
@@ -29,6 +28,7 @@ from compiler.kubernetes import (
 )
 from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.paths import Path, parse_path, value_at
 from compiler.validation.judge import mapping
 
 HEAD_ROLE = "headgroup"

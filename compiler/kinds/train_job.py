@@ -20,7 +20,6 @@ from compiler.fields.models import Bool, LenientModel, Name
 from compiler.kinds.common import pods
 from compiler.kinds.common.default_runtimes import DEFAULT_RUNTIMES, TRAINER_VERSION
 from compiler.kinds.common.jobs import Natural, NetworkTopology, submission_and_duration, time_diagnostics
-from compiler.kinds.common.paths import found_paths, parse_path, value_at
 from compiler.kinds.common.pod_patches import read_patch, with_patch
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import (
@@ -33,6 +32,7 @@ from compiler.kubernetes import (
 from compiler.specs.gang_spec import Controller, GangSpec, RoleSpec, Scheduling
 from compiler.specs.services import unbound
 from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.paths import found_paths, parse_path, value_at
 from compiler.validation.judge import items, mapping
 from compiler.volcano import metax
 

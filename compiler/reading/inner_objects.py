@@ -13,12 +13,12 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from compiler.diagnostics.diagnostic import Diagnostic
-from compiler.kinds.common.paths import found_paths, parse_path, value_at
 from compiler.kinds.kind import Kind
 from compiler.kinds.registry import kinds
 from compiler.reading.shape import document_flaws, flaw_diagnostics
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.parse import parse_embedded_text
+from compiler.syntax.paths import found_paths, parse_path, value_at
 
 Form = Literal["spec", "template", "object", "text"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from compiler.diagnostics.diagnostic import suggestion
@@ -14,7 +14,7 @@ from compiler.validation import access, names
 from compiler.validation.containers import lost_units
 from compiler.validation.cron import schedule_objection
 from compiler.validation.judge import Judge, items, mapping, texts, values
-from compiler.validation.operators import jobs_inside, operator_object
+from compiler.validation.rows import judge_rows
 from compiler.validation.selectors import annotation_keys, label_selector, labels
 from compiler.validation.volumes import claim
 
@@ -79,9 +79,24 @@ def objects(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
     kind, _, group = kind_key.partition(".")
     if group == access.GROUP:
         access.access(judge, kind, data)
-    for at, job in jobs_inside(kind_key, data):
+    for at, job in _jobs_inside(kind_key, data):
         batch_job(judge, _as_job_set_makes_it(job), at)
-    operator_object(judge, kind_key, data)
+    judge_rows(judge, kind_key, data)
+
+
+_JOB_SETS: Mapping[str, tuple[str, ...]] = {
+    "ClusterTrainingRuntime.trainer.kubeflow.org": ("spec", "template", "spec"),
+    "JobSet.jobset.x-k8s.io": ("spec",),
+    "TrainingRuntime.trainer.kubeflow.org": ("spec", "template", "spec"),
+}
+"""Kind -> where the spec of a JobSet is."""
+
+
+def _jobs_inside(kind_key: str, data: dict[str, Any]) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
+    """The specs of batch/v1 Jobs that a JobSet makes, with their places."""
+    if path := _JOB_SETS.get(kind_key):
+        for at, job in items(mapping(data, *path), "replicatedJobs"):
+            yield (*path, "replicatedJobs", at, "template", "spec"), mapping(job, "template", "spec")
 
 
 def _counts(judge: Judge, spec: dict[str, Any], path: FieldPath, *fields: str) -> None:
@@ -398,12 +413,25 @@ def _pod_group(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
                 label_selector(judge, term.get(key), at)
 
 
+_FRAMEWORKS = "model sklearn xgboost tensorflow pytorch triton onnx huggingface pmml lightgbm paddle"
+
+
+def _inference_service(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
+    """Source: kserve, pkg/apis/serving/v1beta1 (component.go)."""
+    predictor = mapping(spec, "predictor")
+    given = [key for key in _FRAMEWORKS.split() if predictor.get(key) is not None]
+    if len(given) > 1:
+        what = f"a predictor has one implementation, and {' and '.join(given)} are given"
+        judge.contradiction((*path, "predictor", given[1]), what, "keep one")
+
+
 _RULES: Mapping[str, Callable[[Judge, dict[str, Any], FieldPath], None]] = {
     "CronJob.batch": _cron_job,
     "CronJob.batch.volcano.sh": _volcano_cron,
     "CronWorkflow.argoproj.io": _cron_workflow,
     "DaemonSet.apps": _service,
     "Deployment.apps": _deployment,
+    "InferenceService.serving.kserve.io": _inference_service,
     "Job.batch": batch_job,
     "Job.batch.volcano.sh": volcano_job,
     "LimitRange.": _limit_range,

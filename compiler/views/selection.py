@@ -11,13 +11,13 @@ from compiler.diagnostics.guard import guarded
 from compiler.diagnostics.render.json import diagnostic_entry
 from compiler.explain.catalogue import REASONS, entries_by_code
 from compiler.explain.names import compact_names
-from compiler.kinds.common.paths import value_at
 from compiler.kubernetes import ROOT_QUEUE
 from compiler.outcome import JobDecision, Outcome
 from compiler.reading.unplanned import runs_pods
 from compiler.repository.paths import JOBS_FOLDER
 from compiler.specs.cluster_spec import Specs
 from compiler.syntax.documents import Document
+from compiler.syntax.paths import value_at
 
 if TYPE_CHECKING:
     from compiler.outputs import LeftOutEntry

@@ -10,10 +10,10 @@ from pydantic import Field
 from compiler.fields.models import NOT_ALLOWED, Name, OwnModel
 from compiler.fields.texts import dotted_path
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_schema
-from compiler.kinds.common.paths import EACH_ENTRY, EACH_ITEM, Path, parse_path
 from compiler.kinds.registry import kinds
 from compiler.openapi.shape import Flaw
 from compiler.syntax.documents import FieldPath
+from compiler.syntax.paths import EACH_ENTRY, EACH_ITEM, Path, parse_path
 
 PATH_HELP = "write fields with dots, [] for each item of a list, {} for each entry of a mapping: spec.groups[].template"
 

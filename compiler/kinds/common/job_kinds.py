@@ -16,7 +16,14 @@ from compiler.fields.models import without_nulls
 from compiler.kinds.common import pods
 from compiler.kinds.common.annotated import with_annotated_queue
 from compiler.kinds.common.jobs import submission_and_duration, time_diagnostics
-from compiler.kinds.common.paths import (
+from compiler.kinds.common.unbound import UNREAD_PART
+from compiler.kinds.kind import Kind
+from compiler.kubernetes import VOLCANO_SCHEDULER
+from compiler.openapi.schemas import Schema, made_schema
+from compiler.specs.gang_spec import Controller, GangSpec, RoleSpec, Scheduling
+from compiler.specs.services import unbound
+from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.paths import (
     EACH_ENTRY,
     EACH_ITEM,
     Path,
@@ -26,13 +33,6 @@ from compiler.kinds.common.paths import (
     path_text,
     value_at,
 )
-from compiler.kinds.common.unbound import UNREAD_PART
-from compiler.kinds.kind import Kind
-from compiler.kubernetes import VOLCANO_SCHEDULER
-from compiler.openapi.schemas import Schema, made_schema
-from compiler.specs.gang_spec import Controller, GangSpec, RoleSpec, Scheduling
-from compiler.specs.services import unbound
-from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano import metax
 
 Labels = Callable[[Document, str], Mapping[str, str]]

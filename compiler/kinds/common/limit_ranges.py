@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from compiler.fields.models import LenientModel, Resources, without_nulls
 from compiler.kinds.common import pods
-from compiler.kinds.common.paths import value_at
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.paths import value_at
 
 Amounts = Mapping[str, Fraction]
 

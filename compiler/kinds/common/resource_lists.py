@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from compiler.kinds.common.paths import found_paths, parse_path, value_at
 from compiler.specs.drafts import ListedResources
 from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.paths import found_paths, parse_path, value_at
 
 _MIN_RESOURCES = ("spec.runPolicy.schedulingPolicy.minResources",)
 _LISTS: Mapping[str, tuple[str, ...]] = {

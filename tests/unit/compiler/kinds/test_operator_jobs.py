@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from compiler.kinds.common.paths import value_at
 from compiler.kinds.registry import kinds
 from compiler.run_kinds import PLANNED_RUN_KINDS, PLANNED_SERVICE_KINDS
 from compiler.specs.gang_spec import TopologySpec
+from compiler.syntax.paths import value_at
 from tests.unit.compiler.kinds.operator_jobs import POD, emitted, gang, minima, read
 
 ML = {"scheduling.volcano.sh/queue-name": "ml"}

@@ -1,0 +1,274 @@
+"""Rules that are rows of `rules.toml`, whose head says what a row may hold."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+import yaml
+
+from compiler.diagnostics.diagnostic import Severity, did_you_mean, suggestion, to_write
+from compiler.syntax.documents import FieldPath
+from compiler.syntax.paths import EACH_ENTRY, EACH_ITEM, found_paths, parse_path, value_at
+from compiler.validation import names
+from compiler.validation.containers import resources
+from compiler.validation.judge import Judge, mapping
+from compiler.validation.pods import tolerations
+from compiler.validation.volumes import claim
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """Of a row's rule. severity: replaces that of the code."""
+
+    path: FieldPath
+    message: str
+    help: str
+    severity: Severity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A part of an object (`root`) at a path."""
+
+    root: Any
+    path: FieldPath = ()
+
+    @property
+    def value(self) -> Any:
+        return value_at(self.root, self.path)
+
+    def below(self, path: str) -> Iterator[_Place]:
+        """The parts at a path below; itself at an empty one."""
+        steps = parse_path(path) if path else ()
+        for found in found_paths(self.value, steps, self.path):
+            yield _Place(self.root, found)
+
+    def read(self, path: str) -> Any:
+        """What is at a path from here, from the top of the object where it begins with a slash: a list if several
+        parts may be."""
+        if path.startswith("/"):
+            return _Place(self.root).read(path[1:])
+        if EACH_ITEM in path:
+            return [found.value for found in self.below(path)]
+        return value_at(self.value, parse_path(path)) if path else self.value
+
+
+@cache
+def _tables() -> Mapping[str, list[tuple[str, Row]]]:
+    """Kind ("Kind.group") -> where its rules begin, and the rules."""
+    found: dict[str, list[tuple[str, Row]]] = {}
+    for table in tomllib.loads((files("compiler.validation") / "rules.toml").read_text("utf-8"))["rules"]:
+        for kind_key, begins in table["kinds"].items():
+            places = begins if isinstance(begins, list) else [begins]
+            found.setdefault(kind_key, []).extend((place, table) for place in places)
+    return found
+
+
+def _rules_of(kind_key: str, data: Any) -> Iterator[tuple[_Place, Row]]:
+    for begins, table in _tables().get(kind_key, ()):
+        for place in _Place(data).below(begins):
+            if _holds(table.get("if", {}), place):
+                yield place, table
+
+
+def judge_rows(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
+    """What the rows say of the values of an object of a kind ("Kind.group")."""
+    for place, table in _rules_of(kind_key, data):
+        for name, rules in table.items():
+            if (judge_rules := _JUDGED.get(name)) is not None:
+                judge_rules(judge, place, rules)
+
+
+def _bounds(judge: Judge, place: _Place, rules: list[list[str]]) -> None:
+    for path, lower, upper in rules:
+        for found in place.below(path):
+            least, most = found.read(lower), found.read(upper)
+            if isinstance(least, int) and isinstance(most, int) and least > most > 0:
+                at = (*found.path, *parse_path(lower))
+                judge.contradiction(at, f"{least} is above {upper} {most}", f"lower it, or raise {upper}")
+
+
+def _topology(judge: Judge, topology: dict[str, Any], path: FieldPath) -> None:
+    if topology.get("mode") != "soft":  # a soft one of tier 0 asks for none
+        judge.within((*path, "highestTierAllowed"), topology.get("highestTierAllowed"), 1)
+
+
+def _unique(judge: Judge, place: _Place, rules: Mapping[str, str]) -> None:
+    for path, what in rules.items():
+        seen: set[Any] = set()
+        for found in place.below(path):
+            judge.unique(found.path, found.value, seen, what)
+
+
+def _excluded(judge: Judge, place: _Place, rows: list[Row]) -> None:
+    for breach in (breach for row in rows for breach in _breaches(row, place)):
+        judge.contradiction(breach.path, breach.message, breach.help)
+
+
+def _missing(judge: Judge, place: _Place, rows: list[Row]) -> None:
+    for breach in (breach for row in rows for breach in _breaches(row, place)):
+        judge.missing(breach.path, breach.help)
+
+
+_JudgeRules = Callable[[Judge, _Place, Any], None]
+
+
+def _of_values(judge_value: Callable[[Judge, FieldPath, Any, Any], None]) -> _JudgeRules:
+    def judge_all(judge: Judge, place: _Place, rules: Row) -> None:
+        for path, wanted in rules.items():
+            for found in place.below(path):
+                judge_value(judge, found.path, found.value, wanted)
+
+    return judge_all
+
+
+def _of_parts(judge_part: Callable[[Judge, dict[str, Any], FieldPath], object]) -> _JudgeRules:
+    def judge_all(judge: Judge, place: _Place, paths: list[str]) -> None:
+        for found in (found for path in paths for found in place.below(path)):
+            judge_part(judge, mapping(found.value), found.path)
+
+    return judge_all
+
+
+_JUDGED: Mapping[str, _JudgeRules] = {
+    "bounds": _bounds,
+    "choices": _of_values(lambda judge, path, value, allowed: judge.choice(path, value, tuple(allowed))),
+    "claims": _of_parts(lambda judge, part, path: claim(judge, mapping(part, "spec"), (*path, "spec"))),
+    "excluded": _excluded,
+    "missing": _missing,
+    "names": _of_values(lambda judge, path, value, form: judge.name(path, value, getattr(names, form))),
+    "ranges": _of_values(lambda judge, path, value, ends: judge.within(path, value, *ends)),
+    "resources": _of_parts(resources),
+    "tolerations": _of_parts(tolerations),
+    "topologies": _of_parts(_topology),
+    "unique": _unique,
+}
+
+
+def breaches(kind_key: str, data: dict[str, Any]) -> Iterator[Breach]:
+    """What operators refuse, or ignore, of an object of a kind ("Kind.group") that its schema allows."""
+    for place, table in _rules_of(kind_key, data):
+        for row in table.get("refused", ()):
+            yield from _breaches(row, place)
+        for row in table.get("references", ()):
+            yield from _missing_names(row, place)
+
+
+def _breaches(row: Row, place: _Place) -> Iterator[Breach]:
+    written = row.get("at", "")
+    for holder in place.below(row.get("of", "")):
+        if not isinstance(holder.value, dict) or not _holds(row.get("if", {}), holder):
+            continue
+        before: list[Any] = []
+        for path in written if isinstance(written, list) else [written]:
+            for at in _places(holder, path):
+                value = at[-1] if path.endswith(EACH_ENTRY) else value_at(place.root, at)
+                is_new = "repeated" in row and (not value or value not in before)
+                before.append(value)
+                if not is_new and _is(row.get("is", {}), value, holder) and _is_foreign(row, value):
+                    message = _filled(row.get("message", ""), holder, at)
+                    yield Breach(at, message, _help(row, value, holder, at), row.get("severity"))
+
+
+def _places(holder: _Place, path: str) -> Iterator[FieldPath]:
+    """Where a path leads to, whether or not anything is there unless there may be several."""
+    if EACH_ITEM in path or EACH_ENTRY in path:
+        yield from (found.path for found in holder.below(path))
+    else:
+        yield (*holder.path, *(parse_path(path) if path else ()))
+
+
+def _is_foreign(row: Row, value: Any) -> bool:
+    if "nearly" in row:
+        return value not in row["nearly"] and bool(did_you_mean(str(value), row["nearly"]))
+    return "among" not in row or (isinstance(value, str) and value not in row["among"])
+
+
+def _help(row: Row, value: Any, holder: _Place, at: FieldPath) -> str:
+    help = _filled(row.get("help", ""), holder, at)
+    if (known := row.get("among") or row.get("nearly")) is not None:
+        return suggestion(str(value), known, help)
+    if (written := row.get("write")) is None:
+        return help
+    return to_write(_filled(written, holder, at) if isinstance(written, str) else written, help=help)
+
+
+def _filled(text: str, holder: _Place, at: FieldPath) -> str:
+    """The text with what stands at the paths in it: {} for the value at fault, {key} for its key, {keys} for those in
+    it."""
+
+    def spelled(found: re.Match[str]) -> str:
+        path = found[1]
+        if path == "keys":
+            return " and ".join(_given(value_at(holder.root, at)))
+        value = at[-1] if path == "key" else holder.read(path) if path else value_at(holder.root, at)
+        return repr(value) if found[2] else str(value)
+
+    return re.sub(r"\{([^{}!]*)(!r)?\}", spelled, text)
+
+
+def _missing_names(row: Row, place: _Place) -> Iterator[Breach]:
+    """Names, or keys of a mapping, that are not among those to which they refer."""
+    if not _holds(row.get("if", {}), place):
+        return
+    known = [str(found.value) for found in place.below(row["to"])]
+    for path in row["from"]:
+        is_key = path.endswith(EACH_ENTRY)
+        for found in place.below(path):
+            name = found.path[-1] if is_key else found.value
+            if isinstance(name, str) and name not in known and _is(row.get("is", {}), name, place):
+                help = suggestion(name, known, "name one that is there")
+                yield Breach(found.path, f"there is no {row['what']} {name!r}", help)
+
+
+def _given(value: Any) -> list[Any]:
+    """The keys of a mapping with a value, or the items of a list."""
+    return [key for key, each in value.items() if each is not None] if isinstance(value, dict) else value
+
+
+# --- conditions
+
+
+def _holds(conditions: Row, holder: _Place) -> bool:
+    return all(_is(test, holder.read(path), holder) for path, test in conditions.items())
+
+
+def _is(test: Any, value: Any, holder: _Place) -> bool:
+    if isinstance(test, bool):
+        return bool(value) is test
+    if isinstance(test, list):
+        return value in test
+    return all(_TESTS[name](value, wanted, holder) for name, wanted in test.items())
+
+
+def _differs(value: Any, wanted: Any, holder: _Place, sign: Literal[1, -1]) -> bool:
+    """Whether a number lies on one side of another, which may be that at a path."""
+    other = holder.read(wanted) if isinstance(wanted, str) else wanted
+    return isinstance(value, int) and isinstance(other, int) and sign * (value - other) > 0
+
+
+def _is_yaml(text: str, wanted: str) -> bool:
+    try:
+        return isinstance(yaml.safe_load(text) or {}, dict) or wanted != "mapping"
+    except yaml.YAMLError:
+        return False
+
+
+_TESTS: Mapping[str, Callable[[Any, Any, _Place], bool]] = {
+    "above": lambda value, wanted, holder: _differs(value, wanted, holder, 1),
+    "below": lambda value, wanted, holder: _differs(value, wanted, holder, -1),
+    "given": lambda value, wanted, holder: (value is not None) is wanted,
+    "like": lambda value, wanted, holder: isinstance(value, str) and re.fullmatch(wanted, value) is not None,
+    "no_yaml": lambda value, wanted, holder: isinstance(value, str) and not _is_yaml(value, wanted),
+    "longer": lambda value, wanted, holder: isinstance(value, dict | list) and len(_given(value)) > wanted,
+    "not": lambda value, wanted, holder: value not in wanted,
+    "unlike": lambda value, wanted, holder: value is not None and re.fullmatch(wanted, str(value)) is None,
+}

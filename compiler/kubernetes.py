@@ -42,6 +42,8 @@ ORDER_ANNOTATION = f"{ANNOTATION_PREFIX}order"
 """On a queue: "strict" starts its jobs in their order."""
 PLACEMENT_ANNOTATION = f"{ANNOTATION_PREFIX}placement"
 """Written on a job: role -> node -> pods, as planned."""
+PROMISED_START_ANNOTATION = f"{ANNOTATION_PREFIX}promised-start"
+"""Written on a job: the first window of start times that it was told."""
 PRUNE_ANNOTATION = f"{ANNOTATION_PREFIX}prune"
 """ "disabled" keeps an object that left the repository."""
 REPLACE_ANNOTATION = f"{ANNOTATION_PREFIX}replace"
@@ -69,6 +71,7 @@ KNOWN_ANNOTATIONS = (
     DEDICATED_DOMAINS_ANNOTATION,
     ORDER_ANNOTATION,
     PLACEMENT_ANNOTATION,
+    PROMISED_START_ANNOTATION,
     PRUNE_ANNOTATION,
     REPLACE_ANNOTATION,
     RUN_ANNOTATION,

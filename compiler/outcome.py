@@ -8,19 +8,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Literal
 
 from compiler.decided import JobAction
 from compiler.diagnostics.diagnostic import Diagnostic, sorted_diagnostics
 from compiler.diagnostics.guard import guarded
 from compiler.explain.catalogue import Catalogue
 from compiler.explain.edits import in_whole_units
-from compiler.explain.lost_starts import LostStart, lost_start
+from compiler.explain.lost_starts import LostStart
 from compiler.explain.outside_jobs import UnboundJob, suspended_message
+from compiler.explain.planned_starts import PlannedStart, PlannedStarts
 from compiler.explain.provenance import Provenance
 from compiler.explain.rivals import Rivals, gang_before, with_earlier_gangs
 from compiler.explain.statements import CodedMessage
-from compiler.fields.timestamp import epoch_seconds, rfc3339
 from compiler.lower.digest import problem_digest
 from compiler.lower.gang_order import class_priorities
 from compiler.lower.origins import Origins, TimedEvent
@@ -32,9 +32,6 @@ from compiler.syntax.documents import Document, DocumentIdentity
 from solver.plan import Decision, Plan, SlotUse
 from solver.problem import Gang, Placement, Problem
 
-START_SLACK = 60
-"""Tolerated delay in seconds before a postponed start is reported. Starts are timed from planning, and pods need a
-moment to run."""
 FailLevel = Literal["no-plan", "error", "never-starts", "longer-waits"]
 """What makes a command fail; each includes the ones before it. longer-waits: beyond the start that was announced."""
 PodsByNode = Mapping[str, Mapping[str, int]]
@@ -65,9 +62,7 @@ class JobDecision:
 
     running_count: how many of `pods` run already. gang_index: the gang's index in the problem, None if it is in none.
     evicted_for: the jobs, by namespace/name, that start because of it. seconds_run: `EvictionTerms.loss`.
-    slot_assignments: device slots from which the new pods can take their shares. awaited_jobs: with a reservation, the
-    jobs whose end it waits for. starts_in: seconds until then; starts_at: since the epoch; None where that is unknown.
-    reserved_start: the start that this plan or an earlier one reserves, as a time. held: it is to be kept out of the
+    slot_assignments: device slots from which the new pods can take their shares. held: it is to be kept out of the
     cluster, since its queue's share goes on to others while it waits.
     """
 
@@ -84,10 +79,7 @@ class JobDecision:
     evicted_for: tuple[str, ...] = ()
     seconds_run: int = 0
     slot_assignments: tuple[SlotAssignment, ...] = ()
-    awaited_jobs: tuple[str, ...] = ()
-    starts_in: int | None = None
-    starts_at: int | None = None
-    reserved_start: str | None = None
+    start: PlannedStart = field(default_factory=PlannedStart)
     held: bool = False
 
     @property
@@ -246,6 +238,7 @@ class _DecisionTranslator:
         self.rivals = Rivals(problem, plan.decisions)
         self.provenance = Provenance(problem, origins, specs.cluster.document, stuck)
         self.catalogue = Catalogue(self.provenance)
+        self.starts = PlannedStarts(problem, origins, plan, self.catalogue)
         self.priorities, self.default_priority = class_priorities(specs.priority_classes)
 
     def priority_of(self, spec: GangSpec) -> int:
@@ -285,8 +278,8 @@ class _DecisionTranslator:
     def job_decision(self, spec: GangSpec, decision: Decision) -> JobDecision:
         problem, gang = self.problem, self.problem.gangs[decision.gang]
         running, evicted = (sum(place.pods for place in places) for places in (gang.running, decision.evicted_pods))
-        start = self._start_of(spec, decision) if decision.action == "wait" else {}
-        lost = self._lost_starts(spec, decision, start["starts_at"]) if start else ()
+        start = self.starts.of(spec, decision)
+        lost = self.starts.lost(spec, decision, start) if decision.action == "wait" else ()
         return JobDecision(
             gang=spec,
             action=decision.action,
@@ -301,8 +294,8 @@ class _DecisionTranslator:
             evicted_for=tuple(problem.gangs[j].name for j in decision.evicted_for),
             seconds_run=gang.eviction.loss,
             slot_assignments=tuple(_slot_assignment(problem, gang, use) for use in decision.slot_uses),
+            start=start,
             held=decision.held,
-            **start,
         )
 
     def _repair_messages(self, spec: GangSpec, decision: Decision) -> Iterator[CodedMessage]:
@@ -312,28 +305,6 @@ class _DecisionTranslator:
                 earlier = self.rivals.earlier(decision.gang, whole)
                 before = gang_before(self.problem, decision, whole)
                 yield with_earlier_gangs(self.problem, message, earlier, before)
-
-    def _start_of(self, spec: GangSpec, decision: Decision) -> dict[str, Any]:
-        """The fields of the start that this plan or an earlier one reserves for a waiting job."""
-        earlier, reservation, now = self.origins.reserved_starts.get(spec.key), self.plan.reservation, self.origins.now
-        if reservation is None or reservation.gang != decision.gang:
-            return {"starts_at": None, "reserved_start": earlier}
-        starts_in = reservation.starts_in
-        starts_at = None if starts_in is None or now is None else now + starts_in
-        return {
-            "awaited_jobs": tuple(self.problem.gangs[j].name for j in reservation.awaited_gangs),
-            "starts_in": starts_in,
-            "starts_at": starts_at,
-            "reserved_start": earlier if starts_at is None else rfc3339(starts_at),
-        }
-
-    def _lost_starts(self, spec: GangSpec, decision: Decision, starts_at: int | None) -> Iterator[LostStart]:
-        """Why a job does not start when an earlier plan said, where that is so."""
-        told, reservation = epoch_seconds(self.origins.reserved_starts.get(spec.key)), self.plan.reservation
-        reserved = reservation is not None and reservation.gang == decision.gang
-        expected = self.origins.now if starts_at is None else starts_at
-        if told is not None and not (reserved and expected is not None and expected <= told + START_SLACK):
-            yield replace(lost_start(self.problem, self.plan, decision), told=told, at=starts_at)
 
 
 def _slot_assignment(problem: Problem, gang: Gang, use: SlotUse) -> SlotAssignment:

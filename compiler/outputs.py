@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NotRequired
 
-from pydantic import ConfigDict, TypeAdapter, with_config
+from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
 from compiler.decided import JobAction, JobEffect
@@ -61,6 +61,26 @@ class CheckDocument(TypedDict):
     """`gangplan check -o json`."""
 
     diagnostics: list[DiagnosticEntry]
+
+
+@described
+class WindowEntry(TypedDict):
+    """A window of start times, in UTC."""
+
+    earliest: str
+    latest: str
+
+
+@described
+class StartWindowEntry(WindowEntry):
+    """In which a waiting job is expected to start, by earlier run times; absent where too few are recorded."""
+
+    share: NotRequired[int]
+    """Percent of such windows that hold, by earlier ones; absent while too few of these are known."""
+    promised: WindowEntry
+    """The first one that the job was told."""
+    moved: NotRequired[str]
+    """Why it comes after all of the promised one."""
 
 
 @described
@@ -169,6 +189,7 @@ class GangEntry(TypedDict):
     """The jobs (`namespace/name`) that start because of its eviction."""
     startsAt: str | None
     """When the job for which room is reserved is expected to start, as a time in UTC."""
+    startWindow: NotRequired[StartWindowEntry]
     bound: NotRequired[bool]
     """`false` where the pods go where their scheduler puts them and the plan only keeps their room."""
     written: NotRequired[dict[str, int]]
@@ -250,6 +271,20 @@ class LeftOutEntry(TypedDict):
 
 
 @described
+class PromiseEntry(TypedDict):
+    """How start windows held, of the recorded runs of jobs that were told one. inside: the part that started in it."""
+
+    made: int
+    inside: float
+    width: float
+    """Median of the window's width over the job's wait."""
+    error: int
+    """Median distance of starts from the window's middle, in seconds."""
+    errorByLimits: int | None
+    """The same from the start by declared durations; null where none was known."""
+
+
+@described
 class PlanDocument(TypedDict):
     """`gangplan plan -o json`. The same inputs give the same bytes, unless the time limit struck or `--timings` is
     given."""
@@ -266,6 +301,7 @@ class PlanDocument(TypedDict):
     batches: list[BatchEntry]
     queues: list[QueueEntry]
     totals: dict[str, TotalEntry]
+    promisedStarts: NotRequired[PromiseEntry]
     leftOut: NotRequired[list[LeftOutEntry]]
     clockStruck: NotRequired[bool]
     """`true` where the time limit cut the plan short, so that the same inputs may give another plan."""
@@ -406,6 +442,7 @@ class StatusGangEntry(TypedDict):
     domains: list[str]
     reasons: list[str]
     startsAt: str | None
+    startWindow: NotRequired[StartWindowEntry]
     bound: NotRequired[bool]
     nodes: NotRequired[dict[str, int]]
     evictedFor: NotRequired[list[str]]
@@ -446,6 +483,7 @@ class StatusDocument(TypedDict):
     """Run that is over -> its phase."""
     records: list[dict[str, Any]]
     """What is known of the runs that ended last."""
+    promisedStarts: NotRequired[PromiseEntry]
     suspended: list[str]
     finishedTotal: int
     held: list[HeldEntry]
@@ -460,9 +498,3 @@ OUTPUTS: Mapping[str, Any] = {
     "status": StatusDocument,
 }
 """Name of the command -> the type of its JSON."""
-
-
-def output_schema(name: str) -> dict[str, Any]:
-    """Return the JSON Schema of the command's output. Other fields may be there: a newer version adds some."""
-    made = TypeAdapter(OUTPUTS[name]).json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": f"gangplan {name} -o json"}

@@ -19,9 +19,15 @@ from compiler.cli.root import cli
 from compiler.diagnostics.diagnostic import Rule
 from compiler.explain.catalogue import REASONS, REPAIRS, entries_by_code, job_text, with_names
 from compiler.explain.statements import Entry
-from compiler.outputs import OUTPUTS, output_schema
+from compiler.outputs import OUTPUTS
 from compiler.views.reference import reference_text
-from compiler.views.schema import CLUSTER_ANNOTATIONS, JOB_ANNOTATIONS, OBJECT_ANNOTATIONS, QUEUE_ANNOTATIONS
+from compiler.views.schema import (
+    CLUSTER_ANNOTATIONS,
+    JOB_ANNOTATIONS,
+    OBJECT_ANNOTATIONS,
+    QUEUE_ANNOTATIONS,
+    output_schema,
+)
 from compiler.volcano.arguments import arguments_page
 from compiler.volcano.plugin_plans import plugins_page
 from reconciler.report.metrics import Metrics

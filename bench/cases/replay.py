@@ -128,7 +128,7 @@ def measure_promises() -> Figures:
         promises = Promises(world, seed=1)
         Simulation(world, POLICIES["easy"](world), promises).run()
         score = promises.score()
-        if score is None:
+        if score is None or score.limits_error is None:
             raise RuntimeError(f"no job waited: {name}")
         times = (f"{score.error / SECOND:.0f}", f"{score.limits_error / score.error:.1f}")
         rows.append((name, str(score.made), f"{score.inside:.1%}", f"{score.width:.0%}", *times))

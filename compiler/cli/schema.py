@@ -35,7 +35,7 @@ def schema(ctx: click.Context, kind: str | None, vscode: bool, repo: Path) -> No
 
     known = kinds_by_name()
     if kind in OUTPUT_NAMES:
-        from compiler.outputs import output_schema
+        from compiler.views.schema import output_schema
 
         click.echo(json.dumps(output_schema(kind), indent=2))
         return

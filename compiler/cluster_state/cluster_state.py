@@ -17,8 +17,10 @@ from typing import Any
 import yaml
 
 from compiler.cluster_state.pod_records import PodRecord, read_pods
+from compiler.cluster_state.run_records import RUN_RECORDS
 from compiler.fields.timestamp import epoch_seconds, parse_timestamp
 from compiler.kubernetes import (
+    API_GROUP,
     MAPPING_TYPES,
     SNAPSHOT_TIME_ANNOTATION,
     Object,
@@ -48,6 +50,7 @@ _FIELD_OF_KIND: Mapping[str, str] = {
     "Numatopology.nodeinfo.volcano.sh": "numatopologies",
     "PodDisruptionBudget.policy": "disruption_budgets",
     "ConfigMap.": "config_maps",
+    f"{RUN_RECORDS}.{API_GROUP}": "run_records",
 }
 """Kind.group -> where the object goes; everything else is a job."""
 
@@ -80,6 +83,7 @@ class ClusterState:
     numatopologies: tuple[Object, ...] = ()
     disruption_budgets: tuple[Object, ...] = ()
     config_maps: tuple[Object, ...] = ()
+    run_records: tuple[Object, ...] = ()
     finished: frozenset[tuple[str, str, str]] = frozenset()
     clock: int | None = None
     held: Mapping[JobKey, str] = field(default_factory=dict)
@@ -229,6 +233,7 @@ _OBJECT_SHAPE: Any = {
         "disruptionsAllowed": int,
     },
 }
+_RUN_TIMES_SHAPE: Any = {"submitted": str, "started": str, "ended": str, "promise": dict}
 _SPEC_SHAPES: Any = {
     "Node": {"taints": [{"key": str, "value": str, "effect": str}]},
     "Pod": {
@@ -240,6 +245,7 @@ _SPEC_SHAPES: Any = {
     },
     "PodGroup": {"queue": str},
     "PodDisruptionBudget": {"selector": dict},
+    RUN_RECORDS: {"runs": [{"namespace": str, "name": str, "kind": str, **_RUN_TIMES_SHAPE}]},
 }
 """The fields that `compiler.cluster_state` reads, with their types: an API server gives no others, but a file may hold
 anything. Every field may be missing."""

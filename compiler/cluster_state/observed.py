@@ -14,11 +14,13 @@ from compiler.cluster_state.owners import JobIdentity, RoleLookup, gang_identity
 from compiler.cluster_state.pod_records import PodRecord, gang_of_pod
 from compiler.cluster_state.pods import ForeignPod, RequestCache, foreign_pod, leaving_until
 from compiler.cluster_state.refused_queues import LiveQueues, local_name
+from compiler.cluster_state.run_records import StartPromise
 from compiler.fields.quantity import amounts_sum
 from compiler.fields.timestamp import epoch_seconds
 from compiler.kubernetes import (
     HOSTNAME_LABEL,
     NODE_GROUP_LIMITS_ANNOTATION,
+    PROMISED_START_ANNOTATION,
     STARTS_AT_ANNOTATION,
     SUSPEND_ANNOTATION,
     Object,
@@ -46,8 +48,9 @@ class ObservedJobs:
 
     held: gang -> why nothing of it starts now; its pods count as foreign ones. finished: their jobs are over.
     finished_keys: of all jobs that are over, whether they are planned or not. former_places: as in `ClusterState`.
-    reserved_starts: gang -> the start that an earlier plan reserved for it, as its job says. with_pods: of which the
-    cluster has pods, running or not. present: of which it has these, the job or its PodGroup.
+    reserved_starts, promises: gang -> the start that an earlier plan reserved for it, and the first window that it was
+    told, as its job says. with_pods: of which the cluster has pods, running or not. present: of which it has these, the
+    job or its PodGroup.
     """
 
     held: Mapping[int, str] = field(default_factory=dict)
@@ -56,16 +59,20 @@ class ObservedJobs:
     former_places: Mapping[JobKey, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     creation_times: dict[int, int] = field(default_factory=dict)
     reserved_starts: dict[int, str] = field(default_factory=dict)
+    promises: dict[int, StartPromise] = field(default_factory=dict)
     with_pods: set[int] = field(default_factory=set)
     present: set[int] = field(default_factory=set)
 
-    def enter(self, j: int, created: int | None, reserved_start: str | None) -> None:
-        """Note that the cluster has the gang's job, and what that tells."""
+    def enter(self, j: int, job: Object) -> None:
+        """Note that the cluster has the gang's job, or another object that stands for it, and what that tells."""
         self.present.add(j)
-        if created is not None:
+        if (created := epoch_seconds(job["metadata"].get("creationTimestamp"))) is not None:
             self.creation_times[j] = created
-        if reserved_start is not None:
-            self.reserved_starts[j] = reserved_start
+        annotations = annotations_of(job)
+        if (start := annotations.get(STARTS_AT_ANNOTATION)) is not None:
+            self.reserved_starts[j] = str(start)
+        if (promise := StartPromise.from_text(annotations.get(PROMISED_START_ANNOTATION, ""))) is not None:
+            self.promises[j] = promise
 
     def hold(self, gangs: Mapping[int, str]) -> None:
         """Let nothing of these start, for the reasons given. None of them has pods on nodes."""
@@ -281,7 +288,7 @@ def _closed_queues(queues: Sequence[Object]) -> frozenset[str]:
 def _read_jobs(
     observed: ObservedState, gangs: Sequence[GangSpec], index: Mapping[JobIdentity, int], state: ClusterState
 ) -> None:
-    """Note creation times, reserved starts and finished gangs."""
+    """Note what the cluster's jobs tell, and finished gangs."""
     finished = set[int]()
     if state.finished:
         finished = {j for j, gang in enumerate(gangs) if state.finished & {gang.key, _maker_key(gang)}}
@@ -291,9 +298,7 @@ def _read_jobs(
         j = index.get(object_identity(job))
         if j is None:
             continue
-        start = annotations_of(job).get(STARTS_AT_ANNOTATION)
-        created = epoch_seconds(job["metadata"].get("creationTimestamp"))
-        observed.jobs.enter(j, created, None if start is None else str(start))
+        observed.jobs.enter(j, job)
         if end_of_run(job) is not None or (job["kind"] == "Pod" and is_finished_pod(job)):
             finished.add(j)
     observed.jobs.enter_finished(frozenset(finished))

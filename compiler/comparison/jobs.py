@@ -212,7 +212,11 @@ class _JobComparison:
         if self._ran:
             ended = f"; its live run ends for the new one ({REPLACE_ANNOTATION})" if self.treatment == "restart" else ""
             return "waits", why + ended
-        if former.starts_in is not None and decision.starts_in is not None and decision.starts_in > former.starts_in:
+        if (
+            former.start.starts_in is not None
+            and decision.start.starts_in is not None
+            and decision.start.starts_in > former.start.starts_in
+        ):
             return "later", why
         codes, former_codes = ({reason.code for reason in each.reasons} for each in (decision, former))
         if new := [reason.message for reason in decision.reasons if reason.code not in former_codes]:

@@ -9,19 +9,27 @@ import json
 from typing import Any
 
 from compiler.emit.templates import annotate, pod_templates
-from compiler.kubernetes import PLACEMENT_ANNOTATION, SCHEDULING_GATE, STARTS_AT_ANNOTATION, WAITING_ANNOTATION
+from compiler.kubernetes import (
+    PLACEMENT_ANNOTATION,
+    PROMISED_START_ANNOTATION,
+    SCHEDULING_GATE,
+    STARTS_AT_ANNOTATION,
+    WAITING_ANNOTATION,
+)
 from compiler.outcome import JobDecision
 
 
 def bind(data: dict[str, Any], decision: JobDecision) -> None:
     for _, template in pod_templates(data, decision.gang):
         add_gate(template["spec"])
+    if decision.start.promise is not None:
+        annotate(data, PROMISED_START_ANNOTATION, compact_json(decision.start.promise.as_data()))
     if decision.action in ("start", "keep", "empty"):
         annotate(data, PLACEMENT_ANNOTATION, compact_json(decision.pods))
     elif decision.action == "wait":
         annotate(data, WAITING_ANNOTATION, "; ".join(f"{reason.code}: {reason.message}" for reason in decision.reasons))
-        if decision.reserved_start is not None:
-            annotate(data, STARTS_AT_ANNOTATION, decision.reserved_start)
+        if decision.start.reserved is not None:
+            annotate(data, STARTS_AT_ANNOTATION, decision.start.reserved)
     elif decision.action == "evict":
         annotate(data, WAITING_ANNOTATION, f"evicted for {', '.join(decision.evicted_for)}")
 
@@ -33,6 +41,6 @@ def add_gate(pod: dict[str, Any]) -> None:
         gates.append({"name": SCHEDULING_GATE})
 
 
-def compact_json(pods: Any) -> str:
-    """The placement as text, the same for equal placements, whatever their order."""
-    return json.dumps(pods, sort_keys=True, separators=(",", ":"), default=dict)
+def compact_json(value: Any) -> str:
+    """A placement or another mapping as text, the same for equal ones, whatever their order."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=dict)

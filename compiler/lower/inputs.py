@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.observed import ObservedState, observe_state
+from compiler.kubernetes import Object
 from compiler.lower.enqueue_gate import Amounts, gated_gangs
 from compiler.lower.gang_order import submission_times
 from compiler.lower.origins import TimedEvent
@@ -25,7 +26,8 @@ from compiler.volcano.fairshare import Turn, fair_share, namespace_turns
 class LoweringInputs:
     """gang_indices: the gangs of the problem, as indices into `specs.gangs`. submission_times: index into `specs.gangs`
     -> seconds since the epoch. events: all times at which something changes by itself. reserved_rooms: what is kept for
-    declared pods that no plan places, counted in `observed` as held. turns: as of `age_ranks`.
+    declared pods that no plan places, counted in `observed` as held. turns: as of `age_ranks`. run_records: as of
+    `ClusterState`.
     """
 
     specs: Specs
@@ -35,6 +37,7 @@ class LoweringInputs:
     events: tuple[TimedEvent, ...]
     reserved_rooms: tuple[ReservedRoom, ...] = ()
     turns: Mapping[tuple[str, str], Turn] = field(default_factory=dict)
+    run_records: Sequence[Object] = ()
     session: Session = field(default_factory=Session)
 
     @cached_property
@@ -65,7 +68,7 @@ def lowering_inputs(specs: Specs, state: ClusterState | None, dates: Mapping[str
         if plugin.orders_jobs:
             turns = namespace_turns(plugin, state.config_maps, running, observed.now)
     events = timed_events(specs, observed, chosen, submitted)
-    return LoweringInputs(specs, observed, chosen, submitted, events, rooms, turns, state.session)
+    return LoweringInputs(specs, observed, chosen, submitted, events, rooms, turns, state.run_records, state.session)
 
 
 def _running_amounts(specs: Specs, observed: ObservedState) -> Amounts:

@@ -15,7 +15,8 @@ from compiler.lower.group_relations import with_group_rules, with_separation_wis
 from compiler.lower.inputs import LoweringInputs, is_plannable, lowering_inputs
 from compiler.lower.node_groups import with_node_groups
 from compiler.lower.nodes import lower_nodes, node_classes
-from compiler.lower.origins import LeftOutGangs, Origins
+from compiler.lower.origins import LeftOutGangs, Origins, ToldStarts
+from compiler.lower.past_runs import past_runs
 from compiler.lower.pod_relations import LoweredRules, lower_pod_rules
 from compiler.lower.policy import lower_policy
 from compiler.lower.queues import lower_queues
@@ -119,7 +120,11 @@ def _origins(
         rules=rules.origins,
         submission_times={specs.gangs[j].key: time for j, time in inputs.submission_times.items()},
         now=observed.now,
-        reserved_starts={specs.gangs[j].key: time for j, time in observed.jobs.reserved_starts.items()},
+        starts=ToldStarts(
+            reserved={specs.gangs[j].key: time for j, time in observed.jobs.reserved_starts.items()},
+            promises={specs.gangs[j].key: promise for j, promise in observed.jobs.promises.items()},
+            past_runs=past_runs(inputs),
+        ),
         upcoming_events=upcoming_events(inputs.events, observed.now),
         unplanned_numa=slot_groups.unplanned_numa(inputs.gangs),
         excluding_numa_policies=(

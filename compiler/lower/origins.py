@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from compiler.cluster_state.run_records import StartPromise
 from compiler.diagnostics.diagnostic import Position
 from compiler.lower.numa import NumaPlan
 from compiler.lower.reserved_room import ReservedRoom
@@ -14,6 +15,7 @@ from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.specs.parts import GroupTerm
 from compiler.specs.queue_spec import QueueSpec
 from compiler.volcano.fairshare import Turn
+from solver.forecast.past_runs import PastRuns
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +59,26 @@ class LeftOutGangs:
 
 
 @dataclass(frozen=True, slots=True)
+class ToldStarts:
+    """reserved, promises: the start that an earlier plan reserved for a job, and the first window that it was told, as
+    the cluster's job says it. past_runs: None where no run is recorded."""
+
+    reserved: Mapping[JobKey, str] = field(default_factory=dict)
+    promises: Mapping[JobKey, StartPromise] = field(default_factory=dict)
+    past_runs: PastRuns | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Origins:
     """gangs, queues, nodes, hypernodes: as in the problem, index by index; an undeclared queue is None.
 
     submission_times: seconds since the epoch, of the gangs whose age is known. now: from when the plan counts
-    (`timed_events`), None without a state. reserved_starts: the start that an earlier plan reserved, as the cluster's
-    job says it. upcoming_events: times at which the answer may change although nothing happens. unplanned_numa: (gang,
-    role) whose NUMA nodes are not planned on some nodes. excluding_numa_policies: (gang, role) -> its topologyPolicy,
-    where that excludes nodes. outdated_nodes: nodes whose report of their slots is older than the pods there.
-    affinity_owners: queue -> the queue whose spec.affinity it has, by index. priority_classes: name -> value.
-    reserved_rooms: what is kept for declared pods that the plan binds to no node. turns: as of
-    `compiler.lower.gang_order.age_ranks`. refused_queues: as of `ObservedState`.
+    (`timed_events`), None without a state. upcoming_events: times at which the answer may change although nothing
+    happens. unplanned_numa: (gang, role) whose NUMA nodes are not planned on some nodes. excluding_numa_policies:
+    (gang, role) -> its topologyPolicy, where that excludes nodes. outdated_nodes: nodes whose report of their slots is
+    older than the pods there. affinity_owners: queue -> the queue whose spec.affinity it has, by index.
+    priority_classes: name -> value. reserved_rooms: what is kept for declared pods that the plan binds to no node.
+    turns: as of `compiler.lower.gang_order.age_ranks`. refused_queues: as of `ObservedState`.
     """
 
     gangs: tuple[GangSpec, ...]
@@ -78,7 +89,7 @@ class Origins:
     rules: RuleOrigins = RuleOrigins()
     submission_times: Mapping[JobKey, int] | None = None
     now: int | None = None
-    reserved_starts: Mapping[JobKey, str] = field(default_factory=dict)
+    starts: ToldStarts = ToldStarts()
     upcoming_events: tuple[TimedEvent, ...] = ()
     unplanned_numa: Mapping[tuple[int, int], NumaPlan] = field(default_factory=dict)
     excluding_numa_policies: Mapping[tuple[int, int], str] = field(default_factory=dict)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from compiler.fields.quantity import is_device
 from compiler.specs.parts import ExclusiveUnits, PodGroupSpec
 from compiler.specs.pod_spec import Amounts, PodSpec
 from compiler.syntax.documents import Document
@@ -202,6 +204,19 @@ class GangSpec:
     @property
     def key(self) -> JobKey:
         return self.namespace, self.document.name, self.document.kind
+
+    @property
+    def requests(self) -> Counter[str]:
+        """What all its pods request, by resource."""
+        found = Counter[str]()
+        for role in self.roles:
+            found.update({name: amount * role.replicas for name, amount in role.pod.requests.items()})
+        return found
+
+    @property
+    def devices(self) -> int:
+        """How many devices of any kind all its pods request."""
+        return sum(amount for name, amount in self.requests.items() if is_device(name))
 
     @property
     def pod_documents(self) -> tuple[Document, ...]:

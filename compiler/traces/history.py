@@ -16,20 +16,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_high
 
-from compiler.fields.quantity import is_device
+from compiler.cluster_state.run_records import RecordedRun
 from compiler.lower.gang_order import class_priorities
 from compiler.run_kinds import runs_once
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec, JobKey
 from compiler.traces.trace import Trace, TraceError, TraceJob
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedRun:
-    """started, ended: seconds since the epoch."""
-
-    started: int
-    ended: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +103,7 @@ def _jobs(
 
 def _trace_job(submission: _Submission, number: str, submitted: int, length: int) -> TraceJob:
     """One run. number: of the submission, and of the run where it is not the first."""
-    gang, totals = submission.gang, Counter[str]()
-    for role in gang.roles:
-        for name, amount in role.pod.requests.items():
-            totals[name] += amount * role.replicas
+    gang, totals = submission.gang, submission.gang.requests
     expected = gang.expected_duration
     namespace, name, kind = gang.key
     return TraceJob(
@@ -122,7 +111,7 @@ def _trace_job(submission: _Submission, number: str, submitted: int, length: int
         float(submitted),
         float(length),
         None if expected is None else float(max(expected, length)),
-        sum(amount for resource, amount in totals.items() if is_device(resource)),
+        gang.devices,
         cpu=totals["cpu"],
         memory=totals["memory"],
         queue=gang.queue,

@@ -17,6 +17,7 @@ from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import API_VERSION
 from compiler.outcome import JobDecision, Outcome
 from compiler.views.selection import left_out_entries
+from compiler.views.start_windows import window_entry
 
 if TYPE_CHECKING:
     from compiler.outputs import (
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         CellEntry,
         GangEntry,
         PlanDocument,
+        PromiseEntry,
         QueueEntry,
         ReasonEntry,
         SourceEntry,
@@ -47,11 +49,27 @@ def plan_document(outcome: Outcome, *, timings: bool = False) -> PlanDocument:
     }
     if now is None:
         del document["now"]
+    if (score := _promise_entry(outcome)) is not None:
+        document["promisedStarts"] = score
     if broken := left_out_entries(outcome):
         document["leftOut"] = broken
     if outcome.plan is not None and outcome.plan.hit_time_limit:
         document["clockStruck"] = True
     return document
+
+
+def _promise_entry(outcome: Outcome) -> PromiseEntry | None:
+    past = None if outcome.origins is None else outcome.origins.starts.past_runs
+    if past is None or past.score is None:
+        return None
+    score = past.score
+    return {
+        "made": score.made,
+        "inside": round(score.inside, 6),
+        "width": round(score.width, 6),
+        "error": score.error,
+        "errorByLimits": score.limits_error,
+    }
 
 
 def gang_entry(decision: JobDecision) -> GangEntry:
@@ -69,8 +87,10 @@ def gang_entry(decision: JobDecision) -> GangEntry:
         "reasons": [_message_entry(reason) for reason in decision.reasons],
         "repairs": [_message_entry(repair) for repair in decision.repairs],
         "evictedFor": list(decision.evicted_for),
-        "startsAt": None if decision.starts_at is None else rfc3339(decision.starts_at),
+        "startsAt": None if decision.start.starts_at is None else rfc3339(decision.start.starts_at),
     }
+    if (window := window_entry(decision.start)) is not None:
+        entry["startWindow"] = window
     if not gang.scheduling.is_bound:
         entry["bound"] = False
     if gang.controller.written_pods:
@@ -81,8 +101,8 @@ def gang_entry(decision: JobDecision) -> GangEntry:
         entry["held"] = True
     if gang.controller.dependent_roles:
         entry["dependentRoles"] = list(gang.controller.dependent_roles)
-    if decision.awaited_jobs:
-        entry["startsAfter"] = list(decision.awaited_jobs)
+    if decision.start.awaited_jobs:
+        entry["startsAfter"] = list(decision.start.awaited_jobs)
     if decision.slot_assignments:
         entry["cells"] = [cast("CellEntry", asdict(one)) for one in decision.slot_assignments]
     return entry

@@ -1,15 +1,18 @@
 """JSON Schema (draft 2020-12, as yaml-language-server reads it) of the kinds that gangplan knows, from the schemas by
-which they are judged."""
+which they are judged, and of the JSON that commands print."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from compiler import kubernetes
 from compiler.kinds.kind import Kind
 from compiler.kinds.registry import kinds
 from compiler.openapi.schemas import Node, plain_schema
+from compiler.outputs import OUTPUTS
 
 JOB_ANNOTATIONS: Mapping[str, str] = {
     kubernetes.CLUSTER_ANNOTATION: "The one cluster of the repository that runs the job.",
@@ -154,3 +157,9 @@ def schema_of_all_kinds(names: Collection[str] | None = None) -> dict[str, Any]:
         "allOf": branches,
         "$defs": definitions,
     }
+
+
+def output_schema(name: str) -> dict[str, Any]:
+    """The schema of a command's JSON. Other fields may be there: a newer version adds some."""
+    made = TypeAdapter(OUTPUTS[name]).json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": f"gangplan {name} -o json"}

@@ -10,11 +10,11 @@ from typing import Any
 from compiler.diagnostics.render.words import printable
 from compiler.explain.names import count_text
 from compiler.views.style import Style
+from solver.forecast.scores import PromiseScore
 from solver.forecast.windows import SHARE as STATED
 from solver.simulation.contrast import CERTAIN, DRAWS, SHARE, Contrast, contrasts_by
 from solver.simulation.curves import Edges, curves, edges_of
 from solver.simulation.measures import Usage, Waits, size_class, usage, waits, waits_by
-from solver.simulation.promises import PromiseScore
 from solver.simulation.replay import Replay
 from solver.simulation.shares import Floats, QueueShare, ShareCurves, queue_share, share_curves, share_error
 from solver.simulation.workload import SECOND, Workload
@@ -141,7 +141,7 @@ def _promise_data(score: PromiseScore | None) -> dict[str, Any] | None:
         "inside": round(score.inside, 6),
         "width": round(score.width, 6),
         "error": score.error / SECOND,
-        "errorByLimits": score.limits_error / SECOND,
+        "errorByLimits": None if score.limits_error is None else score.limits_error / SECOND,
     }
 
 

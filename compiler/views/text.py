@@ -23,6 +23,7 @@ from compiler.views.devices import scarce_resources
 from compiler.views.heat_map import heat_map
 from compiler.views.queue_tables import QueueTables, amount_text, totals
 from compiler.views.selection import MAX_DETAILED, Selection, left_out, named_jobs
+from compiler.views.start_windows import window_entry, window_sentence
 from compiler.views.style import PLAIN, Style, hanging_text, wrap_text
 
 MAX_GROUPS, MAX_QUEUES, MAX_BATCHES = 8, 4, 2
@@ -300,19 +301,21 @@ class PlanView:
             yield from self.message_lines(repair, "start", indent, "would help: ")
         if decision.held:
             yield from wrap_text(HELD_SENTENCE, indent, self.style.width)
-        if decision.awaited_jobs:
+        if decision.start.awaited_jobs:
             yield from wrap_text(self.reservation_text(decision), indent, self.style.width)
+        if (window := window_entry(decision.start)) is not None:
+            yield from wrap_text(window_sentence(window), indent, self.style.width)
 
     @staticmethod
     def reservation_text(decision: JobDecision) -> str:
         """When the job with the reservation starts, and after which jobs."""
-        if decision.starts_at is not None:
-            when = f"expected to start about {rfc3339(decision.starts_at)}"
-        elif decision.starts_in is not None:
-            when = f"expected to start in about {rounded_duration_text(decision.starts_in)}"
+        if decision.start.starts_at is not None:
+            when = f"expected to start about {rfc3339(decision.start.starts_at)}"
+        elif decision.start.starts_in is not None:
+            when = f"expected to start in about {rounded_duration_text(decision.start.starts_in)}"
         else:
             when = "starts, when is not known,"
-        return f"room is reserved for it: {when} after {compact_names(list(decision.awaited_jobs), 4)}"
+        return f"room is reserved for it: {when} after {compact_names(list(decision.start.awaited_jobs), 4)}"
 
     def message_lines(self, message: CodedMessage, colour_key: str, indent: str, prefix: str = "") -> Iterator[str]:
         head, below = f"{indent}{self.style.code(message.code, colour_key)}  ", f"{indent}       "

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of
 from compiler.run_kinds import RUN_KINDS
 from reconciler.changes.managed_fields import is_annotation_overwritten
 from reconciler.cluster.objects import Object, Ref, ref_of
+
+if TYPE_CHECKING:
+    from compiler.outputs import StartWindowEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +24,9 @@ class PlannedGang:
     pods: role -> node name -> pods, roles in the job's order. dependent_roles: whose pods appear only after other roles
     run. evicted_for: the jobs ("namespace/name") for which pods beyond `pods` have to go. device_numbers: role -> node
     -> the cards on which its new pods fit, the highest first. starts_at: of a waiting job that room is reserved for.
-    has_helpers: its controller may run pods that say no role. held: it waits, and is not created. written_pods: role ->
-    pods, of a service that may have more. bound: whether the plan binds its pods. succeeded_pods: role -> pods that
-    ended well, not among `pods`.
+    start_window: in which a waiting one is expected to start. has_helpers: its controller may run pods that say no
+    role. held: it waits, and is not created. written_pods: role -> pods, of a service that may have more. bound:
+    whether the plan binds its pods. succeeded_pods: role -> pods that ended well, not among `pods`.
     """
 
     job: Ref
@@ -35,6 +39,7 @@ class PlannedGang:
     evicted_for: tuple[str, ...] = ()
     device_numbers: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     starts_at: str | None = None
+    start_window: StartWindowEntry | None = None
     has_helpers: bool = False
     held: bool = False
     written_pods: Mapping[str, int] = field(default_factory=dict)

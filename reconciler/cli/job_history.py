@@ -6,16 +6,16 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from compiler.fields.timestamp import parse_timestamp
+from compiler.cluster_state.run_records import RecordedRun, recorded_runs, records_object
 from compiler.reading import read_specs
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import JobKey
 from compiler.syntax.parse import Adopt, ParsedFile, parse_file
-from compiler.traces.history import RecordedRun, history_trace
+from compiler.traces.history import history_trace
 from compiler.traces.trace import Trace, TraceError
 from reconciler.git.commits import read_revision
 from reconciler.git.history import commits_of
-from reconciler.inventory.store import FinishedRun, runs_of
+from reconciler.inventory.store import runs_of
 
 
 def read_history(repo: Path, cluster: str | None, records: Path | None) -> Trace:
@@ -43,11 +43,11 @@ def read_records(file: Path, cluster: str) -> Mapping[JobKey, Sequence[RecordedR
     """The runs in a List of ConfigMaps, by job. Raises TraceError."""
     try:
         items = json.loads(file.read_text("utf-8"))["items"]
-        rows = [row for run in runs_of(cluster, items) for row in _rows(run)]
+        rows = [row for run in runs_of(cluster, items) for row in run.job_rows()]
     except (ValueError, KeyError, TypeError) as error:
         raise TraceError(f"{file}: cannot read the records: {error}. Fix: write {_HOW}") from error
     found: dict[JobKey, list[RecordedRun]] = {}
-    for key, run in rows:
+    for key, run in recorded_runs([records_object(cluster, rows)]):
         found.setdefault(key, []).append(run)
     if not found:
         raise TraceError(f"{file}: no run of cluster {cluster} is recorded. Fix: write {_HOW}")
@@ -55,12 +55,3 @@ def read_records(file: Path, cluster: str) -> Mapping[JobKey, Sequence[RecordedR
 
 
 _HOW = "it with `kubectl get configmaps --namespace gangplan-system --output json`"
-
-
-def _rows(run: FinishedRun) -> Iterator[tuple[JobKey, RecordedRun]]:
-    """The run and those before it, as far as it is known when they began and ended."""
-    key = (run.ref.namespace, run.ref.name, run.ref.kind)
-    for row in (run.details, *run.details.get("former", ())):
-        if row.get("started") and row.get("ended"):
-            started, ended = parse_timestamp(row["started"]), parse_timestamp(row["ended"])
-            yield key, RecordedRun(started, max(started, ended))

@@ -10,13 +10,14 @@ writer is a Conflict and not a lost update. Head and shards carry digests: what 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from math import inf
 from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
+from compiler.specs.gang_spec import JobKey
 from compiler.syntax.runs import json_digest
 from reconciler.changes.planned import PlannedRuns
 from reconciler.cluster.client import Client, NotFound
@@ -75,6 +76,12 @@ class FinishedRun:
     def __post_init__(self) -> None:
         if not isinstance(self.details, PackedRecord):
             object.__setattr__(self, "details", PackedRecord(self.details))
+
+    def job_rows(self) -> Iterator[tuple[JobKey, Mapping[str, Any]]]:
+        """The job with the details of this run, and of the runs before it that are known."""
+        details = self.details.unpack() if isinstance(self.details, PackedRecord) else dict(self.details)
+        for row in (details, *details.get("former", ())):
+            yield (self.ref.namespace, self.ref.name, self.ref.kind), row
 
 
 @dataclass(slots=True)

@@ -26,6 +26,7 @@ from reconciler.planning.compile.process import CompileProcess, CompileRequest, 
 from reconciler.planning.dry_run import Refusal
 from reconciler.planning.fingerprint import FINGERPRINT_KINDS, Fingerprint, fingerprint_of, state_objects
 from reconciler.planning.namespace_use import NamespaceUse
+from reconciler.planning.past_runs import past_runs
 from reconciler.planning.snapshot import CompileBreakdown, FormerPlan, Snapshot
 from reconciler.planning.verdict import Rejection, Verdict
 from reconciler.threads.heartbeat import Heartbeat
@@ -391,7 +392,11 @@ class PlanningPart(Part):
             tree.files,
             tree.commit_dates,
             problems=[problem.as_data() for problem in tree.problems],
-            state=[*state_objects(seen.observation, frozenset(stale)), *self.given.use.objects()],
+            state=[
+                *state_objects(seen.observation, frozenset(stale)),
+                *self.given.use.objects(),
+                *past_runs(seen.inventory, self.given.cluster),
+            ],
             finished_jobs=[(ref.namespace, ref.name, ref.kind) for ref in refs],
             executor=self.given.executor,
             clock=int(seen.wall_now),

@@ -173,6 +173,7 @@ def _planned_gang(entry: Mapping[str, Any], manifests: Mapping[str, Object]) -> 
         evicted_for=tuple(entry["evictedFor"]),
         device_numbers=_device_numbers(entry.get("cells", ())),
         starts_at=entry["startsAt"],
+        start_window=entry.get("startWindow"),
         has_helpers=written is not None and POD_OWNERS_ANNOTATION in annotations_of(written),
         held=entry.get("held", False),
         written_pods=entry.get("written", {}),

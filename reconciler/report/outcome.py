@@ -19,7 +19,7 @@ from reconciler.changes.results import (
 from reconciler.cluster.objects import Object, Ref
 from reconciler.observation.observe import Seen
 from reconciler.planning.verdict import Verdict
-from reconciler.report.status import FAILURE_TYPE, Report
+from reconciler.report.status import FAILURE_TYPE, PlanSummary, Report
 from reconciler.report.status_text import CONDITION_TYPES
 from reconciler.timings import TIMINGS, ReportTimings
 
@@ -134,12 +134,13 @@ def report_of(
 ) -> Report:
     """conditions, deadlines: of the parts. status: the object that stands for the whole. is_busy: whether a part is."""
     snapshot, done = outcome.verdict.target.snapshot, outcome.done
+    plan = snapshot.plan if snapshot else {}
     found = sorted((*outcome.conditions(), *conditions), key=lambda each: CONDITION_TYPES.index(each.type))
     return Report(
         commit=snapshot.commit if snapshot else "",
         head=outcome.verdict.head.commit,
         conditions=tuple(found),
-        digest=snapshot.plan.get("digest", "") if snapshot else "",
+        plan=PlanSummary(plan.get("digest", ""), plan.get("promisedStarts")),
         gangs=tuple(outcome.gangs()),
         diagnostics=outcome.verdict.diagnostics,
         held=tuple(outcome.held()),

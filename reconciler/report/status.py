@@ -25,7 +25,7 @@ from reconciler.runs.run_record import record_row
 from reconciler.timings import TIMINGS, ReportTimings
 
 if TYPE_CHECKING:
-    from compiler.outputs import ConditionEntry, StatusDocument, StatusGangEntry
+    from compiler.outputs import ConditionEntry, PromiseEntry, StatusDocument, StatusGangEntry
 
 log = logging.getLogger(__name__)
 
@@ -39,19 +39,27 @@ FAILURE_TYPE = "PassFailed"  # the condition that a report cannot say, since the
 
 
 @dataclass(frozen=True, slots=True)
+class PlanSummary:
+    """digest: of the plan in force, empty for none. promised_starts: how the windows of earlier plans held."""
+
+    digest: str = ""
+    promised_starts: PromiseEntry | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What one pass saw and did.
 
-    commit: in force, empty for none. head: of the branch. digest: of the plan. held: what is not done, with why, the
-    worst first. runs: that are over, the last first. suspended: `all`, kinds and objects. done: with all Events.
-    is_idle: nothing was written, and what is outstanding was refused again and again. next_wakeup: seconds until there
-    is something to do.
+    commit: in force, empty for none. head: of the branch. held: what is not done, with why, the
+    worst first. runs: that are over, the last first. suspended: `all`, kinds and
+    objects. done: with all Events. is_idle: nothing was written, and what is outstanding was refused again and again.
+    next_wakeup: seconds until there is something to do.
     """
 
     commit: str
     head: str
     conditions: tuple[Condition, ...]
-    digest: str = ""
+    plan: PlanSummary = PlanSummary()
     gangs: tuple[PlannedGang, ...] = ()
     diagnostics: tuple[Mapping[str, Any], ...] = ()
     held: tuple[tuple[Ref, str], ...] = ()
@@ -66,13 +74,13 @@ def status_document(report: Report, previous: Mapping[str, Any], now: str) -> St
     """The status document. It has times of changes alone, so an idle cluster is not written."""
     past = previous.get("history") or {}
     known = {entry["type"]: entry for entry in previous.get("conditions") or ()}
-    return {
+    document: StatusDocument = {
         "commit": report.commit,
         "head": report.head,
-        "digest": report.digest,
+        "digest": report.plan.digest,
         "conditions": [_condition_entry(each, known.get(each.type), now) for each in report.conditions],
         "gangs": [_gang_entry(gang) for gang in report.gangs],
-        "history": reason_history(report.gangs, past, now) if report.digest else dict(past),
+        "history": reason_history(report.gangs, past, now) if report.plan.digest else dict(past),
         "finished": dict(sorted((str(run.ref), run.phase) for run in report.runs[:MAX_RUNS])),
         "records": [record_row(run) for run in report.runs[:MAX_RECORDS]],
         "suspended": list(report.suspended),
@@ -81,6 +89,9 @@ def status_document(report: Report, previous: Mapping[str, Any], now: str) -> St
         "heldTotal": len(report.held),
         "diagnostics": [_diagnostic_line(entry) for entry in report.diagnostics[:MAX_MESSAGES]],
     }
+    if report.plan.promised_starts is not None:
+        document["promisedStarts"] = report.plan.promised_starts
+    return document
 
 
 def read_status(client: Client, ref: Ref) -> dict[str, Any]:
@@ -118,6 +129,8 @@ def _gang_entry(gang: PlannedGang) -> StatusGangEntry:
         "reasons": list(gang.reasons),
         "startsAt": gang.starts_at,
     }
+    if gang.start_window is not None:
+        entry["startWindow"] = gang.start_window
     if not gang.bound:
         entry["bound"] = False
     if nodes := gang.pods_by_node():

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compiler.explain.names import short_list
+from compiler.fields.duration import rounded_duration_text
+from compiler.views.start_windows import window_sentence
 from reconciler.report.reason_history import history_lines
 from reconciler.runs.run_record import record_line
 
@@ -31,6 +33,7 @@ def status_text(document: Mapping[str, Any]) -> str:
     )
     lists = {
         "LAST FINISHED": [record_line(row) for row in document.get("records") or ()],
+        "PROMISED STARTS": [*map(_score_text, filter(None, [document.get("promisedStarts")]))],
         "SUSPENDED": document.get("suspended") or (),
         "PROBLEMS": document.get("diagnostics") or (),
     }
@@ -63,7 +66,7 @@ def job_text(job: Mapping[str, Any], titles: Mapping[str, str]) -> str:
         lines += [f"  nodes: {', '.join(gang['nodes'])}"] if gang.get("nodes") else []
         lines += [f"  loses pods for {', '.join(gang['evictedFor'])}"] if gang.get("evictedFor") else []
         lines += [f"  {reason}" for reason in gang["reasons"]]
-        lines += [f"  expected to start about {gang['startsAt']}"] if gang.get("startsAt") else []
+        lines += [f"  {text}" for text in _start_texts(gang)]
     lines += [f"  not applied: {row['reason']}" for row in job.get("held", ())]
     lines += [f"  since {line}" for line in history_lines(job.get("history", ()), titles)]
     return "".join(f"{line}\n" for line in lines)
@@ -76,6 +79,14 @@ def table_lines(heads: Sequence[str], rows: Rows) -> Iterator[str]:
         yield "   ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
+def _score_text(score: Mapping[str, Any]) -> str:
+    """How windows of start times held."""
+    by_limits = score["errorByLimits"]
+    than = "" if by_limits is None else f"; by declared durations {rounded_duration_text(by_limits)}"
+    inside = f"{score['inside']:.0%} of {score['made']} jobs started in their window"
+    return f"{inside}, {score['width']:.0%} of the wait wide; error {rounded_duration_text(score['error'])}{than}"
+
+
 def _condition_row(condition: Mapping[str, str]) -> tuple[str, str, str, str]:
     sentence = condition_sentence(condition["type"], condition["status"] == "True")
     said = ". ".join(filter(None, (condition["message"].rstrip("."), sentence)))
@@ -84,10 +95,17 @@ def _condition_row(condition: Mapping[str, str]) -> tuple[str, str, str, str]:
 
 def _job_row(gang: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
     domains = ", ".join(gang["domains"][:_MAX_DOMAINS]) + (" ..." if len(gang["domains"]) > _MAX_DOMAINS else "")
-    start = [f"expected to start about {gang['startsAt']}"] if gang.get("startsAt") else []
     unbound = "" if gang.get("bound", True) else " (not bound)"
-    where = domains or "; ".join((*gang["reasons"], *start))
+    where = domains or "; ".join((*gang["reasons"], *_start_texts(gang)))
     return gang["decision"], f"{gang['namespace']}/{gang['name']}", gang["kind"] + unbound, gang["queue"] or "-", where
+
+
+def _start_texts(gang: Mapping[str, Any]) -> Iterator[str]:
+    """When a waiting job starts, as far as it is known."""
+    if gang.get("startsAt"):
+        yield f"expected to start about {gang['startsAt']}"
+    if gang.get("startWindow"):
+        yield window_sentence(gang["startWindow"])
 
 
 def _queue_rows(gangs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:

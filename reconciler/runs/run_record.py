@@ -11,8 +11,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from compiler.cluster_state.run_records import StartPromise
 from compiler.explain.names import short_list
 from compiler.kubernetes import (
+    PROMISED_START_ANNOTATION,
     ROLE_KEYS,
     annotations_of,
     bound_node,
@@ -27,10 +29,10 @@ from reconciler.cluster.objects import Object
 from reconciler.inventory.store import FinishedRun, InventoryEntry
 
 RunRecord = Mapping[str, Any]
-"""started, ended: RFC 3339. nodes: to which pods were bound. retries: the controller's. evictions: pods that were
-evicted, by whomever. evictedBy: why, as the pod says it -> pods. exitCodes: role -> code -> containers that ended with
-it. failures: of the last pods that failed, when, which role, where, and the exit code. events: role -> what happened to
-pods -> [how many, first, last]. What is not known is left out."""
+"""started, ended: RFC 3339. promise, submitted: as of a `RecordedRun`. nodes: to which pods were bound. retries: the
+controller's. evictions: pods that were evicted, by whomever. evictedBy: why, as the pod says it -> pods. exitCodes:
+role -> code -> containers that ended with it. failures: of the last pods that failed, when, which role, where, and the
+exit code. events: role -> what happened to pods -> [how many, first, last]. What is not known is left out."""
 
 MAX_NODES, MAX_FAILURES, MAX_ROLES, MAX_CODES = 64, 20, 16, 20
 """Nodes, failed pods, roles, and exit codes (or phases) of a role that a record holds at most."""
@@ -66,8 +68,11 @@ def final_record(record: RunRecord, job: Object, pods: Sequence[Object]) -> RunR
     made, status = with_pods(record, pods), status_of(job)
     retries = [number for name in ("retryCount", "failed") if isinstance(number := status.get(name), int)]
     starts = (_text(status.get("startTime")), made.get("started"))
+    promise = StartPromise.from_text(annotations_of(job).get(PROMISED_START_ANNOTATION, ""))
     found = {
         **made,
+        "promise": promise.as_data() if promise else None,
+        "submitted": _text(job["metadata"].get("creationTimestamp")) if promise else None,
         "started": min(filter(None, starts), default=job["metadata"].get("creationTimestamp")),
         "ended": max(filter(None, (_end_time(job), *map(_end_of_pod, pods))), default=None),
         "retries": next(filter(None, retries), 0),
@@ -176,6 +181,7 @@ def record_row(run: FinishedRun) -> dict[str, Any]:
 def record_line(row: Mapping[str, Any]) -> str:
     """The run in a line."""
     parts = [f"{row.get('started', 'unknown')} to {row.get('ended', 'unknown')}"]
+    parts += [_promise_text(row)] if row.get("promise") else []
     parts += [f"retries {row['retries']}"] if row.get("retries") else []
     causes = f" by {_counts_text(row['evictedBy'])}" if row.get("evictedBy") else ""
     parts += [f"evictions {row['evictions']}{causes}"] if row.get("evictions") else []
@@ -184,6 +190,12 @@ def record_line(row: Mapping[str, Any]) -> str:
     if nodes := row.get("nodes"):
         parts.append(f"nodes {short_list(nodes, most=_SHOWN_NODES)}")
     return f"{row['phase']:<10} {row['job']}: {'; '.join(parts)}"
+
+
+def _promise_text(row: Mapping[str, Any]) -> str:
+    """Whether the run began when the job was first told; all times are RFC 3339 in UTC."""
+    low, high, start = row["promise"]["low"], row["promise"]["high"], row.get("started", "")
+    return f"started {'before' if start < low else 'after' if start > high else 'in'} its window, {low} to {high}"
 
 
 def _counts_text(counts: Mapping[str, int]) -> str:

@@ -18,7 +18,8 @@ End = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Times are integers of any unit from any origin. waiting: (job, devices) in order. running: (job, devices)."""
+    """Times are integers of any unit from any origin. waiting: (job, devices) in order, none of which can start before
+    a run ends, for places, limits or a reservation. running: (job, devices)."""
 
     now: int
     free: int
@@ -40,13 +41,11 @@ class _Future:
         self.started: dict[int, int] = {}
 
     def starts(self) -> dict[int, int]:
-        while self.waiting:
+        while self.waiting and self.ends:
+            self._pass_to_next_end()
             self._start_in_order()
             if self.waiting and (fit := self._first_fit(self.waiting[0][1])) is not None:
                 self._backfill(*fit)
-            if not self.ends:
-                break
-            self._pass_to_next_end()
         return self.started
 
     def _start_in_order(self) -> None:

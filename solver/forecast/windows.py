@@ -71,10 +71,15 @@ class Correction:
         """A job whose futures had the median `raw` started after `wait`."""
         self._ratios.append((wait + self.minute) / (raw + self.minute))
 
+    @property
+    def share(self) -> int | None:
+        """Percent of the windows that are to hold; None while too few ratios are known to say so."""
+        return SHARE if len(self._ratios) >= ENOUGH else None
+
     def window(self, starts: Sequence[int]) -> Window:
         """The window of a job that starts at these times, in order, in the futures."""
         raw = starts[len(starts) // 2]
-        if len(self._ratios) < ENOUGH:
+        if self.share is None:
             outside = len(starts) // 10
             return Window(starts[outside], raw, starts[-1 - outside], raw)
         ratios = sorted(self._ratios)

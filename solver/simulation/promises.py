@@ -12,10 +12,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from statistics import median
 
 from solver.forecast.futures import Pool, start_times
 from solver.forecast.run_times import RunHistory, draw_length
+from solver.forecast.scores import Outcome, PromiseScore, promise_score
 from solver.forecast.windows import Correction, Window, starts_in_futures
 from solver.simulation.policies import Event
 from solver.simulation.site import Site
@@ -37,36 +37,6 @@ class Promise:
     by_limits: int
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of a promise. wait: from when it was made to the start. whole: from the submission."""
-
-    promise: Promise
-    wait: int
-    whole: int
-
-    @property
-    def is_inside(self) -> bool:
-        return self.promise.window.low <= self.wait <= self.promise.window.high
-
-    @property
-    def width(self) -> float:
-        return (self.promise.window.high - self.promise.window.low) / max(1, self.whole)
-
-
-@dataclass(frozen=True, slots=True)
-class PromiseScore:
-    """Of the promises whose job started. inside: part of them that started in their window. width: median of the
-    window's width / the whole wait of its job. error, limits_error: medians of the differences between the real start
-    and the middle of the window, and the start by limits; microseconds."""
-
-    made: int
-    inside: float
-    width: float
-    error: int
-    limits_error: int
-
-
 class Promises:
     """Makes promises while a workload is replayed, and sees how they hold (`solver.simulation.replay.Watch`)."""
 
@@ -84,7 +54,8 @@ class Promises:
         for j in started:
             for promise in self._open.pop(j, ()):
                 self._correction.add(promise.window.raw, site.now - promise.made)
-                self.outcomes.append(Outcome(promise, site.now - promise.made, site.now - site.job(j).submit))
+                window, wait, whole = promise.window, site.now - promise.made, site.now - site.job(j).submit
+                self.outcomes.append(Outcome(window.low, window.middle, window.high, promise.by_limits, wait, whole))
         if site.waiting:
             self._moments += 1
             if self._moments % (1 << self._looks // LOOKS) == 0:
@@ -92,17 +63,8 @@ class Promises:
                 self._look(site)
 
     def score(self) -> PromiseScore | None:
-        """How the promises held; None without any."""
-        found = self.outcomes
-        if not found:
-            return None
-        return PromiseScore(
-            len(found),
-            sum(each.is_inside for each in found) / len(found),
-            median(each.width for each in found),
-            round(median(abs(each.promise.window.middle - each.wait) for each in found)),
-            round(median(abs(each.promise.by_limits - each.wait) for each in found)),
-        )
+        """How the promises held, in microseconds; None without any."""
+        return promise_score(self.outcomes)
 
     @cached_property
     def _classes(self) -> list[tuple[Hashable, ...]]:

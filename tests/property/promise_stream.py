@@ -160,8 +160,8 @@ class PromiseStream:
             del self.running[name]
         if decided.action != "wait":
             self.told.pop(name, None)
-        elif decided.starts_at is not None:
-            self.told[name] = decided.starts_at
+        elif decided.start.starts_at is not None:
+            self.told[name] = decided.start.starts_at
 
 
 def _pod(job: Job, at: int, host: str, start: str) -> dict[str, Any]:

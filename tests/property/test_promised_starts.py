@@ -8,8 +8,9 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.explain.planned_starts import START_SLACK
 from compiler.fields.timestamp import rfc3339
-from compiler.outcome import START_SLACK, JobDecision
+from compiler.outcome import JobDecision
 from solver.problem import Gang, Problem
 from solver.semantics.priorities import precedence
 from solver.state.queue_books import QueueBooks
@@ -75,7 +76,7 @@ def check_promise(moment: Moment, decided: JobDecision) -> str:
     name = decided.gang.document.name
     own, told = index[f"team/{name}"], moment.told[name]
     found = [reason for reason in decided.reasons if reason.code == "GW125"]
-    expected = moment.now if decided.starts_at is None else decided.starts_at
+    expected = moment.now if decided.start.starts_at is None else decided.start.starts_at
     if held is not None and held.gang == own and expected <= told + START_SLACK:
         assert not found
         return "kept"
@@ -134,7 +135,7 @@ def test_nobody_is_evicted_for_a_job_that_would_take_the_promised_start_of_an_ol
     jobs = (job("j1", "a", 2, 0, 5), job("j2", "b", 2, 1, 2), job("j3", "b", 1, 2, 4))
     stream = PromiseStream(2, {"a": 4, "b": 4}, ("capacity",), ("allocate", "reclaim"), jobs, 4)
     decided = decided_at(stream, 3, "j2")
-    assert (decided.starts_at, [reason.code for reason in decided.reasons]) == (FIRST + 5 * STEP, ["GW102"])
+    assert (decided.start.starts_at, [reason.code for reason in decided.reasons]) == (FIRST + 5 * STEP, ["GW102"])
 
 
 def test_a_run_that_does_not_end_when_it_said_is_named_beside_the_end_that_is_awaited_instead() -> None:

@@ -81,11 +81,11 @@ def test_a_promised_start_is_kept_once_the_job_before_it_has_ended() -> None:
     """The queues tie; the younger job's has the smaller name."""
     before, after = decided("promise/before"), decided("promise/after")
     assert {name: found.action for name, found in before.items()} == {"runs": "keep", "old": "wait", "young": "wait"}
-    assert before["old"].reserved_start == "2026-11-20T13:00:00Z"
+    assert before["old"].start.reserved == "2026-11-20T13:00:00Z"
     assert {name: found.action for name, found in after.items()} == {"old": "start", "young": "wait"}
 
 
 def test_a_promise_goes_before_larger_jobs_that_have_waited_too_long_as_well() -> None:
-    assert decided("promise-to-a-smaller-job/before")["old"].reserved_start == "2026-11-20T13:00:00Z"
+    assert decided("promise-to-a-smaller-job/before")["old"].start.reserved == "2026-11-20T13:00:00Z"
     after = decided("promise-to-a-smaller-job/after")
     assert {name: found.action for name, found in after.items()} == {"old": "start", "young": "wait"}

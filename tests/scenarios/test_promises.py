@@ -64,7 +64,7 @@ def test_a_job_that_starts_when_it_was_told_is_told_nothing_more(clock: int) -> 
     other = gang("runs", role("worker", 1, gpu=8), expected_duration=800)
     decided = planned(clock, other, runs_since=100)
     if clock < TOLD:
-        assert (decided.action, decided.starts_at) == ("wait", TOLD)
+        assert (decided.action, decided.start.starts_at) == ("wait", TOLD)
     assert lost_start(decided) is None
 
 
@@ -176,10 +176,10 @@ class Stream:
 
     def note_promise(self, decided: JobDecision, name: str, now: int) -> None:
         told, found = self.told.get(name), lost_start(decided)
-        is_kept = told is None or (decided.starts_at or now) <= told + 60
+        is_kept = told is None or (decided.start.starts_at or now) <= told + 60
         assert is_kept or found is not None, (name, rfc3339(told or 0), rfc3339(now), decided.reasons)
-        if decided.starts_at is not None:
-            self.told[name] = decided.starts_at
+        if decided.start.starts_at is not None:
+            self.told[name] = decided.start.starts_at
 
     def objects(self) -> list[dict[str, Any]]:
         found = []

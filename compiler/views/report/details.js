@@ -108,6 +108,7 @@ function timeText(job) {
   const texts = [];
   if (job.startsAt) texts.push(`expected to start about ${clockText(job.startsAt)}`);
   else if (job.startsIn !== undefined) texts.push(`expected to start in about ${durationText(job.startsIn)}`);
+  if (job.startWindow) texts.push(`between ${clockText(job.startWindow.earliest)} and ${clockText(job.startWindow.latest)} (${job.startWindow.share ? `${job.startWindow.share} %` : "a first estimate"})`);
   if (job.startsAfter) texts.push(`after ${job.startsAfter.slice(0, 4).join(", ")}${job.startsAfter.length > 4 ? ` and ${job.startsAfter.length - 4} more` : ""}`);
   if (job.endsIn !== undefined) texts.push(`expected to end in about ${durationText(job.endsIn)}`);
   else if (job.duration !== undefined) texts.push(`expected to run for ${durationText(job.duration)}`);

@@ -128,7 +128,7 @@ def _time_fields(decided: JobDecision, problem: Problem) -> dict[str, Any]:
     if decided.gang_index is None:
         return {}
     gang = problem.gangs[decided.gang_index]
-    known = {"startsIn": decided.starts_in, "endsIn": gang.times.ends_in, "duration": gang.times.duration}
+    known = {"startsIn": decided.start.starts_in, "endsIn": gang.times.ends_in, "duration": gang.times.duration}
     return {name: seconds for name, seconds in known.items() if seconds is not None}
 
 

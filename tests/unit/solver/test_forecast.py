@@ -49,18 +49,26 @@ def futures_starts(pool: Pool, lengths: dict[int, int]) -> dict[int, int]:
 
 
 def test_a_future_is_easy_backfilling_on_a_pool() -> None:
-    """0 holds 3 of 4 until 100. 1 needs all and has the room from then; 2 ends before, 3 does not; both need one."""
-    pool = Pool(0, 1, [(0, 3)], [(1, 4), (3, 1), (2, 1)])
-    assert futures_starts(pool, {0: 100, 1: 10, 2: 50, 3: 200}) == {2: 0, 1: 100, 3: 110}
+    """0 holds 3 of 4 until 100, 9 the other until 5. 1 needs all and has the room from then; 2 ends before, 3 does not;
+    both need one."""
+    pool = Pool(0, 0, [(0, 3), (9, 1)], [(1, 4), (3, 1), (2, 1)])
+    assert futures_starts(pool, {0: 100, 9: 5, 1: 10, 2: 50, 3: 200}) == {2: 5, 1: 100, 3: 110}
 
 
 def test_who_takes_only_what_is_spare_passes() -> None:
-    pool = Pool(5, 1, [(0, 3)], [(1, 3), (2, 1), (3, 1)])
-    assert futures_starts(pool, {0: 100, 1: 10, 2: 999, 3: 999}) == {2: 5, 1: 105, 3: 115}
+    pool = Pool(5, 0, [(0, 3), (9, 1)], [(1, 3), (2, 1), (3, 1)])
+    assert futures_starts(pool, {0: 100, 9: 1, 1: 10, 2: 999, 3: 999}) == {2: 6, 1: 105, 3: 115}
 
 
 def test_who_never_fits_and_those_behind_have_no_start() -> None:
-    assert futures_starts(Pool(0, 1, [(0, 1)], [(3, 1), (1, 3), (2, 1)]), {0: 9, 1: 1, 2: 9, 3: 99}) == {3: 0}
+    pool = Pool(0, 0, [(0, 1), (9, 1)], [(3, 1), (1, 3), (2, 1)])
+    assert futures_starts(pool, {0: 9, 9: 2, 1: 1, 2: 9, 3: 99}) == {3: 2}
+
+
+def test_who_waits_starts_with_an_end_at_the_earliest() -> None:
+    """What is free now is of no use to it, or the scheduler had started it."""
+    assert futures_starts(Pool(0, 4, [(0, 1)], [(1, 2)]), {0: 9, 1: 1}) == {1: 9}
+    assert futures_starts(Pool(0, 4, [], [(1, 2)]), {1: 1}) == {}
 
 
 def test_futures_are_the_same_for_the_same_seed() -> None:

@@ -90,7 +90,7 @@ def test_a_job_that_was_promised_a_start_is_overdue_until_it_runs(specs: Specs, 
     problem, origins = lower(specs, replace(state, jobs=jobs))
     assert of(problem, "large").times.overdue
     assert not of(problem, "a-trained").times.overdue
-    assert origins.reserved_starts[("team", "large", "Job")] == "2026-03-02T12:00:00Z"
+    assert origins.starts.reserved[("team", "large", "Job")] == "2026-03-02T12:00:00Z"
 
 
 def test_a_job_that_the_plan_in_force_has_begun_is_promised_and_knows_its_places(
@@ -103,7 +103,7 @@ def test_a_job_that_the_plan_in_force_has_begun_is_promised_and_knows_its_places
     halved = replace(specs, gangs=gangs)
     problem, origins = lower(halved, replace(state, former_places=in_force))
     half = of(problem, "c-unknown")
-    assert (half.times.promised, half.times.overdue, origins.reserved_starts) == (True, True, {})
+    assert (half.times.promised, half.times.overdue, origins.starts.reserved) == (True, True, {})
     assert {problem.nodes[p.node].name: p.pods for p in half.former} == {"gpu-1": 1, "gpu-3": 1}
     assert of(problem, "large").former == half.former
     assert not of(problem, "large").times.promised
@@ -149,8 +149,8 @@ def test_the_start_is_told_to_machines_to_people_and_to_the_cluster(state: Clust
 def test_a_promise_is_kept_in_the_cluster_as_long_as_the_job_waits(state: ClusterState) -> None:
     jobs = tuple(_promised(job) if job["metadata"]["name"] in ("on-old", "tiny") else job for job in state.jobs)
     outcome = compiled(replace(state, jobs=jobs))
-    assert decided(outcome, "on-old").reserved_start == "2026-03-02T12:00:00Z"
-    assert (decided(outcome, "tiny").action, decided(outcome, "tiny").reserved_start) == ("start", None)
+    assert decided(outcome, "on-old").start.reserved == "2026-03-02T12:00:00Z"
+    assert (decided(outcome, "tiny").action, decided(outcome, "tiny").start.reserved) == ("start", None)
 
 
 # ---- maintenance

@@ -95,7 +95,7 @@ def test_no_start_is_said_that_has_passed() -> None:
     made = replace(made, cluster=ClusterSpec(document("Cluster", "test"), "test", patience=1000))
     problem, origins = lower(made, state)
     decisions, _ = job_decisions(made, problem, origins, solve(problem))
-    assert [(found.action, found.starts_at) for found in decisions] == [("start", None), ("wait", clock + 600)]
+    assert [(found.action, found.start.starts_at) for found in decisions] == [("start", None), ("wait", clock + 600)]
 
 
 def test_a_later_clock_changes_what_is_said_and_not_what_is_decided() -> None:
@@ -105,8 +105,8 @@ def test_a_later_clock_changes_what_is_said_and_not_what_is_decided() -> None:
         return [(found.action, found.pods) for found in outcome(clock).decisions]
 
     assert told(MARCH + 2 * HOUR) == told(MARCH + 2 * HOUR + 300)
-    assert {found.starts_at for found in outcome(MARCH + 60).decisions} == {
-        found.starts_at for found in outcome(MARCH + 120).decisions
+    assert {found.start.starts_at for found in outcome(MARCH + 60).decisions} == {
+        found.start.starts_at for found in outcome(MARCH + 120).decisions
     }
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from compiler.cluster_state.run_records import RecordedRun
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 from compiler.specs.cluster_spec import Specs
-from compiler.traces.history import RecordedRun, history_trace
+from compiler.traces.history import history_trace
 from compiler.traces.trace import TraceError
 from tests.builders.repositories import CONTAINER, FILES, JOB
 

@@ -15,12 +15,16 @@ from reconciler.cli.status import status, watch_text
 from reconciler.cluster.client import Retry
 from reconciler.cluster.objects import Ref
 from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore
-from reconciler.report.status import Report, StatusPublisher
+from reconciler.report.status import PlanSummary, Report, StatusPublisher
 from tests.builders.fake_cluster import FakeCluster
 
 JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "team", "train")
 REPORT = Report(
-    "c0ffee", "c0ffee", (), digest="sha256:1", gangs=(PlannedGang(JOB, "wait", queue="q", reasons=("GW101: full",)),)
+    "c0ffee",
+    "c0ffee",
+    (),
+    plan=PlanSummary("sha256:1"),
+    gangs=(PlannedGang(JOB, "wait", queue="q", reasons=("GW101: full",)),),
 )
 
 

@@ -63,7 +63,7 @@ def condition(found: Outcome, kind: str) -> Condition:
 def test_each_condition_is_said_once_and_in_order() -> None:
     said = report(outcome())
     assert tuple(each.type for each in said.conditions) == CONDITION_TYPES
-    assert (said.commit, said.head, said.digest, said.is_idle) == ("c0ffee", "beef", "x", True)
+    assert (said.commit, said.head, said.plan.digest, said.is_idle) == ("c0ffee", "beef", "x", True)
     text = "a; a; a; a; a; and 2 more"
     assert condition(outcome(problems=("a",) * 7), "Observed") == Condition("Observed", False, "ReadFailed", text)
 

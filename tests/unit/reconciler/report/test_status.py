@@ -12,12 +12,21 @@ from typing import Any
 import pytest
 
 from compiler.fields.timestamp import rfc3339
+from compiler.outputs import PromiseEntry, StartWindowEntry, WindowEntry
 from reconciler.changes.planned import PlannedGang
 from reconciler.changes.results import Condition
 from reconciler.cluster.objects import Ref
 from reconciler.inventory.store import FinishedRun
 from reconciler.report.reason_history import MAX_CHANGES, reason_history
-from reconciler.report.status import MAX_MESSAGES, Report, StatusPublisher, StatusReader, read_status, status_document
+from reconciler.report.status import (
+    MAX_MESSAGES,
+    PlanSummary,
+    Report,
+    StatusPublisher,
+    StatusReader,
+    read_status,
+    status_document,
+)
 from reconciler.report.status_text import condition_sentence, job_document, job_text, status_text
 from tests.builders.fake_cluster import FakeCluster, stored_sizes
 from tests.builders.outputs import assert_conforms
@@ -27,7 +36,7 @@ JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")
 GANG = PlannedGang(JOB, "wait", queue="team", reasons=("GW101: 8 GPUs are missing",))
 HELD = ((Ref("v1", "ConfigMap", "default", "stays"), "it is protected"),)
 APPLIED, OUTSTANDING = Condition("Applied", True, "Applied"), Condition("Applied", False, "Outstanding")
-REPORT = Report("c0ffee", "c0ffee", (APPLIED,), digest="sha256:1", gangs=(GANG,), held=HELD)
+REPORT = Report("c0ffee", "c0ffee", (APPLIED,), plan=PlanSummary("sha256:1"), gangs=(GANG,), held=HELD)
 FAILED = replace(REPORT, conditions=(OUTSTANDING,))
 
 
@@ -101,6 +110,27 @@ def test_people_read_what_waits_and_what_is_held() -> None:
     cut = status_document(replace(REPORT, held=HELD * 60), {}, "10:00")
     assert (len(cut["held"]), cut["heldTotal"]) == (MAX_MESSAGES, 60)
     assert f"and {60 - MAX_MESSAGES} more" in status_text(cut)
+
+
+def test_people_read_windows_of_starts_and_how_they_held() -> None:
+    promised: WindowEntry = {"earliest": "09:00", "latest": "10:00"}
+    window: StartWindowEntry = {
+        "earliest": "11:00",
+        "latest": "12:00",
+        "share": 80,
+        "promised": promised,
+        "moved": "GPUs",
+    }
+    score: PromiseEntry = {"made": 10, "inside": 0.8, "width": 0.5, "error": 60, "errorByLimits": 3600}
+    report = replace(REPORT, gangs=(replace(GANG, start_window=window),), plan=PlanSummary("sha256:1", score))
+    document = status_document(report, {}, "10:00")
+    text = status_text(document)
+    told = "expected to start between 11:00 and 12:00 (80 %); first promised from 09:00 to 10:00: GPUs"
+    assert told in text
+    assert f"  {told}" in text_of(document, "train").splitlines()
+    assert "80% of 10 jobs started in their window, 50% of the wait wide; error 1 min; by declared durations 1 h" in text
+    unknown = replace(report, plan=PlanSummary("sha256:1", {**score, "errorByLimits": None}))
+    assert "wide; error 1 min\n" in status_text(status_document(unknown, {}, "10:00"))
 
 
 def test_people_read_what_holds_a_domain_and_all_of_one_job() -> None:

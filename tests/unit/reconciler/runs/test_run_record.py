@@ -7,10 +7,13 @@ import json
 import pytest
 from click.testing import CliRunner, Result
 
+from compiler.cluster_state.run_records import StartPromise, recorded_runs
+from compiler.kubernetes import PROMISED_START_ANNOTATION
 from reconciler.cli import connection
 from reconciler.cli.status import status
 from reconciler.cluster.objects import Object, Ref
 from reconciler.inventory.store import FinishedRun, Inventory, InventoryEntry, InventoryStore
+from reconciler.planning.past_runs import past_runs
 from reconciler.report.status import Report, status_document
 from reconciler.report.status_text import status_text
 from reconciler.runs.run_record import (
@@ -49,6 +52,36 @@ def evicted(name: str, minute: int) -> Object:
     cause = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "lastTransitionTime": at}
     found["status"]["conditions"].append(cause)
     return found
+
+
+def test_a_record_keeps_what_the_job_was_told_of_its_start() -> None:
+    told = StartPromise(0, 1767225600, 1767225660, 1767225720, 1767225660)  # from 00:00 to 00:02
+    annotations = {PROMISED_START_ANNOTATION: json.dumps(told.as_data())}
+    job = {**JOB, "metadata": {**JOB["metadata"], "annotations": annotations}}
+    record = final_record({}, job, [pod("a", 0)])
+    assert StartPromise.from_data(record["promise"]) == told
+    assert record["submitted"] == "2025-12-31T00:00:00Z"
+    row = {"job": "j", "phase": "Completed", **record}
+    assert "started in its window, 2026-01-01T00:00:00Z to 2026-01-01T00:02:00Z" in record_line(row)
+    assert "started after its window" in record_line({**row, "started": "2026-01-01T00:02:01Z"})
+    assert "started before its window" in record_line({**row, "started": "2025-12-31T23:59:59Z"})
+    spoilt = {**job, "metadata": {**job["metadata"], "annotations": {PROMISED_START_ANNOTATION: "soon"}}}
+    assert not {"promise", "submitted"} & final_record({}, spoilt, []).keys()
+
+
+def test_a_compile_is_told_of_runs_and_of_those_before_them() -> None:
+    times = {"started": "2026-01-01T00:00:00Z", "ended": "2026-01-01T00:01:00Z"}
+    earlier = {"started": "2025-01-01T00:00:00Z", "ended": "2025-01-01T00:02:00Z"}
+    inventory = Inventory()
+    assert past_runs(inventory, "c") == []
+    inventory.record_run(
+        FinishedRun(Ref("batch/v1", "Job", "ns", "j"), "d", "Completed", details=times | {"former": [earlier]})
+    )
+    found = recorded_runs(past_runs(inventory, "c"))
+    assert [(key, run.ended - run.started) for key, run in found] == [
+        (("ns", "j", "Job"), 120),
+        (("ns", "j", "Job"), 60),
+    ]
 
 
 def test_a_record_says_when_where_and_how_it_ended() -> None:

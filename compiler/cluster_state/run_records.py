@@ -1,0 +1,94 @@
+"""Runs that are over, and what they were told of their start: in a state an object of the kind `RunRecords`, made of
+the reconciler's inventory; on a job that waits an annotation, which stays while it runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from compiler.fields.timestamp import epoch_seconds, parse_timestamp, rfc3339
+from compiler.kubernetes import API_VERSION, Object
+from compiler.specs.gang_spec import JobKey
+from solver.forecast.scores import Outcome
+
+RUN_RECORDS = "RunRecords"
+_FIELDS = ("submitted", "started", "ended", "promise")
+
+
+@dataclass(frozen=True, slots=True)
+class StartPromise:
+    """The first window that a job was told: at the time `made`, that it starts between `low` and `high`, and as likely
+    before `middle` as after. raw: the median of the futures from which it came. by_limits: the start if each run took
+    as long as its job declares, None where one declares nothing. Seconds since the epoch."""
+
+    made: int
+    low: int
+    middle: int
+    high: int
+    raw: int
+    by_limits: int | None = None
+
+    def as_data(self) -> dict[str, str]:
+        return {name: rfc3339(at) for name, at in asdict(self).items() if at is not None}
+
+    @classmethod
+    def from_data(cls, data: object) -> StartPromise | None:
+        """None for what is no promise: others may write into a job."""
+        try:
+            return cls(**{str(name): parse_timestamp(at) for name, at in dict(data).items()})  # type: ignore[call-overload]
+        except (TypeError, ValueError):
+            return None
+
+    @classmethod
+    def from_text(cls, text: object) -> StartPromise | None:
+        """As of the annotation; None for what is no promise."""
+        try:
+            return cls.from_data(json.loads(str(text)))
+        except (ValueError, RecursionError):
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """Seconds since the epoch. promise: the first one, of a job that was told a start; submitted: of such a job when it
+    came into the cluster, where that is known."""
+
+    started: int
+    ended: int
+    promise: StartPromise | None = None
+    submitted: int | None = None
+
+    def outcome(self) -> Outcome | None:
+        """What came of the promise; None where there was none."""
+        if (told := self.promise) is None:
+            return None
+        low, middle, high = (at - told.made for at in (told.low, told.middle, told.high))
+        by_limits = None if told.by_limits is None else told.by_limits - told.made
+        since = told.made if self.submitted is None else self.submitted
+        return Outcome(low, middle, high, by_limits, max(0, self.started - told.made), max(0, self.started - since))
+
+
+def records_object(cluster: str, rows: Iterable[tuple[JobKey, Mapping[str, Any]]]) -> dict[str, Any]:
+    """The object for a state. rows: jobs with `started`, `ended` and `promise` as the reconciler records them; those
+    that do not say when the run began and ended are left out."""
+    runs = []
+    for (namespace, name, kind), row in rows:
+        if row.get("started") and row.get("ended"):
+            known = {field: row[field] for field in _FIELDS if field in row}
+            runs.append({"namespace": namespace, "name": name, "kind": kind, **known})
+    return {"apiVersion": API_VERSION, "kind": RUN_RECORDS, "metadata": {"name": cluster}, "spec": {"runs": runs}}
+
+
+def recorded_runs(objects: Iterable[Object]) -> list[tuple[JobKey, RecordedRun]]:
+    """The runs of such objects, those that ended first coming first. Without those whose times are none: a status may
+    hold anything."""
+    found = list[tuple[JobKey, RecordedRun]]()
+    for row in (row for item in objects for row in (item.get("spec") or {}).get("runs") or ()):
+        started, ended = epoch_seconds(row.get("started")), epoch_seconds(row.get("ended"))
+        if started is not None and ended is not None:
+            promise, submitted = StartPromise.from_data(row.get("promise")), epoch_seconds(row.get("submitted"))
+            run = RecordedRun(started, max(started, ended), promise, submitted)
+            found.append(((row.get("namespace", ""), row.get("name", ""), row.get("kind", "")), run))
+    return sorted(found, key=lambda each: (each[1].ended, each[1].started, each[0]))

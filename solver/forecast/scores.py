@@ -1,0 +1,48 @@
+"""How promised starts held."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a promise; times of any unit, from when it was made. low, middle, high: of its window. by_limits:
+    the start if every run took its requested time, None where that is unknown. wait: until the real start. whole: the
+    job's wait from its submission."""
+
+    low: int
+    middle: int
+    high: int
+    by_limits: int | None
+    wait: int
+    whole: int
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseScore:
+    """Of the promises whose job started. inside: part of them that started in their window. width: median of the
+    window's width / the whole wait of its job. error, limits_error: medians of the differences between the real start
+    and the middle of the window, and the start by limits, None where no such start is known."""
+
+    made: int
+    inside: float
+    width: float
+    error: int
+    limits_error: int | None
+
+
+def promise_score(outcomes: Sequence[Outcome]) -> PromiseScore | None:
+    """How the promises held; None without any."""
+    if not outcomes:
+        return None
+    by_limits = [abs(each.by_limits - each.wait) for each in outcomes if each.by_limits is not None]
+    return PromiseScore(
+        len(outcomes),
+        sum(each.low <= each.wait <= each.high for each in outcomes) / len(outcomes),
+        median((each.high - each.low) / max(1, each.whole) for each in outcomes),
+        round(median(abs(each.middle - each.wait) for each in outcomes)),
+        round(median(by_limits)) if by_limits else None,
+    )

@@ -128,7 +128,8 @@ def test_people_read_windows_of_starts_and_how_they_held() -> None:
     told = "expected to start between 11:00 and 12:00 (80 %); first promised from 09:00 to 10:00: GPUs"
     assert told in text
     assert f"  {told}" in text_of(document, "train").splitlines()
-    assert "80% of 10 jobs started in their window, 50% of the wait wide; error 1 min; by declared durations 1 h" in text
+    assert "80% of 10 jobs started in their window, 50% of the wait wide; error 1 min; by declared" in text
+    assert "by declared durations 1 h" in text
     unknown = replace(report, plan=PlanSummary("sha256:1", {**score, "errorByLimits": None}))
     assert "wide; error 1 min\n" in status_text(status_document(unknown, {}, "10:00"))
 

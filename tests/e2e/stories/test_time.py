@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from compiler.fields.timestamp import epoch_seconds, rfc3339
+from compiler.kubernetes import PROMISED_START_ANNOTATION
+from solver.forecast.run_times import ENOUGH
 from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
@@ -70,6 +72,7 @@ def lasting(name: str, *roles: Object, duration: str, **spec: Any) -> Object:
 def test_a_large_gang_gets_its_reserved_supernode_and_only_gangs_that_end_before_are_backfilled(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
+    """Jobs that ended before tell the large one in which window it starts, which stays on it while it runs."""
     nodes = add_gpu_nodes(plane, 4, gpus=8)
     for node, gpus in ((nodes[2], 8), (nodes[3], 4)):  # of the second supernode half a node is free, for ever
         occupant = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
@@ -79,9 +82,16 @@ def test_a_large_gang_gets_its_reserved_supernode_and_only_gangs_that_end_before
     repository.write_file(
         "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 4, supernode=2), queue("team")
     )
-    repository.write_file("jobs/first.yaml", lasting("first", role("worker", 1, gpus=8, run_for="40s"), duration="40s"))
+    small = [volcano_job(f"past-{i}", role("worker", 1, run_for="1s"), queue="team") for i in range(ENOUGH)]
+    repository.write_file("jobs/past.yaml", *small)
     repository.commit()
     with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
+        plane.wait_until(
+            lambda: reconciler.read_status()["finishedTotal"], lambda seen: seen == ENOUGH, what="ten runs to end"
+        )
+        first = lasting("first", role("worker", 1, gpus=8, run_for="40s"), duration="40s")
+        repository.write_file("jobs/first.yaml", first)
+        repository.commit()
         wait_for_phase(plane, "first")
         began = epoch_seconds(job_pods(plane, "first")[0]["status"]["startTime"])
         assert began is not None
@@ -103,6 +113,8 @@ def test_a_large_gang_gets_its_reserved_supernode_and_only_gangs_that_end_before
             )
         large = reconciler.gang_status("large")
         assert (large["decision"], large["startsAt"]) == ("wait", rfc3339(began + 40))
+        assert large["startWindow"]["earliest"] <= large["startWindow"]["latest"]
+        told = plane.api("GET", f"{VOLCANO_JOBS_PATH}/large")["metadata"]["annotations"][PROMISED_START_ANNOTATION]
         assert reconciler.waiting_codes("long") == ["GW114"]
         run_gangplan(
             "snapshot", "--kubeconfig", str(plane.kubeconfig_for("gangplan")), "-o", str(tmp_path / "state.json")
@@ -115,6 +127,8 @@ def test_a_large_gang_gets_its_reserved_supernode_and_only_gangs_that_end_before
         wait_for_phase(plane, "large")
         assert job_phase(plane, "first") == job_phase(plane, "short") == "Completed"
         assert bound_pods(plane, "large") == planned_pods(plane, "large") == {"worker": {"gpu-0": 1, "gpu-1": 1}}
+        live = plane.api("GET", f"{VOLCANO_JOBS_PATH}/large")["metadata"]["annotations"]
+        assert live[PROMISED_START_ANNOTATION] == told
         assert bound_pods(plane, "beside") == {"worker": {"gpu-3": 1}}
         assert all(is_gated(pod) for pod in job_pods(plane, "long"))
         assert not [line for line in reconciler.log_lines() if line["message"] == "evicted"]

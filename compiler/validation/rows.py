@@ -13,12 +13,14 @@ from typing import Any, Literal
 import yaml
 
 from compiler.diagnostics.diagnostic import Severity, did_you_mean, suggestion, to_write
+from compiler.fields.duration import is_go_duration
 from compiler.syntax.documents import FieldPath
 from compiler.syntax.paths import EACH_ENTRY, EACH_ITEM, found_paths, parse_path, value_at
 from compiler.validation import names
-from compiler.validation.containers import resources
+from compiler.validation.containers import lost_units, resources
 from compiler.validation.judge import Judge, mapping
 from compiler.validation.pods import tolerations
+from compiler.validation.selectors import label_selector
 from compiler.validation.volumes import claim
 
 Row = Mapping[str, Any]
@@ -138,15 +140,25 @@ def _of_parts(judge_part: Callable[[Judge, dict[str, Any], FieldPath], object]) 
     return judge_all
 
 
+def _duration(judge: Judge, place: _Place, paths: list[str]) -> None:
+    """Times that Volcano's webhook reads: numbers with units."""
+    for found in (found for path in paths for found in place.below(path)):
+        if isinstance(found.value, str) and not is_go_duration(found.value):
+            judge.contradiction(found.path, f"{found.value!r} is not a time", "write like 90s, 30m or 1h30m")
+
+
 _JUDGED: Mapping[str, _JudgeRules] = {
+    "amounts": _of_parts(lost_units),
     "bounds": _bounds,
     "choices": _of_values(lambda judge, path, value, allowed: judge.choice(path, value, tuple(allowed))),
     "claims": _of_parts(lambda judge, part, path: claim(judge, mapping(part, "spec"), (*path, "spec"))),
+    "durations": _duration,
     "excluded": _excluded,
     "missing": _missing,
     "names": _of_values(lambda judge, path, value, form: judge.name(path, value, getattr(names, form))),
     "ranges": _of_values(lambda judge, path, value, ends: judge.within(path, value, *ends)),
     "resources": _of_parts(resources),
+    "selectors": _of_parts(label_selector),
     "tolerations": _of_parts(tolerations),
     "topologies": _of_parts(_topology),
     "unique": _unique,

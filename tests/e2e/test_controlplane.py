@@ -14,6 +14,8 @@ from tests.builders import declared
 from tests.builders.declared import Object
 from tests.builders.processes import ends, is_alive
 from tests.controlplane import ApiError, ControlPlane, NotSeenError
+from tests.controlplane.build import build
+from tests.controlplane.follow import SCHEDULER_CONF_KEY
 from tests.controlplane.processes import free_ports
 
 pytestmark = pytest.mark.e2e
@@ -114,10 +116,13 @@ def test_a_missed_deadline_says_what_was_seen_last(shared_control_plane: Control
         shared_control_plane.wait_until(lambda: ["cheese"], lambda seen: "moon" in seen, timeout=0, what="the moon")
 
 
-def test_each_pod_of_a_gated_gang_reaches_the_node_it_was_given(control_plane: ControlPlane) -> None:
-    cluster = control_plane
+def test_each_pod_of_a_gated_gang_reaches_the_node_it_was_given(plane: ControlPlane) -> None:
+    cluster = plane
     nodes = cluster.add_nodes([f"node-{index}" for index in range(6)])
-    cluster.follow_scheduler_configmap("volcano-system", "volcano-scheduler-configmap")
+    default = (build() / "volcano" / SCHEDULER_CONF_KEY).read_text()
+    scheduler = {"metadata": {"name": "volcano-scheduler-configmap"}, "data": {SCHEDULER_CONF_KEY: default}}
+    cluster.api("POST", CONFIGMAPS, scheduler)
+    cluster.wait_until(cluster.scheduler_conf.read_text, lambda seen: seen == default, what="Volcano's own settings")
 
     cluster.api("POST", JOBS, job("gang", replicas=4, minimum=4, gpus=8, gated=True))
     cluster.wait_until(
@@ -153,12 +158,8 @@ def test_each_pod_of_a_gated_gang_reaches_the_node_it_was_given(control_plane: C
     assert set(nodes_of(cluster, "gang").values()) == {None}
 
     # ... until the ConfigMap says otherwise.
-    text = cluster.scheduler_conf.read_text() + ERROR_CACHE_OFF
-    cluster.api(
-        "POST",
-        CONFIGMAPS,
-        {"metadata": {"name": "volcano-scheduler-configmap"}, "data": {"volcano-scheduler.conf": text}},
-    )
+    changed = {"data": {SCHEDULER_CONF_KEY: default + ERROR_CACHE_OFF}}
+    cluster.api("PATCH", f"{CONFIGMAPS}/volcano-scheduler-configmap", changed)
     cluster.wait_until(lambda: nodes_of(cluster, "gang"), lambda seen: seen == given, what="each pod on its own node")
     cluster.wait_until(lambda: phase(cluster, "gang"), lambda seen: seen == "Running", what="the gang running")
 

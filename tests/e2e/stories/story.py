@@ -154,7 +154,7 @@ class ReconcilerProcess:
         folder.mkdir(parents=True, exist_ok=True)
         where = ["--repo", str(repository.folder), "--cluster", cluster, "--data", str(folder / "data")]
         access = ["--kubeconfig", str(plane.kubeconfig_for("gangplan"))]
-        self.command = [sys.executable, "-m", "reconciler", "reconcile", *where, *access, "--poll", "0.3", *options]
+        self.command = [sys.executable, "-m", "reconciler", "reconcile", *where, *access, "--poll", "1", *options]
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:

@@ -67,15 +67,17 @@ def output_of(programs: Path, folder: Path, *arguments: str) -> str:
 
 
 def test_outputs_are_what_they_say(installed: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "repository"
-    source = Source(folder)
+    example = tmp_path / "example"
     for name in ("cluster-specs", "jobs"):
-        shutil.copytree(ROOT / name, folder / name)
+        shutil.copytree(ROOT / name, example / name)
+    assert output_of(installed, example, "plan").startswith("Cluster demo")
+    first = tmp_path / "first"
+    source = Source(first)
+    output_of(installed, first, "init", ".")
     source.commit()
-    assert output_of(installed, folder, "plan").startswith("Cluster demo")
-    assert json.loads(output_of(installed, folder, "plan", "-o", "json"))["kind"] == "Plan"
-    assert json.loads(output_of(installed, folder, "check", "-o", "sarif"))["version"] == "2.1.0"
-    assert output_of(installed, folder, "diff", "HEAD", "-o", "markdown").startswith("<!-- gangplan diff -->")
+    assert json.loads(output_of(installed, first, "plan", "-o", "json"))["kind"] == "Plan"
+    assert json.loads(output_of(installed, first, "check", "-o", "sarif"))["version"] == "2.1.0"
+    assert output_of(installed, first, "diff", "HEAD", "-o", "markdown").startswith("<!-- gangplan diff -->")
 
 
 @pytest.mark.parametrize("installed", ["newest"], indirect=True)

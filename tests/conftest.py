@@ -15,9 +15,12 @@ settings.register_profile(
 settings.register_profile("random", settings.get_profile("fixed"), derandomize=False)
 settings.load_profile("fixed")
 
+gc.disable()  # until all is collected: what modules and tests are made of is hardly ever garbage
+
 
 def pytest_collection_finish() -> None:
     """Modules and tests live to the end: the collector need not walk them again and again, a tenth of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)  # as in the processes of the product
+    gc.enable()

@@ -50,9 +50,9 @@ GC_THRESHOLD = 100_000, 50, 100
 
 def main() -> None:
     answers = _take_output()
+    gc.set_threshold(*GC_THRESHOLD)
     for name in _MODULES:
         importlib.import_module(name)
-    gc.set_threshold(*GC_THRESHOLD)
     gc.freeze()
     session, held, idle = Session(), NO_REQUEST, 0.0
     while line := _next_order(held, session, idle):

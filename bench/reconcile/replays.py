@@ -78,7 +78,7 @@ def measure_replays(bed: Bed, _sizes: Sizes) -> Iterator[Row]:
     """Of each piece: how many starts are apart, by cycles and by the clock; each that is by its cause."""
     nodes = [f"gpu-{at}" for at in range(NODES)]
     bed.add_gpu_nodes(NODES)
-    lay_out(bed.plane)
+    lay_out(bed.plane, DEFAULT_SCHEDULER)
     for name, path, first in PIECES:
         jobs = piece_of(read_trace(trace_file(*path)).jobs, first)
         found = run_jobs(bed.plane, jobs)
@@ -98,7 +98,8 @@ def measure_replays(bed: Bed, _sizes: Sizes) -> Iterator[Row]:
 
 
 def _is_near(found: RealReplay, j: int, start: float | None) -> bool:
-    return start is not None and abs(found.starts[j] - start) <= found.period
+    real = found.starts[j]
+    return start is not None and real is not None and abs(real - start) <= found.period
 
 
 def _print_causes(name: str, found: RealReplay, model: Modelled) -> None:

@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Sequence
 
-from solver.simulation.volcano_configuration import DEFAULT_SCHEDULER
+from solver.simulation.volcano_configuration import CHART_TIERS, DEFAULT_SCHEDULER, VolcanoScheduler
 from tests.controlplane import ControlPlane
 from tests.differential.replayed import (
     UNKNOWN,
@@ -26,27 +26,34 @@ from tests.differential.replayed import (
 )
 
 NODES = ("gpu-0", "gpu-1")
-JOBS, ARRIVALS = 14, 5.0
+JOBS, ARRIVALS = 11, 5.0
+EVICTING = VolcanoScheduler((*DEFAULT_SCHEDULER.actions, "preempt", "reclaim"), CHART_TIERS)
+RUNS = (2.4, 5.4, 9.4), (1.4, 2.4, 3.4)
+"""Seconds, of an even and of an odd seed: more is evicted of what runs longer."""
 SAME = 0.8
 """The least share of starts at the same cycle: the excuses of `causes` are for single jobs."""
 
 
 def random_arrivals(seed: int) -> list[TimedJob]:
-    """Jobs that ask for more than there is, some in the same second."""
+    """A job that fills the nodes, and others that ask for more than there is, some in the same second."""
     draw = random.Random(seed)  # noqa: S311  # the same draw each time
-    found = []
-    for _ in range(JOBS):
+    found = [TimedJob(0, RUNS[seed % 2][-1], 2, 8, 8000, "qa")]
+    for _ in range(JOBS - 1):
         pods, gpus = draw.choice((1, 1, 1, 2)), draw.choice((1, 2, 4, 8))
-        at, runs = draw.uniform(0, ARRIVALS), draw.choice((1.4, 2.4, 3.4))
+        at, runs = draw.uniform(1, ARRIVALS), draw.choice(RUNS[seed % 2])
         found.append(TimedJob(at, runs, pods, gpus, 1000 * gpus, draw.choice(list(WEIGHTS)), draw.choice((0, 0, 10))))
     return found
 
 
 def disagreements(found: RealReplay, jobs: Sequence[TimedJob]) -> list[str]:
     """Where the model and Volcano disagree without a cause."""
-    model = modelled(found, jobs, NODES, WEIGHTS, DEFAULT_SCHEDULER)
+    model = modelled(found, jobs, NODES, WEIGHTS, EVICTING)
     apart, named = cycles_apart(found, model.starts), causes(found, model.starts)
     said = [f"job {j}: {apart[j]:+} cycles, {jobs[j]}" for j, cause in named.items() if cause == UNKNOWN]
+    pairs = zip(found.restarts, model.restarts, strict=True)
+    said += [
+        f"job {j}: {here} restarts for {there}, {jobs[j]}" for j, (here, there) in enumerate(pairs) if here != there
+    ]
     said += [f"job {j}: not on the best nodes, {jobs[j]}" for j in model.misses if not named]
     if len(named) > (1 - SAME) * len(jobs):
         said.append(f"{len(named)} of {len(jobs)} jobs at another cycle")
@@ -58,7 +65,7 @@ def hunt(minutes: float, seed: int | None) -> int:
     end, number, failed = time.monotonic() + 60 * minutes, 0, list[int]()
     with ControlPlane() as plane:
         plane.add_nodes(NODES)
-        lay_out(plane)
+        lay_out(plane, EVICTING)
         while (seed is None or not number) and time.monotonic() < end:
             at = random.SystemRandom().randrange(10**9) if seed is None else seed
             number += 1

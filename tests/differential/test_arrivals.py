@@ -1,4 +1,4 @@
-"""The model of Volcano and Volcano itself on one random workload.
+"""The model of Volcano and Volcano itself, with preempt and reclaim, on one random workload.
 
 More of them: scripts/hunt --replays."""
 
@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import pytest
 
+from solver.simulation.volcano.evictions import Evictions
 from solver.simulation.volcano.policy import Volcano
 from solver.simulation.volcano.queues import QueueAccounts
 from tests.controlplane import ControlPlane
-from tests.differential.arrivals import NODES, disagreements, random_arrivals
+from tests.differential.arrivals import EVICTING, NODES, disagreements, random_arrivals
 from tests.differential.replayed import lay_out, run_jobs
 
 SEED = 7
@@ -19,7 +20,7 @@ def test_the_model_starts_jobs_at_the_cycles_and_on_the_nodes_of_volcano(monkeyp
     jobs = random_arrivals(SEED)
     with ControlPlane() as plane:
         plane.add_nodes(NODES)
-        lay_out(plane)
+        lay_out(plane, EVICTING)
         found = run_jobs(plane, jobs)
     assert disagreements(found, jobs) == []
     with monkeypatch.context() as patch:
@@ -28,3 +29,7 @@ def test_the_model_starts_jobs_at_the_cycles_and_on_the_nodes_of_volcano(monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(QueueAccounts, "key", lambda _, queue: (-queue,))
         assert disagreements(found, jobs), "a model that asks the last queue first"
+    assert sum(found.restarts), "reclaim evicted somebody"
+    with monkeypatch.context() as patch:
+        patch.setattr(Evictions, "reclaim", lambda *_: None)
+        assert disagreements(found, jobs), "a model that reclaims nothing"

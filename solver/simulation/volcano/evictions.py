@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
+from typing import Protocol
 
 import numpy as np
 
@@ -18,19 +19,28 @@ from solver.simulation.volcano.scores import NodeScores
 from solver.simulation.volcano.session import JobState, Pod, Session
 from solver.simulation.workload import Shape, Workload
 
-BestNode = Callable[[int, IntArray, FloatArray], int]
 MakeRoom = Callable[[Session, Pod, int], bool]
 
 MOST_EVICTIONS = 100
 """Of one job; nobody evicts it more often. Volcano may let two jobs evict each other for ever."""
 
 
+class Draws(Protocol):
+    """What Volcano draws, or leaves to the order of a map."""
+
+    def best_node(self, pod: Pod, nodes: IntArray, scores: FloatArray) -> int:
+        """Which of these nodes is tried first for the pod."""
+
+    def looked_at(self, pods: Sequence[Pod]) -> Sequence[Pod]:
+        """In which order proportion looks at pods of a node that may go."""
+
+
 class Evictions:
     """Evicts pod by pod, and takes everything back where a gang does not get room for all of its pods.
 
     nominated: job -> pod -> the node on which others were evicted for it. has_room: the jobs that have got room in this
-    cycle. Sources: actions/preempt and actions/reclaim (util.ValidateVictims, Session.BuildVictimsPriorityQueue),
-    plugins/{priority,gang,conformance,drf}.
+    cycle. times: how often each job was evicted. Sources: actions/preempt and actions/reclaim (util.ValidateVictims,
+    Session.BuildVictimsPriorityQueue), plugins/{priority,gang,conformance,drf}.
     """
 
     def __init__(
@@ -38,11 +48,11 @@ class Evictions:
         workload: Workload,
         accounts: QueueAccounts,
         scores: NodeScores,
-        best_node: BestNode,
+        draws: Draws,
         most: int = MOST_EVICTIONS,
     ) -> None:
         scheduler = workload.scheduler
-        self.accounts, self.scores, self.best_node = accounts, scores, best_node
+        self.accounts, self.scores, self.draws = accounts, scores, draws
         self.rules = ReclaimRules(scheduler, accounts)
         self.nominated: dict[int, dict[int, int]] = {}
         self.has_room: set[int] = set()
@@ -51,7 +61,7 @@ class Evictions:
         self._preempt_votes = scheduler.voters("enablePreemptable", preempting)
         self._reclaim_votes = scheduler.voters("enableReclaimable", (*reclaiming, "proportion", "capacity"))
         self._orders = [*chain.from_iterable(scheduler.voters("enableJobOrder", ("priority", "drf")))]
-        self._most, self._times = most, Counter[int]()
+        self._most, self.times = most, Counter[int]()
         self._session: Session | None = None
 
     # ---- a cycle
@@ -60,7 +70,7 @@ class Evictions:
         """running: the jobs that ran before this cycle. counted: what nodeorder counts the pods of each node as."""
         if self._session is None:
             self._session = Session(site, self.accounts, self.scores, running, counted)
-            self._session.open_to_eviction([j for j in running if self._times[j] < self._most])
+            self._session.open_to_eviction([j for j in running if self.times[j] < self._most])
 
     def close_cycle(self) -> list[int]:
         """The jobs that have lost pods. The accounts of the queues are as before: these jobs end, and nobody has
@@ -70,13 +80,15 @@ class Evictions:
         evicted = sorted({each.pod[0] for each in self._session.done if each.times < 0})
         self._session.undo()
         self._session = None
-        self._times.update(evicted)
+        self.times.update(evicted)
         self.has_room.clear()
         return evicted
 
     def preempt(self, queue: int, jobs: Iterable[int]) -> None:
         """Make room for jobs of the queue, in their order, out of its other jobs."""
-        self._make_room_for(jobs, [queue], self._preempt_pod)
+        waiting = [*jobs]
+        self._make_room_for(waiting, [queue], self._preempt_pod)
+        self._give_idle(waiting)
 
     def reclaim(self, queue: int, jobs: Iterable[int]) -> None:
         """Make room for jobs of the queue, in their order, out of the jobs of others."""
@@ -98,12 +110,27 @@ class Evictions:
             if j in self.has_room or (shape := session.site.job(j).shape) in refused:
                 continue
             mark = len(session.done)
-            if all(self._find_node(session, (j, k), held, make_room) for k in range(session.role(j).replicas)):
+            if all(self._find_node(session, pod, held, make_room) for pod in session.pods_without_room(j)):
                 self.has_room.add(j)
                 self._nominate(session, j, mark)
             else:
                 session.undo(mark)
                 refused.add(shape)
+
+    def _give_idle(self, jobs: Iterable[int]) -> None:
+        """Preemption within a job, which has no pods that run: its waiting pods get what is idle, one by one, and hold
+        it although there is not enough for all of them."""
+        refused = set[Shape]()
+        if (session := self._session) is None or not self._starves:
+            return
+        nothing = np.zeros_like(session.future)
+        for j in jobs:
+            if j not in self.has_room and (shape := session.site.job(j).shape) not in refused:
+                found = (self._find_node(session, pod, nothing, self._idle_pod) for pod in session.pods_without_room(j))
+                if all(found):
+                    self.has_room.add(j)
+                elif not session.left[j]:
+                    refused.add(shape)
 
     def _find_node(self, session: Session, pod: Pod, held: IntArray, make_room: MakeRoom) -> bool:
         """Whether the pod has got room on a node. held: node -> the most that may go there."""
@@ -111,10 +138,10 @@ class Evictions:
         is_open = room.up & np.isin(room.classes, [*role.node_classes])
         nodes = np.flatnonzero(is_open & (session.future + held >= session.request(pod[0])).all(axis=1))
         scores = np.zeros(len(nodes))
-        if make_room == self._preempt_pod:
+        if make_room != self._reclaim_pod:
             scores = self.scores.of_nodes(role.request, nodes, session.future[nodes], session.counted[nodes])
         while len(nodes):
-            at = self.best_node(pod[0], nodes, scores)
+            at = self.draws.best_node(pod, nodes, scores)
             if make_room(session, pod, int(nodes[at])):
                 session.give(pod, int(nodes[at]))
                 return True
@@ -131,13 +158,18 @@ class Evictions:
     # ---- one pod, one node
 
     def _preempt_pod(self, session: Session, pod: Pod, node: int) -> bool:
-        """A pod that has been nominated to a node preempts no more (taskEligibleToPreempt)."""
-        j, k = pod
-        if k in self.nominated.get(j, ()):
-            return False
-        queue = session.site.job(j).queue
+        j, queue = pod[0], session.site.job(pod[0]).queue
         pods = self._in_order(session, queue, session.pods_on(node, [queue]))
-        return self._evict_until(session, j, node, self._voted(session, j, pods, self._preempt_votes), queue)
+        victims = self._voted(session, j, pods, self._preempt_votes)
+        return self._may_preempt(pod) and self._evict_until(session, j, node, victims, queue)
+
+    def _idle_pod(self, session: Session, pod: Pod, node: int) -> bool:
+        queue = session.site.job(pod[0]).queue
+        return self._may_preempt(pod) and self._evict_until(session, pod[0], node, (), queue)
+
+    def _may_preempt(self, pod: Pod) -> bool:
+        """A pod that has been nominated to a node preempts no more (taskEligibleToPreempt)."""
+        return pod[1] not in self.nominated.get(pod[0], ())
 
     def _reclaim_pod(self, session: Session, pod: Pod, node: int) -> bool:
         j, home = pod[0], session.site.job(pod[0]).queue
@@ -184,7 +216,7 @@ class Evictions:
             victims: Sequence[Pod] = ()
             for name in tier:
                 found = self._released(name, session, j, pods)
-                victims = [pod for pod in victims if pod in found] if victims else found
+                victims = [pod for pod in (victims or pods) if pod in found]
                 if not found:
                     break
             if victims:
@@ -202,6 +234,7 @@ class Evictions:
             return self._with_larger_shares(session, j, pods)
         if name == "conformance":
             return pods
+        pods = self.draws.looked_at(pods) if name == "proportion" else pods
         held = [(job(v).queue, job(v).role.request) for v, _ in pods]
         return [pods[at] for at in self.rules.reclaimable(name, (job(j).queue, job(j).role.request), held)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from solver.simulation.volcano.evictions import MOST_EVICTIONS, Evictions
 from solver.simulation.volcano.lines import Lines, Turns
 from solver.simulation.volcano.queues import QueueAccounts
 from solver.simulation.volcano.scores import NodeScores
-from solver.simulation.volcano.session import JobState
+from solver.simulation.volcano.session import JobState, Pod
 from solver.simulation.workload import SECOND, Shape, Workload
 
 ENQUEUE_VOTERS = ("overcommit", "proportion", "capacity")
@@ -52,7 +53,7 @@ class Volcano:
         self._misfits: set[Shape] = set()
         self._counted = np.zeros((len(workload.cluster.nodes), len(self.scores.counted)), dtype=np.int64)
         self._states = {j: JobState(job.submit) for j, job in enumerate(workload.jobs)}
-        self.evictions = Evictions(workload, self.queues, self.scores, self.best_node, most_evictions)
+        self.evictions = Evictions(workload, self.queues, self.scores, self, most_evictions)
         self._inqueue = [0] * len(workload.cluster.resources)
         self._just_started: list[int] = []
 
@@ -75,10 +76,14 @@ class Volcano:
         job = site.job(j)
         return -job.priority if self._by_priority else 0, self._states[j].came // SECOND, self._ranks[j]
 
-    def best_node(self, j: int, nodes: IntArray, scores: FloatArray) -> int:
-        """Which of these nodes the job's next pod goes to: the first of the best."""
-        del j, nodes
+    def best_node(self, pod: Pod, nodes: IntArray, scores: FloatArray) -> int:
+        """Which of these nodes the pod goes to, or is to have room on: the first of the best."""
+        del pod, nodes
         return int(np.argmax(scores))
+
+    def looked_at(self, pods: Sequence[Pod]) -> Sequence[Pod]:
+        """In which order proportion looks at pods of a node that may go: as they would go."""
+        return pods
 
     def _head(self, turns: Turns) -> int | None:
         return None if turns.head is None else self._named[turns.head]
@@ -88,12 +93,12 @@ class Volcano:
     def _run_cycle(self, site: Site) -> bool:
         """Whether another must follow."""
         counted, self._just_started = self._just_started, []
-        waiting = {q: lines.turns(self._misfits) for q, lines in enumerate(self._let_in) if lines}
         coming = [q for q, lines in enumerate(self._new) if lines]
-        if waiting or coming:
-            self.queues.open_cycle()
+        if coming or any(self._let_in):
+            self._fill_shares()
         let_in = self._enqueue(site, coming) if coming else []
-        for j in counted:  # the podgroup is Inqueue until the pods are seen running
+        waiting = {q: lines.turns(self._misfits) for q, lines in enumerate(self._let_in) if lines}
+        for j in counted:  # the podgroup is Inqueue until the cycle after, even if its pods have ended
             self._count_inqueue(j, -1)
         for action in self.scheduler.actions:
             if action == "allocate":
@@ -101,10 +106,18 @@ class Volcano:
             elif action in EVICTING and any(self._let_in):
                 self._make_room(site, action)
         evicted = self._evict(site)
-        for j in let_in:  # the controller makes their pods after the cycle
-            self._let_in[site.job(j).queue].add(site.job(j).shape, self.order(site, j))
-            self._states[j] = replace(self._states[j], made=site.now)
+        for j in let_in:
+            self.make_pods(site, j)
         return bool(let_in or counted or self._just_started or evicted)
+
+    def _fill_shares(self) -> None:
+        """Proportion's, of what is held and asked for at the beginning of the cycle."""
+        self.queues.open_cycle()
+
+    def make_pods(self, site: Site, j: int) -> None:
+        """The controller makes the pods of a job that has been let in, after the cycle."""
+        self._let_in[site.job(j).queue].add(site.job(j).shape, self.order(site, j))
+        self._states[j] = replace(self._states[j], made=site.now)
 
     def _enqueue(self, site: Site, queues: list[int]) -> list[int]:
         """The jobs that are let in, queue by queue."""
@@ -175,7 +188,7 @@ class Volcano:
         pods, order = np.zeros(len(nodes), dtype=np.int64), list[int]()
         for k in range(role.replicas):
             at = self._nominated(j, k, nodes, scores)
-            at = self.best_node(j, nodes, scores) if at is None else at
+            at = self.best_node((j, k), nodes, scores) if at is None else at
             order.append(int(nodes[at]))
             pods[at] += 1
             free[at] -= request
@@ -208,14 +221,17 @@ class Volcano:
         """Let the jobs go that have lost a pod in this cycle: they come again."""
         evicted = self.evictions.close_cycle()
         for j in evicted:
-            site.evict(j)
-            self._note_end(site, j)
-            self._states[j] = JobState(site.now)
-            self.evictions.nominated.pop(j, None)
-            self._note_arrival(site, j)
+            self._restart(site, j)
         if evicted:
             self._misfits.clear()
         return evicted
+
+    def _restart(self, site: Site, j: int) -> None:
+        site.evict(j)
+        self._note_end(site, j)
+        self._states[j] = JobState(site.now)
+        self.evictions.nominated.pop(j, None)
+        self._note_arrival(site, j)
 
     # ---- what is remembered
 
@@ -239,9 +255,6 @@ class Volcano:
         self.queues.take(job.queue, self.demands[j], -1)
         self.queues.jobs[job.queue] -= 1
         self._count(job.role, self._states[j].holds, -1)
-        if j in self._just_started:
-            self._just_started.remove(j)
-            self._count_inqueue(j, -1)
 
     def _count(self, role: Role, holds: Holds, times: int) -> None:
         for held in holds:

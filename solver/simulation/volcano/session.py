@@ -83,6 +83,11 @@ class Session:
         """Of each pod of the job."""
         return np.array(self.role(j).request, dtype=np.int64)
 
+    def pods_without_room(self, j: int) -> list[Pod]:
+        """The pods of a waiting job that have not got any."""
+        given = {each.pod for each in self.done if each.times > 0}
+        return [(j, k) for k in range(self.role(j).replicas) if (j, k) not in given]
+
     def evict(self, pod: Pod, node: int) -> None:
         self._do(Operation(pod, node, -1))
 

@@ -139,6 +139,18 @@ def test_a_gang_is_reclaimed_whole_although_its_queue_then_holds_less_than_it_de
     assert evicted(sharing(CAPACITY, [queue("a", 3), queue("b", 1)], replace(CLAIM, role=job("", runs=1).role), 4))
 
 
+def test_pods_of_a_gang_hold_what_is_idle_while_reclaim_makes_room_for_the_others() -> None:
+    """Node 0 is `other`'s; of node 1 `own` leaves room for one of the claim's two pods, and reclaim evicts nobody for a
+    pod beside another that it made room for."""
+    other, own = job("other", gpus=8, runs=20), job("own", gpus=2, runs=20, queue=1)
+    jobs = [other, own, job("claim", size=2, gpus=4, runs=5, at=3, queue=1)]
+    cluster = replace(machines(2, 8, weights=(1, 3)), policy=Policy(proportion=True))
+    world = replace(workload(cluster, *jobs), scheduler=PROPORTION)
+    assert not evicted(world)
+    both = replace(PROPORTION, actions=("allocate", "preempt", "reclaim"))
+    assert evicted(replace(world, scheduler=both)) == {"other"}
+
+
 def test_without_the_plugins_rules_more_would_be_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Mutations of the model that the cases above tell apart."""
     entitled = sharing(CAPACITY, [queue("a", 3), queue("b", 1)], CLAIM)

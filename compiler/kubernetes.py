@@ -163,7 +163,6 @@ RAY_CLUSTER_LABEL = "ray.io/cluster"
 """On a pod: the name of its RayCluster."""
 RAY_GROUP_LABEL = "ray.io/group"
 RAY_NODE_TYPE_LABEL = "ray.io/node-type"
-RAY_PRIORITY_LABEL = "ray.io/priority-class-name"
 
 # Volcano
 VOLCANO_SCHEDULER = "volcano"

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind
+from compiler.kinds.common.job_kinds import job_kind
+from compiler.kinds.common.job_rows import job_row
+from compiler.kinds.registry import MODULES
 from compiler.kubernetes import (
     KUBEFLOW_JOB_NAME_LABEL,
     KUBEFLOW_JOB_ROLE_LABEL,
@@ -21,26 +23,8 @@ from compiler.kubernetes import (
 from compiler.specs.gang_spec import GangSpec
 from compiler.syntax.documents import Document
 
-POLICY = "spec.runPolicy.schedulingPolicy"
 LEADING_ROLES = ("master", "chief", "launcher")
 """Names of roles whose pods are labelled as the master."""
-
-
-def _training_job(name: str, field: str, *roles: str) -> JobKind:
-    """A job of the training operator: a mapping of replica specs at spec.`field`. roles: in the order of a listing."""
-    replicas = f"spec.{field}{{}}"
-    return JobKind(
-        name,
-        "kubeflow.org",
-        ("v1",),
-        (RolePaths(f"{replicas}.template", replicas=(Count(f"{replicas}.replicas"),), order=roles),),
-        minimum=f"{POLICY}.minAvailable",
-        queue=(f"{POLICY}.queue",),
-        priority=(f"{POLICY}.priorityClass",),
-        suspend=("spec.runPolicy.suspend",),
-        labels=_training_labels,
-        is_marked=False,
-    )
 
 
 def _training_labels(document: Document, role: str) -> Mapping[str, str]:
@@ -96,24 +80,10 @@ def _is_of_mpi_operator(document: Document) -> bool:
     return document.api_version.endswith("/v2beta1")
 
 
-MPI_JOB = replace(
-    _training_job("MPIJob", "mpiReplicaSpecs", "Launcher", "Worker"),
-    versions=("v1", "v2beta1"),
-    queue=(f"{POLICY}.queue", f"metadata.annotations['{QUEUE_NAME_ANNOTATION}']"),
-    labels=_mpi_labels,
-    amend=_amend_mpi_job,
+_HOOKS: Mapping[str, Mapping[str, Any]] = {
+    "MPIJob.kubeflow.org": {"labels": _mpi_labels, "amend": _amend_mpi_job},
+    "PyTorchJob.kubeflow.org": {"adds": _wait_for_master, "amend": _amend_elastic_job},
+}
+KINDS = tuple(
+    job_kind(job_row(key, **{"labels": _training_labels, **_HOOKS.get(key, {})})) for key in MODULES["kubeflow_jobs"]
 )
-TABLES = (
-    MPI_JOB,
-    _training_job("JAXJob", "jaxReplicaSpecs", "Worker"),
-    _training_job("MXJob", "mxReplicaSpecs", "Scheduler", "Server", "Worker", "TunerTracker", "TunerServer", "Tuner"),
-    _training_job("PaddleJob", "paddleReplicaSpecs", "Master", "Worker"),
-    replace(
-        _training_job("PyTorchJob", "pytorchReplicaSpecs", "Master", "Worker"),
-        adds=_wait_for_master,
-        amend=_amend_elastic_job,
-    ),
-    _training_job("TFJob", "tfReplicaSpecs", "PS", "Chief", "Master", "Worker", "Evaluator"),
-    _training_job("XGBoostJob", "xgbReplicaSpecs", "Master", "Worker"),
-)
-KINDS = tuple(map(job_kind, TABLES))

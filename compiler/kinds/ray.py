@@ -17,18 +17,18 @@ from functools import partial
 from typing import Any
 
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
-from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_kind, text_diagnostics_of
+from compiler.kinds.common.job_kinds import JobKind, job_kind, text_diagnostics_of
+from compiler.kinds.common.job_rows import job_row
+from compiler.kinds.kind import Kind
 from compiler.kubernetes import (
-    QUEUE_NAME_LABEL,
     RAY_GROUP_LABEL,
     RAY_NODE_TYPE_LABEL,
-    RAY_PRIORITY_LABEL,
     RAY_TOPOLOGY_TIER_LABEL,
     TOPOLOGY_MODE_ANNOTATION,
 )
 from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document, FieldPath
-from compiler.syntax.paths import Path, parse_path, value_at
+from compiler.syntax.paths import Path, value_at
 from compiler.validation.judge import mapping
 
 HEAD_ROLE = "headgroup"
@@ -43,32 +43,6 @@ SECOND_CLUSTER = declare_rule(
     switches when that is ready. No room is kept for it: its pods are planned once they exist, where there is room. The
     first cluster serves meanwhile. Fix: nothing where there is room for both, or `upgradeStrategy: {type: None}`.""",
 )
-
-
-def _ray_kind(name: str, cluster: str, **others: Any) -> JobKind:
-    """cluster: the path of the RayCluster's spec."""
-    groups = f"{cluster}.workerGroupSpecs[]"
-    hosts = Count(f"{groups}.numOfHosts")
-    workers = RolePaths(
-        f"{groups}.template",
-        name_path=f"{groups}.groupName",
-        replicas=(Count(f"{groups}.replicas", 0), hosts),
-        minimum=(Count(f"{groups}.minReplicas", 0), hosts),
-    )
-    return JobKind(
-        name,
-        "ray.io",
-        ("v1", "v1alpha1"),
-        (RolePaths(f"{cluster}.headGroupSpec.template", HEAD_ROLE), workers),
-        gang="roles",
-        queue=(f"metadata.labels['{QUEUE_NAME_LABEL}']",),
-        priority=(f"metadata.labels['{RAY_PRIORITY_LABEL}']",),
-        is_volcano_default=True,
-        labels=_labels,
-        adds=partial(_added_containers, parse_path(cluster)),
-        amend=lambda gang: _with_topology(_with_desired_replicas(gang)),
-        **others,
-    )
 
 
 def _labels(document: Document, role: str) -> Mapping[str, str]:
@@ -159,14 +133,6 @@ def _with_replicas(document: Document, role: RoleSpec) -> RoleSpec:
     return replace(role, replicas=pods, minimum=least, minimum_path=(*role.path, "minReplicas"))
 
 
-RAY_CLUSTER = ("RayCluster.ray.io",)
-TABLES = (
-    _ray_kind("RayCluster", "spec", suspend=("spec.suspend",)),
-    _ray_kind("RayJob", "spec.rayClusterSpec", suspend=("spec.suspend",), pod_owners=RAY_CLUSTER),
-    _ray_kind("RayService", "spec.rayClusterConfig", pod_owners=RAY_CLUSTER),
-)
-
-
 def _upgrade_diagnostics(table: JobKind, document: Document) -> Iterator[Diagnostic]:
     """What an upgrade of a RayService needs, after all else."""
     yield from text_diagnostics_of(table, document)
@@ -176,4 +142,15 @@ def _upgrade_diagnostics(table: JobKind, document: Document) -> Iterator[Diagnos
         yield document.diagnostic(SECOND_CLUSTER, ("metadata", "name"), message, help)
 
 
-KINDS = tuple(replace(job_kind(table), text_diagnostics=partial(_upgrade_diagnostics, table)) for table in TABLES)
+def _ray_kind(key: str, *cluster: str) -> Kind:
+    """cluster: where the RayCluster's spec is."""
+    added = partial(_added_containers, cluster)
+    table = job_row(key, labels=_labels, adds=added, amend=lambda gang: _with_topology(_with_desired_replicas(gang)))
+    return replace(job_kind(table), text_diagnostics=partial(_upgrade_diagnostics, table))
+
+
+KINDS = (
+    _ray_kind("RayCluster.ray.io", "spec"),
+    _ray_kind("RayJob.ray.io", "spec", "rayClusterSpec"),
+    _ray_kind("RayService.ray.io", "spec", "rayClusterConfig"),
+)

@@ -17,9 +17,11 @@ from compiler.kinds.common.annotated import (
     with_annotated_queue,
     with_annotated_topology,
 )
-from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, gang_spec, job_kind
+from compiler.kinds.common.job_kinds import gang_spec, job_kind
+from compiler.kinds.common.job_rows import job_row
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.kind import Kind
+from compiler.kinds.registry import MODULES
 from compiler.kubernetes import QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.services import ServiceDraft, unbound
@@ -42,10 +44,8 @@ def _is_asked_for(gang: GangSpec) -> bool:
     return names_volcano or bool(gang.queue) or is_gang(gang.document)
 
 
-def _service(name: str, group: str, *pod_owners: str) -> Kind:
-    roles = RolePaths("spec.template", replicas=(Count("spec.replicas"),))
-    is_marked = bool(group)  # pods of a ReplicationController have no owner but it
-    table = JobKind(name, group, ("v1",), (roles,), gang="one", pod_owners=pod_owners, is_marked=is_marked)
+def _service(key: str) -> Kind:
+    table = job_row(key)
 
     def specs(document: Document, model: Any) -> Iterable[ServiceDraft]:
         if (gang := _amend(gang_spec(table, document))).roles:
@@ -55,7 +55,7 @@ def _service(name: str, group: str, *pod_owners: str) -> Kind:
 
 
 def _daemon_set() -> Kind:
-    table = JobKind("DaemonSet", "apps", ("v1",), (RolePaths("spec.template"),), gang="one")
+    table = job_row("DaemonSet.apps")
 
     def specs(document: Document, model: Any) -> Iterable[GangSpec]:
         gang = gang_spec(table, document)
@@ -65,10 +65,4 @@ def _daemon_set() -> Kind:
     return replace(job_kind(table), specs=specs)
 
 
-KINDS = (
-    _daemon_set(),
-    _service("Deployment", "apps", "ReplicaSet.apps"),
-    _service("ReplicaSet", "apps"),
-    _service("ReplicationController", ""),
-    _service("StatefulSet", "apps"),
-)
+KINDS = (_daemon_set(), *(_service(key) for key in MODULES["services"] if key != "DaemonSet.apps"))

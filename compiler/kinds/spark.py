@@ -12,19 +12,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
-from compiler.fields.models import Bool, LenientModel, Name, without_nulls
+from compiler.fields.models import without_nulls
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.kinds.common import pods
-from compiler.kinds.common.jobs import Natural, submission_and_duration, time_diagnostics
+from compiler.kinds.common.jobs import submission_and_duration, time_diagnostics
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
+from compiler.openapi.schemas import plain_schema
 from compiler.specs.gang_spec import Controller, GangSpec, RoleSpec, Scheduling
 from compiler.specs.services import unbound
 from compiler.syntax.documents import Document, FieldPath
+from compiler.validation.judge import mapping
 
 GROUP = "sparkoperator.k8s.io"
 DEFAULT_MEMORY = 1 << 30
@@ -35,102 +38,35 @@ _MOST_BYTES = 2**63 - 1
 _MEMORY_UNITS = {"b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40, "p": 50, "pb": 50}
 
 
-class Gpu(LenientModel):
-    name: str
-    quantity: Natural
+_Part = Mapping[str, Any]
+"""Of the spec of an application, whose types its schema has judged."""
 
 
-class SparkPod(LenientModel):
-    """spec.driver or spec.executor."""
-
-    cores: Natural | None = None
-    core_request: str | None = None
-    memory: str | None = None
-    memory_overhead: str | None = None
-    gpu: Gpu | None = None
-    instances: Natural | None = None
-    labels: dict[str, Any] | None = None
-    node_selector: dict[str, str] | None = None
-    affinity: pods.Affinity | None = None
-    tolerations: list[pods.TolerationModel] | None = None
-    scheduler_name: str | None = None
-    priority_class_name: str | None = None
+def _application(document: Document, model: Any) -> Iterable[GangSpec]:
+    yield _gang(document, _read(document, "spec"), ("spec",))
 
 
-class SchedulerOptions(LenientModel):
-    queue: Name | None = None
-    priority_class_name: Name | None = None
+def _scheduled_application(document: Document, model: Any) -> Iterable[GangSpec]:
+    gang = _gang(document, _read(document, "spec", "template"), ("spec", "template"))
+    is_suspended = bool(_read(document, "spec").get("suspend"))
+    yield gang.with_scheduling(is_recurring=True, is_bound=gang.scheduling.is_bound or is_suspended)
 
 
-class DynamicAllocation(LenientModel):
-    enabled: Bool | None = None
-    initial_executors: Natural | None = None
-    min_executors: Natural | None = None
+def _read(document: Document, *path: str) -> _Part:
+    return mapping(without_nulls(mapping(document.data, *path)))
 
 
-class Spec(LenientModel):
-    type: str = "Scala"
-    mode: str = "cluster"
-    driver: SparkPod = Field(default_factory=SparkPod)
-    executor: SparkPod = Field(default_factory=SparkPod)
-    node_selector: dict[str, str] | None = None
-    memory_overhead_factor: str | None = None
-    batch_scheduler: str | None = None
-    batch_scheduler_options: SchedulerOptions | None = None
-    dynamic_allocation: DynamicAllocation | None = None
-    suspend: Bool | None = None
-
-
-class SparkApplication(LenientModel):
-    spec: Spec
-
-
-class ConnectPod(SparkPod):
-    """spec.server or spec.executor of a SparkConnect. template: a pod template, which may leave out the containers."""
-
-    template: dict[str, Any] | None = None
-
-
-class ConnectSpec(LenientModel):
-    server: ConnectPod
-    executor: ConnectPod
-    dynamic_allocation: DynamicAllocation | None = None
-
-
-class SparkConnect(LenientModel):
-    spec: ConnectSpec
-
-
-class ScheduledSpec(LenientModel):
-    template: Spec
-    suspend: Bool | None = None
-
-
-class ScheduledSparkApplication(LenientModel):
-    spec: ScheduledSpec
-
-
-def _application(document: Document, model: SparkApplication) -> Iterable[GangSpec]:
-    yield _gang(document, model.spec, ("spec",))
-
-
-def _scheduled_application(document: Document, model: ScheduledSparkApplication) -> Iterable[GangSpec]:
-    gang = _gang(document, model.spec.template, ("spec", "template"))
-    yield gang.with_scheduling(is_recurring=True, is_bound=gang.scheduling.is_bound or bool(model.spec.suspend))
-
-
-def _gang(document: Document, spec: Spec, path: FieldPath) -> GangSpec:
-    options = spec.batch_scheduler_options or SchedulerOptions()
-    scheduler = spec.batch_scheduler or spec.driver.scheduler_name or ""
-    drivers = (_role("driver", 1, spec, spec.driver, path),) if spec.mode != "client" else ()
-    roles = (*drivers, _role("executor", _executors(spec.executor, spec.dynamic_allocation), spec, spec.executor, path))
+def _gang(document: Document, spec: _Part, path: FieldPath) -> GangSpec:
+    options = mapping(spec, "batchSchedulerOptions")
+    scheduler = spec.get("batchScheduler") or mapping(spec, "driver").get("schedulerName") or ""
+    drivers = (_role("driver", 1, spec, path),) if spec.get("mode", "cluster") != "client" else ()
     submitted, expected = submission_and_duration(document)
     gang = GangSpec(
         document=document,
-        queue=options.queue or "",
-        priority_class=options.priority_class_name,
+        queue=options.get("queue") or ("default" if scheduler == VOLCANO_SCHEDULER else ""),
+        priority_class=options.get("priorityClassName"),
         minimum=1,
-        roles=roles,
+        roles=(*drivers, _role("executor", _executors(spec), spec, path)),
         submitted_at=submitted,
         expected_duration=expected,
         field_paths={
@@ -141,17 +77,15 @@ def _gang(document: Document, spec: Spec, path: FieldPath) -> GangSpec:
         controller=Controller(dependent_roles=("executor",)),
         scheduling=Scheduling(scheduler_name=scheduler),
     )
-    if scheduler == VOLCANO_SCHEDULER and not gang.queue:
-        gang = replace(gang, queue="default")
-    return gang.with_scheduling(schedulable=False) if spec.suspend else unbound(gang)
+    return gang.with_scheduling(schedulable=False) if spec.get("suspend") else unbound(gang)
 
 
-def _connect(document: Document, model: SparkConnect) -> Iterable[GangSpec]:
-    spec = model.spec
-    executors = _executors(spec.executor, spec.dynamic_allocation)
+def _connect(document: Document, model: Any) -> Iterable[GangSpec]:
+    spec = _read(document, "spec")
+    server, executor = mapping(spec, "server"), mapping(spec, "executor")
     roles = (
-        _templated_role("server", 1, spec.server, {}),
-        _templated_role("executor", executors, spec.executor, _requests(Spec(), spec.executor)),
+        _templated_role("server", 1, server, {}),
+        _templated_role("executor", _executors(spec), executor, _requests({}, executor)),
     )
     gang = GangSpec(
         document=document,
@@ -165,10 +99,10 @@ def _connect(document: Document, model: SparkConnect) -> Iterable[GangSpec]:
     yield unbound(gang)
 
 
-def _templated_role(name: str, count: int, pod: ConnectPod, requests: Mapping[str, str]) -> RoleSpec:
+def _templated_role(name: str, count: int, pod: _Part, requests: Mapping[str, str]) -> RoleSpec:
     """requests: what the first container asks for in addition to what its template says."""
     try:
-        template = pods.PodTemplate.model_validate(_with_requests(without_nulls(pod.template) or {}, requests))
+        template = pods.PodTemplate.model_validate(_with_requests(pod.get("template") or {}, requests))
     except (ValidationError, AttributeError, TypeError):  # no pod comes of such a template; there is nothing to count
         template = pods.PodTemplate.model_validate(_with_requests({}, requests))
     return replace(pods.role_spec(name, count, 0, template, ("spec", name)), template_path=())
@@ -182,48 +116,46 @@ def _with_requests(template: Any, requests: Mapping[str, str]) -> dict[str, Any]
     return {**template, "spec": {**spec, "containers": [{"name": "spark", **first, "resources": resources}, *others]}}
 
 
-def _executors(executor: SparkPod, dynamic: DynamicAllocation | None) -> int:
+def _executors(spec: _Part) -> int:
     """The number of executors that the driver asks for at the start, as Spark counts them."""
-    written = executor.instances
-    if dynamic is None or not dynamic.enabled:
-        return 1 if written is None else written
-    return max(written or 0, dynamic.initial_executors or 0, dynamic.min_executors or 0)
+    written, dynamic = mapping(spec, "executor").get("instances"), mapping(spec, "dynamicAllocation")
+    if not dynamic.get("enabled"):
+        return 1 if written is None else int(written)
+    return max(written or 0, dynamic.get("initialExecutors") or 0, dynamic.get("minExecutors") or 0)
 
 
-def _requests(spec: Spec, pod: SparkPod) -> dict[str, str]:
-    cpu = pod.core_request or str(1 if pod.cores is None else pod.cores)
+def _requests(spec: _Part, pod: _Part) -> dict[str, str]:
+    cpu, gpu = pod.get("coreRequest") or str(pod.get("cores", 1)), mapping(pod, "gpu")
     requests = {"cpu": cpu, "memory": str(min(_memory(spec, pod), _MOST_BYTES))}
-    if pod.gpu is not None and pod.gpu.quantity:
-        requests[pod.gpu.name] = str(pod.gpu.quantity)
-    return requests
+    return {**requests, gpu["name"]: str(gpu["quantity"])} if gpu.get("quantity") else requests
 
 
-def _role(name: str, count: int, spec: Spec, pod: SparkPod, path: FieldPath) -> RoleSpec:
+def _role(name: str, count: int, spec: _Part, path: FieldPath) -> RoleSpec:
+    pod = mapping(spec, name)
+    copied = {key: pod.get(key) for key in ("affinity", "priorityClassName", "tolerations")}
     template = {
-        "metadata": {"labels": pod.labels},
+        "metadata": {"labels": pod.get("labels")},
         "spec": {
             "containers": [{"name": name, "resources": {"requests": _requests(spec, pod)}}],
-            "nodeSelector": {**(spec.node_selector or {}), **(pod.node_selector or {})},
-            "schedulerName": spec.batch_scheduler or pod.scheduler_name,
-            "priorityClassName": pod.priority_class_name,
+            "nodeSelector": {**mapping(spec, "nodeSelector"), **mapping(pod, "nodeSelector")},
+            "schedulerName": spec.get("batchScheduler") or pod.get("schedulerName"),
+            **copied,
         },
     }
     model = pods.PodTemplate.model_validate(without_nulls(template))
-    told = model.spec.model_copy(update={"affinity": pod.affinity, "tolerations": pod.tolerations})
-    role = pods.role_spec(name, count, 0, model.model_copy(update={"spec": told}), (*path, name))
-    return replace(role, template_path=())
+    return replace(pods.role_spec(name, count, 0, model, (*path, name)), template_path=())
 
 
-def _memory(spec: Spec, pod: SparkPod) -> int:
+def _memory(spec: _Part, pod: _Part) -> int:
     """Memory of the pod in bytes, heap and overhead: an overhead that is not written is a share of the heap, and 384
     MiB at least."""
-    heap = DEFAULT_MEMORY if pod.memory is None else _java_bytes(pod.memory)
-    if pod.memory_overhead is not None:
-        return heap + _java_bytes(pod.memory_overhead)
+    heap = _java_bytes(pod["memory"]) if "memory" in pod else DEFAULT_MEMORY
+    if "memoryOverhead" in pod:
+        return heap + _java_bytes(pod["memoryOverhead"])
     try:
-        factor = Fraction(spec.memory_overhead_factor or "")
+        factor = Fraction(spec.get("memoryOverheadFactor") or "")
     except (ValueError, ZeroDivisionError):
-        factor = OVERHEAD_FACTORS.get(spec.type, Fraction(1, 10))
+        factor = OVERHEAD_FACTORS.get(spec.get("type", "Scala"), Fraction(1, 10))
     return heap + max(int(heap * factor), LEAST_OVERHEAD)
 
 
@@ -242,11 +174,12 @@ def _java_bytes(text: str) -> int:
 
 WHY = "with a pod template, which a gate needs, its operator leaves out other fields"
 CONNECT_WHY = "Spark makes the executors as the server asks for them"
+_SCHEMA = partial(plain_schema, "spec")
 KINDS = tuple(
-    Kind(name, GROUP, (version,), model, specs, time_diagnostics, is_foreign=True, unbound_reason=reason)
-    for name, version, model, specs, reason in (
-        ("SparkApplication", "v1beta2", SparkApplication, _application, WHY),
-        ("ScheduledSparkApplication", "v1beta2", ScheduledSparkApplication, _scheduled_application, WHY),
-        ("SparkConnect", "v1alpha1", SparkConnect, _connect, CONNECT_WHY),
+    Kind(name, GROUP, (version,), None, specs, time_diagnostics, _SCHEMA, is_foreign=True, unbound_reason=reason)
+    for name, version, specs, reason in (
+        ("SparkApplication", "v1beta2", _application, WHY),
+        ("ScheduledSparkApplication", "v1beta2", _scheduled_application, WHY),
+        ("SparkConnect", "v1alpha1", _connect, CONNECT_WHY),
     )
 )

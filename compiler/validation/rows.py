@@ -15,7 +15,7 @@ import yaml
 from compiler.diagnostics.diagnostic import Severity, did_you_mean, suggestion, to_write
 from compiler.fields.duration import is_go_duration
 from compiler.syntax.documents import FieldPath
-from compiler.syntax.paths import EACH_ENTRY, EACH_ITEM, found_paths, parse_path, value_at
+from compiler.syntax.paths import EACH_ENTRY, EACH_ITEM, Path, found_paths, parse_path, value_at
 from compiler.validation import names
 from compiler.validation.containers import lost_units, resources
 from compiler.validation.judge import Judge, mapping
@@ -41,26 +41,42 @@ class _Place:
     """A part of an object (`root`) at a path."""
 
     root: Any
-    path: FieldPath = ()
-
-    @property
-    def value(self) -> Any:
-        return value_at(self.root, self.path)
+    path: FieldPath
+    value: Any
 
     def below(self, path: str) -> Iterator[_Place]:
         """The parts at a path below; itself at an empty one."""
-        steps = parse_path(path) if path else ()
-        for found in found_paths(self.value, steps, self.path):
-            yield _Place(self.root, found)
+        if not path:
+            yield self
+        elif not _leads_to_several(path):
+            steps = parse_path(path)
+            if (value := _value(self.value, steps)) is not None:
+                yield _Place(self.root, self.path + steps, value)
+        else:
+            for at in found_paths(self.value, parse_path(path)):
+                yield _Place(self.root, self.path + at, value_at(self.value, at))
 
     def read(self, path: str) -> Any:
         """What is at a path from here, from the top of the object where it begins with a slash: a list if several
         parts may be."""
         if path.startswith("/"):
-            return _Place(self.root).read(path[1:])
-        if EACH_ITEM in path:
+            return _Place(self.root, (), self.root).read(path[1:])
+        if _leads_to_several(path):
             return [found.value for found in self.below(path)]
-        return value_at(self.value, parse_path(path)) if path else self.value
+        return _value(self.value, parse_path(path)) if path else self.value
+
+
+@cache
+def _leads_to_several(path: str) -> bool:
+    return EACH_ITEM in path or EACH_ENTRY in path
+
+
+def _value(value: Any, steps: Path) -> Any:
+    for step in steps:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(step)
+    return value
 
 
 @cache
@@ -76,8 +92,8 @@ def _tables() -> Mapping[str, list[tuple[str, Row]]]:
 
 def _rules_of(kind_key: str, data: Any) -> Iterator[tuple[_Place, Row]]:
     for begins, table in _tables().get(kind_key, ()):
-        for place in _Place(data).below(begins):
-            if _holds(table.get("if", {}), place):
+        for place in _Place(data, (), data).below(begins):
+            if "if" not in table or _holds(table["if"], place):
                 yield place, table
 
 
@@ -177,25 +193,29 @@ def breaches(kind_key: str, data: dict[str, Any]) -> Iterator[Breach]:
 def _breaches(row: Row, place: _Place) -> Iterator[Breach]:
     written = row.get("at", "")
     for holder in place.below(row.get("of", "")):
-        if not isinstance(holder.value, dict) or not _holds(row.get("if", {}), holder):
+        if not isinstance(holder.value, dict):
             continue
         before: list[Any] = []
         for path in written if isinstance(written, list) else [written]:
-            for at in _places(holder, path):
-                value = at[-1] if path.endswith(EACH_ENTRY) else value_at(place.root, at)
+            for at, value in _values(holder, path):
                 is_new = "repeated" in row and (not value or value not in before)
                 before.append(value)
-                if not is_new and _is(row.get("is", {}), value, holder) and _is_foreign(row, value):
+                if is_new or not _is_foreign(row, value) or ("is" in row and not _is(row["is"], value, holder)):
+                    continue
+                if "if" not in row or _holds(row["if"], holder):
                     message = _filled(row.get("message", ""), holder, at)
                     yield Breach(at, message, _help(row, value, holder, at), row.get("severity"))
 
 
-def _places(holder: _Place, path: str) -> Iterator[FieldPath]:
-    """Where a path leads to, whether or not anything is there unless there may be several."""
-    if EACH_ITEM in path or EACH_ENTRY in path:
-        yield from (found.path for found in holder.below(path))
+def _values(holder: _Place, path: str) -> Iterator[tuple[FieldPath, Any]]:
+    """What a path leads to, or the keys at its end; None where nothing is unless there may be several."""
+    if path.endswith(EACH_ENTRY):
+        yield from ((found.path, found.path[-1]) for found in holder.below(path))
+    elif _leads_to_several(path):
+        yield from ((found.path, found.value) for found in holder.below(path))
     else:
-        yield (*holder.path, *(parse_path(path) if path else ()))
+        steps = parse_path(path) if path else ()
+        yield holder.path + steps, _value(holder.value, steps)
 
 
 def _is_foreign(row: Row, value: Any) -> bool:

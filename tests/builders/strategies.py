@@ -72,7 +72,7 @@ def problems(draw: st.DrawFn, *, running: RunningMode = "nothing", elastic: bool
     tree = draw(sampled(HYPERNODE_TREES))
     nodes = tuple(draw(_node(n, len(tree))) for n in range(draw(st.integers(1, 4))))
     queues = draw(_queues())
-    leaves = [q for q in range(len(queues)) if all(queue.parent != q for queue in queues)]
+    leaves = tuple(q for q in range(len(queues)) if all(queue.parent != q for queue in queues))
     gangs = [draw(_gang(g, leaves, elastic)) for g in range(draw(st.integers(1, 4)))]
     if running != "nothing":
         left = [list(node.free) for node in nodes]
@@ -99,6 +99,7 @@ def contended_problems(draw: st.DrawFn) -> Problem:
     return Problem(RESOURCES, nodes, tree, queues, tuple(gangs), PRIORITIES_FIRST)
 
 
+@functools.cache
 @st.composite
 def _contended_node(draw: st.DrawFn, n: int, leaf: int | None) -> Node:
     capacity = (draw(sampled((4, 4, 2))), draw(sampled((4, 4, 8))))
@@ -107,6 +108,7 @@ def _contended_node(draw: st.DrawFn, n: int, leaf: int | None) -> Node:
     return Node(f"n{n}", draw(sampled((0, 0, 0, 0, 0, 1))), leaf, capacity, free)
 
 
+@functools.cache
 @st.composite
 def _contended_queue(draw: st.DrawFn, q: int, parent: int | None) -> Queue:
     """Few of these queues have limits, and those are wide."""
@@ -214,6 +216,7 @@ def _slots(draw: st.DrawFn, node: Node) -> list[DeviceSlot]:
     return found + (numa if draw(st.booleans()) else [])
 
 
+@functools.cache
 @st.composite
 def _slot_requests(draw: st.DrawFn, request: Vector) -> tuple[SlotRequest, ...]:
     cpu, gpu = request
@@ -223,6 +226,7 @@ def _slot_requests(draw: st.DrawFn, request: Vector) -> tuple[SlotRequest, ...]:
     return draw(sampled((*halves, *one, *numa, *(single + aligned for single in halves for aligned in numa), ())))
 
 
+@functools.cache
 @st.composite
 def _node(draw: st.DrawFn, n: int, hypernodes: int) -> Node:
     capacity = (draw(sampled((2, 4, 8))), draw(sampled((0, 2, 4, 8))))
@@ -232,10 +236,12 @@ def _node(draw: st.DrawFn, n: int, hypernodes: int) -> Node:
     return Node(f"n{n}", draw(sampled((0, 0, 1))), leaf, capacity, free)
 
 
+@functools.cache
 def _queue_limits(*amounts: int) -> st.SearchStrategy[Limits]:
     return st.one_of(st.just((None, None)), st.tuples(sampled((None, *amounts)), sampled((None, *amounts))))
 
 
+@functools.cache
 @st.composite
 def _queues(draw: st.DrawFn) -> tuple[Queue, ...]:
     parents: tuple[int | None, ...] = draw(
@@ -249,8 +255,14 @@ def _queues(draw: st.DrawFn) -> tuple[Queue, ...]:
     return tuple(queues)
 
 
+TOPOLOGIES = st.one_of(st.none(), st.builds(Topology, sampled(("hard", "hard", "soft")), st.integers(1, 3)))
+SUBGROUP_TOPOLOGIES = st.builds(Topology, sampled(("hard", "soft")), st.integers(1, 3))
+"""Built once, as by `sampled`."""
+
+
+@functools.cache
 @st.composite
-def _gang(draw: st.DrawFn, g: int, leaves: list[int], elastic: bool) -> Gang:
+def _gang(draw: st.DrawFn, g: int, leaves: tuple[int, ...], elastic: bool) -> Gang:
     unit = draw(sampled((1, 1, 1, 2)))
     count = draw(sampled((1, 1, 2)))
     roles = []
@@ -265,15 +277,14 @@ def _gang(draw: st.DrawFn, g: int, leaves: list[int], elastic: bool) -> Gang:
                 f"r{t}", replicas * unit if t == 0 else replicas, minimum * unit if t == 0 else minimum, request, kinds
             )
         )
-    tiers = st.integers(1, 3)
-    topology = draw(st.one_of(st.none(), st.builds(Topology, sampled(("hard", "hard", "soft")), tiers)))
+    topology = draw(TOPOLOGIES)
     subgroups = (
         Subgroup(
             "pairs",
             (0,),
             2,
             draw(st.integers(0, 1)),
-            draw(st.builds(Topology, sampled(("hard", "soft")), tiers)),
+            draw(SUBGROUP_TOPOLOGIES),
         ),
     )
     priority = draw(sampled((0, 0, 10)))
@@ -371,6 +382,7 @@ def with_quota(world: Problem, quota: GroupQuota, present: tuple[int, ...]) -> P
     return replace(world, gangs=tuple(gangs), pod_rules=(*world.pod_rules, rule))
 
 
+@functools.cache
 @st.composite
 def _pod_rule(draw: st.DrawFn, nodes: int) -> PodRule:
     """Hosts, or a partition of the nodes, some of them perhaps outside; now and then pods of others."""

@@ -7,15 +7,17 @@ model.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from solver.problem import Problem
+
+_CONTAINERS = frozenset((tuple, frozenset))
 
 
 def first_mismatch(value: Any, hint: Any = Problem) -> tuple[tuple[str | int, ...], str] | None:
@@ -45,25 +47,45 @@ def first_mismatch(value: Any, hint: Any = Problem) -> tuple[tuple[str | int, ..
 
 def _all_match(values: Sequence[Any], hint: Any) -> bool:
     """Whether all of these values match this annotation exactly, field by field of all of them at once."""
+    return not values or _matcher(hint)(values)
+
+
+@cache
+def _matcher(hint: Any) -> Callable[[Sequence[Any]], bool]:
+    """`_all_match` of this annotation, for one value or more."""
     base: Any = get_origin(hint) or hint
     inside = get_args(hint)
-    if not values:
-        return True
     if _is_integer(hint):
-        return {tuple, frozenset}.isdisjoint(map(type, values))
+        return lambda values: _CONTAINERS.isdisjoint(map(type, values))
     if base in (Union, UnionType):
-        return _all_match([value for value in values if value is not None], _non_none_hint(inside))
-    if set(map(type, values)) != {str if base is Literal else base}:
-        return False
+        other = _non_none_hint(inside)
+        return lambda values: _all_match([value for value in values if value is not None], other)
+    within: Callable[[Sequence[Any]], bool] = bool
     if is_dataclass(base):
-        return all(_all_match(list(map(attrgetter(name), values)), of) for name, of in _field_hints(hint))
-    if base is tuple and inside[1:] == (...,):
-        distinct = {id(value): value for value in values}.values()  # thousands of nodes share theirs
-        return _all_match(list(chain.from_iterable(distinct)), inside[0])
-    if base is tuple:
-        of_length = set(map(len, values)) == {len(inside)}
-        return of_length and all(_all_match([v[i] for v in values], of) for i, of in enumerate(inside))
-    return base is not Literal or set(values) <= set(inside)
+        within = partial(_fields_match, hint)
+    elif base is tuple and inside[1:] == (...,):
+        within = partial(_entries_match, inside[0])
+    elif base is tuple:
+        within = partial(_rows_match, inside)
+    elif base is Literal:
+        within = frozenset(inside).issuperset
+    types = {str if base is Literal else base}
+    return lambda values: set(map(type, values)) == types and within(values)
+
+
+def _fields_match(owner: type, values: Sequence[Any]) -> bool:
+    return all(_all_match(list(map(attrgetter(name), values)), of) for name, of in _field_hints(owner))
+
+
+def _entries_match(of: Any, values: Sequence[Any]) -> bool:
+    distinct = {id(value): value for value in values}.values()  # thousands of nodes share theirs
+    return _all_match(list(chain.from_iterable(distinct)), of)
+
+
+def _rows_match(of: Sequence[Any], values: Sequence[Any]) -> bool:
+    return set(map(len, values)) == {len(of)} and all(
+        _all_match(column, each) for column, each in zip(zip(*values, strict=True), of, strict=True)
+    )
 
 
 def _is_integer(hint: Any) -> bool:

@@ -58,4 +58,6 @@ def _quoted_attribute(text: str) -> str:
 
 def _xml_printable(text: str) -> str:
     """`text` without the characters that XML 1.0 excludes even as escapes."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else "\ufffd" for char in text)

@@ -17,12 +17,13 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from solver.problem import Problem
 
+_Matcher = Callable[[Sequence[Any]], bool]
 _CONTAINERS = frozenset((tuple, frozenset))
 
 
 def first_mismatch(value: Any, hint: Any = Problem) -> tuple[tuple[str | int, ...], str] | None:
     """(path of indices, fault) of the first part of a value that is not of the type that its annotation says."""
-    if _all_match([value], hint):
+    if _matcher(hint)([value]):
         return None
     base: Any = get_origin(hint) or hint
     inside = get_args(hint)
@@ -45,47 +46,46 @@ def first_mismatch(value: Any, hint: Any = Problem) -> tuple[tuple[str | int, ..
     return next((((where, *fault[0]), fault[1]) for where, fault in faults if fault is not None), None)
 
 
-def _all_match(values: Sequence[Any], hint: Any) -> bool:
+def _matcher(hint: Any) -> _Matcher:
     """Whether all of these values match this annotation exactly, field by field of all of them at once."""
-    return not values or _matcher(hint)(values)
-
-
-@cache
-def _matcher(hint: Any) -> Callable[[Sequence[Any]], bool]:
-    """`_all_match` of this annotation, for one value or more."""
     base: Any = get_origin(hint) or hint
     inside = get_args(hint)
     if _is_integer(hint):
         return lambda values: _CONTAINERS.isdisjoint(map(type, values))
     if base in (Union, UnionType):
-        other = _non_none_hint(inside)
-        return lambda values: _all_match([value for value in values if value is not None], other)
-    within: Callable[[Sequence[Any]], bool] = bool
+        other = _matcher(_non_none_hint(inside))
+        return lambda values: other([value for value in values if value is not None])
+    within: _Matcher = bool
     if is_dataclass(base):
         within = partial(_fields_match, hint)
     elif base is tuple and inside[1:] == (...,):
-        within = partial(_entries_match, inside[0])
+        within = partial(_entries_match, _matcher(inside[0]))
     elif base is tuple:
-        within = partial(_rows_match, inside)
+        within = partial(_rows_match, tuple(map(_matcher, inside)))
     elif base is Literal:
         within = frozenset(inside).issuperset
     types = {str if base is Literal else base}
-    return lambda values: set(map(type, values)) == types and within(values)
+    return lambda values: not values or (set(map(type, values)) == types and within(values))
 
 
 def _fields_match(owner: type, values: Sequence[Any]) -> bool:
-    return all(_all_match(list(map(attrgetter(name), values)), of) for name, of in _field_hints(owner))
+    return all(match(list(map(attrgetter(name), values))) for name, match in _field_matchers(owner))
 
 
-def _entries_match(of: Any, values: Sequence[Any]) -> bool:
+def _entries_match(match: _Matcher, values: Sequence[Any]) -> bool:
     distinct = {id(value): value for value in values}.values()  # thousands of nodes share theirs
-    return _all_match(list(chain.from_iterable(distinct)), of)
+    return match(list(chain.from_iterable(distinct)))
 
 
-def _rows_match(of: Sequence[Any], values: Sequence[Any]) -> bool:
-    return set(map(len, values)) == {len(of)} and all(
-        _all_match(column, each) for column, each in zip(zip(*values, strict=True), of, strict=True)
+def _rows_match(matchers: Sequence[_Matcher], values: Sequence[Any]) -> bool:
+    return set(map(len, values)) == {len(matchers)} and all(
+        match(column) for match, column in zip(matchers, zip(*values, strict=True), strict=True)
     )
+
+
+@cache
+def _field_matchers(owner: type) -> list[tuple[str, _Matcher]]:
+    return [(name, _matcher(of)) for name, of in _field_hints(owner)]
 
 
 def _is_integer(hint: Any) -> bool:

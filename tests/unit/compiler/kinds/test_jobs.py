@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
@@ -12,6 +15,7 @@ from compiler.specs.gang_spec import GangSpec, SubgroupSpec, TopologySpec
 from compiler.specs.pod_spec import Expression, NodeSelectorTerm, Toleration
 
 POD = "{spec: {schedulerName: volcano, containers: [{name: main, image: a, resources: {requests: {cpu: 1}}}]}}"
+CASES: dict[str, Any] = yaml.safe_load((Path(__file__).parents[3] / "fixtures" / "gangs.yaml").read_text())
 GPU_POD = POD.replace("requests: {cpu: 1}", "limits: {metax-tech.com/gpu: 8}")
 
 
@@ -36,40 +40,13 @@ def minima(found: GangSpec) -> tuple[int, dict[str, tuple[int, int]]]:
     return found.minimum, {role.name: (role.minimum, role.replicas) for role in found.roles}
 
 
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        (
-            f"{{tasks: [{{name: ps, replicas: 1, template: {POD}}}, {{replicas: 2, template: {POD}}}]}}",
-            (3, {"ps": (1, 1), "default1": (2, 2)}),
-        ),
-        (f"{{tasks: [{{name: w, replicas: 4, minAvailable: 2, template: {POD}}}]}}", (2, {"w": (2, 4)})),
-        (f"{{minAvailable: 0, tasks: [{{name: w, replicas: 4, template: {POD}}}]}}", (4, {"w": (4, 4)})),
-        (
-            f"{{minAvailable: 0, tasks: [{{name: w, replicas: 4, minAvailable: 0, template: {POD}}}]}}",
-            (0, {"w": (0, 4)}),
-        ),
-        (
-            f"{{minAvailable: 3, tasks: [{{name: w, replicas: 4, minAvailable: 2, template: {POD}}}]}}",
-            (3, {"w": (2, 4)}),
-        ),
-        (
-            f"{{minAvailable: 3, tasks: [{{name: a, replicas: 4, template: "
-            f"{POD}}}, {{name: b, replicas: 1, template: {POD}}}]}}",
-            (3, {"a": (0, 4), "b": (0, 1)}),
-        ),
-    ],
-    ids=[
-        "all by default",
-        "a role's minimum",
-        "0 means the sum",
-        "0 everywhere is 0",
-        "above the sum",
-        "below the sum, roles do not count",
-    ],
-)
-def test_minima_of_a_volcano_job_follow_admission_and_the_gang_plugin(spec: str, expected: object) -> None:
-    assert minima(volcano(spec)) == expected
+def written(expected: Any) -> tuple[int, dict[str, tuple[int, int]]]:
+    return expected[0], {role: (least, pods) for role, (least, pods) in expected[1].items()}
+
+
+@pytest.mark.parametrize(("what", "spec", "expected"), CASES["volcano"])
+def test_minima_of_a_volcano_job_follow_admission_and_the_gang_plugin(what: str, spec: Any, expected: Any) -> None:
+    assert minima(volcano(json.dumps(spec))) == written(expected)
 
 
 def test_a_volcano_job_names_queue_priority_topology_and_times() -> None:
@@ -159,41 +136,14 @@ def batch(metadata: str, spec: str, template: str = POD) -> GangSpec:
     )
 
 
-@pytest.mark.parametrize(
-    ("metadata", "spec", "template", "expected"),
-    [
-        ("", "", POD, (1, {"pods": (1, 1)})),
-        ("", "parallelism: 8, ", POD, (1, {"pods": (1, 8)})),
-        ("", "parallelism: 8, completions: 3, ", POD, (1, {"pods": (1, 3)})),
-        ("", "parallelism: 0, ", POD, (0, {"pods": (0, 0)})),
-        (', annotations: {gangplan.dev/gang: "true"}', "parallelism: 8, ", POD, (8, {"pods": (8, 8)})),
-        (
-            "",
-            "parallelism: 8, ",
-            '{metadata: {annotations: {scheduling.volcano.sh/group-min-member: "5"}}, ' + POD[1:],
-            (5, {"pods": (5, 8)}),
-        ),
-        (
-            ', annotations: {scheduling.volcano.sh/group-min-member: "3"}',
-            "parallelism: 8, ",
-            '{metadata: {annotations: {scheduling.volcano.sh/group-min-member: "5"}}, ' + POD[1:],
-            (3, {"pods": (3, 8)}),
-        ),
-    ],
-    ids=[
-        "one pod",
-        "pods one by one",
-        "no more than completions",
-        "none",
-        "a gang by our annotation",
-        "a gang by Volcano's",
-        "a gang by Volcano's on the job, which is the one that Volcano reads",
-    ],
-)
+@pytest.mark.parametrize(("what", "of_job", "spec", "of_pods", "expected"), CASES["batch"])
 def test_a_plain_job_starts_one_by_one_unless_it_says_otherwise(
-    metadata: str, spec: str, template: str, expected: object
+    what: str, of_job: Any, spec: Any, of_pods: Any, expected: Any
 ) -> None:
-    assert minima(batch(metadata, spec, template)) == expected
+    template = f"{{metadata: {{annotations: {json.dumps(of_pods)}}}, {POD[1:]}"
+    fields = "".join(f"{key}: {value}, " for key, value in spec.items())
+    found = batch(f", annotations: {json.dumps(of_job)}", fields, template)
+    assert minima(found) == written(expected)
 
 
 def test_a_plain_job_has_pods_that_run_after_others_up_to_its_completions() -> None:
@@ -262,61 +212,9 @@ def requests(pod: str) -> dict[str, int]:
     return dict(volcano(f"{{tasks: [{{replicas: 1, template: {{spec: {pod}}}}}]}}").roles[0].pod.requests)
 
 
-_NUMBERS = itertools.count()
-
-
-def container(resources: str, extra: str = "") -> str:
-    return f"{{name: c{next(_NUMBERS)}, image: a, resources: {resources}{extra}}}"
-
-
-@pytest.mark.parametrize(
-    ("pod", "expected"),
-    [
-        (
-            f"{{containers: [{container('{requests: {cpu: 500m, memory: 1Gi}}')}, "
-            f"{container('{requests: {cpu: 1500m}}')}]}}",
-            {"cpu": 2000, "memory": 1 << 30},
-        ),
-        (f"{{containers: [{container('{limits: {cpu: 2}, requests: {memory: 1}}')}]}}", {"cpu": 2000, "memory": 1}),
-        (
-            f"{{initContainers: [{container('{requests: {cpu: 4}}')}], "
-            f"containers: [{container('{requests: {cpu: 3}}')}]}}",
-            {"cpu": 4000},
-        ),
-        (
-            f"{{initContainers: [{container('{requests: {cpu: 1}}', ', restartPolicy: Always')}, "
-            f"{container('{requests: {cpu: 3}}')}], "
-            f"containers: [{container('{requests: {cpu: 2}}')}]}}",
-            {"cpu": 4000},
-        ),
-        (
-            f"{{initContainers: [{container('{requests: {cpu: 3}}')}, "
-            f"{container('{requests: {cpu: 1}}', ', restartPolicy: Always')}], "
-            f"containers: [{container('{requests: {cpu: 2}}')}]}}",
-            {"cpu": 3000},
-        ),
-        (f"{{overhead: {{cpu: 100m}}, containers: [{container('{requests: {cpu: 100m}}')}]}}", {"cpu": 200}),
-        (
-            f"{{resources: {{requests: {{cpu: 5}}}}, containers: [{container('{requests: {cpu: 1, memory: 2}}')}]}}",
-            {"cpu": 5000, "memory": 2},
-        ),
-        (f"{{containers: [{container('{requests: {cpu: 1n, memory: 500m}}')}]}}", {"cpu": 1, "memory": 1}),
-        ("{containers: [{name: c, image: a}]}", {}),
-    ],
-    ids=[
-        "sum",
-        "limits default requests",
-        "init peak",
-        "sidecar before init",
-        "sidecar after init",
-        "overhead",
-        "pod level",
-        "rounded up",
-        "nothing",
-    ],
-)
-def test_requests_of_a_pod_follow_kubernetes(pod: str, expected: dict[str, int]) -> None:
-    assert requests(pod) == {**expected, "pods": 1}
+@pytest.mark.parametrize(("what", "pod", "expected"), CASES["requests"])
+def test_requests_of_a_pod_follow_kubernetes(what: str, pod: Any, expected: dict[str, int]) -> None:
+    assert requests(json.dumps(pod)) == {**expected, "pods": 1}
 
 
 def test_where_a_pod_may_go() -> None:

@@ -1,8 +1,8 @@
 """replays: pieces of real traces on stock Volcano with kwok, next to the model of `gangplan simulate --policy volcano`.
 
 A piece is 100 jobs in a row, their arrivals and run times compressed so that it lasts some two minutes, on so few nodes
-that jobs wait. The model gets each job's arrival and run time as the scheduler saw them, the moments of its cycles, and
-which of equally good nodes it drew, so that what differs is decisions. One row is what it says by the trace alone.
+that jobs wait. The model gets the arrival of each job and the end of each pod as the scheduler saw them, the moments of
+its cycles, and what it drew, so that what differs is decisions. One row is what it says by the trace alone.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ import pytest
 
 from solver.simulation.volcano.evictions import Evictions
 from solver.simulation.volcano.policy import Volcano
-from solver.simulation.volcano.queues import QueueAccounts
 from tests.controlplane import ControlPlane
 from tests.differential.arrivals import EVICTING, NODES, disagreements, random_arrivals
 from tests.differential.replayed import lay_out, run_jobs
@@ -26,9 +25,6 @@ def test_the_model_starts_jobs_at_the_cycles_and_on_the_nodes_of_volcano(monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(Volcano, "_lets_in", lambda *_: True)
         assert disagreements(found, jobs), "a model that lets every job in at once"
-    with monkeypatch.context() as patch:
-        patch.setattr(QueueAccounts, "key", lambda _, queue: (-queue,))
-        assert disagreements(found, jobs), "a model that asks the last queue first"
     assert sum(found.restarts), "reclaim evicted somebody"
     with monkeypatch.context() as patch:
         patch.setattr(Evictions, "reclaim", lambda *_: None)

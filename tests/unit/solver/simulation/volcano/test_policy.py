@@ -53,6 +53,13 @@ def test_overcommit_keeps_a_job_out_while_those_let_in_and_running_fill_its_fact
     assert starts("volcano", replace(world, scheduler=configured(roomy))) == {"a": 1, "b": 11, "c": 3}
 
 
+def test_a_job_that_ended_between_two_cycles_counts_as_let_in_at_the_second() -> None:
+    """Of 4.8 machines `a` takes 3 from 5 to 7; its podgroup is Inqueue at 10, so that `b` is let in at 15."""
+    world = workload(machines(4), job("a", size=3, runs=2), job("b", size=4, runs=9, at=6))
+    slow = configured("overcommit", period=5 * SECOND)
+    assert starts("volcano", replace(world, scheduler=slow)) == {"a": 5, "b": 20}
+
+
 def test_without_the_action_enqueue_every_job_has_pods() -> None:
     world = workload(machines(4), job("a", size=3, runs=10), job("b", size=4, runs=9, at=1), job("c", runs=3, at=2))
     scheduler = configured("overcommit", actions=("allocate",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from typing import Any
 
@@ -15,6 +16,7 @@ from solver.forecast.windows import SHARE as STATED
 from solver.simulation.contrast import CERTAIN, DRAWS, SHARE, Contrast, contrasts_by
 from solver.simulation.curves import Edges, curves, edges_of
 from solver.simulation.measures import Usage, Waits, size_class, usage, waits, waits_by
+from solver.simulation.pieces import Piece, joined
 from solver.simulation.replay import Replay
 from solver.simulation.shares import Floats, QueueShare, ShareCurves, queue_share, share_curves, share_error
 from solver.simulation.workload import SECOND, Workload
@@ -172,35 +174,52 @@ def _job_data(workload: Workload, replay: Replay, j: int) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ContrastView:
-    """before, after: the replays of one workload on the clusters of two revisions, `base` and `head`."""
+    """before, after: the replays of the same windows of one trace on the clusters of two revisions, `base` and `head`.
+    jobs: of the trace."""
 
     base: str
     head: str
     policy: str
-    before: Replay
-    after: Replay
+    before: Sequence[Piece]
+    after: Sequence[Piece]
+    jobs: int
     assumptions: Sequence[str]
     seed: int
 
+    @cached_property
     def groups(self) -> Mapping[str, Mapping[str, Contrast]]:
         """By what -> group -> its contrast. Queues and sizes are those of `after`."""
-        ways = _groupings(self.after.workload)
+        ways = _groupings(joined(self.after).workload)
         chosen = {"all": lambda j: "all jobs", "queue": ways["queue"], "devices": ways["devices"]}
         return {name: contrasts_by(self.before, self.after, way, self.seed) for name, way in chosen.items()}
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the comparison assumes, a sentence each."""
+        number = sum(len(piece.replay.runs) - piece.carried for piece in self.after)
+        if number == self.jobs:
+            return self.assumptions
+        windows = (
+            f"{count_text(len(self.after), 'window')} of the trace: {number} of {self.jobs} jobs (seed {self.seed})."
+        )
+        return [
+            f"{windows} The more jobs wait, the likelier a window is drawn, and the less it counts.",
+            *self.assumptions,
+        ]
 
 
 def contrast_document(view: ContrastView) -> dict[str, Any]:
     """Seconds; `low` and `high` bound the difference of the 95th percentiles in 90 % of the draws."""
-    groups = view.groups()
+    groups = view.groups
     return {
         **KIND,
         "kind": "SimulationComparison",
         "base": view.base,
         "head": view.head,
         "policy": view.policy,
-        "assumptions": [*view.assumptions],
+        "assumptions": [*view.notes],
         "all": _contrast_data(groups["all"]["all jobs"]),
         "byQueue": {name: _contrast_data(found) for name, found in groups["queue"].items()},
         "bySize": {name.strip(): _contrast_data(found) for name, found in groups["devices"].items()},
@@ -217,12 +236,12 @@ def _contrast_data(found: Contrast) -> dict[str, Any]:
 
 def contrast_text(view: ContrastView, style: Style) -> str:
     """Whose waits change, by queue and by size; first who is better off and who pays."""
-    groups = view.groups()
+    groups = view.groups
     lines = [
-        f"{count_text(len(view.after.runs), 'job')}, policy {view.policy}, on the cluster of",
+        f"{count_text(view.jobs, 'job')}, policy {view.policy}, on the cluster of",
         f"  before: {printable(view.base)}",
         f"  after:  {printable(view.head)}",
-        *(f"  {assumption}" for assumption in view.assumptions),
+        *(f"  {note}" for note in view.notes),
         f"  {SHARE}th percentile of waits; the interval holds {CERTAIN} % of {DRAWS} draws of windows of the trace.",
         "",
     ]

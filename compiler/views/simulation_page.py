@@ -15,6 +15,7 @@ from compiler.views.simulation import (
     size_text,
 )
 from solver.simulation.curves import edges_of
+from solver.simulation.pieces import joined
 from solver.simulation.replay import Replay
 
 PARTS = 300
@@ -30,8 +31,8 @@ def comparison_page(view: ContrastView, trace: str) -> str:
     """The page of two revisions: their curves, and whose waits change."""
     document = page_document(
         f"Replay of {trace} under two revisions",
-        {f"before: {view.base}": view.before, f"after: {view.head}": view.after},
-        [f"The policy is {view.policy}.", *view.assumptions],
+        {f"before: {view.base}": joined(view.before), f"after: {view.head}": joined(view.after)},
+        [f"The policy is {view.policy}.", *view.notes],
     )
     return replay_page({**document, "comparison": contrast_document(view)})
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from compiler.cli.executor import open_executor
 from compiler.cli.inputs import (
     ANY_FILE,
     FILE,
     echo,
+    executor_option,
     load_tree,
     output_option,
     repo_option,
@@ -49,6 +51,7 @@ from reconciler.cli.job_history import read_history
 from reconciler.git.process import GitError
 from solver.problem import Problem
 from solver.simulation.catalogue import POLICIES
+from solver.simulation.pieces import Piece, PieceTask, piece_tasks
 from solver.simulation.promises import Promises
 from solver.simulation.replay import Replay, Simulation, Watch
 from solver.simulation.workload import SECOND, Workload
@@ -116,7 +119,10 @@ def _requested_times(ctx: click.Context, param: click.Parameter, text: str) -> R
     help="Draw jobs until they request this many times the cluster's devices",
 )
 @click.option(
-    "--jobs", "number", type=click.IntRange(min=1), help="Replay only so many consecutive jobs, drawn by --seed"
+    "--jobs",
+    "number",
+    type=click.IntRange(min=1),
+    help="Replay only so many jobs, drawn by --seed: one window of the trace, or with --compare several",
 )
 @click.option(
     "--seed",
@@ -131,6 +137,7 @@ def _requested_times(ctx: click.Context, param: click.Parameter, text: str) -> R
 @click.option("--page", type=ANY_FILE, help="Page with curves to write: the policies, or both revisions, side by side")
 @click.option("--cluster", help="Which cluster of the repository; needed only when there are several")
 @repo_option
+@executor_option
 @output_option("json", "yaml", "markdown", note="; markdown is for a comment")
 @click.pass_context
 def simulate(
@@ -154,6 +161,7 @@ def simulate(
     page: Path | None,
     cluster: str | None,
     repo: Path,
+    executor: str,
     output: str,
 ) -> None:
     """Replay a TRACE of jobs on the declared cluster, and show the result of each policy.
@@ -170,13 +178,15 @@ def simulate(
                 raise click.UsageError("pass a TRACE, or --history; --records goes with --history", ctx)
             columns, name = read_columns(columns_file), "the history" if trace is None else trace.name
             found = read_history(repo, cluster, records) if trace is None else read_trace(trace, columns)
-            found = found if number is None else window_of(found, number, seed)
+            if number is not None and compare is None:
+                found = window_of(found, number, seed)
             sampling, period = None if sample is None else Sampling(sample, seed), round(schedule_period * SECOND)
             request = _Request(name, found, requested, sampling, outages_file, period, output, page)
             if compare is not None:
-                if machines is not None or nodes_file is not None or len(policies) > 1 or promises:
-                    raise click.UsageError("--compare takes one policy, and no --machines, --nodes or --promises", ctx)
-                text = _comparison(ctx, request, policies[0], compare, repo, cluster, seed)
+                if len(policies) > 1 or any((machines, nodes_file, promises, sample)):
+                    others = "--machines, --nodes, --promises or --sample"
+                    raise click.UsageError(f"--compare takes one policy, and no {others}", ctx)
+                text = _comparison(ctx, request, policies[0], compare, repo, cluster, number, seed, executor)
             else:
                 is_declared = _is_given(ctx, "repo") or _is_given(ctx, "cluster")
                 if nodes_file is not None:
@@ -255,26 +265,51 @@ def _simulation(request: _Request, workload: Workload, policies: tuple[str, ...]
 
 
 def _comparison(
-    ctx: click.Context, request: _Request, policy: str, revisions: str, repo: Path, cluster: str | None, seed: int
+    ctx: click.Context,
+    request: _Request,
+    policy: str,
+    revisions: str,
+    repo: Path,
+    cluster: str | None,
+    number: int | None,
+    seed: int,
+    executor: str,
 ) -> str:
+    """number: of jobs in the windows that are replayed; None for all of the trace."""
     base, dots, head = revisions.partition("..")
     if not base or not dots:
         raise click.UsageError(
             f"invalid --compare {revisions}. Fix: write BASE..HEAD, or BASE.. for the working tree", ctx
         )
     before, after = read_sides(ctx, repo, base, head)
-    sides = [(name, request.declared_workload(tree, cluster)) for name, tree in (before, after)]
-    replays = [_replay(workload, policy, f"{policy}, {name}") for name, workload in sides]
-    view = ContrastView(before[0], after[0], policy, replays[0], replays[1], request.assumptions(sides[1][1]), seed)
+    sides = [request.declared_workload(tree, cluster) for _, tree in (before, after)]
+    tasks = piece_tasks([(policy, workload) for workload in sides], number, seed)
+    named = [
+        (f"{policy}, {name}", task)
+        for (name, _), of_side in zip((before, after), tasks, strict=True)
+        for task in of_side
+    ]
+    with open_executor(executor) as mapper:
+        pieces = mapper.map(_replay_piece, None, named, sum(task.work for _, task in named))
+    half, notes = len(tasks[0]), request.assumptions(sides[1])
+    view = ContrastView(before[0], after[0], policy, pieces[:half], pieces[half:], len(sides[1].jobs), notes, seed)
     request.write_page(lambda: comparison_page(view, request.name))
     return request.shown(lambda style: contrast_text(view, style), lambda: contrast_document(view))
 
 
-def _replay(workload: Workload, policy: str, name: str, watch: Watch | None = None) -> Replay:
+def _replay_piece(_: None, task: tuple[str, PieceTask]) -> Piece:
+    """In this process or in a worker, which shows its own progress."""
+    name, piece = task
+    return Piece(_replay(piece.workload, piece.policy, name, asked=piece.asked), piece.carried, piece.weight)
+
+
+def _replay(
+    workload: Workload, policy: str, name: str, watch: Watch | None = None, asked: Collection[int] = ()
+) -> Replay:
     """The replay of one policy, with its progress on stderr; Ctrl-C ends it where it is."""
     simulation = Simulation(workload, POLICIES[policy](workload), watch)
     try:
-        return simulation.run(_Progress(name, len(workload.jobs)))
+        return simulation.run(_Progress(name, len(workload.jobs)), asked)
     except KeyboardInterrupt:
         click.echo(f"{name}: interrupted", err=True)
         return simulation.result()

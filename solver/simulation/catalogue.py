@@ -28,3 +28,6 @@ POLICIES: Mapping[str, Callable[[Workload], Policy]] = {
     "volcano": Volcano,
     "gangplan": lambda _: Planned(Options()),
 }
+
+WITH_LIMITS = frozenset({"volcano", "gangplan"})
+"""Policies that know what queues may hold."""

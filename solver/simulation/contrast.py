@@ -7,14 +7,16 @@ The interval is a bootstrap over windows of time (Efron and Tibshirani, An Intro
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from solver.semantics.device_slots import IntArray
 from solver.simulation.measures import groups_of, percentile
-from solver.simulation.replay import Replay
+from solver.simulation.pieces import Piece
+from solver.simulation.shares import Floats
+from solver.simulation.site import NEVER
 
 SHARE = 95
 """The percentile of waits that is compared."""
@@ -22,8 +24,10 @@ SHARE = 95
 DRAWS, CERTAIN = 400, 90
 """Draws of the bootstrap, and how many percent of them the interval holds."""
 
+UNCERTAIN = "no certain difference"
+
 WINDOWS = 30
-"""Windows of equal length into which the arrivals are divided."""
+"""Parts of equal length into which the arrivals of all windows are divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,44 +46,83 @@ class Contrast:
         """Whether the waits are longer, shorter, or not certainly different."""
         if self.low > 0:
             return "longer"
-        return "shorter" if self.high < 0 else "no certain difference"
+        return "shorter" if self.high < 0 else UNCERTAIN
 
 
 def contrasts_by(
-    before: Replay, after: Replay, group_of: Callable[[int], str], seed: int = 1
+    before: Sequence[Piece], after: Sequence[Piece], group_of: Callable[[int], str], seed: int = 1
 ) -> Mapping[str, Contrast]:
-    """The contrast of each group, in the order of their names. Raises ValueError for replays of different jobs."""
-    jobs = before.workload.jobs
-    if [job.name for job in jobs] != [job.name for job in after.workload.jobs]:
+    """The contrast of each group, in the order of their names. group_of: of a job of the windows, one after another.
+    Raises ValueError for replays of different jobs."""
+    if _names(before) != _names(after):
         raise ValueError("the replays are of different jobs")
-    waits = _waits(before), _waits(after)
-    first = min((job.submit for job in jobs), default=0)
-    span = max((job.submit for job in jobs), default=0) - first + 1
-    window = np.array([(job.submit - first) * WINDOWS // span for job in jobs], dtype=np.int64)
-    groups = groups_of(len(jobs), group_of)
-    return {name: _contrast(*waits, window, np.array(group), seed) for name, group in groups.items()}
+    waits = [np.array([wait for piece in side for wait in piece.waits()], dtype=np.int64) for side in (before, after)]
+    share = max(1, WINDOWS // max(1, len(before)))
+    blocks = [_blocks(piece, share) + share * number for number, piece in enumerate(before)]
+    weights = [np.full(len(own), piece.weight) for own, piece in zip(blocks, before, strict=True)]
+    sample = _Sample(np.concatenate(blocks), np.concatenate(weights), _draws(share * len(before), seed))
+    groups = groups_of(len(waits[0]), group_of)
+    return {name: _contrast(sample, waits, np.array(group)) for name, group in groups.items()}
 
 
-def _waits(replay: Replay) -> IntArray:
-    """Job -> its wait; of one that never started until the end of the replay."""
-    end = max((span.end for span in replay.spans), default=0)
-    starts = (end if run.start is None else run.start for run in replay.runs)
-    waits = [max(0, start - job.submit) for start, job in zip(starts, replay.workload.jobs, strict=True)]
-    return np.array(waits, dtype=np.int64)
+def _names(pieces: Sequence[Piece]) -> list[list[str]]:
+    return [[job.name for job in piece.replay.workload.jobs[piece.carried :]] for piece in pieces]
 
 
-def _contrast(before: IntArray, after: IntArray, window: IntArray, chosen: IntArray, seed: int) -> Contrast:
-    members = [chosen[window[chosen] == number] for number in range(WINDOWS)]
-    draw, differences = random.Random(seed), list[int]()  # noqa: S311  # the same draw each time
-    for _ in range(DRAWS):
-        drawn = np.concatenate(draw.choices(members, k=WINDOWS))
-        if len(drawn):
-            differences.append(percentile(after[drawn], SHARE) - percentile(before[drawn], SHARE))
-    spread, outside = np.array(differences or [0], dtype=np.int64), (100 - CERTAIN) // 2
+def _blocks(piece: Piece, number: int) -> IntArray:
+    """Job of a window -> in which of so many equal parts of the window's time it arrives."""
+    submits = np.array([job.submit for job in piece.replay.workload.jobs[piece.carried :]], dtype=np.int64)
+    since = submits - submits.min(initial=NEVER)
+    found: IntArray = since * number // (since.max(initial=0) + 1)
+    return found
+
+
+def _draws(blocks: int, seed: int) -> IntArray:
+    """Draw by block: how often the block is drawn."""
+    draw = random.Random(seed)  # noqa: S311  # the same draw each time
+    drawn = (np.array(draw.choices(range(blocks), k=blocks)) for _ in range(DRAWS))
+    return np.array([np.bincount(each, minlength=blocks) for each in drawn])
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """Job -> its block and its weight; draw by block: how often it is drawn."""
+
+    blocks: IntArray
+    weights: Floats
+    draws: IntArray
+
+
+def _contrast(sample: _Sample, waits: Sequence[IntArray], group: IntArray) -> Contrast:
+    """waits: before and after, job -> its wait."""
+    before, after = (_Side.of(sample, of_side, group) for of_side in waits)
+    once = np.ones_like(sample.draws[0])
+    known = (draw for draw in sample.draws if draw[sample.blocks[group]].any())
+    spread = np.array([after.percentile(draw) - before.percentile(draw) for draw in known] or [0], dtype=np.int64)
+    outside = (100 - CERTAIN) // 2
     return Contrast(
-        len(chosen),
-        percentile(before[chosen], SHARE),
-        percentile(after[chosen], SHARE),
+        len(group),
+        before.percentile(once),
+        after.percentile(once),
         percentile(spread, outside),
         percentile(spread, 100 - outside),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The waits of a group, ascending, with the block and weight of each."""
+
+    waits: IntArray
+    blocks: IntArray
+    weights: Floats
+
+    @classmethod
+    def of(cls, sample: _Sample, waits: IntArray, chosen: IntArray) -> _Side:
+        order = chosen[np.argsort(waits[chosen], kind="stable")]
+        return cls(waits[order], sample.blocks[order], sample.weights[order])
+
+    def percentile(self, times: IntArray) -> int:
+        """By nearest rank, where each job counts with its weight as often as its block does."""
+        upto = np.cumsum(self.weights * times[self.blocks])
+        return int(self.waits[np.searchsorted(100 * upto, SHARE * upto[-1])])

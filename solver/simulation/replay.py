@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import Protocol
@@ -80,10 +80,12 @@ class Simulation:
             self._add(outage.end, UP, number)
         self.site.advance(self._events[0][0] if self._events else 0)
 
-    def run(self, show_progress: Callable[[int], None] = lambda ended: None) -> Replay:
-        """show_progress: called at every moment with the number of jobs that have ended."""
-        ended = 0
-        while self._events:
+    def run(self, show_progress: Callable[[int], None] = lambda ended: None, asked: Collection[int] = ()) -> Replay:
+        """show_progress: called at every moment with the number of jobs that have ended. asked: ends once all these
+        have started; with none of them when all is done."""
+        ended, chosen = 0, {*asked}
+        left = {*chosen}
+        while self._events and (left or not chosen):
             show_progress(ended)
             now = self._events[0][0]
             self._note_span(now)
@@ -94,7 +96,8 @@ class Simulation:
                 self.policy.decide(self.site, event)
                 evicted = self._note_evictions()
                 event = replace(event, arrived=[*event.arrived, *evicted], ended=[*event.ended, *evicted])
-            self._note_starts(event)
+            left.update(chosen.intersection(event.arrived))
+            left.difference_update(self._note_starts(event))
         return self.result()
 
     def result(self) -> Replay:
@@ -140,7 +143,7 @@ class Simulation:
             self.runs[j] = Run(restarts=run.restarts + 1, lost=run.lost + self.site.now - ran.start)
         return [j for j, _ in evicted]
 
-    def _note_starts(self, event: Event) -> None:
+    def _note_starts(self, event: Event) -> Sequence[int]:
         now, started = self.site.now, self.site.take_started()
         for j in started:
             self.runs[j] = replace(self.runs[j], start=now, holds=self.site.running[j].holds)
@@ -153,6 +156,7 @@ class Simulation:
                     self.site.leave(j)
         if self.watch is not None:
             self.watch.after(self.site, event, started)
+        return started
 
     def _note_span(self, now: int) -> None:
         """What was held since the last moment."""

@@ -6,12 +6,17 @@ import json
 import random
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from click.testing import CliRunner
 
 from compiler.cli.root import cli
+from compiler.views import simulation as views
 from reconciler.cli import load_tree
+from reconciler.cli import simulate as command
+from solver.mip.executors import process_executor
+from solver.simulation import contrast
 from solver.simulation.catalogue import POLICIES
 from tests.builders.git_source import Source
 
@@ -237,6 +242,37 @@ def test_a_smaller_queue_waits_longer_and_is_named(tmp_path: Path, source: Sourc
     assert "Replay of trace.csv under two revisions" in page.read_text()
     assert found["byQueue"]["b"]["before"] == found["byQueue"]["b"]["after"] == 0
     assert 0 < found["byQueue"]["a"]["low"] <= found["byQueue"]["a"]["high"]
+
+
+def test_both_sides_are_compared_in_workers_with_the_same_bytes(
+    tmp_path: Path, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers = process_executor(2, min_work=0)
+    drawn = mock.Mock(side_effect=contrast.contrasts_by)
+    monkeypatch.setattr(views, "contrasts_by", drawn)
+    specs = source.folder / "cluster-specs" / "c"
+    specs.mkdir(parents=True)
+    (specs / "cluster.yaml").write_text(CLUSTER)
+    source.commit()
+    (specs / "cluster.yaml").write_text(CLUSTER.replace("count: 2", "count: 3"))
+    lines = [f"j{n},{n * 10},{200 if n < 150 else 20},2,q{n % 2}" for n in range(200)]
+    (tmp_path / "trace.csv").write_text("\n".join(["id,submit,duration,devices,queue", *lines]))
+    shown = {}
+    for executor in ("local", "processes"):
+        page = tmp_path / f"{executor}.html"
+        where = ["--repo", str(source.folder), "--compare", "HEAD..", "--policy", "easy", "--jobs", "60"]
+        arguments = ["simulate", str(tmp_path / "trace.csv"), *where, "--executor", executor, "--page", str(page)]
+        if executor == "processes":
+            monkeypatch.setattr(command, "open_executor", lambda _: workers)
+        ran = CliRunner().invoke(cli, [*arguments, "-o", "json"], obj=load_tree)
+        assert ran.exit_code == 0, ran.output
+        shown[executor] = ran.stdout, page.read_bytes()
+    assert shown["local"] == shown["processes"]
+    assert not workers.faults
+    assert drawn.call_count == 2 * 3  # once for the page and the answer together: all, queue and devices
+    found = json.loads(shown["local"][0])
+    assert found["all"]["waits"] == "shorter"
+    assert "windows of the trace: 60 of 200 jobs (seed 1)" in found["assumptions"][0]
 
 
 def test_a_window_is_drawn_by_the_seed(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.controlplane import ControlPlane
 from tests.e2e.fixtures import (  # noqa: F401  - pytest finds fixtures in a conftest by their names
+    control_plane,
     installed,
     plane,
     running_control_plane,

@@ -14,8 +14,6 @@ from tests.builders import declared
 from tests.builders.declared import Object
 from tests.builders.processes import ends, is_alive
 from tests.controlplane import ApiError, ControlPlane, NotSeenError
-from tests.controlplane.build import build
-from tests.controlplane.follow import SCHEDULER_CONF_KEY
 from tests.controlplane.processes import free_ports
 
 pytestmark = pytest.mark.e2e
@@ -116,13 +114,10 @@ def test_a_missed_deadline_says_what_was_seen_last(shared_control_plane: Control
         shared_control_plane.wait_until(lambda: ["cheese"], lambda seen: "moon" in seen, timeout=0, what="the moon")
 
 
-def test_each_pod_of_a_gated_gang_reaches_the_node_it_was_given(plane: ControlPlane) -> None:
-    cluster = plane
+def test_each_pod_of_a_gated_gang_reaches_the_node_it_was_given(control_plane: ControlPlane) -> None:
+    cluster = control_plane
     nodes = cluster.add_nodes([f"node-{index}" for index in range(6)])
-    default = (build() / "volcano" / SCHEDULER_CONF_KEY).read_text()
-    scheduler = {"metadata": {"name": "volcano-scheduler-configmap"}, "data": {SCHEDULER_CONF_KEY: default}}
-    cluster.api("POST", CONFIGMAPS, scheduler)
-    cluster.wait_until(cluster.scheduler_conf.read_text, lambda seen: seen == default, what="Volcano's own settings")
+    cluster.follow_scheduler_configmap("volcano-system", "volcano-scheduler-configmap")
 
     cluster.api("POST", JOBS, job("gang", replicas=4, minimum=4, gpus=8, gated=True))
     cluster.wait_until(
@@ -158,8 +153,12 @@ def test_each_pod_of_a_gated_gang_reaches_the_node_it_was_given(plane: ControlPl
     assert set(nodes_of(cluster, "gang").values()) == {None}
 
     # ... until the ConfigMap says otherwise.
-    changed = {"data": {SCHEDULER_CONF_KEY: default + ERROR_CACHE_OFF}}
-    cluster.api("PATCH", f"{CONFIGMAPS}/volcano-scheduler-configmap", changed)
+    text = cluster.scheduler_conf.read_text() + ERROR_CACHE_OFF
+    cluster.api(
+        "POST",
+        CONFIGMAPS,
+        {"metadata": {"name": "volcano-scheduler-configmap"}, "data": {"volcano-scheduler.conf": text}},
+    )
     cluster.wait_until(lambda: nodes_of(cluster, "gang"), lambda seen: seen == given, what="each pod on its own node")
     cluster.wait_until(lambda: phase(cluster, "gang"), lambda seen: seen == "Running", what="the gang running")
 

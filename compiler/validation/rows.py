@@ -48,12 +48,15 @@ class _Place:
         """The parts at a path below; itself at an empty one."""
         if not path:
             yield self
-        elif not _leads_to_several(path):
-            steps = parse_path(path)
+            return
+        steps = parse_path(path)
+        if not isinstance(self.value, dict) or self.value.get(steps[0]) is None:
+            return  # at once: most rows are about fields that an object does not have
+        if not _leads_to_several(path):
             if (value := _value(self.value, steps)) is not None:
                 yield _Place(self.root, self.path + steps, value)
         else:
-            for at in found_paths(self.value, parse_path(path)):
+            for at in found_paths(self.value, steps):
                 yield _Place(self.root, self.path + at, value_at(self.value, at))
 
     def read(self, path: str) -> Any:

@@ -20,7 +20,7 @@ import click
 
 from compiler.cli.inputs import ANY_FILE, ANY_FOLDER, FILE, FOLDER, echo, executor_option, write_file
 from compiler.fields.timestamp import rfc3339
-from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, name_of
+from compiler.kubernetes import MEMORY_LABEL, SNAPSHOT_TIME_ANNOTATION, name_of
 from compiler.volcano.fairshare import STATE_CONFIG_MAP, STATE_LABELS
 from reconciler.assembly import build_parts
 from reconciler.cli import Command, add_kubeconfig_options, namespace_option, state_folder
@@ -29,11 +29,13 @@ from reconciler.cli.connection import TimeLimitError, check_kubeconfig, cluster_
 from reconciler.cluster.client import Client, Forbidden, NotFound, NotServed
 from reconciler.cluster.objects import STATE_KINDS, Object, Ref, ref_of
 from reconciler.cluster.preflight import CannotStartError, check_cluster, wait_for_cluster
+from reconciler.cluster.rights import NAMESPACE
 from reconciler.cluster.transport import Connector
 from reconciler.git.process import GitError
 from reconciler.inventory.keeper import OtherGangplanError
 from reconciler.loop import Hands, Parts
 from reconciler.planning.fingerprint import without_server_fields
+from reconciler.planning.past_runs import stored_runs
 from reconciler.report.process_log import JsonFormatter, log_as_json
 from reconciler.report.status import Report
 from reconciler.run import run_reconciler
@@ -261,20 +263,26 @@ def _run_until_signal(parts: Parts, signals: StopSignals, once_until: float | No
 
 @click.command()
 @cluster_command(120.0)
+@namespace_option
 @click.option("-o", "--output", type=ANY_FILE, help="File to write [default: standard output]")
-def snapshot(client: Client, output: Path | None) -> None:
+def snapshot(client: Client, namespace: str, output: Path | None) -> None:
     """Write what a plan needs to know of a cluster (nodes, pods, jobs, queues and so on) as one List, for `gangplan
-    plan --state`."""
-    text = snapshot_text(client)
+    plan --state`. It holds the runs that a reconciler recorded, if these may be read."""
+    text = snapshot_text(client, namespace)
     if output is None:
         echo(text)
     else:
         write_file(output, text)
 
 
-def snapshot_text(client: Client) -> str:
-    """The state of a cluster as one List."""
+def snapshot_text(client: Client, namespace: str = NAMESPACE) -> str:
+    """The state of a cluster as one List. namespace: where the reconciler keeps its own objects."""
     items = [*state_items(client)]
+    try:
+        config_maps, _ = client.list(client.resource("v1", "ConfigMap"), namespace, MEMORY_LABEL)
+        items += stored_runs(config_maps)
+    except (Forbidden, ValueError) as error:
+        click.echo(f"a plan of this snapshot does not know earlier runs: {error}", err=True)
     items.sort(key=lambda item: (item["kind"], item["apiVersion"], ref_of(item).namespace, name_of(item)))
     metadata = {"annotations": {SNAPSHOT_TIME_ANNOTATION: rfc3339(int(time.time()))}}
     state = {"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}

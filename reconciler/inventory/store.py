@@ -110,8 +110,7 @@ class Inventory:
         """Raises ValueError for what is no inventory: an error is never an empty inventory."""
         try:
             entries = [_from_row(InventoryEntry, row) for row in objects]
-            by_end = sorted(runs, key=lambda row: str(row[7].get("ended") or ""))  # RFC 3339, where it is known
-            finished = [_from_row(FinishedRun, row) for row in by_end]
+            finished = _finished_runs(runs)
             return cls(
                 Table({entry.ref.key: entry for entry in entries}),
                 Table({run.ref.key: run for run in finished}),
@@ -430,9 +429,15 @@ def _digest_of(head: Mapping[str, Any]) -> str:
 
 
 def runs_of(cluster: str, items: Iterable[Object]) -> list[FinishedRun]:
-    """The runs in these ConfigMaps of one cluster, which nobody is going to write. Raises ValueError."""
+    """The runs in these ConfigMaps of one cluster, which nobody is going to write, in the order of their ends. Raises
+    ValueError."""
     found = _newest_layout(f"gangplan-{cluster}-runs", items)
-    return [] if found is None else [_from_row(FinishedRun, row) for row in rows_of(found[1])]
+    return [] if found is None else _finished_runs(rows_of(found[1]))
+
+
+def _finished_runs(rows: Iterable[Any]) -> list[FinishedRun]:
+    by_end = sorted(rows, key=lambda row: str(row[7].get("ended") or ""))  # RFC 3339, where it is known
+    return [_from_row(FinishedRun, row) for row in by_end]
 
 
 def _newest_layout(name: str, items: Iterable[Object]) -> tuple[Layout, list[Object]] | None:

@@ -395,7 +395,7 @@ class PlanningPart(Part):
             state=[
                 *state_objects(seen.observation, frozenset(stale)),
                 *self.given.use.objects(),
-                *past_runs(seen.inventory, self.given.cluster),
+                *past_runs(self.given.cluster, seen.inventory.runs.values()),
             ],
             finished_jobs=[(ref.namespace, ref.name, ref.kind) for ref in refs],
             executor=self.given.executor,

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Reversible
 from itertools import islice
 
 from compiler.cluster_state.run_records import records_object
+from compiler.kubernetes import MEMORY_LABEL, labels_of
 from reconciler.cluster.objects import Object
-from reconciler.inventory.store import Inventory
+from reconciler.inventory.store import FinishedRun, runs_of
 
 MAX_JOBS = 1000
 """Jobs whose runs a plan is told of: those that ended last."""
 
 
-def past_runs(inventory: Inventory, cluster: str) -> list[Object]:
-    """The object for a state; none before the first run has ended."""
-    last = islice(reversed(inventory.runs.values()), MAX_JOBS)
+def past_runs(cluster: str, runs: Reversible[FinishedRun]) -> list[Object]:
+    """The object for a state; none before the first run has ended. runs: the one that ended last comes last."""
+    last = islice(reversed(runs), MAX_JOBS)
     rows = [row for run in last for row in run.job_rows()]
     return [records_object(cluster, rows)] if rows else []
+
+
+def stored_runs(config_maps: Iterable[Object]) -> list[Object]:
+    """The same of the ConfigMaps in which reconcilers store them. Raises ValueError for what nobody can read."""
+    items = [item for item in config_maps if MEMORY_LABEL in labels_of(item)]
+    found = []
+    for cluster in sorted({labels_of(item)[MEMORY_LABEL] for item in items}):
+        found += past_runs(cluster, runs_of(cluster, items))
+    return found

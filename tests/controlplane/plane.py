@@ -198,7 +198,7 @@ class ControlPlane:
 
     def scheduling_cycles(self) -> int:
         """How many cycles Volcano's scheduler has gone through since it started."""
-        with urllib.request.urlopen(self._metrics_url, timeout=10) as answer:  # noqa: S310  - our own address
+        with urllib.request.urlopen(self._metrics_url, timeout=60) as answer:  # noqa: S310  - our own address
             text = answer.read().decode()
         found = re.search(r"^volcano_e2e_scheduling_latency_milliseconds_count (\d+)", text, re.MULTILINE)
         return int(found[1]) if found else 0

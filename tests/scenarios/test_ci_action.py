@@ -102,7 +102,7 @@ def test_a_trace_adds_whose_waits_change_to_the_comment_and_a_page(tmp_path: Pat
     comment = (tmp_path / "gangplan-comment.md").read_text()
     assert comment.startswith("<!-- gangplan diff -->")
     assert "### Replay of trace.csv" in comment
-    assert "A window of the trace: 5 of 9 jobs" in comment
+    assert "of the trace: 5 of 9 jobs" in comment
     assert "Better off: no queue for certain" in comment
     assert sorted(file.name for file in (tmp_path / "gangplan-pages").iterdir()) == ["replay.html", "t.html"]
 

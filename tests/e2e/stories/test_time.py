@@ -123,6 +123,7 @@ def test_a_large_gang_gets_its_reserved_supernode_and_only_gangs_that_end_before
             "explain", "large", "--repo", str(repository.folder), "--state", str(tmp_path / "state.json")
         )
         assert f"expected to start about {rfc3339(began + 40)}" in " ".join(said.split())
+        assert "expected to start between" in said
 
         wait_for_phase(plane, "large")
         assert job_phase(plane, "first") == job_phase(plane, "short") == "Completed"

@@ -73,11 +73,11 @@ def test_a_compile_is_told_of_runs_and_of_those_before_them() -> None:
     times = {"started": "2026-01-01T00:00:00Z", "ended": "2026-01-01T00:01:00Z"}
     earlier = {"started": "2025-01-01T00:00:00Z", "ended": "2025-01-01T00:02:00Z"}
     inventory = Inventory()
-    assert past_runs(inventory, "c") == []
+    assert past_runs("c", inventory.runs.values()) == []
     inventory.record_run(
         FinishedRun(Ref("batch/v1", "Job", "ns", "j"), "d", "Completed", details=times | {"former": [earlier]})
     )
-    found = recorded_runs(past_runs(inventory, "c"))
+    found = recorded_runs(past_runs("c", inventory.runs.values()))
     assert [(key, run.ended - run.started) for key, run in found] == [
         (("ns", "j", "Job"), 120),
         (("ns", "j", "Job"), 60),

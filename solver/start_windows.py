@@ -24,6 +24,8 @@ LONGEST_LINE = 200
 """Waiting gangs that a future follows, from the head of the line."""
 _NEVER = 2**62
 """Seconds that a gang lasts which does not end."""
+HORIZON = 10 * 365 * 24 * 3600
+"""Seconds beyond which nothing is said of a start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,9 @@ def start_windows(problem: Problem, plan: Plan, past: PastRuns, seed: int) -> di
     for pool in _pools(problem, plan):
         declared = _starts_by_limits(problem, pool)
         for j, starts in starts_in_futures(pool, length, rest, seed).items():
-            if starts[-1] < _NEVER:
-                found[j] = StartForecast(past.correction.window(starts), declared.get(j))
+            window, by_limits = past.correction.window(starts), declared.get(j)
+            if max(window.high, window.raw, by_limits or 0) <= HORIZON:
+                found[j] = StartForecast(window, by_limits)
     return found
 
 

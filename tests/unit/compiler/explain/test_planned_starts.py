@@ -97,6 +97,13 @@ def test_a_job_that_can_never_start_has_no_window(state: ClusterState) -> None:
     assert decided(outcome, "large").start.window is None
 
 
+def test_nothing_is_said_of_a_start_after_ten_years(state: ClusterState) -> None:
+    """As behind what never ends; a time beyond the year 9999 could not even be written."""
+    row = {"started": rfc3339(NOW - 40 * 365 * 24 * HOUR), "ended": rfc3339(NOW - HOUR)}
+    outcome = planned(state, ((("team", f"old-{i}", "Job"), row) for i in range(12)))
+    assert {decision.start.window for decision in outcome.decisions} == {None}
+
+
 def test_windows_follow_how_earlier_ones_held_and_say_their_share(state: ClusterState) -> None:
     plain = decided(planned(state, past(ENOUGH)), "large").start.window
     outcome = planned(state, past(ENOUGH, promised=HOUR, late=HOUR))

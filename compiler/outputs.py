@@ -78,7 +78,7 @@ class StartWindowEntry(WindowEntry):
     share: NotRequired[int]
     """Percent of such windows that hold, by earlier ones; absent while too few of these are known."""
     promised: WindowEntry
-    """The first one that the job was told."""
+    """The first one of the job."""
     moved: NotRequired[str]
     """Why it comes after all of the promised one."""
 

@@ -48,8 +48,8 @@ class ObservedJobs:
 
     held: gang -> why nothing of it starts now; its pods count as foreign ones. finished: their jobs are over.
     finished_keys: of all jobs that are over, whether they are planned or not. former_places: as in `ClusterState`.
-    reserved_starts, promises: gang -> the start that an earlier plan reserved for it, and the first window that it was
-    told, as its job says. with_pods: of which the cluster has pods, running or not. present: of which it has these, the
+    reserved_starts, promises: gang -> the start that an earlier plan reserved for it, and its first window, as its
+    job says. with_pods: of which the cluster has pods, running or not. present: of which it has these, the
     job or its PodGroup.
     """
 
@@ -71,7 +71,8 @@ class ObservedJobs:
         annotations = annotations_of(job)
         if (start := annotations.get(STARTS_AT_ANNOTATION)) is not None:
             self.reserved_starts[j] = str(start)
-        if (promise := StartPromise.from_text(annotations.get(PROMISED_START_ANNOTATION, ""))) is not None:
+        text = annotations.get(PROMISED_START_ANNOTATION)  # most jobs have none: nothing is parsed for them
+        if text is not None and (promise := StartPromise.from_text(text)) is not None:
             self.promises[j] = promise
 
     def hold(self, gangs: Mapping[int, str]) -> None:

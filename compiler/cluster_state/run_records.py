@@ -1,4 +1,4 @@
-"""Runs that are over, and what they were told of their start: in a state an object of the kind `RunRecords`, made of
+"""Runs that are over, and the starts that were promised to them: in a state an object of the kind `RunRecords`, made of
 the reconciler's inventory; on a job that waits an annotation, which stays while it runs."""
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _FIELDS = ("submitted", "started", "ended", "promise")
 
 @dataclass(frozen=True, slots=True)
 class StartPromise:
-    """The first window that a job was told: at the time `made`, that it starts between `low` and `high`, and as likely
-    before `middle` as after. raw: the median of the futures from which it came. by_limits: the start if each run took
+    """The first window of a job, announced at the time `made`: it starts between `low` and `high`, and as likely before
+    `middle` as after. raw: the median of the futures from which it came. by_limits: the start if each run took
     as long as its job declares, None where one declares nothing. Seconds since the epoch."""
 
     made: int
@@ -49,25 +49,23 @@ class StartPromise:
         except (ValueError, RecursionError):
             return None
 
+    def outcome(self, started: int, submitted: int | None) -> Outcome:
+        """What came of it. started, submitted: when the job was, where that is known."""
+        low, middle, high = (at - self.made for at in (self.low, self.middle, self.high))
+        by_limits = None if self.by_limits is None else self.by_limits - self.made
+        since = self.made if submitted is None else submitted
+        return Outcome(low, middle, high, by_limits, max(0, started - self.made), max(0, started - since))
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """Seconds since the epoch. promise: the first one, of a job that was told a start; submitted: of such a job when it
-    came into the cluster, where that is known."""
+    """Seconds since the epoch. promise: the first one, where there was any; submitted: then, when the job came into the
+    cluster, where that is known."""
 
     started: int
     ended: int
     promise: StartPromise | None = None
     submitted: int | None = None
-
-    def outcome(self) -> Outcome | None:
-        """What came of the promise; None where there was none."""
-        if (told := self.promise) is None:
-            return None
-        low, middle, high = (at - told.made for at in (told.low, told.middle, told.high))
-        by_limits = None if told.by_limits is None else told.by_limits - told.made
-        since = told.made if self.submitted is None else self.submitted
-        return Outcome(low, middle, high, by_limits, max(0, self.started - told.made), max(0, self.started - since))
 
 
 def records_object(cluster: str, rows: Iterable[tuple[JobKey, Mapping[str, Any]]]) -> dict[str, Any]:

@@ -24,8 +24,8 @@ moment to run."""
 @dataclass(frozen=True, slots=True)
 class StartWindow:
     """A job is expected to start between `low` and `high`, seconds since the epoch. share: percent of such windows that
-    hold; None while too few earlier ones are known to say so. moved: why it comes after all of what the job was told
-    first; empty where it does not."""
+    hold; None while too few earlier ones are known to say so. moved: why it comes after all of the window that
+    was announced first; empty where it does not."""
 
     low: int
     high: int
@@ -37,8 +37,8 @@ class StartWindow:
 class PlannedStart:
     """awaited_jobs: with a reservation, the jobs whose end it waits for. starts_in: seconds until then; starts_at:
     since the epoch; None where that is unknown. reserved: the start that this plan or an earlier one reserves, as a
-    time. window: None where too little is known. promise: the first window that the job was told, by this plan or an
-    earlier one; kept once it runs."""
+    time. window: None where too little is known. promise: the first window, of this plan or an earlier one; kept
+    once it runs."""
 
     awaited_jobs: tuple[str, ...] = ()
     starts_in: int | None = None

@@ -15,7 +15,7 @@ from compiler.lower.group_relations import with_group_rules, with_separation_wis
 from compiler.lower.inputs import LoweringInputs, is_plannable, lowering_inputs
 from compiler.lower.node_groups import with_node_groups
 from compiler.lower.nodes import lower_nodes, node_classes
-from compiler.lower.origins import LeftOutGangs, Origins, ToldStarts
+from compiler.lower.origins import AnnouncedStarts, LeftOutGangs, Origins
 from compiler.lower.past_runs import past_runs
 from compiler.lower.pod_relations import LoweredRules, lower_pod_rules
 from compiler.lower.policy import lower_policy
@@ -120,7 +120,7 @@ def _origins(
         rules=rules.origins,
         submission_times={specs.gangs[j].key: time for j, time in inputs.submission_times.items()},
         now=observed.now,
-        starts=ToldStarts(
+        starts=AnnouncedStarts(
             reserved={specs.gangs[j].key: time for j, time in observed.jobs.reserved_starts.items()},
             promises={specs.gangs[j].key: promise for j, promise in observed.jobs.promises.items()},
             past_runs=past_runs(inputs),

@@ -59,8 +59,8 @@ class LeftOutGangs:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldStarts:
-    """reserved, promises: the start that an earlier plan reserved for a job, and the first window that it was told, as
+class AnnouncedStarts:
+    """reserved, promises: the start that an earlier plan reserved for a job, and its first window, as
     the cluster's job says it. past_runs: None where no run is recorded."""
 
     reserved: Mapping[JobKey, str] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Origins:
     rules: RuleOrigins = RuleOrigins()
     submission_times: Mapping[JobKey, int] | None = None
     now: int | None = None
-    starts: ToldStarts = ToldStarts()
+    starts: AnnouncedStarts = AnnouncedStarts()
     upcoming_events: tuple[TimedEvent, ...] = ()
     unplanned_numa: Mapping[tuple[int, int], NumaPlan] = field(default_factory=dict)
     excluding_numa_policies: Mapping[tuple[int, int], str] = field(default_factory=dict)

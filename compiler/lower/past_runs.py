@@ -28,9 +28,9 @@ def past_runs(inputs: LoweringInputs) -> PastRuns | None:
         history.add(of_job, run.ended - run.started)
     outcomes = list[Outcome]()
     for _, run in sorted(recorded, key=lambda each: (each[1].started, each[0])):
-        if run.promise is not None and (outcome := run.outcome()) is not None:
-            correction.add(max(0, run.promise.raw - run.promise.made), outcome.wait)
-            outcomes.append(outcome)
+        if (promise := run.promise) is not None:
+            outcomes.append(promise.outcome(run.started, run.submitted))
+            correction.add(max(0, promise.raw - promise.made), outcomes[-1].wait)
     ages = {}
     for g, j in enumerate(inputs.gang_indices):
         if (start := observed.started_at(j)) is not None and observed.now is not None:

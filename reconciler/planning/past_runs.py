@@ -11,7 +11,7 @@ from reconciler.cluster.objects import Object
 from reconciler.inventory.store import FinishedRun, runs_of
 
 MAX_JOBS = 1000
-"""Jobs whose runs a plan is told of: those that ended last."""
+"""Jobs whose runs a compile gets: those that ended last."""
 
 
 def past_runs(cluster: str, runs: Reversible[FinishedRun]) -> list[Object]:

@@ -19,11 +19,13 @@ from types import MappingProxyType, TracebackType
 from typing import Final, Self, TypeVar
 
 from tests.controlplane import quiet_user, webhooks
-from tests.controlplane.build import build
+from tests.controlplane.build import build, create_atomically, locked
 from tests.controlplane.commands import AUDIT_LOG, AUDIT_POLICY, Ports, component_commands
 from tests.controlplane.follow import SCHEDULER_CONF_KEY, ConfigMapFollower
+from tests.controlplane.prepared import copy_data, first_objects, prepared_folder, type_files
 from tests.controlplane.processes import Process, ProcessGuard
-from tests.controlplane.rest import ApiError, Client, Json, kubeconfig
+from tests.controlplane.rest import PATIENCE, ApiError, Client, Json, kubeconfig
+from tests.controlplane.stalls import StallWatch
 
 T = TypeVar("T")
 
@@ -47,7 +49,7 @@ class NotSeenError(Exception):
 
 
 class ControlPlane:
-    """One cluster. `with ControlPlane() as cluster:` starts it (7 s when built) and ends every process of it, whatever
+    """One cluster. `with ControlPlane() as cluster:` starts it (5 s when built) and ends every process of it, whatever
     happens.
 
     Without `work` all files are in a temporary folder that goes with it.
@@ -59,6 +61,7 @@ class ControlPlane:
         self._guard: ProcessGuard | None = None
         self._processes: dict[str, Process] = {}
         self._followers: list[ConfigMapFollower] = []
+        self._stalls: StallWatch | None = None
         self._clients: dict[str, Client] = {}
         self._work_folder: Path | None = None
         self._metrics_url = ""
@@ -77,10 +80,12 @@ class ControlPlane:
             self._guard = ProcessGuard(*([] if self._given_folder else [self.work_folder]))
             for name, command in component_commands(cache, self.work_folder, ports).items():
                 self._processes[name] = self._process(name, command)
+            self._stalls = StallWatch(self._running_pids)
+            self._stalls.start()
             self._start_components(cache, ports)
         except BaseException as error:
-            for process in self._processes.values():
-                error.add_note(f"--- the end of the log of {process.name}:\n{process.tail(5)}")
+            for title, text in self.failure_sections(5):
+                error.add_note(f"--- {title}:\n{text}")
             self.stop()
             raise
 
@@ -89,6 +94,8 @@ class ControlPlane:
         atexit.unregister(self.stop)
         for follower in self._followers:
             follower.stop()
+        if self._stalls is not None:
+            self._stalls.stop()
         for process in reversed(self._processes.values()):
             process.kill(self._guard)
         if self._guard is not None:
@@ -96,6 +103,7 @@ class ControlPlane:
         if self._work_folder is not None and self._given_folder is None:
             shutil.rmtree(self._work_folder, ignore_errors=True)
         self._followers, self._processes, self._guard, self._work_folder = [], {}, None, None
+        self._stalls = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -114,6 +122,10 @@ class ControlPlane:
         if self._work_folder is None:
             raise RuntimeError("the control plane does not run")
         return self._work_folder
+
+    @property
+    def _etcd_folder(self) -> Path:
+        return self.work_folder / "etcd"
 
     @property
     def kubeconfig(self) -> Path:
@@ -145,6 +157,12 @@ class ControlPlane:
         """What a component has written: all, or the last lines."""
         return self._processes[component].tail(lines)
 
+    def failure_sections(self, lines: int) -> list[tuple[str, str]]:
+        """Title and text of what is to be known of this cluster where something failed: so many lines of each log, and
+        whether the machine let the components run."""
+        logs = [(f"log of {name}", process.tail(lines)) for name, process in self._processes.items()]
+        return logs if self._stalls is None else [*logs, ("processors and stalls", self._stalls.report())]
+
     # --- components
 
     @property
@@ -155,6 +173,10 @@ class ControlPlane:
     def pid(self, component: str) -> int | None:
         """The pid of a component, None while it is down."""
         return self._processes[component].pid
+
+    def _running_pids(self) -> dict[str, int]:
+        processes = list(self._processes.items())  # tests add some meanwhile
+        return {name: pid for name, process in processes if (pid := process.pid) is not None}
 
     def kill(self, component: str) -> None:
         """End one component with SIGKILL."""
@@ -198,7 +220,7 @@ class ControlPlane:
 
     def scheduling_cycles(self) -> int:
         """How many cycles Volcano's scheduler has gone through since it started."""
-        with urllib.request.urlopen(self._metrics_url, timeout=60) as answer:  # noqa: S310  - our own address
+        with urllib.request.urlopen(self._metrics_url, timeout=PATIENCE) as answer:  # noqa: S310  - our own address
             text = answer.read().decode()
         found = re.search(r"^volcano_e2e_scheduling_latency_milliseconds_count (\d+)", text, re.MULTILINE)
         return int(found[1]) if found else 0
@@ -234,7 +256,7 @@ class ControlPlane:
         look: Callable[[], T],
         until: Callable[[T], object] = bool,
         *,
-        timeout: float = 120.0,
+        timeout: float = 300.0,
         what: str = "",
         pause: float | None = None,
     ) -> T:
@@ -299,7 +321,7 @@ class ControlPlane:
             self.wait_until(
                 self._ready_nodes,
                 wanted.issubset,
-                timeout=120 + len(added) / 5,
+                timeout=300 + len(added) / 5,
                 what=f"readiness of {len(added)} nodes",
             )
         return added
@@ -335,9 +357,8 @@ class ControlPlane:
     # --- the steps of starting
 
     def _write_files(self, cache: Path, ports: Ports) -> None:
-        shutil.rmtree(
-            self.work_folder / "etcd", ignore_errors=True
-        )  # in a given folder an earlier cluster may have left its state
+        # In a given folder an earlier cluster may have left its state.
+        shutil.rmtree(self._etcd_folder, ignore_errors=True)
         for folder in ("logs", "keys", "scheduler-conf"):
             shutil.rmtree(self.work_folder / folder, ignore_errors=True)
             (self.work_folder / folder).mkdir(parents=True)
@@ -356,16 +377,13 @@ class ControlPlane:
         (self.work_folder / "audit-policy.yaml").write_text(AUDIT_POLICY)
 
     def _start_components(self, cache: Path, ports: Ports) -> None:
-        for name in ("etcd", "kube-apiserver"):
-            self.restart(name)
-        self.wait_until(
-            lambda: self.api("GET", "/readyz"), lambda said: said == "ok", timeout=90, what="a ready API server"
-        )
-        self.api("POST", "/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
-        self.api("POST", quiet_user.ROLES_PATH, quiet_user.role())
-        self.api("POST", quiet_user.BINDINGS_PATH, quiet_user.binding())
-        for file in sorted((cache / "crds").iterdir()):
-            self.create_type(file)
+        prepared = prepared_folder(cache)
+        if not prepared.exists():
+            with locked(cache / "lock"):
+                if not prepared.exists():
+                    self._prepare(cache, prepared)
+        copy_data(prepared, self._etcd_folder)
+        self._start_api_server()
         for configuration in webhooks.webhook_configurations(ports.webhooks, self.work_folder / "keys" / "ca.crt"):
             plural = configuration["kind"].lower() + "s"
             self.api("POST", f"/apis/admissionregistration.k8s.io/v1/{plural}", configuration)
@@ -379,15 +397,31 @@ class ControlPlane:
         self.wait_until(
             queue,
             lambda found: found.get("status", {}).get("state") == "Open",
-            timeout=90,
             what="the open queue default",
         )
         self.wait_until(
             self._admission_answer,
             lambda said: "validatejob.volcano.sh" in said and "denied" in said and "queue with state" not in said,
-            timeout=90,
             what="webhooks that know the open queue",
         )
+
+    def _start_api_server(self) -> None:
+        for name in ("etcd", "kube-apiserver"):
+            self.restart(name)
+        self.wait_until(lambda: self.api("GET", "/readyz"), lambda said: said == "ok", what="a ready API server")
+
+    def _prepare(self, cache: Path, target: Path) -> None:
+        """Keep what every cluster begins with for each later start."""
+        self._start_api_server()
+        for path, body in first_objects():
+            self.api("POST", path, body)
+        for file in type_files(cache):
+            self.create_type(file)
+        self.wait_until_types_are_served()
+        for name in ("kube-apiserver", "etcd"):
+            self._processes[name].end(self._guard)
+        create_atomically(target, lambda aside: copy_data(self._etcd_folder, aside))
+        shutil.rmtree(self._etcd_folder)
 
     def create_type(self, file: Path) -> str:
         """Create the CustomResourceDefinition of a file; its name."""

@@ -78,7 +78,8 @@ class Process:
 
     def start(self, guard: ProcessGuard | None) -> None:
         """Start it in a process group of its own, so that Ctrl-C at the terminal reaches only us; the log is appended
-        to."""
+        to. Not in a session of its own: Linux schedules sessions against one another (autogroup), and a kernel whose
+        log told of it (6.18) let single ones wait for a processor for up to a minute."""
         if self.pid is not None:
             raise RuntimeError(f"{self.name} runs already")
         with self.log.open("ab") as log:
@@ -89,7 +90,7 @@ class Process:
                 stderr=subprocess.STDOUT,
                 env=self.environment,
                 cwd=self.log.parent,
-                start_new_session=True,
+                process_group=0,
             )
         if guard is not None:
             guard.add_process(self._child.pid)
@@ -104,6 +105,13 @@ class Process:
             child.wait()
         if guard is not None:
             guard.remove_process(child.pid)
+
+    def end(self, guard: ProcessGuard | None) -> None:
+        """Let it end by itself: what it has written is whole then."""
+        if self._child is not None:
+            self._child.terminate()
+            self._child.wait()
+        self.kill(guard)
 
     def tail(self, lines: int | None = 15) -> str:
         """The last lines of its log, or all of it."""

@@ -19,6 +19,11 @@ WHEN_ASKED_TO_WAIT = urllib3.Retry(
 )
 
 
+PATIENCE = 180.0
+"""Seconds that an answer may take. A busy machine was seen to keep a server from its processors for a minute or more;
+a test that minds says so itself."""
+
+
 class ApiError(Exception):
     """The API server answered with an error; `status` is the HTTP status, `body` what it said."""
 
@@ -36,7 +41,7 @@ class Client:
         self._token = token
         # Connections are kept: with a TLS handshake of its own a call costs both sides three times as much.
         self._connections = urllib3.HTTPSConnectionPool(
-            "127.0.0.1", port, maxsize=16, ca_certs=str(ca), timeout=30, retries=WHEN_ASKED_TO_WAIT
+            "127.0.0.1", port, maxsize=16, ca_certs=str(ca), timeout=PATIENCE, retries=WHEN_ASKED_TO_WAIT
         )
 
     def __call__(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.controlplane.failure_report import pytest_runtest_makereport  # noqa: F401  - a hook, found by its name
 from tests.differential.bed import Bed
 
 FOLDER = "tests/differential/"

@@ -1,12 +1,10 @@
-"""Which end-to-end tests share a process, and with it a cluster, and what a failed one reports."""
+"""Which end-to-end tests share a process, and with it a cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 import pytest
 
-from tests.controlplane import ControlPlane
+from tests.controlplane.failure_report import pytest_runtest_makereport  # noqa: F401  - a hook, found by its name
 from tests.e2e.fixtures import (  # noqa: F401  - pytest finds fixtures in a conftest by their names
     control_plane,
     installed,
@@ -46,15 +44,3 @@ def _group(module: str) -> str:
 
 def _ends_cluster(item: pytest.Item) -> bool:
     return item.path.stem == "test_operators"
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """The report of a failed test ends in the last lines of each component's log: the folder with the logs goes with
-    the cluster."""
-    report = yield
-    if report.failed:
-        for value in getattr(item, "funcargs", {}).values():
-            if isinstance(value, ControlPlane):
-                report.sections.extend((f"log of {name}", value.logs(name, 10)) for name in value.components)
-    return report

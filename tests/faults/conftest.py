@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.controlplane import ControlPlane
+from tests.controlplane.failure_report import pytest_runtest_makereport  # noqa: F401  - a hook, found by its name
 from tests.e2e import fixtures
 from tests.faults.bed import add_nodes, clear
 from tests.faults.shared import SharedWorld

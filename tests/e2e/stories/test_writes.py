@@ -66,9 +66,7 @@ def test_a_leader_that_is_stopped_inside_a_wave_wakes_and_writes_nothing(plane: 
             stopped_at = len(job_names(plane))
             commit = write_jobs(repository, LEFT_OUT)
             expected = {f"job-{at:03}" for at in range(LEFT_OUT, JOBS)}
-            plane.wait_until(
-                lambda: job_names(plane), lambda seen: seen == expected, timeout=90, what="the newer commit"
-            )
+            plane.wait_until(lambda: job_names(plane), lambda seen: seen == expected, what="the newer commit")
             plane.wait_until(lambda: two.read_status()["commit"], lambda seen: seen == commit, what="its status")
             one.process.send_signal(signal.SIGCONT)
             plane.wait_until(
@@ -200,7 +198,7 @@ def test_a_policy_that_answers_403_holds_the_commit_as_one_that_answers_422(
                 return sum(line["message"] == "commit refused" for line in reconciler.log_lines())
 
             for times in (1, 2):
-                plane.wait_until(refusals, lambda seen: seen >= times, what="the refusal", timeout=60)  # noqa: B023
+                plane.wait_until(refusals, lambda seen: seen >= times, what="the refusal")  # noqa: B023
                 plane.wait_until(
                     lambda: reconciler.condition("Accepted"), lambda seen: seen["status"] == "False", what="its telling"
                 )
@@ -222,7 +220,7 @@ def test_a_policy_that_answers_403_holds_the_commit_as_one_that_answers_422(
                 lambda seen: any(each["reason"] == "CommitRefused" and "not yet" in each["message"] for each in seen),
                 what="an Event",
             )
-        plane.wait_until(lambda: job_names(plane), lambda seen: seen == {"good"}, what="the commit", timeout=90)
+        plane.wait_until(lambda: job_names(plane), lambda seen: seen == {"good"}, what="the commit")
         plane.api("GET", f"{CONFIGMAPS_PATH}/bad")
 
 

@@ -182,8 +182,10 @@ def subgroup(
     tier: int = 1,
     roles: tuple[int, ...] = (0,),
     name: str = "",
+    tier_is_editable: bool = True,
 ) -> Subgroup:
-    return Subgroup(name or f"parts-of-{size}-in-{tier}", roles, size, minimum, Topology(mode, tier))
+    topology = Topology(mode, tier)
+    return Subgroup(name or f"parts-of-{size}-in-{tier}", roles, size, minimum, topology, tier_is_editable)
 
 
 def running_pods(role: int, node: int, pods: int) -> Placement:

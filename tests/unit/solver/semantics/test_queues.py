@@ -10,9 +10,10 @@ from solver.facts import ClosedQueue, Fact, GuaranteeReserve, ShareLimit
 from solver.problem import Policy, Problem
 from solver.semantics.entitlements import capacity_deserved, water_filled_shares
 from solver.semantics.queues import real_capability
+from tests.builders.beside import beside
+from tests.builders.described import queues_of
 from tests.builders.plans import proven_plan, started_per_queue
 from tests.builders.problems import (
-    QueueSpec,
     gang,
     nodes,
     one_pod_gangs,
@@ -25,6 +26,7 @@ from tests.builders.problems import (
 
 PROPORTION, CAPACITY = Policy(proportion=True), Policy(capacity=True)
 TREE = Policy(capacity=True, capacity_hierarchy=True)
+CASES = beside(__file__)
 
 
 def facts(world: Problem, name: str) -> tuple[Fact, ...]:
@@ -33,80 +35,13 @@ def facts(world: Problem, name: str) -> tuple[Fact, ...]:
 
 # --- proportion
 
-SHARES: dict[str, tuple[int, list[tuple[QueueSpec, int]], list[int | None]]] = {
-    "equal weights: 12 / 2": (12, [(queue("a"), 20), (queue("b"), 20)], [6, 6]),
-    "weights 2 and 1: 12 * 2/3 and 12 * 1/3": (12, [(queue("a", weight=2), 20), (queue("b"), 20)], [8, 4]),
-    "weights 1, 2 and 3: 12 in sixths": (
-        12,
-        [(queue("a"), 99), (queue("b", weight=2), 99), (queue("c", weight=3), 99)],
-        [2, 4, 6],
-    ),
-    "a asks for 2 of its 4 and is met; the 2 left go to b and c": (
-        12,
-        [(queue("a"), 2), (queue("b"), 9), (queue("c"), 9)],
-        [2, 5, 5],
-    ),
-    "a asks for 3 of its 9, and b takes 3 and then the 6 left": (
-        12,
-        [(queue("a", weight=3), 3), (queue("b"), 20)],
-        [3, 9],
-    ),
-    "all that is asked for is less than there is": (12, [(queue("a"), 3), (queue("b", weight=5), 4)], [3, 4]),
-    "a capability of 3 stops a; b takes 6, then 1.5 of the 3 left, then the rest": (
-        12,
-        [(queue("a", capability={"gpu": 3}), 20), (queue("b"), 20)],
-        [3, 9],
-    ),
-    "a is guaranteed 8 and asks for 2: it deserves the 8, and b no more than 12 - 8": (
-        12,
-        [(queue("a", guarantee={"gpu": 8}), 2), (queue("b"), 20)],
-        [8, 4],
-    ),
-    "a guarantee of 6 lifts a above its 4; b is held at 12 - 6": (
-        12,
-        [(queue("a", guarantee={"gpu": 6}), 20), (queue("b", weight=2), 20)],
-        [6, 6],
-    ),
-    "an idle queue takes part in nothing, and its guarantee stays out of reach": (
-        12,
-        [(queue("a"), 20), (queue("idle", guarantee={"gpu": 4}), 0)],
-        [8, None],
-    ),
-    "what others' pods hold is part of what is asked for: 4 + 1 of a, and b takes the 7 left": (
-        12,
-        [(queue("a", used={"gpu": 4}), 1), (queue("b"), 20)],
-        [5, 7],
-    ),
-    "thirds are rounded down to whole devices": (10, [(queue("a"), 20), (queue("b"), 20), (queue("c"), 20)], [3, 3, 3]),
-    "4 devices on paper are 3.9999999999 where proportion counts, which forgives nothing": (
-        16,
-        [(queue("a"), 4), (queue("b", weight=3), 9), (queue("c", weight=3, guarantee={"gpu": 2}), 3)],
-        [3, 9, 3],
-    ),
-    "2.2857142857 and 0.7142857143 are 3 in whatever order the sums are added": (
-        16,
-        [(queue("a"), 3), (queue("b", weight=3), 4), (queue("c", weight=3), 14)],
-        [3, 4, 9],
-    ),
-    "a share that comes out even is whole there too": (
-        24,
-        [(queue("a"), 20), (queue("b"), 20), (queue("c"), 20)],
-        [8, 8, 8],
-    ),
-    "guarantees above the cluster: nothing is left to be shared, and each keeps its own": (
-        6,
-        [(queue("a", guarantee={"gpu": 4}), 20), (queue("b", guarantee={"gpu": 4}), 20), (queue("c"), 20)],
-        [4, 4, 0],
-    ),
-}
 
-
-@pytest.mark.parametrize("sentence", SHARES)
+@pytest.mark.parametrize("sentence", CASES["shares"])
 def test_proportion_deserves(sentence: str) -> None:
-    total, queues, expected = SHARES[sentence]
-    gangs = [gang(q.name, role(asks, gpu=1), queue=q.name) for q, asks in queues if asks]
-    world = problem(nodes(1, gpu=total), *(q for q, _ in queues), *gangs)
-    assert [None if share is None else share[0] for share in water_filled_shares(world)] == expected
+    case = CASES["shares"][sentence]
+    gangs = [gang(name, role(count, gpu=1), queue=name) for name, count in case["asks"].items()]
+    world = problem(nodes(1, gpu=case["gpus"]), *queues_of(case["queues"]), *gangs)
+    assert [None if share is None else share[0] for share in water_filled_shares(world)] == case["deserved"]
 
 
 def test_what_the_action_enqueue_never_lets_in_is_not_asked_for() -> None:
@@ -181,65 +116,12 @@ def test_growth_ends_at_the_share() -> None:
 
 # --- capacity: limits
 
-TEAM = (queue("root"), queue("team", "root", capability={"gpu": 8}))
-LIMITS: dict[str, tuple[Policy, int, tuple[QueueSpec, ...], list[int | None]]] = {
-    "flat: a's guarantee of 4 is out of b's reach": (
-        CAPACITY,
-        12,
-        (queue("a", guarantee={"gpu": 4}), queue("b")),
-        [12, 8],
-    ),
-    "flat: the lower of both limits counts": (
-        CAPACITY,
-        12,
-        (queue("a", guarantee={"gpu": 4}), queue("b", capability={"gpu": 5})),
-        [12, 5],
-    ),
-    "flat: guarantees above the cluster leave each its own": (
-        CAPACITY,
-        6,
-        (queue("a", guarantee={"gpu": 4}), queue("b", guarantee={"gpu": 4})),
-        [4, 4],
-    ),
-    "tree: without a limit above there is none": (
-        TREE,
-        12,
-        (queue("root"), queue("a", "root", guarantee={"gpu": 4}), queue("b", "root")),
-        [None] * 3,
-    ),
-    "tree: a child without a capability has its parent's": (TREE, 12, (*TEAM, queue("a", "team")), [None, 8, 8]),
-    "tree: a child's own is the lower": (TREE, 12, (*TEAM, queue("a", "team", capability={"gpu": 3})), [None, 8, 3]),
-    "tree: of the parent's 8 a sibling is guaranteed 3": (
-        TREE,
-        12,
-        (*TEAM, queue("a", "team", guarantee={"gpu": 3}), queue("b", "team")),
-        [None, 8, 8, 5],
-    ),
-    "tree: 8 - 3 - 2 + 3 and 8 - 3 - 2 + 2": (
-        TREE,
-        12,
-        (*TEAM, queue("a", "team", guarantee={"gpu": 3}), queue("b", "team", guarantee={"gpu": 2})),
-        [None, 8, 6, 5],
-    ),
-    "tree: a grandchild is inside what is left to its parent": (
-        TREE,
-        12,
-        (*TEAM, queue("a", "team", guarantee={"gpu": 3}), queue("b", "team"), queue("b1", "b")),
-        [None, 8, 8, 5, 5],
-    ),
-    "tree: guarantees above the parent's capability leave each its own": (
-        TREE,
-        12,
-        (*TEAM, queue("a", "team", guarantee={"gpu": 7}), queue("b", "team", guarantee={"gpu": 7}), queue("c", "team")),
-        [None, 8, 7, 7, 0],
-    ),
-}
 
-
-@pytest.mark.parametrize("sentence", LIMITS)
+@pytest.mark.parametrize("sentence", CASES["limits"])
 def test_real_capability(sentence: str) -> None:
-    policy, total, queues, expected = LIMITS[sentence]
-    assert [limit[0] for limit in real_capability(problem(nodes(1, gpu=total), *queues, policy=policy))] == expected
+    case = CASES["limits"][sentence]
+    world = problem(nodes(1, gpu=case["gpus"]), *queues_of(case["queues"]), policy=TREE if "tree" in case else CAPACITY)
+    assert [limit[0] for limit in real_capability(world)] == case["limits"]
 
 
 def test_deserved_lies_between_guarantee_and_real_capability() -> None:
@@ -268,124 +150,15 @@ def test_flat_capacity_counts_guarantees_of_a_tree_twice_and_says_so() -> None:
 
 # --- capacity: who goes first
 
-X_AND_Y = (
-    queue("root"),
-    queue("x", "root", deserved={"gpu": 8}),
-    queue("y", "root", deserved={"gpu": 4}),
-    queue("x1", "x", deserved={"gpu": 6}),
-    queue("x2", "x", deserved={"gpu": 2}),
-)
-ORDERS: dict[str, tuple[Policy, int, tuple[QueueSpec, ...], dict[str, int], list[int]]] = {
-    "shares of what is deserved are equal: 8/8 and 4/4": (
-        CAPACITY,
-        12,
-        (queue("a", deserved={"gpu": 8}), queue("b", deserved={"gpu": 4})),
-        {"a": 12, "b": 12},
-        [8, 4],
-    ),
-    "beyond it as well: 12/4 and 6/2": (
-        CAPACITY,
-        18,
-        (queue("a", deserved={"gpu": 4}), queue("b", deserved={"gpu": 2})),
-        {"a": 20, "b": 20},
-        [12, 6],
-    ),
-    "weights count for nothing": (
-        CAPACITY,
-        12,
-        (queue("a", weight=9, deserved={"gpu": 6}), queue("b", deserved={"gpu": 6})),
-        {"a": 12, "b": 12},
-        [6, 6],
-    ),
-    "what lies idle is lent": (
-        CAPACITY,
-        12,
-        (queue("a", deserved={"gpu": 4}), queue("b", deserved={"gpu": 8})),
-        {"a": 12},
-        [12, 0],
-    ),
-    "what is guaranteed is not: 12 - 4": (
-        CAPACITY,
-        12,
-        (queue("a", deserved={"gpu": 6}), queue("idle", guarantee={"gpu": 4})),
-        {"a": 12},
-        [8, 0],
-    ),
-    "guarantee, borrowing, an idle queue: b keeps its 3 free, c deserves 2 and a 4 of the 9 left, so 6 and 3": (
-        CAPACITY,
-        12,
-        (
-            queue("a", deserved={"gpu": 4}),
-            queue("b", guarantee={"gpu": 3}, deserved={"gpu": 6}),
-            queue("c", deserved={"gpu": 2}),
-        ),
-        {"a": 12, "c": 12},
-        [6, 0, 3],
-    ),
-    "a queue that deserves nothing comes after one that has less than it deserves": (
-        CAPACITY,
-        6,
-        (queue("a", deserved={"gpu": 6}), queue("b")),
-        {"a": 6, "b": 6},
-        [6, 0],
-    ),
-    "two queues that deserve nothing share by weight": (
-        CAPACITY,
-        12,
-        (queue("a", weight=2), queue("b")),
-        {"a": 12, "b": 12},
-        [8, 4],
-    ),
-    "what is held counts: 6 of 6 are held by a": (
-        CAPACITY,
-        12,
-        (queue("a", deserved={"gpu": 6}, used={"gpu": 6}), queue("b", deserved={"gpu": 6})),
-        {"a": 12, "b": 12},
-        [0, 6],
-    ),
-    "the queue of higher priority goes first, whatever its share": (
-        CAPACITY,
-        12,
-        (queue("a", priority=1, deserved={"gpu": 6}), queue("b", deserved={"gpu": 6})),
-        {"a": 9, "b": 12},
-        [9, 3],
-    ),
-    "tree: x deserves 8 of 12, x1 6 of these": (
-        TREE,
-        12,
-        X_AND_Y,
-        {"x1": 12, "x2": 12, "y": 12},
-        [0, 0, 4, 6, 2],
-    ),
-    "tree: what x1 leaves goes to its sibling, not to y": (
-        TREE,
-        12,
-        X_AND_Y,
-        {"x1": 1, "x2": 12, "y": 12},
-        [0, 0, 4, 1, 7],
-    ),
-    "without the tree x2 and y share by what they themselves deserve: 4/2 and 8/4": (
-        CAPACITY,
-        12,
-        (
-            queue("root"),
-            queue("x", "root", deserved={"gpu": 8}),
-            queue("y", "root", deserved={"gpu": 4}),
-            queue("x2", "x", deserved={"gpu": 2}),
-        ),
-        {"x2": 12, "y": 12},
-        [0, 0, 8, 4],
-    ),
-}
 
-
-@pytest.mark.parametrize("sentence", ORDERS)
+@pytest.mark.parametrize("sentence", CASES["orders"])
 def test_capacity(sentence: str) -> None:
-    policy, total, queues, asks, expected = ORDERS[sentence]
-    gangs = [one for name, count in asks.items() for one in one_pod_gangs(count, name)]
-    used = sum(q.used.get("gpu", 0) for q in queues)
-    world = problem(nodes(1, gpu=total, free={"gpu": total - used}), *queues, *gangs, policy=policy)
-    assert started_per_queue(world) == expected
+    case = CASES["orders"][sentence]
+    queues = queues_of(case["queues"])
+    gangs = [one for name, count in case["asks"].items() for one in one_pod_gangs(count, name)]
+    free = {"gpu": case["gpus"] - sum(each.used.get("gpu", 0) for each in queues)}
+    world = problem(nodes(1, gpu=case["gpus"], free=free), *queues, *gangs, policy=TREE if "tree" in case else CAPACITY)
+    assert started_per_queue(world) == case["starts"]
 
 
 def test_capacity_takes_the_scarcest_of_what_is_deserved() -> None:

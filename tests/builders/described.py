@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import compiler.explain.lost_starts
 import solver.facts
 import solver.repairs
 from solver.problem import Placement, Policy, Problem, Topology
@@ -12,6 +13,9 @@ from tests.builders.problems import GangSpec, QueueSpec, gang, nodes, problem, q
 from tests.builders.problems import two_supernodes as two_small_supernodes
 
 _PLACES = {"supernodes": supernodes, "two small supernodes": two_small_supernodes}
+_KINDS: dict[str, Any] = {}
+for _room in (solver.facts, solver.repairs, compiler.explain.lost_starts):
+    _KINDS |= vars(_room)
 
 
 def world_of(
@@ -57,8 +61,7 @@ def _statement(name: str, said: Mapping[str, Any]) -> Any:
     fields = _frozen(said)
     if "also" in said:
         fields["also"] = statements(said["also"])
-    room = solver.facts if hasattr(solver.facts, name) else solver.repairs
-    return getattr(room, name)(**fields)
+    return _KINDS[name](**fields)
 
 
 def _frozen(said: Mapping[str, Any]) -> dict[str, Any]:

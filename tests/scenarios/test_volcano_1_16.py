@@ -19,38 +19,12 @@ from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 from compiler.views.explanation import explanation_text
 from tests.builders import declared, repositories
+from tests.builders.beside import beside
 from tests.builders.volcano_1_16 import job as job_1_16
 
-CLUSTER = """\
-apiVersion: gangplan.dev/v1alpha1
-kind: Cluster
-metadata: {name: test}
-spec: {volcano: "1.16", namespaceQueues: true}
----
-apiVersion: gangplan.dev/v1alpha1
-kind: NodePool
-metadata: {name: gpu}
-spec: {count: 2, capacity: {cpu: 64, nvidia.com/gpu: 8}}
----
-apiVersion: gangplan.dev/v1alpha1
-kind: SchedulerConfiguration
-metadata: {name: volcano-scheduler-configmap, namespace: volcano-system}
-spec:
-  actions: [enqueue, allocate, preempt]
-  tiers:
-  - plugins: [{name: priority}, {name: gang}, {name: predicates}, {name: capacity, enableHierarchy: true}]
-"""
-QUEUES = """\
-apiVersion: scheduling.volcano.sh/v1beta1
-kind: NamespaceQueue
-metadata: {name: train, namespace: ml}
-spec: {parent: cluster/science, capability: {nvidia.com/gpu: 8}}
----
-apiVersion: scheduling.volcano.sh/v1beta1
-kind: Queue
-metadata: {name: science}
-spec: {allowedNamespaces: [ml], capability: {nvidia.com/gpu: 16}}
-"""
+CASES = beside(__file__)
+CLUSTER = CASES["cluster"]
+QUEUES = CASES["queues"]
 
 
 def job(name: str, gpus: int, queue: str = "namespace/train", namespace: str = "ml") -> str:

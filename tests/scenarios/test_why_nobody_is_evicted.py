@@ -10,53 +10,13 @@ from compiler.cluster_state.cluster_state import ClusterState
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from tests.builders import declared
+from tests.builders.beside import beside
 from tests.builders.cluster_objects import pod
 from tests.builders.declared import Object, pod_spec
 from tests.builders.repositories import repository
 
-CLUSTER = """\
-apiVersion: gangplan.dev/v1alpha1
-kind: NodePool
-metadata: {name: gpu}
-spec: {count: 1, capacity: {cpu: "64", memory: 256Gi, nvidia.com/gpu: 8}}
----
-apiVersion: gangplan.dev/v1alpha1
-kind: SchedulerConfiguration
-metadata: {name: volcano-scheduler-configmap, namespace: volcano-system}
-spec:
-  actions: [allocate, preempt, reclaim]
-  tiers:
-  - plugins: [{name: priority}, {name: gang, enablePreemptable: false, enableReclaimable: false}, {name: conformance}]
-  - plugins: [{name: capacity}, {name: predicates}, {name: nodeorder}]
----
-apiVersion: scheduling.volcano.sh/v1beta1
-kind: Queue
-metadata: {name: lender}
-spec: {deserved: {nvidia.com/gpu: 2}, reclaimable: true}
----
-apiVersion: scheduling.volcano.sh/v1beta1
-kind: Queue
-metadata: {name: owner}
-spec: {deserved: {nvidia.com/gpu: 6}}
----
-apiVersion: scheduling.k8s.io/v1
-kind: PriorityClass
-metadata: {name: low}
-value: 10
----
-apiVersion: scheduling.k8s.io/v1
-kind: PriorityClass
-metadata: {name: high}
-value: 100
-preemptionPolicy: PreemptLowerPriority
-"""
-BUDGET = """\
----
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: keep, namespace: team}
-spec: {minAvailable: 2, selector: {matchLabels: {app: holder}}}
-"""
+DOCUMENTS = beside(__file__)
+CLUSTER, BUDGET = DOCUMENTS["cluster"], DOCUMENTS["budget"]
 NOON = 1_795_608_000  # 2026-11-25T12:00:00Z
 GANG_VOTES = "{name: gang, enablePreemptable: false, enableReclaimable: false}"
 

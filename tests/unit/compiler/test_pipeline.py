@@ -18,6 +18,7 @@ from compiler.views.explanation import explanation_text
 from solver.options import Options
 from solver.problem import InvalidProblemError, Problem
 from solver.verify import Violation
+from tests.builders.beside import beside
 from tests.builders.cluster_objects import Object, node
 from tests.builders.repositories import CLUSTER, FILES, JOB
 
@@ -142,17 +143,7 @@ def test_the_same_inputs_have_the_same_digest() -> None:
     )
 
 
-HYPERNODES = """\
-apiVersion: topology.volcano.sh/v1alpha1
-kind: HyperNode
-metadata: {name: left}
-spec: {tier: 1, members: [{type: Node, selector: {regexMatch: {pattern: "^l[0-9]+$"}}}]}
----
-apiVersion: topology.volcano.sh/v1alpha1
-kind: HyperNode
-metadata: {name: right}
-spec: {tier: 1, members: [{type: Node, selector: {labelMatch: {matchLabels: {side: right}}}}]}
-"""
+HYPERNODES = beside(__file__)["hypernodes"]
 
 
 def live(name: str, side: str) -> Object:

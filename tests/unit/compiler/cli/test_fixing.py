@@ -10,34 +10,12 @@ from pathlib import Path
 import pytest
 
 from compiler.cli.fixing import write_files
+from tests.builders.beside import beside
 from tests.unit.compiler.cli.test_commands import run
 
-CLUSTER = """\
-apiVersion: gangplan.dev/v1alpha1
-kind: Cluster
-metadata: {name: c}
----
-apiVersion: gangplan.dev/v1alpha1
-kind: NodePool
-metadata: {name: h100}
-spec: {count: 2, capacity: {cpu: 64, nvidia.com/gpu: 8}}
----
-apiVersion: scheduling.volcano.sh/v1beta1
-kind: Queue
-metadata: {name: q}
-spec: {weigth: 1, capability: {nvidia.com/gpu: 8}}
-"""
-JOB = """\
-apiVersion: batch.volcano.sh/v1alpha1
-kind: Job
-metadata: {name: a, namespace: t}
-spec:
-  queue: q
-  minAvailabel: "2"  # of both
-  tasks:
-  - {name: w, replicas: 2, template: {spec: {restartPolicy: Never, containers: [
-      {name: c, image: i, resources: {limits: {nvidia.com/gpu: 8}}}]}}}
-"""
+CASES = beside(__file__)
+CLUSTER = CASES["cluster"]
+JOB = CASES["job"]
 FIXED = JOB.replace('minAvailabel: "2"', "minAvailable: 2")
 
 

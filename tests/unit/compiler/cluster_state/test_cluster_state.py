@@ -13,7 +13,10 @@ from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
+from tests.builders.beside import beside
 from tests.builders.repositories import FILES
+
+CASES = beside(__file__)
 
 
 def item(kind: str, **more: Any) -> dict[str, Any]:
@@ -24,36 +27,7 @@ def pod(**spec: Any) -> dict[str, Any]:
     return item("Pod", spec={"nodeName": "n-0", "containers": [{"name": "c", "image": "a"}], **spec})
 
 
-@pytest.mark.parametrize(
-    ("items", "message"),
-    [
-        ([item("Pod", metadata={"name": 5})], "items[0].metadata.name of the state is not text"),
-        ([item("Pod", metadata={"name": "a", "namespace": 5})], "items[0].metadata.namespace of the state is not text"),
-        (
-            [item("Pod", metadata={"name": "a", "labels": ["x"]})],
-            "items[0].metadata.labels of the state is not a mapping",
-        ),
-        (
-            [item("Pod", metadata={"name": "a", "annotations": {"x": [1]}})],
-            "items[0].metadata.annotations.x of the state is not text",
-        ),
-        (
-            [item("Pod", metadata={"name": "a", "ownerReferences": ["x"]})],
-            "items[0].metadata.ownerReferences[0] of the state is not a mapping",
-        ),
-        ([item("Job"), item("Pod", spec="x")], "items[1].spec of the state is not a mapping"),
-        ([pod(nodeName=["n-0"])], "items[0].spec.nodeName of the state is not text"),
-        ([pod(containers=["x"])], "items[0].spec.containers[0] of the state is not a mapping"),
-        ([pod(containers=[None])], "items[0].spec.containers[0] of the state is not a mapping"),
-        ([pod(schedulingGates=["x"])], "items[0].spec.schedulingGates[0] of the state is not a mapping"),
-        ([item("Node", spec={"taints": ["x"]})], "items[0].spec.taints[0] of the state is not a mapping"),
-        ([item("Node", status={"allocatable": ["x"]})], "items[0].status.allocatable of the state is not a mapping"),
-        ([item("Job", status={"conditions": 5})], "items[0].status.conditions of the state is not a list"),
-        ([item("Job", status="x")], "items[0].status of the state is not a mapping"),
-        ([pod(), pod()], "items 0 and 1 of the state are both Pod a: keep one"),
-        ([5], "items[0] of the state is not a mapping"),
-    ],
-)
+@pytest.mark.parametrize(("items", "message"), CASES["an object of another shape is named"])
 def test_an_object_of_another_shape_is_named(items: list[Any], message: str) -> None:
     with pytest.raises(StateError) as refused:
         load_state(json.dumps({"items": items}))

@@ -18,21 +18,11 @@ from compiler.syntax.runs import run_digest
 from compiler.views.explanation import explanation_text
 from solver.problem import Problem
 from tests.builders import declared
+from tests.builders.beside import beside
 from tests.builders.cluster_objects import volcano_job_pod
 from tests.builders.declared import yaml_of
 
-JOB = """\
-apiVersion: batch.volcano.sh/v1alpha1
-kind: Job
-metadata: {name: NAME, namespace: x}
-spec:
-  queue: q
-  minAvailable: PODS
-  tasks:
-  - name: w
-    replicas: PODS
-    template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: CPU}}}]}}
-"""
+JOB = beside(__file__)["job"]
 
 
 def tree(pods: int = 8, cpu: int = 8, *, nodes: int = 4, limit: int = 1000, more: str = "") -> Repository:

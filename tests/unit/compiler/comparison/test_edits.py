@@ -5,51 +5,15 @@ from __future__ import annotations
 import pytest
 
 from compiler.cluster_state.cluster_state import ClusterState
+from tests.builders.beside import beside
 from tests.unit.compiler.comparison.test_comparison import BASE, changes, found_jobs, job, queue, without
 
+CASES = beside(__file__)
 IMAGE = "spec.tasks[0].template.spec.containers[0].image x -> y"
 REPLACE = '"annotations": {"gangplan.dev/replace": "true", '
-DEPLOYMENT = """\
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: d, namespace: ns, annotations: {scheduling.volcano.sh/queue-name: a}}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: d}}
-  template:
-    metadata: {labels: {app: d}}
-    spec: {schedulerName: volcano, containers: [{name: m, image: x, resources: {limits: {nvidia.com/gpu: 4}}}]}
-"""
-FLOW = """\
-apiVersion: flow.volcano.sh/v1alpha1
-kind: JobTemplate
-metadata: {name: step, namespace: ns}
-spec:
-  schedulerName: volcano
-  queue: a
-  minAvailable: 1
-  tasks:
-  - name: w
-    replicas: 1
-    template: {spec: {containers: [{name: m, image: x, resources: {limits: {nvidia.com/gpu: 8}}}]}}
----
-apiVersion: flow.volcano.sh/v1alpha1
-kind: JobFlow
-metadata: {name: flow, namespace: ns}
-spec:
-  flows: [{name: step}]
-"""
-RING = """\
-apiVersion: scheduling.volcano.sh/v1beta1
-kind: PodGroup
-metadata: {name: ring, namespace: ns}
-spec: {minMember: 1, queue: a}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: r, namespace: ns, annotations: {scheduling.k8s.io/group-name: ring}}
-spec: {schedulerName: volcano, containers: [{name: m, image: x, resources: {limits: {nvidia.com/gpu: 8}}}]}
-"""
+DEPLOYMENT = CASES["deployment"]
+FLOW = CASES["flow"]
+RING = CASES["ring"]
 
 
 @pytest.mark.parametrize(

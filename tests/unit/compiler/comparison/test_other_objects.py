@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from compiler.comparison.render import comparison_text
+from tests.builders.beside import beside
 from tests.unit.compiler.comparison.test_comparison import BASE, changes, found_jobs, job, queue, without
 
 SMALL = without(without(BASE, "jobs/one.yaml"), "jobs/two.yaml")
@@ -16,23 +17,7 @@ SPARK = {"type": "Scala", "mode": "cluster", "sparkVersion": "3.5.0", "mainAppli
 TRAINS = {"metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}}
 OF_NODE = {"spec": {"containers": [{"name": "node", "image": "a", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
 NODE_JOB = {"name": "node", "template": {**TRAINS, "spec": {"template": OF_NODE}}}
-WITHOUT_TEMPLATES: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "a service": (
-        "serving.kserve.io/v1beta1",
-        "InferenceService",
-        {"predictor": {"minReplicas": 1, "sklearn": {"resources": {"limits": {"nvidia.com/gpu": 1}}}}},
-    ),
-    "an application": (
-        "sparkoperator.k8s.io/v1beta2",
-        "SparkApplication",
-        {**SPARK, "driver": {"cores": 1}, "executor": {"cores": 1, "instances": 1}},
-    ),
-    "a runtime": (
-        "trainer.kubeflow.org/v1alpha1",
-        "ClusterTrainingRuntime",
-        {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [NODE_JOB]}}},
-    ),
-}
+WITHOUT_TEMPLATES: dict[str, tuple[str, str, dict[str, Any]]] = beside(__file__)["without_templates"]
 
 
 def other(api_version: str, kind: str, spec: Mapping[str, Any], **metadata: Any) -> str:

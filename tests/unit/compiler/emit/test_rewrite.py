@@ -10,47 +10,13 @@ import pytest
 from compiler.emit.rewrite import rewrite
 from compiler.syntax.documents import Document
 from compiler.syntax.parse import parse_file
+from tests.builders.beside import beside
 
-JOB = """\
-# The nightly run.
-apiVersion: batch.volcano.sh/v1alpha1
-kind: Job
-metadata:
-  name: nightly   # keep this name
-  labels: {team: "ads"}
-
-spec:
-  # two are enough
-  minAvailable: 2
-  tasks:
-    - replicas: 2
-      name: worker
-      template:
-        spec:
-          containers:
-            - name: main
-              image: 'registry/a:1'
-              command: ["sh", "-c", "echo a line that no tool may fold, whatever its opinion about eighty columns"]
-              env:
-              - {name: A, value: "yes"}
-          restartPolicy: OnFailure
-      unknownToUs: 0x1F
-"""
+CASES = beside(__file__)
+JOB = CASES["job"]
 
 
-SHARED = """\
-apiVersion: v1
-kind: Job
-metadata: {name: a}
-spec:
-  tasks:
-  - name: x
-    template: &t
-      spec:
-        a: 1
-  - name: y
-    template: *t
-"""
+SHARED = CASES["shared"]
 
 
 def only(text: str, at: int = 0) -> Document:

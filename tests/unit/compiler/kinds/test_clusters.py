@@ -7,6 +7,7 @@ from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 from compiler.specs.cluster_spec import PluginSpec, Specs
 from compiler.specs.pod_spec import Taint
+from tests.builders.beside import beside
 
 POD = "{spec: {containers: [{name: main, image: a, resources: {requests: {cpu: 1}}}]}}"
 
@@ -115,20 +116,7 @@ def test_a_queue_has_volcano_s_defaults() -> None:
     assert (b.reclaimable, b.guarantee) == (False, {"cpu": 1000})
 
 
-CONF = """\
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: sched, namespace: volcano}
-data:
-  volcano-scheduler.conf: |
-    actions: "enqueue, allocate"
-    tiers:
-    - plugins:
-      - name: gang
-        enablePreemptable: false
-      - {name: binpack, arguments: {binpack.weight: 5}}
-    configurations: [{name: allocate, arguments: {predicateErrorCacheEnable: false}}]
-"""
+CONF = beside(__file__)["conf"]
 
 
 def test_a_raw_and_a_typed_configuration_say_the_same() -> None:

@@ -15,27 +15,11 @@ from compiler.repository.tree import Repository
 from compiler.run_kinds import end_of_run
 from compiler.specs.cluster_spec import Specs
 from tests.builders import declared
+from tests.builders.beside import beside
 from tests.unit.compiler.kinds.operator_jobs import POD, minima
 
-CLUSTER = """\
-apiVersion: gangplan.dev/v1alpha1
-kind: Cluster
-metadata: {name: c}
-spec:
-  jobKinds:
-  - apiVersion: example.org/v1
-    kind: Training
-    queue: spec.queueName
-    priority: metadata.labels['example.org/priority']
-    suspend: spec.paused
-    setsVolcano: true
-    roles:
-    - {name: leader, template: spec.leader}
-    - template: spec.groups[].template
-      namePath: spec.groups[].name
-      replicas: 'spec.groups[].count'
-      minimum: spec.groups[].least
-"""
+CASES = beside(__file__)
+CLUSTER = CASES["cluster"]
 GROUPS = [
     {"name": "actors", "count": 2, "least": 1, "template": POD},
     {"name": "learners", "count": 1, "template": POD},
@@ -88,24 +72,7 @@ def test_a_declared_kind_is_emitted_with_gates_and_marks_and_runs_once() -> None
 
 @pytest.mark.parametrize(
     ("before", "after", "message"),
-    [
-        (
-            "spec.queueName",
-            "spec..queueName",
-            "spec.jobKinds[0].queue: 'spec..queueName' cannot be read at character 5",
-        ),
-        (
-            "'spec.groups[].count'",
-            "'spec.others[].count'",
-            "spec.others[].count has an item or entry that spec.groups[].template does not have",
-        ),
-        (
-            "queue: spec.queueName",
-            "queue: 'spec.groups[].queue'",
-            "spec.groups[].queue may lead to several fields; a job has one queue",
-        ),
-        ("kind: Training", "kind: RayJob", "RayJob of ray.io is planned without a declaration"),
-    ],
+    CASES["a wrong declaration is said where it stands"],
     ids=["no path", "another list", "several queues", "a known kind"],
 )
 def test_a_wrong_declaration_is_said_where_it_stands(before: str, after: str, message: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 from compiler.specs.cluster_spec import Specs
+from tests.builders.beside import beside
 from tests.unit.compiler.kinds.operator_jobs import gang, read
 
 Item = dict[str, Any]
@@ -19,114 +20,7 @@ RAY: Item = {
     "headGroupSpec": {"template": TEMPLATE},
     "workerGroupSpecs": [{"groupName": "w", "replicas": 3, "numOfHosts": 2, "template": TEMPLATE}],
 }
-KINDS: dict[str, tuple[str, str, Item, dict[str, int]]] = {
-    "cliques, and a scaling group of some": (
-        "grove.io/v1alpha1",
-        "PodCliqueSet",
-        {
-            "replicas": 2,
-            "template": {
-                "cliques": [
-                    {"name": "router", "spec": {"roleName": "router", "replicas": 1, "podSpec": GPU}},
-                    {"name": "leader", "spec": {"roleName": "leader", "podSpec": GPU}},
-                    {
-                        "name": "worker",
-                        "spec": {"roleName": "worker", "replicas": 3, "minAvailable": 3, "podSpec": GPU},
-                    },
-                ],
-                "podCliqueScalingGroups": [{"name": "prefill", "cliqueNames": ["leader", "worker"], "replicas": 2}],
-            },
-        },
-        {"router": 2, "leader": 4, "worker": 12},
-    ),
-    "roles of pods and of groups": (
-        "workloads.x-k8s.io/v1alpha1",
-        "RoleBasedGroup",
-        {
-            "roles": [
-                {"name": "prefill", "replicas": 3, "template": TEMPLATE},
-                {"name": "decode", "replicas": 2, "template": TEMPLATE, "leaderWorkerSet": {"size": 4}},
-            ]
-        },
-        {"prefill": 3, "decode": 8},
-    ),
-    "roles of parts, as v1alpha1 writes them": (
-        "workloads.x-k8s.io/v1alpha1",
-        "RoleBasedGroup",
-        {"roles": [{"name": "a", "replicas": 2, "components": [{"name": "c", "size": 3, "template": TEMPLATE}]}]},
-        {"c": 6},
-    ),
-    "roles by pattern": (
-        "workloads.x-k8s.io/v1alpha2",
-        "RoleBasedGroup",
-        {
-            "roles": [
-                {"name": "router", "replicas": 2, "standalonePattern": {"template": TEMPLATE}},
-                {"name": "decode", "leaderWorkerPattern": {"size": 2, "template": TEMPLATE}},
-            ]
-        },
-        {"router": 2, "decode": 2},
-    ),
-    "role sets": (
-        "orchestration.aibrix.ai/v1alpha1",
-        "StormService",
-        {
-            "replicas": 2,
-            "selector": {},
-            "template": {
-                "spec": {
-                    "roles": [
-                        {"name": "prefill", "replicas": 2, "podGroupSize": 3, "template": TEMPLATE},
-                        {"name": "decode", "template": TEMPLATE},
-                    ]
-                }
-            },
-        },
-        {"prefill": 12, "decode": 2},
-    ),
-    "a fleet of Ray clusters": (
-        "orchestration.aibrix.ai/v1alpha1",
-        "RayClusterFleet",
-        {"replicas": 2, "selector": {}, "template": {"spec": RAY}},
-        {"headgroup": 2, "w": 12},
-    ),
-    "a predictor of a model, a transformer and workers": (
-        "serving.kserve.io/v1beta1",
-        "InferenceService",
-        {
-            "predictor": {
-                "minReplicas": 2,
-                "model": {
-                    "modelFormat": {"name": "huggingface"},
-                    "storageUri": "pvc://models/a",
-                    "resources": {"limits": {"nvidia.com/gpu": 2}},
-                },
-                "workerSpec": {"pipelineParallelSize": 3, "tensorParallelSize": 2},
-            },
-            "transformer": GPU,
-        },
-        {"predictor": 2, "predictor-worker": 4, "transformer": 1},
-    ),
-    "pods of one node and groups of several that decode and prefill": (
-        "serving.kserve.io/v1alpha2",
-        "LLMInferenceService",
-        {
-            "model": {"uri": "hf://a/b"},
-            "replicas": 2,
-            "template": GPU,
-            "worker": GPU,
-            "parallelism": {"data": 8, "dataLocal": 2},
-            "prefill": {"replicas": 3, "template": GPU, "worker": GPU, "parallelism": {"pipeline": 2}},
-        },
-        {"main": 2, "main-worker": 6, "prefill": 3, "prefill-worker": 3},
-    ),
-    "a predictor of its own container, which may be none": (
-        "serving.kserve.io/v1beta1",
-        "InferenceService",
-        {"predictor": {"minReplicas": 0, **GPU}},
-        {"predictor": 0},
-    ),
-}
+KINDS: dict[str, tuple[str, str, Item, dict[str, int]]] = beside(__file__)["kinds"]
 
 
 def codes(specs: Specs) -> list[str]:

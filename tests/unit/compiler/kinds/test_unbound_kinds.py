@@ -7,28 +7,11 @@ from typing import Any
 import pytest
 
 from compiler.specs.cluster_spec import Specs
+from tests.builders.beside import beside
 from tests.unit.compiler.kinds.operator_jobs import POD, gang, minima, read
 
 API = "sparkoperator.k8s.io/v1beta2"
-SPARK: dict[str, Any] = {
-    "type": "Python",
-    "sparkVersion": "4.0.0",
-    "mainApplicationFile": "local:///a.py",
-    "mode": "cluster",
-    "batchScheduler": "volcano",
-    "batchSchedulerOptions": {"queue": "ml"},
-    "nodeSelector": {"pool": "x"},
-    "driver": {"cores": 1, "memory": "512m"},
-    "executor": {
-        "cores": 2,
-        "coreRequest": "1500m",
-        "memory": "4g",
-        "memoryOverhead": "1g",
-        "instances": 3,
-        "gpu": {"name": "nvidia.com/gpu", "quantity": 2},
-        "tolerations": [{"operator": "Exists"}],
-    },
-}
+SPARK: dict[str, Any] = beside(__file__)["spark"]
 
 
 def test_a_spark_application_is_a_driver_and_its_executors() -> None:

@@ -9,6 +9,7 @@ import pytest
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
+from tests.builders.beside import beside
 
 POOL = """\
 apiVersion: gangplan.dev/v1alpha1
@@ -16,16 +17,7 @@ kind: NodePool
 metadata: {name: gpu}
 spec: {count: 2, capacity: {cpu: 8}}
 """
-JOB = """\
-apiVersion: batch.volcano.sh/v1alpha1
-kind: Job
-metadata: {name: NAME, namespace: a, labels: {LABELS}, annotations: {ANNOTATIONS}}
-spec:
-  tasks:
-  - name: main
-    replicas: 1
-    template: {spec: {containers: [{name: main, image: x, resources: {requests: {cpu: 1}}}]}}
-"""
+JOB: str = beside(__file__)["job"]
 
 
 def cluster(name: str, spec: str = "") -> bytes:

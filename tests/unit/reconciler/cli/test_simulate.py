@@ -18,6 +18,7 @@ from reconciler.cli import simulate as command
 from solver.mip.executors import process_executor
 from solver.simulation import contrast
 from solver.simulation.catalogue import POLICIES
+from tests.builders.beside import beside
 from tests.builders.git_source import Source
 
 TRACE = """id,submit,duration,requested,devices,queue,priority
@@ -210,17 +211,7 @@ spec:
   tiers:
   - plugins: {plugins}
 """
-CLUSTER = """apiVersion: gangplan.dev/v1alpha1
-kind: Cluster
-metadata: {name: c}
----
-apiVersion: gangplan.dev/v1alpha1
-kind: NodePool
-metadata: {name: gpus}
-spec:
-  count: 2
-  capacity: {cpu: 64, memory: 256Gi, nvidia.com/gpu: 8, pods: 110}
-"""
+CLUSTER = beside(__file__)["cluster"]
 
 
 def test_a_smaller_queue_waits_longer_and_is_named(tmp_path: Path, source: Source) -> None:

@@ -4,34 +4,50 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
+from compiler.traces.numbers import seconds, whole
 from compiler.traces.trace import Trace, TraceError, TraceJob
 
 
 def read(document: Any) -> Trace:
     """Return the trace of a workload. Raises TraceError, with a line for each invalid job."""
-    listed, profiles = document.get("jobs"), document.get("profiles")
+    listed, profiles, machines = document.get("jobs"), document.get("profiles"), document.get("nb_res")
     if not isinstance(listed, list) or not isinstance(profiles, dict):
         raise TraceError("1: not a Batsim workload: `jobs` and `profiles` are required")
     jobs, left_out, problems = list[TraceJob](), Counter[str](), list[str]()
+    if machines is not None and (type(machines) is not int or machines < 1):
+        problems.append(f"1: invalid nb_res {machines!r}: not a number of machines")
     for number, job in enumerate(listed):
         try:
-            profile = profiles[job["profile"]]
-            if profile.get("type") != "delay":
+            profile = _profile(job, profiles)
+            if profile.get("type") == "delay":
+                jobs.append(_job(job, profile))
+            else:
                 left_out[f"profile of type {profile.get('type')}"] += 1
-                continue
-            requested = float(job.get("walltime", -1))
-            submit, size = float(job["subtime"]), int(job["res"])
-            limit = requested if requested > 0 else None
-            jobs.append(TraceJob(str(job["id"]), submit, float(profile["delay"]), limit, size))
         except KeyError as error:
             problems.append(f"1: jobs[{number}]: missing {error}")
-        except (TypeError, ValueError, AttributeError) as error:
+        except ValueError as error:
             problems.append(f"1: jobs[{number}]: {error}")
     if problems:
         raise TraceError("\n".join(problems))
-    machines = document.get("nb_res")
-    return Trace(
-        sorted(jobs, key=lambda job: job.submit), left_out, machines if isinstance(machines, int) and machines else None
-    )
+    return Trace(sorted(jobs, key=lambda job: job.submit), left_out, machines)
+
+
+def _profile(job: Any, profiles: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(job, dict):
+        raise TraceError("not an object")
+    found = profiles.get(name) if isinstance(name := job["profile"], str) else None
+    if not isinstance(found, dict):
+        raise TraceError(f"unknown profile {name!r}. Fix: add it to `profiles`")
+    return found
+
+
+def _job(job: Mapping[str, Any], profile: Mapping[str, Any]) -> TraceJob:
+    delay, size = seconds(profile["delay"], "delay"), whole(job["res"], "res")
+    if delay < 0 or size < 1:
+        raise ValueError(f"invalid {f'delay {delay:g}' if delay < 0 else f'res {size}'}: too small")
+    requested = seconds(job.get("walltime", -1), "walltime")
+    limit = requested if requested > 0 else None
+    return TraceJob(str(job["id"]), seconds(job["subtime"], "subtime"), delay, limit, size)

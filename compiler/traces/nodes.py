@@ -6,7 +6,8 @@ import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from compiler.traces.tables import MIB, seconds_at
+from compiler.traces.numbers import moment
+from compiler.traces.tables import MIB
 from compiler.traces.trace import TraceError
 from solver.problem import Node, Problem, Queue
 from solver.simulation.workload import SECOND, Outage
@@ -56,7 +57,7 @@ def read_outages(path: Path, cluster: Problem) -> list[Outage]:
     found, problems = list[Outage](), list[str]()
     for number, row in _rows(path):
         try:
-            outage = Outage(names[row["node"]], *(round(seconds_at(row[name]) * SECOND) for name in ("start", "end")))
+            outage = Outage(names[row["node"]], *(round(moment(row[name], name) * SECOND) for name in ("start", "end")))
         except (KeyError, ValueError) as error:
             problems.append(
                 f"{path}:{number}: invalid outage: {error}. Fix: write the columns node (of the cluster), start and end"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+import lzma
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -13,7 +17,14 @@ from ruamel.yaml.error import YAMLError
 from compiler.traces import batsim, swf, tables
 from compiler.traces.trace import Trace, TraceError
 
-GZIP = b"\x1f\x8b"
+COMPRESSED: Mapping[bytes, Callable[[bytes], bytes]] = {
+    b"\x1f\x8b": gzip.decompress,
+    b"BZh": bz2.decompress,
+    b"\xfd7zXZ": lzma.decompress,
+}
+"""What a file begins with -> what reads it."""
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+"""What a text begins with that PowerShell or Excel wrote."""
 
 
 def read_trace(path: Path, columns: Mapping[str, Sequence[str]] | None = None) -> Trace:
@@ -21,42 +32,51 @@ def read_trace(path: Path, columns: Mapping[str, Sequence[str]] | None = None) -
 
     Raises TraceError for a file that is not a trace, OSError where it cannot be read.
     """
-    content = path.read_bytes()
+    text = _text(path, path.read_bytes())
     try:
-        text = (gzip.decompress(content) if content.startswith(GZIP) else content).decode("utf-8-sig")
-    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
-        raise TraceError(f"{path}: not a text file: {error}") from error
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    try:
-        found = _read_text(text, first, tables.known_columns(columns or {}))
+        found = _read_text(text, tables.known_columns(columns or {}))
     except json.JSONDecodeError as error:
         raise TraceError(f"{path}:{error.lineno}:{error.colno}: invalid JSON: {error.msg}") from error
     except TraceError as error:
         raise TraceError("\n".join(f"{path}:{line}" for line in str(error).splitlines())) from error
     if not found.jobs:
-        raise TraceError(f"{path}: no jobs found")
+        reasons = ", ".join(f"{reason}: {number}" for reason, number in sorted(found.left_out.items()))
+        fix = ". Fix: name the column with --columns, for example `devices: my_gpus`" if "no size" in reasons else ""
+        raise TraceError(f"{path}: no jobs found{f' ({reasons}){fix}' if reasons else ''}")
     return found
 
 
-def _read_text(text: str, first: str, columns: Mapping[str, Sequence[str]]) -> Trace:
-    if first.startswith("{"):
-        return batsim.read(json.loads(text)) if _is_one_object(text) else tables.read_lines(text, columns)
-    return swf.read(text) if first.startswith(";") or _is_swf(first) else tables.read_table(text, columns)
-
-
-def _is_one_object(text: str) -> bool:
-    """Whether the file is one JSON object, and not one a line."""
+def _text(path: Path, content: bytes) -> str:
+    """The text of a file, which may be compressed. Raises TraceError."""
     try:
-        json.loads(text.lstrip().splitlines()[0])
+        for begin, decompress in COMPRESSED.items():
+            content = decompress(content) if content.startswith(begin) else content
+        text = content.decode("utf-16" if content.startswith(UTF16) else "utf-8-sig")
+    except (UnicodeDecodeError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        archive = "a zip archive. Fix: unpack it" if content.startswith(b"PK") else f"not a text file: {error}"
+        raise TraceError(f"{path}: {archive}") from error
+    if "\0" in text:
+        raise TraceError(f"{path}: not a text file: it has zero bytes")
+    return text
+
+
+def _read_text(text: str, columns: Mapping[str, Sequence[str]]) -> Trace:
+    first = next((line for line in map(str.strip, text.splitlines()) if line), "")
+    if first.startswith("["):
+        raise TraceError("1: a JSON array. Fix: write one object a line, for example with jq -c '.[]'")
+    if first.startswith("{"):
+        workload = _one_object(text, first)
+        return tables.read_lines(text, columns) if workload is None else batsim.read(workload)
+    return swf.read(text) if first.startswith(";") or swf.is_job(first) else tables.read_table(text, columns)
+
+
+def _one_object(text: str, first: str) -> Any:
+    """The object that a file is; None where it has an object a line. Raises JSONDecodeError."""
+    try:
+        found = json.loads(first)
     except json.JSONDecodeError:
-        return True
-    return len([line for line in text.splitlines() if line.strip()]) == 1 and '"jobs"' in text
-
-
-def _is_swf(line: str) -> bool:
-    """Whether a line has the 18 numbers of the Standard Workload Format."""
-    words = line.split()
-    return len(words) == swf.FIELDS and all(swf.is_number(word) for word in words)
+        return json.loads(text)
+    return found if text.strip() == first and "jobs" in found else None
 
 
 def read_columns(path: Path | None) -> Mapping[str, Sequence[str]]:

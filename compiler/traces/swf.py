@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 
+from compiler.traces.numbers import seconds, whole
 from compiler.traces.trace import Trace, TraceError, TraceJob
 
 FIELDS = 18
@@ -14,46 +16,59 @@ _MACHINES = re.compile(r";\s*(MaxProcs|MaxNodes):\s*(\d+)")
 _QUEUE = re.compile(r";\s*Queue:\s*(\d+)\s+(\S+)")
 
 
-def is_number(word: str) -> bool:
-    return bool(re.fullmatch(r"-?\d+(\.\d*)?", word))
+def is_job(line: str) -> bool:
+    """Whether a line has the 18 numbers of the format."""
+    words = line.split()
+    return len(words) == FIELDS and all(re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", word, re.I) for word in words)
 
 
 def read(text: str) -> Trace:
     """Return the trace of a file's text. Raises TraceError, with a line for each invalid one."""
     machines, queues = dict[str, int](), dict[str, str]()
     jobs, left_out, problems = list[TraceJob](), Counter[str](), list[str]()
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
         if line.startswith(";"):
             if found := _MACHINES.match(line):
                 machines[found[1]] = int(found[2])
             elif found := _QUEUE.match(line):
                 queues[found[1]] = found[2]
             continue
-        words = line.split()
-        if not words:
+        if not line:
             continue
-        if len(words) != FIELDS or not all(is_number(word) for word in words):
-            problems.append(
-                f"{number}: expected {FIELDS} numbers of the Standard Workload Format, found {len(words)} fields"
-            )
+        try:
+            found_job = _job(line, queues)
+        except ValueError as error:
+            problems.append(f"{number}: {error}")
             continue
-        size = next((int(float(words[at])) for at in (ASKED, ALLOCATED) if float(words[at]) > 0), 0)
-        duration, requested = float(words[RUN_TIME]), float(words[REQUESTED])
-        if duration <= 0 or size <= 0:
-            left_out["no run time" if duration <= 0 else "no processors"] += 1
-            continue
-        jobs.append(
-            TraceJob(
-                words[NUMBER],
-                float(words[SUBMIT]),
-                duration,
-                requested if requested > 0 else None,
-                size,
-                queue=queues.get(words[QUEUE], "" if words[QUEUE] == "-1" else words[QUEUE]),
-                user=words[USER],
-            )
-        )
+        if isinstance(found_job, str):
+            left_out[found_job] += 1
+        else:
+            jobs.append(found_job)
     if problems:
         raise TraceError("\n".join(problems))
-    count = machines.get("MaxProcs", machines.get("MaxNodes"))
-    return Trace(sorted(jobs, key=lambda job: job.submit), left_out, count)
+    count = machines.get("MaxProcs") or machines.get("MaxNodes")
+    return Trace(sorted(jobs, key=lambda job: job.submit), left_out, count or None)
+
+
+def _job(line: str, queues: Mapping[str, str]) -> TraceJob | str:
+    """The job of a line, or why it is left out. Raises ValueError for a line that is invalid."""
+    words = line.split()
+    if not is_job(line):
+        raise ValueError(
+            f"expected {FIELDS} numbers of the Standard Workload Format, found {len(words)} fields: {line[:80]}"
+        )
+    size = next((whole(words[at], "processors") for at in (ASKED, ALLOCATED) if float(words[at]) > 0), 0)
+    submit, duration, requested = (seconds(words[at], "time") for at in (SUBMIT, RUN_TIME, REQUESTED))
+    if submit < 0:
+        return "no submission time"
+    if duration <= 0 or size <= 0:
+        return "no run time" if duration <= 0 else "no processors"
+    return TraceJob(
+        words[NUMBER],
+        submit,
+        duration,
+        requested if requested > 0 else None,
+        size,
+        queue=queues.get(words[QUEUE], "" if words[QUEUE] == "-1" else words[QUEUE]),
+        user=words[USER],
+    )

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import takewhile
+from typing import Literal
 
+from compiler.traces.numbers import amount, clock, moment, whole
 from compiler.traces.trace import Trace, TraceError, TraceJob
 
 Columns = Mapping[str, Sequence[str]]
 Row = Mapping[str, str]
 MAX_PROBLEMS = 20
+GPUS = "gres/gpu"
+NOT_ENDED = {"pending", "running", "requeued", "resizing", "suspended"}
+"""States of Slurm's jobs."""
+_STEP = re.compile(r"\d+([_+]\d+|_\[.*\])?\..+")
 MIB = 1 << 20
 _EPOCH_SECONDS = 1e9
 """Seconds from which a time is a date: September 2001."""
@@ -37,49 +45,97 @@ def known_columns(own: Columns) -> Columns:
 
 def read_table(text: str, columns: Columns) -> Trace:
     """A table with a header; the separator is the one of , | ; and tab that the header has most of."""
-    lines = text.splitlines()
+    lines = io.StringIO(text, newline="").readlines()
+    before = sum(1 for _ in takewhile(_is_before_header, lines))
+    return _read_rows(_cells(lines[before:], before), columns, GPUS in text)
+
+
+def _is_before_header(line: str) -> bool:
+    return not line.strip() or line.startswith("#")
+
+
+def _cells(lines: Sequence[str], before: int) -> Iterator[tuple[int, Row | ValueError]]:
+    """(number of the line, column -> value or what is wrong); so many lines were before the header."""
     header = lines[0] if lines else ""
     separator = max(",|;\t", key=header.count)
-    return _read_rows(enumerate(csv.DictReader(lines, delimiter=separator), start=2), columns)
+    # sacct quotes nothing: a quote is a part of the name of a job
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if separator == "|" and '"' not in header else csv.QUOTE_MINIMAL
+    rows, names, number = csv.reader(lines, delimiter=separator, quoting=quoting), list[str](), before + 1
+    try:
+        for row in rows:
+            if not names:
+                names = row
+            elif any(cell.strip() for cell in row):
+                yield number, _named(row, names)
+            number = before + rows.line_num + 1
+    except csv.Error as error:
+        raise TraceError(f"{number}: {error}") from error
+
+
+def _named(row: Sequence[str], names: Sequence[str]) -> Row | ValueError:
+    """Column -> value; the error where another number of values than of columns is there."""
+    if len(row) < len(names) or any(cell.strip() for cell in row[len(names) :]):
+        return ValueError(
+            f"{len(row)} values for {len(names)} columns. Fix: complete the line, or quote a value that contains the "
+            "separator (in the output of sacct: leave that column out)"
+        )
+    return dict(zip(names, row, strict=False))
 
 
 def read_lines(text: str, columns: Columns) -> Trace:
     """One JSON object a line."""
 
     def rows() -> Iterator[tuple[int, Row]]:
-        for number, line in enumerate(text.splitlines(), start=1):
+        for number, line in enumerate(text.split("\n"), start=1):
             if line.strip():
                 try:
                     found = json.loads(line)
                 except json.JSONDecodeError as error:
                     raise TraceError(f"{number}:{error.colno}: invalid JSON: {error.msg}") from error
+                if not isinstance(found, dict):
+                    raise TraceError(f"{number}: not a JSON object. Fix: write one object a line, keys as columns")
                 yield number, {name: "" if value is None else str(value) for name, value in found.items()}
 
-    return _read_rows(rows(), columns)
+    return _read_rows(rows(), columns, GPUS in text)
 
 
-def _read_rows(rows: Iterable[tuple[int, Mapping[str, object]]], columns: Columns) -> Trace:
-    jobs, left_out, problems = list[TraceJob](), Counter[str](), list[str]()
+def _read_rows(rows: Iterable[tuple[int, Row | ValueError]], columns: Columns, counts_gpus: bool) -> Trace:
+    """counts_gpus: whether the TRES of some job name GPUs, so that one whose TRES name none asks for none."""
+    jobs, left_out, problems = list[TraceJob](), Counter[str](), dict[str, list[int]]()
     for number, row in rows:
-        lower = {str(name).lower().strip(): str(value or "").strip() for name, value in row.items() if name}
         try:
-            found = _job(lower, columns, number)
+            if isinstance(row, ValueError):
+                raise row
+            lower = {name.lower().strip(): value.strip() for name, value in row.items()}
+            found = _job(lower, columns, number, counts_gpus)
         except ValueError as error:
-            problems.append(f"{number}: {error}")
+            problems.setdefault(str(error), []).append(number)
             continue
         if isinstance(found, str):
             left_out[found] += 1
         else:
             jobs.append(found)
     if problems:
-        more = [f"{len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
-        raise TraceError("\n".join([*problems[:MAX_PROBLEMS], *more]))
+        raise TraceError("\n".join(_problem_lines(problems)))
     jobs.sort(key=lambda job: job.submit)
-    is_dated = bool(jobs) and jobs[0].submit >= _EPOCH_SECONDS
+    is_dated = bool(jobs) and jobs[-1].submit >= _EPOCH_SECONDS
+    if is_dated and jobs[0].submit < _EPOCH_SECONDS:
+        raise TraceError(
+            f"job {jobs[0].id} is submitted at {jobs[0].submit:g} and job {jobs[-1].id} at a date. "
+            "Fix: write dates, or seconds since one moment"
+        )
     return Trace(jobs, left_out, origin=jobs[0].submit if is_dated else 0.0)
 
 
-def _job(row: Row, columns: Columns, number: int) -> TraceJob | str:
+def _problem_lines(problems: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    """One for each problem, with the number of lines that have it."""
+    for message, numbers in [*problems.items()][:MAX_PROBLEMS]:
+        yield f"{numbers[0]}: {message}{f' ({len(numbers)} lines)' if len(numbers) > 1 else ''}"
+    if len(problems) > MAX_PROBLEMS:
+        yield f"{len(problems) - MAX_PROBLEMS} more"
+
+
+def _job(row: Row, columns: Columns, number: int, counts_gpus: bool) -> TraceJob | str:
     """Return the job of a row, or why the row is left out. Raises ValueError for a value that cannot be read."""
 
     def value(meaning: str) -> str | None:
@@ -88,76 +144,59 @@ def _job(row: Row, columns: Columns, number: int) -> TraceJob | str:
         return next((row[name] for name in names if row[name].lower() not in UNKNOWN), None)
 
     name = value("id") or f"row-{number}"
-    if re.fullmatch(r"\d+(_\d+)?\..+", name):
+    if "jobid" in row and _STEP.fullmatch(name):
         return "a step of a job"  # sacct lists them below their job
-    submit, duration = value("submit"), _duration(value("duration"), value("start") or value("submit"), value("end"))
-    if submit is None:
-        raise ValueError("no submission time. Fix: name the column with --columns, for example `submit: my_column`")
-    devices = _devices(value("devices"), value("tres"), value("processors"))
-    if devices is None:
+    if (submit := value("submit")) is None:
+        raise ValueError(_no_submission(row, columns))
+    devices = _devices(value("devices"), value("tres"), value("processors"), counts_gpus)
+    if devices is None or devices < 0:
         return "no size"
-    requested = value("requested")
+    duration, requested = _duration(row, columns, value), value("requested")
+    limit = 0.0 if requested is None else clock(requested, "requested time")
     return TraceJob(
         name,
-        seconds_at(submit),
+        moment(submit, "submission time"),
         duration if duration and duration > 0 else None,
-        None if requested is None else clock_seconds(requested),
+        limit if limit > 0 else None,
         devices,
-        _integer(value("share"), "share", 1000) or 1000,
-        _integer(value("cpu"), "cpu", 0),
-        _integer(value("memory"), "memory", 0) * MIB,
+        whole(value("share") or 0, "share") or 1000,
+        math.ceil(amount(value("cpu") or 0, "cpu")),
+        math.ceil(amount(value("memory") or 0, "memory")) * MIB,
         tuple(sorted({model for model in (value("models") or "").split("|") if model})),
         value("queue") or "",
         value("user") or "",
-        _integer(value("priority"), "priority", 0),
+        whole(value("priority") or 0, "priority"),
     )
 
 
-def _integer(text: str | None, meaning: str, default: int) -> int:
-    if text is None:
-        return default
-    try:
-        return int(float(text))
-    except ValueError as error:
-        raise ValueError(f"invalid {meaning} {text!r}: not a number") from error
+def _no_submission(row: Row, columns: Columns) -> str:
+    if any(name in row for name in columns["submit"]):
+        return "unknown submission time. Fix: write it, or leave the line out"
+    names = ", ".join([*row][:12])
+    return (
+        f"no submission time among the columns {names}. "
+        "Fix: name the column with --columns, for example `submit: my_column`"
+    )
 
 
-def _devices(devices: str | None, tres: str | None, processors: str | None) -> int | None:
-    """What the job asks for: a column of devices; GPUs of Slurm's TRES; else nodes or CPUs."""
+def _devices(devices: str | None, tres: str | None, processors: str | None, counts_gpus: bool) -> int | None:
+    """What the job asks for: a column of devices; GPUs of Slurm's TRES, of any type; else nodes or CPUs."""
     if devices is not None:
-        return _integer(devices, "devices", 0)
-    if tres is not None and (gpus := re.search(r"(?:^|,)gres/gpu=(\d+)", tres)):
-        return int(gpus[1])
-    return None if processors is None else _integer(processors, "processors", 0)
+        return whole(devices, "devices")
+    if tres is not None and counts_gpus:
+        found = dict(part.partition("=")[::2] for part in tres.split(","))
+        typed = [count for kind, count in found.items() if kind.startswith(f"{GPUS}:")]
+        return sum(whole(count, "TRES") for count in ([found[GPUS]] if GPUS in found else typed))
+    return None if processors is None else whole(processors, "processors")
 
 
-def _duration(text: str | None, start: str | None, end: str | None) -> float | None:
-    """start: the submission, where a table does not say when jobs started: then the wait counts as run time."""
-    if text is not None:
-        return clock_seconds(text)
-    return None if start is None or end is None else seconds_at(end) - seconds_at(start)
-
-
-def seconds_at(text: str) -> float:
-    """A moment in seconds: a number, or a date of ISO 8601 (without a zone: UTC)."""
-    try:
-        return float(text)
-    except ValueError:
-        pass
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ValueError(f"invalid time {text!r}: expected seconds or an ISO 8601 date") from error
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-
-
-def clock_seconds(text: str) -> float:
-    """A number of seconds, or [days-]hours:minutes:seconds as Slurm writes it."""
-    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", text)
-    if found is None:
-        try:
-            return float(text)
-        except ValueError as error:
-            raise ValueError(f"invalid duration {text!r}: expected seconds or [days-]hours:minutes:seconds") from error
-    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+def _duration(row: Row, columns: Columns, value: Callable[[str], str | None]) -> float | None:
+    """None for a job that has not ended: Slurm counts the time of one that runs until now. A job whose start is left
+    empty counts its wait as run time; Slurm writes None for one that never started."""
+    if (value("state") or "").lower() in NOT_ENDED or any(row.get(name) == "Unknown" for name in columns["end"]):
+        return None
+    if (text := value("duration")) is not None:
+        return clock(text, "duration")
+    says_start = any(row.get(name) for name in columns["start"])
+    start, end = value("start" if says_start else "submit"), value("end")
+    return None if start is None or end is None else moment(end, "end") - moment(start, "start")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -48,6 +51,25 @@ LINES = """{"id": "x", "submit": 5, "duration": 7, "devices": 3, "queue": "a", "
 """
 
 
+HEADER = "id,submit,duration,devices\n"
+STATES = """JobID|JobName|Submit|Start|End|Elapsed|AllocTRES|NNodes|State
+1|"half a quote|2026-01-05T10:00:00|2026-01-05T10:00:00|2026-01-05T11:00:00|01:00:00|cpu=8,gres/gpu:a100=4|1|COMPLETED
+2|typed|2026-01-05T10:00:01|2026-01-05T10:00:01|2026-01-05T11:00:00|01:00:00|gres/gpu:a100=2,gres/gpu:h100=1|1|FAILED
+3|cpu|2026-01-05T10:00:02|2026-01-05T10:00:02|2026-01-05T11:00:00|01:00:00|cpu=8,node=3|3|COMPLETED
+4_7|runs|2026-01-05T10:00:03|2026-01-05T10:00:02|Unknown|01:00:00|gres/gpu=2|1|RUNNING
+4_7.batch|batch|2026-01-05T10:00:03|2026-01-05T10:00:02|Unknown|01:00:00|gres/gpu=2|1|RUNNING
+5+0|het|2026-01-05T10:00:04|2026-01-05T10:00:04|2026-01-05T10:01:04|00:01:00|gres/gpu=1|1|CANCELLED by 7
+5+0.extern|x|2026-01-05T10:00:04|2026-01-05T10:00:04|2026-01-05T10:01:04|00:01:00|gres/gpu=1|1|COMPLETED
+6_[1-9%2]|"waits|2026-01-05T10:00:05|Unknown|Unknown|00:00:00||1K|PENDING
+"""
+
+
+def batsim(*changes: dict[str, object], nb_res: object = 32) -> str:
+    """A workload with a job for each of these changes."""
+    jobs = [{"id": 1, "subtime": 0, "res": 1, "walltime": 9, "profile": "short", **change} for change in changes]
+    return json.dumps({**BATSIM, "nb_res": nb_res, "jobs": jobs})
+
+
 def read(folder: Path, text: str, columns: str | None = None) -> Trace:
     (folder / "trace").write_text(text)
     if columns is None:
@@ -69,9 +91,28 @@ def test_standard_workload_format(tmp_path: Path) -> None:
     assert (found.machines, found.origin, found.left_out) == (128, 0, {"no run time": 1})
 
 
-def test_gzip_is_read_too(tmp_path: Path) -> None:
-    (tmp_path / "trace.gz").write_bytes(gzip.compress(SWF.encode()))
-    assert len(read_trace(tmp_path / "trace.gz").jobs) == 2
+PACKS: Mapping[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "utf-16": lambda text: text.decode().encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
+def test_compressed_files_and_those_of_powershell_are_read(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    (tmp_path / "trace").write_bytes(pack(SWF.encode()))
+    assert len(read_trace(tmp_path / "trace").jobs) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(gzip.compress(b"a")[:-9] + b"x" * 9, "not a text file"), (b"PK\x03\x04\xff", "a zip archive. Fix: unpack it")],
+)
+def test_what_cannot_be_unpacked_is_named(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "trace").write_bytes(content)
+    with pytest.raises(TraceError, match=said):
+        read_trace(tmp_path / "trace")
 
 
 def test_a_workload_of_batsim(tmp_path: Path) -> None:
@@ -114,6 +155,44 @@ def test_sacct(tmp_path: Path) -> None:
     assert found.left_out == {"a step of a job": 1}
 
 
+def test_jobs_of_slurm_by_state_type_of_gpu_and_component(tmp_path: Path) -> None:
+    for text in (STATES, STATES.replace("\n", "|\n"), STATES.replace("\n", "\r\n")):
+        found = read(tmp_path, text)
+        assert fields(found, "id", "duration", "devices") == [
+            ("1", 3600, 4),
+            ("2", 3600, 3),
+            ("3", 3600, 0),
+            ("4_7", None, 2),
+            ("5+0", 60, 1),
+            ("6_[1-9%2]", None, 1024),
+        ]
+        assert found.left_out == {"a step of a job": 2}
+
+
+def test_a_job_of_slurm_that_never_started_did_not_run(tmp_path: Path) -> None:
+    text = "JobID|Submit|Start|End|NNodes\n1|2026-01-05T10:00:00|None|2026-01-05T10:10:00|2\n"
+    assert fields(read(tmp_path, text), "duration") == [(None,)]
+
+
+def test_sizes_and_times_that_say_nothing(tmp_path: Path) -> None:
+    found = read(tmp_path, "id,submit,duration,requested,devices\na,0,10,0,1\nb,0,10,-1,1\nc,0,10,5,-1\n")
+    assert fields(found, "id", "requested") == [("a", None), ("b", None)]
+    assert found.left_out == {"no size": 1}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"\n# exported\n{HEADER}a,0,10,1\n",
+        "id|submit|duration|devices\n#a|0|10|1\n",
+        "\n  ; MaxProcs: -1\n ;MaxNodes: 8\n1 +0 -1 1e1 1 -1 -1 1 -1 -1 1 1 1 -1 1 -1 -1 -1\n",
+        '{"id": 1, "submit": 0, "duration": 10, "devices": 1, "queue": "jobs"}\n',
+    ],
+)
+def test_files_that_begin_oddly(tmp_path: Path, text: str) -> None:
+    assert fields(read(tmp_path, text), "submit", "duration", "devices") == [(0, 10, 1)]
+
+
 def test_json_lines(tmp_path: Path) -> None:
     for text in (LINES, LINES.splitlines()[0]):
         found = read(tmp_path, text)
@@ -132,15 +211,44 @@ def test_columns_of_ones_own(tmp_path: Path) -> None:
         (
             "id,submit,duration,gpus\na,soon,5,1\nb,1,long,1\n",
             None,
-            ["trace:2: invalid time 'soon'", "trace:3: invalid duration 'long'"],
+            ["trace:2: invalid submission time 'soon'", "trace:3: invalid duration 'long'"],
         ),
-        ("id,duration,gpus\na,5,1\n", None, ["trace:2: no submission time. Fix:"]),
+        (
+            "id,duration,gpus\na,5,1\nb,5,1\n",
+            None,
+            ["trace:2: no submission time among the columns id, duration, gpus. Fix:", "(2 lines)"],
+        ),
         ("; MaxProcs: 8\n1 2 3\n", None, ["trace:2: expected 18 numbers"]),
         ('{"jobs": [}', None, ["trace:1:11: invalid JSON"]),
         ('{"jobs": [{"id": 1}], "profiles": {}}', None, ["trace:1: jobs[0]: missing 'profile'"]),
         ("a,b\n1,2\n", "[a]", ["columns.yaml: not a mapping"]),
         ("a,b\n1,2\n", "{gpus: a}", ["unknown meaning 'gpus' of a column"]),
-        ("\x00\x01", None, ["trace: no jobs found"]),
+        ("\x00\x01", None, ["trace: not a text file"]),
+        ("id,submit,duration\na,0,5\n", None, ["trace: no jobs found (no size: 1). Fix: name the column"]),
+        (
+            f"{HEADER}a,inf,1,1\nb,0,1,inf\nc,0,1,0.5\nd,0,1e300,1\n",
+            None,
+            [f"trace:{n}: invalid" for n in (2, 3, 4, 5)],
+        ),
+        (f"{HEADER}a,1711843200000,1,1\n", None, ["too large. Fix: write seconds, not milliseconds"]),
+        (f"{HEADER}a,nan,1,1\n", None, ["trace:2: unknown submission time. Fix:"]),
+        (
+            f"{HEADER}a,0,1,1\nb,0\nc,0,1,1,more\n",
+            None,
+            ["trace:3: 2 values for 4", "trace:4: 5 values for 4 columns. Fix:"],
+        ),
+        (f'{HEADER}"a\nb",0,1,1\nc,x,1,1\n', None, ["trace:4: invalid submission time 'x'"]),
+        (f"{HEADER}{'a' * 200_000},0,1,1\n", None, ["trace:2: field larger than field limit"]),
+        (f"{HEADER}a,0,1,1\nb,2024-03-31,1,1\n", None, ["trace:job a is submitted at 0 and job b at a date. Fix:"]),
+        ('{"id": 1, "submit": 0, "duration": 1, "devices": 1}\n5\n', None, ["trace:2: not a JSON object. Fix:"]),
+        ('[{"id": 1}]', None, ["trace:1: a JSON array. Fix:"]),
+        (batsim(nb_res=-3), None, ["trace:1: invalid nb_res -3"]),
+        (
+            batsim({"walltime": "x"}, {"res": 0}, {"profile": "none"}),
+            None,
+            [f"trace:1: jobs[{n}]: " for n in (0, 1, 2)],
+        ),
+        (batsim({"subtime": 1e400}), None, ["trace:1: jobs[0]: invalid subtime inf: not a number"]),
     ],
 )
 def test_a_file_that_is_no_trace_is_named_with_its_lines(

@@ -1,0 +1,79 @@
+"""Numbers of a trace, within what a replay counts with. Each function raises ValueError with what is wrong."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime
+
+MOST_SECONDS = 1e11
+"""A date of the year 5138: what is beyond counts milliseconds, or is no limit."""
+MOST = 10**12
+"""Of devices, MiB and the like: their bytes fit 64 bits."""
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def finite(value: object, meaning: str) -> float:
+    """A number or its text. meaning: what is read, for the error."""
+    try:
+        found = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]  # what else raises
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not math.isfinite(found):
+        raise ValueError(f"invalid {meaning} {value!r}: not a number")
+    return found
+
+
+def seconds(value: object, meaning: str) -> float:
+    """A moment or a duration in seconds."""
+    found = finite(value, meaning)
+    if abs(found) >= MOST_SECONDS:
+        raise ValueError(f"invalid {meaning} {value!r}: too large. Fix: write seconds, not milliseconds")
+    return found
+
+
+def amount(value: object, meaning: str) -> float:
+    """Of a resource; with the units K, M and G of Slurm."""
+    text = re.fullmatch(r"([0-9.]+)([KMG])", value) if isinstance(value, str) else None
+    found = finite(text[1], meaning) * _UNITS[text[2]] if text else finite(value, meaning)
+    if abs(found) >= MOST:
+        raise ValueError(f"invalid {meaning} {value!r}: too large")
+    return found
+
+
+def whole(value: object, meaning: str) -> int:
+    """An amount that cannot be divided."""
+    found = amount(value, meaning)
+    if found != int(found):
+        raise ValueError(f"invalid {meaning} {value!r}: not a whole number")
+    return int(found)
+
+
+def moment(text: str, meaning: str) -> float:
+    """A moment in seconds: a number, or a date of ISO 8601 (without a zone: UTC)."""
+    if _is_number(text):
+        return seconds(text, meaning)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"invalid {meaning} {text!r}: expected seconds or an ISO 8601 date") from error
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def clock(text: str, meaning: str) -> float:
+    """A number of seconds, or [days-]hours:minutes:seconds as Slurm writes it."""
+    if _is_number(text):
+        return seconds(text, meaning)
+    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", text)
+    if found is None:
+        raise ValueError(f"invalid {meaning} {text!r}: expected seconds or [days-]hours:minutes:seconds")
+    days, hours, minutes, rest = (float(part or 0) for part in found.groups())
+    return seconds(((days * 24 + hours) * 60 + minutes) * 60 + rest, meaning)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

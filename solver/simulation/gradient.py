@@ -39,13 +39,16 @@ as one another. No devices where only their number counts."""
 class FragmentationGradient:
     """F and its rises by state of a node; a cluster has few states, and only nodes that changed have a new one.
 
-    Raises ValueError for jobs of several pods, and for pods that take shares of another resource than the GPU.
+    Raises ValueError for pods that take shares of another resource than the GPU.
     """
 
     def __init__(self, cluster: Problem, roles: Sequence[Role], gpu: int, unit: int) -> None:
         """gpu: index of the resource, of which `unit` is one device."""
         self.gpu, self.unit = gpu, unit
-        asked = Counter((role.pod_request, role.node_classes) for role in roles if role.request[gpu])
+        asked = Counter[tuple[PodRequest, frozenset[int]]]()
+        for role in roles:
+            asked[role.pod_request, role.node_classes] += role.replicas if role.request[gpu] else 0
+        asked = +asked
         slots = [slot for request, _ in asked for slot in request.slot_requests]
         if any(sum(slot.share) != slot.share[gpu] for slot in slots):
             raise ValueError("fragmentation gradient descent knows shares of GPUs only")
@@ -67,9 +70,16 @@ class FragmentationGradient:
         self._state_of: IntArray = np.zeros(0, dtype=np.int64)
 
     def __call__(self, room: Room, role: Role) -> Holds | None:
-        """Where the pod goes, and on which devices."""
-        if role.replicas != 1:
-            raise ValueError(f"{role.name}: fragmentation gradient descent places single pods")
+        """Where the pods go, one after another, and on which devices; None where they do not fit together."""
+        found = list[Hold]()
+        while len(found) < role.replicas and (hold := self._place(room, role)) is not None:
+            room.take(role, (hold,))
+            found.append(hold)
+        room.give(role, tuple(found))
+        return _by_node(found) if len(found) == role.replicas else None
+
+    def _place(self, room: Room, role: Role) -> Hold | None:
+        """Where one pod goes."""
         self._follow(room)
         nodes = np.flatnonzero(room.fit_counts(role))
         states, first = np.unique(self._state_of[nodes], return_index=True)
@@ -79,7 +89,7 @@ class FragmentationGradient:
             if (rise := self._least_rise(state, role.pod_request)) is not None
         )
         best = min(found, default=None)
-        return None if best is None else (self._hold(room, role, best[2], best[3]),)
+        return None if best is None else self._hold(room, role, best[2], best[3])
 
     def _score(self, rise: int) -> int:
         """What a node counts where F, summed over the workload's pods, rises by so much."""
@@ -160,6 +170,16 @@ class FragmentationGradient:
             counts.append(1 if lost[have] > 0 else 0)
             lost[have] -= counts[-1]
         return Hold(node, 1, (tuple(counts),))
+
+
+def _by_node(holds: Sequence[Hold]) -> Holds:
+    """The same, with one hold a node."""
+    found: dict[int, Hold] = {}
+    for hold in holds:
+        have = found.get(hold.node, Hold(hold.node, 0, tuple((0,) * len(slots) for slots in hold.slots)))
+        slots = tuple(tuple(map(sum, zip(*both, strict=True))) for both in zip(have.slots, hold.slots, strict=True))
+        found[hold.node] = Hold(hold.node, have.pods + hold.pods, slots)
+    return tuple(found[node] for node in sorted(found))
 
 
 def _devices_after(devices: Vector, number: int, share: int) -> Iterator[Vector]:

@@ -9,8 +9,8 @@ from solver.simulation import catalogue
 from solver.simulation.replay import Replay, Simulation
 from solver.simulation.workload import SECOND, Job, Outage, Workload
 
-POLICIES = [name for name in catalogue.POLICIES if name not in ("fgd", "volcano")]
-"""Those that place jobs of several pods, and decide at once."""
+POLICIES = [name for name in catalogue.POLICIES if name != "volcano"]
+"""Those that decide at once."""
 
 
 def machines(count: int, gpus: int = 1, weights: Sequence[int] = (1,)) -> Problem:

@@ -46,3 +46,25 @@ def test_each_device_of_a_node_is_tried() -> None:
         )
         (held,) = gradient(world, 10)(Room.of_cluster(world), world.gangs[0].roles[0]) or ()
         assert (held.node, held.slots) == (0, (slots,))
+
+
+def test_pods_of_a_job_are_placed_one_after_another_and_leave_the_room_as_it_was() -> None:
+    """Two pods of half a device fill the one that is half full, then half of another; three whole ones do not fit."""
+    used = [*device_slots("device", 1, {"gpu": 5}, gpu=10), *device_slots("device", 2, gpu=10)]
+    world = problem(
+        nodes(1, gpu=30, free={"gpu": 25}, slots=used),
+        gang("halves", role(2, gpu=5, slot_requests=share(5))),
+        gang("wholes", role(3, gpu=10, slot_requests=share(10))),
+    )
+    place, room = gradient(world, 10), Room.of_cluster(world)
+    halves, wholes = (gang.roles[0] for gang in world.gangs)
+    (held,) = place(room, halves) or ()
+    assert (held.node, held.pods, sorted(held.slots[0])) == (0, 2, [0, 1, 1])
+    assert held.slots[0][0] == 1
+    assert place(room, wholes) is None
+    assert room.free.amounts.tolist() == [[25]]
+
+
+def test_a_job_counts_in_the_workload_as_often_as_it_has_pods() -> None:
+    world = problem(nodes(1, gpu=8), gang("g1", role(1, gpu=1)), gang("g4", role(3, gpu=4)))
+    assert gradient(world).fragmentation((0, (3,), ())) == 3 * 3

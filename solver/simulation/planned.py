@@ -117,11 +117,11 @@ def _nodes(site: Site) -> tuple[Node, ...]:
 
 
 def _gang(site: Site, j: int) -> Gang:
-    """A job as a gang: where it runs and until when, or as it waits."""
+    """A job as a gang: where it runs and until when, or as it waits. Jobs may share a name, gangs may not."""
     job, running = site.job(j), site.running.get(j)
     role = job.role
     times = GangTimes(duration=-(-job.requested // SECOND))
-    gang = Gang(job.name, job.queue, job.priority, job.submit, role.replicas, (role,), times=times)
+    gang = Gang(str(j), job.queue, job.priority, job.submit, role.replicas, (role,), times=times)
     if running is None:
         return gang
     return replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
@@ -71,6 +72,7 @@ class Simulation:
         self.runs = [Run() for _ in workload.jobs]
         self.spans: list[Span] = []
         self._all = workload.cluster.totals[workload.device]
+        self._away = Counter[int]()
         self._generations = [0] * len(workload.jobs)
         self._events: list[tuple[int, int, int, int]] = []
         for j, job in enumerate(workload.jobs):
@@ -120,8 +122,10 @@ class Simulation:
                 self.site.wait(subject)
                 arrived.append(subject)
             elif kind in (DOWN, UP):
-                node, returned = self.workload.outages[subject].node, returned or kind == UP
-                self.site.room.set_up(node, kind == UP)
+                node = self.workload.outages[subject].node
+                self._away[node] += 1 if kind == DOWN else -1
+                self.site.room.set_up(node, not self._away[node])
+                returned = returned or not self._away[node]
                 lost = self._jobs_on(node) if kind == DOWN else []
                 for j in lost:
                     self.site.evict(j)

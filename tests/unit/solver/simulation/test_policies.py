@@ -110,3 +110,8 @@ def test_best_fit_keeps_whole_nodes_free() -> None:
     world = workload(machines(3, gpus=4), *jobs)
     runs = replay("best-fit", world).runs
     assert [[held.node for held in run.holds] for run in runs] == [[0], [1], [0]]
+
+
+def test_a_node_is_away_until_its_last_outage_ends() -> None:
+    world = workload(machines(1), job("a", at=6, runs=5), outages=[(0, 5, 8), (0, 6, 20), (0, 7, 9)])
+    assert starts("easy", world) == {"a": 20}

@@ -69,16 +69,20 @@ def make_workload(
     device = device_resource(cluster)
     jobs = [job for job in trace.jobs if job.duration is not None]
     if not jobs and sampling is None:
-        raise TraceError("no job of the trace has ended: run times are unknown")
+        raise TraceError(
+            "no job of the trace has a run time. Fix: name the column with --columns, for example `duration: my_column`"
+        )
     if sampling is not None:
         jobs = _sampled(trace.jobs, cluster.totals[device], sampling)
-    shares = any(job.share != WHOLE for job in jobs)
+    is_cpu = cluster.resources[device] == "cpu"
+    shares = not is_cpu and any(job.share != WHOLE for job in jobs)
     cluster = _with_queues(_with_shares(cluster, device) if shares else cluster, jobs)
+    unit = WHOLE if shares or is_cpu else 1
     origin = 0.0 if sampling is not None else trace.origin
-    builder = _JobBuilder(cluster, device, shares, classes or {})
+    builder = _JobBuilder(cluster, device, unit, shares, classes or {})
     believed = _requested_times(jobs, requested)
     found = [builder.job(job, job.submit - origin, limit) for job, limit in zip(jobs, believed, strict=True)]
-    return Workload(cluster, found, device, WHOLE if shares else 1, outages, loses_jobs=sampling is not None)
+    return Workload(cluster, found, device, unit, outages, loses_jobs=sampling is not None)
 
 
 def device_resource(cluster: Problem) -> int:
@@ -152,11 +156,13 @@ def _with_shares(cluster: Problem, device: int) -> Problem:
 class _JobBuilder:
     """Jobs of a trace on one cluster."""
 
-    def __init__(self, cluster: Problem, device: int, shares: bool, models: Mapping[str, int]) -> None:
-        self.cluster, self.device, self.shares, self.models = cluster, device, shares, models
+    def __init__(self, cluster: Problem, device: int, unit: int, shares: bool, models: Mapping[str, int]) -> None:
+        """unit: the amount of the resource that is one device. shares: whether devices are slots of their nodes."""
+        self.cluster, self.device, self.unit, self.shares, self.models = cluster, device, unit, shares, models
         self.queues: Mapping[str, int] = {queue.name: q for q, queue in enumerate(cluster.queues)}
         self.classes = frozenset(node.node_class for node in cluster.nodes)
-        self.largest = max((node.capacity[device] for node in cluster.nodes), default=0) // (WHOLE if shares else 1)
+        columns = zip(*(node.capacity for node in cluster.nodes), strict=True)
+        self.largest = dict(zip(cluster.resources, map(max, columns), strict=True))
 
     def job(self, job: TraceJob, submit: float, requested: float) -> Job:
         """The job in the units of the cluster; it ends at its requested time where the trace states one."""
@@ -175,17 +181,26 @@ class _JobBuilder:
 
     def _role(self, job: TraceJob) -> Role:
         """Pods of the largest equal size that a node can hold."""
-        sizes = range(self.largest if job.devices else 0, 0, -1)
-        each = next((size for size in sizes if job.devices % size == 0), 0)
-        pods = job.devices // each if each else 1
-        asked = {self.device: each * (job.share if self.shares else 1)}
-        for name, amount in (("cpu", job.cpu), ("memory", job.memory), ("pods", pods)):
-            if name in self.cluster.resources and self.cluster.resources.index(name) not in asked:
-                asked[self.cluster.resources.index(name)] = -(-amount // pods)
-        request = tuple(asked.get(r, 0) for r in range(len(self.cluster.resources)))
+        name = self.cluster.resources[self.device]
+        known = (("cpu", job.cpu), ("memory", job.memory))
+        rest = {resource: amount for resource, amount in known if self.largest.get(resource)}
+        least = max((-(-amount // self.largest[resource]) for resource, amount in rest.items()), default=1)
+        each = self._devices_of_pod(job.devices, least)
+        pods = job.devices // each if each else max(1, least)
+        asked = {"pods": pods, **rest, **({name: job.devices * self._amount_of_one(job)} if each else {})}
+        request = tuple(-(-asked.get(resource, 0) // pods) for resource in self.cluster.resources)
         share = tuple(job.share if r == self.device else 0 for r in range(len(request)))
         slots = (SlotRequest(0, each, share),) if self.shares and each else ()
         return Role("pod", pods, pods, request, self._open_to(job), slot_requests=slots)
+
+    def _devices_of_pod(self, devices: int, least: int) -> int:
+        """The most devices of one node of which all pods can have so many, in at least so many pods where that goes."""
+        most = self.largest.get(self.cluster.resources[self.device], 0) // self.unit
+        sizes = [size for size in range(min(most, devices), 0, -1) if devices % size == 0]
+        return next((size for size in sizes if devices // size >= least), max(sizes, default=0))
+
+    def _amount_of_one(self, job: TraceJob) -> int:
+        return job.share if self.shares else self.unit
 
     def _open_to(self, job: TraceJob) -> frozenset[int]:
         """The classes of nodes that have one of the job's models; all, where it names none or these are not known."""
@@ -214,7 +229,10 @@ def assumptions(trace: Trace, workload: Workload, requested: RequestedTimes, sam
     """What a replay of the workload rests on, a sentence each."""
     found = [*trace.notes]
     unended = sum(job.duration is None for job in trace.jobs) if sampling is None else 0
-    left_out = {**trace.left_out, **({"not ended": unended} if unended else {})}
+    left_out = {
+        **trace.left_out,
+        **({"no run time": unended + trace.left_out.get("no run time", 0)} if unended else {}),
+    }
     if left_out:
         reasons = ", ".join(f"{reason}: {number}" for reason, number in sorted(left_out.items()))
         found.append(f"Lines left out: {reasons}.")
@@ -224,11 +242,11 @@ def assumptions(trace: Trace, workload: Workload, requested: RequestedTimes, sam
             f"Jobs are drawn until they request {sampling.load:g} times the cluster (seed {sampling.seed}). "
             "A job that does not fit on arrival is lost; none ends."
         )
-    elif stated == len(workload.jobs):
+    elif not (unstated := len(workload.jobs) - stated):
         found.append("Requested times are those of the trace; a job ends at its requested time.")
     else:
         which = (
-            f"{len(workload.jobs) - stated} jobs state no requested time"
+            f"{unstated} {'job states' if unstated == 1 else 'jobs state'} no requested time"
             if stated
             else "The trace states no requested times"
         )

@@ -44,14 +44,32 @@ def document(folder: Path, *arguments: str, **more: Any) -> Any:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_says_of_each_job_when_and_where(tmp_path: Path, policy: str) -> None:
-    trace = TRACE.replace(",3,", ",1,").replace(",4,", ",1,").replace(",2,", ",1,") if policy == "fgd" else TRACE
-    found = document(tmp_path, "--policy", policy, trace=trace)
+    found = document(tmp_path, "--policy", policy)
     jobs = {job["id"]: job for job in found["jobs"]}
     assert (found["policy"], [*jobs]) == (policy, ["first", "head", "short", "late", "huge"])
     start = 1 if policy == "volcano" else 0  # let in at the cycle before
     assert (jobs["first"]["submit"], jobs["first"]["start"], jobs["first"]["finish"]) == (0, start, start + 100)
     assert jobs["huge"]["start"] is None
     assert found["waits"]["all"]["started"] == 4
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_jobs_of_one_name_are_jobs_of_their_own(tmp_path: Path, policy: str) -> None:
+    trace = "id,submit,duration,devices\na,0,10,2\na,0,20,2\na,0,30,4\n"
+    jobs = document(tmp_path, "--policy", policy, "--schedule-period", "0.001", trace=trace)["jobs"]
+    assert [job["finish"] - job["start"] for job in jobs] == pytest.approx([10, 20, 30])
+
+
+def test_a_processor_of_a_cluster_without_devices_is_a_core(tmp_path: Path) -> None:
+    """And a job that only says its CPU has the pods that nodes can hold."""
+    specs = tmp_path / "repo" / "cluster-specs" / "c"
+    specs.mkdir(parents=True)
+    (specs / "cluster.yaml").write_text(CLUSTER.replace(", nvidia.com/gpu: 8", ""))
+    trace = "id,submit,duration,devices,cpu_milli\na,0,10,32,\nb,0,10,1,\nc,0,10,0,100000\n"
+    found = document(tmp_path, "--repo", str(tmp_path / "repo"), "--policy", "easy", trace=trace, machines="")
+    assert found["devices"] == 128
+    assert [job["nodes"] for job in found["jobs"]] == [["gpus-0"], ["gpus-0"], ["gpus-0", "gpus-1"]]
+    assert found["usage"]["peak"] == 100 / 128
 
 
 def test_easy_backfills_and_takes_the_lowest_machines(tmp_path: Path) -> None:

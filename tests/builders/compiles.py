@@ -10,40 +10,9 @@ from typing import Any
 from reconciler.planning.compile.process import CompileProcess, CompileRequest
 from reconciler.planning.snapshot import CompileBreakdown, Snapshot
 from tests.builders import cluster_objects
+from tests.builders.beside import beside
 
-CLUSTER = b"""\
-apiVersion: gangplan.dev/v1alpha1
-kind: Cluster
-metadata: {name: test}
----
-apiVersion: gangplan.dev/v1alpha1
-kind: NodePool
-metadata: {name: gpu}
-spec:
-  count: 2
-  capacity: {cpu: "8", memory: 64Gi, nvidia.com/gpu: 4}
-  topology: [{name: sn, size: 2}]
----
-apiVersion: scheduling.volcano.sh/v1beta1
-kind: Queue
-metadata: {name: team}
-spec: {}
-"""
-JOB = b"""\
-apiVersion: batch.volcano.sh/v1alpha1
-kind: Job
-metadata: {name: train}
-spec:
-  minAvailable: 2
-  queue: team
-  tasks:
-  - name: worker
-    replicas: 2
-    template:
-      spec:
-        containers:
-        - {name: main, image: none, resources: {limits: {nvidia.com/gpu: 4}}}
-"""
+CLUSTER, JOB = (text.encode() for text in beside(__file__).values())
 OTHER = JOB.replace(b"name: train", b"name: other")
 
 

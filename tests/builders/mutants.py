@@ -34,56 +34,13 @@ POD: dict[str, Any] = {
 ROLE = {"replicas": 2, "template": POD}
 SERVICE = {**ROLE, "selector": {"matchLabels": {"app": "x"}}}
 WRONG: tuple[Any, ...] = (
-    *(
-        None,
-        0,
-        5,
-        -1,
-        1.5,
-        True,
-        "",
-        "text",
-        "1Gi",
-        "-3",
-        "a/b",
-        "é\n",
-        [],
-        [1],
-        [None],
-        [{}],
-        {},
-        {"a": {}},
-        {"": None},
-    ),
-    *(
-        2**31,
-        2**63,
-        10**40,
-        "9" * 300,
-        [[[]]],
-        {"spec": {"containers": [None]}},
-        "2026-01-01",
-        "{{ .Values.x }}",
-        "x" * 70,
-    ),
-)
+    None, 0, 5, -1, 1.5, True, "", "text", "1Gi", "-3", "a/b", "é\n", [], [1], [None], [{}], {}, {"a": {}},
+    {"": None}, 2**31, 2**63, 10**40, "9" * 300, [[[]]], {"spec": {"containers": [None]}},
+    "2026-01-01", "{{ .Values.x }}", "x" * 70,
+)  # fmt: skip
 PIECES = [
-    b"\xff",
-    b"\x00",
-    b"\r",
-    b"\t",
-    b"---\n",
-    b"|\n",
-    b"{",
-    b"}",
-    b"[",
-    b"]",
-    b"&a ",
-    b"*a",
-    b"<<: ",
-    b"!!x ",
-    b"'",
-]
+    b"\xff", b"\x00", b"\r", b"\t", b"---\n", b"|\n", b"{", b"}", b"[", b"]", b"&a ", b"*a", b"<<: ", b"!!x ", b"'",
+]  # fmt: skip
 
 
 def seeds() -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 from compiler.specs.gang_spec import JobKey
+from tests.builders.beside import beside
 from tests.builders.declared import GPU, Object, declared, node_pool, pod_spec, yaml_of
 
 CLUSTER = "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: t}\nspec: {binding: BINDING}\n"
@@ -19,16 +20,7 @@ metadata: {name: n}
 spec: {count: 4, capacity: {cpu: 8}, topology: [{name: sn, size: 2}]}
 """
 CONTAINER = "{containers: [{name: main, image: a, resources: {requests: {cpu: 4}}}]}"
-JOB = f"""\
-apiVersion: batch.volcano.sh/v1alpha1
-kind: Job
-metadata: {{name: NAME}}
-spec:
-  tasks:
-  - name: worker
-    replicas: 2
-    template: {{spec: {CONTAINER}}}
-"""
+JOB = beside(__file__)["job"]
 FILES = {
     "cluster-specs/t/all.yaml": "---\n".join((CLUSTER.replace("BINDING", "gated"), POOL)).encode(),
     "jobs/a.yaml": JOB.replace("NAME", "a").encode(),

@@ -11,32 +11,13 @@ from dataclasses import dataclass
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
+from tests.builders.beside import beside
 from tests.controlplane import ApiError, ControlPlane
 from tests.differential.admission.objects import RESOURCES, Object
 
 FILE = "jobs/it.yaml"
 _QUEUE = "scheduling.volcano.sh/v1beta1"
-SURROUNDINGS: tuple[tuple[str, Object], ...] = (
-    ("Queue.scheduling.volcano.sh", {"apiVersion": _QUEUE, "kind": "Queue", "metadata": {"name": "team"}, "spec": {}}),
-    (
-        "Queue.scheduling.volcano.sh",
-        {
-            "apiVersion": _QUEUE,
-            "kind": "Queue",
-            "metadata": {"name": "org"},
-            "spec": {"capability": {"cpu": 64, "memory": "1Ti", "nvidia.com/gpu": 8}},
-        },
-    ),
-    (
-        "PriorityClass.scheduling.k8s.io",
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": "research"},
-            "value": 100,
-        },
-    ),
-)
+SURROUNDINGS: tuple[tuple[str, Object], ...] = beside(__file__)["surroundings"]
 """What is there before, in the repository and in the cluster."""
 _CLUSTER = {
     "apiVersion": "gangplan.dev/v1alpha1",

@@ -19,6 +19,7 @@ from ruamel.yaml import YAML
 from compiler.kubernetes import MANAGED_BY_LABEL
 from compiler.rights import DEFAULT_KINDS, KindInUse
 from reconciler.cluster.rights import NAME, NAMESPACE, admission_objects, plural_of, rbac_objects
+from tests.builders.beside import beside
 from tests.controlplane import ApiError, ControlPlane
 
 ROOT = Path(__file__).parents[3]
@@ -33,26 +34,7 @@ TEST_USER = "gangplan"
 PLACEMENT_GATE = "gangplan.dev/placement"
 Object = dict[str, Any]
 
-SCHEDULER = """\
-apiVersion: gangplan.dev/v1alpha1
-kind: SchedulerConfiguration
-metadata: {name: volcano-scheduler-configmap, namespace: volcano-system}
-spec:
-  actions: [enqueue, allocate, backfill]
-  tiers:
-  - plugins:
-    - {name: priority}
-    - {name: gang, enablePreemptable: false}
-    - {name: conformance}
-  - plugins:
-    - {name: overcommit}
-    - {name: drf, enablePreemptable: false}
-    - {name: predicates}
-    - {name: proportion}
-    - {name: nodeorder}
-    - {name: binpack}
-    - {name: network-topology-aware}
-"""
+SCHEDULER = beside(__file__)["scheduler"]
 EVICTING = SCHEDULER.replace("[enqueue, allocate, backfill]", "[allocate, gangpreempt, gangreclaim, backfill]").replace(
     "proportion", "capacity"
 )

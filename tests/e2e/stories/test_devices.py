@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders.beside import beside
 from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
@@ -32,29 +33,7 @@ pytestmark = pytest.mark.e2e
 SHARING = (
     f"{SCHEDULER}    - {{name: numa-aware}}\n    - {{name: deviceshare, arguments: {{deviceshare.VGPUEnable: true}}}}\n"
 )
-POOLS = """\
-apiVersion: gangplan.dev/v1alpha1
-kind: NodePool
-metadata: {name: numa}
-spec: {count: 2, capacity: {cpu: 16, memory: 64Gi}}
----
-apiVersion: gangplan.dev/v1alpha1
-kind: NodePool
-metadata: {name: card}
-spec:
-  count: 2
-  capacity: {cpu: 16, memory: 64Gi}
-  sharedDevices: [{resource: volcano.sh/vgpu-memory, devices: 2, each: 10000}]
----
-apiVersion: gangplan.dev/v1alpha1
-kind: NodePool
-metadata: {name: mixed}
-spec:
-  names: [mixed]
-  capacity: {cpu: 16, memory: 64Gi}
-  taints: [{key: mixed, effect: NoSchedule}]
-  sharedDevices: [{resource: volcano.sh/vgpu-memory, devices: 2, each: 10000}]
-"""
+POOLS = beside(__file__)["pools"]
 CAPACITY = {"cpu": "16", "memory": "64Gi", "pods": "110"}
 VGPUS = {"volcano.sh/vgpu-number": "20", "volcano.sh/vgpu-memory": "20000", "volcano.sh/vgpu-cores": "200"}
 

@@ -24,6 +24,7 @@ from compiler.pipeline import compile_specs
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 from tests.builders import declared
+from tests.builders.beside import beside
 from tests.builders.outputs import assert_conforms
 
 POOL = """\
@@ -32,16 +33,7 @@ kind: NodePool
 metadata: {name: n}
 spec: {count: 4, capacity: {cpu: 32, memory: 64Gi, pods: 110, nvidia.com/gpu: 8}}
 """
-SCHEDULER = """\
-apiVersion: gangplan.dev/v1alpha1
-kind: SchedulerConfiguration
-metadata: {name: volcano-scheduler-configmap, namespace: volcano-system}
-spec:
-  actions: [enqueue, allocate, backfill]
-  tiers:
-  - plugins: [{name: priority}, {name: gang}, {name: conformance}]
-  - plugins: [{name: predicates}, {name: capacity}, {name: nodeorder}]
-"""
+SCHEDULER = beside(__file__)["scheduler"]
 RECLAIMING = SCHEDULER.replace("[enqueue, allocate, backfill]", "[allocate, reclaim]").replace(
     "{name: gang}", "{name: gang, enableReclaimable: false}"
 )

@@ -3,24 +3,9 @@
 from __future__ import annotations
 
 from compiler.syntax.parse import parse_file
+from tests.builders.beside import beside
 
-TWO = """\
-# the first
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: a}
-data:
-  script: |
-    one
-     ---
-    two
---- # the second
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: b
-...
-"""
+TWO = beside(__file__)["two"]
 
 
 def test_the_text_of_a_document_is_the_file_s_bytes_between_the_markers() -> None:

@@ -10,6 +10,7 @@ from solver import Options, solve
 from solver.options import Budget
 from solver.problem import Problem
 from solver.verify import verify
+from tests.builders.beside import beside
 from tests.builders.plans import actions_by_gang, evicted_pods_by_gang, verified_plan
 from tests.builders.problems import (
     GangSpec,
@@ -22,10 +23,18 @@ from tests.builders.problems import (
     role,
     running_pods,
     single_pod_gang,
-    subgroup,
 )
+from tests.builders.stories import assert_story
+
+STORIES = beside(__file__)
+
 
 TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_story(story: str) -> None:
+    assert_story(STORIES[story])
 
 
 def contested(count: int, *gangs: GangSpec, asks: int = 1) -> Problem:
@@ -208,17 +217,6 @@ def test_of_equal_losses_surplus_pods_are_evicted_before_a_whole_gang_in_any_ord
     assert objectives["whole gangs"] == (gone == "whole", gone == "whole", "proven")
 
 
-def test_the_surplus_of_two_goes_and_not_one_gang_whole() -> None:
-    """One victim more, but nobody stops."""
-    elastic = [
-        gang(f"e{n}", role(2, minimum=1, gpu=4), running=(running_pods(0, n, 1), running_pods(0, 2, 1)), loss=60)
-        for n in (0, 1)
-    ]
-    whole = gang("whole", role(2, gpu=4), running=(running_pods(0, 3, 2),), loss=60)
-    world = problem(nodes(2, gpu=4), nodes(2, gpu=8), *elastic, whole, preemptor(1), preempt_enabled=True)
-    assert evicted_pods_by_gang(world) == {"e0": 1, "e1": 1}
-
-
 def test_in_a_large_cluster_the_node_with_surplus_is_looked_at_too() -> None:
     """More nodes that are as cheap than the first model has."""
     singles = [single_pod_gang(f"g{n}", n) for n in range(120)]
@@ -231,10 +229,7 @@ def test_in_a_large_cluster_the_node_with_surplus_is_looked_at_too() -> None:
 
 def test_a_gang_of_minimum_0_that_loses_its_last_pod_goes_whole() -> None:
     nothing = gang("nothing", role(1, minimum=0, gpu=8), minimum=0, running=(running_pods(0, 0, 1),), loss=60)
-    assert actions_by_gang(contested(1, nothing)) == {
-        "nothing": "evict",
-        "winner": "start",
-    }
+    assert actions_by_gang(contested(1, nothing)) == {"nothing": "evict", "winner": "start"}
     elastic = gang(
         "elastic", role(2, minimum=1, gpu=8), running=(running_pods(0, 1, 1), running_pods(0, 2, 1)), loss=60
     )
@@ -282,25 +277,6 @@ def test_the_surplus_of_one_role_cannot_stand_in_for_another() -> None:
     assert actions_by_gang(world)["mixed"] == "keep"
 
 
-def test_victims_lose_complete_subgroups() -> None:
-    grouped = gang(
-        "grouped",
-        role(4, minimum=2, gpu=2),
-        subgroups=(subgroup(2),),
-        running=(running_pods(0, 0, 2), running_pods(0, 1, 2)),
-        loss=60,
-    )
-    world = problem(
-        nodes(1, leaf="s0", gpu=4),
-        nodes(1, leaf="s1", gpu=4),
-        grouped,
-        preemptor(1, gpu=2),
-        hypernodes=TREE,
-        preempt_enabled=True,
-    )
-    assert evicted_pods_by_gang(world) == {"grouped": 2}
-
-
 def test_a_shrunk_gang_does_not_grow_back_in_the_same_plan() -> None:
     elastic = gang(
         "elastic", role(4, minimum=1, gpu=3), running=(running_pods(0, 0, 2), running_pods(0, 1, 2)), loss=60
@@ -324,19 +300,9 @@ def test_no_gang_of_equal_or_higher_priority_goes(priority: int) -> None:
     assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}
 
 
-def test_a_gang_that_never_preempts_evicts_no_pod() -> None:
-    world = problem(nodes(1, gpu=8), single_pod_gang("running", 0), preemptor(1, may_evict=False), preempt_enabled=True)
-    assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}
-
-
 def test_a_protected_gang_stays_though_it_would_be_cheaper() -> None:
     world = contested(2, single_pod_gang("protected", 0, loss=None), single_pod_gang("open", 1, loss=10_000))
     assert evicted_pods_by_gang(world) == {"open": 1}
-
-
-def test_without_preemption_no_pod_is_evicted() -> None:
-    world = problem(nodes(1, gpu=8), single_pod_gang("running", 0), preemptor(1), reclaim_enabled=True)
-    assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}
 
 
 def test_no_pod_is_evicted_when_the_preemptor_would_not_fit_anyway() -> None:
@@ -367,17 +333,6 @@ def test_free_room_on_nodes_excluded_for_the_preemptor_spares_no_victim() -> Non
             preempt_enabled=True,
         )
         assert [decision.action for decision in verified_plan(world).decisions] == ["evict", "start"]
-
-
-def test_a_gang_goes_so_that_its_queue_has_quota_again() -> None:
-    world = problem(
-        queue("team", capability={"gpu": 8}),
-        nodes(2, gpu=8),
-        single_pod_gang("running", 0, queue="team"),
-        preemptor(1, queue="team"),
-        preempt_enabled=True,
-    )
-    assert actions_by_gang(world) == {"running": "evict", "winner": "start"}
 
 
 def test_a_lower_waiting_gang_does_not_take_the_room_that_the_higher_one_needs() -> None:
@@ -414,26 +369,6 @@ def test_room_left_by_a_victim_serves_the_next_gang_without_another_victim() -> 
 
 
 # --- topology
-
-
-def test_room_left_by_a_victim_serves_gangs_decided_before_its_preemptor() -> None:
-    """The most urgent may evict nobody; the victim of the next one leaves it room, of which no later plan has to tell
-    it. A strict queue goes on."""
-    victim = gang("victim", role(1, gpu=8), running=(running_pods(0, 0, 1),), loss=1)
-    meek = gang("meek", role(1, gpu=3), queue="strict", priority=2, may_evict=False)
-    behind = gang("behind", role(1, gpu=1), queue="strict", may_evict=False)
-    urgent = gang("urgent", role(1, gpu=4), priority=1)
-    world = problem(
-        nodes(1, gpu=8),
-        queue("default"),
-        queue("strict", strict_order=True),
-        victim,
-        meek,
-        urgent,
-        behind,
-        preempt_enabled=True,
-    )
-    assert actions_by_gang(world) == {"victim": "evict", "meek": "start", "urgent": "start", "behind": "start"}
 
 
 def test_a_gang_bound_to_one_supernode_makes_room_inside_one() -> None:

@@ -272,9 +272,10 @@ class LeftOutEntry(TypedDict):
 
 @described
 class PromiseEntry(TypedDict):
-    """How start windows held, of the recorded runs of jobs that were told one. inside: the part that started in it."""
+    """How start windows held that stated a share: `made` of recorded runs, a part `inside`. Others are `estimates`."""
 
     made: int
+    estimates: int
     inside: float
     width: float
     """Median of the window's width over the job's wait."""
@@ -286,8 +287,7 @@ class PromiseEntry(TypedDict):
 
 @described
 class PlanDocument(TypedDict):
-    """`gangplan plan -o json`. The same inputs give the same bytes, unless the time limit struck or `--timings` is
-    given."""
+    """`gangplan plan -o json`. Same inputs, same bytes, unless the time limit struck or `--timings` is given."""
 
     apiVersion: str
     kind: Literal["Plan"]

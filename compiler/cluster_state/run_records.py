@@ -21,7 +21,8 @@ _FIELDS = ("submitted", "started", "ended", "promise")
 class StartPromise:
     """The first window of a job, announced at the time `made`: it starts between `low` and `high`, and as likely before
     `middle` as after. raw: the median of the futures from which it came. by_limits: the start if each run took
-    as long as its job declares, None where one declares nothing. Seconds since the epoch."""
+    as long as its job declares, None where one declares nothing. Seconds since the epoch. share: percent of such
+    windows that are to hold, None for a first estimate."""
 
     made: int
     low: int
@@ -29,15 +30,19 @@ class StartPromise:
     high: int
     raw: int
     by_limits: int | None = None
+    share: int | None = None
 
     def as_data(self) -> dict[str, str]:
-        return {name: rfc3339(at) for name, at in asdict(self).items() if at is not None}
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: str(value) if name == "share" else rfc3339(value) for name, value in known.items()}
 
     @classmethod
     def from_data(cls, data: object) -> StartPromise | None:
         """None for what is no promise: others may write into a job."""
         try:
-            return cls(**{str(name): parse_timestamp(at) for name, at in dict(data).items()})  # type: ignore[call-overload]
+            texts = {str(name): text for name, text in dict(data).items()}  # type: ignore[call-overload]
+            share = int(texts.pop("share")) if "share" in texts else None
+            return cls(**{name: parse_timestamp(at) for name, at in texts.items()}, share=share)
         except (TypeError, ValueError):
             return None
 
@@ -54,7 +59,8 @@ class StartPromise:
         low, middle, high = (at - self.made for at in (self.low, self.middle, self.high))
         by_limits = None if self.by_limits is None else self.by_limits - self.made
         since = self.made if submitted is None else submitted
-        return Outcome(low, middle, high, by_limits, max(0, started - self.made), max(0, started - since))
+        waits = max(0, started - self.made), max(0, started - since)
+        return Outcome(low, middle, high, by_limits, *waits, self.share)
 
 
 @dataclass(frozen=True, slots=True)

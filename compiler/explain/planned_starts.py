@@ -84,15 +84,15 @@ class PlannedStarts:
     def _with_window(self, spec: GangSpec, decision: Decision, start: PlannedStart) -> PlannedStart:
         told, found, now = self.origins.starts, self._forecasts.get(decision.gang), self.origins.now
         promise = told.promises.get(spec.key)
-        if found is None or now is None or told.past_runs is None:
+        if found is None or now is None:
             return replace(start, promise=promise)
         window = found.window
         low, middle, high, raw = (now + time for time in (window.low, window.middle, window.high, window.raw))
         by_limits = None if found.by_limits is None else now + found.by_limits
-        promise = promise or StartPromise(now, low, middle, high, raw, by_limits)
+        promise = promise or StartPromise(now, low, middle, high, raw, by_limits, window.share)
         moved = ""
         if low > promise.high:
             fact = replace(lost_start(self.problem, self.plan, decision), told=promise.high, at=start.starts_at)
             moved = self.catalogue.message(decision.gang, fact).message
-        expected = StartWindow(low, high, told.past_runs.correction.share, moved)
+        expected = StartWindow(low, high, window.share, moved)
         return replace(start, window=expected, promise=promise)

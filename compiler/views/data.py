@@ -65,6 +65,7 @@ def _promise_entry(outcome: Outcome) -> PromiseEntry | None:
     score = past.score
     return {
         "made": score.made,
+        "estimates": score.estimates,
         "inside": round(score.inside, 6),
         "width": round(score.width, 6),
         "error": score.error,

@@ -140,6 +140,7 @@ def _promise_data(score: PromiseScore | None) -> dict[str, Any] | None:
     return {
         "stated": STATED / 100,
         "made": score.made,
+        "estimates": score.estimates,
         "inside": round(score.inside, 6),
         "width": round(score.width, 6),
         "error": score.error / SECOND,
@@ -354,13 +355,14 @@ def _promise_lines(view: SimulationView, style: Style) -> Iterator[str]:
     """A table of promised against real starts, where it is asked for."""
     rows = []
     for policy, score in view.promises.items():
-        cells = ("0", "-", "-", "-", "-")
+        cells = ("0", "-", "-", "-", "-", "-")
         if score is not None:
             times = (_time_text(score.error), _time_text(score.limits_error))
-            cells = (str(score.made), f"{score.inside:.1%}", f"{score.width:.0%}", *times)
+            cells = (str(score.made), str(score.estimates), f"{score.inside:.1%}", f"{score.width:.0%}", *times)
         rows.append((policy, *cells))
     if rows:
-        heads = ("policy", "promised starts", f"inside ({STATED} % stated)", "width", "error", "error by limits")
+        inside = f"inside ({STATED} % stated)"
+        heads = ("policy", "promised starts", "first estimates", inside, "width", "error", "error by limits")
         yield ""
         yield from _table(heads, rows, style)
 

@@ -84,6 +84,8 @@ def _score_text(score: Mapping[str, Any]) -> str:
     by_limits = score["errorByLimits"]
     than = "" if by_limits is None else f"; by declared durations {rounded_duration_text(by_limits)}"
     inside = f"{score['inside']:.0%} of {score['made']} jobs started in their window"
+    if score["estimates"]:
+        inside += f" (without {score['estimates']} first estimates)"
     return f"{inside}, {score['width']:.0%} of the wait wide; error {rounded_duration_text(score['error'])}{than}"
 
 

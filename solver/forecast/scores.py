@@ -11,7 +11,7 @@ from statistics import median
 class Outcome:
     """What came of a promise; times of any unit, from when it was made. low, middle, high: of its window. by_limits:
     the start if every run took its requested time, None where that is unknown. wait: until the real start. whole: the
-    job's wait from its submission."""
+    job's wait from its submission. share: of such windows in percent that were to hold, None for a first estimate."""
 
     low: int
     middle: int
@@ -19,15 +19,18 @@ class Outcome:
     by_limits: int | None
     wait: int
     whole: int
+    share: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class PromiseScore:
-    """Of the promises whose job started. inside: part of them that started in their window. width: median of the
-    window's width / the whole wait of its job. error, limits_error: medians of the differences between the real start
-    and the middle of the window, and the start by limits, None where no such start is known."""
+    """Of the promises that stated a share and whose job started. inside: part of them that started in their window.
+    width: median of the window's width / the whole wait of its job. error, limits_error: medians of the differences
+    between the real start and the middle of the window, and the start by limits, None where no such start is known.
+    estimates: first estimates, which are no more than counted."""
 
     made: int
+    estimates: int
     inside: float
     width: float
     error: int
@@ -35,14 +38,16 @@ class PromiseScore:
 
 
 def promise_score(outcomes: Sequence[Outcome]) -> PromiseScore | None:
-    """How the promises held; None without any."""
-    if not outcomes:
+    """How the promises held; None without any that stated a share."""
+    stated = [each for each in outcomes if each.share is not None]
+    if not stated:
         return None
-    by_limits = [abs(each.by_limits - each.wait) for each in outcomes if each.by_limits is not None]
+    by_limits = [abs(each.by_limits - each.wait) for each in stated if each.by_limits is not None]
     return PromiseScore(
-        len(outcomes),
-        sum(each.low <= each.wait <= each.high for each in outcomes) / len(outcomes),
-        median((each.high - each.low) / max(1, each.whole) for each in outcomes),
-        round(median(abs(each.middle - each.wait) for each in outcomes)),
+        len(stated),
+        len(outcomes) - len(stated),
+        sum(each.low <= each.wait <= each.high for each in stated) / len(stated),
+        median((each.high - each.low) / max(1, each.whole) for each in stated),
+        round(median(abs(each.middle - each.wait) for each in stated)),
         round(median(by_limits)) if by_limits else None,
     )

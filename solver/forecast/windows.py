@@ -41,13 +41,15 @@ class Lengths(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Times from now at which a job starts: between `low` and `high` in `SHARE` percent of the cases, before `middle`
-    in half of them. raw: the median of the futures."""
+    """Times from now at which a job starts: between `low` and `high` in `share` percent of the cases, before `middle`
+    in half of them. raw: the median of the futures. share: percent of such windows that are to hold; None for a first
+    estimate, which states none."""
 
     low: int
     middle: int
     high: int
     raw: int
+    share: int | None
 
 
 def starts_in_futures(pool: Pool, length: Lengths, rest: Lengths, seed: int) -> Mapping[int, Sequence[int]]:
@@ -82,10 +84,10 @@ class Correction:
         raw = starts[len(starts) // 2]
         if self.share is None:
             outside = len(starts) // 10
-            return Window(starts[outside], raw, starts[-1 - outside], raw)
+            return Window(starts[outside], raw, starts[-1 - outside], raw, None)
         ratios = sorted(self._ratios)
         inside = math.ceil(len(ratios) * PART) - 1
         first = min(range(len(ratios) - inside), key=lambda at: ratios[at + inside] - ratios[at])
         chosen = (ratios[first], ratios[len(ratios) // 2], ratios[first + inside])
         low, middle, high = (max(0, round(ratio * (raw + self.minute)) - self.minute) for ratio in chosen)
-        return Window(low, middle, high, raw)
+        return Window(low, middle, high, raw, self.share)

@@ -55,7 +55,8 @@ class Promises:
             for promise in self._open.pop(j, ()):
                 self._correction.add(promise.window.raw, site.now - promise.made)
                 window, wait, whole = promise.window, site.now - promise.made, site.now - site.job(j).submit
-                self.outcomes.append(Outcome(window.low, window.middle, window.high, promise.by_limits, wait, whole))
+                times = (window.low, window.middle, window.high, promise.by_limits, wait, whole)
+                self.outcomes.append(Outcome(*times, window.share))
         if site.waiting:
             self._moments += 1
             if self._moments % (1 << self._looks // LOOKS) == 0:
@@ -63,7 +64,7 @@ class Promises:
                 self._look(site)
 
     def score(self) -> PromiseScore | None:
-        """How the promises held, in microseconds; None without any."""
+        """How the promises held, in microseconds; None without any that stated a share."""
         return promise_score(self.outcomes)
 
     @cached_property

@@ -34,16 +34,17 @@ def state() -> ClusterState:
     return load_state((CASE / "state.yaml").read_bytes())
 
 
-def past(number: int, *, promised: int | None = None, late: int = 0) -> Rows:
+def past(number: int, *, promised: int | None = None, late: int = 0, share: int | None = 80) -> Rows:
     """Runs of about seven hours, the last of which ended an hour ago. promised: seconds that each was told to wait,
-    from a moment `promised + late` seconds before its start."""
+    from a moment `promised + late` seconds before its start. share: that its window stated."""
     for i in range(number):
         ended = NOW - HOUR - 600 * i
         started = ended - 7 * HOUR - 60 * i
         row: dict[str, Any] = {"started": rfc3339(started), "ended": rfc3339(ended)}
         if promised is not None:
             made = started - promised - late
-            told = StartPromise(made, made, made + promised, made + 2 * promised, made + promised, made + 10 * promised)
+            times = (made, made, made + promised, made + 2 * promised, made + promised, made + 10 * promised)
+            told = StartPromise(*times, share)
             row |= {"promise": told.as_data(), "submitted": rfc3339(made)}
         yield ("team", f"old-{i}", "Job"), row
 
@@ -144,10 +145,12 @@ def test_a_window_that_moved_behind_the_promised_one_names_the_cause(state: Clus
 
 
 def test_the_score_is_of_the_recorded_promises(state: ClusterState) -> None:
-    """Half started in the middle of their window, half an hour after it."""
-    document = plan_document(planned(state, past(4, promised=HOUR), past(4, promised=HOUR, late=2 * HOUR)))
+    """Half started in the middle of their window, half an hour after it. First estimates are counted only."""
+    estimates = past(3, promised=HOUR, share=None)
+    document = plan_document(planned(state, past(4, promised=HOUR), past(4, promised=HOUR, late=2 * HOUR), estimates))
     assert document["promisedStarts"] == {
         "made": 8,
+        "estimates": 3,
         "inside": 0.5,
         "width": pytest.approx((2 + 2 / 3) / 2),
         "error": HOUR,

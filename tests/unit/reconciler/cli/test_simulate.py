@@ -340,6 +340,7 @@ def test_promised_starts_are_compared_with_the_real_ones(tmp_path: Path) -> None
     found = document(tmp_path, *arguments, trace=trace)["promises"]
     assert found["stated"] == 0.8
     assert found["made"] > 100
+    assert found["estimates"] > 0
     assert 0.7 < found["inside"] < 0.9
     assert 3 * found["error"] < found["errorByLimits"]
     assert document(tmp_path, *arguments, trace=trace)["promises"] == found

@@ -121,7 +121,14 @@ def test_people_read_windows_of_starts_and_how_they_held() -> None:
         "promised": promised,
         "moved": "GPUs",
     }
-    score: PromiseEntry = {"made": 10, "inside": 0.8, "width": 0.5, "error": 60, "errorByLimits": 3600}
+    score: PromiseEntry = {
+        "made": 10,
+        "estimates": 0,
+        "inside": 0.8,
+        "width": 0.5,
+        "error": 60,
+        "errorByLimits": 3600,
+    }
     report = replace(REPORT, gangs=(replace(GANG, start_window=window),), plan=PlanSummary("sha256:1", score))
     document = status_document(report, {}, "10:00")
     text = status_text(document)
@@ -130,6 +137,8 @@ def test_people_read_windows_of_starts_and_how_they_held() -> None:
     assert f"  {told}" in text_of(document, "train").splitlines()
     assert "80% of 10 jobs started in their window, 50% of the wait wide; error 1 min; by declared" in text
     assert "by declared durations 1 h" in text
+    estimates = replace(report, plan=PlanSummary("sha256:1", {**score, "estimates": 3}))
+    assert "in their window (without 3 first estimates), 50%" in status_text(status_document(estimates, {}, "10:00"))
     unknown = replace(report, plan=PlanSummary("sha256:1", {**score, "errorByLimits": None}))
     assert "wide; error 1 min\n" in status_text(status_document(unknown, {}, "10:00"))
 

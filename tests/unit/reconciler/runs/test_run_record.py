@@ -55,7 +55,7 @@ def evicted(name: str, minute: int) -> Object:
 
 
 def test_a_record_keeps_what_the_job_was_told_of_its_start() -> None:
-    told = StartPromise(0, 1767225600, 1767225660, 1767225720, 1767225660)  # from 00:00 to 00:02
+    told = StartPromise(0, 1767225600, 1767225660, 1767225720, 1767225660, share=80)  # from 00:00 to 00:02
     annotations = {PROMISED_START_ANNOTATION: json.dumps(told.as_data())}
     job = {**JOB, "metadata": {**JOB["metadata"], "annotations": annotations}}
     record = final_record({}, job, [pod("a", 0)])

@@ -6,38 +6,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.builders.beside import beside
+
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "diagnostics"
 
-_POD = "{spec: {restartPolicy: Never, containers: [{name: main, image: a, resources: {requests: {cpu: 1}}}]}}"
-_MACROS = {
-    "pod": _POD,
-    "vpod": _POD.replace("{spec: {", "{spec: {schedulerName: volcano, "),
-    "dpod": _POD.replace("{spec: {", "{spec: {schedulerName: default-scheduler, "),
-    "torch": _POD.replace("main", "pytorch").replace("{spec: {", "{spec: {schedulerName: NAME, "),
-    "job": "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: NAME, namespace: team-a}",
-    "queue": "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: NAME}",
-    "hypernode": "apiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\nmetadata: {name: NAME}",
-    "priority": "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: NAME}",
-    "podgroup": "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: NAME, namespace: team-a}",
-    "member": "apiVersion: v1\nkind: Pod\nmetadata: {name: NAME, namespace: team-a, labels: {OTHER: x}, "
-    "annotations: {scheduling.k8s.io/group-name: ring}}\n"
-    "spec: {schedulerName: volcano, containers: [{name: main, image: a, resources: {requests: {cpu: 1}}}]}",
-    "configmap": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}",
-    "cluster": "apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\n"
-    "spec: {count: 4, capacity: {cpu: 8}}\nmetadata: {name: gpu}",
-    "node": "apiVersion: v1\nkind: Node\n"
-    "metadata: {name: NAME, labels: {zone: 'OTHER', kubernetes.io/hostname: NAME}}\n"
-    "status: {allocatable: {cpu: 8}}",
-    "conf": "apiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\n"
-    "metadata: {name: volcano-scheduler-configmap}\nspec:",
-    "rawconf": "apiVersion: v1\nkind: ConfigMap\n"
-    "metadata: {name: volcano-scheduler-configmap, namespace: volcano-system}\n"
-    "data:\n  volcano-scheduler.conf: |\n    configurations: &off\n"
-    "    - {name: allocate, arguments: {predicateErrorCacheEnable: false}}\n"
-    "    - {name: backfill, arguments: {predicateErrorCacheEnable: false}}",
-    "metax": "{metadata: {annotations: {metax-tech.com/gpu-group-size: 'NAME'ATOMIC}}, "
-    "spec: {containers: [{name: main, image: a, resources: {limits: {metax-tech.com/gpu: OTHER}}}]}}",
-}
+_MACROS: dict[str, str] = beside(__file__)
 
 
 @dataclass(frozen=True)

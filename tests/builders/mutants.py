@@ -10,27 +10,10 @@ from random import Random
 from typing import Any
 
 from compiler.kinds.registry import kinds
+from tests.builders.beside import beside
 from tests.builders.manifests import cluster_manifests, job_manifests, other_manifests
 
-POD: dict[str, Any] = {
-    "metadata": {"labels": {"app": "x"}, "annotations": {"metax-tech.com/gpu-group-size": "2"}},
-    "spec": {
-        "schedulerName": "volcano",
-        "priorityClassName": "p",
-        "nodeSelector": {"zone": "a"},
-        "tolerations": [{"key": "k", "operator": "Exists"}],
-        "containers": [
-            {
-                "name": "main",
-                "image": "i",
-                "env": [{"name": "E", "value": "v"}],
-                "resources": {"limits": {"cpu": 1, "nvidia.com/gpu": 2}},
-                "volumeMounts": [{"name": "v", "mountPath": "/v"}],
-            }
-        ],
-        "volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1Gi"}}],
-    },
-}
+POD: dict[str, Any] = beside(__file__)
 ROLE = {"replicas": 2, "template": POD}
 SERVICE = {**ROLE, "selector": {"matchLabels": {"app": "x"}}}
 WRONG: tuple[Any, ...] = (

@@ -5,39 +5,12 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from tests.builders.beside import beside
 from tests.faults import story
 from tests.faults.kinds import EXTRA_SECONDS, KINDS, WRITES, Step
 from tests.faults.world import Numbers, World
 
-SHORT_TIMES: Numbers = {
-    "git": {"longest_pause": 3.0, "least_spacing": 0.3},
-    "planning": {
-        "compile_retry": 2.0,
-        "plan_retry": 20.0,
-        "refusal_retry": 2.0,
-        "longest_refusal_retry": 8.0,
-    },
-    "pods": {
-        "closed": 10.0,
-        "first_pause": 3.0,
-        "first_hold": 5.0,
-        "longest_eviction_pause": 4.0,
-        "settle": 1.0,
-        "first_quarantine": 1.0,
-        "longest_quarantine": 4.0,
-    },
-    "ownership": {"prune_window": 10},
-    "client": {"watch_silence": 8.0, "watch_grace": 3.0, "unanswered": 3.0},
-    "lease": {"duration": 5.0, "deadline": 4.0, "period": 0.7, "request_share": 0.75},
-    "watch": {
-        "request": [6, 7],
-        "stable": 2.0,
-        "longest_pause": 2.0,
-        "longest_relist_pause": 3.0,
-        "longest_unavailable_pause": 10.0,
-    },
-    "objects": {"longest_pause": 4.0},
-}
+SHORT_TIMES: Numbers = beside(__file__)
 """What the reconciler waits for in production is waited for shortly: a lease that nobody gives back, a watch that is
 half-open, the pauses after many failures. The order of the times stays what it is. By group of `reconciler.timings`."""
 SLOW = ("API server restarts", "half-open watches", "stopped at a write")

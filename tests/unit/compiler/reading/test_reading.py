@@ -17,32 +17,15 @@ from compiler.repository.tree import Repository
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "diagnostics"
 SEEDS = [path.read_bytes() for path in sorted(FIXTURES.glob("*.txt"))]
 PIECES = [
-    b"\xff",
-    b"\x00",
-    b"\xef\xbb\xbf",
-    b"\xe2\x80\xa8",
-    b"\r",
-    b"\t",
-    b"---\n",
-    b"...\n",
-    b"%YAML 1.1\n",
-    b"|\n",
-    b">-\n",
-]
+    b"\xff", b"\x00", b"\xef\xbb\xbf", b"\xe2\x80\xa8", b"\r", b"\t", b"---\n", b"...\n", b"%YAML 1.1\n",
+    b"|\n", b">-\n",
+]  # fmt: skip
 PIECES += rb"""{ } [ ] &a *a <<: !!str ' " ? : - null ~""".split()
 PIECES += b"1e999 .nan 0x 010 -1 yes 2026-01-01 99999999999999999999999999".split()
 PIECES += [
-    b"spec: null\n",
-    b"metadata: 5\n",
-    b"items: [1]\n",
-    b"kind: List\n",
-    b"? ",
-    b": ",
-    b"- ",
-    b"&a ",
-    b"*a ",
-    b"<<: *a\n",
-]
+    b"spec: null\n", b"metadata: 5\n", b"items: [1]\n", b"kind: List\n", b"? ", b": ", b"- ", b"&a ",
+    b"*a ", b"<<: *a\n",
+]  # fmt: skip
 
 
 def read_everything(files: dict[str, bytes]) -> None:
@@ -153,23 +136,8 @@ def test_mutations_of_valid_repositories(seed: int) -> None:
 
 
 WRONG: tuple[Any, ...] = (
-    None,
-    5,
-    -1,
-    1.5,
-    True,
-    "",
-    "text",
-    [],
-    [1],
-    [None],
-    [{}],
-    {},
-    {"a": {}},
-    {"": None},
-    "9" * 400,
-    [[[]]],
-)
+    None, 5, -1, 1.5, True, "", "text", [], [1], [None], [{}], {}, {"a": {}}, {"": None}, "9" * 400, [[[]]],
+)  # fmt: skip
 
 
 def _paths(data: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:

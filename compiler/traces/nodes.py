@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from compiler.traces.numbers import moment
+from compiler.traces.numbers import moment, whole
 from compiler.traces.tables import MIB
 from compiler.traces.trace import TraceError
 from solver.problem import Node, Problem, Queue
@@ -14,6 +14,8 @@ from solver.simulation.workload import SECOND, Outage
 
 MACHINE = "machine"
 """The resource of a cluster of machines that a trace, or the user, only counts."""
+MOST_MACHINES = 1_000_000
+"""More would not fit into memory."""
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu")
 MEANINGS = {"name": "name", "sn": "name", "cpu_milli": "cpu", "memory_mib": "memory", "gpu": "gpu", "model": "model"}
 """Column -> what it means."""
@@ -26,7 +28,9 @@ def unlimited_queue(name: str, width: int) -> Queue:
 
 
 def machines_cluster(count: int) -> Problem:
-    """A cluster of so many equal machines, each of which holds one unit of a job."""
+    """A cluster of so many equal machines, each of which holds one unit of a job. Raises TraceError for too many."""
+    if count > MOST_MACHINES:
+        raise TraceError(f"the trace states {count} machines. Fix: pass --machines, at most {MOST_MACHINES}")
     nodes = tuple(Node(str(number), 0, None, (1,), (1,)) for number in range(count))
     return Problem((MACHINE,), nodes, (), (unlimited_queue("default", 1),), ())
 
@@ -36,11 +40,11 @@ def read_nodes(path: Path) -> tuple[Problem, Mapping[str, int]]:
     Raises TraceError, with a line for each bad row."""
     rows = [(number, _values(row)) for number, row in _rows(path)]
     models = {model: number for number, model in enumerate(sorted({row.get("model", "") for _, row in rows}))}
-    nodes, problems = list[Node](), list[str]()
+    nodes, names, problems = list[Node](), set[str](), list[str]()
     for number, row in rows:
         try:
-            amount = int(row["cpu"]), int(row["memory"]) * MIB, int(row["gpu"])
-            nodes.append(Node(row["name"], models[row.get("model", "")], None, amount, amount))
+            amount = _amount(row, "cpu"), _amount(row, "memory") * MIB, _amount(row, "gpu")
+            nodes.append(Node(_new_name(row["name"], names), models[row.get("model", "")], None, amount, amount))
         except (KeyError, ValueError) as error:
             problems.append(
                 f"{path}:{number}: invalid node: {error}. Fix: write the columns name, cpu_milli, memory_mib and gpu"
@@ -50,6 +54,26 @@ def read_nodes(path: Path) -> tuple[Problem, Mapping[str, int]]:
     return Problem(RESOURCES, tuple(nodes), (), (unlimited_queue("default", len(RESOURCES)),), ()), models
 
 
+def _new_name(name: str, names: set[str]) -> str:
+    """names: those that are taken; this one becomes one of them."""
+    if name in names:
+        raise ValueError(f"{name!r} is the name of another")
+    names.add(name)
+    return name
+
+
+def _node(name: str, nodes: Mapping[str, int]) -> int:
+    if name not in nodes:
+        raise ValueError(f"unknown node {name!r}")
+    return nodes[name]
+
+
+def _amount(row: Mapping[str, str], meaning: str) -> int:
+    if (found := whole(row[meaning], meaning)) < 0:
+        raise ValueError(f"invalid {meaning} {row[meaning]!r}: negative")
+    return found
+
+
 def read_outages(path: Path, cluster: Problem) -> list[Outage]:
     """Outages from a CSV: node, start, end in seconds since the first arrival. Raises TraceError, with a line for each
     bad row."""
@@ -57,7 +81,9 @@ def read_outages(path: Path, cluster: Problem) -> list[Outage]:
     found, problems = list[Outage](), list[str]()
     for number, row in _rows(path):
         try:
-            outage = Outage(names[row["node"]], *(round(moment(row[name], name) * SECOND) for name in ("start", "end")))
+            outage = Outage(
+                _node(row["node"], names), *(round(moment(row[name], name) * SECOND) for name in ("start", "end"))
+            )
         except (KeyError, ValueError) as error:
             problems.append(
                 f"{path}:{number}: invalid outage: {error}. Fix: write the columns node (of the cluster), start and end"
@@ -73,9 +99,13 @@ def read_outages(path: Path, cluster: Problem) -> list[Outage]:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    with path.open(newline="", encoding="utf-8-sig") as lines:
-        for number, row in enumerate(csv.DictReader(lines), start=2):
-            yield number, {str(name).strip().lower(): str(value or "").strip() for name, value in row.items()}
+    """Raises TraceError for a file that is not a table."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as lines:
+            for number, row in enumerate(csv.DictReader(lines), start=2):
+                yield number, {str(name).strip().lower(): str(value or "").strip() for name, value in row.items()}
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise TraceError(f"{path}: not a CSV: {error}") from error
 
 
 def _values(row: Mapping[str, str]) -> dict[str, str]:

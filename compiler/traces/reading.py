@@ -34,7 +34,7 @@ def read_trace(path: Path, columns: Mapping[str, Sequence[str]] | None = None) -
     """
     text = _text(path, path.read_bytes())
     try:
-        found = _read_text(text, tables.known_columns(columns or {}))
+        found = _read_text(text, columns or {})
     except json.JSONDecodeError as error:
         raise TraceError(f"{path}:{error.lineno}:{error.colno}: invalid JSON: {error.msg}") from error
     except TraceError as error:

@@ -43,11 +43,12 @@ def known_columns(own: Columns) -> Columns:
     return {meaning: [*(name.lower() for name in own.get(meaning, ())), *names] for meaning, names in known.items()}
 
 
-def read_table(text: str, columns: Columns) -> Trace:
-    """A table with a header; the separator is the one of , | ; and tab that the header has most of."""
+def read_table(text: str, own: Columns) -> Trace:
+    """A table with a header; the separator is the one of , | ; and tab that the header has most of. own: columns that
+    the user names."""
     lines = io.StringIO(text, newline="").readlines()
     before = sum(1 for _ in takewhile(_is_before_header, lines))
-    return _read_rows(_cells(lines[before:], before), columns, GPUS in text)
+    return _read_rows(_cells(lines[before:], before), own, GPUS in text)
 
 
 def _is_before_header(line: str) -> bool:
@@ -82,8 +83,8 @@ def _named(row: Sequence[str], names: Sequence[str]) -> Row | ValueError:
     return dict(zip(names, row, strict=False))
 
 
-def read_lines(text: str, columns: Columns) -> Trace:
-    """One JSON object a line."""
+def read_lines(text: str, own: Columns) -> Trace:
+    """One JSON object a line. own: keys that the user names."""
 
     def rows() -> Iterator[tuple[int, Row]]:
         for number, line in enumerate(text.split("\n"), start=1):
@@ -96,17 +97,19 @@ def read_lines(text: str, columns: Columns) -> Trace:
                     raise TraceError(f"{number}: not a JSON object. Fix: write one object a line, keys as columns")
                 yield number, {name: "" if value is None else str(value) for name, value in found.items()}
 
-    return _read_rows(rows(), columns, GPUS in text)
+    return _read_rows(rows(), own, GPUS in text)
 
 
-def _read_rows(rows: Iterable[tuple[int, Row | ValueError]], columns: Columns, counts_gpus: bool) -> Trace:
+def _read_rows(rows: Iterable[tuple[int, Row | ValueError]], own: Columns, counts_gpus: bool) -> Trace:
     """counts_gpus: whether the TRES of some job name GPUs, so that one whose TRES name none asks for none."""
     jobs, left_out, problems = list[TraceJob](), Counter[str](), dict[str, list[int]]()
+    columns, missing = known_columns(own), {meaning: {*map(str.lower, names)} for meaning, names in own.items()}
     for number, row in rows:
         try:
             if isinstance(row, ValueError):
                 raise row
             lower = {name.lower().strip(): value.strip() for name, value in row.items()}
+            missing = {meaning: names for meaning, names in missing.items() if names.isdisjoint(lower)}
             found = _job(lower, columns, number, counts_gpus)
         except ValueError as error:
             problems.setdefault(str(error), []).append(number)
@@ -115,6 +118,11 @@ def _read_rows(rows: Iterable[tuple[int, Row | ValueError]], columns: Columns, c
             left_out[found] += 1
         else:
             jobs.append(found)
+    for meaning in missing if jobs or left_out else ():
+        named = " or ".join(own[meaning])
+        problems.setdefault(
+            f"no column {named}, which --columns names for {meaning}. Fix: correct the name", []
+        ).append(1)
     if problems:
         raise TraceError("\n".join(_problem_lines(problems)))
     jobs.sort(key=lambda job: job.submit)

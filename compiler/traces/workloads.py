@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from compiler.fields.quantity import is_device
 from compiler.traces.nodes import MACHINE, unlimited_queue
+from compiler.traces.numbers import MOST_SECONDS
 from compiler.traces.trace import Trace, TraceError, TraceJob
 from solver.problem import DeviceSlot, Problem, Role, SlotRequest
 from solver.simulation.workload import SECOND, Job, Outage, Workload
@@ -219,7 +220,7 @@ def _requested_times(jobs: Sequence[TraceJob], model: RequestedTimes) -> list[fl
         elif known:
             found.append(sum(known) / len(known))
         else:
-            found.append(model.factor * ran)
+            found.append(min(model.factor * ran, MOST_SECONDS))
         if model.past:
             ended.setdefault(job.user, []).append((job.submit + ran, ran))
     return found

@@ -29,7 +29,7 @@ from compiler.reading import read_specs
 from compiler.reading.clusters import NO_CLUSTER_CODES
 from compiler.repository.tree import Repository
 from compiler.specs.cluster_spec import SchedulerSpec
-from compiler.traces.nodes import machines_cluster, read_nodes, read_outages
+from compiler.traces.nodes import MOST_MACHINES, machines_cluster, read_nodes, read_outages
 from compiler.traces.policy_configuration import lower_scheduler
 from compiler.traces.reading import read_columns, read_trace
 from compiler.traces.trace import Trace, TraceError
@@ -92,7 +92,9 @@ def _requested_times(ctx: click.Context, param: click.Parameter, text: str) -> R
     help="Replay on the cluster of two revisions, and show whose waits change; HEAD is by default the working tree",
 )
 @click.option(
-    "--machines", type=click.IntRange(min=1), help="Replay on this many equal machines instead of the cluster"
+    "--machines",
+    type=click.IntRange(1, MOST_MACHINES),
+    help="Replay on this many equal machines instead of the cluster",
 )
 @click.option("--nodes", "nodes_file", type=FILE, help="Replay on the nodes of a CSV: name, cpu_milli, memory_mib, gpu")
 @click.option("--columns", "columns_file", type=FILE, help="YAML file that maps meanings to columns of the trace")
@@ -115,7 +117,7 @@ def _requested_times(ctx: click.Context, param: click.Parameter, text: str) -> R
 @click.option("--outages", "outages_file", type=FILE, help="CSV of nodes that fail: node, start, end (seconds)")
 @click.option(
     "--sample",
-    type=click.FloatRange(min=0.001),
+    type=click.FloatRange(0.001, 100),
     help="Draw jobs until they request this many times the cluster's devices",
 )
 @click.option(

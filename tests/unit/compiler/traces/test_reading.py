@@ -221,6 +221,11 @@ def test_columns_of_ones_own(tmp_path: Path) -> None:
         ("; MaxProcs: 8\n1 2 3\n", None, ["trace:2: expected 18 numbers"]),
         ('{"jobs": [}', None, ["trace:1:11: invalid JSON"]),
         ('{"jobs": [{"id": 1}], "profiles": {}}', None, ["trace:1: jobs[0]: missing 'profile'"]),
+        (
+            f"{HEADER}a,0,1,1\n",
+            "{devices: [gpu, Cards]}",
+            ["trace:1: no column gpu or Cards, which --columns names for"],
+        ),
         ("a,b\n1,2\n", "[a]", ["columns.yaml: not a mapping"]),
         ("a,b\n1,2\n", "{gpus: a}", ["unknown meaning 'gpus' of a column"]),
         ("\x00\x01", None, ["trace: not a text file"]),

@@ -33,8 +33,8 @@ def observed_nodes(declared: Sequence[NodeSpec], state: ClusterState) -> tuple[N
     declared_by_name = {node.name: node for node in declared}
     names_in_state = (name for name, _ in state.node_facts)
     pairs = ((node, declared_by_name.get(name)) for node, name in zip(state.nodes, names_in_state, strict=True))
-    topologies = map(_numa_topology_spec, state.numatopologies)
-    nodes = with_numa_topologies(state.session.each("node", pairs, _node_spec), topologies)
+    topologies = map(numa_topology_spec, state.numatopologies)
+    nodes = with_numa_topologies(state.session.each("node", pairs, observed_node), topologies)
     return tuple(sorted(nodes, key=lambda node: natural_sort_key(node.name)))
 
 
@@ -51,13 +51,14 @@ def observed_hypernodes(specs: Specs, state: ClusterState, nodes: Sequence[NodeS
         return specs.hypernodes
     documents = [spec.document for spec in declared]
     if not specs.hypernodes:
-        documents = [_state_document(found) for found in state.hypernodes]
-    drafts = [draft for document in documents for draft in _hypernode_drafts(document)]
+        documents = [state_document(found) for found in state.hypernodes]
+    drafts = [draft for document in documents for draft in drafts_of_hypernode(document)]
     resolved, _ = resolve_hypernodes(drafts, from_pools, nodes)
     return tuple(sorted(resolved, key=lambda spec: natural_sort_key(spec.name)))
 
 
-def _hypernode_drafts(document: Document) -> tuple[HyperNodeDraft, ...]:
+def drafts_of_hypernode(document: Document) -> tuple[HyperNodeDraft, ...]:
+    """The domain that a HyperNode is. Raises StateError."""
     try:
         drafts: Any = HYPERNODE.specs(document, HYPERNODE.read(document))
         return tuple(drafts)
@@ -65,8 +66,9 @@ def _hypernode_drafts(document: Document) -> tuple[HyperNodeDraft, ...]:
         raise StateError(f"a HyperNode of the state cannot be read: {error.errors()[0]['msg']}") from error
 
 
-def _numa_topology_spec(found: Object) -> NumaTopologySpec:
-    document = _state_document(found)
+def numa_topology_spec(found: Object) -> NumaTopologySpec:
+    """The NUMA nodes that a Numatopology of the cluster names. Raises StateError."""
+    document = state_document(found)
     try:
         (spec,) = NUMATOPOLOGY.specs(document, NUMATOPOLOGY.read(document))
     except ValidationError as error:
@@ -76,18 +78,20 @@ def _numa_topology_spec(found: Object) -> NumaTopologySpec:
     return cast(NumaTopologySpec, spec)
 
 
-def _state_document(found: Object) -> Document:
+def state_document(found: Object) -> Document:
+    """An object of the cluster in the place of one of a file."""
     return Document(STATE_SOURCE, 1, "", dict(found), {})
 
 
-def _node_spec(found: Object, declared: NodeSpec | None) -> NodeSpec:
+def observed_node(found: Object, declared: NodeSpec | None = None) -> NodeSpec:
+    """A node of the cluster, completed by the one that is declared. Raises StateError."""
     allocatable = declared.allocatable if declared else {}
     if status_of(found).get("allocatable"):
         allocatable = offered_amounts(found)
     capacity = offered_amounts(found, "capacity") if status_of(found).get("capacity") else allocatable
     devices = shared_devices_of(annotations_of(found), capacity)
     return NodeSpec(
-        document=declared.document if declared else _state_document(found),
+        document=declared.document if declared else state_document(found),
         name=name_of(found),
         labels={str(key): str(value) for key, value in labels_of(found).items()},
         taints=tuple(_taints(found)),

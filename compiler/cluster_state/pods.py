@@ -98,13 +98,7 @@ class RequestCache:
 
     def asked_by(self, pod: Object) -> PodSpec:
         """The pod as a specification that says what it asks for and nothing else."""
-        spec = pod["spec"]
-        decisive = {
-            "containers": [_request_fields(container) for container in spec.get("containers") or ()],
-            "initContainers": [_request_fields(container) for container in spec.get("initContainers") or ()],
-            "overhead": spec.get("overhead"),
-            "resources": spec.get("resources"),
-        }
+        decisive = _decisive_fields(pod)
         key = repr(decisive)
         if key not in self._asked_by_containers:
             try:
@@ -122,13 +116,23 @@ def asked_by_pod(pod: Object, cache: RequestCache) -> PodSpec | None:
     return cache.asked_by(pod) if (pod.get("spec") or {}).get("containers") else None
 
 
+def _decisive_fields(pod: Object) -> dict[str, Any]:
+    """What decides what the pod asks for."""
+    spec = pod["spec"]
+    return {
+        "containers": [_request_fields(container) for container in spec.get("containers") or ()],
+        "initContainers": [_request_fields(container) for container in spec.get("initContainers") or ()],
+        "overhead": spec.get("overhead"),
+        "resources": spec.get("resources"),
+    }
+
+
 def _request_fields(container: Mapping[str, Any]) -> dict[str, Any]:
     return {key: container.get(key) for key in ("resources", "restartPolicy")}
 
 
 def pod_model(pod: Object) -> PodSpecModel:
-    fields = ("containers", "initContainers", "overhead", "resources")
-    return PodSpecModel.model_validate({key: pod["spec"].get(key) for key in fields})
+    return PodSpecModel.model_validate(_decisive_fields(pod))
 
 
 def live_pod_spec(pod: Object) -> PodSpec:

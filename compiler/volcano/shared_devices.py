@@ -14,6 +14,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
 
+from compiler.fields.whole_number import whole_number
 from compiler.kubernetes import VGPU_REGISTER_ANNOTATION
 from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.specs.eligibility import with_label_rows
@@ -154,9 +155,10 @@ def _registered_devices(text: str) -> Iterator[tuple[str, Amounts, bool]]:
     """(id, what it offers, whether it is healthy) of the devices of a vGPU register; malformed text yields none, as in
     Volcano."""
     for fields in _records(text):
-        if fields[1].isdigit() and fields[2].isdigit():
+        shares, memory = whole_number(fields[1]), whole_number(fields[2])
+        if shares is not None and memory is not None:
             is_healthy = fields[4].lower() in ("true", "t", "1")
-            yield fields[0], _device_amounts(int(fields[2]), int(fields[1])), is_healthy
+            yield fields[0], _device_amounts(memory, shares), is_healthy
 
 
 def assigned_devices(text: str) -> list[tuple[str, Amounts]]:
@@ -164,6 +166,7 @@ def assigned_devices(text: str) -> list[tuple[str, Amounts]]:
     found: list[tuple[str, Amounts]] = []
     for record in text.replace(";", ":").split(":"):
         fields = record.split(",")
-        if len(fields) >= 4 and fields[2].isdigit() and fields[3].isdigit():
-            found.append((fields[0], {VGPU_MEMORY: int(fields[2]), VGPU_CORES: int(fields[3]), VGPU_NUMBER: 1}))
+        memory, cores = map(whole_number, fields[2:4]) if len(fields) >= 4 else (None, None)
+        if memory is not None and cores is not None:
+            found.append((fields[0], {VGPU_MEMORY: memory, VGPU_CORES: cores, VGPU_NUMBER: 1}))
     return found

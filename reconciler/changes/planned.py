@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from compiler.emit.manifest import Manifest
+from compiler.fields.whole_number import whole_number
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of
 from compiler.run_kinds import RUN_KINDS
 from reconciler.changes.managed_fields import is_annotation_overwritten
@@ -100,4 +101,5 @@ class PlannedRuns:
 def split_run(name: str) -> tuple[str, int]:
     """The digest of a run and its number: sha256:...#2 is the second of the same specification."""
     digest, _, number = name.partition("#")
-    return digest, int(number) if number.isdigit() else 1
+    found = whole_number(number)
+    return digest, 1 if found is None else found

@@ -8,6 +8,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from compiler.fields.whole_number import whole_number
+
 Object = dict[str, Any]
 """One Kubernetes object as plain JSON data."""
 
@@ -62,8 +64,7 @@ def version_number(item: Mapping[str, Any]) -> int:
 
 def version_as_number(version: object) -> int:
     """A resource version as a number, 0 for what is none."""
-    text = str(version or "0")
-    return int(text) if text.isdigit() else 0
+    return whole_number(str(version or "0")) or 0
 
 
 def is_object(answer: Mapping[str, Any]) -> bool:

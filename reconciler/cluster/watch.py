@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
-from compiler.kubernetes import CLUSTER_LABEL, labels_of, uid_of
+from compiler.cluster_state.soundness import SoundObjects
+from compiler.kubernetes import CLUSTER_LABEL, MAPPING_TYPES, labels_of, uid_of
 from reconciler.cluster.client import (
     ApiError,
     Client,
@@ -55,7 +56,8 @@ def key_of(item: Object) -> ObjectKey:
 
 def drop_unused_fields(item: Object) -> Object:
     """Take out what is never read: managedFields of objects without our label. Of ours they tell who wrote what."""
-    if CLUSTER_LABEL not in labels_of(item):
+    labels = labels_of(item)
+    if not isinstance(labels, MAPPING_TYPES) or CLUSTER_LABEL not in labels:
         item["metadata"]["managedFields"] = []
     return item
 
@@ -64,6 +66,7 @@ def drop_unused_fields(item: Object) -> Object:
 class ObjectCache:
     """Objects of one kind by (namespace, name), replaced and never changed in place, so a reader may keep them.
 
+    Each is as it can be read (`compiler.cluster_state.soundness`). faults: what cannot be read of some.
     on_delete: called with the last state of each object that a DELETED event or a relist took away, and whether the
     deletion itself was seen. updated: what the last event made of an object that was there before, by its uid.
     """
@@ -73,11 +76,14 @@ class ObjectCache:
     version: str = ""
     changes: int = 0
     updated: Object | None = None
+    faults: dict[ObjectKey, tuple[str, ...]] = field(default_factory=dict)
+    sound: SoundObjects = field(default_factory=SoundObjects)
 
     def replace_objects(self, items: Iterable[Object], version: str) -> bool:
         """Take a new list; whether it differs from what was known."""
-        listed = {key_of(item): drop_unused_fields(item) for item in items}
+        listed = {key_of(item): self._taken_in(item) for item in items}
         before, self.objects, self.version = self.objects, listed, version
+        self.faults = {key: faults for key, faults in self.faults.items() if key in listed}
         self.changes += 1
         for key, item in before.items():
             if key not in listed or uid_of(listed[key]) != uid_of(item):
@@ -104,8 +110,9 @@ class ObjectCache:
         self.version = version
         self.changes += 1
         known = self.objects.pop(key, None) if kind == "DELETED" else self.objects.get(key)
-        item = drop_unused_fields(item)
+        item = self._taken_in(item)
         if kind == "DELETED":
+            self.faults.pop(key, None)
             self.on_delete(item, True)
             return known is not None
         self.objects[key] = item
@@ -114,6 +121,18 @@ class ObjectCache:
         elif known is not None:
             self.on_delete(known, False)
         return True
+
+    def _taken_in(self, item: Object) -> Object:
+        """The object as it can be read; the one that is known where it is the same."""
+        item, key = drop_unused_fields(item), key_of(item)
+        known = self.objects.get(key)
+        self.faults.pop(key, None)
+        if known == item:  # which is sound, or what is left of it
+            return known
+        sound, faults = self.sound.look_at(item)
+        if faults:
+            self.faults[key] = faults
+        return dict(sound) if sound is not item else item
 
 
 def _versions(objects: Mapping[ObjectKey, Object]) -> dict[ObjectKey, tuple[str, Any]]:
@@ -215,6 +234,12 @@ class Informer:
         """One object as last known."""
         with self._lock:
             return self._cache.objects.get(key)
+
+    def faults(self) -> dict[str, tuple[str, ...]]:
+        """Ref.key of each object that cannot be read as a whole, with what cannot."""
+        kind = group_kind_of(self.resource.api_version, self.resource.kind)
+        with self._lock:
+            return {f"{kind}/{namespace}/{name}": faults for (namespace, name), faults in self._cache.faults.items()}
 
     def version_reached(self) -> int:
         """The version of the cluster up to which the cache knows this kind; 0 before the first list."""

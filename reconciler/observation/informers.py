@@ -15,7 +15,16 @@ from math import inf
 from compiler.kubernetes import CLUSTER_LABEL
 from compiler.run_kinds import RUN_KINDS
 from reconciler.cluster.client import ApiError, Client, NotFound
-from reconciler.cluster.objects import STATE_KINDS, STATE_RESOURCES, Object, Ref, Resource, group_kind_of, ref_of
+from reconciler.cluster.objects import (
+    STATE_KINDS,
+    STATE_RESOURCES,
+    Object,
+    Ref,
+    Resource,
+    group_kind_of,
+    name_of_key,
+    ref_of,
+)
 from reconciler.cluster.watch import Informer, drop_unused_fields
 from reconciler.observation.memory import ObservationMemory
 from reconciler.observation.observe import Observation, Restrictions
@@ -171,7 +180,7 @@ class InformerSet:
         by_kind: dict[str, Mapping[str, Object]] = {}
         obstacles = dict(self.unknown_kinds)
         problems, withdrawn = tuple(self.state_problems()), self._withdrawn_kinds()
-        partial = [*self.unknown_kinds.values()]
+        partial, faults = [*self.unknown_kinds.values()], dict[str, tuple[str, ...]]()
         for kind, informer in sorted(self.informers.items()):
             if obstacle := informer.obstacle():
                 obstacles[kind] = obstacle
@@ -185,10 +194,12 @@ class InformerSet:
                 self.own.drop_kind(kind)
             objects |= keyed
             by_kind[kind] = keyed
+            faults |= informer.faults()
         pending = frozenset(kind for kind, informer in self.informers.items() if not informer.wait_for_list(0))
         readable = frozenset(self.informers.keys() - obstacles.keys())
         unserved = frozenset(kind for kind, informer in self.informers.items() if not informer.health.is_served)
-        rest = tuple(partial), pending, withdrawn, unserved, by_kind, self._memory
+        partial += (_fault_text(key, of_object) for key, of_object in sorted(faults.items()))
+        rest = tuple(partial), pending, withdrawn, unserved, by_kind, self._memory, faults
         return Observation(objects, readable, problems, restrictions, obstacles, *rest)
 
     def read_pods(self) -> None:
@@ -201,6 +212,12 @@ class InformerSet:
     def stop(self) -> None:
         for informer in self.informers.values():
             informer.stop()
+
+
+def _fault_text(key: str, faults: Sequence[str]) -> str:
+    """That an object is damaged: it counts as far as it can be read."""
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return f"{name_of_key(key)} cannot be read as a whole: {faults[0]}{more}"
 
 
 def _is_good(informer: Informer, versions: Sequence[tuple[str, str]], is_whole: bool) -> bool:

@@ -35,7 +35,8 @@ class Observation:
     partial_problems: those that hold up only the objects of their kind. pending_kinds: those that were not yet read or
     refused. withdrawn_kinds: that were served and whose definition is gone: their objects are as last known.
     unserved_kinds: that the cluster does not have. by_kind: group kind -> its objects by Ref.key, in the order of the
-    keys; made from `objects` where it is not given. memory: of former observations."""
+    keys; made from `objects` where it is not given. memory: of former observations. faults: Ref.key of objects that
+    are not what their kinds are -> what of each cannot be read."""
 
     objects: Mapping[str, Object]
     readable_kinds: frozenset[str]
@@ -48,6 +49,7 @@ class Observation:
     unserved_kinds: frozenset[str] = frozenset()
     by_kind: Mapping[str, Mapping[str, Object]] | None = None
     memory: ObservationMemory = field(default_factory=ObservationMemory, compare=False)
+    faults: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def objects_of_kind(self, kind: str) -> list[Object]:
         """By group kind, e.g. "Pod" or "Job.batch.volcano.sh", in the order of namespace and name."""

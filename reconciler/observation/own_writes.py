@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from compiler.cluster_state.soundness import SoundObjects
 from compiler.kubernetes import is_gated, is_terminating, uid_of
 from reconciler.changes.pods import GateLift
 from reconciler.cluster.objects import Object, ref_of, version_number
@@ -55,13 +56,15 @@ _Overlay = tuple[Mapping[str, Object], Mapping[str, OwnWrite], Mapping[str, Obje
 
 @dataclass(slots=True)
 class OwnWrites:
-    """entries: group kind -> Ref.key -> the newest write of the object."""
+    """entries: group kind -> Ref.key -> the newest write of the object. sound: looks at the objects of answers, as at
+    those that the watch shows."""
 
     entries: dict[str, dict[str, OwnWrite]] = field(default_factory=dict)
+    sound: SoundObjects = field(default_factory=SoundObjects)
     _overlays: dict[str, _Overlay] = field(default_factory=dict)
 
     def record_write(self, item: Object) -> None:
-        self._enter(ref_of(item).key, OwnWrite(uid_of(item), item))
+        self._enter(ref_of(item).key, OwnWrite(uid_of(item), dict(self.sound.look_at(item)[0])))
 
     def record_deletion(self, key: str, uid: str) -> None:
         self._enter(key, OwnWrite(uid))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from compiler.fields.whole_number import whole_number
 from compiler.kubernetes import (
     GROUP_INDEX_LABELS,
     INDEX_LABELS,
@@ -42,8 +43,11 @@ def index_of(pod: Object) -> tuple[int, int, str]:
     indices = (labels_of(pod).get(key) or annotations_of(pod).get(key) or "" for key in INDEX_LABELS)
     at_end = re.search(r"\d+$", name_of(pod))
     numbers = (*indices, at_end[0] if at_end else "0")
-    group, number = (next((int(text) for text in texts if text.isdigit()), 0) for texts in (groups, numbers))
-    return group, number, name_of(pod)
+    return _first_number(groups), _first_number(numbers), name_of(pod)
+
+
+def _first_number(texts: Iterable[str]) -> int:
+    return next((number for number in map(whole_number, texts) if number is not None), 0)
 
 
 VOLCANO_JOB, POD_GROUP = "Job.batch.volcano.sh", "PodGroup.scheduling.volcano.sh"

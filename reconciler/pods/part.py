@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import chain
 
 from compiler.cluster_state.pods import leaving_until
-from compiler.kubernetes import uid_of
+from compiler.kubernetes import is_finished_pod, is_gated, name_of, uid_of
 from reconciler.changes.diff import Change
 from reconciler.changes.planned import PlannedGang
 from reconciler.changes.results import Condition, Effects, EvictionResult, GateResult, WriteResult
-from reconciler.cluster.objects import Ref, name_of_key, ref_of
+from reconciler.cluster.objects import Object, Ref, name_of_key, ref_of
 from reconciler.observation.observe import Observation, Restrictions, Seen
 from reconciler.observation.owners import pods_by_job
 from reconciler.part import Part
@@ -48,8 +48,11 @@ class PodsPart(Part):
         """What plans are kept from because of pods and nodes. held: Ref.key of jobs that other parts hold, with why."""
         now, evictor = self.clock(), self.evictor
         jobs = [gang.job for gang in snapshot.gangs.values()] if snapshot else []
+        unreadable = _unreadable_pods(observation)
         held = {**evictor.binding.held_jobs(now), **dict(_unserved_jobs(observation, jobs)), **held}
+        held |= _jobs_of_gated(observation, unreadable)
         quarantined = frozenset(evictor.node_health.quarantined_nodes(now)) | _unnamed_nodes(observation, snapshot)
+        quarantined |= observation.node_index({}).pods_by_node(unreadable).keys()
         leaving = dict(self._leaving_pods(observation, snapshot, wall_now))
         crowded = self.lifter.still_refused(snapshot)
         return Restrictions(quarantined, held, evictor.binding.closed_nodes(now), leaving, crowded)
@@ -131,6 +134,27 @@ def _unnamed_nodes(observation: Observation, snapshot: Snapshot | None) -> froze
     nodes = observation.node_index({})
     are_all_named = len(nodes.names) == len(nodes.hostname_of)
     return frozenset() if are_all_named else nodes.names.difference(nodes.hostname_of)
+
+
+def _unreadable_pods(observation: Observation) -> list[Object]:
+    """The pods of which it is not known what they ask for: what else fits on their nodes is not known either."""
+    keys = {key for key, faults in observation.faults.items() if _hides_amounts(faults)}
+    found = (observation.objects[key] for key in sorted(keys & observation.objects.keys()) if key.startswith("Pod/"))
+    return [pod for pod in found if not is_finished_pod(pod)]
+
+
+def _hides_amounts(faults: Iterable[str]) -> bool:
+    return not all(fault.startswith(("metadata.", "status.")) for fault in faults)
+
+
+def _jobs_of_gated(observation: Observation, unreadable: Iterable[Object]) -> Mapping[str, str]:
+    """Ref.key of each job with a gated pod among these -> why nothing of it starts."""
+    gated = {uid_of(pod): name_of(pod) for pod in filter(is_gated, unreadable)}
+    held: dict[str, str] = {}
+    for key, pods in observation.pods_by_job[0].items() if gated else ():
+        for name in filter(None, (gated.get(uid_of(pod)) for pod in pods)):
+            held[key] = f"what its pod {name} asks for cannot be read"
+    return held
 
 
 def _unserved_jobs(observation: Observation, jobs: Iterable[Ref]) -> Iterator[tuple[str, str]]:

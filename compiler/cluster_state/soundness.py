@@ -1,0 +1,237 @@
+"""Objects of a cluster as far as they can be read: one that is damaged holds up only itself.
+
+What reads an object relies on the types of its fields, and must not end because of a single one. An API server gives
+the built-in kinds their types; those of custom resources follow from a definition that may have changed since an object
+was stored, and texts and amounts may be anything. So each object is looked at once, when it is read. A field that is
+not what its kind has there is taken out. What cannot be told without it is taken for the least that is safe: a node
+takes nothing new, a pod's node takes nothing new, a budget lets nothing go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from compiler.cluster_state.cluster_state import StateError
+from compiler.cluster_state.disruption_budgets import read_budgets
+from compiler.cluster_state.nodes import drafts_of_hypernode, numa_topology_spec, observed_node, state_document
+from compiler.cluster_state.pods import RequestCache
+from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.kubernetes import Object, is_planned_job, status_of
+from compiler.run_kinds import RUN_KINDS, run_kind_of
+
+
+class _Whole(dict[str, Any]):
+    """The shape of a row that is nothing without each of its fields."""
+
+
+_MISSING: Any = object()
+_TEXTS: Any = {"*": str}
+_OWNER = _Whole(apiVersion=str, kind=str, name=str, uid=str)
+_METADATA_SHAPE: Any = {
+    "labels": _TEXTS,
+    "annotations": _TEXTS,
+    "ownerReferences": [_OWNER],
+    "finalizers": [str],
+    "creationTimestamp": str,
+    "deletionTimestamp": str,
+    "deletionGracePeriodSeconds": int,
+    "managedFields": [{"manager": str, "operation": str, "subresource": str, "time": str, "fieldsV1": dict}],
+}
+_TERMINATION: Any = {"terminated": {"finishedAt": str}}
+_CONTAINERS: Any = [{"name": str, "image": str, "resources": {"requests": dict, "limits": dict}, "restartPolicy": str}]
+_CONDITIONS: Any = [{"type": str, "status": str, "reason": str, "message": str, "lastTransitionTime": str}]
+_AMOUNTS: Any = {"capability": dict, "deserved": dict, "guarantee": {"resource": dict}}
+_JOB_SHAPE: Any = {"spec": dict, "status": {"state": {"phase": str}, "conditions": _CONDITIONS}}
+_SHAPES: Mapping[str, Any] = {
+    "Node.": {
+        "spec": {"taints": [_Whole(key=str, effect=str)]},
+        "status": {"allocatable": dict, "capacity": dict, "conditions": _CONDITIONS},
+    },
+    "Pod.": {
+        "spec": {
+            "containers": _CONTAINERS,
+            "initContainers": _CONTAINERS,
+            "overhead": dict,
+            "resources": {"requests": dict, "limits": dict},
+            "nodeName": str,
+            "nodeSelector": _TEXTS,
+            "schedulingGates": [_Whole(name=str)],
+            "tolerations": [{"key": str, "operator": str, "value": str, "effect": str}],
+            "affinity": {"podAntiAffinity": dict},
+        },
+        "status": {
+            "phase": str,
+            "startTime": str,
+            "reason": str,
+            "conditions": _CONDITIONS,
+            "containerStatuses": [{"lastState": _TERMINATION, "state": _TERMINATION}],
+        },
+    },
+    "PodGroup.scheduling.volcano.sh": {"spec": {"queue": str}, "status": {"phase": str, "conditions": _CONDITIONS}},
+    "Queue.scheduling.volcano.sh": {
+        "spec": {**_AMOUNTS, "parent": str, "allowedNamespaces": [str]},
+        "status": {"state": str, "allocated": dict, "reservation": dict},
+    },
+    "NamespaceQueue.scheduling.volcano.sh": {
+        "spec": {**_AMOUNTS, "parent": str},
+        "status": {"state": str, "conditions": _CONDITIONS},
+    },
+    "HyperNode.topology.volcano.sh": {"spec": dict},
+    "Numatopology.nodeinfo.volcano.sh": {"spec": dict},
+    "PodDisruptionBudget.policy": {"spec": {"selector": dict}, "status": {"disruptionsAllowed": int}},
+    "Job.batch.volcano.sh": _JOB_SHAPE,
+}
+"""Kind.group -> the fields that are read, each with its type. Any may be missing. Of a kind that only passes through
+nothing but the metadata is read."""
+_TYPE_NAMES: Mapping[type, str] = {dict: "a mapping", list: "a list", str: "text", int: "a whole number"}
+
+
+class SoundObjects:
+    """Looks at objects, and remembers what pods ask for, of which many are alike."""
+
+    def __init__(self) -> None:
+        self._requests = RequestCache()
+        self._readers: Mapping[str, Callable[[Object], object]] = {
+            "Node.": observed_node,
+            "Pod.": self._read_pod,
+            "HyperNode.topology.volcano.sh": lambda item: drafts_of_hypernode(state_document(item)),
+            "Numatopology.nodeinfo.volcano.sh": numa_topology_spec,
+            "PodDisruptionBudget.policy": lambda budget: read_budgets([budget]),
+        }
+
+    def look_at(self, item: Object) -> tuple[Object, tuple[str, ...]]:
+        """The object, or a copy without what cannot be read of it, and what that is: each field and what it is not."""
+        faults: list[str] = []
+        sound, kind = _sound_part(item, {"metadata": _METADATA_SHAPE}, faults), run_kind_of(item)
+        shape = _SHAPES.get(kind) or (_JOB_SHAPE if kind in RUN_KINDS or is_planned_job(sound) else {})
+        sound = _sound_part(sound, shape, faults)
+        is_readable = self._reads(kind, sound, faults)
+        if faults and kind == "Pod.":
+            sound = sound if is_readable else _pod_without_amounts(sound)
+        elif faults and kind in _SUBSTITUTES:
+            sound = _SUBSTITUTES[kind](sound)
+        return sound, tuple(faults)
+
+    def _reads(self, kind: str, item: Object, faults: list[str]) -> bool:
+        """Whether what plans read of the object can be read; notes why not."""
+        if kind in self._readers:
+            try:
+                self._readers[kind](item)
+            except Exception as error:  # whatever it is: no reader of all objects is to meet it
+                text = str(error) if isinstance(error, StateError) else f"{type(error).__name__}: {error}"
+                faults.append(text[:200])
+                return False
+        return True
+
+    def _read_pod(self, pod: Object) -> None:
+        if (pod.get("spec") or {}).get("containers"):
+            self._requests.requests_of(pod)
+
+
+def _sound_part(item: Object, shape: Mapping[str, Any], faults: list[str]) -> Object:
+    """The item itself where it has this shape, which is nearly always so; else a copy without what has not."""
+    found: Object = item if _is_sound(item, shape) else _sound_value(item, shape, "", faults)
+    return found
+
+
+def _is_sound(value: Any, shape: Any) -> bool:
+    """Whether `_sound_value` finds no fault."""
+    if isinstance(shape, dict):
+        if not isinstance(value, dict):
+            return False
+        if shape is _TEXTS:
+            return all(isinstance(each, str) for each in value.values())
+        if isinstance(shape, _Whole) and not all(map(value.get, shape)):
+            return False
+        return all((each := value.get(key)) is None or _is_sound(each, below) for key, below in shape.items())
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(_is_sound(each, shape[0]) for each in value)
+    return isinstance(value, shape) and not (shape is int and isinstance(value, bool))
+
+
+def _sound_value(value: Any, shape: Any, path: str, faults: list[str]) -> Any:
+    """The value itself where it has this shape; a copy without what has not; _MISSING where nothing is left."""
+    if value is None:
+        return value
+    wanted: Any = shape if isinstance(shape, type) else dict if isinstance(shape, dict) else list
+    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+        faults.append(f"{path} is not {_TYPE_NAMES[wanted]}")
+        return _MISSING
+    if isinstance(shape, list):
+        found = [_sound_row(each, shape[0], f"{path}[{at}]", faults) for at, each in enumerate(value)]
+        is_sound = all(map(_is_same, found, value))
+        return value if is_sound else [each for each in found if each is not _MISSING]
+    if isinstance(shape, dict):
+        return _sound_fields(value, shape, path, faults)
+    return value
+
+
+def _is_same(one: object, other: object) -> bool:
+    return one is other
+
+
+def _sound_row(value: Any, shape: Any, path: str, faults: list[str]) -> Any:
+    """As `_sound_value`, of a row of a list, which is never nothing, and goes where it is not whole."""
+    if value is None:
+        faults.append(f"{path} is null")
+        return _MISSING
+    row = _sound_value(value, shape, path, faults)
+    lacking = [name for name in shape if not row.get(name)] if isinstance(shape, _Whole) and row is not _MISSING else []
+    if lacking:
+        faults.append(f"{path} has no {' and no '.join(lacking)}")
+        return _MISSING
+    return row
+
+
+def _sound_fields(value: dict[str, Any], shape: dict[str, Any], path: str, faults: list[str]) -> dict[str, Any]:
+    if shape is _TEXTS:
+        bad = [key for key, each in value.items() if not isinstance(each, str)]
+        faults += [f"{path}.{key} is not text" for key in bad]
+        return {key: each for key, each in value.items() if key not in bad} if bad else value
+    changed: dict[str, Any] = {}
+    for key in shape:
+        if (before := value.get(key)) is not None:
+            after = _sound_value(before, shape[key], f"{path}.{key}".removeprefix("."), faults)
+            if after is not before:
+                changed[key] = after
+    if not changed:
+        return value
+    return {key: each for key, each in {**value, **changed}.items() if each is not _MISSING}
+
+
+# --- what a field says, beyond its type
+
+
+def _closed_node(node: Object) -> Object:
+    """The node, which takes nothing new, with the amounts that can be read."""
+    status = dict(status_of(node))
+    for name in ("allocatable", "capacity"):
+        if name in status:
+            status[name] = {key: amount for key, amount in status[name].items() if _is_amount(amount)}
+    return {**node, "spec": {**(node.get("spec") or {}), "unschedulable": True}, "status": status}
+
+
+def _is_amount(value: object) -> bool:
+    try:
+        return parse_quantity(value) >= 0
+    except QuantityError:
+        return False
+
+
+def _pod_without_amounts(pod: Object) -> Object:
+    spec = {key: each for key, each in pod["spec"].items() if key not in ("overhead", "resources", "initContainers")}
+    return {**pod, "spec": {**spec, "containers": []}}
+
+
+def _with_spec(spec: Mapping[str, Any], **status: Any) -> Callable[[Object], Object]:
+    return lambda item: {**item, "spec": dict(spec), **({"status": status} if status else {})}
+
+
+_SUBSTITUTES: Mapping[str, Callable[[Object], Object]] = {
+    "Node.": _closed_node,
+    "HyperNode.topology.volcano.sh": _with_spec({"tier": 1, "members": []}),
+    "Numatopology.nodeinfo.volcano.sh": _with_spec({}),
+    "PodDisruptionBudget.policy": _with_spec({"selector": {}}, disruptionsAllowed=0),
+}
+"""Kind.group -> what an object that cannot be read counts as."""

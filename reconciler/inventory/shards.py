@@ -31,7 +31,7 @@ PLAIN_LIMIT = 32 << 10
 """Bytes of text up to which it is stored as it is, for people to read."""
 _ROWS = "rows.json"
 
-UNREADABLE = (KeyError, TypeError, ValueError, OSError, EOFError, zlib.error)
+UNREADABLE = (KeyError, TypeError, AttributeError, ValueError, OSError, EOFError, RecursionError, zlib.error)
 """What reading a ConfigMap of ours may raise into which somebody wrote."""
 
 _encode_row = json.JSONEncoder(separators=(",", ":")).encode

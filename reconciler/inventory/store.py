@@ -23,6 +23,7 @@ from reconciler.changes.planned import PlannedRuns
 from reconciler.cluster.client import Client, NotFound
 from reconciler.cluster.objects import Object, Ref
 from reconciler.inventory.shards import (
+    UNREADABLE,
     Layout,
     PackedRecord,
     ShardSet,
@@ -408,7 +409,7 @@ def _decode_head(item: Object) -> Mapping[str, Any]:
     try:
         head: Mapping[str, Any] = json.loads(item["data"][_HEAD_KEY])
         is_intact = head["digest"] == _digest_of(head)
-    except (KeyError, TypeError, ValueError) as error:
+    except UNREADABLE as error:
         raise unreadable(item, "inventory", error) from error
     if not is_intact:
         raise unreadable(item, "inventory", ValueError("it is not what gangplan wrote"))

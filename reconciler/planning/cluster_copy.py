@@ -130,7 +130,7 @@ class PlanCopy:
     def _read_slot(self, head: Mapping[str, Any]) -> KeptPlan:
         if head["version"] > FORMAT_VERSION:
             raise ValueError(f"it is of format {head['version']}, this gangplan knows {FORMAT_VERSION}")
-        names = [f"{self.ref.name}-{head['slot']}-{index}" for index in range(head["chunks"])]
+        names = (f"{self.ref.name}-{head['slot']}-{index}" for index in range(head["chunks"]))
         items = [self.client.get(Ref("v1", "ConfigMap", self.namespace, name)) for name in names]
         packed = b"".join(base64.b64decode(item["binaryData"][_CHUNK_KEY]) for item in items)
         if zlib.crc32(packed) != head["checksum"]:

@@ -101,7 +101,7 @@ def read_status(client: Client, ref: Ref) -> dict[str, Any]:
         status_text(status)  # what can be shown is one
         for rows in (status.get("history") or {}).values():
             list(history_lines(rows, {}))
-    except (*UNREADABLE, AttributeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise ValueError(f"ConfigMap {ref.name} holds no status: {error!r}") from error
     return status
 

@@ -107,8 +107,9 @@ class RequestStore:
 def _requests_of(item: Object) -> Requests:
     try:
         return Requests.from_json(item["data"]["requests.json"])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"ConfigMap {item['metadata'].get('name')} holds no requests: {error!r}") from error
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        name = item["metadata"].get("name")
+        raise ValueError(f"ConfigMap {name} holds no requests: {error!r}. Fix: correct or delete it") from error
 
 
 SUSPENDED = "it is suspended, so nothing of it is written, started, evicted or deleted"

@@ -244,7 +244,7 @@ def write_by_hand(cluster: FakeCluster, table: str, text: str, **metadata: Any) 
     return path
 
 
-@pytest.mark.parametrize("text", ["[", "null", "{}", '["row"]', "[]"])
+@pytest.mark.parametrize("text", ["[", "null", "{}", '["row"]', "[]", "[" * 100_000])
 @pytest.mark.parametrize("table", ["objects", "runs"])
 def test_a_shard_that_cannot_be_read_is_an_error(cluster: FakeCluster, table: str, text: str) -> None:
     """One that held `null` ended every pass without a word on which ConfigMap it was. One that held `[]` was believed:

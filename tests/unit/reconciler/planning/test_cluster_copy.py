@@ -72,7 +72,11 @@ def test_a_copy_that_is_damaged_or_newer_than_we_know_is_none(cluster: FakeClust
     copy_in(cluster).write(KEPT)
     path = next(path for path in cluster.objects if path.endswith("-plan"))
     head = cluster.objects[path]
-    for text in (head["data"]["plan.json"].replace('"version": 1', '"version": 9'), "{", "null", '{"version": 1}'):
+    newer, endless = (
+        json.dumps({**json.loads(head["data"]["plan.json"]), name: number})
+        for name, number in (("version", 9), ("chunks", 10**15))
+    )
+    for text in (newer, endless, "{", "null", '{"version": 1}', "[" * 100_000):
         cluster.objects[path] = {**head, "data": {"plan.json": text}}
         assert copy_in(cluster).read() is None
     for version in (1, 9):

@@ -50,6 +50,20 @@ def test_requests_survive_their_way_through_the_cluster(desk: Desk) -> None:
             Requests.from_json(text)
 
 
+@pytest.mark.parametrize(
+    "text", ["", "{", "[" * 100_000, '{"version": 1, "suspended": [], "reruns": {"a": ["b", "c"]}}']
+)
+def test_requests_that_somebody_wrote_into_are_named_with_a_way_out(desk: Desk, text: str) -> None:
+    """It ended every pass with "Expecting value: line 1 column 1"."""
+    desk.store.change(lambda known: known)
+    (item,) = (each for each in desk.cluster.objects.values() if each["metadata"]["name"] == desk.store.ref.name)
+    item["data"]["requests.json"] = text
+    with pytest.raises(
+        ValueError, match=r"ConfigMap gangplan-test-requests holds no requests: .* Fix: correct or delete"
+    ):
+        desk.part.current()
+
+
 def test_an_error_is_no_resumption_and_what_changes_wakes_the_loop_once(desk: Desk) -> None:
     """Seen once: requests of operators that cannot be read were told nowhere."""
     desk.cluster.before = lambda method, path, body: error_answer(500)

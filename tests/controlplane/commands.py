@@ -11,20 +11,11 @@ from tests.controlplane.processes import free_ports
 
 # The controllers that jobs, nodes and quotas need; ServiceAccount tokens, for one, nobody here uses.
 _CONTROLLERS = (
-    "garbage-collector-controller",
-    "namespace-controller",
-    "job-controller",
-    "deployment-controller",
-    "replicaset-controller",
-    "statefulset-controller",
-    "pod-garbage-collector-controller",
-    "node-lifecycle-controller",
-    "taint-eviction-controller",
-    "resourcequota-controller",
-    "disruption-controller",
-    "ttl-after-finished-controller",
+    "garbage-collector-controller", "namespace-controller", "job-controller", "deployment-controller",
+    "replicaset-controller", "statefulset-controller", "pod-garbage-collector-controller", "node-lifecycle-controller",
+    "taint-eviction-controller", "resourcequota-controller", "disruption-controller", "ttl-after-finished-controller",
     "cronjob-controller",
-)
+)  # fmt: skip
 # kwok renews a node's lease four times in this time; the node controller gives up on a node after the grace period.
 # Renewing every 6 s leaves room for a busy machine and costs 200 nodes 35 small writes a second.
 _NODE_LEASE_SECONDS = 24

@@ -10,51 +10,17 @@ from tests.controlplane.rest import Json
 USER: Final = "volcano"
 _RBAC: Final = "rbac.authorization.k8s.io"
 _CORE: Final = (
-    "bindings",
-    "configmaps",
-    "endpoints",
-    "limitranges",
-    "namespaces",
-    "nodes",
-    "nodes/status",
-    "persistentvolumeclaims",
-    "persistentvolumeclaims/status",
-    "persistentvolumes",
-    "pods",
-    "pods/binding",
-    "pods/eviction",
-    "pods/status",
-    "podtemplates",
-    "replicationcontrollers",
-    "resourcequotas",
-    "resourcequotas/status",
-    "secrets",
-    "serviceaccounts",
-    "services",
-)
+    "bindings", "configmaps", "endpoints", "limitranges", "namespaces", "nodes", "nodes/status",
+    "persistentvolumeclaims", "persistentvolumeclaims/status", "persistentvolumes", "pods", "pods/binding",
+    "pods/eviction", "pods/status", "podtemplates", "replicationcontrollers", "resourcequotas",
+    "resourcequotas/status", "secrets", "serviceaccounts", "services",
+)  # fmt: skip
 _OTHER_GROUPS: Final = (
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "apps",
-    "autoscaling",
-    "batch",
-    "batch.volcano.sh",
-    "bus.volcano.sh",
-    "config.volcano.sh",
-    "coordination.k8s.io",
-    "flow.volcano.sh",
-    "networking.k8s.io",
-    "node.k8s.io",
-    "nodeinfo.volcano.sh",
-    "policy",
-    "resource.k8s.io",
-    "scheduling.k8s.io",
-    "scheduling.volcano.sh",
-    "shard.volcano.sh",
-    "storage.k8s.io",
-    "topology.volcano.sh",
-    "training.volcano.sh",
-)
+    "admissionregistration.k8s.io", "apiextensions.k8s.io", "apps", "autoscaling", "batch", "batch.volcano.sh",
+    "bus.volcano.sh", "config.volcano.sh", "coordination.k8s.io", "flow.volcano.sh", "networking.k8s.io",
+    "node.k8s.io", "nodeinfo.volcano.sh", "policy", "resource.k8s.io", "scheduling.k8s.io", "scheduling.volcano.sh",
+    "shard.volcano.sh", "storage.k8s.io", "topology.volcano.sh", "training.volcano.sh",
+)  # fmt: skip
 ROLES_PATH: Final = f"/apis/{_RBAC}/v1/clusterroles"
 BINDINGS_PATH: Final = f"/apis/{_RBAC}/v1/clusterrolebindings"
 

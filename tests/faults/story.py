@@ -225,21 +225,9 @@ Action = Callable[[World, random.Random], None]
 ACTIONS: Mapping[str, Action] = {
     action.__name__: action
     for action in (
-        add_gang,
-        add_short_gang,
-        remove_gang,
-        relabel_gangs,
-        run_again,
-        change_settings,
-        drift,
-        lose_pod,
-        delete_gang,
-        urgent_gang,
-        lasting_urgent_gang,
-        fleeting_urgent_gang,
-        reclaiming_gang,
-        lose_node,
+        add_gang, add_short_gang, remove_gang, relabel_gangs, run_again, change_settings, drift, lose_pod, delete_gang,
+        urgent_gang, lasting_urgent_gang, fleeting_urgent_gang, reclaiming_gang, lose_node,
     )
-}
+}  # fmt: skip
 EVICTING = ("urgent_gang", "lasting_urgent_gang", "fleeting_urgent_gang", "reclaiming_gang", "lose_node")
 """Actions for which pods leave their nodes."""

@@ -30,16 +30,9 @@ DIFFERENT = {
 """Case -> what Volcano does there; docs/reliability/volcano-differences.md says why the plan does not."""
 
 FLAGS = (
-    "enablePreemptable",
-    "enableReclaimable",
-    "enabledAllocatable",
-    "enableJobOrder",
-    "enableQueueOrder",
-    "enableHierarchy",
-    "enablePredicate",
-    "enableNodeOrder",
-    "enableJobEnqueued",
-)
+    "enablePreemptable", "enableReclaimable", "enabledAllocatable", "enableJobOrder", "enableQueueOrder",
+    "enableHierarchy", "enablePredicate", "enableNodeOrder", "enableJobEnqueued",
+)  # fmt: skip
 GROUP, VOLCANO = "scheduling.volcano.sh/v1beta1", "volcano.sh/"
 
 

@@ -38,20 +38,10 @@ def crowded_comprehensions(tree: ast.AST) -> Iterator[int]:
 CONTAINERS = ("Counter", "Table", "defaultdict", "deque", "dict", "list", "set")
 MUTATORS = frozenset(
     (
-        "add",
-        "append",
-        "clear",
-        "discard",
-        "extend",
-        "insert",
-        "pop",
-        "popitem",
-        "popleft",
-        "remove",
-        "setdefault",
+        "add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft", "remove", "setdefault",
         "update",
     )
-)
+)  # fmt: skip
 PACKAGES_OWN = frozenset(
     ("click.UsageError.exit_code", "_current.request", "repo.git", "settings.retries", "yaml.width")
 )

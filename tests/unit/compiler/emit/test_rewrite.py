@@ -63,45 +63,10 @@ def test_a_document_that_needs_nothing_is_returned_byte_for_byte() -> None:
     assert rewrite(only(JOB), only(JOB).data) == JOB
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(
-            JOB.replace("  labels:", "  annotations:\n    mine: kept # why\n  labels:"), id="annotations of one's own"
-        ),
-        pytest.param(JOB.replace("  labels:", "  annotations: {}\n  labels:"), id="empty annotations"),
-        pytest.param(JOB.replace("  labels:", "  annotations:\n  labels:"), id="annotations without a value"),
-        pytest.param(
-            JOB.replace("minAvailable: 2", "minAvailable: 2\n  description: |\n    # no comment\n    text"),
-            id="literal block",
-        ),
-        pytest.param(JOB.replace("\n", "\r\n"), id="carriage returns"),
-        pytest.param(
-            JOB.replace("          containers:", "          schedulingGates: [{name: other}]\n          containers:"),
-            id="a gate of one's own",
-        ),
-        pytest.param(
-            "{apiVersion: v1, kind: Job, metadata: {name: nightly}, spec: {tasks: [{template: {spec: {a: 1}}}]}}\n",
-            id="flow style",
-        ),
-        pytest.param(
-            SHARED.replace("a: 1", "containers: [{name: c, image: registry/name:1.0}]"),
-            id="a colon inside a flow mapping",
-        ),
-        pytest.param(SHARED, id="template shared by an alias"),
-        pytest.param(
-            "apiVersion: v1\nkind: Job\nmetadata: {name: a}\nspec:\n  tasks:\n"
-            "  - name: x\n    template:\n      spec: &s\n        a: 1\n"
-            "  - name: y\n    template:\n      spec:\n        <<: *s\n        b: 2\n",
-            id="merge key",
-        ),
-        pytest.param(
-            SHARED.replace("{name: a}", "\n  name: >-\n    a").rstrip("\n"), id="folded name, no newline at the end"
-        ),
-    ],
-)
-def test_whatever_the_style_the_result_says_what_is_wanted(text: str) -> None:
-    document = only(text)
+@pytest.mark.parametrize("style", CASES["styles"])
+def test_whatever_the_style_the_result_says_what_is_wanted(style: str) -> None:
+    written = CASES["styles"][style]
+    document = only(written if isinstance(written, str) else CASES[written[0]].replace(*written[1:]))
     wanted = deepcopy(document.data)
     annotations = wanted["metadata"].get("annotations") or {}
     wanted["metadata"]["annotations"] = {**annotations, "gangplan.dev/placement": "{}"}

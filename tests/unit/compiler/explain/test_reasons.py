@@ -19,16 +19,10 @@ from compiler.specs.gang_spec import SubgroupSpec, TopologySpec
 from solver import facts, repairs
 from solver.facts import Borrowing, CapabilityLimit, DomainShortage, Fact, PrecedingGangs
 from solver.problem import Gang, HyperNode, Node, PodRule, Problem, Queue, Role, SlotRequest, Subgroup, Topology
-from solver.repairs import (
-    EndOfGangs,
-    EndOfMaintenance,
-    FewerDedicatedDomains,
-    HigherPriority,
-    MoreCapability,
-    Repair,
-    ShorterDuration,
-)
+from solver.repairs import EndOfGangs, HigherPriority, MoreCapability, Repair
 from tests.builders import specs
+from tests.builders.beside import beside
+from tests.builders.described import statements
 from tests.builders.problems import with_fields
 
 ROOT = Path(__file__).parents[4]
@@ -208,40 +202,11 @@ def test_a_repair_says_how_much_of_what() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("now", "repair", "message", "facts"),
-    [
-        (
-            1_767_225_600,
-            EndOfGangs(gangs=(1,), seconds=5400),
-            "wait for the end of t/b, expected about 2026-01-01T01:30:00Z",
-            {"seconds": 5400},
-        ),
-        (
-            None,
-            EndOfGangs(gangs=(1,), seconds=5400),
-            "wait for the end of t/b, expected in 1 h 30 min",
-            {"seconds": 5400},
-        ),
-        (1_767_225_600, EndOfGangs(gangs=(1,)), "wait for the end of t/b", {}),
-        (
-            1_767_225_600,
-            ShorterDuration(seconds=90_061),
-            "gangplan.dev/expected-duration of at most 25h1m1s",
-            {"seconds": 90_061},
-        ),
-        (None, EndOfMaintenance(seconds=3600), "wait 1 h for the end of maintenance", {"seconds": 3600}),
-        (
-            None,
-            FewerDedicatedDomains(queue=0, amount=1),
-            "1 fewer of the whole domains guaranteed to queue ads",
-            {"amount": 1},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("now", "described", "message", "facts"), beside(__file__))
 def test_a_repair_that_takes_time_says_until_when(
-    now: int | None, repair: Repair, message: str, facts: dict[str, object]
+    now: int | None, described: Mapping[str, Any], message: str, facts: dict[str, object]
 ) -> None:
+    (repair,) = statements([described])
     found = said(repair, now=now)
     assert found.message == message
     assert {key: value for key, value in found.facts.items() if key in ("seconds", "amount")} == facts

@@ -121,14 +121,7 @@ def test_people_read_windows_of_starts_and_how_they_held() -> None:
         "promised": promised,
         "moved": "GPUs",
     }
-    score: PromiseEntry = {
-        "made": 10,
-        "estimates": 0,
-        "inside": 0.8,
-        "width": 0.5,
-        "error": 60,
-        "errorByLimits": 3600,
-    }
+    score: PromiseEntry = {"made": 10, "estimates": 0, "inside": 0.8, "width": 0.5, "error": 60, "errorByLimits": 3600}
     report = replace(REPORT, gangs=(replace(GANG, start_window=window),), plan=PlanSummary("sha256:1", score))
     document = status_document(report, {}, "10:00")
     text = status_text(document)
@@ -291,19 +284,10 @@ def test_5000_gangs_are_stored_below_the_limit_of_a_config_map_and_written_as_mu
 
 
 OTHER_SHAPES = (
-    "null",
-    "[]",
-    "7",
-    "{",
-    '{"conditions": "x"}',
-    '{"conditions": [null]}',
-    '{"conditions": [{"type": "Applied"}]}',
-    '{"gangs": 5}',
-    '{"gangs": [{}]}',
-    '{"held": {"a": 1}}',
-    '{"history": [1]}',
+    "null", "[]", "7", "{", '{"conditions": "x"}', '{"conditions": [null]}', '{"conditions": [{"type": "Applied"}]}',
+    '{"gangs": 5}', '{"gangs": [{}]}', '{"held": {"a": 1}}', '{"history": [1]}',
     '{"history": {"Job a/b": [{"since": "10:00", "decision": "wait"}]}}',
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("text", OTHER_SHAPES)

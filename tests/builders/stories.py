@@ -13,7 +13,13 @@ from tests.builders.plans import verified_plan
 _EXPECTED = ("starts", "actions", "evicts", "pods", "domains", "facts", "repairs")
 
 
-def assert_story(case: Mapping[str, Any]) -> None:
+def assert_story(told: Mapping[str, Any] | list[Mapping[str, Any]]) -> None:
+    """told: one case, or several that belong together."""
+    for case in told if isinstance(told, list) else [told]:
+        _assert_case(case)
+
+
+def _assert_case(case: Mapping[str, Any]) -> None:
     """starts: the gangs that start. actions, evicts: of all gangs, of all that lose pods. pods, domains, facts,
     repairs: of the gangs that are named. The rest is the world."""
     expected = {key: case[key] for key in _EXPECTED if key in case}

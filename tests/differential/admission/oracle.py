@@ -16,7 +16,6 @@ from tests.controlplane import ApiError, ControlPlane
 from tests.differential.admission.objects import RESOURCES, Object
 
 FILE = "jobs/it.yaml"
-_QUEUE = "scheduling.volcano.sh/v1beta1"
 SURROUNDINGS: tuple[tuple[str, Object], ...] = beside(__file__)["surroundings"]
 """What is there before, in the repository and in the cluster."""
 _CLUSTER = {

@@ -7,23 +7,12 @@ from dataclasses import replace
 import pytest
 
 from solver import InvalidProblemError, Options, solve
-from solver.facts import NoEligibleNode, OversizedPod, ResourceShortage, Shortage
+from solver.facts import Shortage
 from solver.options import Budget
 from solver.problem import Policy, Problem
 from tests.builders.beside import beside
 from tests.builders.plans import facts_of, starting_gangs, verified_plan
-from tests.builders.problems import (
-    gang,
-    hard_topology,
-    nodes,
-    problem,
-    queue,
-    role,
-    running_pods,
-    soft_topology,
-    subgroup,
-    supernodes,
-)
+from tests.builders.problems import gang, hard_topology, nodes, problem, queue, role, running_pods, subgroup, supernodes
 from tests.builders.stories import assert_story
 
 STORIES = beside(__file__)
@@ -38,10 +27,6 @@ def pods(world: Problem, name: str) -> int:
     return sum(p.pods for d in verified_plan(world).decisions if world.gangs[d.gang].name == name for p in d.placements)
 
 
-def leaves(world: Problem, name: str) -> int:
-    return next(len(d.domains) for d in verified_plan(world).decisions if world.gangs[d.gang].name == name)
-
-
 # --- nodes
 
 
@@ -54,23 +39,7 @@ def test_two_resources_that_only_together_do_not_pack_are_seen_through() -> None
     assert starting_gangs(balanced) == {"a"}
 
 
-def test_foreign_pods_and_other_kinds_of_nodes_are_no_room() -> None:
-    world = problem(nodes(1, gpu=8, free={"gpu": 4}), nodes(4, gpu=8, node_class=1), gang("a", role(1, gpu=8)))
-    assert facts_of(world, "a") == (ResourceShortage(asked=8, available=4, resource=0, role=0),)
-    assert facts_of(problem(nodes(1, gpu=8), gang("a", role(1, gpu=8, node_classes=(7,)))), "a") == (
-        NoEligibleNode(role=0, never=True),
-    )
-    assert facts_of(problem(nodes(1, gpu=8), gang("a", role(1, gpu=9))), "a") == (
-        OversizedPod(asked=9, available=8, role=0, resource=0, never=True),
-    )
-
-
 # --- topology
-
-
-def test_a_soft_gang_is_kept_together_where_that_is_possible_and_spread_where_not() -> None:
-    assert leaves(supernodes(gang("a", role(4, gpu=8), topology=soft_topology(1))), "a") == 1
-    assert leaves(supernodes(gang("a", role(5, gpu=8), topology=soft_topology(1))), "a") == 2
 
 
 def test_subgroups_stay_whole_inside_a_supernode() -> None:

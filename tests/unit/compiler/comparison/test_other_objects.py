@@ -13,10 +13,7 @@ from tests.builders.beside import beside
 from tests.unit.compiler.comparison.test_comparison import BASE, changes, found_jobs, job, queue, without
 
 SMALL = without(without(BASE, "jobs/one.yaml"), "jobs/two.yaml")
-SPARK = {"type": "Scala", "mode": "cluster", "sparkVersion": "3.5.0", "mainApplicationFile": "local:///a.jar"}
-TRAINS = {"metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}}
 OF_NODE = {"spec": {"containers": [{"name": "node", "image": "a", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
-NODE_JOB = {"name": "node", "template": {**TRAINS, "spec": {"template": OF_NODE}}}
 WITHOUT_TEMPLATES: dict[str, tuple[str, str, dict[str, Any]]] = beside(__file__)["without_templates"]
 
 

@@ -16,10 +16,6 @@ from tests.unit.compiler.kinds.operator_jobs import gang, read
 Item = dict[str, Any]
 GPU: Item = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 2}}}]}
 TEMPLATE: Item = {"spec": GPU}
-RAY: Item = {
-    "headGroupSpec": {"template": TEMPLATE},
-    "workerGroupSpecs": [{"groupName": "w", "replicas": 3, "numOfHosts": 2, "template": TEMPLATE}],
-}
 KINDS: dict[str, tuple[str, str, Item, dict[str, int]]] = beside(__file__)["kinds"]
 
 

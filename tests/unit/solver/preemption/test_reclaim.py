@@ -10,6 +10,7 @@ import pytest
 
 from solver.problem import Policy, Problem
 from solver.verify import verify
+from tests.builders.beside import beside
 from tests.builders.plans import actions_by_gang, evicted_pods_by_gang, verified_plan
 from tests.builders.problems import (
     GangSpec,
@@ -25,6 +26,14 @@ from tests.builders.problems import (
     single_pod_gang,
     with_fields,
 )
+from tests.builders.stories import assert_story
+
+STORIES = beside(__file__)
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_story(story: str) -> None:
+    assert_story(STORIES[story])
 
 
 def teams(**more: Any) -> list[QueueSpec]:
@@ -153,35 +162,6 @@ def test_a_gang_that_may_start_with_more_than_its_queue_deserves_has_no_right() 
     assert "entitlement" in {violation.rule for violation in verify(unfair, verified_plan(fair))}
 
 
-def test_a_resource_without_deserved_is_reclaimed_from_a_queue_that_deserves_others() -> None:
-    """Volcano's plugin capacity calls it an immediate victim."""
-    world = problem(
-        queue("lender", deserved={"cpu": 2, "memory": 2}),
-        queue("owner", deserved={"cpu": 2, "memory": 4, "gpu": 1}),
-        nodes(1, cpu=4, memory=8, gpu=1),
-        gang("memory", role(1, memory=4), queue="lender", running=(running_pods(0, 0, 1),), loss=1),
-        gang("cpu", role(1, cpu=1), queue="lender", running=(running_pods(0, 0, 1),), loss=1),
-        gang("gpu", role(1, gpu=1), queue="lender", running=(running_pods(0, 0, 1),), loss=60),
-        gang("own", role(1, cpu=2, memory=4), queue="owner", running=(running_pods(0, 0, 1),), loss=1),
-        gang("winner", role(1, cpu=1, gpu=1), queue="owner"),
-        reclaim_enabled=True,
-    )
-    assert evicted_pods_by_gang(world) == {"gpu": 1}
-
-
-def test_two_queues_that_each_hold_too_much_of_one_thing_do_not_swap() -> None:
-    """Either could take back by the other resource what it lost by the first, for ever."""
-    world = problem(
-        queue("a", deserved={"cpu": 8, "gpu": 2}),
-        queue("b", deserved={"cpu": 2, "gpu": 8}),
-        nodes(1, cpu=8, gpu=8),
-        gang("runs", role(1, cpu=8, gpu=8), queue="a", running=(running_pods(0, 0, 1),), loss=60),
-        gang("waits", role(1, cpu=8, gpu=8), queue="b"),
-        reclaim_enabled=True,
-    )
-    assert actions_by_gang(world) == {"runs": "keep", "waits": "wait"}
-
-
 def test_the_plan_after_an_eviction_starts_the_preemptor_without_further_victims() -> None:
     world = lent(3, 1, priority=0)
     gone = {d.gang for d in verified_plan(world).decisions if d.action == "evict"}
@@ -279,14 +259,3 @@ def test_with_proportion_shares_by_weight_say_what_may_be_taken_back() -> None:
         reclaim_enabled=True,
     )
     assert Counter(actions_by_gang(world).values()) == {"keep": 2, "evict": 6, "start": 6, "wait": 1}
-
-
-def test_a_gang_of_a_closed_queue_evicts_no_pod() -> None:
-    world = problem(
-        queue("shut", open=False),
-        nodes(1, gpu=8),
-        single_pod_gang("running", 0, queue="shut"),
-        preemptor(1, queue="shut"),
-        preempt_enabled=True,
-    )
-    assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.fields.natural_order import natural_sort_key
-from compiler.fields.quantity import integer_amounts, parse_quantity
+from compiler.fields.quantity import QuantityError, integer_amounts, parse_quantity
 from compiler.importing.written_form import written_form
 from compiler.kubernetes import (
     API_VERSION,
@@ -94,10 +94,14 @@ def _own_labels(nodes: Sequence[Object], others_text: str) -> tuple[str, ...]:
 
 
 def _fits_pool(node: Object) -> bool:
-    """Whether a pool can say the node: its hostname is its name, and it has no devices of which annotations tell."""
+    """Whether a pool can say the node: its hostname is its name, its amounts can be read (what is wrong with those of a
+    Node, a check says), and it has no devices of which annotations tell."""
     annotations = {key: str(value) for key, value in annotations_of(node).items()}
     labels = labels_of(node)
-    offered = integer_amounts({name: parse_quantity(amount) for name, amount in _offered(node).items()}, "down")
+    try:
+        offered = integer_amounts({name: parse_quantity(amount) for name, amount in _offered(node).items()}, "down")
+    except QuantityError:
+        return False
     has_cards = bool(card_labels(annotations)) or bool(shared_devices_of(annotations, offered))
     is_linux = labels.get(OS_LABEL, "linux") == "linux"
     return not has_cards and is_linux and labels.get(HOSTNAME_LABEL, name_of(node)) == name_of(node)

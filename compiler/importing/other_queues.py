@@ -117,7 +117,7 @@ def _kueue_share(name: str, parent: str, spec: Mapping[str, Any]) -> _Share:
         elif parent:
             unlimited.add(resource)
     capability = {key: amount + borrowed[key] for key, amount in nominal.items() if key not in unlimited}
-    weight = _amount((spec.get("fairSharing") or {}).get("weight"))
+    weight = _amount(_mapping(spec.get("fairSharing")).get("weight"))
     annotations = {
         **({ORDER_ANNOTATION: STRICT_ORDER} if spec.get("queueingStrategy") == "StrictFIFO" else {}),
         **({CLOSED_ANNOTATION: "true"} if spec.get("stopPolicy") in ("Hold", "HoldAndDrain") else {}),
@@ -137,7 +137,7 @@ def _kai_share(name: str, parent: str, spec: Mapping[str, Any]) -> _Share:
     """Source: QueueResource of KAI's pkg/apis/scheduling/v2; -1 is no limit."""
     deserved, capability, weights = Amounts(), Amounts(), []
     for key, (resource, unit) in _KAI_UNITS.items():
-        row = (spec.get("resources") or {}).get(key) or {}
+        row = _mapping(_mapping(spec.get("resources")).get(key))
         for field_name, amounts in (("quota", deserved), ("limit", capability)):
             amount = _amount(row.get(field_name))
             if amount is not None and amount >= 0:
@@ -145,7 +145,13 @@ def _kai_share(name: str, parent: str, spec: Mapping[str, Any]) -> _Share:
         if (weight := _amount(row.get("overQuotaWeight"))) is not None:
             weights.append(weight)
     weight = (weights or [Fraction(1)])[0]
-    return _Share(name, parent, weight, int(spec.get("priority") or 0), deserved=deserved, capability=capability)
+    priority = int(_amount(spec.get("priority")) or 0)
+    return _Share(name, parent, weight, priority, deserved=deserved, capability=capability)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """The mapping; an empty one for anything else, which no API server takes."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _rows(spec: Any, *keys: str) -> Iterator[Mapping[str, Any]]:

@@ -65,7 +65,7 @@ class ImportedRepository:
 def import_objects(objects: Iterable[Object], cluster: str, *, adopt: bool = False) -> ImportedRepository:
     """The repository of a cluster that holds these objects, as an API server gives them; of two with one name the
     later counts. adopt: gangplan may take fields of the objects that others own."""
-    by_name = {(run_kind_of(item), namespace_of(item), natural_sort_key(name_of(item))): item for item in objects}
+    by_name = {_place_in_order(item): item for item in objects}
     items = [item for _, item in sorted(by_name.items(), key=itemgetter(0))]
     nodes = [item for item in items if run_kind_of(item) == "Node."]
     others = [item for item in items if run_kind_of(item) in queue_kinds()]
@@ -96,6 +96,12 @@ def import_objects(objects: Iterable[Object], cluster: str, *, adopt: bool = Fal
         *translated.notes,
     )
     return ImportedRepository(dict(sorted(files.items())), notes)
+
+
+def _place_in_order(item: Object) -> tuple[Any, ...]:
+    """By kind, namespace and name; n-7 and n-07, which are equal numbers, are two objects."""
+    name = name_of(item)
+    return run_kind_of(item), namespace_of(item), natural_sort_key(name), name
 
 
 def _cluster_spec(items: Sequence[Object]) -> Data:

@@ -109,3 +109,9 @@ def test_taints_of_conditions_and_a_hostname_of_its_own_are_not_taken_for_a_pool
     assert "taints" not in pool["spec"]
     [other] = fold_nodes([node("a", {"cpu": "8"}, labels={"kubernetes.io/hostname": "b"})], "").documents
     assert other["kind"] == "Node"
+
+
+def test_a_node_whose_amounts_cannot_be_read_stays_a_node() -> None:
+    """So that a check can say what is wrong with them."""
+    [document] = fold_nodes([node("a", {"cpu": "many"})], "").documents
+    assert (document["kind"], document["status"]["allocatable"]["cpu"]) == ("Node", "many")

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from compiler.importing.other_queues import translate_queues
 
 
@@ -90,3 +92,8 @@ def test_queues_of_kai_have_their_units_and_no_limit_is_none() -> None:
         "dept": {"deserved": {"cpu": "12500m", "memory": 2_000_000, "nvidia.com/gpu": 8}},
         "team": {"parent": "dept", "weight": 3, "priority": 5, "capability": {"nvidia.com/gpu": 6}},
     }
+
+
+@pytest.mark.parametrize("resources", ["x", {"gpu": 5}, {"gpu": {"quota": "lots"}}])
+def test_what_no_server_takes_is_no_amount(resources: object) -> None:
+    assert specs(kai_queue("team", resources=resources, priority="high")) == {"team": {}}

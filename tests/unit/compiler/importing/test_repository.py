@@ -216,3 +216,10 @@ def test_no_name_leads_out_of_the_repository() -> None:
     evil = live(job, name="../../../etc/cron.d/a", namespace="..")
     [path] = [path for path in import_objects([evil], "c").files if path.startswith("jobs/")]
     assert path.split("/") == ["jobs", "-", f"{job['kind'].lower()}--..-..-etc-cron.d-a.yaml"]
+
+
+def test_objects_whose_names_are_equal_numbers_are_all_written() -> None:
+    [queue] = [each for each in cluster_manifests() if each["kind"] == "Queue"]
+    names = ["team-1", "team-01", "team-001"]
+    found = imported(*(live(queue, name=name) for name in names))
+    assert [each["metadata"]["name"] for each in found["cluster-specs/c/queues.yaml"]] == [*reversed(names)]

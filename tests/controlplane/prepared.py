@@ -31,11 +31,21 @@ def type_files(cache: Path) -> list[Path]:
     return sorted((cache / "crds").iterdir())
 
 
+def without_descriptions(definition: Json) -> Json:
+    """A type's definition without what its schemas say for people. A property may have that name."""
+    if isinstance(definition, list):
+        return [without_descriptions(each) for each in definition]
+    if not isinstance(definition, dict):
+        return definition
+    kept = {key: part for key, part in definition.items() if not (key == "description" and isinstance(part, str))}
+    return {key: without_descriptions(part) for key, part in kept.items()}
+
+
 def prepared_folder(cache: Path) -> Path:
     """Where the data are, made or not. The name follows from all that goes into them; that of the cache from the
     programs."""
     commands = component_commands(Path("cache"), Path("work"), Ports(*range(len(Ports._fields))))
-    said = [{name: commands[name] for name in _STORES}, first_objects()]
+    said = [{name: commands[name] for name in _STORES}, first_objects(), "without descriptions"]
     digest = hashlib.sha256(json.dumps(said).encode())
     for file in type_files(cache):
         digest.update(file.read_bytes())

@@ -45,7 +45,12 @@ class Client:
         )
 
     def __call__(
-        self, method: str, path: str, body: Json | bytes | str | None = None, content_type: str | None = None
+        self,
+        method: str,
+        path: str,
+        body: Json | bytes | str | None = None,
+        content_type: str | None = None,
+        accepts: str = "application/json",
     ) -> Json:
         """Send an object (as JSON) or text as it is; the type of a PATCH is a merge patch, or a JSON patch for a list,
         unless given."""
@@ -54,7 +59,7 @@ class Client:
             content_type = patch if method == "PATCH" else "application/json"
         data = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
         data = data.encode() if isinstance(data, str) else data
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": content_type, "Accept": "application/json"}
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": content_type, "Accept": accepts}
         try:
             answer = self._connections.request(method, path, body=data, headers=headers)
         except urllib3.exceptions.HTTPError as error:  # a server that is not there, or ends in the middle of its answer

@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.controlplane.failure_report import pytest_runtest_makereport  # noqa: F401  - a hook, found by its name
-from tests.e2e.fixtures import (  # noqa: F401  - pytest finds fixtures in a conftest by their names
-    control_plane,
-    installed,
-    plane,
-    running_control_plane,
-    shared_control_plane,
-)
+from tests.e2e.fixtures import control_plane, installed, plane, running_control_plane, shared_control_plane  # noqa: F401  - pytest finds fixtures in a conftest by their names
 
 FOLDER = "tests/e2e/"
 FIRST_GROUP = (

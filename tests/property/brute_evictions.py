@@ -10,12 +10,7 @@ from functools import cache
 from itertools import product
 
 from solver.plan import Plan
-from solver.problem import (
-    DisruptionBudget,
-    Gang,
-    Problem,
-    Vector,
-)
+from solver.problem import DisruptionBudget, Gang, Problem, Vector
 from tests.property.brute import (
     FreeCapacity,
     RoleOnNode,

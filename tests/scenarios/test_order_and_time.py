@@ -7,16 +7,7 @@ import pytest
 from solver import Problem
 from solver.facts import DedicatedDomains, StrictOrder
 from tests.builders.plans import decision_in, fact_codes, started_in, verified_plan
-from tests.builders.problems import (
-    NodeSpec,
-    busy_gang,
-    gang,
-    nodes,
-    problem,
-    queue,
-    role,
-    running_pods,
-)
+from tests.builders.problems import NodeSpec, busy_gang, gang, nodes, problem, queue, role, running_pods
 
 # ---- the overdue
 

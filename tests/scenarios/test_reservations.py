@@ -10,16 +10,7 @@ from solver.facts import ReservedNodes
 from solver.problem import Policy
 from solver.repairs import HigherPriority
 from tests.builders.plans import decision_in, fact_codes, started_in, verified_plan
-from tests.builders.problems import (
-    busy_gang,
-    gang,
-    hard_topology,
-    nodes,
-    problem,
-    queue,
-    role,
-    running_pods,
-)
+from tests.builders.problems import busy_gang, gang, hard_topology, nodes, problem, queue, role, running_pods
 
 
 def test_the_first_gang_that_finds_no_room_gets_a_reservation_at_the_known_end() -> None:

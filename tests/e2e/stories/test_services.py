@@ -11,13 +11,7 @@ import pytest
 from compiler.rights import KindInUse
 from reconciler.cluster.rights import rbac_objects
 from tests.controlplane import ControlPlane
-from tests.e2e.stories.story import (
-    TEST_USER,
-    Object,
-    ReconcilerProcess,
-    begin,
-    is_gated,
-)
+from tests.e2e.stories.story import TEST_USER, Object, ReconcilerProcess, begin, is_gated
 
 pytestmark = pytest.mark.e2e
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"

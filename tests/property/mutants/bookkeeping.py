@@ -9,15 +9,7 @@ from random import Random
 from solver.facts import ResourceShortage, Undecided
 from solver.plan import Objective, Plan
 from solver.problem import Gang, Placement, Problem, SeparationWish
-from solver.repairs import (
-    EndOfGangs,
-    EndOfPods,
-    FewerPods,
-    MoreCapability,
-    MoreNodes,
-    OpenQueue,
-    Restart,
-)
+from solver.repairs import EndOfGangs, EndOfPods, FewerPods, MoreCapability, MoreNodes, OpenQueue, Restart
 from tests.property.brute import alone_on_empty_cluster, feasible_sets
 from tests.property.mutants.parts import Mutant, Mutators, PodsByGang, new_pods, pick_one, plan_of_pods, replace_at
 from tests.property.mutants.pods import _starting_gangs

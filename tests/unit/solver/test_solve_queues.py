@@ -7,22 +7,12 @@ from dataclasses import replace
 import pytest
 
 from solver import Options
-from solver.facts import (
-    CapabilityLimit,
-    GuaranteeReserve,
-)
+from solver.facts import CapabilityLimit, GuaranteeReserve
 from solver.options import Budget
 from solver.problem import Policy
 from solver.repairs import EndOfGangs, FewerPods, HigherPriority, MoreCapability
 from tests.builders.plans import facts_of, repairs_of, starting_gangs, verified_plan
-from tests.builders.problems import (
-    gang,
-    nodes,
-    problem,
-    queue,
-    role,
-    running_pods,
-)
+from tests.builders.problems import gang, nodes, problem, queue, role, running_pods
 
 
 def test_a_capability_holds_along_the_whole_path() -> None:
@@ -51,10 +41,7 @@ def test_what_others_are_guaranteed_stays_free_and_a_queue_may_use_its_own() -> 
         problem(
             nodes(2, gpu=8), *queues, gang("x", role(1, gpu=8), queue="other"), gang("y", role(1, gpu=8), queue="safe")
         )
-    ) == {
-        "x",
-        "y",
-    }
+    ) == {"x", "y"}
 
 
 @pytest.mark.parametrize("pods", [1, 2])

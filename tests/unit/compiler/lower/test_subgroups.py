@@ -88,10 +88,7 @@ def test_a_subgroup_that_is_not_needed_has_none_of_its_pods_or_is_ready() -> Non
     assert by_domain(outcome) == {"pods": [4]}
     assert by_domain(
         compile_pod_group(1, 6, pod_group(2, subgroup_policy(2, 1)), *group_pods("a", 4), *group_pods("b", 4))
-    ) == {
-        "pods": [4],
-        "pods-1": [2],
-    }
+    ) == {"pods": [4], "pods-1": [2]}
 
 
 def test_both_roles_of_a_needed_subgroup_start() -> None:

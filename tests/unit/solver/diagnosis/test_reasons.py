@@ -9,15 +9,10 @@ import pytest
 from solver import Options, solve
 from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.explanations import explain
-from solver.facts import (
-    OversizedGang,
-    PrecedingGangs,
-)
+from solver.facts import OversizedGang, PrecedingGangs
 from solver.plan import Decision
 from solver.problem import Policy, Problem, Subgroup
-from solver.repairs import (
-    FewerPods,
-)
+from solver.repairs import FewerPods
 from solver.state.state import State
 from solver.verify import verify
 from tests.builders.beside import beside

@@ -15,17 +15,7 @@ from solver.models.variables import build_variables
 from solver.placement.batch import batch_sets
 from solver.problem import GroupQuota, Policy, Problem
 from solver.state.state import State
-from tests.builders.problems import (
-    device_slots,
-    gang,
-    hard_topology,
-    nodes,
-    pod_rule,
-    problem,
-    queue,
-    role,
-    subgroup,
-)
+from tests.builders.problems import device_slots, gang, hard_topology, nodes, pod_rule, problem, queue, role, subgroup
 from tests.builders.strategies import with_quota
 
 PAGE = (Path(__file__).parents[4] / "docs" / "develop" / "model.md").read_text(encoding="utf-8")

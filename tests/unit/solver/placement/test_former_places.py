@@ -91,15 +91,7 @@ def test_who_moves_leaves_the_places_of_gangs_that_are_decided_later() -> None:
     machines = [*nodes(1, gpu=8, node_class=1), *nodes(3, gpu=8)]
     busy = gang("busy", role(8, gpu=1), queue="b", loss=5, running=(running_pods(0, 3, 8),))
     first = eight("first", queue="a", priority=10)
-    world = problem(
-        machines,
-        queue("a"),
-        queue("b"),
-        first,
-        eight("later", queue="a"),
-        busy,
-        preempt_enabled=True,
-    )
+    world = problem(machines, queue("a"), queue("b"), first, eight("later", queue="a"), busy, preempt_enabled=True)
     again = with_former(world, first={0: 8}, later={1: 8})
     plan = verified_plan(again)
     assert (nodes_of(again, plan, "first"), nodes_of(again, plan, "later")) == ({2: 8}, {1: 8})

@@ -13,16 +13,7 @@ from solver.semantics.queues import real_capability
 from tests.builders.beside import beside
 from tests.builders.described import queues_of
 from tests.builders.plans import proven_plan, started_per_queue
-from tests.builders.problems import (
-    gang,
-    nodes,
-    one_pod_gangs,
-    problem,
-    queue,
-    role,
-    running_pods,
-    with_fields,
-)
+from tests.builders.problems import gang, nodes, one_pod_gangs, problem, queue, role, running_pods, with_fields
 
 PROPORTION, CAPACITY = Policy(proportion=True), Policy(capacity=True)
 TREE = Policy(capacity=True, capacity_hierarchy=True)

@@ -51,12 +51,7 @@ def test_usage_counts_device_time_from_the_first_arrival_to_the_last_event() -> 
 
 def test_devices_that_are_free_in_the_wrong_places_are_stranded() -> None:
     """From 7 to 36 one of two GPUs is free on each of two nodes, and d waits for two on one."""
-    jobs = (
-        job("a", gpus=2, runs=5),
-        job("b", runs=40, at=1),
-        job("c", runs=30, at=6),
-        job("d", gpus=2, runs=5, at=7),
-    )
+    jobs = (job("a", gpus=2, runs=5), job("b", runs=40, at=1), job("c", runs=30, at=6), job("d", gpus=2, runs=5, at=7))
     found = usage(replay("fifo", workload(machines(2, gpus=2), *jobs)))
     assert found.span == 41 * SECOND
     assert found.stranded == pytest.approx(2 * 29 / 41)

@@ -19,7 +19,7 @@ class Form:
 
 
 def _form(pattern: str, longest: int, help: str) -> Form:
-    compiled = re.compile(pattern + r"\Z", re.ASCII)
+    compiled = re.compile(rf"(?:{pattern})\Z", re.ASCII)
 
     def objection(name: str) -> str | None:
         if len(name.encode("utf-8", "replace")) > longest:
@@ -44,8 +44,9 @@ ENV_NAME = _form(r"[-._a-zA-Z][-._a-zA-Z0-9]*", 1 << 20, "use letters, digits, _
 PRINTABLE_ENV_NAME = _form(r"[ -<>-~]+", 1 << 20, "use printable ASCII characters without =")
 HTTP_HEADER = _form(r"[-A-Za-z0-9]+", 1 << 20, "use letters, digits and -")
 SEARCH_DOMAIN = _form(
-    _SUBDOMAIN.replace("[-a-z0-9]", "[-_a-z0-9]").replace("[a-z0-9]", "[_a-z0-9]") + r"\.?", 254, _LOWER
+    _SUBDOMAIN.replace("[-a-z0-9]", "[-_a-z0-9]").replace("[a-z0-9]", "[_a-z0-9]") + r"\.?|\.", 254, _LOWER
 )
+CONFIG_KEY = _form(r"(?!\.\.?\Z)[-._a-zA-Z0-9]+", 253, "use letters, digits, -, _ and .")
 SYSCTL = _form(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?", 253, "see `sysctl -a`")
 
 

@@ -10,11 +10,11 @@ from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.openapi.schemas import time_zones
 from compiler.syntax.documents import FieldPath
 from compiler.syntax.paths import found_paths, parse_path, value_at
-from compiler.validation import access, names
+from compiler.validation import names
 from compiler.validation.cron import schedule_objection
 from compiler.validation.judge import Judge, items, mapping, texts, values
 from compiler.validation.rows import judge_rows
-from compiler.validation.selectors import annotation_keys, label_selector, labels
+from compiler.validation.selectors import annotation_keys, label_selector
 from compiler.validation.volumes import claim
 
 MAX_CRON_NAME = 52
@@ -36,20 +36,13 @@ def metadata(
     judge: Judge, data: Any, path: FieldPath, *, longest_name: int = 253, form: names.Form = names.DNS_SUBDOMAIN
 ) -> None:
     """The metadata of an object or template: names of labels and annotations, its own name and namespace."""
-    labels(judge, mapping(data, "labels"), (*path, "labels"))
+    judge_rows(judge, "Metadata", data, path)
     annotation_keys(judge, mapping(data, "annotations"), (*path, "annotations"))
     name = mapping(data).get("name")
-    judge.name((*path, "namespace"), mapping(data).get("namespace"), names.DNS_LABEL)
     judge.name((*path, "name"), name, form)
     if isinstance(name, str) and longest_name < len(name) <= 253:
         what = f"the name has {len(name)} characters"
         judge.contradiction((*path, "name"), what, f"use at most {longest_name}: other names are made of it")
-    for number, owner in items(data, "ownerReferences"):
-        for key in ("apiVersion", "kind", "name", "uid"):
-            if not owner.get(key):
-                judge.missing((*path, "ownerReferences", number, key))
-    for number, finalizer in enumerate(values(data, "finalizers")):
-        judge.name((*path, "finalizers", number), finalizer, names.QUALIFIED, required=True)
 
 
 def objects(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
@@ -65,9 +58,6 @@ def objects(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
         judge.missing(("spec",), "add spec: {}: Volcano's webhook refuses the queue without")
     if (rule := _RULES.get(kind_key)) is not None and isinstance(data.get("spec") or {}, dict):
         rule(judge, spec, ("spec",))
-    kind, _, group = kind_key.partition(".")
-    if group == access.GROUP:
-        access.access(judge, kind, data)
     for at in found_paths(data, parse_path(_JOBS[kind_key])) if kind_key in _JOBS else ():
         _exit_codes(judge, value_at(data, at), at)
     judge_rows(judge, kind_key, data)
@@ -186,13 +176,6 @@ def _quota(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
             continue
 
 
-def _limit_range(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
-    for number, limit in items(spec, "limits"):
-        if "/" not in str(limit.get("type")):
-            allowed = ("Container", "PersistentVolumeClaim", "Pod")
-            judge.choice((*path, "limits", number, "type"), limit.get("type"), allowed)
-
-
 def _volcano_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
     """The task that a plugin names."""
     tasks, plugins = items(spec, "tasks"), mapping(spec, "plugins")
@@ -242,7 +225,6 @@ _RULES: Mapping[str, Callable[[Judge, dict[str, Any], FieldPath], None]] = {
     "Deployment.apps": _service,
     "InferenceService.serving.kserve.io": _inference_service,
     "Job.batch.volcano.sh": _volcano_job,
-    "LimitRange.": _limit_range,
     "Pod.": _pod,
     "PersistentVolumeClaim.": claim,
     "ReplicaSet.apps": _service,

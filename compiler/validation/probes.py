@@ -11,12 +11,9 @@ from compiler.validation.judge import Judge, items, mapping
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 
 
-def life(judge: Judge, data: dict[str, Any], path: FieldPath, *, is_init: bool, grace: int) -> None:
+def life(judge: Judge, data: dict[str, Any], path: FieldPath, is_init: bool, grace: int) -> None:
     """Probes and hooks of a container. grace: the seconds that its pod has to end."""
-    policy = data.get("restartPolicy")
-    is_sidecar = policy == "Always"
-    if is_init:
-        judge.choice((*path, "restartPolicy"), policy, ("Always", "OnFailure", "Never"))
+    is_sidecar = data.get("restartPolicy") == "Always"
     for key in ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle"):
         found = data.get(key)
         if not isinstance(found, dict):

@@ -1,7 +1,8 @@
-"""Rules that are rows of `rules.toml`, whose head says what a row may hold."""
+"""Rules that are rows of `rules.toml`, whose head says what a row may hold, and of `pods.toml`."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -19,9 +20,8 @@ from compiler.syntax.paths import EACH_ENTRY, EACH_ITEM, Path, found_paths, pars
 from compiler.validation import names
 from compiler.validation.containers import lost_units, resources
 from compiler.validation.judge import Judge, mapping
-from compiler.validation.pods import tolerations
-from compiler.validation.selectors import label_selector
-from compiler.validation.volumes import claim
+from compiler.validation.selectors import NODE_OPERATORS, expressions, label_selector, labels
+from compiler.validation.volumes import claim, field_path, relative_path
 
 Row = Mapping[str, Any]
 
@@ -49,29 +49,30 @@ class _Place:
         if not path:
             yield self
             return
-        steps = parse_path(path)
+        steps, leads_to_several = _steps(path)
         if not isinstance(self.value, dict) or self.value.get(steps[0]) is None:
             return  # at once: most rows are about fields that an object does not have
-        if not _leads_to_several(path):
+        if not leads_to_several:
             if (value := _value(self.value, steps)) is not None:
                 yield _Place(self.root, self.path + steps, value)
         else:
             for at in found_paths(self.value, steps):
-                yield _Place(self.root, self.path + at, value_at(self.value, at))
+                value = value_at(self.value, at)
+                yield _Place(self.root, self.path + at, {} if value is None else value)
 
     def read(self, path: str) -> Any:
         """What is at a path from here, from the top of the object where it begins with a slash: a list if several
         parts may be."""
         if path.startswith("/"):
             return _Place(self.root, (), self.root).read(path[1:])
-        if _leads_to_several(path):
-            return [found.value for found in self.below(path)]
-        return _value(self.value, parse_path(path)) if path else self.value
+        steps, leads_to_several = _steps(path)
+        return [found.value for found in self.below(path)] if leads_to_several else _value(self.value, steps)
 
 
 @cache
-def _leads_to_several(path: str) -> bool:
-    return EACH_ITEM in path or EACH_ENTRY in path
+def _steps(path: str) -> tuple[Path, bool]:
+    """The path, and whether it may lead to several places."""
+    return parse_path(path) if path else (), EACH_ITEM in path or EACH_ENTRY in path
 
 
 def _value(value: Any, steps: Path) -> Any:
@@ -86,23 +87,28 @@ def _value(value: Any, steps: Path) -> Any:
 def _tables() -> Mapping[str, list[tuple[str, Row]]]:
     """Kind ("Kind.group") -> where its rules begin, and the rules."""
     found: dict[str, list[tuple[str, Row]]] = {}
-    for table in tomllib.loads((files("compiler.validation") / "rules.toml").read_text("utf-8"))["rules"]:
+    texts = [(files("compiler.validation") / name).read_text("utf-8") for name in ("rules.toml", "pods.toml")]
+    for table in (table for text in texts for table in tomllib.loads(text)["rules"]):
         for kind_key, begins in table["kinds"].items():
             places = begins if isinstance(begins, list) else [begins]
             found.setdefault(kind_key, []).extend((place, table) for place in places)
     return found
 
 
-def _rules_of(kind_key: str, data: Any) -> Iterator[tuple[_Place, Row]]:
+def _rules_of(kind_key: str, around: _Place) -> Iterator[tuple[_Place, Row]]:
     for begins, table in _tables().get(kind_key, ()):
-        for place in _Place(data, (), data).below(begins):
+        for place in around.below(begins):
             if "if" not in table or _holds(table["if"], place):
                 yield place, table
 
 
-def judge_rows(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
-    """What the rows say of the values of an object of a kind ("Kind.group")."""
-    for place, table in _rules_of(kind_key, data):
+def judge_rows(judge: Judge, kind_key: str, data: dict[str, Any], path: FieldPath = ()) -> None:
+    """What the rows say of the values of an object of a kind ("Kind.group"), or of a part of one at this path."""
+    _judge_place(judge, kind_key, _Place(data, path, data))
+
+
+def _judge_place(judge: Judge, kind_key: str, around: _Place) -> None:
+    for place, table in _rules_of(kind_key, around):
         for name, rules in table.items():
             if (judge_rules := _JUDGED.get(name)) is not None:
                 judge_rules(judge, place, rules)
@@ -117,16 +123,45 @@ def _bounds(judge: Judge, place: _Place, rules: list[list[str]]) -> None:
                 judge.contradiction(at, f"{least} is above {upper} {most}", f"lower it, or raise {upper}")
 
 
-def _topology(judge: Judge, topology: dict[str, Any], path: FieldPath) -> None:
-    if topology.get("mode") != "soft":  # a soft one of tier 0 asks for none
-        judge.within((*path, "highestTierAllowed"), topology.get("highestTierAllowed"), 1)
+def _topology(judge: Judge, topology: Any, path: FieldPath) -> None:
+    if mapping(topology).get("mode") != "soft":  # a soft one of tier 0 asks for none
+        judge.within((*path, "highestTierAllowed"), mapping(topology).get("highestTierAllowed"), 1)
 
 
 def _unique(judge: Judge, place: _Place, rules: Mapping[str, str]) -> None:
+    seen: dict[str, set[Any]] = {what: set() for what in rules.values()}
     for path, what in rules.items():
-        seen: set[Any] = set()
         for found in place.below(path):
-            judge.unique(found.path, found.value, seen, what)
+            judge.unique(found.path, found.value, seen[what], what)
+
+
+def _needs(judge: Judge, place: _Place, rules: Mapping[str, list[str]]) -> None:
+    for path, fields in rules.items():
+        for found in place.below(path):
+            for field in fields if isinstance(found.value, dict) else ():
+                if not found.value.get(field):
+                    judge.missing((*found.path, field))
+
+
+def _needed(judge: Judge, place: _Place, rules: Mapping[str, str]) -> None:
+    for path, form in rules.items():
+        around, dot, last = path.rpartition(f"{EACH_ITEM}.")
+        for holder in place.below(f"{around}{EACH_ITEM}" if dot else ""):
+            for at, value in _values(holder, last) if isinstance(holder.value, dict) else ():
+                judge.name(at, value, getattr(names, form), required=True)
+
+
+def _exactly_one(judge: Judge, place: _Place, rules: Mapping[str, list[str]]) -> None:
+    for what, fields in rules.items():
+        if sum(place.read(field) is not None for field in fields) != 1:
+            known = " and ".join(fields) if len(fields) == 2 else ", ".join(fields)
+            judge.contradiction(place.path, f"not exactly one {what} is given", f"give one of {known}")
+
+
+def _parts(judge: Judge, place: _Place, rules: Mapping[str, str]) -> None:
+    for path, kind_key in rules.items():
+        for found in place.below(path):
+            _judge_place(judge, kind_key, found)
 
 
 def _excluded(judge: Judge, place: _Place, rows: list[Row]) -> None:
@@ -136,7 +171,7 @@ def _excluded(judge: Judge, place: _Place, rows: list[Row]) -> None:
 
 def _missing(judge: Judge, place: _Place, rows: list[Row]) -> None:
     for breach in (breach for row in rows for breach in _breaches(row, place)):
-        judge.missing(breach.path, breach.help)
+        judge.missing(breach.path, breach.help or "add it")
 
 
 _JudgeRules = Callable[[Judge, _Place, Any], None]
@@ -151,10 +186,10 @@ def _of_values(judge_value: Callable[[Judge, FieldPath, Any, Any], None]) -> _Ju
     return judge_all
 
 
-def _of_parts(judge_part: Callable[[Judge, dict[str, Any], FieldPath], object]) -> _JudgeRules:
+def _of_parts(judge_part: Callable[[Judge, Any, FieldPath], object]) -> _JudgeRules:
     def judge_all(judge: Judge, place: _Place, paths: list[str]) -> None:
         for found in (found for path in paths for found in place.below(path)):
-            judge_part(judge, mapping(found.value), found.path)
+            judge_part(judge, found.value, found.path)
 
     return judge_all
 
@@ -172,13 +207,20 @@ _JUDGED: Mapping[str, _JudgeRules] = {
     "choices": _of_values(lambda judge, path, value, allowed: judge.choice(path, value, tuple(allowed))),
     "claims": _of_parts(lambda judge, part, path: claim(judge, mapping(part, "spec"), (*path, "spec"))),
     "durations": _duration,
+    "exactly_one": _exactly_one,
     "excluded": _excluded,
+    "field_paths": _of_parts(field_path),
+    "labels": _of_parts(labels),
     "missing": _missing,
     "names": _of_values(lambda judge, path, value, form: judge.name(path, value, getattr(names, form))),
+    "needed": _needed,
+    "needs": _needs,
+    "node_expressions": _of_parts(lambda judge, term, path: expressions(judge, term, path, NODE_OPERATORS)),
+    "parts": _parts,
     "ranges": _of_values(lambda judge, path, value, ends: judge.within(path, value, *ends)),
+    "relative": _of_parts(relative_path),
     "resources": _of_parts(resources),
     "selectors": _of_parts(label_selector),
-    "tolerations": _of_parts(tolerations),
     "topologies": _of_parts(_topology),
     "unique": _unique,
 }
@@ -186,7 +228,7 @@ _JUDGED: Mapping[str, _JudgeRules] = {
 
 def breaches(kind_key: str, data: dict[str, Any]) -> Iterator[Breach]:
     """What operators refuse, or ignore, of an object of a kind ("Kind.group") that its schema allows."""
-    for place, table in _rules_of(kind_key, data):
+    for place, table in _rules_of(kind_key, _Place(data, (), data)):
         for row in table.get("refused", ()):
             yield from _breaches(row, place)
         for row in table.get("references", ()):
@@ -212,12 +254,11 @@ def _breaches(row: Row, place: _Place) -> Iterator[Breach]:
 
 def _values(holder: _Place, path: str) -> Iterator[tuple[FieldPath, Any]]:
     """What a path leads to, or the keys at its end; None where nothing is unless there may be several."""
-    if path.endswith(EACH_ENTRY):
-        yield from ((found.path, found.path[-1]) for found in holder.below(path))
-    elif _leads_to_several(path):
-        yield from ((found.path, found.value) for found in holder.below(path))
+    steps, leads_to_several = _steps(path)
+    if leads_to_several:
+        is_key = path.endswith(EACH_ENTRY)
+        yield from ((found.path, found.path[-1] if is_key else found.value) for found in holder.below(path))
     else:
-        steps = parse_path(path) if path else ()
         yield holder.path + steps, _value(holder.value, steps)
 
 
@@ -242,9 +283,11 @@ def _filled(text: str, holder: _Place, at: FieldPath) -> str:
 
     def spelled(found: re.Match[str]) -> str:
         path = found[1]
+        value = value_at(holder.value, at[len(holder.path) :])
         if path == "keys":
-            return " and ".join(_given(value_at(holder.root, at)))
-        value = at[-1] if path == "key" else holder.read(path) if path else value_at(holder.root, at)
+            return " and ".join(_given(value))
+        if path:
+            value = at[-1] if path == "key" else len(value) if path == "size" else holder.read(path)
         return repr(value) if found[2] else str(value)
 
     return re.sub(r"\{([^{}!]*)(!r)?\}", spelled, text)
@@ -297,13 +340,30 @@ def _is_yaml(text: str, wanted: str) -> bool:
         return False
 
 
+def _is_address(value: Any) -> bool:
+    """Whether the API server takes it for an IP address: leading zeros pass."""
+    text = str(value)
+    try:
+        ipaddress.ip_address(text if ":" in text else re.sub(r"(?<![0-9])0+(?=[0-9])", "", text))
+    except ValueError:
+        return False
+    return True
+
+
 _TESTS: Mapping[str, Callable[[Any, Any, _Place], bool]] = {
+    "address": lambda value, wanted, holder: _is_address(value) is wanted,
     "above": lambda value, wanted, holder: _differs(value, wanted, holder, 1),
     "below": lambda value, wanted, holder: _differs(value, wanted, holder, -1),
+    "contains": lambda value, wanted, holder: isinstance(value, list) and wanted in value,
+    "differs": lambda value, wanted, holder: value != holder.read(wanted),
     "given": lambda value, wanted, holder: (value is not None) is wanted,
     "like": lambda value, wanted, holder: isinstance(value, str) and re.fullmatch(wanted, value) is not None,
+    "listed": lambda value, wanted, holder: any(
+        value == found for path in wanted for _, found in _values(holder, path)
+    ),
     "no_yaml": lambda value, wanted, holder: isinstance(value, str) and not _is_yaml(value, wanted),
     "longer": lambda value, wanted, holder: isinstance(value, dict | list) and len(_given(value)) > wanted,
     "not": lambda value, wanted, holder: value not in wanted,
+    "single": lambda value, wanted, holder: (isinstance(value, list) and len(value) == 1) is wanted,
     "unlike": lambda value, wanted, holder: value is not None and re.fullmatch(wanted, str(value)) is None,
 }

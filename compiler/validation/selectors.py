@@ -9,6 +9,7 @@ from compiler.validation import names
 from compiler.validation.judge import Judge, items, mapping, texts, values
 
 _MAX_ANNOTATIONS = 256 << 10
+NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 def labels(judge: Judge, data: Any, path: FieldPath) -> None:
@@ -30,12 +31,16 @@ def annotation_keys(judge: Judge, data: Any, path: FieldPath) -> None:
 def label_selector(judge: Judge, data: Any, path: FieldPath) -> None:
     """A selector of labels: matchLabels and matchExpressions."""
     labels(judge, mapping(data, "matchLabels"), (*path, "matchLabels"))
+    expressions(judge, data, path, ("In", "NotIn", "Exists", "DoesNotExist"))
+
+
+def expressions(judge: Judge, data: Any, path: FieldPath, operators: tuple[str, ...]) -> None:
+    """The matchExpressions of a selector, or of a term that selects nodes."""
     for number, row in items(data, "matchExpressions"):
-        at = (*path, "matchExpressions", number)
-        expression(judge, row, at, ("In", "NotIn", "Exists", "DoesNotExist"))
+        _expression(judge, row, (*path, "matchExpressions", number), operators)
 
 
-def expression(judge: Judge, row: dict[str, Any], path: FieldPath, operators: tuple[str, ...]) -> None:
+def _expression(judge: Judge, row: dict[str, Any], path: FieldPath, operators: tuple[str, ...]) -> None:
     """One condition: a key, an operator and the values that go with it."""
     judge.name((*path, "key"), row.get("key"), names.QUALIFIED, required=True)
     operator, given = row.get("operator"), values(row, "values")

@@ -13,7 +13,8 @@ from compiler.validation.judge import Judge
 from compiler.validation.rows import breaches, judge_rows
 
 TEXT = (files("compiler.validation") / "rules.toml").read_text("utf-8")
-TABLES: list[dict[str, Any]] = tomllib.loads(TEXT)["rules"]
+PODS = (files("compiler.validation") / "pods.toml").read_text("utf-8")
+TABLES: list[dict[str, Any]] = [table for text in (TEXT, PODS) for table in tomllib.loads(text)["rules"]]
 KINDS = sorted({kind for table in TABLES for kind in table["kinds"]})
 ROWS = ("excluded", "missing", "refused", "references")
 OF_ROWS = "among at from help if is message nearly of repeated severity to what write"

@@ -30,6 +30,10 @@ EVICTION_SLACK = 30
 """Seconds for which an evicted pod may outlive its grace period before its node counts as occupied again."""
 
 
+MOST_KNOWN = 10_000
+"""Different sets of containers that a cache holds at most."""
+
+
 def leaving_until(pod: Object) -> int | None:
     """Until when an evicted pod gives its room to the gang that it was evicted for (seconds since the epoch); a plan
     that counted it would take another victim in its place. None of other pods.
@@ -90,7 +94,8 @@ def _label_texts(item: Object) -> Mapping[str, str]:
 class RequestCache:
     """What pods ask for; of those with equal containers, of which a cluster has thousands, it is computed once."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_known: int = MOST_KNOWN) -> None:
+        self.most_known = most_known
         self._asked_by_containers: dict[str, PodSpec] = {}
 
     def requests_of(self, pod: Object) -> Amounts:
@@ -101,6 +106,8 @@ class RequestCache:
         decisive = _decisive_fields(pod)
         key = repr(decisive)
         if key not in self._asked_by_containers:
+            if len(self._asked_by_containers) >= self.most_known:  # a process that lives for months meets ever new ones
+                self._asked_by_containers.clear()
             try:
                 self._asked_by_containers[key] = pod_spec(PodSpecModel.model_validate(decisive))
             except ValidationError as error:

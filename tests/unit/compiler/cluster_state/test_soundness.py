@@ -101,3 +101,10 @@ def test_the_status_of_a_kind_that_only_passes_through_may_be_anything() -> None
     item = {"apiVersion": "example.com/v1", "kind": "Odd", "metadata": {"name": "o"}, "spec": [5], "status": "fine"}
     assert SoundObjects().look_at(item) == (item, ())
     assert ClusterState.from_objects([item]).jobs == (item,)
+
+
+def test_what_was_worked_out_of_pods_that_all_ask_differently_does_not_grow() -> None:
+    cache = RequestCache(most_known=3)
+    for cpus in range(1, 9):
+        assert cache.requests_of(pod("p", limits={"cpu": str(cpus)}))["cpu"] == 1000 * cpus
+    assert len(cache._asked_by_containers) <= 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +14,18 @@ from solver.simulation.room import Holds, Room
 
 
 class Profile:
-    """times[k]: from when `rooms[k]` is what is free; the last holds for ever, the first is now."""
+    """times[k]: from when `rooms[k]` is what is free; the last holds for ever, the first is now. A later moment is kept
+    while something begins or ends then: without that the line would grow with all that was ever booked."""
 
     def __init__(self, empty: Room) -> None:
         self.times, self.rooms = [0], [empty.copy()]
+        self._changes = Counter[int]()
 
     def advance(self, now: int, up: npt.NDArray[np.bool_]) -> None:
         """Forget what is past. up: nodes that take pods."""
         first = bisect_right(self.times, now) - 1
+        for past in self.times[: first + 1]:
+            del self._changes[past]
         del self.times[:first], self.rooms[:first]
         self.times[0] = now
         if (self.rooms[0].up != up).any():
@@ -33,6 +38,17 @@ class Profile:
             first, last = self._split(start), self._split(end)
             for room in self.rooms[first:last]:
                 room.take(role, holds, times)
+            for moment in (end, start):
+                self._note_change(moment, times)
+
+    def _note_change(self, moment: int, times: int) -> None:
+        """Something begins or ends at this moment, or no longer does (times = -1)."""
+        if moment > self.times[0]:
+            self._changes[moment] += times
+            if not self._changes[moment]:
+                del self._changes[moment]
+                at = bisect_left(self.times, moment)
+                del self.times[at], self.rooms[at]
 
     def _split(self, time: int) -> int:
         """The index of a slice that begins at this time, which is made where there is none."""

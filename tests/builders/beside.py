@@ -10,4 +10,4 @@ import yaml
 
 def beside(module: str) -> Any:
     """module: its `__file__`."""
-    return yaml.safe_load(Path(module).with_suffix(".yaml").read_text())
+    return yaml.load(Path(module).with_suffix(".yaml").read_text(), yaml.CSafeLoader)

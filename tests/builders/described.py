@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import compiler.explain.lost_starts
 import solver.facts
 import solver.repairs
 from solver.problem import Placement, Policy, Problem, Topology
@@ -13,9 +12,7 @@ from tests.builders.problems import GangSpec, QueueSpec, gang, nodes, problem, q
 from tests.builders.problems import two_supernodes as two_small_supernodes
 
 _PLACES = {"supernodes": supernodes, "two small supernodes": two_small_supernodes}
-_KINDS: dict[str, Any] = {}
-for _room in (solver.facts, solver.repairs, compiler.explain.lost_starts):
-    _KINDS |= vars(_room)
+_KINDS: dict[str, Any] = vars(solver.facts) | vars(solver.repairs)
 
 
 def world_of(
@@ -52,16 +49,19 @@ def _gang(name: str, *, roles: Iterable[Mapping[str, Any]], **more: Any) -> Gang
     return gang(name, *(role(**said) for said in roles), **more)
 
 
-def statements(described: Iterable[Mapping[str, Mapping[str, Any]]]) -> tuple[Any, ...]:
-    """described: the name of each type with its fields."""
-    return tuple(_statement(name, said) for each in described for name, said in each.items())
-
-
-def _statement(name: str, said: Mapping[str, Any]) -> Any:
-    fields = _frozen(said)
-    if "also" in said:
-        fields["also"] = statements(said["also"])
-    return _KINDS[name](**fields)
+def statements(
+    described: Iterable[Mapping[str, Mapping[str, Any]]], others: Mapping[str, Any] | None = None
+) -> tuple[Any, ...]:
+    """described: the name of each type with its fields. others: types that are not the solver's, by name."""
+    kinds = {**_KINDS, **(others or {})}
+    made = []
+    for each in described:
+        for name, said in each.items():
+            fields = _frozen(said)
+            if "also" in said:
+                fields["also"] = statements(said["also"])
+            made.append(kinds[name](**fields))
+    return tuple(made)
 
 
 def _frozen(said: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.explain.catalogue import ENTRIES, REASONS, REPAIRS
+from compiler.explain.lost_starts import LostStart
 from compiler.explain.outside_jobs import suspension_sources
 from compiler.explain.provenance import Provenance
 from compiler.outcome import Outcome
@@ -70,7 +71,7 @@ def test_a_fact_names_the_objects_that_it_comes_from_and_no_others(outcome: Outc
     runs = replace(outcome.problem.gangs[0], running=(Placement(0, 1, 1), Placement(0, 2, 1)))
     problem = replace(outcome.problem, gangs=(runs, *outcome.problem.gangs[1:]))
     for fact, sources in CASES["facts"][code]:
-        (statement,) = statements([fact])
+        (statement,) = statements([fact], {"LostStart": LostStart})
         assert seen(outcome, 0, statement, problem) == sources
 
 

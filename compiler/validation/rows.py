@@ -96,8 +96,11 @@ def _tables() -> Mapping[str, list[tuple[str, Row]]]:
 
 
 def _rules_of(kind_key: str, around: _Place) -> Iterator[tuple[_Place, Row]]:
+    places: dict[str, list[_Place]] = {}  # many tables begin at the same ones
     for begins, table in _tables().get(kind_key, ()):
-        for place in around.below(begins):
+        if begins not in places:
+            places[begins] = list(around.below(begins))
+        for place in places[begins]:
             if "if" not in table or _holds(table["if"], place):
                 yield place, table
 

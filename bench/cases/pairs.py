@@ -1,5 +1,5 @@
-"""Pairs of configurations: whether a sampled comparison (`gangplan simulate --compare --jobs`) names the one that is
-better on the whole trace."""
+"""Pairs of configurations: whether `gangplan simulate --compare` names the one that is better on the whole trace, and
+what that costs."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ from compiler.traces.policy_configuration import lower_scheduler
 from compiler.traces.reading import read_trace
 from compiler.traces.trace import Trace
 from compiler.traces.workloads import RequestedTimes, make_workload
-from solver.mip.executors import process_executor
+from solver.mip.executors import Mapper, process_executor
 from solver.simulation.catalogue import POLICIES
-from solver.simulation.contrast import UNCERTAIN, Contrast, contrasts_by
-from solver.simulation.pieces import Piece, PieceTask, piece_tasks
+from solver.simulation.contrast import EQUAL, UNCERTAIN, Contrast
+from solver.simulation.pieces import Piece, PieceTask, Side
 from solver.simulation.replay import Simulation
+from solver.simulation.trial import Trial, default_budget, try_sides
 from solver.simulation.workload import SECOND, Workload
 
 JOBS = 5_000
 GPU, DEVICES = "nvidia.com/gpu", 8
 PAIRS, CONFIGURATIONS = 200, 13
 """Pairs, and configurations of each trace."""
-SAMPLED = 1_000
-OUTCOMES = ("different", "certain, right", "certain, wrong", "not certain", "p95 in the right order")
+BUDGETS = (None, 3_000)
+"""Of --jobs; None for that of the command, within which the traces are replayed whole."""
+OUTCOMES = ("different", "whole trace", "certain, right", "certain, wrong", "not certain", "p95 in the right order")
 Document = dict[str, object]
 POLICIES_DRAWN = ("fifo", "first-fit", "easy", "best-fit", "volcano", "volcano", "volcano", "volcano")
 QUEUE_PLUGINS: tuple[Document, ...] = (
@@ -148,74 +150,100 @@ def _scheduler_document(rng: random.Random, queues: Document) -> Document:
 
 
 def measure_pairs() -> Figures:
-    """Configurations of each trace on all of it and on windows of it, and what each way says of pairs of them."""
+    """Pairs of configurations of each trace on all of it and within budgets. Each replay is done once, and counts as
+    often as pairs ask for it."""
     began, cpu = time.perf_counter(), time.process_time()
-    rng, outcomes = random.Random(1), dict[str, Counter[str]]()  # noqa: S311  # the same configurations each time
+    rng = random.Random(1)  # noqa: S311  # the same configurations each time
+    counts = {budget: Counter[str]() for budget in BUDGETS}
+    seconds = dict.fromkeys(BUDGETS, 0.0)
     pairs = [(name, pair) for name in TRACES for pair in combinations(range(CONFIGURATIONS), 2)]
     chosen = rng.sample(pairs, PAIRS)
     with process_executor() as mapper:
         for name in TRACES:
             trace, nodes = TRACES[name]()
             drawn = [draw_configuration(rng, trace, nodes) for _ in range(CONFIGURATIONS)]
-            sides = [(each.policy, each.workload(trace)) for each in drawn]
-            whole = piece_tasks(sides, None, 1)
-            ways = {"windows by outline": piece_tasks(sides, SAMPLED, 1), "one window": _one_window(sides)}
-            tasks = [task for way in (whole, *ways.values()) for side in way for task in side]
-            found = iter(mapper.map(_replayed, None, tasks, sum(task.work for task in tasks)))
-            truth = [[next(found) for _ in side] for side in whole]
-            for way, of_way in ways.items():
-                pieces = [[next(found) for _ in side] for side in of_way]
-                count = outcomes.setdefault(way, Counter())
-                for a, b in [pair for of_trace, pair in chosen if of_trace == name]:
-                    count.update(_outcomes(_contrast(truth[a], truth[b]), _contrast(pieces[a], pieces[b])))
-    rows = tuple((way, *(str(count[outcome]) for outcome in OUTCOMES)) for way, count in outcomes.items())
-    best = outcomes["windows by outline"]
+            sides, replays = [Side(each.policy, each.workload(trace)) for each in drawn], _Replays(mapper)
+            for a, b in [pair for of_trace, pair in chosen if of_trace == name]:
+                truth = _contrast(try_sides((sides[a], sides[b]), JOBS, 1, replays))
+                for budget in BUDGETS:
+                    before = replays.seconds
+                    most = budget or min(default_budget(sides[side].policy) for side in (a, b))
+                    trial = try_sides((sides[a], sides[b]), most, 1, replays)
+                    if outcomes := [*_outcomes(truth, _contrast(trial))]:
+                        counts[budget].update(outcomes)
+                        seconds[budget] += replays.seconds - before
+    rows = [
+        (str(budget or "default"), *(str(count[outcome]) for outcome in OUTCOMES), f"{per_pair:.1f}")
+        for budget, count in counts.items()
+        for per_pair in (seconds[budget] / max(1, count["different"]),)
+    ]
+    usual, windows = counts.values()
     return Figures(
         time.perf_counter() - began,
         time.process_time() - cpu,
         peak_memory(),
         comparison=Comparison(
-            f"{PAIRS} pairs on {JOBS} jobs: which is better by p95, by {SAMPLED} of them",
-            ("windows", *OUTCOMES),
-            rows,
+            f"{PAIRS} pairs on {JOBS} jobs: which is better by p95",
+            ("--jobs", *OUTCOMES, "CPU s a pair"),
+            tuple(rows),
         ),
         claims={
-            "of the certain verdicts 95 % are right": 19 * best["certain, wrong"] <= best["certain, right"],
-            "half of the different pairs have a certain verdict": 2 * best["certain, right"] >= best["different"],
+            "by default 95 % of the different pairs are named rightly": 20 * _named(usual) >= 19 * usual["different"],
+            "of the verdicts certain from windows 95 % are right": 19 * windows["certain, wrong"]
+            <= windows["certain, right"],
         },
     )
 
 
-def _one_window(sides: Sequence[tuple[str, Workload]]) -> list[list[PieceTask]]:
-    """The same number of consecutive jobs, on an empty cluster."""
-    first = random.Random(1).randrange(JOBS - SAMPLED + 1)  # noqa: S311  # the same draw each time
-    return [
-        [PieceTask(policy, replace(workload, jobs=workload.jobs[first : first + SAMPLED]), 0, 1.0)]
-        for policy, workload in sides
-    ]
+def _named(count: Counter[str]) -> int:
+    return count["whole trace"] + count["certain, right"]
 
 
-def _replayed(_: None, task: PieceTask) -> Piece:
+class _Replays:
+    """Replays through a mapper, each of them once. seconds: of CPU that all calls would have taken without that."""
+
+    def __init__(self, mapper: Mapper) -> None:
+        self.mapper, self.seconds = mapper, 0.0
+        self._found: dict[int, tuple[PieceTask, Piece, float]] = {}
+
+    def __call__(self, tasks: Sequence[PieceTask]) -> list[Piece]:
+        fresh = [task for task in tasks if self._key(task) not in self._found]
+        done = self.mapper.map(_replayed, None, fresh, sum(task.work for task in fresh))
+        self._found.update((self._key(task), (task, *of)) for task, of in zip(fresh, done, strict=True))
+        found = [self._found[self._key(task)] for task in tasks]
+        self.seconds += sum(seconds for _, _, seconds in found)
+        return [piece for _, piece, _ in found]
+
+    @staticmethod
+    def _key(task: PieceTask) -> int:
+        """The workload is kept, so that no other has its identity."""
+        return id(task.workload)
+
+
+def _replayed(_: None, task: PieceTask) -> tuple[Piece, float]:
+    began = time.process_time()
     simulation = Simulation(task.workload, POLICIES[task.policy](task.workload))
-    return Piece(simulation.run(asked=task.asked), task.carried, task.weight)
+    piece = Piece(simulation.run(asked=task.asked), task.carried)
+    return piece, time.process_time() - began
 
 
-def _contrast(before: Sequence[Piece], after: Sequence[Piece]) -> Contrast:
-    return contrasts_by(before, after, lambda j: "all")["all"]
+def _contrast(trial: Trial) -> Contrast:
+    return trial.contrasts(lambda j: "all")["all"]
 
 
 def _outcomes(truth: Contrast, said: Contrast) -> Iterator[str]:
-    """What is counted of a pair. A second is Volcano's cycle, and no difference."""
-    if abs(truth.after - truth.before) <= SECOND:
+    """What is counted of a pair."""
+    if truth.verdict == EQUAL:
         return
     yield "different"
-    verdict = "longer" if truth.after > truth.before else "shorter"
-    if said.verdict == UNCERTAIN:
+    if said.is_known:
+        yield "whole trace"
+    elif said.verdict == UNCERTAIN:
         yield "not certain"
     else:
-        yield "certain, right" if said.verdict == verdict else "certain, wrong"
+        yield "certain, right" if said.verdict == truth.verdict else "certain, wrong"
     if said.after != said.before and (said.after > said.before) == (truth.after > truth.before):
         yield "p95 in the right order"
 
 
-register_case("compare-pairs", f"compare {PAIRS} pairs of configurations by windows", measure_pairs, group="long")
+register_case("compare-pairs", f"compare {PAIRS} pairs of configurations", measure_pairs, group="long")

@@ -13,12 +13,13 @@ from compiler.explain.names import count_text
 from compiler.views.style import Style
 from solver.forecast.scores import PromiseScore
 from solver.forecast.windows import SHARE as STATED
-from solver.simulation.contrast import CERTAIN, DRAWS, SHARE, Contrast, contrasts_by
+from solver.simulation.contrast import CERTAIN, DRAWS, SHARE, UNCERTAIN, Contrast
 from solver.simulation.curves import Edges, curves, edges_of
 from solver.simulation.measures import Usage, Waits, size_class, usage, waits, waits_by
-from solver.simulation.pieces import Piece, joined
+from solver.simulation.pieces import joined
 from solver.simulation.replay import Replay
 from solver.simulation.shares import Floats, QueueShare, ShareCurves, queue_share, share_curves, share_error
+from solver.simulation.trial import Trial
 from solver.simulation.workload import SECOND, Workload
 
 MARKDOWN_LIMIT = 4_000
@@ -177,42 +178,54 @@ def _job_data(workload: Workload, replay: Replay, j: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ContrastView:
-    """before, after: the replays of the same windows of one trace on the clusters of two revisions, `base` and `head`.
-    jobs: of the trace."""
+    """trial: the replays of one trace on the clusters of two revisions, `base` and `head`. budget: how many jobs of a
+    side were to be replayed at most. jobs: of the trace."""
 
     base: str
     head: str
     policy: str
-    before: Sequence[Piece]
-    after: Sequence[Piece]
+    trial: Trial
+    budget: int
     jobs: int
     assumptions: Sequence[str]
-    seed: int
 
     @cached_property
     def groups(self) -> Mapping[str, Mapping[str, Contrast]]:
         """By what -> group -> its contrast. Queues and sizes are those of `after`."""
-        ways = _groupings(joined(self.after).workload)
+        ways = _groupings(joined(self.trial.after).workload)
         chosen = {"all": lambda j: "all jobs", "queue": ways["queue"], "devices": ways["devices"]}
-        return {name: contrasts_by(self.before, self.after, way, self.seed) for name, way in chosen.items()}
+        return {name: self.trial.contrasts(way) for name, way in chosen.items()}
+
+    @property
+    def basis(self) -> str:
+        """What the verdict of all jobs rests on."""
+        if not self.trial.is_complete:
+            return "interrupted"
+        if self.trial.is_whole:
+            return "whole trace"
+        is_certain = self.groups["all"]["all jobs"].verdict != UNCERTAIN
+        return "certain from windows" if is_certain else "not certain within the budget"
 
     @property
     def notes(self) -> Sequence[str]:
-        """What the comparison assumes, a sentence each."""
-        number = sum(len(piece.replay.runs) - piece.carried for piece in self.after)
-        if number == self.jobs:
-            return self.assumptions
-        windows = (
-            f"{count_text(len(self.after), 'window')} of the trace: {number} of {self.jobs} jobs (seed {self.seed})."
-        )
+        """What the comparison rests on, a sentence each."""
+        if not self.trial.is_complete:
+            return ["The replay was interrupted: results cover the time until then.", *self.assumptions]
+        if self.trial.is_whole:
+            return ["The whole trace was replayed: the differences are exact.", *self.assumptions]
+        trial, carried = self.trial, sum(piece.carried for piece in self.trial.after)
+        number = sum(len(piece.replay.runs) for piece in trial.after) - carried
+        windows = f"{count_text(len(trial.after), 'window')} of the trace: {number} of {self.jobs} jobs"
         return [
-            f"{windows} The more jobs wait, the likelier a window is drawn, and the less it counts.",
+            f"{windows}, and {carried} that run or wait at the beginning (seed {trial.seed}).",
+            "The more jobs wait, the likelier a window is drawn, and the less it counts.",
+            f"The order of all jobs is {self.basis} of {self.budget} jobs; --jobs {self.jobs} replays the whole trace.",
             *self.assumptions,
         ]
 
 
 def contrast_document(view: ContrastView) -> dict[str, Any]:
-    """Seconds; `low` and `high` bound the difference of the 95th percentiles in 90 % of the draws."""
+    """Seconds; `low` and `high` bound the difference of the 95th percentiles in 90 % of the draws of windows."""
     groups = view.groups
     return {
         **KIND,
@@ -220,6 +233,7 @@ def contrast_document(view: ContrastView) -> dict[str, Any]:
         "base": view.base,
         "head": view.head,
         "policy": view.policy,
+        "basis": view.basis,
         "assumptions": [*view.notes],
         "all": _contrast_data(groups["all"]["all jobs"]),
         "byQueue": {name: _contrast_data(found) for name, found in groups["queue"].items()},
@@ -243,12 +257,13 @@ def contrast_text(view: ContrastView, style: Style) -> str:
         f"  before: {printable(view.base)}",
         f"  after:  {printable(view.head)}",
         *(f"  {note}" for note in view.notes),
-        f"  {SHARE}th percentile of waits; the interval holds {CERTAIN} % of {DRAWS} draws of windows of the trace.",
+        f"  {_interval_note(view)}",
         "",
     ]
+    nobody = "no queue" if view.trial.is_whole else "no queue for certain"
     for verdict, title in (("shorter", "Better off"), ("longer", "Pays")):
         names = [printable(name) for name, found in groups["queue"].items() if found.verdict == verdict]
-        lines.append(f"{style.paint(title, 'head')}: {', '.join(names) or 'no queue for certain'}")
+        lines.append(f"{style.paint(title, 'head')}: {', '.join(names) or nobody}")
     for way, found in groups.items():
         rows = [
             (
@@ -256,13 +271,26 @@ def contrast_text(view: ContrastView, style: Style) -> str:
                 str(of_group.jobs),
                 _time_text(of_group.before),
                 _time_text(of_group.after),
-                f"{_difference_text(of_group.low)} to {_difference_text(of_group.high)}",
+                _interval_text(of_group),
                 of_group.verdict,
             )
             for name, of_group in found.items()
         ]
         lines += ["", *_table((way, "jobs", "before", "after", "difference", "waits"), rows, style)]
     return "\n".join(lines) + "\n"
+
+
+def _interval_note(view: ContrastView) -> str:
+    note = f"{SHARE}th percentile of waits"
+    if view.trial.is_whole:
+        return f"{note}."
+    return f"{note}; the interval holds {CERTAIN} % of {DRAWS} draws of windows of the trace."
+
+
+def _interval_text(found: Contrast) -> str:
+    if found.is_known:
+        return _difference_text(found.low)
+    return f"{_difference_text(found.low)} to {_difference_text(found.high)}"
 
 
 def _difference_text(microseconds: int) -> str:

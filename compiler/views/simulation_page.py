@@ -31,7 +31,7 @@ def comparison_page(view: ContrastView, trace: str) -> str:
     """The page of two revisions: their curves, and whose waits change."""
     document = page_document(
         f"Replay of {trace} under two revisions",
-        {f"before: {view.base}": joined(view.before), f"after: {view.head}": joined(view.after)},
+        {f"before: {view.base}": joined(view.trial.before), f"after: {view.head}": joined(view.trial.after)},
         [f"The policy is {view.policy}.", *view.notes],
     )
     return replay_page({**document, "comparison": contrast_document(view)})

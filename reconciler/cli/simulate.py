@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -51,9 +51,10 @@ from reconciler.cli.job_history import read_history
 from reconciler.git.process import GitError
 from solver.problem import Problem
 from solver.simulation.catalogue import POLICIES
-from solver.simulation.pieces import Piece, PieceTask, piece_tasks
+from solver.simulation.pieces import Piece, PieceTask, Side
 from solver.simulation.promises import Promises
 from solver.simulation.replay import Replay, Simulation, Watch
+from solver.simulation.trial import default_budget, try_sides
 from solver.simulation.workload import SECOND, Workload
 
 PROGRESS_SECONDS = 10.0
@@ -124,7 +125,8 @@ def _requested_times(ctx: click.Context, param: click.Parameter, text: str) -> R
     "--jobs",
     "number",
     type=click.IntRange(min=1),
-    help="Replay only so many jobs, drawn by --seed: one window of the trace, or with --compare several",
+    help="Replay only so many jobs, drawn by --seed: one window of the trace, or with --compare several; "
+    "the default of --compare depends on the policy",
 )
 @click.option(
     "--seed",
@@ -277,7 +279,7 @@ def _comparison(
     seed: int,
     executor: str,
 ) -> str:
-    """number: of jobs in the windows that are replayed; None for all of the trace."""
+    """number: about how many jobs of each side are replayed at most; None for as many as the policy replays soon."""
     base, dots, head = revisions.partition("..")
     if not base or not dots:
         raise click.UsageError(
@@ -285,16 +287,16 @@ def _comparison(
         )
     before, after = read_sides(ctx, repo, base, head)
     sides = [request.declared_workload(tree, cluster) for _, tree in (before, after)]
-    tasks = piece_tasks([(policy, workload) for workload in sides], number, seed)
-    named = [
-        (f"{policy}, {name}", task)
-        for (name, _), of_side in zip((before, after), tasks, strict=True)
-        for task in of_side
-    ]
+    budget = default_budget(policy) if number is None else number
     with open_executor(executor) as mapper:
-        pieces = mapper.map(_replay_piece, None, named, sum(task.work for _, task in named))
-    half, notes = len(tasks[0]), request.assumptions(sides[1])
-    view = ContrastView(before[0], after[0], policy, pieces[:half], pieces[half:], len(sides[1].jobs), notes, seed)
+
+        def replays(tasks: Sequence[PieceTask]) -> Sequence[Piece]:
+            named = [(f"{policy}, {(before, after)[n % 2][0]}", task) for n, task in enumerate(tasks)]
+            return mapper.map(_replay_piece, None, named, sum(task.work for task in tasks))
+
+        trial = try_sides([Side(policy, workload) for workload in sides], budget, seed, replays)
+    notes = request.assumptions(sides[1])
+    view = ContrastView(before[0], after[0], policy, trial, budget, len(sides[1].jobs), notes)
     request.write_page(lambda: comparison_page(view, request.name))
     return request.shown(lambda style: contrast_text(view, style), lambda: contrast_document(view))
 
@@ -302,7 +304,7 @@ def _comparison(
 def _replay_piece(_: None, task: tuple[str, PieceTask]) -> Piece:
     """In this process or in a worker, which shows its own progress."""
     name, piece = task
-    return Piece(_replay(piece.workload, piece.policy, name, asked=piece.asked), piece.carried, piece.weight)
+    return Piece(_replay(piece.workload, piece.policy, name, asked=piece.asked), piece.carried)
 
 
 def _replay(

@@ -17,6 +17,7 @@ from solver.simulation.measures import groups_of, percentile
 from solver.simulation.pieces import Piece
 from solver.simulation.shares import Floats
 from solver.simulation.site import NEVER
+from solver.simulation.workload import SECOND
 
 SHARE = 95
 """The percentile of waits that is compared."""
@@ -24,7 +25,10 @@ SHARE = 95
 DRAWS, CERTAIN = 400, 90
 """Draws of the bootstrap, and how many percent of them the interval holds."""
 
-UNCERTAIN = "no certain difference"
+UNCERTAIN, EQUAL = "no certain difference", "no difference"
+
+LEAST = SECOND
+"""Microseconds up to which a known difference is none: Volcano's cycle."""
 
 WINDOWS = 30
 """Parts of equal length into which the arrivals of all windows are divided."""
@@ -33,35 +37,45 @@ WINDOWS = 30
 @dataclass(frozen=True, slots=True)
 class Contrast:
     """Of a group of jobs, in microseconds: the 95th percentile of waits before and after, and the interval of their
-    difference."""
+    difference. is_known: all jobs of the group were replayed, and the interval is the difference itself."""
 
     jobs: int
     before: int
     after: int
     low: int
     high: int
+    is_known: bool = False
 
     @property
     def verdict(self) -> str:
         """Whether the waits are longer, shorter, or not certainly different."""
-        if self.low > 0:
+        least = LEAST if self.is_known else 0
+        if self.low > least:
             return "longer"
-        return "shorter" if self.high < 0 else UNCERTAIN
+        if self.high < -least:
+            return "shorter"
+        return EQUAL if self.is_known else UNCERTAIN
 
 
 def contrasts_by(
-    before: Sequence[Piece], after: Sequence[Piece], group_of: Callable[[int], str], seed: int = 1
+    before: Sequence[Piece],
+    after: Sequence[Piece],
+    group_of: Callable[[int], str],
+    seed: int = 1,
+    is_whole: bool = False,
 ) -> Mapping[str, Contrast]:
     """The contrast of each group, in the order of their names. group_of: of a job of the windows, one after another.
-    Raises ValueError for replays of different jobs."""
+    is_whole: the pieces are all of the workload. Raises ValueError for replays of different jobs."""
     if _names(before) != _names(after):
         raise ValueError("the replays are of different jobs")
     waits = [np.array([wait for piece in side for wait in piece.waits()], dtype=np.int64) for side in (before, after)]
+    groups = groups_of(len(waits[0]), group_of)
+    if is_whole:
+        return {name: _known(waits, np.array(group)) for name, group in groups.items()}
     share = max(1, WINDOWS // max(1, len(before)))
     blocks = [_blocks(piece, share) + share * number for number, piece in enumerate(before)]
     weights = [np.full(len(own), piece.weight) for own, piece in zip(blocks, before, strict=True)]
     sample = _Sample(np.concatenate(blocks), np.concatenate(weights), _draws(share * len(before), seed))
-    groups = groups_of(len(waits[0]), group_of)
     return {name: _contrast(sample, waits, np.array(group)) for name, group in groups.items()}
 
 
@@ -93,19 +107,21 @@ class _Sample:
     draws: IntArray
 
 
+def _known(waits: Sequence[IntArray], group: IntArray) -> Contrast:
+    """waits: before and after, job -> its wait; of all jobs."""
+    before, after = (percentile(of_side[group], SHARE) for of_side in waits)
+    return Contrast(len(group), before, after, after - before, after - before, is_known=True)
+
+
 def _contrast(sample: _Sample, waits: Sequence[IntArray], group: IntArray) -> Contrast:
     """waits: before and after, job -> its wait."""
     before, after = (_Side.of(sample, of_side, group) for of_side in waits)
     once = np.ones_like(sample.draws[0])
     known = (draw for draw in sample.draws if draw[sample.blocks[group]].any())
-    spread = np.array([after.percentile(draw) - before.percentile(draw) for draw in known] or [0], dtype=np.int64)
-    outside = (100 - CERTAIN) // 2
+    spread = sorted(after.percentile(draw) - before.percentile(draw) for draw in known) or [0]
+    beyond = len(spread) * (100 - CERTAIN) // 200
     return Contrast(
-        len(group),
-        before.percentile(once),
-        after.percentile(once),
-        percentile(spread, outside),
-        percentile(spread, 100 - outside),
+        len(group), before.percentile(once), after.percentile(once), spread[beyond], spread[len(spread) - 1 - beyond]
     )
 
 

@@ -1,15 +1,17 @@
 """A long workload by pieces of it: some windows of its jobs, each replayed alone.
 
 Which windows is drawn by a replay in outline (`solver.simulation.pool`). The more jobs of a window wait there, the more
-likely it is drawn, and the fewer jobs each of its jobs stands for (Horvitz and Thompson, A Generalization of Sampling
-Without Replacement, 1952). A window begins with what runs and waits in the outline at its first arrival.
+likely it is drawn, and the fewer jobs each of its jobs stands for (Hansen and Hurwitz, On the Theory of Sampling from
+Finite Populations, 1943). A window begins with what runs and waits in the outline at its first arrival.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -18,9 +20,6 @@ from solver.simulation.pool import pool_starts
 from solver.simulation.replay import Replay, Run, Span
 from solver.simulation.shares import Floats
 from solver.simulation.workload import Job, Workload
-
-PIECES = 5
-"""Windows that are drawn. What is carried into each makes more of them expensive."""
 
 QUIET = 0.05
 """Chance of a window in which nobody waits, as a part of that of one in which all do."""
@@ -35,20 +34,20 @@ third. What waits comes after half of that."""
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`number` jobs of a workload from job `first`. weight: how many jobs of the workload each of them stands for."""
+    """`number` jobs of a workload from job `first`."""
 
     first: int
     number: int
-    weight: float
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The replay of a window. carried: of its jobs those at the beginning, which are not of the window."""
+    """The replay of a window. carried: of its jobs those at the beginning, which are not of the window. weight: how
+    many jobs of the workload each of the others stands for."""
 
     replay: Replay
     carried: int
-    weight: float
+    weight: float = 1.0
 
     @property
     def end(self) -> int:
@@ -69,12 +68,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class PieceTask:
-    """A window to replay: its workload, with so many jobs that are carried into it. weight: as of the window."""
+    """A window to replay: its workload, with so many jobs that are carried into it."""
 
     policy: str
     workload: Workload
-    carried: int
-    weight: float
+    carried: int = 0
 
     @property
     def asked(self) -> range:
@@ -87,37 +85,81 @@ class PieceTask:
         return WORK.get(self.policy, LEAST_WORK) * len(self.workload.jobs)
 
 
-def piece_tasks(sides: Sequence[tuple[str, Workload]], number: int | None, seed: int) -> Sequence[Sequence[PieceTask]]:
-    """Side -> its windows to replay, the same of each. sides: (policy, workload) of the same jobs. number: of jobs in
-    the windows together; None for one window of all."""
-    if number is None or number >= len(sides[0][1].jobs):
-        return [[PieceTask(policy, workload, 0, 1.0)] for policy, workload in sides]
-    outlines = [pool_starts(workload, policy in WITH_LIMITS) for policy, workload in sides]
-    is_late = [
-        np.array([start != job.submit for start, job in zip(outline, workload.jobs, strict=True)])
-        for outline, (_, workload) in zip(outlines, sides, strict=True)
-    ]
-    windows = draw_windows(np.mean(is_late, axis=0), number, seed)
-    return [
-        [PieceTask(policy, *cut(workload, outline, window), window.weight) for window in windows]
-        for outline, (policy, workload) in zip(outlines, sides, strict=True)
-    ]
+class WindowOrder:
+    """The windows of a workload in the order in which they are drawn. The first n draws are spread evenly over the
+    chances, as in systematic sampling, whatever n is (van der Corput's sequence)."""
+
+    def __init__(self, waiting: Floats, size: int, seed: int) -> None:
+        """waiting: job -> how likely it waits. size: of a window, in jobs."""
+        self.windows = [Window(first, min(size, len(waiting) - first)) for first in range(0, len(waiting), size)]
+        chances = np.array([waiting[each.first : each.first + size].mean() for each in self.windows]) + QUIET
+        self.chances, self.seed = chances / chances.sum(), seed
+        self.offset = random.Random(seed).random()  # noqa: S311  # the same draw each time
+
+    def first(self, draws: int) -> Mapping[Window, float]:
+        """Window -> the weight of its jobs, by so many draws; in the order of time."""
+        places = (np.array([_van_der_corput(n) for n in range(draws)]) + self.offset) % 1
+        drawn = np.minimum(np.searchsorted(np.cumsum(self.chances), places), len(self.windows) - 1)
+        counts = sorted(Counter(drawn.tolist()).items())
+        return {self.windows[at]: count / (draws * float(self.chances[at])) for at, count in counts}
+
+    def draws_of(self, number: int) -> int:
+        """The fewest draws that have so many windows, or all there are."""
+        draws = most = min(number, len(self.windows))
+        while len(self.first(draws)) < most:
+            draws += 1
+        return draws
 
 
-def draw_windows(waiting: Floats, number: int, seed: int) -> Sequence[Window]:
-    """Windows of about so many jobs together. waiting: job -> how likely it waits."""
-    jobs, size = len(waiting), -(-number // PIECES)
-    firsts = range(0, jobs, size)
-    chances = np.array([waiting[first : first + size].mean() for first in firsts]) + QUIET
-    upto = np.cumsum(PIECES * chances / chances.sum())
-    offset = random.Random(seed).random()  # noqa: S311  # the same draw each time
-    drawn = np.minimum(np.searchsorted(upto, offset + np.arange(PIECES)), len(firsts) - 1)
-    times = [1 / chance for chance in np.diff(upto, prepend=0.0).tolist()]
-    numbers, counts = np.unique(drawn, return_counts=True)
-    return [
-        Window(firsts[at], min(size, jobs - firsts[at]), count * times[at])
-        for at, count in zip(numbers.tolist(), counts.tolist(), strict=True)
-    ]
+class Side:
+    """A workload under a policy, and what its windows begin with."""
+
+    def __init__(self, policy: str, workload: Workload) -> None:
+        self.policy, self.workload = policy, workload
+        self._tasks: dict[Window, PieceTask] = {}
+
+    @cached_property
+    def outline(self) -> Sequence[int | None]:
+        """Job -> when it starts in outline."""
+        return pool_starts(self.workload, self.policy in WITH_LIMITS)
+
+    @property
+    def is_late(self) -> Floats:
+        """Job -> 1 where it waits in outline, else 0."""
+        pairs = zip(self.outline, self.workload.jobs, strict=True)
+        return np.array([float(start != job.submit) for start, job in pairs])
+
+    def task(self, window: Window) -> PieceTask:
+        """The replay of a window; the same object each time."""
+        if window not in self._tasks:
+            self._tasks[window] = PieceTask(self.policy, *cut(self.workload, self.outline, window))
+        return self._tasks[window]
+
+
+class Windows(WindowOrder):
+    """The same windows of each side, to be replayed."""
+
+    def __init__(self, sides: Sequence[Side], size: int, seed: int) -> None:
+        """sides: of the same jobs."""
+        super().__init__(np.mean([side.is_late for side in sides], axis=0), size, seed)
+        self.sides = sides
+
+    def draws_within(self, budget: float, least: int) -> int:
+        """The most draws by which so many jobs of a side are replayed; `least` at least."""
+        draws = least
+        while draws < len(self.windows) and self.jobs_replayed(draws + 1) <= budget:
+            draws += 1
+        return draws
+
+    def jobs_replayed(self, draws: int) -> float:
+        """Jobs of a side that so many draws replay, with those that are carried into windows."""
+        tasks = [side.task(window) for window in self.first(draws) for side in self.sides]
+        return sum(len(task.workload.jobs) for task in tasks) / len(self.sides)
+
+
+def _van_der_corput(n: int) -> float:
+    """The binary digits of n behind the point, in reverse."""
+    return int(f"{n:b}"[::-1], 2) / (1 << n.bit_length())
 
 
 def cut(workload: Workload, starts: Sequence[int | None], window: Window) -> tuple[Workload, int]:

@@ -42,15 +42,16 @@ function headOfReplay() {
 function comparisonSection() {
   const found = data.comparison;
   if (!found) return null;
+  const isWhole = found.basis === "whole trace";
   const heads = [{ title: "Jobs" }, { title: "Number", number: true }, { title: "Before", number: true }, { title: "After", number: true }, { title: "Difference", number: true }, { title: "Waits" }];
   const signed = (seconds) => `${seconds < 0 ? "-" : "+"}${brief(Math.abs(seconds))}`;
-  const row = (name, one) => [firstCell(name), decimal(one.jobs), brief(one.before), brief(one.after), `${signed(one.low)} to ${signed(one.high)}`, one.waits];
+  const row = (name, one) => [firstCell(name), decimal(one.jobs), brief(one.before), brief(one.after), isWhole ? signed(one.low) : `${signed(one.low)} to ${signed(one.high)}`, one.waits];
   const rows = [row("all", found.all), ...Object.entries(found.byQueue).map(([name, one]) => row(`queue ${name}`, one)), ...Object.entries(found.bySize).map(([name, one]) => row(`of ${name} devices`, one))];
-  const names = (verdict) => Object.entries(found.byQueue).filter(([, one]) => one.waits === verdict).map(([name]) => name).join(", ") || "no queue for certain";
+  const names = (verdict) => Object.entries(found.byQueue).filter(([, one]) => one.waits === verdict).map(([name]) => name).join(", ") || (isWhole ? "no queue" : "no queue for certain");
   return [
     h("h2", { id: "comparison-title" }, "Whose waits change"),
     h("p", { class: "lead" }, `Better off: ${names("shorter")}. Pays: ${names("longer")}.`),
-    h("p", { class: "hint" }, "95th percentile of waits. The interval of the difference holds 90 % of draws of windows of the trace."),
+    h("p", { class: "hint" }, isWhole ? "95th percentile of waits on the whole trace." : "95th percentile of waits. The interval of the difference holds 90 % of draws of windows of the trace."),
     table(heads, rows, { label: "Whose waits change" }),
   ];
 }

@@ -10,6 +10,7 @@ from typing import Any
 from compiler.views.simulation import ContrastView, SimulationView
 from compiler.views.simulation_page import PARTS, comparison_page, simulation_page
 from solver.simulation.pieces import Piece
+from solver.simulation.trial import Trial
 from tests.builders.simulations import job, machines, replay, workload
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -39,8 +40,10 @@ def test_the_page_holds_the_curves_of_each_policy() -> None:
 
 
 def test_the_page_of_two_revisions_names_whose_waits_change() -> None:
-    before, after = ([Piece(world(count).replays["fifo"], 0, 1.0)] for count in (2, 3))
-    shown = embedded(comparison_page(ContrastView("main", "head", "fifo", before, after, 2, [], 1), "t"))
+    before, after = ([Piece(world(count).replays["fifo"], 0)] for count in (2, 3))
+    shown = embedded(
+        comparison_page(ContrastView("main", "head", "fifo", Trial(before, after, 1, is_whole=True), 2, 2, []), "t")
+    )
     assert [one["name"] for one in shown["replays"]] == ["before: main", "after: head"]
     assert shown["comparison"]["byQueue"]["q1"]["before"] == 15
     assert shown["comparison"]["byQueue"]["q1"]["after"] == 0

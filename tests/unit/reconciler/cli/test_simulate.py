@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +16,10 @@ from click.testing import CliRunner
 
 from compiler.cli.executor import open_executor
 from compiler.cli.root import cli
-from compiler.views import simulation as views
 from reconciler.cli import load_tree
 from reconciler.cli import simulate as command
 from solver.mip.executors import process_executor
-from solver.simulation import contrast
+from solver.simulation import contrast, trial
 from solver.simulation.catalogue import POLICIES
 from tests.builders.beside import beside
 from tests.builders.git_source import Source
@@ -267,12 +267,14 @@ def test_a_smaller_queue_waits_longer_and_is_named(tmp_path: Path, source: Sourc
     ran = CliRunner().invoke(cli, arguments, obj=load_tree)
     assert ran.exit_code == 0, ran.output
     assert "Pays: a\n" in ran.stdout
-    assert "Better off: no queue for certain" in ran.stdout
+    assert "Better off: no queue\n" in ran.stdout
+    assert "The whole trace was replayed: the differences are exact." in ran.stdout
     page = tmp_path / "page.html"
     found = json.loads(CliRunner().invoke(cli, [*arguments, "-o", "json", "--page", str(page)], obj=load_tree).stdout)
     assert "Replay of trace.csv under two revisions" in page.read_text()
     assert found["byQueue"]["b"]["before"] == found["byQueue"]["b"]["after"] == 0
-    assert 0 < found["byQueue"]["a"]["low"] <= found["byQueue"]["a"]["high"]
+    assert 0 < found["byQueue"]["a"]["low"] == found["byQueue"]["a"]["high"]
+    assert found["basis"] == "whole trace"
 
 
 def test_both_sides_are_compared_in_workers_with_the_same_bytes(
@@ -280,18 +282,18 @@ def test_both_sides_are_compared_in_workers_with_the_same_bytes(
 ) -> None:
     workers = process_executor(2, min_work=0)
     drawn = mock.Mock(side_effect=contrast.contrasts_by)
-    monkeypatch.setattr(views, "contrasts_by", drawn)
+    monkeypatch.setattr(trial, "contrasts_by", drawn)
     specs = source.folder / "cluster-specs" / "c"
     specs.mkdir(parents=True)
     (specs / "cluster.yaml").write_text(CLUSTER)
     source.commit()
     (specs / "cluster.yaml").write_text(CLUSTER.replace("count: 2", "count: 3"))
-    lines = [f"j{n},{n * 10},{200 if n < 150 else 20},2,q{n % 2}" for n in range(200)]
+    lines = [f"j{n},{n * 10},{100 if n % 200 < 120 else 20},{n % 3 + 1},q{n % 2}" for n in range(600)]
     (tmp_path / "trace.csv").write_text("\n".join(["id,submit,duration,devices,queue", *lines]))
     shown = {}
     for executor in ("local", "processes"):
         page = tmp_path / f"{executor}.html"
-        where = ["--repo", str(source.folder), "--compare", "HEAD..", "--policy", "easy", "--jobs", "60"]
+        where = ["--repo", str(source.folder), "--compare", "HEAD..", "--policy", "easy", "--jobs", "400"]
         arguments = ["simulate", str(tmp_path / "trace.csv"), *where, "--executor", executor, "--page", str(page)]
         if executor == "processes":
             monkeypatch.setattr(command, "open_executor", lambda _: workers)
@@ -303,7 +305,12 @@ def test_both_sides_are_compared_in_workers_with_the_same_bytes(
     assert drawn.call_count == 2 * 3  # once for the page and the answer together: all, queue and devices
     found = json.loads(shown["local"][0])
     assert found["all"]["waits"] == "shorter"
-    assert "windows of the trace: 60 of 200 jobs (seed 1)" in found["assumptions"][0]
+    assert found["basis"] == "certain from windows"
+    assert re.fullmatch(
+        r"\d+ windows of the trace: \d+ of 600 jobs, and \d+ that run or wait at the beginning \(seed 1\)\.",
+        found["assumptions"][0],
+    )
+    assert "certain from windows of 400 jobs; --jobs 600 replays the whole trace" in found["assumptions"][2]
 
 
 def test_a_window_is_drawn_by_the_seed(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ def world(count: int, names: str = "j", jobs: int = 60) -> Workload:
 
 
 def whole(policy: str, found: Workload) -> list[Piece]:
-    return [Piece(replay(policy, found), 0, 1.0)]
+    return [Piece(replay(policy, found), 0)]
 
 
 def group(j: int) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from solver.mip.executors import LOCAL_EXECUTOR, process_executor
 from solver.simulation.catalogue import POLICIES
-from solver.simulation.contrast import contrasts_by
-from solver.simulation.pieces import PIECES, Piece, PieceTask, Window, cut, draw_windows, joined, piece_tasks
+from solver.simulation.pieces import Piece, PieceTask, Side, Window, WindowOrder, Windows, cut, joined
 from solver.simulation.pool import pool_starts
 from solver.simulation.replay import Simulation
 from solver.simulation.workload import SECOND, Workload
@@ -20,7 +20,12 @@ from tests.builders.simulations import job, machines, replay, workload
 
 def replayed(_: None, task: PieceTask) -> Piece:
     simulation = Simulation(task.workload, POLICIES[task.policy](task.workload))
-    return Piece(simulation.run(asked=task.asked), task.carried, task.weight)
+    return Piece(simulation.run(asked=task.asked), task.carried)
+
+
+def tasks_of(policy: str, world: Workload) -> list[PieceTask]:
+    side = Side(policy, world)
+    return [side.task(window) for window in Windows([side], 60, 1).first(5)]
 
 
 def month(count: int, jobs: int = 1_000) -> Workload:
@@ -52,15 +57,36 @@ def test_windows_are_drawn_where_jobs_wait_and_weigh_less_there() -> None:
     waiting = np.repeat([0.0, 1.0, 0.0], [4_000, 1_000, 5_000])
     busy, weighed = 0, []
     for seed in range(200):
-        windows = draw_windows(waiting, 500, seed)
-        assert windows == draw_windows(waiting, 500, seed)
+        windows = WindowOrder(waiting, 100, seed).first(5)
+        assert windows == WindowOrder(waiting, 100, seed).first(5)
         of_busy = [window for window in windows if 4_000 <= window.first < 5_000]
         busy += len(of_busy)
-        weighed.append(sum(window.number * window.weight for window in windows))
-        assert all(window.weight < 4 for window in of_busy)
-        assert all(window.weight > 40 for window in windows if window not in of_busy)
-    assert busy > 0.6 * 200 * PIECES
+        weighed.append(sum(window.number * weight for window, weight in windows.items()))
+        assert all(windows[window] < 4 * 2 for window in of_busy)
+        assert all(weight > 40 for window, weight in windows.items() if window not in of_busy)
+    assert busy > 0.6 * 200 * 5
     assert sum(weighed) / len(weighed) == pytest.approx(10_000, rel=0.05)
+
+
+@pytest.mark.parametrize("draws", [1, 2, 4, 8, 16])
+def test_more_draws_keep_the_windows_and_stay_evenly_spread(draws: int) -> None:
+    order = WindowOrder(np.zeros(1_600), 100, seed=draws)
+    fewer, more = order.first(draws), order.first(2 * draws)
+    assert fewer.keys() <= more.keys()
+    assert len(fewer) == draws
+    firsts = [window.first for window in fewer]
+    assert {after - before for before, after in pairwise(firsts)} <= {1_600 // draws}
+    assert order.draws_of(draws) == draws
+
+
+def test_the_fewest_draws_that_have_so_many_windows() -> None:
+    """Most draws are of the one window in which jobs wait; there are no more windows than five."""
+    order = WindowOrder(np.repeat([0.0, 1.0, 0.0], [200, 100, 200]), 100, seed=1)
+    assert len(order.first(3)) < 3
+    draws = order.draws_of(3)
+    assert len(order.first(draws)) == 3
+    assert len(order.first(draws - 1)) == 2
+    assert len(order.first(order.draws_of(9))) == 5
 
 
 def test_a_window_begins_with_what_runs_and_what_waits() -> None:
@@ -72,7 +98,7 @@ def test_a_window_begins_with_what_runs_and_what_waits() -> None:
         job("later", runs=7, at=130),
     )
     world = workload(machines(4), *jobs, outages=[(0, 90, 110)])
-    piece, carried = cut(world, pool_starts(world, has_limits=False), Window(3, 2, 2.5))
+    piece, carried = cut(world, pool_starts(world, has_limits=False), Window(3, 2))
     begin = piece.jobs[2].submit
     assert (carried, [one.name for one in piece.jobs]) == (2, ["runs", "waits", "first", "later"])
     assert (piece.jobs[0].submit, piece.jobs[0].duration, piece.jobs[0].requested) == (0, 910 * SECOND, 910 * SECOND)
@@ -83,7 +109,7 @@ def test_a_window_begins_with_what_runs_and_what_waits() -> None:
 
 def test_the_replay_of_a_window_has_about_the_waits_of_the_whole() -> None:
     world = month(12)
-    whole, (tasks,) = replay("first-fit", world), piece_tasks([("first-fit", world)], 300, 1)
+    whole, tasks = replay("first-fit", world), tasks_of("first-fit", world)
     waits = {one.name: (run.start or 0) - one.submit for one, run in zip(world.jobs, whole.runs, strict=True)}
     for task in tasks:
         piece = replayed(None, task)
@@ -93,8 +119,7 @@ def test_the_replay_of_a_window_has_about_the_waits_of_the_whole() -> None:
 
 
 def test_pieces_are_joined_in_time_without_what_was_carried_into_them() -> None:
-    (tasks,) = piece_tasks([("easy", month(12))], 300, 1)
-    pieces = [replayed(None, task) for task in tasks]
+    pieces = [replayed(None, task) for task in tasks_of("easy", month(12))]
     found = joined(pieces)
     assert len(found.runs) == len(found.workload.jobs) == sum(len(piece.waits()) for piece in pieces)
     submits = [one.submit for one in found.workload.jobs]
@@ -103,22 +128,12 @@ def test_pieces_are_joined_in_time_without_what_was_carried_into_them() -> None:
     ends = [span.end for span in found.spans]
     assert all(end <= after.start for end, after in zip(ends, found.spans[1:], strict=False))
     assert found.is_complete
-    alone = Piece(replay("easy", month(12, 50)), 0, 1.0)
+    alone = Piece(replay("easy", month(12, 50)), 0)
     assert joined([alone]) is alone.replay
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_sample_names_the_better_of_two_and_never_the_worse(seed: int) -> None:
-    sides = [("easy", month(count)) for count in (12, 15)]
-    fewer, more = ([replayed(None, task) for task in side] for side in piece_tasks(sides, 300, seed))
-    assert contrasts_by(fewer, more, lambda j: "all")["all"].verdict == "shorter"
-    assert contrasts_by(more, fewer, lambda j: "all")["all"].verdict == "longer"
-    assert contrasts_by(more, more, lambda j: "all")["all"].verdict == "no certain difference"
-
-
 def test_workers_replay_the_same_as_this_process() -> None:
-    sides = [(policy, month(12, 200)) for policy in ("easy", "volcano")]
-    tasks = [task for side in piece_tasks(sides, 100, 1) for task in side]
+    tasks = [task for policy in ("easy", "volcano") for task in tasks_of(policy, month(12, 200))]
     with process_executor(2, min_work=0) as mapper:
         assert mapper.map(replayed, None, tasks, 1) == LOCAL_EXECUTOR.map(replayed, None, tasks, 1)
         assert not mapper.faults

@@ -20,9 +20,9 @@ DEFAULT_WORK = 400_000_000
 """Microseconds for each side where no number of jobs is given: 20,000 jobs of gangplan's planner."""
 
 WINDOWS_IN_BUDGET, LEAST_WINDOWS = 15, 10
-"""Windows that the budget would hold if nothing were carried into them, and how many there are at least: with five
-one in eight certain verdicts was wrong, with ten one in twenty. Shorter windows are wrong more often, since they depend
-more on their beginning, which is in outline."""
+"""Windows that the budget would hold if nothing were carried into them, and how many there are at least. Of certain
+verdicts one in eight was wrong with two or three windows, one in seventeen with five, one in twenty with ten. Shorter
+windows seem to be wrong more often: they depend more on their beginning, which is in outline."""
 
 Replays = Callable[[Sequence[PieceTask]], Sequence[Piece]]
 """Replays windows, anywhere and in any order: of each the side before, then the one after."""

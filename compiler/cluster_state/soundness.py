@@ -136,18 +136,22 @@ def _sound_part(item: Object, shape: Mapping[str, Any], faults: list[str]) -> Ob
 
 
 def _is_sound(value: Any, shape: Any) -> bool:
-    """Whether `_sound_value` finds no fault."""
-    if isinstance(shape, dict):
-        if not isinstance(value, dict):
-            return False
-        if shape is _TEXTS:
-            return all(isinstance(each, str) for each in value.values())
-        if isinstance(shape, _Whole) and not all(map(value.get, shape)):
-            return False
-        return all((each := value.get(key)) is None or _is_sound(each, below) for key, below in shape.items())
+    """Whether `_sound_value` finds no fault. Asked of each object that a watch shows, so it is quick."""
+    if isinstance(shape, type):
+        return isinstance(value, shape) and not (shape is int and isinstance(value, bool))
     if isinstance(shape, list):
         return isinstance(value, list) and all(_is_sound(each, shape[0]) for each in value)
-    return isinstance(value, shape) and not (shape is int and isinstance(value, bool))
+    if not isinstance(value, dict) or (isinstance(shape, _Whole) and not all(map(value.get, shape))):
+        return False
+    if shape is _TEXTS:
+        return {*map(type, value.values())} <= {str}
+    for key, below in shape.items():
+        each = value.get(key)
+        if each is None or type(each) is below:
+            continue
+        if not _is_sound(each, below):
+            return False
+    return True
 
 
 def _sound_value(value: Any, shape: Any, path: str, faults: list[str]) -> Any:

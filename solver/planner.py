@@ -77,7 +77,7 @@ def _decide(start: _Start, mapper: Mapper) -> PlanState:
 
 
 def _decide_all(start: _Start, mapper: Mapper) -> PlanState:
-    decided = plan_with_entitled_growth(PlanState.initial(start.state.problem, start.strict, start.options, mapper))
+    decided = plan_with_entitled_growth(start.plan_state(mapper))
     return decided if start.options.clock.is_over() else pass_shares_on(lend_dedicated_domains(decided))
 
 
@@ -136,6 +136,10 @@ class _Start:
         state, strict = bare(self.state), bare(self.strict)
         lending = strict if self.lending is self.strict else bare(self.lending)
         return replace(self, state=state, strict=strict, lending=lending)
+
+    def plan_state(self, mapper: Mapper) -> PlanState:
+        """The plan in which nothing is decided but what stays."""
+        return PlanState.initial(self.state.problem, self.strict, self.options, mapper)
 
 
 def _finish_plan(start: _Start, decided: PlanState, mapper: Mapper | None) -> Plan:

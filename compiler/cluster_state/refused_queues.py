@@ -39,11 +39,7 @@ class LiveQueues:
             live, namespace = by_name.get(parent), name.partition("/")[0]
             if live is None or parents.get(name) == parent:
                 continue
-            if (
-                "/" not in parent
-                and parent not in declared
-                and not allows_namespace((live.get("spec") or {}).get("allowedNamespaces") or (), namespace)
-            ):
+            if "/" not in parent and parent not in declared and not _allows(live, namespace):
                 found[name] = f"queue {parent} of the cluster does not list {namespace} in spec.allowedNamespaces"
             elif parent not in with_children and (work := ", ".join(self._work_in(parent, live))):
                 found[name] = f"queue {parent} has no queue below it yet, and holds work: {work}"
@@ -70,6 +66,10 @@ def local_name(queue: Object) -> str:
 def local_parent(queue: Object) -> str:
     """The parent of a NamespaceQueue of the cluster."""
     return parent_name(namespace_of(queue), (queue.get("spec") or {}).get("parent"))
+
+
+def _allows(queue: Object, namespace: str) -> bool:
+    return allows_namespace((queue.get("spec") or {}).get("allowedNamespaces") or (), namespace)
 
 
 def _is_some(amount: object) -> bool:

@@ -77,7 +77,7 @@ def import_objects(objects: Iterable[Object], cluster: str, *, adopt: bool = Fal
         if reason := _reason_to_leave_out(item):
             left_out[reason] += 1
             continue
-        document = scheduler_document(item) if run_kind_of(item) == "ConfigMap." else written_form(item)
+        document = _document_of(item)
         if adopt:
             document = _with_annotation(document, ADOPT_ANNOTATION, "true")
         documents.setdefault(_file_of(item, cluster), []).append(document)
@@ -145,10 +145,13 @@ def _is_of_the_system(item: Object) -> bool:
     if kind == "PriorityClass.scheduling.k8s.io":
         return name.startswith("system-")
     if kind == "Queue.scheduling.volcano.sh":
-        return name in (ROOT_QUEUE, DEFAULT_QUEUE) and not bool(
-            (written_form(item).get("spec") or {}).keys() - {"reclaimable"}
-        )
+        return name in (ROOT_QUEUE, DEFAULT_QUEUE) and not _says_something(item)
     return (item["metadata"].get("namespace") or "") in SYSTEM_NAMESPACES
+
+
+def _says_something(queue: Object) -> bool:
+    """Whether somebody gave the queue that Volcano makes a limit, or anything else: root is not reclaimable anyway."""
+    return bool((written_form(queue).get("spec") or {}).keys() - {"reclaimable"})
 
 
 def _is_scheduler_configuration(item: Object) -> bool:
@@ -175,6 +178,10 @@ def _file_of(item: Object, cluster: str) -> str:
 def _part(name: str) -> str:
     """A name as part of a path. An API server gives no others; a file that somebody wrote may name ../../.bashrc."""
     return _NOT_IN_PATHS.sub("-", name).lstrip(".") or "-"
+
+
+def _document_of(item: Object) -> Data:
+    return scheduler_document(item) if run_kind_of(item) == "ConfigMap." else written_form(item)
 
 
 def _with_annotation(document: Data, key: str, value: str) -> Data:

@@ -120,7 +120,7 @@ class SlotGroups:
         or Volcano does not look at single devices.
         """
         pods = [role.pod for role in gang.roles]
-        if any(self._has_inexact_vgpus(pod) or not self.summed.isdisjoint(_requested_devices(pod)) for pod in pods):
+        if any(self._has_inexact_vgpus(pod) or self._is_summed(pod) for pod in pods):
             return True
         plans = [self.numa_plan(pod) for pod in pods if pod.topology_policy]
         if any(self.numa_plan(pod).request is not None for pod in pods if pod.several_containers):
@@ -129,6 +129,10 @@ class SlotGroups:
             return True
         requests = [plan.request for plan in plans if plan.request is not None]
         return len(requests) > 1 and any(request.number > 1 for request in requests)
+
+    def _is_summed(self, pod: PodSpec) -> bool:
+        """Whether it requests shared devices of which Volcano compares sums."""
+        return not self.summed.isdisjoint(_requested_devices(pod))
 
     def _has_inexact_vgpus(self, pod: PodSpec) -> bool:
         """Several containers may or may not share cards; of cards that differ a part counts as one of the largest where

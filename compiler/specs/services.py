@@ -30,9 +30,7 @@ def service_gang(draft: ServiceDraft, services: ServiceBinding) -> GangSpec | No
     if services == "on-request" and not is_asked_for:
         return None
     is_pinned = any(role.pod.node_name for role in gang.roles)
-    takes_devices = services == "all" or (
-        services == "devices" and any(is_device(name) for role in gang.roles for name in role.pod.requests)
-    )
+    takes_devices = services == "all" or (services == "devices" and asks_for_devices(gang))
     is_bound = is_asked_for or (takes_devices and not is_foreign and not is_pinned)
     return _bound(gang) if is_bound else unbound(gang)
 
@@ -43,6 +41,10 @@ def _is_foreign(role: RoleSpec) -> bool:
     asks_hami = not role.pod.requests.keys().isdisjoint(HAMI_RESOURCES)
     others = (VOLCANO_SCHEDULER,) if asks_hami else ("", DEFAULT_SCHEDULER, VOLCANO_SCHEDULER)
     return role.pod.scheduler_name not in others
+
+
+def asks_for_devices(gang: GangSpec) -> bool:
+    return any(is_device(name) for role in gang.roles for name in role.pod.requests)
 
 
 def unbound(gang: GangSpec) -> GangSpec:

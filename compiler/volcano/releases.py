@@ -21,7 +21,7 @@ from compiler.kubernetes import (
     Object,
     is_finished_pod,
 )
-from compiler.specs.cluster_spec import KNOWN_MINORS, NAMESPACE_QUEUES_SINCE, Specs, VolcanoVersion
+from compiler.specs.cluster_spec import KNOWN_MINORS, NAMESPACE_QUEUES_SINCE, SchedulerSpec, Specs, VolcanoVersion
 from compiler.volcano.arguments import OWNERS, find_argument
 from compiler.volcano.shared_devices import VGPU_UUID_ANNOTATIONS
 
@@ -74,9 +74,11 @@ class BehaviourChange:
             return True
         if any(document.kind in self.kinds for document in specs.documents):
             return True
-        return scheduler is not None and (
-            not set(self.actions).isdisjoint(scheduler.actions) or any(map(scheduler.plugin, self.plugins))
-        )
+        return scheduler is not None and _has_one(scheduler, self.actions, self.plugins)
+
+
+def _has_one(scheduler: SchedulerSpec, actions: Sequence[str], plugins: Sequence[str]) -> bool:
+    return not set(actions).isdisjoint(scheduler.actions) or any(map(scheduler.plugin, plugins))
 
 
 _TABLE = tomllib.loads((files("compiler.volcano") / "releases.toml").read_text("utf-8"))

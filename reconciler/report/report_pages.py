@@ -52,13 +52,14 @@ class ReportPages:
         """The status document, each condition with its sentence; null before the first."""
         status = self.status() or None
         if status is not None:
-            said = [
-                {**row, "sentence": condition_sentence(row["type"], row["status"] == "True")}
-                for row in status.get("conditions") or ()
-            ]
+            said = [{**row, "sentence": _sentence(row)} for row in status.get("conditions") or ()]
             status = {**status, "conditions": said}
         body = json.dumps(status, sort_keys=True).encode()
         return Reply(200, body, {**GUARD, "Content-Type": "application/json"})
+
+
+def _sentence(condition: Mapping[str, str]) -> str:
+    return condition_sentence(condition["type"], condition["status"] == "True")
 
 
 def _text(status: int, text: str) -> Reply:

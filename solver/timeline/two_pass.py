@@ -38,9 +38,7 @@ def plan_with_reservation(plan: PlanState) -> PlanState:
         if reservation is not None:
             rest = [j for j in waiting if levels[j] <= level]
             again = decide_gangs(again.with_reservation(_reserved_start(again, reservation, rest)), rest)
-            pointless = reservation.gang in again.placements or any(
-                v in again.evictions.evicted_pods and v not in again.placements for v in reservation.awaited_gangs
-            )
+            pointless = reservation.gang in again.placements or _evicts_awaited_gang(again, reservation)
             pointless = pointless or _breaks_promise(trial, again, above)
             return trial if pointless or plan.options.clock.is_over() else again
     return trial
@@ -50,6 +48,11 @@ def _breaks_promise(trial: PlanState, again: PlanState, above: Iterable[int]) ->
     """Whether one of these gangs, which come before the reservation, was told a start and waits for its sake."""
     told = (j for j in above if trial.problem.gangs[j].times.promised)
     return any(j in trial.placements and j not in again.placements for j in told)
+
+
+def _evicts_awaited_gang(plan: PlanState, reservation: Reservation) -> bool:
+    """Whether a gang whose end is awaited is evicted: the next plan reserves with what is there then."""
+    return any(v in plan.evictions.evicted_pods and v not in plan.placements for v in reservation.awaited_gangs)
 
 
 GangLevel = tuple[bool, int, int]

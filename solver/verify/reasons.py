@@ -33,9 +33,7 @@ def reasons(x: CheckedPlan) -> Findings:
         for f, fact in enumerate(decision.facts):
             if not _has_valid_indices(x.problem, g, fact):
                 yield (*where, f), _BAD_INDEX
-            if isinstance(fact, Shortage | SubgroupShortage) and (
-                fact.available is not None and fact.available >= fact.asked
-            ):
+            if isinstance(fact, Shortage | SubgroupShortage) and _is_enough(fact.available, fact.asked):
                 yield (*where, f), f"{fact.available} are said to be too few for {fact.asked}"
         for r, repair in enumerate(decision.repairs):
             yield from (((*at(g, "repairs"), r), problem) for problem in _repair_problems(x, g, repair))
@@ -52,6 +50,10 @@ def _repair_problems(x: CheckedPlan, g: int, repair: Repair) -> Iterator[str]:
             yield _BAD_INDEX
         elif not _is_effective(x, g, change):
             yield f"{change.code} as it is said changes nothing"
+
+
+def _is_enough(available: int | None, asked: int) -> bool:
+    return available is not None and available >= asked
 
 
 def _has_valid_indices(problem: Problem, g: int, statement: Fact | Repair) -> bool:

@@ -48,11 +48,13 @@ def _escaped_cell(text: str) -> str:
 def _command(diagnostic: Diagnostic) -> str:
     at = diagnostic.position
     properties = {"file": at.file, "line": str(at.line), "col": str(at.column), "title": diagnostic.code}
-    attributes = ",".join(
-        f"{key}={_escaped_data(value).replace(':', '%3A').replace(',', '%2C')}" for key, value in properties.items()
-    )
+    attributes = ",".join(f"{key}={_escaped_property(value)}" for key, value in properties.items())
     return f"::{_COMMANDS[diagnostic.severity]} {attributes}::{_escaped_data(sentence(diagnostic))}\n"
 
 
 def _escaped_data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escaped_property(text: str) -> str:
+    return _escaped_data(text).replace(":", "%3A").replace(",", "%2C")

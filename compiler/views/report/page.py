@@ -76,11 +76,16 @@ def _page(document: Mapping[str, Any], title: str, body: str, scripts: Sequence[
         "POLICY": sources + policy,
         "STYLE": style,
         "BODY": (_FOLDER / f"{body}.html").read_text(encoding="utf-8"),
-        "DATA": json.dumps(document, separators=(",", ":")).translate(_ESCAPED),
+        "DATA": embedded_json(document),
         "SCRIPT": script,
     }
     pieces = (_FOLDER / "page.html").read_text(encoding="utf-8").split("@@")
     return "".join(filled[piece] if at % 2 else piece for at, piece in enumerate(pieces))
+
+
+def embedded_json(document: Mapping[str, Any]) -> str:
+    """JSON for a script element. It is ASCII, so that no encoding and no line separator can spoil it."""
+    return json.dumps(document, separators=(",", ":")).translate(_ESCAPED)
 
 
 def _source(text: str) -> str:

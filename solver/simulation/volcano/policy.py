@@ -166,16 +166,16 @@ class Volcano:
             job = site.job(j)
             if not site.room.fits(job.role):
                 self._misfits.add(job.shape)
-            elif (
-                j not in self.evictions.has_room
-                and self.queues.allows(queue, self.demands[j])
-                and (holds := self._place(site, j))
-            ):
+            elif self._may_start(queue, j) and (holds := self._place(site, j)):
                 self._start(site, j, holds)
                 turns.taken()
                 return j
             turns.refused()
         return None
+
+    def _may_start(self, queue: int, j: int) -> bool:
+        """What has got future room in this cycle waits for it."""
+        return j not in self.evictions.has_room and self.queues.allows(queue, self.demands[j])
 
     def _place(self, site: Site, j: int) -> Holds | None:
         """Pod after pod onto the node with the best score."""

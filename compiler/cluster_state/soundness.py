@@ -10,6 +10,7 @@ takes nothing new, a pod's node takes nothing new, a budget lets nothing go.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import is_
 from typing import Any
 
 from compiler.cluster_state.cluster_state import StateError
@@ -164,15 +165,11 @@ def _sound_value(value: Any, shape: Any, path: str, faults: list[str]) -> Any:
         return _MISSING
     if isinstance(shape, list):
         found = [_sound_row(each, shape[0], f"{path}[{at}]", faults) for at, each in enumerate(value)]
-        is_sound = all(map(_is_same, found, value))
+        is_sound = all(map(is_, found, value))
         return value if is_sound else [each for each in found if each is not _MISSING]
     if isinstance(shape, dict):
         return _sound_fields(value, shape, path, faults)
     return value
-
-
-def _is_same(one: object, other: object) -> bool:
-    return one is other
 
 
 def _sound_row(value: Any, shape: Any, path: str, faults: list[str]) -> Any:

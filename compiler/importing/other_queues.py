@@ -21,6 +21,7 @@ from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.kinds.queue import STRICT_ORDER
 from compiler.kubernetes import CLOSED_ANNOTATION, DEFAULT_QUEUE, ORDER_ANNOTATION, ROOT_QUEUE, Object, name_of
 from compiler.run_kinds import run_kind_of
+from compiler.validation.judge import mapping
 
 CLUSTER_QUEUE, COHORT, KAI_QUEUE = "ClusterQueue.kueue.x-k8s.io", "Cohort.kueue.x-k8s.io", "Queue.scheduling.run.ai"
 PARENT_FIELDS = ("cohortName", "cohort", "parentName", "parent", "parentQueue")
@@ -117,7 +118,7 @@ def _kueue_share(name: str, parent: str, spec: Mapping[str, Any]) -> _Share:
         elif parent:
             unlimited.add(resource)
     capability = {key: amount + borrowed[key] for key, amount in nominal.items() if key not in unlimited}
-    weight = _amount(_mapping(spec.get("fairSharing")).get("weight"))
+    weight = _amount(mapping(spec, "fairSharing").get("weight"))
     annotations = {
         **({ORDER_ANNOTATION: STRICT_ORDER} if spec.get("queueingStrategy") == "StrictFIFO" else {}),
         **({CLOSED_ANNOTATION: "true"} if spec.get("stopPolicy") in ("Hold", "HoldAndDrain") else {}),
@@ -137,7 +138,7 @@ def _kai_share(name: str, parent: str, spec: Mapping[str, Any]) -> _Share:
     """Source: QueueResource of KAI's pkg/apis/scheduling/v2; -1 is no limit."""
     deserved, capability, weights = Amounts(), Amounts(), []
     for key, (resource, unit) in _KAI_UNITS.items():
-        row = _mapping(_mapping(spec.get("resources")).get(key))
+        row = mapping(spec, "resources", key)
         for field_name, amounts in (("quota", deserved), ("limit", capability)):
             amount = _amount(row.get(field_name))
             if amount is not None and amount >= 0:
@@ -147,11 +148,6 @@ def _kai_share(name: str, parent: str, spec: Mapping[str, Any]) -> _Share:
     weight = (weights or [Fraction(1)])[0]
     priority = int(_amount(spec.get("priority")) or 0)
     return _Share(name, parent, weight, priority, deserved=deserved, capability=capability)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    """The mapping; an empty one for anything else, which no API server takes."""
-    return value if isinstance(value, Mapping) else {}
 
 
 def _rows(spec: Any, *keys: str) -> Iterator[Mapping[str, Any]]:

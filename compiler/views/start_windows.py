@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from compiler.explain.planned_starts import PlannedStart
 from compiler.fields.timestamp import rfc3339
 
 if TYPE_CHECKING:
+    from compiler.explain.planned_starts import PlannedStart
     from compiler.outputs import StartWindowEntry, WindowEntry
 
 

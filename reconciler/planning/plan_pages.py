@@ -6,9 +6,12 @@ import contextlib
 import gzip
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from compiler.outcome import Outcome
 from reconciler.planning.snapshot import write_whole
+
+if TYPE_CHECKING:
+    from compiler.outcome import Outcome
 
 KEPT_PAGES = 4
 """The newest: the one of the plan in force is among them, unless so many commits were rejected since."""

@@ -131,13 +131,26 @@ def test_help_is_for_people() -> None:
 
 
 HEAVY = ("git", "kubernetes", "prometheus_client", "urllib3")
+LOAD_TREE = "from pathlib import Path; from reconciler.cli import load_tree; load_tree(Path({folder!r}))"
+OF_COMPILES = (
+    "compiler.explain.catalogue",
+    "compiler.outcome",
+    "compiler.pipeline",
+    "highspy",
+    "numpy",
+    "solver.problem",
+)
 
 
-def test_reading_a_folder_loads_neither_git_nor_kubernetes(tmp_path: Path) -> None:
-    script = (
-        "import sys; from pathlib import Path; from reconciler.cli import load_tree; "
-        f"load_tree(Path({str(tmp_path)!r})); print([name for name in {HEAVY!r} if name in sys.modules])"
-    )
+@pytest.mark.parametrize(
+    ("code", "unwanted"),
+    [
+        pytest.param(LOAD_TREE, HEAVY, id="reading a folder"),
+        pytest.param("import reconciler.cli.commands", OF_COMPILES, id="reconcile, whose worker compiles"),
+    ],
+)
+def test_a_process_loads_only_what_it_uses(tmp_path: Path, code: str, unwanted: tuple[str, ...]) -> None:
+    script = f"import sys; {code.format(folder=str(tmp_path))}; print([n for n in {unwanted!r} if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True)
     assert done.stdout == "[]\n"
 

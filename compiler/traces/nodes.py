@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from compiler.specs.node_spec import NodeSpec
 from compiler.traces.numbers import moment, whole
 from compiler.traces.tables import MIB
 from compiler.traces.trace import TraceError
@@ -75,26 +76,40 @@ def _amount(row: Mapping[str, str], meaning: str) -> int:
 
 
 def read_outages(path: Path, cluster: Problem) -> list[Outage]:
-    """Outages from a CSV: node, start, end in seconds since the first arrival. Raises TraceError, with a line for each
-    bad row."""
+    """Outages from a CSV: node, start, end in seconds since the first arrival, and for maintenance when it was
+    announced. Raises TraceError, with a line for each bad row."""
     names = {node.name: n for n, node in enumerate(cluster.nodes)}
     found, problems = list[Outage](), list[str]()
     for number, row in _rows(path):
         try:
-            outage = Outage(
-                _node(row["node"], names), *(round(moment(row[name], name) * SECOND) for name in ("start", "end"))
-            )
+            moments = ("start", "end", *(("announced",) if row.get("announced") else ()))
+            outage = Outage(_node(row["node"], names), *(round(moment(row[name], name) * SECOND) for name in moments))
         except (KeyError, ValueError) as error:
             problems.append(
                 f"{path}:{number}: invalid outage: {error}. Fix: write the columns node (of the cluster), start and end"
             )
             continue
-        if 0 <= outage.start < outage.end:
+        if 0 <= outage.start < outage.end and 0 <= (outage.known or 0) <= outage.start:
             found.append(outage)
         else:
-            problems.append(f"{path}:{number}: invalid outage: it must start at 0 or later, and end after its start")
+            problems.append(
+                f"{path}:{number}: invalid outage: it must start at 0 or later, end after its start, and be announced, "
+                "if it is, at 0 or later and not after its start"
+            )
     if problems:
         raise TraceError("\n".join(problems))
+    return found
+
+
+def declared_maintenance(specs: Iterable[NodeSpec], cluster: Problem, origin: float) -> list[Outage]:
+    """The maintenance that node pools declare, which is known from the beginning. origin: the date at which the replay
+    begins, in seconds since 1970; nothing where it has none (0)."""
+    names = {node.name: n for n, node in enumerate(cluster.nodes)} if origin else {}
+    found = list[Outage]()
+    for spec in specs:
+        if spec.name in names:
+            moments = [[max(0, round((at - origin) * SECOND)) for at in window] for window in spec.maintenance_windows]
+            found += [Outage(names[spec.name], start, end, known=0) for start, end in moments if end]
     return found
 
 

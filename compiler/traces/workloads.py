@@ -252,8 +252,11 @@ def assumptions(trace: Trace, workload: Workload, requested: RequestedTimes, sam
             else "The trace states no requested times"
         )
         found.append(f"{which}: policies assume {requested.describe()}.")
-    lost = sum(outage.end - outage.start for outage in workload.outages)
-    if workload.outages:
-        hours = lost / SECOND / 3600
-        found.append(f"Outages: {len(workload.outages)}, {hours:.1f} node hours; jobs on a lost node start again.")
+    found += _node_hours("Outages", "jobs on a lost node start again", workload.outages, is_known=False)
+    found += _node_hours("Maintenance", "only volcano does not know of it before", workload.outages, is_known=True)
     return found
+
+
+def _node_hours(what: str, then: str, outages: Sequence[Outage], is_known: bool) -> list[str]:
+    lost = [outage.end - outage.start for outage in outages if (outage.known is not None) is is_known]
+    return [f"{what}: {len(lost)}, {sum(lost) / SECOND / 3600:.1f} node hours; {then}."] if lost else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ from compiler.reading import read_specs
 from compiler.reading.clusters import NO_CLUSTER_CODES
 from compiler.repository.tree import Repository
 from compiler.specs.cluster_spec import SchedulerSpec
-from compiler.traces.nodes import MOST_MACHINES, machines_cluster, read_nodes, read_outages
+from compiler.specs.node_spec import NodeSpec
+from compiler.traces.nodes import MOST_MACHINES, declared_maintenance, machines_cluster, read_nodes, read_outages
 from compiler.traces.policy_configuration import lower_scheduler
 from compiler.traces.reading import read_columns, read_trace
 from compiler.traces.trace import Trace, TraceError
@@ -115,7 +116,7 @@ def _requested_times(ctx: click.Context, param: click.Parameter, text: str) -> R
     metavar="SECONDS",
     help="From one cycle of the policy volcano to the next",
 )
-@click.option("--outages", "outages_file", type=FILE, help="CSV of nodes that fail: node, start, end (seconds)")
+@click.option("--outages", "outages_file", type=FILE, help="CSV of nodes that are away: node, start, end, announced")
 @click.option(
     "--sample",
     type=click.FloatRange(0.001, 100),
@@ -224,10 +225,16 @@ class _Request:
     page: Path | None
 
     def workload(
-        self, cluster: Problem, scheduler: SchedulerSpec | None = None, classes: Mapping[str, int] | None = None
+        self,
+        cluster: Problem,
+        scheduler: SchedulerSpec | None = None,
+        classes: Mapping[str, int] | None = None,
+        declared: Iterable[NodeSpec] = (),
     ) -> Workload:
-        """The workload on a cluster. Raises TraceError."""
-        outages = () if self.outages_file is None else read_outages(self.outages_file, cluster)
+        """The workload on a cluster. declared: its nodes in a repository. Raises TraceError."""
+        outages = [] if self.outages_file is None else read_outages(self.outages_file, cluster)
+        origin = 0.0 if self.sampling is not None else self.trace.origin
+        outages += declared_maintenance(declared, cluster, origin)
         found = make_workload(self.trace, cluster, self.requested, self.sampling, outages, classes)
         return replace(found, scheduler=lower_scheduler(scheduler, self.period))
 
@@ -238,7 +245,7 @@ class _Request:
             raise click.ClickException(f"{fatal[0].message}. Fix: correct it, or use --machines or --nodes")
         problem = lowered_problem(tree, specs)
         has_any = any(resource == "cpu" or is_device(resource) for resource in problem.resources)
-        return self.workload(problem if has_any else empty_cluster(specs), specs.scheduler)
+        return self.workload(problem if has_any else empty_cluster(specs), specs.scheduler, declared=specs.nodes)
 
     def assumptions(self, workload: Workload) -> list[str]:
         return assumptions(self.trace, workload, self.requested, self.sampling)

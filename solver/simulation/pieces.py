@@ -182,7 +182,12 @@ def cut(workload: Workload, starts: Sequence[int | None], window: Window) -> tup
     found += [replace(jobs[j], submit=lead // 2) for j in waits]
     members = jobs[window.first : window.first + window.number]
     outages = [
-        replace(outage, start=max(0, outage.start - begin), end=outage.end - begin)
+        replace(
+            outage,
+            start=max(0, outage.start - begin),
+            end=outage.end - begin,
+            known=None if outage.known is None else max(0, outage.known - begin),
+        )
         for outage in workload.outages
         if outage.end > begin
     ]

@@ -27,7 +27,7 @@ class Planned:
         if not fitting:
             return
         waiting = list(site.waiting_in_order())
-        if fitting == waiting:
+        if fitting == waiting and not site.closings:
             decisions = self._decisions(problem_by_queue(site, waiting), waiting)
             if all(decision.action == "start" for decision in decisions):
                 _start(site, waiting, decisions)
@@ -100,11 +100,12 @@ def _whole_gang(
 
 
 def _nodes(site: Site) -> tuple[Node, ...]:
-    """The nodes with what their device slots have free; without room where they are away."""
-    cluster = site.workload.cluster
-    if not cluster.slot_groups and site.room.up.all():
+    """The nodes with what their device slots have free, and with their maintenance; without room where they are away
+    for another reason."""
+    cluster, up = site.workload.cluster, site.believed_up()
+    if not cluster.slot_groups and up.all() and not site.closings:
         return cluster.nodes
-    found = []
+    found, closed = [], site.closings.windows()
     for n, node in enumerate(cluster.nodes):
         free = site.room.free.slots[n]
         slots = tuple(
@@ -112,7 +113,13 @@ def _nodes(site: Site) -> tuple[Node, ...]:
             for slot, at in zip(node.slots, site.slot_positions[n], strict=True)
         )
         nothing = (0,) * len(cluster.resources)
-        found.append(replace(node, slots=slots) if site.room.up[n] else replace(node, slots=(), free=nothing))
+        windows = tuple(
+            (max(0, start - site.now) // SECOND, -((site.now - end) // SECOND))
+            for start, end in sorted(closed.get(n, ()))
+        )
+        begins = windows[0][0] if windows else None
+        node = replace(node, maintenance_in=begins, maintenance_windows=windows)
+        found.append(replace(node, slots=slots) if up[n] else replace(node, slots=(), free=nothing))
     return tuple(found)
 
 

@@ -14,18 +14,19 @@ from solver.simulation.site import Site
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happened at one moment. arrived: jobs that wait since then. ended: jobs that run no longer. returned:
-    whether a node has come back. woken: whether the policy asked for the moment (`Site.wake_at`)."""
+    """What happened at one moment. arrived: jobs that wait since then. ended: jobs that run no longer. nodes_changed:
+    whether a node has come back, or its maintenance was announced. woken: whether the policy asked for the moment
+    (`Site.wake_at`)."""
 
     arrived: Sequence[int]
     ended: Sequence[int]
-    returned: bool = False
+    nodes_changed: bool = False
     woken: bool = False
 
     @property
     def gives_room(self) -> bool:
         """Whether room may have come."""
-        return bool(self.ended) or self.returned
+        return bool(self.ended) or self.nodes_changed
 
 
 class Policy(Protocol):
@@ -42,7 +43,7 @@ class FirstInFirstOut:
         self.place = place
 
     def decide(self, site: Site, event: Event) -> None:
-        while (j := site.head()) is not None and (holds := self.place(site.room, site.job(j).role)):
+        while (j := site.head()) is not None and (holds := self.place(site.room_for(j), site.job(j).role)):
             site.start(j, holds)
 
 
@@ -54,8 +55,8 @@ class FirstThatFits:
 
     def decide(self, site: Site, event: Event) -> None:
         for j in site.waiting_in_order(site.room) if event.gives_room else event.arrived:
-            role = site.job(j).role
-            if site.room.fits(role) and (holds := self.place(site.room, role)):
+            role, room = site.job(j).role, site.room_for(j)
+            if room.fits(role) and (holds := self.place(room, role)):
                 site.start(j, holds)
 
 
@@ -81,27 +82,28 @@ class Easy:
 
     def _start_in_order(self, site: Site) -> None:
         """Start from the head of the queue, and reserve for the first job that does not fit."""
-        while (j := site.head()) is not None and (holds := self.place(site.room, site.job(j).role)):
+        while (j := site.head()) is not None and (holds := self.place(site.room_for(j), site.job(j).role)):
             site.start(j, holds)
         self._reserved, self._later = j, None
         if j is None:
             return
-        role = site.job(j).role
-        if (found := site.ends.first_fit(site.now, role)) is not None:
+        if (found := site.first_fit(j)) is not None:
             self._start, self._later = found
-            self._later.take(role, self.place(self._later, role) or ())
+            role, closed = site.job(j).role, site.closed_for(j, self._start)
+            self._later.take(role, self.place(self._later.without(closed), role) or ())
 
     def _backfill(self, site: Site, candidates: Iterable[int]) -> None:
         unreserved: Room | None = None
         for j in candidates:
             job = site.job(j)
-            if j == self._reserved or not site.room.fits(job.role):
+            room = site.room_for(j)
+            if j == self._reserved or not room.fits(job.role):
                 continue
             if self._later is None or site.now + job.requested <= self._start:
-                holds = self.place(site.room, job.role)
+                holds = self.place(room, job.role)
             else:
                 unreserved = unreserved or site.room.meet(self._later)
-                if holds := self.place(unreserved, job.role):
+                if holds := self.place(unreserved.without(room.closing), job.role):
                     self._later.take(job.role, holds)
             if holds:
                 site.start(j, holds)
@@ -118,11 +120,15 @@ class Conservative:
     def __init__(self, place: PlaceRule) -> None:
         self.place = place
         self._profile: Profile | None = None
+        self._closings_seen = 0
         self._booked: dict[int, tuple[int, int, Holds]] = {}
 
     def decide(self, site: Site, event: Event) -> None:
         profile = self._profile = self._profile or Profile(site.empty)
-        profile.advance(site.now, site.room.up)
+        profile.advance(site.now, site.believed_up())
+        for outage in site.closings.announced[self._closings_seen :]:
+            profile.close(outage)
+        self._closings_seen = len(site.closings.announced)
         waiting = self._booked.keys() - site.running.keys()
         late = [j for j in sorted(waiting) if self._booked[j][0] < site.now]
         for j in (*event.ended, *late):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from solver.problem import Role
 from solver.simulation.placing import PlaceRule
 from solver.simulation.room import Holds, Room
+from solver.simulation.workload import Outage
 
 
 class Profile:
@@ -24,14 +25,14 @@ class Profile:
         self._changes = Counter[int]()
 
     def advance(self, now: int, up: npt.NDArray[np.bool_]) -> None:
-        """Forget what is past. up: nodes that take pods."""
+        """Forget what is past. up: nodes that take pods, but for maintenance (`close`)."""
         first = bisect_right(self.times, now) - 1
         for past in self.times[: first + 1]:
             del self._changes[past]
         del self.times[:first], self.rooms[:first]
         self.times[0] = now
         if (self.rooms[0].up != up).any():
-            self.rooms = [Room(room.free, room.classes, room.largest, up.copy()) for room in self.rooms]
+            self.rooms = [room.with_up(up) for room in self.rooms]
 
     def take(self, start: int, end: int, role: Role, holds: Holds, times: int = 1) -> None:
         """Take the room of these pods from `start` to `end`, or give it back (times = -1)."""
@@ -42,6 +43,15 @@ class Profile:
                 room.take(role, holds, times)
             for moment in (end, start):
                 self._note_change(moment, times)
+
+    def close(self, outage: Outage) -> None:
+        """Let the node take no pods in its maintenance."""
+        start = max(outage.start, self.times[0])
+        if start < outage.end:
+            first, last = self._split(start), self._split(outage.end)
+            self.rooms[first:last] = [room.without(frozenset({outage.node})) for room in self.rooms[first:last]]
+            for moment in (outage.end, start):
+                self._note_change(moment, 1)
 
     def _note_change(self, moment: int, times: int) -> None:
         """Something begins or ends at this moment, or no longer does (times = -1)."""

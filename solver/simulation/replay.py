@@ -14,7 +14,7 @@ from solver.simulation.room import Holds
 from solver.simulation.site import Site
 from solver.simulation.workload import Workload
 
-END, ARRIVAL, DOWN, UP, WAKE = range(5)
+END, ARRIVAL, DOWN, UP, WAKE, KNOWN = range(6)
 """Kinds of events, in the order in which those of one moment are handled."""
 
 
@@ -80,6 +80,8 @@ class Simulation:
         for number, outage in enumerate(workload.outages):
             self._add(outage.start, DOWN, number)
             self._add(outage.end, UP, number)
+            if outage.known is not None:
+                self._add(outage.known, KNOWN, number)
         self.site.advance(self._events[0][0] if self._events else 0)
 
     def run(self, show_progress: Callable[[int], None] = lambda ended: None, asked: Collection[int] = ()) -> Replay:
@@ -111,7 +113,7 @@ class Simulation:
 
     def _next_event(self) -> Event:
         """All that happens at this moment, done to the site."""
-        arrived, ended, returned, woken = list[int](), list[int](), False, False
+        arrived, ended, changed, woken = list[int](), list[int](), False, False
         while self._events and self._events[0][0] == self.site.now:
             _, kind, subject, generation = heappop(self._events)
             if kind == END and generation == self._generations[subject]:
@@ -125,15 +127,18 @@ class Simulation:
                 node = self.workload.outages[subject].node
                 self._away[node] += 1 if kind == DOWN else -1
                 self.site.room.set_up(node, not self._away[node])
-                returned = returned or not self._away[node]
+                changed = changed or not self._away[node]
                 lost = self._jobs_on(node) if kind == DOWN else []
                 for j in lost:
                     self.site.evict(j)
                 self._note_evictions()
                 arrived += lost
                 ended += lost
+            elif kind == KNOWN:
+                self.site.closings.announce(self.workload.outages[subject])
+                changed = True
             woken = woken or kind == WAKE
-        return Event(arrived, ended, returned, woken)
+        return Event(arrived, ended, changed, woken)
 
     def _jobs_on(self, node: int) -> list[int]:
         return sorted(j for j, of in self.site.running.items() if any(held.node == node for held in of.holds))

@@ -17,6 +17,7 @@ from solver.semantics.device_slots import (
 )
 
 Key = tuple[object, frozenset[int]]
+Nodes = frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,21 @@ Holds = tuple[Hold, ...]
 class Room:
     """Free amounts and device slots, node by node. Fit counts are cached and refreshed for changed nodes only.
 
-    classes: node -> its class. largest: the most of each resource that an empty node has. up: node -> takes pods."""
+    classes: node -> its class. largest: the most of each resource that an empty node has. up: node -> takes pods.
+    closing: nodes that take none here, since their maintenance comes too soon."""
 
-    def __init__(self, free: FreeVectors, classes: IntArray, largest: IntArray, up: npt.NDArray[np.bool_]) -> None:
-        self.free, self.classes, self.largest, self.up = free, classes, largest, up
-        self._changed: list[int] = []
+    def __init__(
+        self,
+        free: FreeVectors,
+        classes: IntArray,
+        largest: IntArray,
+        up: npt.NDArray[np.bool_],
+        closing: Nodes = frozenset(),
+        changed: list[int] | None = None,
+    ) -> None:
+        """changed: of the room of which this is a view."""
+        self.free, self.classes, self.largest, self.up, self.closing = free, classes, largest, up, closing
+        self._changed: list[int] = [] if changed is None else changed
         self._fit_counts: dict[Key, tuple[IntArray, int]] = {}
 
     @classmethod
@@ -50,13 +61,24 @@ class Room:
 
     def copy(self) -> Room:
         """An independent copy."""
-        return Room(self.free.copy(), self.classes, self.largest, self.up.copy())
+        return Room(self.free.copy(), self.classes, self.largest, self.up.copy(), self.closing)
+
+    def with_up(self, up: npt.NDArray[np.bool_]) -> Room:
+        """The same room where other nodes take pods."""
+        return Room(self.free, self.classes, self.largest, up.copy(), self.closing)
+
+    def without(self, nodes: Nodes) -> Room:
+        """A view of this room, which changes with it, where these nodes take no pods either."""
+        if nodes <= self.closing:
+            return self
+        return Room(self.free, self.classes, self.largest, self.up, self.closing | nodes, self._changed)
 
     def meet(self, other: Room) -> Room:
         """What is free in both."""
         amounts = np.minimum(self.free.amounts, other.free.amounts)
         slots = np.minimum(self.free.slots, other.free.slots)
-        return Room(FreeVectors(amounts, slots), self.classes, self.largest, self.up & other.up)
+        closing = self.closing | other.closing
+        return Room(FreeVectors(amounts, slots), self.classes, self.largest, self.up & other.up, closing)
 
     def fit_counts(self, role: Role) -> IntArray:
         """Node -> pods of the role that it holds. Do not write to the result."""
@@ -75,7 +97,11 @@ class Room:
         most = max((int(self.classes.max(initial=0)), *role.node_classes))
         is_class_open = np.zeros(most + 1, dtype=bool)  # quicker than np.isin
         is_class_open[[*role.node_classes]] = True
-        is_open = self.up[nodes] & is_class_open[self.classes[nodes]]
+        up = self.up
+        if self.closing:
+            up = up.copy()
+            up[[*self.closing]] = False
+        is_open = up[nodes] & is_class_open[self.classes[nodes]]
         return np.where(is_open, free.fit_counts(role.pod_request), 0)
 
     def fits(self, role: Role) -> bool:

@@ -9,10 +9,12 @@ from functools import cached_property
 from heapq import merge
 
 import numpy as np
+import numpy.typing as npt
 
 from solver.problem import Role
 from solver.semantics.device_slots import slot_positions
-from solver.simulation.room import Holds, Room
+from solver.simulation.closings import Closings
+from solver.simulation.room import Holds, Nodes, Room
 from solver.simulation.workload import Job, Shape, Workload
 
 Order = tuple[int, int, int]
@@ -72,6 +74,14 @@ class Ends:
             np.concatenate([part, np.zeros_like(part)]) for part in (self._node, self._amounts, self._slots)
         )
 
+    def moments(self, now: int) -> list[int]:
+        """When something ends, ascending. What should have ended ends at once."""
+        return sorted({*np.maximum(self._end[self._end < NEVER], now + 1).tolist()})
+
+    def room_at(self, moment: int, now: int) -> Room:
+        """What is free at a later moment if nothing else starts."""
+        return self._room_after(np.flatnonzero((self._end < NEVER) & (np.maximum(self._end, now + 1) <= moment)))
+
     def first_fit(self, now: int, role: Role) -> tuple[int, Room] | None:
         """(when all pods of the role fit if nothing else starts, what is free then); None where they never do.
 
@@ -110,6 +120,8 @@ class Site:
         self.empty = Room.of_cluster(workload.cluster)
         self.room = self.empty.copy()
         self.ends = Ends(self.room)
+        self.closings = Closings()
+        self._views: dict[Nodes, Room] = {}
         self.running: dict[int, Running] = {}
         self.held = [0] * len(workload.cluster.queues)
         self.asked = [0] * len(workload.cluster.queues)
@@ -129,6 +141,9 @@ class Site:
     def advance(self, now: int) -> None:
         """It is later."""
         self.now = now
+        self.closings.advance(now)
+        if not self.closings:
+            self._views.clear()
 
     # ---- who waits
 
@@ -166,6 +181,39 @@ class Site:
     def _fits(self, line: list[Order], room: Room | None) -> bool:
         """Whether the jobs of a line, which are of one shape, fit the room, if there is one to fit."""
         return room is None or room.fits(self.job(line[0][2]).role)
+
+    # ---- what closes
+
+    def closed_for(self, j: int, start: int) -> Nodes:
+        """The nodes whose maintenance the job would meet if it started then, as far as its request says."""
+        return self.closings.nodes(start, start + self.job(j).requested) if self.closings else frozenset()
+
+    def room_for(self, j: int) -> Room:
+        """What is free for this job now: without the nodes that close before it would end."""
+        if not (closed := self.closed_for(j, self.now)):
+            return self.room
+        if closed not in self._views:
+            self._views[closed] = self.room.without(closed)
+        return self._views[closed]
+
+    def believed_up(self) -> npt.NDArray[np.bool_]:
+        """Node -> whether it takes pods, or will after its maintenance."""
+        up = self.room.up.copy()
+        up[[*self.closings.nodes(self.now, self.now + 1)]] = True
+        return up
+
+    def first_fit(self, j: int) -> tuple[int, Room] | None:
+        """(when all pods of the job fit if nothing else starts, what is free then); None where they never do.
+
+        With maintenance room does not only grow, so moment after moment is tried."""
+        role = self.job(j).role
+        if not self.closings:
+            return self.ends.first_fit(self.now, role)
+        for moment in sorted({*self.ends.moments(self.now), *self.closings.ends()}):
+            room = self.ends.room_at(moment, self.now).with_up(self.believed_up())
+            if room.without(self.closed_for(j, moment)).fits(role):
+                return moment, room
+        return None
 
     # ---- what runs
 

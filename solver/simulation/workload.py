@@ -1,4 +1,4 @@
-"""What is replayed: jobs that arrive on a cluster, and nodes that fail meanwhile.
+"""What is replayed: jobs that arrive on a cluster, and nodes that fail or close meanwhile.
 
 Times are integer microseconds since the start of the workload, so that sums are exact and every run gives the same
 bytes. Amounts are those of the cluster's `Problem`.
@@ -40,11 +40,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Node `node` is away from `start` to `end`, which nobody knows before. Jobs that ran there begin again."""
+    """Node `node` is away from `start` to `end`. Jobs that run there then begin again. known: when it was announced, as
+    maintenance is; None where nobody knows before."""
 
     node: int
     start: int
     end: int
+    known: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

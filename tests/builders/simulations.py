@@ -38,10 +38,10 @@ def job(
 
 
 def workload(
-    cluster: Problem, *jobs: Job, outages: Sequence[tuple[int, int, int]] = (), loses_jobs: bool = False
+    cluster: Problem, *jobs: Job, outages: Sequence[tuple[int, ...]] = (), loses_jobs: bool = False
 ) -> Workload:
-    """outages: (node, start, end) in seconds."""
-    away = [Outage(node, start * SECOND, end * SECOND) for node, start, end in outages]
+    """outages: (node, start, end) in seconds, of maintenance also when it was announced."""
+    away = [Outage(node, *(moment * SECOND for moment in moments)) for node, *moments in outages]
     return Workload(cluster, jobs, 0, 1, away, loses_jobs)
 
 

@@ -25,7 +25,7 @@ EXAMPLES = {"gangplan": 8}
 
 
 @st.composite
-def workloads(draw: st.DrawFn, outages: bool = False) -> Workload:
+def workloads(draw: st.DrawFn, outages: bool = False, maintenance: bool = False) -> Workload:
     count, gpus = draw(st.integers(1, 4)), draw(st.integers(1, 3))
     jobs = [
         job(
@@ -41,8 +41,14 @@ def workloads(draw: st.DrawFn, outages: bool = False) -> Workload:
         for number in range(draw(st.integers(1, 9)))
     ]
     away = st.tuples(st.integers(0, count - 1), st.integers(0, 15), st.integers(16, 40))
-    lost = {node: (node, start, end) for node, start, end in draw(st.lists(away, max_size=2))} if outages else {}
-    return workload(machines(count, gpus, weights=(1, 2)), *jobs, outages=[*lost.values()])
+    lost = (
+        {node: (node, start, end) for node, start, end in draw(st.lists(away, max_size=2))}
+        if outages or maintenance
+        else {}
+    )
+    notice = draw(st.integers(0, 15)) if maintenance else None
+    away_from = [(*outage, *(() if notice is None else (min(notice, outage[1]),))) for outage in lost.values()]
+    return workload(machines(count, gpus, weights=(1, 2)), *jobs, outages=away_from)
 
 
 def fits_alone(world: Workload, of: Job) -> bool:
@@ -101,6 +107,24 @@ def test_jobs_that_lose_nodes_run_to_their_end(policy: str) -> None:
     @given(workloads(outages=True))
     def holds(world: Workload) -> None:
         check_replay(replay(policy, world))
+
+    holds()
+
+
+@pytest.mark.parametrize("policy", EVERY)
+def test_nothing_runs_in_a_maintenance_and_what_knew_of_it_in_time_does_not_meet_it(policy: str) -> None:
+    @settings(max_examples=EXAMPLES.get(policy, 60), deadline=None)
+    @given(workloads(maintenance=True))
+    def holds(world: Workload) -> None:
+        found = replay(policy, world)
+        check_replay(found)
+        for of, run in zip(world.jobs, found.runs, strict=True):
+            for outage in world.outages:
+                meets = run.start is not None and run.start < outage.end and outage.start < run.start + of.duration
+                assert not (meets and outage.node in {held.node for held in run.holds})
+        if policy != "volcano" and all(outage.known == 0 for outage in world.outages):
+            kept = (run for of, run in zip(world.jobs, found.runs, strict=True) if of.requested >= of.duration)
+            assert not any(run.restarts for run in kept)
 
     holds()
 

@@ -117,6 +117,21 @@ def test_outages_and_nodes_of_a_table(tmp_path: Path) -> None:
     assert found["usage"]["lostDeviceHours"] == round(3 * 50 / 3600, 6)
 
 
+def test_maintenance_that_the_repository_declares_is_replayed_where_the_trace_has_dates(tmp_path: Path) -> None:
+    specs = tmp_path / "repo" / "cluster-specs" / "c"
+    specs.mkdir(parents=True)
+    window = '  maintenance: [{start: "2026-03-02T12:00:00Z", duration: 1h}]\n'
+    (specs / "cluster.yaml").write_text(CLUSTER.rstrip() + "\n" + window)
+    dated = "id,submit,duration,devices\na,2026-03-02T11:59:00Z,600,1\nb,2026-03-02T11:59:00Z,60,1\n"
+    arguments = "--repo", str(tmp_path / "repo"), "--policy", "easy"
+    found = document(tmp_path, *arguments, trace=dated, machines="")
+    assert {job["id"]: (job["start"], job["restarts"]) for job in found["jobs"]} == {"a": (3660, 0), "b": (0, 0)}
+    assert "Maintenance: 2, 2.0 node hours; only volcano does not know of it before." in found["assumptions"]
+    undated = "id,submit,duration,devices\na,0,600,1\n"
+    (job,) = document(tmp_path, *arguments, trace=undated, machines="")["jobs"]
+    assert job["start"] == 0
+
+
 def test_a_sample_with_shared_devices_is_lost_where_it_does_not_fit(tmp_path: Path) -> None:
     (tmp_path / "nodes.csv").write_text("name,cpu_milli,memory_mib,gpu,model\nx,8000,1024,4,A\ny,8000,1024,4,B\n")
     trace = "name,creation_time,deletion_time,num_gpu,gpu_milli,gpu_spec\np,0,9,1,500,A\nq,1,9,2,1000,\nr,2,,1,300,\n"

@@ -115,3 +115,33 @@ def test_best_fit_keeps_whole_nodes_free() -> None:
 def test_a_node_is_away_until_its_last_outage_ends() -> None:
     world = workload(machines(1), job("a", at=6, runs=5), outages=[(0, 5, 8), (0, 6, 20), (0, 7, 9)])
     assert starts("easy", world) == {"a": 20}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_job_that_would_meet_announced_maintenance_waits_for_its_end(policy: str) -> None:
+    jobs = job("long", runs=10, at=2), job("short", runs=3, at=2)
+    assert starts(policy, workload(machines(1), *jobs, outages=[(0, 5, 20, 0)])) == {
+        "long": 20,
+        "short": 30 if policy == "fifo" else 2,
+    }
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_maintenance_of_one_node_moves_a_job_to_another(policy: str) -> None:
+    world = workload(machines(2), job("a", runs=10, at=1), outages=[(0, 5, 20, 1)])
+    (run,) = replay(policy, world).runs
+    assert (run.start, [held.node for held in run.holds]) == (SECOND, [1])
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative", "gangplan"])
+def test_the_head_has_its_reservation_after_the_maintenance_and_short_jobs_go_before(policy: str) -> None:
+    """The head needs both nodes for ten seconds, one of which closes at 5."""
+    jobs = job("head", size=2, runs=10), job("short", runs=5), job("beside", runs=20), job("late", runs=21)
+    found = starts(policy, workload(machines(2), *jobs, outages=[(0, 5, 20, 0)]))
+    assert found == {"head": 20, "short": 0, "beside": 0, "late": 30}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_job_that_runs_when_maintenance_comes_late_begins_again(policy: str) -> None:
+    (run,) = replay(policy, workload(machines(1), job("a", runs=10), outages=[(0, 5, 20, 4)])).runs
+    assert (run.start, run.restarts) == (20 * SECOND, 1)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import Any
 
 from compiler.fields.natural_order import natural_sort_key
@@ -66,7 +67,7 @@ def fold_nodes(nodes: Iterable[Object], others_text: str) -> FoldedNodes:
         else:
             single.append(node)
     pools = [pool for group in groups.values() for pool in _of_measured_size(group)]
-    taken = Counter[str]()
+    taken = set[str]()
     documents = [_pool_document(pool, own_labels, taken) for pool in pools]
     documents += [_node_document(node) for node in single]
     notes = [f"the label {label} differs on every node, and nothing names it: it is left out" for label in own_labels]
@@ -156,7 +157,7 @@ def _of_measured_size(group: Sequence[Object]) -> list[list[Object]]:
     return sorted(parts, key=lambda part: natural_sort_key(name_of(part[0])))
 
 
-def _pool_document(pool: Sequence[Object], own_labels: tuple[str, ...], taken: Counter[str]) -> dict[str, Any]:
+def _pool_document(pool: Sequence[Object], own_labels: tuple[str, ...], taken: set[str]) -> dict[str, Any]:
     first = pool[0]
     capacity = {
         name: min((_offered(node)[name] for node in pool), key=parse_quantity) if name in MEASURED else amount
@@ -170,10 +171,10 @@ def _pool_document(pool: Sequence[Object], own_labels: tuple[str, ...], taken: C
         spec["arch"] = arch
     if taints := _taints(first):
         spec["taints"] = taints
-    name = _pool_name(first)
-    taken[name] += 1
-    unique = name if taken[name] == 1 else f"{name}-{taken[name]}"
-    return {"apiVersion": API_VERSION, "kind": "NodePool", "metadata": {"name": unique}, "spec": spec}
+    stem = _pool_name(first)
+    name = next(name for name in chain([stem], (f"{stem}-{number}" for number in count(2))) if name not in taken)
+    taken.add(name)
+    return {"apiVersion": API_VERSION, "kind": "NodePool", "metadata": {"name": name}, "spec": spec}
 
 
 def _pool_name(node: Object) -> str:

@@ -2,7 +2,7 @@
 
 A ClusterQueue or Cohort of Kueue deserves its nominal quotas, added up over flavors, a Cohort those of its members as
 well; what is not lent is guaranteed, and what may be borrowed is the capability above that. A Queue of KAI deserves its
-quota, has its limit as capability and its weight over the quota as weight.
+quota, has its limit as capability and its weight over the quota as weight. Devices are whole in Volcano.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from importlib.resources import files
 from math import lcm
 from typing import Any
 
-from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.fields.quantity import MILLI_RESOURCES, QuantityError, is_countable, parse_quantity
 from compiler.kinds.queue import STRICT_ORDER
 from compiler.kubernetes import CLOSED_ANNOTATION, DEFAULT_QUEUE, ORDER_ANNOTATION, ROOT_QUEUE, Object, name_of
 from compiler.run_kinds import run_kind_of
@@ -33,6 +33,8 @@ _KAI_UNITS = {
 }
 """Resource of KAI -> ours, and its unit: GPUs, thousandths of a CPU, megabytes."""
 _MAX_WEIGHT = 65535
+_SUFFIXES = {CLUSTER_QUEUE: "-kueue", COHORT: "-cohort", KAI_QUEUE: "-kai"}
+"""Kind.group -> what a queue of it has after a name that another queue has."""
 
 Amounts = dict[str, Fraction]
 
@@ -50,16 +52,33 @@ def queue_kinds() -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """One queue: its parent's name, "" for none. capability: of the resources that have one."""
+    """One queue, and the name that it gets. parent: of a queue of the same system, "" for none. deserved: of a Cohort
+    with what its members deserve. limits: KAI's limits; what of a resource a queue of Kueue may borrow, where that is
+    limited."""
 
     name: str
+    kind: str
     parent: str = ""
     weight: Fraction = Fraction(1)
     priority: int = 0
     annotations: Mapping[str, str] = field(default_factory=dict)
     deserved: Amounts = field(default_factory=dict)
     guarantee: Amounts = field(default_factory=dict)
-    capability: Amounts = field(default_factory=dict)
+    limits: Amounts = field(default_factory=dict)
+
+    @property
+    def capability(self) -> Amounts:
+        """Its own. Source: Kueue's concepts of a ClusterQueue: without a parent there is nobody to borrow from."""
+        if self.kind == KAI_QUEUE:
+            return self.limits
+        if not self.parent:
+            return self.deserved
+        return {key: amount + self.limits[key] for key, amount in self.deserved.items() if key in self.limits}
+
+    def with_member(self, member: _Share) -> _Share:
+        """What a member deserves and is guaranteed, its Cohort is too."""
+        deserved, guarantee = _sum(self.deserved, member.deserved), _sum(self.guarantee, member.guarantee)
+        return replace(self, deserved=deserved, guarantee=guarantee)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,84 +89,160 @@ class TranslatedQueues:
     notes: list[str]
 
 
-def translate_queues(objects: Iterable[Object]) -> TranslatedQueues:
-    """The queues among objects of `queue_kinds`, by name. A Cohort with the name of a ClusterQueue gets another."""
+def translate_queues(objects: Iterable[Object], taken: Set[str] = frozenset()) -> TranslatedQueues:
+    """The queues among objects of `queue_kinds`, by name. taken: names of Volcano's own queues; a queue whose name is
+    taken, be it by one of another kind, gets another."""
     items = sorted(objects, key=lambda item: (run_kind_of(item), name_of(item)))
     queues = [item for item in items if run_kind_of(item) not in _table()["kinds"]]
-    cluster_queues = {name_of(item) for item in queues if run_kind_of(item) == CLUSTER_QUEUE}
-    shares = {share.name: share for share in (_share(item, cluster_queues) for item in queues)}
-    missing = {share.parent for share in shares.values()} - shares.keys() - {""}
-    shares |= {name: _Share(name) for name in missing}
-    is_kai = {name_of(item) for item in queues if run_kind_of(item) == KAI_QUEUE}
-    for member in [*shares.values()]:
-        seen, name = {member.name}, member.parent
-        while name and name not in seen and member.name not in is_kai:
-            seen.add(name)
-            shares[name] = _with_member(shares[name], member)
-            name = shares[name].parent
-    scale = lcm(*(share.weight.denominator for share in shares.values()))
-    documents = [_document(share, scale) for _, share in sorted(shares.items())]
-    return TranslatedQueues(documents, [*_field_notes(queues), *_kind_notes(items)])
+    notes = list[str]()
+    read = {(run_kind_of(item), name_of(item)): _share(item, notes) for item in queues}
+    missing = {key for share in read.values() if (key := _parent_key(share)) is not None} - read.keys()
+    read |= {(kind, name): _Share(name, kind) for kind, name in sorted(missing)}
+    for key, member in [*read.items()]:
+        for above in _ancestors(read, key) if member.kind != KAI_QUEUE else ():
+            read[above] = read[above].with_member(member)
+    names = _names([*read], taken, notes)
+    scales = _scales(read.values())
+    documents = []
+    for key, share in sorted(read.items(), key=lambda each: names[each[0]]):
+        weight = min(_MAX_WEIGHT, max(1, int(share.weight * scales[_family(share)])))
+        document = _document(share, names, weight, _capability(read, key))
+        notes += _rounding_notes(document, share)
+        documents.append(document)
+    return TranslatedQueues(documents, [*notes, *_field_notes(queues, taken), *_kind_notes(items)])
 
 
-def _share(item: Object, cluster_queues: Set[str]) -> _Share:
-    spec, kind = item.get("spec") or {}, run_kind_of(item)
-    parent = next((str(spec[key]) for key in PARENT_FIELDS if spec.get(key)), "")
-    if kind == KAI_QUEUE:
-        return _kai_share(name_of(item), parent, spec)
-    parent = _cohort_name(parent, cluster_queues)
-    name = name_of(item) if kind == CLUSTER_QUEUE else _cohort_name(name_of(item), cluster_queues)
-    return _kueue_share(name, parent, spec)
+def _parent_key(share: _Share) -> tuple[str, str] | None:
+    """Kind and name of the parent: a Cohort's or ClusterQueue's is a Cohort."""
+    return (KAI_QUEUE if share.kind == KAI_QUEUE else COHORT, share.parent) if share.parent else None
 
 
-def _cohort_name(name: str, cluster_queues: Set[str]) -> str:
-    return f"{name}-cohort" if name in cluster_queues else name
+def _ancestors(shares: Mapping[tuple[str, str], _Share], key: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """From the parent on; of a loop each once."""
+    seen, above = {key}, _parent_key(shares[key])
+    while above is not None and above not in seen:
+        yield above
+        seen.add(above)
+        above = _parent_key(shares[above])
 
 
-def _kueue_share(name: str, parent: str, spec: Mapping[str, Any]) -> _Share:
-    """Source: Kueue's concepts of a ClusterQueue: without a cohort there is nobody to borrow from."""
+def _capability(shares: Mapping[tuple[str, str], _Share], key: tuple[str, str]) -> Amounts:
+    """Its own, where that of no ancestor is less."""
+    found = dict(shares[key].capability)
+    for above in _ancestors(shares, key):
+        limits = shares[above].capability
+        found = {resource: min(amount, limits.get(resource, amount)) for resource, amount in found.items()}
+    return found
+
+
+def _names(keys: Iterable[tuple[str, str]], taken: Set[str], notes: list[str]) -> Mapping[tuple[str, str], str]:
+    """(kind, name) -> the name as a queue of Volcano, in the order of the kinds. A name that another queue has by
+    itself is taken as well."""
+    keys, found = sorted(keys), dict[tuple[str, str], str]()
+    unfree = {*taken, *(name for _, name in keys)}
+    first = {name: kind for kind, name in reversed(keys)}
+    for kind, name in keys:
+        unique = name
+        if name in taken or first[name] != kind:
+            while unique in unfree:
+                unique += _SUFFIXES[kind]
+            notes.append(f"{kind.partition('.')[0]} {name}: another queue has this name; it is {unique} now")
+        found[kind, name] = unique
+        unfree.add(unique)
+    return found
+
+
+def _family(share: _Share) -> tuple[bool, str]:
+    """Equal for those that share a parent, or are the uppermost of one system."""
+    return share.kind == KAI_QUEUE, share.parent
+
+
+def _scales(shares: Iterable[_Share]) -> Mapping[tuple[bool, str], Fraction]:
+    """Family -> by what the weights become whole numbers of which Volcano takes the greatest."""
+    siblings = defaultdict[tuple[bool, str], list[Fraction]](list)
+    for share in shares:
+        siblings[_family(share)].append(share.weight)
+    return {
+        key: min(Fraction(lcm(*(weight.denominator for weight in weights))), _MAX_WEIGHT / max(Fraction(1), *weights))
+        for key, weights in siblings.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """Reads amounts of an object; those that cannot be read are noted."""
+
+    item: Object
+    notes: list[str]
+
+    def amount(self, row: Mapping[str, Any], key: str, resource: str = "") -> Fraction | None:
+        """None where it is missing or unreadable."""
+        try:
+            return None if row.get(key) is None else parse_quantity(row[key])
+        except QuantityError as error:
+            of_resource = f" of {resource}" if resource else ""
+            of_item = f"{self.item['kind']} {name_of(self.item)}"
+            self.notes.append(f"{key}{of_resource} of {of_item}: {error}; it is left out")
+            return None
+
+    def weight(self, row: Mapping[str, Any], key: str) -> Fraction:
+        weight = self.amount(row, key)
+        if weight == 0:
+            self.notes.append(f"{key} 0 of {self.item['kind']} {name_of(self.item)}: Volcano's least weight is 1")
+        return Fraction(1) if weight is None else weight
+
+
+def _share(item: Object, notes: list[str]) -> _Share:
+    spec, kind, fields = item.get("spec") or {}, run_kind_of(item), _Fields(item, notes)
+    parents = filter(None, map(spec.get, PARENT_FIELDS))
+    parent = next((name for name in parents if isinstance(name, str)), "")
+    share = _Share(name_of(item), kind, parent)
+    return _kai_share(share, spec, fields) if kind == KAI_QUEUE else _kueue_share(share, spec, fields)
+
+
+def _kueue_share(share: _Share, spec: Mapping[str, Any], fields: _Fields) -> _Share:
     nominal, guarantee, borrowed = defaultdict[str, Fraction](Fraction), Amounts(), defaultdict[str, Fraction](Fraction)
-    unlimited = set[str]()
+    left_out, unlimited = set[str](), set[str]()
     for row in _rows(spec, "resourceGroups", "flavors", "resources"):
-        resource, amount = str(row.get("name")), _amount(row.get("nominalQuota")) or Fraction()
+        resource = str(row.get("name"))
+        amount = fields.amount(row, "nominalQuota", resource) if row.get("nominalQuota") is not None else Fraction()
+        if amount is None:
+            left_out.add(resource)  # of a sum without it nobody knows what it limits
+            continue
         nominal[resource] += amount
-        if (lent := _amount(row.get("lendingLimit"))) is not None:
+        if (lent := fields.amount(row, "lendingLimit", resource)) is not None:
             guarantee[resource] = guarantee.get(resource, Fraction()) + max(Fraction(), amount - lent)
-        if (most := _amount(row.get("borrowingLimit"))) is not None:
+        if (most := fields.amount(row, "borrowingLimit", resource)) is not None:
             borrowed[resource] += most
-        elif parent:
+        else:
             unlimited.add(resource)
-    capability = {key: amount + borrowed[key] for key, amount in nominal.items() if key not in unlimited}
-    weight = _amount(mapping(spec, "fairSharing").get("weight"))
     annotations = {
         **({ORDER_ANNOTATION: STRICT_ORDER} if spec.get("queueingStrategy") == "StrictFIFO" else {}),
         **({CLOSED_ANNOTATION: "true"} if spec.get("stopPolicy") in ("Hold", "HoldAndDrain") else {}),
     }
-    return _Share(
-        name,
-        parent,
-        Fraction(1) if weight is None else weight,
+    return replace(
+        share,
+        weight=fields.weight(mapping(spec, "fairSharing"), "weight"),
         annotations=annotations,
-        deserved=dict(nominal),
-        guarantee=guarantee,
-        capability=capability,
+        deserved={key: amount for key, amount in nominal.items() if key not in left_out},
+        guarantee={key: amount for key, amount in guarantee.items() if key not in left_out},
+        limits={key: amount for key, amount in borrowed.items() if key not in unlimited},
     )
 
 
-def _kai_share(name: str, parent: str, spec: Mapping[str, Any]) -> _Share:
+def _kai_share(share: _Share, spec: Mapping[str, Any], fields: _Fields) -> _Share:
     """Source: QueueResource of KAI's pkg/apis/scheduling/v2; -1 is no limit."""
-    deserved, capability, weights = Amounts(), Amounts(), []
+    deserved, limits, weights = Amounts(), Amounts(), list[Fraction]()
     for key, (resource, unit) in _KAI_UNITS.items():
         row = mapping(spec, "resources", key)
-        for field_name, amounts in (("quota", deserved), ("limit", capability)):
-            amount = _amount(row.get(field_name))
-            if amount is not None and amount >= 0:
+        for field_name, amounts in (("quota", deserved), ("limit", limits)):
+            if row.get(field_name) != -1 and (amount := fields.amount(row, field_name, key)) is not None:
                 amounts[resource] = amount * unit
-        if (weight := _amount(row.get("overQuotaWeight"))) is not None:
-            weights.append(weight)
+        if row.get("overQuotaWeight") is not None:
+            weights.append(fields.weight(row, "overQuotaWeight"))
+    priority = int(fields.amount(spec, "priority") or 0)
     weight = (weights or [Fraction(1)])[0]
-    priority = int(_amount(spec.get("priority")) or 0)
-    return _Share(name, parent, weight, priority, deserved=deserved, capability=capability)
+    return replace(share, weight=weight, priority=priority, deserved=deserved, limits=limits)
 
 
 def _rows(spec: Any, *keys: str) -> Iterator[Mapping[str, Any]]:
@@ -155,59 +250,58 @@ def _rows(spec: Any, *keys: str) -> Iterator[Mapping[str, Any]]:
     if not keys:
         yield spec
         return
-    for row in spec.get(keys[0]) or ():
+    rows = spec.get(keys[0])
+    for row in rows if isinstance(rows, list) else ():
         if isinstance(row, Mapping):
             yield from _rows(row, *keys[1:])
 
 
-def _amount(value: Any) -> Fraction | None:
-    try:
-        return None if value is None else parse_quantity(value)
-    except QuantityError:
-        return None
+def _sum(own: Amounts, more: Amounts) -> Amounts:
+    return {key: own.get(key, Fraction()) + more.get(key, Fraction()) for key in {**own, **more}}
 
 
-def _with_member(share: _Share, member: _Share) -> _Share:
-    """What a member deserves and is guaranteed, its Cohort is too."""
-
-    def total(own: Amounts, more: Amounts) -> Amounts:
-        return {key: own.get(key, Fraction()) + more.get(key, Fraction()) for key in {**own, **more}}
-
-    guarantee = total(share.guarantee, member.guarantee)
-    return replace(share, deserved=total(share.deserved, member.deserved), guarantee=guarantee)
-
-
-def _document(share: _Share, scale: int) -> dict[str, Any]:
+def _document(share: _Share, names: Mapping[tuple[str, str], str], weight: int, capability: Amounts) -> dict[str, Any]:
     spec: dict[str, Any] = {}
-    if share.parent:
-        spec["parent"] = share.parent
-    if (weight := min(_MAX_WEIGHT, max(1, int(share.weight * scale)))) != 1:
+    if (parent := _parent_key(share)) is not None:
+        spec["parent"] = names[parent]
+    if weight != 1:
         spec["weight"] = weight
     if share.priority:
         spec["priority"] = share.priority
     if any(share.guarantee.values()):
-        spec["guarantee"] = {"resource": _texts(share.guarantee)}
-    for key, amounts in (("deserved", share.deserved), ("capability", share.capability)):
+        spec["guarantee"] = {"resource": _written(share.guarantee)}
+    for key, amounts in (("deserved", share.deserved), ("capability", capability)):
         if amounts:
-            spec[key] = _texts(amounts)
-    metadata = {"name": share.name, **({"annotations": share.annotations} if share.annotations else {})}
+            spec[key] = _written(amounts)
+    annotations = {"annotations": share.annotations} if share.annotations else {}
+    metadata = {"name": names[share.kind, share.name], **annotations}
     return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": metadata, "spec": spec}
 
 
-def _texts(amounts: Amounts) -> dict[str, Any]:
-    """Whole numbers as they are, thousandths with their unit."""
+def _rounding_notes(document: Mapping[str, Any], share: _Share) -> Iterator[str]:
+    for key, amounts in (("deserved", share.deserved), ("capability", share.capability)):
+        for resource, amount in sorted(amounts.items()):
+            if is_countable(resource) and amount.denominator != 1:
+                yield (
+                    f"{float(amount):g} {resource} of queue {document['metadata']['name']}: Volcano counts whole ones; "
+                    f"{key} is {document['spec'][key][resource]}"
+                )
+
+
+def _written(amounts: Amounts) -> dict[str, Any]:
+    """The amounts as Volcano counts them, rounded down, so that those of children stay within their parent's."""
     return {
-        key: int(amount) if amount.denominator == 1 else f"{-(-amount * 1000 // 1)}m"
+        key: f"{int(amount * 1000)}m" if key in MILLI_RESOURCES and amount.denominator != 1 else int(amount)
         for key, amount in sorted(amounts.items())
     }
 
 
-def _field_notes(queues: Iterable[Object]) -> Iterator[str]:
+def _field_notes(queues: Iterable[Object], taken: Set[str]) -> Iterator[str]:
     without = _table()["fields"]
     for item in queues:
         for key in sorted((item.get("spec") or {}).keys() & without.keys()):
             yield f"{key} of {item['kind']} {name_of(item)}: {without[key]}"
-        if name_of(item) in (ROOT_QUEUE, DEFAULT_QUEUE):
+        if name_of(item) in {ROOT_QUEUE, DEFAULT_QUEUE} - taken:
             yield f"{item['kind']} {name_of(item)}: Volcano has a queue of this name; the two are one now"
 
 

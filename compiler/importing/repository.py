@@ -81,10 +81,10 @@ def import_objects(objects: Iterable[Object], cluster: str, *, adopt: bool = Fal
         if adopt:
             document = _with_annotation(document, ADOPT_ANNOTATION, "true")
         documents.setdefault(_file_of(item, cluster), []).append(document)
-    translated = translate_queues(others)
-    if translated.documents:
-        documents.setdefault(f"cluster-specs/{cluster}/queues.yaml", []).extend(translated.documents)
-    files = {path: _text(of_file) for path, of_file in documents.items()}
+    queues = documents.setdefault(f"cluster-specs/{cluster}/queues.yaml", [])
+    translated = translate_queues(others, {name_of(queue) for queue in queues if queue["kind"] == "Queue"})
+    queues += translated.documents
+    files = {path: _text(of_file) for path, of_file in documents.items() if of_file}
     folded = fold_nodes(nodes, "".join(files.values()))
     if folded.documents:
         files[f"cluster-specs/{cluster}/nodes.yaml"] = _text(folded.documents)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 
 import click
 
 from compiler.cli.inputs import ANY_FOLDER, FILE, print_diagnostics, reported, write_file
 from compiler.kinds.registry import kinds
 from compiler.kubernetes import API_GROUP, SCHEDULER_NAMESPACE, Object
+from compiler.validation.names import DNS_SUBDOMAIN
 from reconciler.cli import add_kubeconfig_options
 from reconciler.cli.commands import OPTIONAL_KINDS, state_items
 from reconciler.cli.connection import one_line_errors, open_client, time_limit, timeout_option
@@ -26,6 +28,13 @@ OTHER_KINDS = (
 """Read in addition to what gangplan plans."""
 
 
+def _cluster_name(ctx: click.Context, param: click.Parameter, name: str) -> str:
+    """It names a folder too."""
+    if objection := DNS_SUBDOMAIN.objection(name):
+        raise click.BadParameter(f"{name!r}: {objection}", ctx, param)
+    return name
+
+
 @click.command(name="import")
 @click.argument("files", nargs=-1, type=FILE)
 @click.option(
@@ -37,7 +46,13 @@ OTHER_KINDS = (
     type=ANY_FOLDER,
     help="Folder to write the repository into",
 )
-@click.option("--cluster", default="imported", show_default=True, help="Name of the cluster in the repository")
+@click.option(
+    "--cluster",
+    default="imported",
+    show_default=True,
+    callback=_cluster_name,
+    help="Name of the cluster in the repository",
+)
 @click.option("--adopt", is_flag=True, help="Let gangplan take over fields that other managers own in these objects")
 @timeout_option(120.0, "Seconds that reading the cluster may take")
 @add_kubeconfig_options
@@ -103,5 +118,5 @@ def _show_findings(directory: Path, cluster: str) -> None:
     from compiler.repository.tree import Repository
 
     print_diagnostics(read_specs(Repository.from_directory(directory), cluster).diagnostics)
-    where = "" if directory == Path() else f" --repo {directory}"
+    where = "" if directory == Path() else f" --repo {quote(str(directory))}"
     click.echo(f"Next: gangplan check{where}, then gangplan plan{where}")

@@ -12,6 +12,7 @@ from compiler.kinds.node_pool import expand_name_range
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 from tests.builders.cluster_objects import node
+from tests.builders.declared import GPU
 
 SIZES = ({"cpu": "64", "memory": "512Gi"}, {"cpu": "64", "memory": "1Ti", "nvidia.com/gpu": "8"}, {"pods": "30"})
 TAINTS: tuple[list[dict[str, str]], ...] = ([], [{"key": "gpu", "value": "a", "effect": "NoSchedule"}])
@@ -115,3 +116,12 @@ def test_a_node_whose_amounts_cannot_be_read_stays_a_node() -> None:
     """So that a check can say what is wrong with them."""
     [document] = fold_nodes([node("a", {"cpu": "many"})], "").documents
     assert (document["kind"], document["status"]["allocatable"]["cpu"]) == ("Node", "many")
+
+
+def test_the_names_of_pools_are_unique_where_a_label_ends_in_a_number_too() -> None:
+    label = "node.kubernetes.io/instance-type"
+    nodes = [
+        node(name, {GPU: amount}, labels={label: value})
+        for name, amount, value in (("x1", "8", "gpu"), ("x2", "4", "gpu"), ("x3", "8", "gpu-2"))
+    ]
+    assert [each["metadata"]["name"] for each in fold_nodes(nodes, "").documents] == ["gpu", "gpu-2", "gpu-2-2"]

@@ -223,3 +223,11 @@ def test_objects_whose_names_are_equal_numbers_are_all_written() -> None:
     names = ["team-1", "team-01", "team-001"]
     found = imported(*(live(queue, name=name) for name in names))
     assert [each["metadata"]["name"] for each in found["cluster-specs/c/queues.yaml"]] == [*reversed(names)]
+
+
+def test_a_queue_of_another_system_leaves_volcanos_queue_its_name() -> None:
+    [queue] = [each for each in cluster_manifests() if each["kind"] == "Queue"]
+    name = queue["metadata"]["name"]
+    other = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": {}}
+    found = imported(queue, other)["cluster-specs/c/queues.yaml"]
+    assert [each["metadata"]["name"] for each in found] == [name, f"{name}-kai"]

@@ -58,3 +58,18 @@ def test_what_is_no_object_is_refused_in_one_line(tmp_path: Path, content: str, 
     assert (code, text.count("\n")) == (1, 1)
     assert message in text
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["../../elsewhere", "", ".", "a/b", "A"])
+def test_a_cluster_has_a_name_that_a_folder_may_have(tmp_path: Path, name: str) -> None:
+    (tmp_path / "jobs.yaml").write_text(JOB)
+    code, text = run(str(tmp_path / "jobs.yaml"), "-o", str(tmp_path / "out"), "--cluster", name)
+    assert code == 1
+    assert "use lower-case letters, digits" in text
+    assert [file.name for file in tmp_path.iterdir()] == ["jobs.yaml"]
+
+
+def test_the_next_command_can_be_copied(tmp_path: Path) -> None:
+    (tmp_path / "jobs.yaml").write_text(JOB)
+    _, text = run(str(tmp_path / "jobs.yaml"), "-o", str(tmp_path / "my cluster"))
+    assert f"Next: gangplan check --repo '{tmp_path}/my cluster'" in text

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.observed import observe_state
+from compiler.importing.other_queues import queue_kinds
 from compiler.importing.repository import import_objects
-from compiler.kubernetes import Object, name_of, namespace_of
+from compiler.kinds.registry import kinds
+from compiler.kubernetes import (
+    CLUSTER_LABEL,
+    Object,
+    api_group_of,
+    controller_of,
+    labels_of,
+    name_of,
+    namespace_of,
+    status_of,
+)
 from compiler.pipeline import compile_specs, lowered_problem
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
+from compiler.run_kinds import run_kind_of
 from compiler.specs.cluster_spec import Specs
+from compiler.validation.judge import mapping
 from compiler.views.report import report_page
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper
 from solver.options import Options
@@ -27,6 +40,9 @@ Places = Mapping[int, Sequence[Placement]]
 """Gang -> where its pods are."""
 Devices = Mapping[str, int]
 """Resource -> how many."""
+CLOCK_KINDS = frozenset({"CronJob.batch", "CronJob.batch.volcano.sh", "CronWorkflow.argoproj.io"})
+"""Kinds of which no object is planned, but what is made of it by the clock."""
+_SUSPENDED = ("Aborting", "Aborted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +60,28 @@ class Use:
 @dataclass(frozen=True, slots=True)
 class Look:
     """One look at a cluster. waiting: names of the gangs that wait. startable: of those the ones that would start now
-    in free room, with nobody evicted. from_empty: what the same jobs would hold, had gangplan placed them all."""
+    in free room, with nobody evicted. from_empty: what the same jobs would hold, had gangplan placed them all.
+    left_out: errors of objects, which are in no plan."""
 
     now: Use
     waiting: frozenset[str]
     startable: Mapping[str, Devices]
     from_empty: Use
+    left_out: tuple[str, ...] = ()
 
-    def unused(self, waited: frozenset[str]) -> Devices:
-        """Devices of startable gangs that waited at an earlier look already: the scheduler had time to start them."""
-        return _total(devices for name, devices in self.startable.items() if name in waited)
+    def startable_since(self, before: Look | None) -> Mapping[str, Devices]:
+        """The gangs that were startable at the look before already: the scheduler had the room and the time."""
+        former = {} if before is None else before.startable
+        return {
+            name: {resource: min(number, former[name].get(resource, 0)) for resource, number in devices.items()}
+            for name, devices in self.startable.items()
+            if name in former
+        }
 
     def gained(self) -> Devices:
         """How many more devices gangs would hold from empty; fewer where it is below 0."""
-        return {name: self.from_empty.devices[name] - held for name, held in self.now.devices.items()}
+        names = {**self.now.devices, **self.from_empty.devices}
+        return {name: self.from_empty.devices.get(name, 0) - self.now.devices.get(name, 0) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +96,7 @@ class Shadowed:
     def of(cls, objects: Sequence[Object], clock: int) -> Shadowed:
         """clock: seconds since the epoch. Raises StateError for what is no state."""
         state = ClusterState.from_objects(objects, clock=clock)
-        files = import_objects(objects, "shadow").files
+        files = import_objects(_as_written(objects), "shadow").files
         tree = Repository.of_files({path: text.encode() for path, text in files.items()})
         return cls(tree, read_specs(tree), state)
 
@@ -82,11 +106,11 @@ def look_at(cluster: Shadowed, options: Options, mapper: Mapper = LOCAL_EXECUTOR
     for a plan that the verifier refuses."""
     tree, specs, state = cluster.tree, cluster.specs, cluster.state
     problem = lowered_problem(tree, specs, state)
-    plan = _verified_plan(problem, options, mapper)
+    calm = replace(problem, preempt_enabled=False, reclaim_enabled=False)  # what is certain needs no eviction
+    plan = _verified_plan(calm, options, mapper)
     running = {j: gang.running for j, gang in enumerate(problem.gangs) if gang.running}
-    others = {*running, *(j for decision in plan.decisions for j in decision.evicted_for)}
     started = {each.gang: each.placements for each in plan.decisions if each.action == "start"}
-    startable = {j: places for j, places in started.items() if j not in others}
+    startable = {j: places for j, places in started.items() if j not in running}
     empty = lowered_problem(tree, specs, _without_pods(specs, state))
     fresh = _verified_plan(empty, options, mapper)
     return Look(
@@ -99,6 +123,7 @@ def look_at(cluster: Shadowed, options: Options, mapper: Mapper = LOCAL_EXECUTOR
             [tuple(map(sum, zip(use.allocated, use.admitted, strict=True))) for use in fresh.queues],
             fresh,
         ),
+        tuple(f"{each.code}: {each.message}" for each in specs.diagnostics if each.severity == "error"),
     )
 
 
@@ -106,6 +131,26 @@ def page_of(cluster: Shadowed, mapper: Mapper = LOCAL_EXECUTOR) -> str | None:
     """The report page of the cluster as it is and of what would start; None where nothing can be planned."""
     outcome = compile_specs(cluster.tree, cluster.specs, cluster.state, mapper=mapper)
     return report_page(outcome) if outcome.ok else None
+
+
+def _as_written(objects: Iterable[Object]) -> Iterator[Object]:
+    """The objects as if people had written them all: a job that something makes which is not planned is what waits or
+    runs, and gangplan's own are no others'. Without queues of other systems, which the scheduler does not know, and
+    without Jobs that somebody suspended."""
+    for item in objects:
+        metadata, owner = dict(item["metadata"]), controller_of(item)
+        if run_kind_of(item) in queue_kinds() or _is_suspended(item):
+            continue
+        if owner is not None and (f"{owner.get('kind')}.{api_group_of(owner)}" not in kinds().keys() - CLOCK_KINDS):
+            del metadata["ownerReferences"]
+        if CLUSTER_LABEL in labels_of(item):
+            metadata["labels"] = {key: value for key, value in labels_of(item).items() if key != CLUSTER_LABEL}
+        yield {**item, "metadata": metadata}
+
+
+def _is_suspended(item: Object) -> bool:
+    """Whether the item is a Volcano Job of which no pod starts until somebody resumes it."""
+    return run_kind_of(item) == "Job.batch.volcano.sh" and mapping(status_of(item), "state").get("phase") in _SUSPENDED
 
 
 def _verified_plan(problem: Problem, options: Options, mapper: Mapper) -> Plan:
@@ -156,10 +201,3 @@ def _owed(problem: Problem, waiting: Iterable[Gang], held: Sequence[Sequence[int
         if deserved is not None:
             found[problem.resources[r]] += max(0, min(deserved, held[q][r] + amount) - held[q][r])
     return found
-
-
-def _total(amounts: Iterable[Devices]) -> Devices:
-    found: Counter[str] = Counter()
-    for each in amounts:
-        found.update(each)
-    return dict(found)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from http.server import BaseHTTPRequestHandler
 from itertools import count
@@ -39,7 +40,7 @@ class Day:
     gained: dict[str, float] = field(default_factory=dict)
 
     def add(self, unused: Devices, gained: Devices, seconds: float) -> None:
-        """Count a look that holds for so many seconds."""
+        """Count a look, and so many seconds before it."""
         self.looks += 1
         for hours, devices in ((self.unused, unused), (self.gained, gained)):
             for name, number in devices.items():
@@ -54,34 +55,43 @@ class Day:
 
 
 class Shadow:
-    """What the looks so far say. Gangs that waited at the last look are known by name: that one which has just come
-    waits is no fault of the scheduler."""
+    """What the looks so far say. Hours count from one look to the next: what was so at both was so in between. That a
+    gang waits which has just come, or for which room has just become free, is no fault of the scheduler."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self.day = seconds, Day("")
-        self._waited = frozenset[str]()
+    def __init__(self) -> None:
+        self.day = Day("")
+        self._before: tuple[Look, float] | None = None
 
-    def enter(self, look: Look, clock: int) -> dict[str, Any]:
-        """Count the look, and return it as data."""
-        unused, gained = look.unused(self._waited), look.gained()
+    def miss(self) -> None:
+        """A look failed: nothing is known of the time around it."""
+        self._before = None
+
+    def enter(self, look: Look, clock: int, at: float) -> dict[str, Any]:
+        """Count the look, and return it as data. clock: seconds since the epoch; at: when it began, by a clock that
+        never goes back."""
+        before, since = (None, at) if self._before is None else self._before
+        startable, gained = look.startable_since(before), look.gained()
+        unused = Counter[str]()
+        for devices in startable.values():
+            unused.update(devices)
         if (date := rfc3339(clock)[:10]) != self.day.date:
             self.day = Day(date)
-        self.day.add(unused, gained, self.seconds)
-        startable = {name: dict(found) for name, found in look.startable.items() if name in self._waited}
-        self._waited = look.waiting
+        self.day.add(unused, gained, at - since)
+        self._before = look, at
         return {
             "time": rfc3339(clock),
             "now": asdict(look.now),
-            "startable": startable,
+            "startable": {name: dict(devices) for name, devices in startable.items()},
             "unused": dict(unused),
             "fromEmpty": asdict(look.from_empty),
             "gained": dict(gained),
             "day": self.day.data(),
+            "leftOut": list(look.left_out),
         }
 
 
 def look_text(row: Mapping[str, Any]) -> str:
-    """A look as three or four lines."""
+    """A look as three to five lines."""
     day = row["day"]
     lines = [f"{row['time']}  now: {_use_text(row['now'])}"]
     if row["startable"]:
@@ -92,6 +102,9 @@ def look_text(row: Mapping[str, Any]) -> str:
     lines.append(
         f"  hours of {day['date']} in {day['looks']} looks: {unused} unused for certain; from empty {gained} more"
     )
+    if errors := row["leftOut"]:
+        more = f" and {len(errors) - 3} more" if len(errors) > 3 else ""
+        lines.append(f"  {len(errors)} errors leave objects out: {'; '.join(errors[:3])}{more}")
     return "\n".join(lines)
 
 
@@ -107,46 +120,49 @@ def _amounts(devices: Mapping[str, float]) -> str:
     return " and ".join(f"{number:g} {name}" for name, number in devices.items()) or "nothing"
 
 
-class Gauges:
-    """What Prometheus reads."""
+_GAUGES: Mapping[str, tuple[str, ...]] = {
+    "devices": ("Devices that gangs hold, now and planned from empty.", "plan", "resource"),
+    "gangs_waiting": ("Gangs that wait, now and planned from empty.", "plan"),
+    "domains": ("Leaf domains of a gang of several pods, in the mean.", "plan"),
+    "devices_owed": ("Devices that queues deserve, ask for and do not hold.", "plan", "resource"),
+    "devices_unused": ("Devices on which gangs that wait could run now.", "resource"),
+    "device_hours": ("Device-hours of the day: unused, and gained from empty.", "of", "resource"),
+}
+"""Name -> what it is, and its labels."""
+
+
+class Metrics:
+    """What Prometheus reads: the last look, and nothing of what an earlier one alone had."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.devices = self._gauge(
-            "devices", "Devices that gangs hold, now and planned from empty.", "plan", "resource"
-        )
-        self.waiting = self._gauge("gangs_waiting", "Gangs that wait, now and planned from empty.", "plan")
-        self.domains = self._gauge("domains", "Leaf domains of a gang of several pods, in the mean.", "plan")
-        self.owed = self._gauge(
-            "devices_owed", "Devices that queues deserve, ask for and do not hold.", "plan", "resource"
-        )
-        self.unused = self._gauge("devices_unused", "Devices on which gangs that wait could run now.", "resource")
-        self.hours = self._gauge(
-            "device_hours", "Device-hours of the day: unused, and gained from empty.", "of", "resource"
-        )
-
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(f"gangplan_shadow_{name}", text, labels, registry=self.registry)
+        self._text = ""
 
     def enter(self, row: Mapping[str, Any]) -> None:
-        """Set all of them to a look."""
+        """Set them to a look."""
+        registry = CollectorRegistry()
+        gauges = {
+            name: Gauge(f"gangplan_shadow_{name}", text, labels, registry=registry)
+            for name, (text, *labels) in _GAUGES.items()
+        }
         for plan in ("now", "fromEmpty"):
             use = row[plan]
-            self.waiting.labels(plan).set(use["waiting"])
-            self.domains.labels(plan).set(use["domains"] or 0)
+            gauges["gangs_waiting"].labels(plan).set(use["waiting"])
+            if use["domains"] is not None:
+                gauges["domains"].labels(plan).set(use["domains"])
             for name, number in use["devices"].items():
-                self.devices.labels(plan, name).set(number)
-                self.owed.labels(plan, name).set(use["owed"][name])
-        for name in row["now"]["devices"]:
-            self.unused.labels(name).set(row["unused"].get(name, 0))
+                gauges["devices"].labels(plan, name).set(number)
+                gauges["devices_owed"].labels(plan, name).set(use["owed"][name])
+        for name in row["gained"]:
+            gauges["devices_unused"].labels(name).set(row["unused"].get(name, 0))
             for of in ("unused", "gained"):
-                self.hours.labels(of, name).set(row["day"][f"{of}Hours"].get(name, 0))
+                gauges["device_hours"].labels(of, name).set(row["day"][f"{of}Hours"].get(name, 0))
+        self._text = generate_latest(registry).decode()
 
     def answer(self, request: BaseHTTPRequestHandler) -> tuple[int, str]:
         """The answer to a request: /metrics and nothing else."""
         if request.path.partition("?")[0] != "/metrics":
             return 404, "not found\n"
-        return 200, generate_latest(self.registry).decode()
+        return 200, self._text
 
 
 @click.command()
@@ -172,20 +188,19 @@ def shadow(
     """Watch a cluster that another scheduler places, and show what gangplan would do with the same jobs. It writes
     nothing to the cluster (`gangplan rbac --read-only` prints the RBAC permissions).
 
-    Certain is what a gang could use that waits at two looks while there is free room for it. A plan of all jobs
+    Certain is what a gang could use that waits at two looks, with free room for it at both. A plan of all jobs
     from an empty cluster is an estimate. With -o json each look is one line.
     """
     from compiler.cli.executor import open_executor
 
-    client, seen, gauges = open_client(kubeconfig, context), Shadow(every), Gauges()
+    client, seen, metrics, succeeded = open_client(kubeconfig, context), Shadow(), Metrics(), False
     if listen:
-        HttpServer("metrics", listen, "GET", gauges.answer)
+        try:
+            HttpServer("metrics", listen, "GET", metrics.answer)
+        except (OSError, ValueError) as error:
+            raise click.ClickException(f"--listen {listen}: {one_line(error)}") from error
     with open_executor(executor) as mapper:
-        for number in count():
-            if number == looks:
-                break
-            if number:
-                time.sleep(every)
+        for began in _begins(every, looks):
             try:
                 with time_limit(timeout):
                     objects, clock = [*cluster_objects(client)], int(time.time())
@@ -193,10 +208,23 @@ def shadow(
                     look = look_at(cluster, Options(time_limit=timeout), mapper)
                     picture = None if page is None else page_of(cluster, mapper)
             except (ApiError, Retry, TimeLimitError, ValueError, RuntimeError) as error:
+                seen.miss()
                 click.echo(f"{rfc3339(int(time.time()))}  no look: {one_line(error)}", err=True)
                 continue
-            row = seen.enter(look, clock)
-            gauges.enter(row)
+            row, succeeded = seen.enter(look, clock, began), True
+            metrics.enter(row)
             if page is not None and picture is not None:
                 write_file(page, picture)
             click.echo(json.dumps(row, sort_keys=True) if output == "json" else look_text(row))
+    if not succeeded:
+        raise click.ClickException("no look succeeded")
+
+
+def _begins(every: float, looks: int | None) -> Iterator[float]:
+    """When each look begins, by a clock that never goes back; this waits for it."""
+    for number in count(1):
+        began = time.monotonic()
+        yield began
+        if number == looks:
+            return
+        time.sleep(max(0.0, began + every - time.monotonic()))

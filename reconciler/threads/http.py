@@ -21,6 +21,7 @@ from reconciler.timings import TIMINGS, HttpTimings
 log = logging.getLogger(__name__)
 
 CONCURRENT_LIMIT = 16
+LAST_PORT = 65535
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Of what Prometheus reads."""
 
@@ -47,7 +48,7 @@ class HttpServer(ThreadingHTTPServer):
         self, name: str, listen: str, method: str, answer: Answer, timings: HttpTimings = TIMINGS.http
     ) -> None:
         host, _, port = listen.rpartition(":")
-        if not port.isdigit():
+        if not port.isdecimal() or int(port) > LAST_PORT:
             raise ValueError(f"{listen!r} is not host:port")
         self.heartbeat, self._stop = Heartbeat(name, timings.heartbeat_limit), threading.Event()
         self._request_limit = timings.request

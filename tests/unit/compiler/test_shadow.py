@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from compiler.cluster_state.cluster_state import StateError
@@ -10,6 +13,7 @@ from tests.builders.cluster_objects import node, pod
 from tests.builders.declared import GPU, Object, hypernode, pod_spec
 
 CLOCK = 1_800_000_000
+PRIORITY: Object = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
 CONF = """\
 actions: "enqueue, allocate, backfill"
 tiers:
@@ -56,10 +60,61 @@ def test_a_gang_that_fits_beside_what_runs_is_startable() -> None:
     assert found.gained() == {GPU: 16}
 
 
-def test_only_who_waited_before_counts_as_unused_room() -> None:
+def test_only_who_could_start_before_counts_as_unused_room() -> None:
     found = look(job("waits", 1, 8))
-    assert found.unused(frozenset()) == {}
-    assert found.unused(found.waiting) == {GPU: 8}
+    assert found.startable_since(None) == {}
+    assert found.startable_since(replace(found, startable={})) == {}
+    assert found.startable_since(replace(found, startable={"n/waits": {GPU: 4}})) == {"n/waits": {GPU: 4}}
+
+
+OWNED: dict[str, Any] = {
+    "of-an-unknown-kind": {"ownerReferences": [{"apiVersion": "example.org/v1", "kind": "Train", "name": "t"}]},
+    "of-a-clock": {"ownerReferences": [{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "CronJob", "name": "t"}]},
+    "of-gangplan": {"labels": {"gangplan.dev/cluster": "c"}},
+}
+
+
+@pytest.mark.parametrize("metadata", OWNED.values(), ids=OWNED)
+def test_jobs_that_something_made_which_is_not_planned_count(metadata: Object) -> None:
+    runs, waits = job("runs", 1, 8), job("waits", 1, 8)
+    for each in (runs, waits):
+        each["metadata"] |= metadata
+    found = look(runs, running_pod("runs", "a-0", 8), waits)
+    assert (found.now.running, found.startable) == (1, {"n/waits": {GPU: 8}})
+
+
+def test_a_job_that_somebody_suspended_does_not_wait() -> None:
+    assert look({**job("a", 1, 8), "status": {"state": {"phase": "Aborted"}}}).waiting == frozenset()
+
+
+def test_queues_of_other_systems_change_nothing() -> None:
+    kai = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "k"}}
+    resources = {"gpu": {"quota": 3, "limit": -1}}
+    cluster_of_kai = Shadowed.of(cluster({**kai, "spec": {"resources": resources}}), CLOCK)
+    assert [queue.name for queue in cluster_of_kai.specs.queues if queue.name == "k"] == []
+
+
+def test_what_starts_in_room_of_the_evicted_is_not_startable_in_free_room() -> None:
+    objects = cluster(
+        *(PRIORITY | {"metadata": {"name": name}, "value": value} for name, value in (("hi", 9), ("lo", 1)))
+    )
+    jobs = [job("victim", 4, 8), job("urgent", 1, 4), job("small", 1, 4)]
+    jobs[0]["spec"]["minAvailable"] = 1  # one pod of the victim goes, and small would fit beside urgent
+    for each, name in zip(jobs, ("lo", "hi", "lo"), strict=True):
+        each["spec"]["priorityClassName"] = name
+    pods = [running_pod("victim", f"a-{at}", 8, at) for at in range(4)]
+    for each in objects:
+        if each["kind"] == "ConfigMap":
+            each["data"] = {"volcano-scheduler.conf": CONF.replace("allocate,", "allocate, preempt,")}
+    found = look_at(Shadowed.of([*objects, *jobs, *pods], CLOCK), Options())
+    assert (found.now.running, found.startable) == (1, {})
+
+
+def test_an_object_with_an_error_is_said_to_be_left_out() -> None:
+    unknown = job("a", 1, 8)
+    unknown["spec"]["queue"] = "nowhere"
+    found = look(unknown, job("b", 1, 8))
+    assert (found.waiting, found.left_out) == (frozenset({"n/b"}), ("GP302: there is no queue 'nowhere'",))
 
 
 def test_fragments_cost_a_gang_its_start_now_and_none_from_empty() -> None:

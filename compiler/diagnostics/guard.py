@@ -56,18 +56,18 @@ class Place:
 
 
 @contextmanager
-def guarded(subject: Subject, tell: Tell, task: str = "") -> Iterator[None]:
-    """Run the block; an exception in it becomes an error of `subject`. task: what failed, in addition to the place."""
+def guarded(subject: Subject, tell: Tell) -> Iterator[None]:
+    """Run the block; an exception in it becomes an error of `subject`."""
     try:
         yield
     except MemoryError:  # of the process, not of the document
         raise
     except Exception as error:
-        tell(internal_error(subject, error, task))
+        tell(internal_error(subject, error))
 
 
 def internal_error(subject: Subject, error: Exception, task: str = "") -> Diagnostic:
-    """Return the error of a document that an exception stands for."""
+    """Return the error of a document that an exception stands for. task: what failed, in addition to the place."""
     log.debug("internal error on %s", subject.display_name, exc_info=error)
     message = f"{task or 'gangplan'} failed on {subject.display_name or 'this document'}: {exception_text(error)}"
     return INTERNAL_ERROR.diagnostic(subject.position(), message, REPORT, object=subject.display_name)

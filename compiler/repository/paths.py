@@ -93,9 +93,6 @@ class PathRules:
         folders = ["/".join(steps[:end]) + "/" for end in range(1, len(steps) + is_folder)]
         return any(self._patterns.match_file(each) for each in (*folders, *(() if is_folder else (path,))))
 
-    def is_read(self, path: str) -> bool:
-        return is_manifest(path) and not self.is_ignored(path)
-
 
 def path_patterns(lines: Sequence[str]) -> GitIgnoreSpec:
     """Patterns in gitignore's syntax, for `match_file`. Raises ValueError for one that is none."""

@@ -204,7 +204,6 @@ class CompileBreakdown:
     """The end of a compile that gave no answer: killed, out of memory or time, an exception. It says nothing about the
     commit."""
 
-    commit: str
     message: str
 
 

@@ -11,7 +11,6 @@ from solver.placement.fit import fit_counts_by_role, fits_exactly, shortage
 from solver.problem import Gang, Placement, Vector
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.gang_classes import GangClass, waiting_class
-from solver.state.queue_books import QueueBooks
 from solver.state.selected_pods import PodRuleCounts
 from solver.state.state import State
 
@@ -60,15 +59,11 @@ class FitQuestion:
         """The same question about other free nodes; without counts pod rules do not matter."""
         return replace(self, state=self.state.with_free(free, rule_counts))
 
-    def is_allowed(self, queue_books: QueueBooks) -> bool:
-        """Whether the queues have enough left for what the gang asks for at least."""
-        return queue_books.allows_amount(self.gang.queue, self.min_demand)
-
-    def fits(self, models: ModelBudget | None = None) -> bool | None:
+    def fits(self) -> bool | None:
         """Yes by the greedy, which mostly ends it, no by counting, else by an exact model. None: not known. Like all
         questions it raises OutOfTimeError when the time is over."""
         known = self.fits_without_model()
-        return self.fits_by_model(models) if known is None else known
+        return fits_exactly(self.state, self.j, self.gang_class, self.options) if known is None else known
 
     def fits_without_model(self) -> bool | None:
         """As `fits`, by the greedy and by counting alone."""
@@ -76,11 +71,9 @@ class FitQuestion:
             return True
         return None if shortage(self.state, self.gang_class) is None else False
 
-    def fits_by_model(self, models: ModelBudget | None = None) -> bool | None:
+    def fits_by_model(self, models: ModelBudget) -> bool | None:
         """As `fits`, by an exact model alone."""
-        if models is not None and not models.spend():
-            return None
-        return fits_exactly(self.state, self.j, self.gang_class, self.options)
+        return fits_exactly(self.state, self.j, self.gang_class, self.options) if models.spend() else None
 
     def placement(self) -> tuple[Placement, ...] | None:
         """Where the greedy puts the gang; None proves nothing."""

@@ -17,7 +17,7 @@ class QueueObstacle:
     """A limit on resource r that the gang would break. queue: whose; None for guarantees kept in the whole cluster.
 
     code: of its fact. is_ceiling: one of `QueueRules.ceilings_by_queue`, else a guarantee. limit: what may be held;
-    available: what is left of it; missing: what is too little. guaranteed_queues: whose guarantees the gang meets.
+    available: what is left of it. guaranteed_queues: whose guarantees the gang meets.
     """
 
     code: str
@@ -26,7 +26,6 @@ class QueueObstacle:
     is_ceiling: bool
     limit: int
     available: int
-    missing: int
     guaranteed_queues: tuple[int, ...] = ()
 
     @property
@@ -43,8 +42,7 @@ def queue_obstacles(ledger: QueueBooks, queue: int, amount: Vector) -> Iterator[
             if asked and most is not None and have[r] + asked > most:
                 by_guarantees = ceiling.code == GuaranteeReserve.code
                 others = _competing_guarantees(ledger.problem, q, r) if by_guarantees else ()
-                left, missing = max(0, most - have[r]), have[r] + asked - most
-                yield QueueObstacle(ceiling.code, q, r, True, most, left, missing, others)
+                yield QueueObstacle(ceiling.code, q, r, True, most, max(0, most - have[r]), others)
     then = ledger.copy()
     then.charge_queue(queue, amount)
     for at, r in ledger.violated_guarantees(queue, amount):
@@ -58,7 +56,7 @@ def queue_obstacles(ledger: QueueBooks, queue: int, amount: Vector) -> Iterator[
             continue  # no guarantee is unmet: the capability is an obstacle of its own
         # Without unmet guarantees more runs than the nodes have in sum.
         code = GuaranteeReserve.code if others else ResourceShortage.code
-        yield QueueObstacle(code, at, r, False, most, max(0, amount[r] - missing), missing, others)
+        yield QueueObstacle(code, at, r, False, most, max(0, amount[r] - missing), others)
 
 
 def _competing_guarantees(problem: Problem, q: int, r: int) -> tuple[int, ...]:

@@ -49,10 +49,6 @@ class Victim:
     right: ReclaimRight = "full"
     held_shares: tuple[HeldShare, ...] = ()
 
-    @property
-    def pod_count(self) -> int:
-        return sum(p.pods for p in self.running)
-
 
 @dataclass(frozen=True, slots=True)
 class EvictedUnit:

@@ -230,7 +230,7 @@ class CompileProcess:
             result = self._compile(request)
         except Exception as error:  # whatever it is: a thread that ended without a result would be busy for ever
             log.warning("a compile broke down", exc_info=error)
-            result = CompileBreakdown(request.commit, f"it failed: {short_error(error)}")
+            result = CompileBreakdown(f"it failed: {short_error(error)}")
         self._result = result
         self.heartbeat.rest()
         self.on_end()
@@ -254,7 +254,7 @@ class CompileProcess:
             status = self._run_in_worker({**paths, **limits}, time.monotonic() + self.timings.time_limit)
         except TimeoutError:
             self.stop()
-            return CompileBreakdown(request.commit, f"it was stopped after {self.timings.time_limit:g} s")
+            return CompileBreakdown(f"it was stopped after {self.timings.time_limit:g} s")
         except (EOFError, OSError):  # it was killed, by the kernel or by somebody
             status = self.stop()
         except ValueError:  # it says what is not a number, so what it says next may be about this compile or another
@@ -267,7 +267,7 @@ class CompileProcess:
         if status != 0 or not answer.exists():
             text = errors.read_text(errors="replace") if errors.exists() else ""
             message = text.strip().rpartition("\n")[2][:500] or "no message"
-            return CompileBreakdown(request.commit, f"it ended {_end_text(status)}: {message}")
+            return CompileBreakdown(f"it ended {_end_text(status)}: {message}")
         return Snapshot.from_json(answer.read_text())
 
     def _run_in_worker(self, order: Mapping[str, Any], deadline: float) -> int:

@@ -21,12 +21,12 @@ def _fail() -> None:
 
 def test_an_exception_names_document_type_and_place_in_our_code_and_not_what_it_says() -> None:
     found: list[Diagnostic] = []
-    with guarded(DOCUMENT, found.append, "check GP999"):
+    with guarded(DOCUMENT, found.append):
         _fail()
     (error,) = found
     assert (error.code, error.severity, error.position) == ("GP139", "error", Position("jobs/a.yaml", 9, 3))
     assert error.object == "Job a"
-    assert error.message.startswith("check GP999 failed on Job a: QuantityError in compiler/fields/quantity.py:")
+    assert error.message.startswith("gangplan failed on Job a: QuantityError in compiler/fields/quantity.py:")
     assert error.message.endswith("(_amount)")
     assert "secret" not in error.message
 

@@ -278,7 +278,7 @@ def test_a_compile_that_breaks_down_is_not_held_against_the_commit_and_is_tried_
         world.look()
         assert world.compiler.asked[-1].commit == "beef"
         times.append(world.time)
-        target = world.compiled(CompileBreakdown("beef", "it ended by SIGKILL"))
+        target = world.compiled(CompileBreakdown("it ended by SIGKILL"))
         world.time += world.next_look() or 0.0
     assert [after - before for before, after in pairwise(times)] == [10, 20, 40, 80, 160, 300]
     assert target.commit == COMMIT, "the commit in force goes on"

@@ -26,8 +26,11 @@ from yaml.events import (
 from compiler.diagnostics.diagnostic import Diagnostic, Position, Rule, declare_rule
 from compiler.syntax import scalars
 from compiler.syntax.documents import FieldPath
-from compiler.syntax.one_pass import MAX_DEPTH, MAX_VALUES, Positions, read_in_one_pass
 
+Positions = dict[FieldPath, tuple[int, int]]
+
+MAX_DEPTH = 64
+MAX_VALUES = 200_000
 MAX_ALIAS_VALUES = 20_000
 """Values that aliases and merge keys may add to one document."""
 
@@ -141,10 +144,6 @@ class YamlReader:
         """The data of the text; nothing where the text is refused."""
         if self.text.startswith("%"):
             self.add_diagnostic(YAML_DIRECTIVE, self.line, 1, "directives are not supported", "remove the line")
-            return
-        if (found := read_in_one_pass(self.text, self.line, self.column)) is not None:
-            data, self.positions = found
-            yield data
             return
         try:
             root = self.node_tree()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.syntax.parse import parse_file
+from compiler.syntax.yaml_reader import YamlReader
 from tests.builders.beside import beside
 
 TWO = beside(__file__)["two"]
@@ -22,6 +24,17 @@ def test_positions_count_from_one_in_the_file_not_in_the_document() -> None:
     assert (at.file, at.line, at.column) == ("jobs/a.yaml", 14, 3)
     missing = second.position("metadata", "labels", "app")
     assert (missing.line, missing.column) == (13, 1)
+
+
+def test_a_text_inside_another_is_read_to_64_levels_at_its_own_place() -> None:
+    found = list[Diagnostic]()
+    inner = YamlReader("f.yaml", 7, "a:\n  - '<<': x\n", found, 3)
+    assert list(inner.load_data()) == [{"a": [{"<<": "x"}]}]
+    assert inner.positions == {(): (7, 3), ("a",): (7, 3), ("a", 0): (8, 7), ("a", 0, "<<"): (8, 7)}
+    assert len(list(YamlReader("f.yaml", 1, "[" * 64 + "]" * 64, found).load_data())) == 1
+    assert not found
+    assert list(YamlReader("f.yaml", 1, "[" * 65 + "]" * 65, found).load_data()) == []
+    assert [each.code for each in found] == ["GP107"]
 
 
 def test_windows_line_ends() -> None:

@@ -269,6 +269,9 @@ def _check_shape(value: Any, shape: Any, path: tuple[str | int, ...]) -> None:
             _check_shape(value.get(key), shape.get(key, shape.get("*")), (*path, key))
 
 
+_MOST_LEVELS = 200
+
+
 class _Loader(yaml.CSafeLoader):  # type: ignore[misc]
     """Times stay texts, as in JSON."""
 
@@ -279,11 +282,21 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
+def _check_depth(content: str) -> None:
+    """Raises RecursionError for YAML so deep that the loader, which is in C, would end the process."""
+    depth = 0
+    for event in yaml.parse(content, Loader=_Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MOST_LEVELS:
+            raise RecursionError
+
+
 def _parse_documents(text: str | bytes) -> list[Any]:
     try:
         content = text.decode() if isinstance(text, bytes) else text
         if content.lstrip().startswith("{"):
             return [json.loads(content)]
+        _check_depth(content)
         return list(yaml.load_all(content, Loader=_Loader))
     except UnicodeDecodeError as error:
         raise StateError(f"the state is not UTF-8 text: byte {error.start} cannot be read") from error

@@ -1,6 +1,7 @@
 """The history of a repository as a trace: when each job's specification came, and how long its recorded runs took.
 
-A job is submitted when it appears, when it appears again, and when its document changes. A recorded run belongs to the
+A job is submitted when it appears, when it appears again, and when its document changes. While its file has an error it
+stays what it was, as in the cluster. A recorded run belongs to the
 last submission before it; further ones of the same submission are jobs that come when they started. How long a job runs
 of which no run is recorded:
 
@@ -55,7 +56,9 @@ def _submissions(versions: Iterable[tuple[int, Specs]]) -> tuple[Mapping[JobKey,
     for at, specs in versions:
         now = max(now, at)  # clocks of committers differ
         values, default = class_priorities(specs.priority_classes)
-        before, present = present, {gang.key: gang for gang in specs.gangs}
+        broken = {each.position.file for each in specs.diagnostics if each.severity == "error"}
+        kept = {key: gang for key, gang in present.items() if gang.document.file in broken}
+        before, present = present, {**kept, **{gang.key: gang for gang in specs.gangs}}
         for key, gang in present.items():
             if not runs_once(gang.document.data):
                 services.add(key)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from compiler.cluster_state.cluster_state import read_objects
 from compiler.cluster_state.run_records import RecordedRun, recorded_runs, records_object
 from compiler.reading import read_specs
 from compiler.specs.cluster_spec import Specs
@@ -14,7 +15,7 @@ from compiler.syntax.parse import Adopt, ParsedFile, parse_file
 from compiler.traces.history import history_trace
 from compiler.traces.trace import Trace, TraceError
 from reconciler.git.commits import read_revision
-from reconciler.git.history import commits_of
+from reconciler.git.history import commits_of, is_shallow
 from reconciler.inventory.store import runs_of
 
 
@@ -23,7 +24,9 @@ def read_history(repo: Path, cluster: str | None, records: Path | None) -> Trace
     versions = [*_versions(repo, cluster)]
     if not versions:
         raise TraceError(f"{repo}: no commit holds jobs or cluster-specs")
-    return history_trace(versions, {} if records is None else read_records(records, versions[-1][1].cluster.name))
+    runs = {} if records is None else read_records(records, versions[-1][1].cluster.name)
+    found = history_trace(versions, runs)
+    return replace(found, notes=(*found.notes, _SHALLOW)) if is_shallow(repo) else found
 
 
 def _versions(repo: Path, cluster: str | None) -> Iterator[tuple[int, Specs]]:
@@ -42,8 +45,8 @@ def _versions(repo: Path, cluster: str | None) -> Iterator[tuple[int, Specs]]:
 def read_records(file: Path, cluster: str) -> Mapping[JobKey, Sequence[RecordedRun]]:
     """The runs in a List of ConfigMaps, by job. Raises TraceError."""
     try:
-        items = json.loads(file.read_text("utf-8"))["items"]
-        rows = [row for run in runs_of(cluster, items) for row in run.job_rows()]
+        items = read_objects(file.read_bytes())
+        rows = [row for run in runs_of(cluster, map(dict, items)) for row in run.job_rows()]
     except (ValueError, KeyError, TypeError) as error:
         raise TraceError(f"{file}: cannot read the records: {error}. Fix: write {_HOW}") from error
     found: dict[JobKey, list[RecordedRun]] = {}
@@ -54,4 +57,5 @@ def read_records(file: Path, cluster: str) -> Mapping[JobKey, Sequence[RecordedR
     return found
 
 
+_SHALLOW = "The clone is shallow: its first commit submits what older ones brought. Fix: git fetch --unshallow."
 _HOW = "it with `kubectl get configmaps --namespace gangplan-system --output json`"

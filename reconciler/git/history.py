@@ -30,6 +30,12 @@ def commits_of(folder: Path) -> list[tuple[str, int]]:
     return [(commit, int(at)) for commit, _, at in (line.partition(" ") for line in lines)]
 
 
+def is_shallow(folder: Path) -> bool:
+    """Whether older commits of a work tree were not cloned. Raises GitError."""
+    command = ("rev-parse", "--is-shallow-repository")
+    return read_git(folder, *command, timeout=WORK_TREE_TIMEOUT, more={}).strip() == b"true"
+
+
 def work_tree_dates(folder: Path) -> dict[str, int]:
     """The same for a work tree of the user's own, paths below `folder`; empty without git or without history."""
     command = (*_LOG_COMMAND, "--relative", "HEAD", "--", *ROOT_FOLDERS)

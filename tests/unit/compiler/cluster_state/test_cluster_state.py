@@ -57,9 +57,10 @@ def test_an_evicted_pod_of_a_gang_holds_no_room_until_it_has_outlived_its_grace(
     assert bool(observe_state(read_specs(Repository(FILES)), state).foreign.amounts) == occupied
 
 
-def test_a_state_that_nests_without_end_is_refused() -> None:
+@pytest.mark.parametrize("head", ['{"items":', "items:\n- {a: "], ids=["JSON", "YAML"])
+def test_a_state_that_nests_without_end_is_refused(head: str) -> None:
     with pytest.raises(StateError, match="nests too deeply"):
-        load_state('{"items":' + "[" * 200_000 + "]" * 200_000 + "}")
+        load_state(head + "[" * 200_000 + "]" * 200_000 + "}")
 
 
 def test_fields_that_are_empty_or_that_nothing_reads_pass() -> None:

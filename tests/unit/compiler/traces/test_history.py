@@ -51,6 +51,25 @@ def test_a_job_is_submitted_when_it_appears_changes_or_appears_again() -> None:
     )
 
 
+def test_a_commit_that_breaks_the_file_of_a_job_and_its_repair_submit_nothing() -> None:
+    larger = JOB.replace("replicas: 2", "replicas: 3")
+    unknown = JOB.replace("spec:", "spec: {queue: nowhere}\n  x:", 1)
+    versions = [
+        (100, specs(a=JOB, b=JOB)),
+        (110, specs(a="{", b=unknown)),
+        (120, specs(a=JOB, b=larger)),
+        (130, specs(b=larger)),
+        (140, specs(a=JOB, b=larger)),
+    ]
+    found = history_trace(versions, {A: [RecordedRun(100, 105)]})
+    assert [(job.id, job.submit) for job in found.jobs] == [
+        ("Job default/a 1", 100),
+        ("Job default/b 1", 100),
+        ("Job default/b 2", 120),
+        ("Job default/a 2", 140),
+    ]
+
+
 def test_runs_belong_to_the_submission_before_them_and_reruns_come_when_they_started() -> None:
     versions = [(100, specs(a=JOB)), (200, specs(a=JOB.replace("replicas: 2", "replicas: 1")))]
     runs = [RecordedRun(260, 300), RecordedRun(90, 140), RecordedRun(150, 170)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,8 @@ def test_commits_and_recorded_runs_are_replayed(repository: Path, records: Path)
         (["--history"], "no job of the history has a known run time"),
         (["--history", "--records", "OTHER"], "no run of cluster t is recorded"),
         (["--history", "--records", "BROKEN"], "cannot read the records"),
+        (["--history", "--records", "DEEP"], "cannot read the records"),
+        (["--history", "--records", "NULL"], "cannot read the records"),
         (["--history", "BROKEN"], "pass a TRACE, or --history"),
         ([], "pass a TRACE, or --history"),
     ],
@@ -69,8 +72,21 @@ def test_commits_and_recorded_runs_are_replayed(repository: Path, records: Path)
 def test_what_cannot_be_replayed_is_said(repository: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
     (tmp_path / "OTHER").write_text('{"items": []}')
     (tmp_path / "BROKEN").write_text("[]")
+    (tmp_path / "DEEP").write_text("[" * 100_000)
+    (tmp_path / "NULL").write_text('{"items": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": null}]}')
     named = [str(tmp_path / word) if word.isupper() else word for word in arguments]
     ran = CliRunner().invoke(cli, ["simulate", "--repo", str(repository), *named], obj=load_tree)
     assert ran.exit_code == 1
     assert said in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_that_older_commits_were_not_cloned_is_said(repository: Path, records: Path, tmp_path: Path) -> None:
+    subprocess.run(
+        ["git", "clone", "--quiet", "--depth", "1", f"file://{repository}", str(tmp_path / "shallow")], check=True
+    )
+    arguments = ["simulate", "--history", "--records", str(records), "-o", "json", "--policy", "easy", "--repo"]
+    for folder, is_said in ((repository, False), (tmp_path / "shallow", True)):
+        ran = CliRunner().invoke(cli, [*arguments, str(folder)], obj=load_tree)
+        said = [each for each in json.loads(ran.stdout)["assumptions"] if "The clone is shallow" in each]
+        assert bool(said) is is_said

@@ -8,14 +8,17 @@ from compiler.checks.check import CheckInput, Finding, check, identity_of
 from compiler.kinds.kind import CLUSTER_WIDE_KINDS
 from compiler.kubernetes import HOSTNAME_LABEL, RUN_ANNOTATION, SCHEDULER_NAMESPACE
 from compiler.rights import DEFAULT_KINDS, kind_in_use
+from compiler.specs.gang_spec import GangSpec
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.syntax.documents import Document
 
 
 @check("GP301", "duplicate object name", on_partial=True)
 def duplicate_objects(check_input: CheckInput) -> Iterator[Finding]:
-    """A kind has one object of a name (and namespace) in a cluster; NodePools must not make a node or hypernode that
-    exists already. Fix: rename or remove one."""
+    """A kind has one object of a name (and namespace) in a cluster. So have jobs of all kinds: plans and commands name
+    them NAMESPACE/NAME, and controllers name pods and PodGroups after their jobs. A Volcano Job and a PyTorchJob may
+    both make train-worker-0; a PyTorchJob and a TFJob share the PodGroup train. NodePools must not make a node or
+    hypernode that exists already. Fix: rename or remove one."""
     seen: dict[tuple[str, str, str], Document] = {}
     for document in sorted(check_input.specs.documents, key=lambda d: (d.file, *_line_and_column(d))):
         key = f"{document.kind}.{document.group}"
@@ -27,6 +30,7 @@ def duplicate_objects(check_input: CheckInput) -> Iterator[Finding]:
                 message += ": generateName gives the same text one name"
                 help = f'remove one, give it metadata.name, or annotate it with {RUN_ANNOTATION}: "2"'
             yield Finding(document, ("metadata", "name"), message, help, (first, ("metadata", "name")))
+    yield from _namesakes(check_input.specs.gangs)
     for what, items in (("node", check_input.specs.nodes), ("hypernode", check_input.specs.hypernodes)):
         yield from _duplicate_items(
             what, sorted(items, key=lambda item: (item.document.file, *_line_and_column(item.document), item.name))
@@ -36,6 +40,18 @@ def duplicate_objects(check_input: CheckInput) -> Iterator[Finding]:
 def _line_and_column(document: Document) -> tuple[int, int]:
     at = document.position()
     return at.line, at.column
+
+
+def _namesakes(gangs: Sequence[GangSpec]) -> Iterator[Finding]:
+    """Jobs of different kinds or groups with one name."""
+    seen: dict[tuple[str, str], GangSpec] = {}
+    for gang in sorted(gangs, key=lambda gang: (gang.document.file, *_line_and_column(gang.document))):
+        first, document = seen.setdefault((gang.namespace, gang.document.name), gang).document, gang.document
+        if (first.kind, first.group) != (document.kind, document.group):
+            name = f"{document.display_name} ({document.api_version})"
+            message = f"{name} has the name of {first.display_name} ({first.api_version}), and both are jobs"
+            place = "metadata", "name"
+            yield Finding(document, place, message, "rename one", (first, place))
 
 
 def _duplicate_items(what: str, items: Sequence[NodeSpec | HyperNodeSpec]) -> Iterator[Finding]:

@@ -176,16 +176,39 @@ class _Lowered:
 
 
 def _lower(specs: Specs, state: ClusterState | None, dates: Mapping[str, int]) -> _Lowered:
-    """Documents with which lowering fails have an error and are left out, with what depends on them."""
+    """Documents with which lowering fails have an error and are left out, with what depends on them. Where it fails
+    because of what runs, no document is to blame, and its exception passes."""
 
     def lowered(left_out: LeftOut) -> _Lowered:
         documents = [each for each in spec_documents(specs) if each.identity in left_out] if left_out else []
         within = _specs_within(without_documents(specs, documents), state)
         return _Lowered(specs, state, dates, within, *lower(within, state, dates))
 
+    try:
+        return lowered(frozenset())
+    except MemoryError:
+        raise
+    except Exception:
+        if state is not None and _can_be_lowered(specs, _without_what_runs(state), dates):
+            raise
     errors = DocumentErrors()
     found = attributed(lowered, lambda: spec_documents(specs), partial(blame, errors))
     return found.without(errors) if errors else found
+
+
+def _without_what_runs(state: ClusterState) -> ClusterState:
+    """The nodes alone."""
+    return ClusterState(state.nodes, hypernodes=state.hypernodes, numatopologies=state.numatopologies)
+
+
+def _can_be_lowered(specs: Specs, state: ClusterState, dates: Mapping[str, int]) -> bool:
+    try:
+        lower(_specs_within(specs, state), state, dates)
+    except MemoryError:
+        raise
+    except Exception:
+        return False
+    return True
 
 
 def _plan_diagnostics(

@@ -118,7 +118,14 @@ def make_planning(hands: Hands, voices: Voices, desired: DesiredManifests) -> Pl
     poller = GitPoller(mirror, settings.poll, wake.set, voices.metrics.record_fetch, timings.git)
     return PlanningPart(
         PlanningGiven(
-            settings.cluster, settings.executor, hands.wall_clock, note_compile, wake.hurry, use, timings.planning
+            settings.cluster,
+            settings.executor,
+            hands.wall_clock,
+            note_compile,
+            wake.hurry,
+            use,
+            hands.watches.hold_out,
+            timings.planning,
         ),
         Branch(poller, mirror, voices.publisher.read_annotations, voices.publisher.ref.name),
         CompileProcess(settings.data / "compile", wake.hurry, timings.compile, pages=settings.pages),

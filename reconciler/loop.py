@@ -136,7 +136,8 @@ def observe(parts: Parts) -> tuple[Seen, Effects]:
     parts.pods.observe(observation, wall_now)
     settled = Effects(tuple(each for each in ended if isinstance(each, ChangeResult))) + parts.pods.settle(ended, seen)
     jobs = [gang.job for gang in snapshot.gangs.values()] if snapshot else []
-    held = {**parts.runs.lost_jobs.refused_jobs, **parts.requests.suspended_jobs(jobs)}
+    held_up = {job.key: observation.held_up[job.key] for job in jobs if job.key in observation.held_up}
+    held = {**parts.runs.lost_jobs.refused_jobs, **held_up, **parts.requests.suspended_jobs(jobs)}
     restrictions = parts.pods.restrictions(observation, snapshot, held, wall_now)
     seen = replace(seen, observation=observation.with_restrictions(restrictions))
     runs = planning.runs(inventory, parts.requests.current().reruns)
@@ -213,7 +214,8 @@ def act(parts: Parts, seen: Seen, target: Target, allowed: Allowed, settled: Eff
     is_current = snapshot.gated and not seen.observation.problems
     if is_current and target.fingerprint is not None and target.base is not None:
         retries = parts.requests.current().retries
-        orders = Orders(allowed.changes.suspended, retries, objects.pace.is_holding)
+        left_alone = allowed.changes.suspended | seen.observation.held_up.keys()
+        orders = Orders(left_alone, retries, objects.pace.is_holding)
         done += parts.pods.act(_now(parts.hands, seen), target, orders)
     return done + objects.save(seen.inventory)
 

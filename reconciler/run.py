@@ -7,11 +7,14 @@ import time
 from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler
 
+from compiler.diagnostics.guard import exception_text
 from reconciler.changes.results import ChangeResult, ObjectEvent, events_of_results
 from reconciler.cluster.client import ApiError, LostLease, short_error
+from reconciler.cluster.objects import name_of_key
 from reconciler.git.webhook import WebhookReceiver, serve_webhook
 from reconciler.inventory.keeper import OtherGangplanError
 from reconciler.loop import Hands, Parts, Voices, basis, reconcile_once
+from reconciler.observation.culprits import objects_at_hand
 from reconciler.report.report_pages import ReportPages
 from reconciler.report.status import FAILURE_TYPE, Report, StatusReader
 from reconciler.threads.heartbeat import Heartbeat
@@ -125,6 +128,8 @@ def _repeat_passes(parts: Parts, stop: Callable[[], bool], once: bool) -> Report
             pause = doubled(timings.first_failure_pause, failures, timings.longest_failure_pause)
             voices.metrics.passes.labels(result="failed").inc()
             problem = _log_failure(hands.pulse.heartbeat, error)
+            if hold_out_culprit(hands, error):
+                hands.wake.set()
             continue
         failures = 0
         is_paced = parts.objects.pace.is_holding
@@ -182,6 +187,17 @@ def _log_failure(heartbeat: Heartbeat, error: Exception) -> str:
         return str(error)
     heartbeat.record_error(error)
     return f"unexpected, see the log: {short_error(error)}"
+
+
+def hold_out_culprit(hands: Hands, error: Exception) -> bool:
+    """Hold out the object on which a pass failed, if one was at hand; whether the next pass is another for it."""
+    if isinstance(error, (ApiError, LostLease, OSError, MemoryError)):
+        return False
+    key = hands.watches.hold_out(objects_at_hand(error), f"a pass failed on it ({exception_text(error)})")
+    hands.keeper.forget()  # what the pass has taken up in part is taken up again
+    if key:
+        log.warning("an object is held out", extra={"object": name_of_key(key), "reason": exception_text(error)})
+    return bool(key)
 
 
 def _publish_failure(hands: Hands, voices: Voices, problem: str) -> None:

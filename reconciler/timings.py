@@ -58,6 +58,7 @@ class WatchTimings:
     heartbeat_limit: float = 200.0  # more than the wait for a page, an event or the next try
     look_again: float = 5.0  # between looks for another version of a kind whose watched version is not served
     list_wait: float = 10.0  # of a pass, for the first lists of kinds that a new plan brings
+    held_out: float = 300.0  # then an object on which a pass failed is read again
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,22 +4,52 @@ What reads an object relies on the types of its fields, and must not end because
 the built-in kinds their types; those of custom resources follow from a definition that may have changed since an object
 was stored, and texts and amounts may be anything. So each object is looked at once, when it is read. A field that is
 not what its kind has there is taken out. What cannot be told without it is taken for the least that is safe: a node
-takes nothing new, a pod's node takes nothing new, a budget lets nothing go.
+takes nothing new, a pod's node takes nothing new, a budget lets nothing go. An object that passes and on which code
+fails nevertheless is held out (`held_out`): nothing of it is read but who it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import is_
-from typing import Any
+from typing import Any, NamedTuple
 
 from compiler.cluster_state.cluster_state import StateError
 from compiler.cluster_state.disruption_budgets import read_budgets
 from compiler.cluster_state.nodes import drafts_of_hypernode, numa_topology_spec, observed_node, state_document
 from compiler.cluster_state.pods import RequestCache
 from compiler.fields.quantity import QuantityError, parse_quantity
-from compiler.kubernetes import Object, is_planned_job, status_of
+from compiler.kubernetes import (
+    DIGEST_ANNOTATION,
+    Object,
+    annotations_of,
+    conditions_of,
+    is_planned_job,
+    labels_of,
+    status_of,
+)
 from compiler.run_kinds import RUN_KINDS, run_kind_of
+
+Path = tuple[str | int, ...]
+"""Of a field within an object."""
+
+
+class Fault(NamedTuple):
+    """What of an object cannot be read. path: of the field; empty where it is not one field. problem: what is wrong.
+    holds_out: whether the object is held out for it."""
+
+    path: Path
+    problem: str
+    holds_out: bool = False
+
+    @property
+    def hides_amounts(self) -> bool:
+        """Whether a pod may ask for more than what can be read of it."""
+        return self.path[:1] not in (("metadata",), ("status",))
+
+    def __str__(self) -> str:
+        path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path).removeprefix(".")
+        return f"{path} {self.problem}".strip()
 
 
 class _Whole(dict[str, Any]):
@@ -101,9 +131,9 @@ class SoundObjects:
             "PodDisruptionBudget.policy": lambda budget: read_budgets([budget]),
         }
 
-    def look_at(self, item: Object) -> tuple[Object, tuple[str, ...]]:
-        """The object, or a copy without what cannot be read of it, and what that is: each field and what it is not."""
-        faults: list[str] = []
+    def look_at(self, item: Object) -> tuple[Object, tuple[Fault, ...]]:
+        """The object, or a copy without what cannot be read of it, and what that is."""
+        faults: list[Fault] = []
         sound, kind = _sound_part(item, {"metadata": _METADATA_SHAPE}, faults), run_kind_of(item)
         shape = _SHAPES.get(kind) or (_JOB_SHAPE if kind in RUN_KINDS or is_planned_job(sound) else {})
         sound = _sound_part(sound, shape, faults)
@@ -114,14 +144,14 @@ class SoundObjects:
             sound = _SUBSTITUTES[kind](sound)
         return sound, tuple(faults)
 
-    def _reads(self, kind: str, item: Object, faults: list[str]) -> bool:
+    def _reads(self, kind: str, item: Object, faults: list[Fault]) -> bool:
         """Whether what plans read of the object can be read; notes why not."""
         if kind in self._readers:
             try:
                 self._readers[kind](item)
             except Exception as error:  # whatever it is: no reader of all objects is to meet it
                 text = str(error) if isinstance(error, StateError) else f"{type(error).__name__}: {error}"
-                faults.append(text[:200])
+                faults.append(Fault((), text[:200]))
                 return False
         return True
 
@@ -130,9 +160,9 @@ class SoundObjects:
             self._requests.requests_of(pod)
 
 
-def _sound_part(item: Object, shape: Mapping[str, Any], faults: list[str]) -> Object:
+def _sound_part(item: Object, shape: Mapping[str, Any], faults: list[Fault]) -> Object:
     """The item itself where it has this shape, which is nearly always so; else a copy without what has not."""
-    found: Object = item if _is_sound(item, shape) else _sound_value(item, shape, "", faults)
+    found: Object = item if _is_sound(item, shape) else _sound_value(item, shape, (), faults)
     return found
 
 
@@ -155,16 +185,16 @@ def _is_sound(value: Any, shape: Any) -> bool:
     return True
 
 
-def _sound_value(value: Any, shape: Any, path: str, faults: list[str]) -> Any:
+def _sound_value(value: Any, shape: Any, path: Path, faults: list[Fault]) -> Any:
     """The value itself where it has this shape; a copy without what has not; _MISSING where nothing is left."""
     if value is None:
         return value
     wanted: Any = shape if isinstance(shape, type) else dict if isinstance(shape, dict) else list
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
-        faults.append(f"{path} is not {_TYPE_NAMES[wanted]}")
+        faults.append(Fault(path, f"is not {_TYPE_NAMES[wanted]}"))
         return _MISSING
     if isinstance(shape, list):
-        found = [_sound_row(each, shape[0], f"{path}[{at}]", faults) for at, each in enumerate(value)]
+        found = [_sound_row(each, shape[0], (*path, at), faults) for at, each in enumerate(value)]
         is_sound = all(map(is_, found, value))
         return value if is_sound else [each for each in found if each is not _MISSING]
     if isinstance(shape, dict):
@@ -172,28 +202,28 @@ def _sound_value(value: Any, shape: Any, path: str, faults: list[str]) -> Any:
     return value
 
 
-def _sound_row(value: Any, shape: Any, path: str, faults: list[str]) -> Any:
+def _sound_row(value: Any, shape: Any, path: Path, faults: list[Fault]) -> Any:
     """As `_sound_value`, of a row of a list, which is never nothing, and goes where it is not whole."""
     if value is None:
-        faults.append(f"{path} is null")
+        faults.append(Fault(path, "is null"))
         return _MISSING
     row = _sound_value(value, shape, path, faults)
     lacking = [name for name in shape if not row.get(name)] if isinstance(shape, _Whole) and row is not _MISSING else []
     if lacking:
-        faults.append(f"{path} has no {' and no '.join(lacking)}")
+        faults.append(Fault(path, f"has no {' and no '.join(lacking)}"))
         return _MISSING
     return row
 
 
-def _sound_fields(value: dict[str, Any], shape: dict[str, Any], path: str, faults: list[str]) -> dict[str, Any]:
+def _sound_fields(value: dict[str, Any], shape: dict[str, Any], path: Path, faults: list[Fault]) -> dict[str, Any]:
     if shape is _TEXTS:
         bad = [key for key, each in value.items() if not isinstance(each, str)]
-        faults += [f"{path}.{key} is not text" for key in bad]
+        faults += [Fault((*path, key), "is not text") for key in bad]
         return {key: each for key, each in value.items() if key not in bad} if bad else value
     changed: dict[str, Any] = {}
     for key in shape:
         if (before := value.get(key)) is not None:
-            after = _sound_value(before, shape[key], f"{path}.{key}".removeprefix("."), faults)
+            after = _sound_value(before, shape[key], (*path, key), faults)
             if after is not before:
                 changed[key] = after
     if not changed:
@@ -236,3 +266,40 @@ _SUBSTITUTES: Mapping[str, Callable[[Object], Object]] = {
     "PodDisruptionBudget.policy": _with_spec({"selector": {}}, disruptionsAllowed=0),
 }
 """Kind.group -> what an object that cannot be read counts as."""
+
+
+# --- objects on which code fails although they can be read
+
+_IDENTITY = frozenset({"name", "namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences"})
+_OF_POD = frozenset({"nodeName", "nodeSelector", "schedulingGates"})
+
+
+def held_out(item: Object, *, is_bare: bool) -> dict[str, Any]:
+    """A sound object without what anybody may write there: where it is, and whether it is there still.
+
+    is_bare: labels and annotations are left out too, but for the digest of its run.
+    """
+    kind, kept = run_kind_of(item), {key: each for key, each in item["metadata"].items() if key in _IDENTITY}
+    digest = {key: text for key, text in annotations_of(item).items() if key == DIGEST_ANNOTATION}
+    kept |= {"annotations": digest} if is_bare else {"annotations": annotations_of(item), "labels": labels_of(item)}
+    if "deletionTimestamp" in item["metadata"]:
+        kept["deletionTimestamp"] = item["metadata"]["deletionTimestamp"]
+    made: dict[str, Any] = {
+        "apiVersion": item["apiVersion"],
+        "kind": item["kind"],
+        "metadata": kept,
+        "spec": {},
+        "status": {},
+    }
+    if kind == "Node.":
+        ready = [{"type": "Ready", "status": row.get("status")} for row in conditions_of(item) if _is_ready_row(row)]
+        amounts = {} if is_bare else {"allocatable": status_of(item).get("allocatable") or {}}
+        return dict(_closed_node({**made, "status": {"conditions": ready, **amounts}}))
+    if kind == "Pod.":
+        spec = {key: each for key, each in (item.get("spec") or {}).items() if key in _OF_POD}
+        return {**made, "spec": {**spec, "containers": []}, "status": {"phase": status_of(item).get("phase")}}
+    return dict(_SUBSTITUTES[kind](made)) if kind in _SUBSTITUTES else made
+
+
+def _is_ready_row(row: Mapping[str, Any]) -> bool:
+    return row.get("type") == "Ready"

@@ -174,13 +174,15 @@ def _with_claim_names(desired: Object, live: Object) -> Object:
 def _with_live_values(desired: Object, fixed: Sequence[FieldDifference]) -> Object:
     """The manifest's object, with the fields that cannot be changed as they are in the cluster."""
     copied: Object = json.loads(json.dumps(desired))
-    for field in fixed:
+    for field in reversed(fixed):  # of rows that are to go the last one first
         steps: list[Any] = [*field.steps]
         last = steps.pop()
         at: Any = copied
         for step in steps:
             at = at[step] if isinstance(at, list) else at.setdefault(step, {})
-        if field.live is None:
+        if field.live is None and isinstance(at, list):
+            del at[last]
+        elif field.live is None:
             at.pop(last, None)
         else:
             at[last] = field.live

@@ -17,11 +17,12 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 from operator import itemgetter
 from typing import Any
 
-from compiler.cluster_state.soundness import SoundObjects
+from compiler.cluster_state.soundness import Fault, SoundObjects, held_out
 from compiler.kubernetes import CLUSTER_LABEL, MAPPING_TYPES, labels_of, uid_of
 from reconciler.cluster.client import (
     ApiError,
@@ -62,13 +63,27 @@ def drop_unused_fields(item: Object) -> Object:
     return item
 
 
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """An object on which passes fail. item: as it can be read. reasons: how each failed. until: on the clock."""
+
+    item: Object
+    reasons: tuple[Fault, ...]
+    until: float
+
+    def substitute(self) -> Object:
+        """What the object counts as: after the second failure on it, without labels and annotations too."""
+        return held_out(self.item, is_bare=len(self.reasons) > 1)
+
+
 @dataclass(slots=True)
 class ObjectCache:
     """Objects of one kind by (namespace, name), replaced and never changed in place, so a reader may keep them.
 
     Each is as it can be read (`compiler.cluster_state.soundness`). faults: what cannot be read of some.
     on_delete: called with the last state of each object that a DELETED event or a relist took away, and whether the
-    deletion itself was seen. updated: what the last event made of an object that was there before, by its uid.
+    deletion itself was seen. updated: what the last event made of an object that was there before, by its uid. held: by
+    the uid of objects that are held out.
     """
 
     on_delete: Callable[[Object, bool], None] = lambda item, seen: None
@@ -76,8 +91,9 @@ class ObjectCache:
     version: str = ""
     changes: int = 0
     updated: Object | None = None
-    faults: dict[ObjectKey, tuple[str, ...]] = field(default_factory=dict)
+    faults: dict[ObjectKey, tuple[Fault, ...]] = field(default_factory=dict)
     sound: SoundObjects = field(default_factory=SoundObjects)
+    held: dict[str, HeldOut] = field(default_factory=dict)
 
     def replace_objects(self, items: Iterable[Object], version: str) -> bool:
         """Take a new list; whether it differs from what was known."""
@@ -87,7 +103,7 @@ class ObjectCache:
         self.changes += 1
         for key, item in before.items():
             if key not in listed or uid_of(listed[key]) != uid_of(item):
-                self.on_delete(item, False)
+                self.on_delete(self._last_state(item), False)
         return _versions(listed) != _versions(before)
 
     def apply_event(self, line: bytes) -> bool:
@@ -113,23 +129,52 @@ class ObjectCache:
         item = self._taken_in(item)
         if kind == "DELETED":
             self.faults.pop(key, None)
-            self.on_delete(item, True)
+            self.on_delete(self._last_state(item), True)
             return known is not None
         self.objects[key] = item
         if known is not None and uid_of(known) == uid_of(item):
             self.updated = item
         elif known is not None:
-            self.on_delete(known, False)
+            self.on_delete(self._last_state(known), False)
         return True
+
+    def hold_out(self, key: ObjectKey, uid: str, reason: Fault, until: float) -> bool:
+        """Hold out an object on which a pass fails; False where it is not there, or cannot be held out any further."""
+        item = self.objects.get(key)
+        if item is None or uid not in ("", uid_of(item)):
+            return False
+        former = self.held.get(uid_of(item), HeldOut(item, (), until))
+        if len(former.reasons) > 1:
+            return False
+        self.held[uid_of(item)] = HeldOut(former.item, (*former.reasons, reason), until)
+        self._take_again(former.item)
+        return True
+
+    def try_again(self, now: float) -> None:
+        """End the holds that have lasted until now."""
+        for uid in [uid for uid, held in self.held.items() if held.until <= now]:
+            self._take_again(self.held.pop(uid).item)
+
+    def _take_again(self, item: Object) -> None:
+        self.objects[key_of(item)] = self._taken_in(item)
+        self.changes += 1
+
+    def _last_state(self, item: Object) -> Object:
+        """The object that is gone, as it was; it is held out no longer."""
+        held = self.held.pop(uid_of(item), None)
+        return item if held is None else held.item
 
     def _taken_in(self, item: Object) -> Object:
         """The object as it can be read; the one that is known where it is the same."""
         item, key = drop_unused_fields(item), key_of(item)
         known = self.objects.get(key)
         self.faults.pop(key, None)
-        if known == item:  # which is sound, or what is left of it
+        if known == item and uid_of(item) not in self.held:  # which is sound, or what is left of it
             return known
         sound, faults = self.sound.look_at(item)
+        if (held := self.held.get(uid_of(item))) is not None:
+            held = self.held[uid_of(item)] = replace(held, item=dict(sound))
+            sound, faults = held.substitute(), (*held.reasons, *faults)
         if faults:
             self.faults[key] = faults
         return dict(sound) if sound is not item else item
@@ -235,11 +280,21 @@ class Informer:
         with self._lock:
             return self._cache.objects.get(key)
 
-    def faults(self) -> dict[str, tuple[str, ...]]:
+    def faults(self) -> dict[str, tuple[Fault, ...]]:
         """Ref.key of each object that cannot be read as a whole, with what cannot."""
         kind = group_kind_of(self.resource.api_version, self.resource.kind)
         with self._lock:
             return {f"{kind}/{namespace}/{name}": faults for (namespace, name), faults in self._cache.faults.items()}
+
+    def hold_out(self, key: ObjectKey, uid: str, reason: Fault) -> bool:
+        """As `ObjectCache.hold_out`, for a while."""
+        with self._lock:
+            return self._cache.hold_out(key, uid, reason, self.clock() + self.timings.held_out)
+
+    def hold_out_nothing(self) -> None:
+        """End all holds."""
+        with self._lock:
+            self._cache.try_again(inf)
 
     def version_reached(self) -> int:
         """The version of the cluster up to which the cache knows this kind; 0 before the first list."""
@@ -249,6 +304,7 @@ class Informer:
     def keyed_items(self) -> Mapping[str, Object]:
         """The same by `Ref.key`, in the order of the keys; made once for each state of the cache."""
         with self._lock:
+            self._cache.try_again(self.clock())
             if self._keyed[0] == self._cache.changes:
                 return self._keyed[1]
             objects = self._cache.objects

@@ -102,7 +102,7 @@ class Differ:
         for kind in kinds:
             if kind not in seen.observation.readable_kinds:
                 return seen.observation.obstacles.get(kind, f"{kind} was not read yet")
-        return seen.doubts.get(ref.key) or self._version_obstacle(ref)
+        return seen.observation.held_up.get(ref.key) or seen.doubts.get(ref.key) or self._version_obstacle(ref)
 
     def _version_obstacle(self, ref: Ref) -> str:
         """Why the object cannot be written in its version, where its kind is watched in another one; else empty."""

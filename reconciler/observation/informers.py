@@ -10,8 +10,10 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from math import inf
 
+from compiler.cluster_state.soundness import Fault
 from compiler.kubernetes import CLUSTER_LABEL
 from compiler.run_kinds import RUN_KINDS
 from reconciler.cluster.client import ApiError, Client, NotFound
@@ -26,6 +28,7 @@ from reconciler.cluster.objects import (
     ref_of,
 )
 from reconciler.cluster.watch import Informer, drop_unused_fields
+from reconciler.observation.culprits import Culprit
 from reconciler.observation.memory import ObservationMemory
 from reconciler.observation.observe import Observation, Restrictions
 from reconciler.observation.own_writes import OwnWrites
@@ -34,6 +37,8 @@ from reconciler.timings import TIMINGS, WatchTimings
 _FOUNDATIONS = frozenset({"Node", "Pod", "PodGroup.scheduling.volcano.sh", "Queue.scheduling.volcano.sh"})
 """Kinds without which nothing is planned; the definition of any other may be deleted for the cost of its own
 objects."""
+MOST_HELD_OUT = 32
+"""Objects that are held out at a time."""
 _STATE_GROUPS = frozenset(group_kind_of(api, kind) for api, kind in STATE_KINDS)
 
 
@@ -57,6 +62,7 @@ class InformerSet:
     clock: Callable[[], float] = time.monotonic
     _memory: ObservationMemory = field(default_factory=ObservationMemory)
     _looked_for: dict[str, tuple[float, str]] = field(default_factory=dict)
+    _blames_from: float = -inf
 
     def start(self) -> None:
         for resource in STATE_RESOURCES:
@@ -180,7 +186,7 @@ class InformerSet:
         by_kind: dict[str, Mapping[str, Object]] = {}
         obstacles = dict(self.unknown_kinds)
         problems, withdrawn = tuple(self.state_problems()), self._withdrawn_kinds()
-        partial, faults = [*self.unknown_kinds.values()], dict[str, tuple[str, ...]]()
+        partial, faults = [*self.unknown_kinds.values()], dict[str, tuple[Fault, ...]]()
         for kind, informer in sorted(self.informers.items()):
             if obstacle := informer.obstacle():
                 obstacles[kind] = obstacle
@@ -202,6 +208,22 @@ class InformerSet:
         rest = tuple(partial), pending, withdrawn, unserved, by_kind, self._memory, faults
         return Observation(objects, readable, problems, restrictions, obstacles, *rest)
 
+    def hold_out(self, culprits: Iterable[Culprit], reason: str) -> str:
+        """Hold out the first of these objects that can be, in the order of suspicion; its Ref.key, "" for none. Where
+        passes fail on ever more, no object is to blame: none is held out then, for a while."""
+        now, of_kinds = self.clock(), [each.faults().values() for each in self.informers.values()]
+        if sum(any(fault.holds_out for fault in faults) for faults in chain.from_iterable(of_kinds)) >= MOST_HELD_OUT:
+            self._blames_from = now + self.timings.held_out
+            for informer in self.informers.values():
+                informer.hold_out_nothing()
+        for key, uid in culprits if now >= self._blames_from else ():
+            kind, namespace, name = key.split("/")
+            if (found := self.informers.get(kind)) is not None and found.hold_out(
+                (namespace, name), uid, Fault((), reason, holds_out=True)
+            ):
+                return key
+        return ""
+
     def read_pods(self) -> None:
         """Read all pods now, and lay what the watch does not show yet over the observations: what the leader before us
         wrote last may be missing there. Raises ApiError."""
@@ -214,7 +236,7 @@ class InformerSet:
             informer.stop()
 
 
-def _fault_text(key: str, faults: Sequence[str]) -> str:
+def _fault_text(key: str, faults: Sequence[Fault]) -> str:
     """That an object is damaged: it counts as far as it can be read."""
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return f"{name_of_key(key)} cannot be read as a whole: {faults[0]}{more}"

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from compiler.kubernetes import is_terminating
-from reconciler.cluster.objects import Object
+from compiler.cluster_state.soundness import Fault
+from compiler.kubernetes import is_terminating, name_of
+from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.store import Inventory
 from reconciler.observation.memory import ObservationMemory
 from reconciler.observation.nodes import NodeIndex
@@ -49,7 +50,7 @@ class Observation:
     unserved_kinds: frozenset[str] = frozenset()
     by_kind: Mapping[str, Mapping[str, Object]] | None = None
     memory: ObservationMemory = field(default_factory=ObservationMemory, compare=False)
-    faults: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    faults: Mapping[str, tuple[Fault, ...]] = field(default_factory=dict)
 
     def objects_of_kind(self, kind: str) -> list[Object]:
         """By group kind, e.g. "Pod" or "Job.batch.volcano.sh", in the order of namespace and name."""
@@ -73,6 +74,19 @@ class Observation:
         for kind, objects in self._objects_by_kind.items():
             jobs |= self.memory.jobs_of_kind(kind, objects)
         return jobs
+
+    @cached_property
+    def held_up(self) -> Mapping[str, str]:
+        """Ref.key -> why it is left alone: what is held out, and jobs with pods that are."""
+        holding = ((key, next((each for each in found if each.holds_out), None)) for key, found in self.faults.items())
+        held_out = {key: fault for key, fault in holding if fault is not None}
+        found = {key: f"it cannot be read: {fault}" for key, fault in held_out.items()}
+        pods = {key: fault for key, fault in held_out.items() if key.startswith("Pod/")}
+        for job, of_job in self.pods_by_job[0].items() if pods else ():
+            for pod in of_job:
+                if (fault := pods.get(ref_of(pod).key)) is not None:
+                    found.setdefault(job, f"its pod {name_of(pod)} cannot be read: {fault}")
+        return found
 
     def node_index(self, leaves: Mapping[str, str]) -> NodeIndex:
         """The nodes by name and hostname. leaves: node name -> the hypernode that holds it."""

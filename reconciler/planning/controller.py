@@ -6,7 +6,7 @@ The compile runs in a child process, not in the loop; until it answers, the last
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import TypeVar
@@ -17,6 +17,7 @@ from compiler.specs.gang_spec import JobKey
 from reconciler.changes.planned import PlannedRuns
 from reconciler.git.process import GitError
 from reconciler.inventory.store import Inventory
+from reconciler.observation.culprits import Culprit
 from reconciler.observation.observe import Observation, Seen
 from reconciler.part import Part
 from reconciler.planning.branch import Branch, Target
@@ -47,7 +48,8 @@ RELEASE_CODE = "GP436"
 @dataclass(frozen=True, slots=True)
 class PlanningGiven:
     """executor: as in `compiler.cli.executor.open_executor`. on_compile: told of the end of each compile: its commit,
-    its seconds and its result. wake: makes a pass soon. use: what namespaces used, for each compile."""
+    its seconds and its result. wake: makes a pass soon. use: what namespaces used, for each compile. hold_out: as
+    `InformerSet.hold_out`."""
 
     cluster: str
     executor: str
@@ -55,6 +57,7 @@ class PlanningGiven:
     on_compile: Callable[[str, float, str], None]
     wake: Callable[[], None]
     use: NamespaceUse
+    hold_out: Callable[[Iterable[Culprit], str], str] = lambda culprits, reason: ""
     timings: PlanningTimings = TIMINGS.planning
 
 
@@ -291,6 +294,9 @@ class PlanningPart(Part):
         attempts = 1 + (former.attempts if former is not None and former.breakdown else 0)
         pause = doubled(timings.compile_retry, attempts - 1, timings.plan_retry)
         nothing, basis = Snapshot(running.commit, ok=False), self._basis(running)
+        if self.given.hold_out(result.culprits, f"a compile failed on it ({result.message})"):
+            pause, basis = 0.0, (None, None)
+            self.given.wake()
         found = Rejection(nothing, now, now + pause, basis, attempts, breakdown=result.message)
         self.rejections[running.commit] = found
         log.warning("a compile broke down", extra={"commit": running.commit, "reason": result.message, "retry": pause})

@@ -23,6 +23,7 @@ from compiler.specs.gang_spec import JobKey
 from compiler.volcano.shared_devices import VGPU_MEMORY
 from reconciler.changes.planned import PlannedGang
 from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
+from reconciler.observation.culprits import Culprit
 
 FORMAT_VERSION = 3
 
@@ -202,9 +203,10 @@ def _device_numbers(slot_uses: Iterable[Mapping[str, Any]]) -> dict[str, dict[st
 @dataclass(frozen=True, slots=True)
 class CompileBreakdown:
     """The end of a compile that gave no answer: killed, out of memory or time, an exception. It says nothing about the
-    commit."""
+    commit. culprits: the live objects that an exception may be due to, the most likely first."""
 
     message: str
+    culprits: Sequence[Culprit] = ()
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -138,13 +138,9 @@ def _unnamed_nodes(observation: Observation, snapshot: Snapshot | None) -> froze
 
 def _unreadable_pods(observation: Observation) -> list[Object]:
     """The pods of which it is not known what they ask for: what else fits on their nodes is not known either."""
-    keys = {key for key, faults in observation.faults.items() if _hides_amounts(faults)}
+    keys = {key for key, faults in observation.faults.items() if any(fault.hides_amounts for fault in faults)}
     found = (observation.objects[key] for key in sorted(keys & observation.objects.keys()) if key.startswith("Pod/"))
     return [pod for pod in found if not is_finished_pod(pod)]
-
-
-def _hides_amounts(faults: Iterable[str]) -> bool:
-    return not all(fault.startswith(("metadata.", "status.")) for fault in faults)
 
 
 def _jobs_of_gated(observation: Observation, unreadable: Iterable[Object]) -> Mapping[str, str]:

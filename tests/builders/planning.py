@@ -13,6 +13,7 @@ from reconciler.cluster.objects import Object, Ref
 from reconciler.git.mirror import BranchHead
 from reconciler.git.process import GitError
 from reconciler.inventory.store import Inventory
+from reconciler.observation.culprits import Culprit
 from reconciler.observation.observe import Observation, Seen
 from reconciler.planning.branch import Branch, Target
 from reconciler.planning.candidate import Candidacy
@@ -109,6 +110,7 @@ class PlanningWorld:
         self.clone, self.compiler, self.asked = Clone(_head(head), follows), Clocked(), Asked()
         self.inventory = Inventory(commit=commit or (in_force.commit if in_force else ""))
         self.time, self.is_leading, self.wakes = 0.0, True, 0
+        self.held_out: list[str] = []
         self.annotations: Mapping[str, str] = {}
         self.compiles: list[tuple[str, float, str]] = []
         self.use: Object | Exception | None = None
@@ -122,6 +124,7 @@ class PlanningWorld:
                 lambda *row: self.compiles.append(row),
                 self.wake,
                 NamespaceUse(lambda ref: self.use_read(ref)),
+                lambda culprits, reason: self.hold_out([*culprits], reason),
             ),
             Branch(cast("Any", self.clone), cast("Any", self.clone), lambda: self.annotations, "gangplan-test-status"),
             cast("Any", self.compiler),
@@ -133,6 +136,10 @@ class PlanningWorld:
 
     def wake(self) -> None:
         self.wakes += 1
+
+    def hold_out(self, culprits: list[Culprit], reason: str) -> str:
+        self.held_out += [key for key, _ in culprits]
+        return culprits[0][0] if culprits else ""
 
     def use_read(self, ref: Ref) -> Object | None:
         """The ConfigMap of fairshare's numbers, as the cluster has it now."""

@@ -239,14 +239,15 @@ class CompileProcess:
         if not self.directory.exists():  # what former processes left next to it goes
             shutil.rmtree(self.directory.parent, ignore_errors=True)
             self.directory.mkdir(parents=True)
-        question, answer, errors = (self.directory / name for name in ("request.json", "compiled.json", "errors.txt"))
-        for old in (answer, errors):
+        names = "request.json", "compiled.json", "errors.txt", "culprits.json"
+        question, answer, errors, culprits = (self.directory / name for name in names)
+        for old in (answer, errors, culprits):
             old.unlink(missing_ok=True)
         if self._worker is not None and self._worker.poll() is not None:
             self.stop()
         self.warm_up()
         question.write_bytes(encode_request(request, self._held))
-        paths = {"request": str(question), "answer": str(answer), "errors": str(errors)}
+        paths = {"request": str(question), "answer": str(answer), "errors": str(errors), "culprits": str(culprits)}
         if self.pages is not None:
             paths["pages"] = str(self.pages)
         limits = {"memory": self.memory_limit, "seconds": int(self.timings.time_limit), "idle": self.timings.idle}
@@ -267,7 +268,8 @@ class CompileProcess:
         if status != 0 or not answer.exists():
             text = errors.read_text(errors="replace") if errors.exists() else ""
             message = text.strip().rpartition("\n")[2][:500] or "no message"
-            return CompileBreakdown(f"it ended {_end_text(status)}: {message}")
+            blamed = json.loads(culprits.read_text()) if culprits.exists() else ()
+            return CompileBreakdown(f"it ended {_end_text(status)}: {message}", blamed)
         return Snapshot.from_json(answer.read_text())
 
     def _run_in_worker(self, order: Mapping[str, Any], deadline: float) -> int:

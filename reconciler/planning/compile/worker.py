@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from compiler.session import Session
+from reconciler.observation.culprits import objects_at_hand
 from reconciler.planning.compile.process import (
     NO_REQUEST,
     CompileRequest,
@@ -127,10 +128,12 @@ def _compile_and_exit(order: Mapping[str, Any], session: Session, held: CompileR
         if "pages" in order and snapshot.ok and os.fork() == 0:  # who waits for the answer does not wait for the page
             os.nice(PAGE_NICENESS)
             write_page(outcome, Path(order["pages"]))
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(Exception):
             traceback.print_exc()
             sys.stderr.flush()
+            if isinstance(error, Exception) and not isinstance(error, MemoryError):
+                write_whole(Path(order["culprits"]), json.dumps([*objects_at_hand(error)]).encode())
     finally:
         os._exit(status)
 

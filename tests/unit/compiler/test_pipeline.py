@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -11,15 +12,17 @@ from compiler.cluster_state.cluster_state import ClusterState
 from compiler.emit.lock import lock_text
 from compiler.emit.waves import manifests
 from compiler.kubernetes import PLACEMENT_ANNOTATION
+from compiler.lower.lowering import lower
 from compiler.pipeline import CommandLimit, compile_repository
 from compiler.repository.tree import Repository
+from compiler.specs.cluster_spec import Specs
 from compiler.views import data, text
 from compiler.views.explanation import explanation_text
 from solver.options import Options
 from solver.problem import InvalidProblemError, Problem
 from solver.verify import Violation
 from tests.builders.beside import beside
-from tests.builders.cluster_objects import Object, node
+from tests.builders.cluster_objects import Object, node, pod
 from tests.builders.repositories import CLUSTER, FILES, JOB
 
 
@@ -177,3 +180,14 @@ def test_without_a_tree_in_the_repository_the_clusters_own_one_counts() -> None:
     assert [(h.name, h.tier) for h in outcome.problem.hypernodes] == [("left", 1), ("right", 1)]
     assert [n.leaf for n in outcome.problem.nodes] == [0, 1]
     assert [m for m in manifests(outcome) if m.wave == 2] == []
+
+
+def test_no_document_is_to_blame_for_what_only_fails_beside_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails_on_pods(specs: Specs, state: ClusterState | None = None, *rest: Any) -> Any:
+        if specs.gangs and state is not None and state.pods:
+            raise KeyError(state.pods[0]["metadata"]["name"])
+        return lower(specs, state, *rest)
+
+    monkeypatch.setattr(compiler.pipeline, "lower", fails_on_pods)
+    with pytest.raises(KeyError, match="odd"):
+        compile_repository(Repository(FILES), state=ClusterState((node("n", {"cpu": "8"}),), (pod("odd"),)))

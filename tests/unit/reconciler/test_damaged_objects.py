@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from compiler.kubernetes import name_of
 from reconciler.cluster.lease import Lease
-from reconciler.cluster.objects import Object, ref_of
+from reconciler.cluster.objects import Object, name_of_key, ref_of
 from reconciler.cluster.watch import Informer
 from reconciler.observation.observe import Restrictions
 from reconciler.report.status import Report
+from reconciler.run import hold_out_culprit
 from tests.builders.whole_passes import PODS, Passes, shown_at_once
 
 VALUES = [None, 5, -1, True, "", "x", "²", "9" * 5000, [], [None], ["x"], {}, {"a": None}]
@@ -119,3 +122,55 @@ def test_a_pod_that_cannot_be_read_closes_its_node_or_holds_its_own_job(passes: 
     assert restrictions.quarantined_nodes == (frozenset({"gpu-1"}) if is_bound else frozenset())
     held = {"Job.batch.volcano.sh/default/train": f"what its pod {name} asks for cannot be read"}
     assert restrictions.held_jobs == ({} if is_bound else held)
+
+
+def raises_on(function: Callable[..., Any], at: int, holder: str) -> Callable[..., Any]:
+    """The function, which fails on an object that has `odd` there."""
+
+    def failing(*args: Any) -> Any:
+        odd_item = args[at]
+        if "odd" in ((odd_item.get("metadata") or {}).get(holder) or odd_item.get(holder) or ()):
+            raise KeyError("odd")
+        return function(*args)
+
+    return failing
+
+
+@pytest.mark.parametrize("holder", ["spec", "annotations"])
+@pytest.mark.parametrize(
+    ("function", "at", "victim"),
+    [
+        ("reconciler.observation.memory.has_ended", 0, "Pod/default/train-worker-0"),
+        ("reconciler.observation.memory._node_digest", 0, "Node//gpu-0"),
+        ("reconciler.runs.part.end_of_run", 0, "Job.batch.volcano.sh/default/train"),
+        ("reconciler.changes.diff.field_differences", 1, "Job.batch.volcano.sh/default/train"),
+        ("reconciler.planning.fingerprint._numa_layout", 0, "Numatopology.nodeinfo.volcano.sh//gpu-0"),
+    ],
+)
+def test_an_object_on_which_a_pass_fails_is_held_out_and_the_rest_goes_on(
+    passes: Passes, monkeypatch: pytest.MonkeyPatch, function: str, at: int, victim: str, holder: str
+) -> None:
+    module, _, name = function.rpartition(".")
+    passes.run(6)
+    found = next(item for item in passes.cluster.objects.values() if ref_of(item).key == victim)
+    before = {path for path in passes.cluster.objects if "configmaps" not in path}
+    odd: Object = json.loads(json.dumps(found))
+    (odd if holder == "spec" else odd["metadata"]).setdefault(holder, {})["odd"] = "x"
+    odd["metadata"]["resourceVersion"] = "9999"
+    monkeypatch.setattr(sys.modules[module], name, raises_on(getattr(sys.modules[module], name), at, holder))
+    passes.shown = {victim: odd}
+    written = len(passes.cluster.writes)
+    with pytest.raises(KeyError) as raised:
+        passes.run()
+    assert hold_out_culprit(passes.parts.hands, raised.value)
+    try:
+        passes.run()
+    except KeyError as error:
+        hold_out_culprit(passes.parts.hands, error)
+    report = passes.run(3)
+    assert f"{name_of_key(victim)} cannot be read as a whole: a pass failed on it (KeyE" in observed_message(report)
+    assert before <= passes.cluster.objects.keys()
+    assert [path for _, path in passes.cluster.writes[written:] if path.endswith((name_of(found), "/eviction"))] == []
+    passes.shown = {}
+    passes.parts.hands.watches.informers[victim.split("/")[0]].hold_out_nothing()
+    assert observed_message(passes.run(2)) == ""

@@ -11,7 +11,8 @@ import pytest
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.nodes import observed_node
 from compiler.cluster_state.pods import RequestCache, live_pod_spec
-from compiler.cluster_state.soundness import SoundObjects
+from compiler.cluster_state.soundness import SoundObjects, held_out
+from compiler.kubernetes import is_ready_node, name_of
 from tests.builders.cluster_objects import node, pod
 from tests.builders.declared import declared
 
@@ -68,7 +69,7 @@ def test_what_cannot_be_read_is_taken_out_and_named(item: dict[str, Any], path: 
     before = copy.deepcopy(broken)
     found, faults = SoundObjects().look_at(broken)
     assert len(faults) == 1
-    assert fault in faults[0]
+    assert fault in str(faults[0])
     assert broken == before
     assert SoundObjects().look_at(found)[1] == ()
 
@@ -90,6 +91,35 @@ def test_a_pod_whose_amounts_cannot_be_read_asks_for_nothing_and_stays_where_it_
     found, _ = SoundObjects().look_at(broken)
     assert found["spec"]["nodeName"] == "n"
     assert not RequestCache().requests_of(found).get("nvidia.com/gpu")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "is_hidden"),
+    [
+        (("metadata", "labels"), "x", False),
+        (("status", "phase"), 5, False),
+        (("spec", "overhead"), "x", True),
+        (("spec", "containers", 0, "resources", "limits", "nvidia.com/gpu"), "status.many", True),
+    ],
+)
+def test_a_fault_tells_whether_a_pod_may_ask_for_more(path: Path, value: Any, is_hidden: bool) -> None:
+    _, (fault,) = SoundObjects().look_at(damaged(POD, path, value))
+    assert fault.hides_amounts == is_hidden
+
+
+@pytest.mark.parametrize("item", [POD, NODE, BUDGET, NUMA])
+@pytest.mark.parametrize("is_bare", [False, True])
+def test_what_is_held_out_is_sound_and_stays_who_and_where_it_is(item: dict[str, Any], is_bare: bool) -> None:
+    found = held_out(item, is_bare=is_bare)
+    assert SoundObjects().look_at(found) == (found, ())
+    assert (name_of(found), found["spec"].get("nodeName")) == (name_of(item), item["spec"].get("nodeName"))
+    assert found["metadata"].get("ownerReferences") == item["metadata"].get("ownerReferences")
+
+
+def test_a_node_that_is_held_out_takes_nothing_new_and_is_no_lost_one() -> None:
+    found = observed_node(held_out(NODE, is_bare=True))
+    assert found.unschedulable
+    assert is_ready_node(held_out(NODE, is_bare=True))
 
 
 def test_of_the_containers_of_a_live_pod_only_what_is_read_must_be_readable() -> None:

@@ -293,3 +293,12 @@ def test_a_compile_that_breaks_down_is_not_held_against_the_commit_and_is_tried_
     world.compiled(replace(GOOD, commit="beef"))
     assert not world.condition("CompilerFailed").status
     assert world.condition("Compiled").status
+
+
+def test_a_compile_that_fails_on_a_live_object_is_made_again_without_it_at_once() -> None:
+    world = World(GOOD, "beef")
+    world.look()
+    world.compiled(CompileBreakdown("it ended with 1: KeyError", [("Pod/default/odd", "u")]))
+    assert world.held_out == ["Pod/default/odd"]
+    world.look()
+    assert [request.commit for request in world.compiler.asked] == ["beef", "beef"]

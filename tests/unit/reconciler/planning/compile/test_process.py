@@ -175,6 +175,14 @@ def test_a_worker_that_is_killed_under_a_compile_gives_a_failure_and_no_hang(com
     assert compiler.plan().ok
 
 
+def test_a_compile_that_fails_on_a_live_object_names_it(compiler: Compiler) -> None:
+    odd = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "odd", "uid": "u"}, "spec": {"containers": [5]}}
+    found = compiler.answer(replace(ASKED, state=[node("gpu-0"), odd]))
+    assert isinstance(found, CompileBreakdown)
+    assert [*found.culprits[0]] == ["Pod//odd", "u"]
+    assert compiler.plan().ok
+
+
 def test_a_library_that_prints_as_it_is_loaded_spoils_no_answer(
     compiler: Compiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

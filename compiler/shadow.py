@@ -10,13 +10,10 @@ from fractions import Fraction
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.observed import observe_state
 from compiler.importing.other_queues import queue_kinds
-from compiler.importing.repository import import_objects
-from compiler.kinds.registry import kinds
+from compiler.importing.repository import has_unplanned_owner, import_objects
 from compiler.kubernetes import (
     CLUSTER_LABEL,
     Object,
-    api_group_of,
-    controller_of,
     labels_of,
     name_of,
     namespace_of,
@@ -40,8 +37,6 @@ Places = Mapping[int, Sequence[Placement]]
 """Gang -> where its pods are."""
 Devices = Mapping[str, int]
 """Resource -> how many."""
-CLOCK_KINDS = frozenset({"CronJob.batch", "CronJob.batch.volcano.sh", "CronWorkflow.argoproj.io"})
-"""Kinds of which no object is planned, but what is made of it by the clock."""
 _SUSPENDED = ("Aborting", "Aborted")
 
 
@@ -138,10 +133,10 @@ def _as_written(objects: Iterable[Object]) -> Iterator[Object]:
     runs, and gangplan's own are no others'. Without queues of other systems, which the scheduler does not know, and
     without Jobs that somebody suspended."""
     for item in objects:
-        metadata, owner = dict(item["metadata"]), controller_of(item)
         if run_kind_of(item) in queue_kinds() or _is_suspended(item):
             continue
-        if owner is not None and (f"{owner.get('kind')}.{api_group_of(owner)}" not in kinds().keys() - CLOCK_KINDS):
+        metadata = dict(item["metadata"])
+        if has_unplanned_owner(item):
             del metadata["ownerReferences"]
         if CLUSTER_LABEL in labels_of(item):
             metadata["labels"] = {key: value for key, value in labels_of(item).items() if key != CLUSTER_LABEL}

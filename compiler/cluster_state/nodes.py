@@ -15,7 +15,7 @@ from compiler.kinds.numatopology import KIND as NUMATOPOLOGY
 from compiler.kubernetes import Object, annotations_of, is_ready_node, labels_of, name_of, status_of
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.drafts import HyperNodeDraft
-from compiler.specs.hypernode_tree import resolve_hypernodes
+from compiler.specs.hypernode_tree import CONTRADICTIONS, resolve_hypernodes
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec, NumaTopologySpec
 from compiler.specs.pod_spec import Amounts, Taint
 from compiler.syntax.documents import Document
@@ -44,7 +44,8 @@ def unready_nodes(state: ClusterState) -> frozenset[str]:
 
 
 def observed_hypernodes(specs: Specs, state: ClusterState, nodes: Sequence[NodeSpec]) -> tuple[HyperNodeSpec, ...]:
-    """The declared tree, its selectors applied to the nodes that exist; the cluster's own tree if none is declared."""
+    """The declared tree, its selectors applied to the nodes that exist; the cluster's own tree if none is declared.
+    A hypernode that contradicts others is left out, as one of a file is: a server takes it."""
     declared = [spec for spec in specs.hypernodes if spec.document.kind == HYPERNODE.name]
     from_pools = [spec for spec in specs.hypernodes if spec.document.kind != HYPERNODE.name]
     if not state.nodes or (from_pools and not declared):
@@ -53,7 +54,10 @@ def observed_hypernodes(specs: Specs, state: ClusterState, nodes: Sequence[NodeS
     if not specs.hypernodes:
         documents = [state_document(found) for found in state.hypernodes]
     drafts = [draft for document in documents for draft in drafts_of_hypernode(document)]
-    resolved, _ = resolve_hypernodes(drafts, from_pools, nodes)
+    resolved, problems = resolve_hypernodes(drafts, from_pools, nodes)
+    if broken := [id(each.document) for each in problems if each.category in CONTRADICTIONS]:
+        sound = (draft for draft in drafts if id(draft.document) not in broken)
+        resolved, _ = resolve_hypernodes(sound, from_pools, nodes)
     return tuple(sorted(resolved, key=lambda spec: natural_sort_key(spec.name)))
 
 

@@ -50,6 +50,10 @@ CLUSTER_FILES = {
     "ClusterTrainingRuntime.trainer.kubeflow.org": "runtimes",
 }
 """Kind.group -> the file of the cluster's folder that holds its objects."""
+_MAKER_KINDS = frozenset(
+    {"CronJob.batch", "CronJob.batch.volcano.sh", "CronWorkflow.argoproj.io", "Workflow.argoproj.io"}
+)
+"""Kinds of which no object is planned, but what is made of it by the clock or step by step."""
 _CORE_GROUPS = ("", "apps", "batch")
 """Groups whose workloads most clusters hold many of that no batch scheduler places."""
 
@@ -125,7 +129,8 @@ def _reason_to_leave_out(item: Object) -> str:
     kind = run_kind_of(item)
     if is_terminating(item):
         return "objects that are being deleted"
-    if _is_of_the_system(item) or controller_of(item) is not None:
+    is_made = controller_of(item) is not None
+    if _is_of_the_system(item) or (is_made and not has_unplanned_owner(item)):
         return _SILENT
     if CLUSTER_LABEL in labels_of(item):
         return "objects that gangplan applied already; their repository has them"
@@ -136,8 +141,14 @@ def _reason_to_leave_out(item: Object) -> str:
     if end_of_run(item) is not None or (kind == "Pod." and is_finished_pod(item)):
         return "jobs that ended"
     if api_group_of(item) in _CORE_GROUPS and not _is_for_a_queue(item):
-        return "workloads of Kubernetes' own kinds that do not name Volcano as their scheduler"
-    return ""
+        return _SILENT if is_made else "workloads of Kubernetes' own kinds that do not name Volcano as their scheduler"
+    return "jobs that their owner creates, which gangplan does not plan" if is_made else ""
+
+
+def has_unplanned_owner(item: Object) -> bool:
+    """Whether something made the object which is in no plan: what it makes is what waits and runs."""
+    owner = controller_of(item)
+    return owner is not None and run_kind_of(owner) not in kinds().keys() - _MAKER_KINDS
 
 
 def _is_of_the_system(item: Object) -> bool:

@@ -16,6 +16,8 @@ from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.syntax.documents import Document, FieldPath
 
 MAX_LOOP_SHOWN = 8
+CONTRADICTIONS = frozenset({"parents", "loop", "leaves", "tier"})
+"""Categories of problems with which the hypernodes are no tree."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,7 @@ def test_only_who_could_start_before_counts_as_unused_room() -> None:
 OWNED: dict[str, Any] = {
     "of-an-unknown-kind": {"ownerReferences": [{"apiVersion": "example.org/v1", "kind": "Train", "name": "t"}]},
     "of-a-clock": {"ownerReferences": [{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "CronJob", "name": "t"}]},
+    "of-a-workflow": {"ownerReferences": [{"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "t"}]},
     "of-gangplan": {"labels": {"gangplan.dev/cluster": "c"}},
 }
 
@@ -108,6 +109,21 @@ def test_what_starts_in_room_of_the_evicted_is_not_startable_in_free_room() -> N
             each["data"] = {"volcano-scheduler.conf": CONF.replace("allocate,", "allocate, preempt,")}
     found = look_at(Shadowed.of([*objects, *jobs, *pods], CLOCK), Options())
     assert (found.now.running, found.startable) == (1, {})
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        [hypernode("x", "y", tier=2), hypernode("y", "x", tier=2)],
+        [hypernode("x", "x", tier=2)],
+    ],
+    ids=["loop", "own member"],
+)
+def test_hypernodes_of_the_cluster_that_are_no_tree_take_no_plan_away(tree: list[Object]) -> None:
+    objects = [each for each in cluster(job("waits", 4, 8)) if each["kind"] != "HyperNode"]
+    found = look_at(Shadowed.of([*objects, *tree], CLOCK), Options())
+    assert found.startable == {"n/waits": {GPU: 32}}
+    assert found.left_out
 
 
 def test_an_object_with_an_error_is_said_to_be_left_out() -> None:

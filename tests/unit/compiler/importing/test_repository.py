@@ -130,6 +130,7 @@ def test_only_what_people_wrote_becomes_a_file() -> None:
     plain = json.loads(json.dumps(manifests["batch Job"]).replace('"schedulerName": "volcano"', '"hostNetwork": false'))
 
     [queue] = [each for each in cluster_manifests() if each["kind"] == "Queue"]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": []}}
 
     def named(name: str, base: Manifest = job, **metadata: Any) -> Manifest:
         return live(base, name=name, **metadata)
@@ -139,6 +140,8 @@ def test_only_what_people_wrote_becomes_a_file() -> None:
             named("kept", namespace="n"),
             named("kept", namespace="n"),
             named("of-a-flow", ownerReferences=owner),
+            named("of-a-platform", ownerReferences=[{"apiVersion": "example.org/v1", "kind": "Train", "name": "t"}]),
+            live(pod, ownerReferences=[{"apiVersion": "example.org/v1", "kind": "Train", "name": "t"}]),
             named("going", deletionTimestamp="2026-01-01T00:00:00Z"),
             named("ours", labels={"gangplan.dev/cluster": "c"}),
             {**named("ended"), "status": {"state": {"phase": "Completed"}}},
@@ -153,6 +156,7 @@ def test_only_what_people_wrote_becomes_a_file() -> None:
     assert sorted(found.files) == ["cluster-specs/c/cluster.yaml", "jobs/n/job-kept.yaml"]
     assert found.notes == (
         "1 left out: jobs that ended",
+        "1 left out: jobs that their owner creates, which gangplan does not plan",
         "1 left out: objects that are being deleted",
         "1 left out: objects that gangplan applied already; their repository has them",
         "1 left out: workloads of Kubernetes' own kinds that do not name Volcano as their scheduler",

@@ -133,7 +133,7 @@ def observe(parts: Parts) -> tuple[Seen, Effects]:
     observation, now, wall_now = hands.watches.observe(Restrictions()), hands.clock(), hands.wall_clock()
     keeper, snapshot = hands.keeper, planning.snapshot
     seen = Seen(now, wall_now, keeper.is_leading, observation, inventory, keeper.leads_since)
-    parts.pods.observe(observation, wall_now)
+    parts.pods.observe(observation)
     settled = Effects(tuple(each for each in ended if isinstance(each, ChangeResult))) + parts.pods.settle(ended, seen)
     jobs = [gang.job for gang in snapshot.gangs.values()] if snapshot else []
     held_up = {job.key: observation.held_up[job.key] for job in jobs if job.key in observation.held_up}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from compiler.fields.timestamp import epoch_seconds
-from compiler.kubernetes import conditions_of, name_of
+from compiler.kubernetes import NOT_READY_TAINT, UNREACHABLE_TAINT, conditions_of, name_of
 from reconciler.cluster.objects import Object
 from reconciler.observation.nodes import NodeIndex
 from reconciler.observation.pods import has_ended
@@ -31,13 +31,21 @@ class NodeHealth:
     is_disrupted: bool = False
     has_begun: bool = False
 
-    def begin(self, nodes: Iterable[Object], now: float, wall_now: float, longest: float) -> None:
-        """Take up, once, since when nodes are lost, so that their time does not begin again with a process. wall_now:
-        `now` in seconds since the epoch. longest: seconds that a loss counts at most."""
-        for node in nodes if not self.has_begun else ():
-            if (since := unready_since(node)) is not None:
-                self.lost_since[name_of(node)] = now - min(max(0.0, wall_now - since), longest)
-                self.losses[name_of(node)] = 1, now
+    def begin(self, nodes: Iterable[Object], now: float, longest: float) -> None:
+        """Take up, once, for how long nodes have been lost for certain, so that their time does not begin again with a
+        process. longest: seconds that a loss counts at most.
+
+        Only what the node controller wrote is compared, with the last that it wrote: its clock may be hours before or
+        behind ours.
+        """
+        if self.has_begun:
+            return
+        times = {name_of(node): lost_at(node) for node in nodes}
+        latest = max((at for at in times.values() if at is not None), default=0)
+        for name, since in times.items():
+            if since is not None:
+                self.lost_since[name] = now - min(latest - since, longest)
+                self.losses[name] = 1, now
         self.has_begun = True
 
     def observe(self, nodes: NodeIndex, pods: Mapping[str, list[Object]], now: float) -> None:
@@ -83,8 +91,13 @@ class NodeHealth:
         return [*found, *settled, *self.quarantined_nodes(now).values()]
 
 
-def unready_since(node: Object) -> int | None:
-    """Since when a node is not ready, in seconds since the epoch, as its condition says; None where it is, or that is
-    not known."""
-    ready = next((row for row in conditions_of(node) if row.get("type") == "Ready"), None)
-    return epoch_seconds(ready.get("lastTransitionTime")) if ready and ready.get("status") != "True" else None
+def lost_at(node: Object) -> int | None:
+    """When the node controller noted that a node is lost, in seconds since the epoch by its clock; None where the node
+    is ready, or that is not known. That a node is not ready may have been written by its kubelet, by another clock."""
+    ready = next((row for row in conditions_of(node) if row.get("type") == "Ready"), {"status": "True"})
+    if ready.get("status") == "True":
+        return None
+    taints = (node.get("spec") or {}).get("taints") or ()
+    times = [taint.get("timeAdded") for taint in taints if taint.get("key") in (NOT_READY_TAINT, UNREACHABLE_TAINT)]
+    times += [ready.get("lastTransitionTime")] if ready.get("status") == "Unknown" else []
+    return min((at for at in map(epoch_seconds, times) if at is not None), default=None)

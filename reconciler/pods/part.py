@@ -29,13 +29,13 @@ class PodsPart(Part):
     evictor: PodEvictor
     clock: Callable[[], float]
 
-    def observe(self, observation: Observation, wall_now: float) -> None:
+    def observe(self, observation: Observation) -> None:
         """Take up what nodes and pods have done. A kind that could not be read leaves the memory as it is."""
         now, evictor = self.clock(), self.evictor
         evictor.begin_pass()
         if "Node" in observation.readable_kinds:
             nodes = observation.objects_of_kind("Node")
-            evictor.node_health.begin(nodes, now, wall_now, evictor.node_timeout)
+            evictor.node_health.begin(nodes, now, evictor.node_timeout)
         if observation.readable_kinds >= {"Node", "Pod"}:
             pods = observation.pods_by_node
             evictor.node_health.observe(observation.node_index({}), pods, now)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from compiler.kubernetes import is_suspended
 from reconciler.changes.diff import Change
@@ -25,11 +26,13 @@ MAX_ATTEMPTS = 5
 class Requests:
     """suspended: `EVERYTHING`, kinds ("Queue", "Job.batch.volcano.sh") and objects (Ref.key). reruns: Ref.key of a job
     -> the digest that is to run again, and the number of that run. retries: Ref.key of a job -> how often an operator
-    asked for another round of binding."""
+    asked for another round of binding. problems: single requests that cannot be read. The job of such a rerun is
+    suspended: which of its runs is to be there is not known."""
 
     suspended: frozenset[str] = frozenset()
     reruns: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     retries: Mapping[str, int] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
 
     def suspends(self, ref: Ref) -> bool:
         return not self.suspended.isdisjoint((EVERYTHING, ref.kind, ref.group_kind, ref.key))
@@ -58,11 +61,32 @@ class Requests:
             data = json.loads(text)
             if data["version"] > FORMAT_VERSION:
                 raise ValueError(f"requests of version {data['version']} are from a newer gangplan")
-            reruns = {key: (str(digest), int(number)) for key, (digest, number) in data["reruns"].items()}
-            retries = {key: int(number) for key, number in data["retries"].items()}
-            return cls(frozenset(map(str, data["suspended"])), reruns, retries)
+            reruns, bad_reruns = _readable(data["reruns"], _rerun)
+            retries, bad_retries = _readable(data["retries"], int)
+            suspended = frozenset(map(str, data["suspended"])).union(bad_reruns)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the requests cannot be read: {error!r}") from error
+        bad = [*(f"rerun of {key}" for key in bad_reruns), *(f"retry of {key}" for key in bad_retries)]
+        return cls(suspended, reruns, retries, tuple(bad))
+
+
+Value = TypeVar("Value")
+
+
+def _rerun(row: Any) -> tuple[str, int]:
+    digest, number = row
+    return str(digest), int(number)
+
+
+def _readable(rows: Mapping[str, Any], read: Callable[[Any], Value]) -> tuple[dict[str, Value], list[str]]:
+    """The rows that can be read, and the keys of the others."""
+    found, bad = dict[str, Value](), list[str]()
+    for key, row in rows.items():
+        try:
+            found[key] = read(row)
+        except (TypeError, ValueError, OverflowError):
+            bad.append(key)
+    return found, bad
 
 
 @dataclass(slots=True)
@@ -97,6 +121,8 @@ class RequestStore:
         with suppress(NotFound):
             found = self.client.get(self.ref)
             known, write = _requests_of(found), self.client.replace
+            if known.problems:
+                raise ValueError(f"{_problem_text(known)}. Fix: correct ConfigMap {self.ref.name}")
             metadata["resourceVersion"] = found["metadata"]["resourceVersion"]
         changed = function(known)
         data = {"requests.json": changed.as_json()}
@@ -112,6 +138,13 @@ def _requests_of(item: Object) -> Requests:
         raise ValueError(f"ConfigMap {name} holds no requests: {error!r}. Fix: correct or delete it") from error
 
 
+def _problem_text(requests: Requests) -> str:
+    """Which requests cannot be read; empty for none."""
+    return f"requests that cannot be read: {', '.join(requests.problems)}" if requests.problems else ""
+
+
+UNREADABLE = Requests(frozenset({EVERYTHING}))
+"""What counts while nothing is known of what operators ask for: they may have suspended anything."""
 SUSPENDED = "it is suspended, so nothing of it is written, started, evicted or deleted"
 """Why a change is held."""
 BY_REQUEST = "`gangplan suspend` holds it"
@@ -138,21 +171,31 @@ class RequestsPart(Part):
         return [self.heartbeat]
 
     def current(self) -> Requests:
-        """The requests as last read. Raises ApiError or ValueError as long as they never were."""
+        """The requests as last read; `UNREADABLE` while what is there never could be. Raises ApiError as long as the
+        server never answered."""
         if self._latest is None:
-            self._latest = self.store.read()
-        return self._latest
+            self._read()
+        return self._latest or UNREADABLE
 
     def poll_once(self) -> float:
         """Read the requests; seconds until the next time."""
         before = self._latest, self.problem
         try:
-            self._latest, self.problem = self.store.read(), ""
-        except (ApiError, ValueError) as error:
+            self._read()
+        except ApiError as error:
             self.problem = f"what operators ask for cannot be read: {error}"
         if (self._latest, self.problem) != before:
             self.wake()
         return self.timings.poll
+
+    def _read(self) -> None:
+        """Raises ApiError."""
+        try:
+            self._latest = self.store.read()
+            self.problem = _problem_text(self._latest)
+        except ValueError as error:
+            until = "" if self._latest else "; until then all is suspended"
+            self.problem = f"what operators ask for cannot be read: {error}{until}"
 
     def suspended_keys(self, objects: Mapping[str, Object]) -> set[str]:
         """Which of these objects, by Ref.key, are suspended."""

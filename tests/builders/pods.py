@@ -162,7 +162,7 @@ class PodsWorld:
         given."""
         settled = self.threads.take_ended()
         observation = observed(self.own, objects, KINDS)
-        self.part.observe(observation, self.wall_now)
+        self.part.observe(observation)
         seen = Seen(self.clock(), self.wall_now, True, observation, self.inventory)
         effects = self.part.settle(settled, seen)
         restrictions = self.part.restrictions(observation, self.snapshot, {}, self.wall_now)

@@ -280,7 +280,7 @@ class Schedule:
         world = self.leader
         world.now, settled = float(self.step_number), self.writes.take_ended()
         observation = self.observation(world)
-        world.part.observe(observation, world.now)
+        world.part.observe(observation)
         seen = Seen(world.now, world.now, True, observation, world.inventory)
         world.part.settle(settled, seen)
         observation = observation.with_restrictions(world.part.restrictions(observation, self.snapshot, {}, world.now))

@@ -50,10 +50,15 @@ def test_a_pod_leaves_a_lost_node_after_the_set_time_and_no_other_pod_does(world
 @pytest.mark.parametrize(("kinds", "left"), [({"Node", "Pod"}, {"gone"}), ({"Pod"}, set())])
 def test_a_new_process_goes_on_with_the_time_of_lost_nodes(world: PodsWorld, kinds: set[str], left: set[str]) -> None:
     """Once nodes can be read: what is stale says nothing."""
-    condition = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "1970-01-01T00:10:00Z"}
-    gone = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gone"}, "status": {"conditions": [condition]}}
-    observation = observed(world.own, [gone, node("a"), node("b")], {"Node", "Pod"})
-    world.part.observe(replace(observation, readable_kinds=frozenset(kinds)), 1000.0)
+    times = {"gone": "1970-01-01T00:10:00Z", "later": "1970-01-01T00:11:00Z"}
+    rows = {name: {"type": "Ready", "status": "Unknown", "lastTransitionTime": time} for name, time in times.items()}
+    metadata, status = (
+        {name: {"name": name} for name in rows},
+        {name: {"conditions": [row]} for name, row in rows.items()},
+    )
+    lost = [{"apiVersion": "v1", "kind": "Node", "metadata": metadata[name], "status": status[name]} for name in rows]
+    observation = observed(world.own, [*lost, node("a"), node("b"), node("c")], {"Node", "Pod"})
+    world.part.observe(replace(observation, readable_kinds=frozenset(kinds)))
     assert world.evictor.node_health.nodes_to_leave(60.0, world.now) == left
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from compiler.kubernetes import SUSPEND_ANNOTATION
@@ -32,6 +35,17 @@ class Desk:
         self.store.change(lambda _: requests)
         self.part.poll_once()
 
+    def write(self, text: str) -> None:
+        """As somebody else does."""
+        path = f"/api/v1/namespaces/gangplan-system/configmaps/{self.store.ref.name}"
+        metadata = {"name": self.store.ref.name, "namespace": "gangplan-system"}
+        data = {"requests.json": text}
+        self.cluster.put(path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+
+    def ask_anew(self, requests: Requests) -> None:
+        self.write(requests.as_json())
+        self.part.poll_once()
+
 
 @pytest.fixture
 def desk() -> Desk:
@@ -55,13 +69,24 @@ def test_requests_survive_their_way_through_the_cluster(desk: Desk) -> None:
 )
 def test_requests_that_somebody_wrote_into_are_named_with_a_way_out(desk: Desk, text: str) -> None:
     """It ended every pass with "Expecting value: line 1 column 1"."""
-    desk.store.change(lambda known: known)
-    (item,) = (each for each in desk.cluster.objects.values() if each["metadata"]["name"] == desk.store.ref.name)
-    item["data"]["requests.json"] = text
-    with pytest.raises(
-        ValueError, match=r"ConfigMap gangplan-test-requests holds no requests: .* Fix: correct or delete"
-    ):
-        desk.part.current()
+    desk.write(text)
+    with pytest.raises(ValueError, match=r"ConfigMap gangplan-test-requests holds no requests"):
+        desk.store.change(lambda known: known)
+    assert desk.part.current().suspends(REF), "a suspension may be among them"
+    assert re.search(r"holds no requests: .* Fix: correct or delete it; until then all is susp", desk.part.problem)
+    desk.ask_anew(Requests())
+    assert (desk.part.current(), desk.part.problem) == (Requests(), "")
+
+
+def test_a_request_that_cannot_be_read_holds_up_only_its_own_job(desk: Desk) -> None:
+    reruns = {REF.key: ["sha256:a", "second"], "Job.batch/default/other": ["sha256:b", 2]}
+    desk.write(json.dumps({"version": 1, "suspended": ["Queue"], "reruns": reruns, "retries": {"a": None, "b": 1}}))
+    found = desk.part.current()
+    assert found.suspended == {"Queue", REF.key}
+    assert (found.reruns, found.retries) == ({"Job.batch/default/other": ("sha256:b", 2)}, {"b": 1})
+    assert desk.part.problem == f"requests that cannot be read: rerun of {REF.key}, retry of a"
+    with pytest.raises(ValueError, match=f"rerun of {REF.key}.*Fix: correct ConfigMap gangplan-test-requests"):
+        desk.store.change(lambda known: known)
 
 
 def test_an_error_is_no_resumption_and_what_changes_wakes_the_loop_once(desk: Desk) -> None:

@@ -95,9 +95,12 @@ def run(command: str, *arguments: object) -> Result:
 def cluster() -> Iterator[str]:
     """A Dask cluster of two worker processes, as an executor's name."""
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
-    ) as made:
+    with (
+        dask_settings({"distributed.worker.profile.enabled": False}),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        ) as made,
+    ):
         yield made.scheduler_address.replace("tcp://", "dask://")
 
 
@@ -202,7 +205,8 @@ def slowly(reasons: Any, j: int) -> Any:
 
 
 def processes_of(*arguments: str) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"}
+    dask = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s", "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **dask}
     return subprocess.Popen(
         [sys.executable, "-m", *arguments],
         cwd=ROOT,
@@ -213,7 +217,7 @@ def processes_of(*arguments: str) -> subprocess.Popen[bytes]:
     )
 
 
-def dask_settings(settings: Mapping[str, str]) -> AbstractContextManager[Any]:
+def dask_settings(settings: Mapping[str, object]) -> AbstractContextManager[Any]:
     pytest.importorskip("distributed")  # its defaults stand before they are changed for a while
     found: AbstractContextManager[Any] = pytest.importorskip("dask").config.set(settings)
     return found
@@ -230,8 +234,7 @@ def separate(workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]
         "distributed.cli.dask_scheduler",
         "--host",
         f"tcp://{address}",
-        "--dashboard-address",
-        "127.0.0.1:0",
+        "--no-dashboard",
         "--no-jupyter",
     )
     started = [processes_of(*scheduler)]

@@ -34,7 +34,7 @@ _ROWS = "rows.json"
 UNREADABLE = (KeyError, TypeError, AttributeError, ValueError, OSError, EOFError, RecursionError, zlib.error)
 """What reading a ConfigMap of ours may raise into which somebody wrote."""
 
-_encode_row = json.JSONEncoder(separators=(",", ":")).encode
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 Row = TypeVar("Row")
 
@@ -45,7 +45,7 @@ class PackedRecord(Mapping[str, Any]):
     __slots__ = ("_text",)
 
     def __init__(self, record: Mapping[str, Any]) -> None:
-        self._text = json.dumps(record, separators=(",", ":"))
+        self._text = _encode(record)
 
     def unpack(self) -> dict[str, Any]:
         data: dict[str, Any] = json.loads(self._text)
@@ -176,7 +176,7 @@ class ShardSet:
         """Rows are replaced and never changed: each is encoded once."""
         known = self._texts.get(key)
         if known is None or known[0] is not row:
-            known = self._texts[key] = row, _encode_row(self.as_row(row))
+            known = self._texts[key] = row, _encode(self.as_row(row))
         return known[1]
 
     def write(self, layout: Layout, contents: Contents, table: Table[Any]) -> None:

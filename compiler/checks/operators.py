@@ -14,6 +14,7 @@ from compiler.checks.volcano_job import dependency_cycle, shown_cycle
 from compiler.checks.workflows import workflow
 from compiler.diagnostics.diagnostic import suggestion, to_write
 from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.fields.whole_number import whole_number
 from compiler.kinds.model_serving import MINIMA_PATH, makes_pod_group
 from compiler.kubernetes import (
     GANG_ANNOTATION,
@@ -174,7 +175,7 @@ def _stateful_set(document: Document) -> Iterator[Finding]:
     spec, annotations = mapping(document.data, "spec"), mapping(document.metadata, "annotations")
     text, replicas = str(annotations.get(GROUP_MIN_MEMBER_ANNOTATION) or ""), spec.get("replicas", 1)
     key = GANG_ANNOTATION if annotations.get(GANG_ANNOTATION) == "true" else GROUP_MIN_MEMBER_ANNOTATION
-    least = replicas if key == GANG_ANNOTATION else int(text[:9]) if text.isascii() and text.isdigit() else 0
+    least = replicas if key == GANG_ANNOTATION else whole_number(text) or 0
     if isinstance(least, int) and least > 1 and spec.get("podManagementPolicy") != "Parallel":
         message = f"its pods come one after another, and none starts before {least} are there: none ever does"
         place = ("spec", "podManagementPolicy")
@@ -230,16 +231,16 @@ def _clique_set(document: Document) -> Iterator[Finding]:
 def _deployment(document: Document) -> Iterator[Finding]:
     """A new ReplicaSet has pods of its own PodGroup, at first as many as the update may add or take away."""
     annotations = document.metadata.get("annotations")
-    text = str(annotations.get(GROUP_MIN_MEMBER_ANNOTATION) if isinstance(annotations, dict) else "")
+    least = whole_number(str(annotations.get(GROUP_MIN_MEMBER_ANNOTATION) if isinstance(annotations, dict) else ""))
     spec = mapping(document.data, "spec")
     strategy, replicas = mapping(spec, "strategy"), spec.get("replicas", 1)
-    if strategy.get("type") == "Recreate" or not (text.isascii() and text.isdigit()) or not isinstance(replicas, int):
+    if strategy.get("type") == "Recreate" or least is None or not isinstance(replicas, int):
         return
     rolling = mapping(strategy, "rollingUpdate")
     surge = _pods_of(rolling.get("maxSurge", "25%"), replicas, ceil)
     first = surge + _pods_of(rolling.get("maxUnavailable", "25%"), replicas, floor)
-    if first < int(text[:9]) <= replicas:
-        message = f"an update makes {first} new pods at first, and their gang starts with {text}: each update hangs"
+    if first < least <= replicas:
+        message = f"an update makes {first} new pods at first, and their gang starts with {least}: each update hangs"
         at = ("metadata", "annotations", GROUP_MIN_MEMBER_ANNOTATION)
         yield Finding(document, at, message, "write strategy.rollingUpdate.maxSurge: 100%, or strategy.type: Recreate")
 
@@ -248,8 +249,7 @@ def _pods_of(share: object, replicas: int, rounded: Callable[[float], int]) -> i
     """A number of pods, or a percentage of the replicas."""
     if isinstance(share, int):
         return share
-    text = str(share).removesuffix("%")
-    return rounded(replicas * int(text) / 100) if text.isascii() and text.isdigit() else 0
+    return rounded(replicas * (whole_number(str(share).removesuffix("%")) or 0) / 100)
 
 
 _OTHERS = {

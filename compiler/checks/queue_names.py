@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.diagnostics.diagnostic import to_write
+from compiler.fields.whole_number import whole_number
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kubernetes import GROUP_MIN_MEMBER_ANNOTATION, KAI_QUEUE_LABEL, KUEUE_QUEUE_LABEL, QUEUE_NAME_ANNOTATION
 from compiler.specs.gang_spec import GangSpec
@@ -68,7 +69,7 @@ def _unread_minimum(gang: GangSpec) -> Iterator[Finding]:
     if f"{gang.document.kind}.{gang.document.group}" not in _WITH_MINIMUM:
         message = f"nothing reads {path[-1]} of a {gang.document.kind}"
         yield Finding(gang.document, path, message, "remove it: the kind says what starts together")
-    elif not (value.isascii() and value.isdigit()):
+    elif whole_number(value) is None:
         message = f"{path[-1]} is {value!r}, no whole number: Volcano takes 1"
         yield Finding(gang.document, path, message, "write a whole number, quoted")
 

@@ -12,6 +12,7 @@ from compiler.checks.jobs import POD_GROUP
 from compiler.checks.queues import is_of_tenant, is_queue_elsewhere, known_queues, unread_queues
 from compiler.checks.scheduler_settings import plugins_of
 from compiler.diagnostics.diagnostic import suggestion
+from compiler.fields.whole_number import whole_number
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kubernetes import (
     CLOSED_ANNOTATION,
@@ -423,7 +424,7 @@ def _fairshare_flaws(
             yield name, f"no node has {resource}, whose use {name} counts", help
     for name in ("fairshare.halfLifeMinutes", "fairshare.flushIntervalSeconds"):
         text = texts.get(name)
-        if text is not None and not (text.isdecimal() and int(text) > 0):
+        if text is not None and not whole_number(text):
             yield name, f"{name} is {text!r}, and the default counts", "write a whole number above 0, in quotes"
     name = "fairshare.enableEnqueueGate"
     if texts.get(name, "false").lower() not in ("true", "false"):

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from compiler.cluster_state.cluster_state import StateError
 from compiler.fields.label_selector import LabelExpression, LabelSelector, selector_matches
+from compiler.fields.whole_number import whole_number
 from compiler.kubernetes import Object, labels_of, name_of, namespace_of, status_of
 from compiler.syntax.documents import Document
 
@@ -58,10 +59,8 @@ class BudgetSelection:
 
 def _share(value: object, pods: int) -> int:
     """A number of pods, or a percentage of them, rounded up."""
-    text = str(value).removesuffix("%")
-    if not (text.isascii() and text.isdigit()):
-        return 0
-    return int(text) if isinstance(value, int) else -(-pods * int(text) // 100)
+    number = whole_number(str(value).removesuffix("%")) or 0
+    return number if isinstance(value, int) else -(-pods * number // 100)
 
 
 def read_budgets(objects: Iterable[Object], documents: Iterable[Document] = ()) -> list[BudgetSelection]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from compiler.fields.quantity import QuantityError, integer_amounts, parse_quantity
+from compiler.fields.whole_number import whole_number
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.edits import FieldEdit
@@ -80,8 +81,8 @@ def _amount(resource: str, written: object) -> int | None:
 
 def _written_number(spec: GangSpec, path: FieldPath) -> int | None:
     written = written_value(spec.document, path)
-    if isinstance(written, str) and written.isascii() and written.isdigit():
-        return int(written[:10])
+    if isinstance(written, str):
+        return whole_number(written)
     return written if isinstance(written, int) else None
 
 

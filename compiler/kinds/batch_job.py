@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import NOT_ALLOWED, Bool, Int, LenientModel
+from compiler.fields.whole_number import whole_number
 from compiler.kinds.common import pods
 from compiler.kinds.common.annotated import is_gang, with_annotated_topology
 from compiler.kinds.common.jobs import (
@@ -53,12 +54,8 @@ def specs(document: Document, job: Job) -> Iterable[GangSpec]:
     if spec.completions is not None:
         width = min(width, spec.completions)
     of_job = annotation_value(document, GROUP_MIN_MEMBER_ANNOTATION)
-    min_member = str(of_job or notes.get(GROUP_MIN_MEMBER_ANNOTATION, ""))
-    minimum = min(1, width)
-    if is_gang(document):
-        minimum = width
-    elif min_member.isascii() and min_member.isdigit():
-        minimum = int(min_member[:10])
+    stated = whole_number(str(of_job or notes.get(GROUP_MIN_MEMBER_ANNOTATION, "")))
+    minimum = width if is_gang(document) else min(1, width) if stated is None else stated
     role = pods.role_spec(
         "pods",
         width,

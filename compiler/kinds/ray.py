@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
+from compiler.fields.whole_number import whole_number
 from compiler.kinds.common.job_kinds import JobKind, job_kind, text_diagnostics_of
 from compiler.kinds.common.job_rows import job_row
 from compiler.kinds.kind import Kind
@@ -98,7 +99,7 @@ def _topology(document: Document, at: FieldPath) -> TopologySpec | None:
     mode, tier = labels.get(TOPOLOGY_MODE_ANNOTATION), str(labels.get(RAY_TOPOLOGY_TIER_LABEL))
     if mode not in ("hard", "soft"):
         return None
-    return TopologySpec(mode, int(tier) if tier.isascii() and tier.isdigit() and int(tier) else None)
+    return TopologySpec(mode, whole_number(tier) or None)
 
 
 def _may_exceed(document: Document, role: RoleSpec) -> bool:

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from compiler.fields.models import without_nulls
 from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.fields.whole_number import whole_number
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import submission_and_duration, time_diagnostics
 from compiler.kinds.kind import Kind
@@ -164,8 +165,8 @@ def _java_bytes(text: str) -> int:
     it is neither."""
     number = text.strip().lower().rstrip("bkmgtp")
     unit = text.strip().lower()[len(number) :] or "m"
-    if number.isascii() and number.isdigit() and unit in _MEMORY_UNITS:
-        return int(number) << _MEMORY_UNITS[unit]
+    if (amount := whole_number(number)) is not None and unit in _MEMORY_UNITS:
+        return amount << _MEMORY_UNITS[unit]
     try:
         return int(parse_quantity(text))
     except QuantityError:

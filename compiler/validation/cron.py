@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from compiler.fields.whole_number import whole_number
+
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 _FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
@@ -35,7 +37,7 @@ def schedule_objection(schedule: str) -> str:
 def _is_range(text: str, least: int, most: int, words: dict[str, int]) -> bool:
     """Whether a part is *, a number or a range, with or without a step."""
     span, slash, step = text.partition("/")
-    if slash and not (step.isascii() and step.isdigit() and int(step) > 0):
+    if slash and not whole_number(step):
         return False
     if span in ("*", "?"):
         return True
@@ -47,6 +49,5 @@ def _is_range(text: str, least: int, most: int, words: dict[str, int]) -> bool:
 
 
 def _number(text: str, words: dict[str, int]) -> int | None:
-    if text.isascii() and text.isdigit():
-        return int(text)
-    return words.get(text.lower())
+    number = whole_number(text)
+    return words.get(text.lower()) if number is None else number

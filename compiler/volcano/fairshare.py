@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from compiler.fields.quantity import MILLI_RESOURCES
 from compiler.fields.timestamp import epoch_seconds
+from compiler.fields.whole_number import whole_number
 from compiler.kubernetes import Object, name_of, namespace_of
 from compiler.specs.cluster_spec import ClusterSpec, PluginSpec, SchedulerSpec
 
@@ -74,12 +75,11 @@ def fair_share(cluster: ClusterSpec, scheduler: SchedulerSpec | None) -> FairSha
     texts = {name: value for name, value in plugin.arguments.items() if isinstance(value, str)}
     targets = tuple(filter(None, (name.strip() for name in texts.get("fairshare.targetQueues", "").split(","))))
     prefix = "fairshare.resourceKey."
-    half_life = texts.get("fairshare.halfLifeMinutes", "").strip()
     return FairShare(
         targets,
         {name: texts[prefix + name] for name in targets if prefix + name in texts},
         texts.get("fairshare.resourceKey") or DEFAULT_RESOURCE,
-        int(half_life) if half_life.isdecimal() and int(half_life) else DEFAULT_HALF_LIFE,
+        whole_number(texts.get("fairshare.halfLifeMinutes", "").strip()) or DEFAULT_HALF_LIFE,
         (
             texts.get("fairshare.stateNamespace") or STATE_CONFIG_MAP[0],
             texts.get("fairshare.stateConfigMap") or STATE_CONFIG_MAP[1],

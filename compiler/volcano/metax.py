@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from compiler.fields.whole_number import whole_number
 from compiler.kubernetes import METAX_ATOMIC_GROUP_SIZE_ANNOTATION, METAX_GROUP_SIZE_ANNOTATION
 from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import FieldPath
@@ -99,9 +100,9 @@ def _group_sizes(roles: Sequence[RoleSpec]) -> tuple[_GroupSizes | None, list[An
             if (text := role.annotations.get(key)) is None:
                 continue
             path = _annotation_path(role, key)
-            if not (text.isascii() and text.isdigit() and 0 < int(text[:12]) < 10**9):
+            if not 0 < (size := whole_number(text) or 0) < 10**9:
                 found.append(AnnotationProblem("size", path, f"{key} is {text!r}", "write a number of GPUs, 1 or more"))
-            elif key in values and values[key][0] != int(text):
+            elif key in values and values[key][0] != size:
                 message = f"{key} is {text} here and {values[key][0]} on another role"
                 found.append(
                     AnnotationProblem(
@@ -109,7 +110,7 @@ def _group_sizes(roles: Sequence[RoleSpec]) -> tuple[_GroupSizes | None, list[An
                     )
                 )
             else:
-                values.setdefault(key, (int(text), path))
+                values.setdefault(key, (size, path))
     if not values or found:
         return None, found
     atomic = values.get(METAX_ATOMIC_GROUP_SIZE_ANNOTATION)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from compiler.diagnostics.diagnostic import meant, suggestion, to_write, unquoted
 from compiler.fields.duration import go_duration_seconds
 from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.fields.whole_number import whole_number
 from compiler.syntax.documents import FieldPath
 
 Category = Literal["type", "unknown", "unread", "range", "time"]
@@ -171,7 +172,7 @@ def _value_flaw(value: Any, shape: Shape, at: FieldPath) -> NestedFlaw | None:
         help = suggestion(value, shape.words, f"write {' or '.join(shape.words)}")
         return NestedFlaw(at[1:], "range", f"{name} is {value!r}{then}", help, is_word=True)
     if shape.type_name == "duration" and not go_duration_seconds(value):
-        help = to_write(f"{value}s") if value.isdigit() and int(value) else "write it like 30s or 1m"
+        help = to_write(f"{value}s") if whole_number(value) else "write it like 30s or 1m"
         return NestedFlaw(at[1:], "time", f"{name}: {value!r} is not a duration, and {shape.default} counts", help)
     if shape.type_name == "quantity" and (why := _not_a_quantity(value)):
         return NestedFlaw(

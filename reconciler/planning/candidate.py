@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.emit.manifest import JOBS_WAVE, REFUSED_BY_SERVER, Manifest
+from compiler.fields.whole_number import whole_number
 from compiler.kubernetes import name_of, uid_of
 from compiler.repository.tree import Repository
 from compiler.run_kinds import RUN_KINDS, is_run
@@ -132,7 +133,7 @@ def refusal_diagnostic(refusal: Refusal) -> dict[str, Any]:
         "code": REFUSED_BY_SERVER.code,
         "severity": REFUSED_BY_SERVER.severity,
         "file": file,
-        "line": int(line) if line.isdigit() else 0,
+        "line": whole_number(line) or 0,
         "column": 1,
         "message": f"the API server refuses {refusal.question.ref}: {refusal.message}",
         "help": "correct the object, or what refuses it; the commit is tried again from time to time",

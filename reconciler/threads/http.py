@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
+from compiler.fields.whole_number import whole_number
 from reconciler.threads.heartbeat import Heartbeat, start_thread
 from reconciler.timings import TIMINGS, HttpTimings
 
@@ -48,13 +49,13 @@ class HttpServer(ThreadingHTTPServer):
         self, name: str, listen: str, method: str, answer: Answer, timings: HttpTimings = TIMINGS.http
     ) -> None:
         host, _, port = listen.rpartition(":")
-        if not port.isdecimal() or int(port) > LAST_PORT:
+        if (number := whole_number(port)) is None or number > LAST_PORT:
             raise ValueError(f"{listen!r} is not host:port")
         self.heartbeat, self._stop = Heartbeat(name, timings.heartbeat_limit), threading.Event()
         self._request_limit = timings.request
         self._opened_at: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
-        super().__init__((host, int(port)), _handler(method, answer, timings.request))
+        super().__init__((host, number), _handler(method, answer, timings.request))
         start_thread(self._serve, self._stop, self.heartbeat)
 
     def process_request(self, request: Any, client_address: Any) -> None:

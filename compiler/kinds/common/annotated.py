@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from compiler.fields.whole_number import whole_number
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kubernetes import (
     GANG_ANNOTATION,
@@ -16,6 +17,7 @@ from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec, TopologyS
 from compiler.syntax.documents import Document, FieldPath
 
 _ANNOTATIONS: FieldPath = ("metadata", "annotations")
+_MANY_PODS = 10**9
 
 
 def with_annotated_queue(gang: GangSpec) -> GangSpec:
@@ -52,9 +54,12 @@ def _annotated_topology(role: RoleSpec) -> tuple[TopologySpec | None, FieldPath]
     if mode is None and tier is None:
         return None, ()
     key = TOPOLOGY_TIER_ANNOTATION if tier is not None else TOPOLOGY_MODE_ANNOTATION
-    number = int(tier) if tier is not None and tier.isascii() and tier.isdigit() and int(tier) else None
     is_soft = (mode or "").lower() == "soft"
-    return TopologySpec("soft" if is_soft else "hard", number), (*role.template_path, *_ANNOTATIONS, key)
+    return TopologySpec("soft" if is_soft else "hard", whole_number(tier or "") or None), (
+        *role.template_path,
+        *_ANNOTATIONS,
+        key,
+    )
 
 
 def is_gang(document: Document) -> bool:
@@ -67,8 +72,8 @@ def with_annotated_minimum(gang: GangSpec) -> GangSpec:
     if is_gang(gang.document):
         roles = tuple(replace(role, minimum=role.replicas) for role in gang.roles)
         return replace(gang, roles=roles, minimum=sum(role.replicas for role in roles))
-    text = str(annotation_value(gang.document, GROUP_MIN_MEMBER_ANNOTATION) or "")
-    if not (text.isascii() and text.isdigit()):
+    minimum = whole_number(str(annotation_value(gang.document, GROUP_MIN_MEMBER_ANNOTATION) or ""), _MANY_PODS)
+    if minimum is None:
         return gang
     paths = {**gang.field_paths, "minimum": (*_ANNOTATIONS, GROUP_MIN_MEMBER_ANNOTATION)}
-    return replace(gang, minimum=int(text[:9]), field_paths=paths)
+    return replace(gang, minimum=minimum, field_paths=paths)

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from compiler.fields.models import Bool, LenientModel
+from compiler.fields.whole_number import whole_number
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import Natural
 
@@ -43,8 +44,8 @@ class Repeated(LenientModel):
     def repeats(self) -> int:
         if self.with_items is not None:
             return len(self.with_items)
-        count = str((self.with_sequence or {}).get("count", 1))
-        return min(int(count), _MAX_REPEATS) if count.isascii() and count.isdigit() and len(count) < 9 else 1
+        count = whole_number(str((self.with_sequence or {}).get("count", 1)), _MAX_REPEATS)
+        return 1 if count is None else count
 
 
 class Dag(LenientModel):

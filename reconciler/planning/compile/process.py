@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compiler.diagnostics.guard import has_internal_error
+from compiler.fields.whole_number import whole_number
 from compiler.session import Session
 from compiler.specs.gang_spec import JobKey
 from compiler.syntax.parse import Adopt, ParsedFile, parse_file
@@ -370,10 +371,10 @@ def available_memory(files: tuple[Path, ...] = CGROUP_FILES) -> int:
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for file in files:
         try:
-            text = file.read_text().strip()
+            limit = whole_number(file.read_text().strip(), physical)
         except OSError:
             continue
-        return min(int(text), physical) if text.isdigit() else physical
+        return physical if limit is None else limit
     return physical
 
 

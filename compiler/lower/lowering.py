@@ -118,7 +118,6 @@ def _origins(
             held_jobs=held,
         ),
         rules=rules.origins,
-        submission_times={specs.gangs[j].key: time for j, time in inputs.submission_times.items()},
         now=observed.now,
         starts=AnnouncedStarts(
             reserved={specs.gangs[j].key: time for j, time in observed.jobs.reserved_starts.items()},

@@ -72,13 +72,12 @@ class AnnouncedStarts:
 class Origins:
     """gangs, queues, nodes, hypernodes: as in the problem, index by index; an undeclared queue is None.
 
-    submission_times: seconds since the epoch, of the gangs whose age is known. now: from when the plan counts
-    (`timed_events`), None without a state. upcoming_events: times at which the answer may change although nothing
-    happens. unplanned_numa: (gang, role) whose NUMA nodes are not planned on some nodes. excluding_numa_policies:
-    (gang, role) -> its topologyPolicy, where that excludes nodes. outdated_nodes: nodes whose report of their slots is
-    older than the pods there. affinity_owners: queue -> the queue whose spec.affinity it has, by index.
-    priority_classes: name -> value. reserved_rooms: what is kept for declared pods that the plan binds to no node.
-    turns: as of `compiler.lower.gang_order.age_ranks`. refused_queues: as of `ObservedState`.
+    now: from when the plan counts (`timed_events`), None without a state. upcoming_events: times at which the answer
+    may change although nothing happens. unplanned_numa: (gang, role) whose NUMA nodes are not planned on some nodes.
+    excluding_numa_policies: (gang, role) -> its topologyPolicy, where that excludes nodes. outdated_nodes: nodes whose
+    report of their slots is older than the pods there. affinity_owners: queue -> the queue whose spec.affinity it has,
+    by index. priority_classes: name -> value. reserved_rooms: what is kept for declared pods that the plan binds to no
+    node. turns: as of `compiler.lower.gang_order.age_ranks`. refused_queues: as of `ObservedState`.
     """
 
     gangs: tuple[GangSpec, ...]
@@ -87,7 +86,6 @@ class Origins:
     hypernodes: tuple[HyperNodeSpec, ...]
     left_out: LeftOutGangs = LeftOutGangs()
     rules: RuleOrigins = RuleOrigins()
-    submission_times: Mapping[JobKey, int] | None = None
     now: int | None = None
     starts: AnnouncedStarts = AnnouncedStarts()
     upcoming_events: tuple[TimedEvent, ...] = ()

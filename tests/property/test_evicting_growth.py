@@ -19,6 +19,7 @@ from solver.verify import verify
 from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.problems import GangSpec, gang, nodes, problem, queue, role, running_pods, with_fields
 from tests.property.plan_events import rare_events
+from tests.property.test_entitled_growth import served_later, size_of
 from tests.property.test_rounds import ROUNDS, carried_out
 
 SIZE = 8
@@ -66,10 +67,6 @@ def waiting_gangs(draw: st.DrawFn, home: int, more: int) -> GangSpec:
     return gang("", pods, queue=f"q{home}", priority=draw(st.sampled_from((0, 0, 10))))
 
 
-def size_of(spec: Gang) -> int:
-    return spec.roles[0].request[0]
-
-
 def pods_by_node(made: Plan, g: int) -> Counter[int]:
     """Node -> the pods of the gang after the plan."""
     return Counter({place.node: place.pods for place in made.decisions[g].placements})
@@ -114,12 +111,6 @@ def could_evict(world: Problem, made: Plan, g: int) -> bool:
     """Whether a gang that may go for it runs on in its queue."""
     kept = (d.gang for d in made.decisions if d.action == "keep")
     return any(may_preempt(world, g, v) for v in kept)
-
-
-def served_later(world: Problem, q: int, other: int) -> bool:
-    """Whether what the other queue borrows is served after what this one is entitled to."""
-    is_compared = world.policy.capacity and not world.reclaim_enabled
-    return not is_compared or world.queues[other].priority <= world.queues[q].priority
 
 
 def wronged(world: Problem, made: Plan) -> Iterator[int]:

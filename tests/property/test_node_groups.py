@@ -8,9 +8,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver import Options, solve
+from solver import solve
 from solver.facts import ClosedNodeGroups
-from solver.options import Budget
 from solver.plan import Plan
 from solver.problem import Placement, Problem
 from solver.repairs import OpenNodeGroups
@@ -132,16 +131,3 @@ def test_preferred_groups_are_the_last_goal_of_placement_as_brute_force_finds() 
 
     exact()
     assert rare_events(seen, node_groups=30, unwanted=10) == {}
-
-
-@settings(max_examples=30)
-@given(preferring_problems())
-def test_a_batch_that_is_too_large_for_one_model_claims_no_more_of_groups_than_is_so(world: Problem) -> None:
-    best = objectives(solve_without_repairs(world))
-    made = solve_without_repairs(world, Options(budget=Budget(placement_variables=1)))
-    assert verify(world, made) == []
-    large = objectives(made)
-    for name in (name for name in COSTS if name in best):
-        assert large[name].bound <= best[name].value <= large[name].value
-        if large[name].value > best[name].value:
-            break

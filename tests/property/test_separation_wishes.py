@@ -16,6 +16,7 @@ from tests.builders.strategies import contended_problems
 from tests.property.optimum import least_costs
 from tests.property.plan_events import rare_events
 from tests.property.test_exact import COSTS, objectives, started
+from tests.property.test_node_groups import preferring_problems
 
 
 @st.composite
@@ -71,8 +72,8 @@ def test_wishes_come_right_after_the_spread_as_brute_force_finds() -> None:
     assert rare_events(seen, wished=30, shared=10, opened=3) == {}
 
 
-@settings(max_examples=30)
-@given(wishing_problems())
+@settings(max_examples=60)
+@given(st.one_of(wishing_problems(), preferring_problems()))
 def test_a_batch_that_is_too_large_for_one_model_claims_no_more_than_is_so(world: Problem) -> None:
     best = objectives(solve_without_repairs(world))
     made = solve_without_repairs(world, Options(budget=Budget(placement_variables=1)))

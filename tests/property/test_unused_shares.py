@@ -17,6 +17,7 @@ from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.problems import with_fields
 from tests.property.brute_queues import proportional_shares
 from tests.property.plan_events import rare_events
+from tests.property.test_entitled_growth import size_of
 from tests.property.test_exact import started
 
 POLICIES = (*(Policy(proportion=True),) * 2, Policy(proportion=True, order="priorities-first"))
@@ -45,10 +46,6 @@ def shared_worlds(draw: st.DrawFn) -> Problem:
         )
     nodes = tuple(Node(f"n{n}", 0, None, (size,), (size,)) for n, size in enumerate(sizes))
     return Problem(("gpu",), nodes, (), queues, tuple(gangs), draw(st.sampled_from(POLICIES)))
-
-
-def size_of(gang: Gang) -> int:
-    return gang.roles[0].request[0]
 
 
 def breaks_a_share(world: Problem, chosen: Collection[int], held: Collection[int]) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from solver.options import Options
 from solver.plan import Decision
 from solver.planner import solve
 from solver.problem import DeviceSlot, Gang, GangTimes, Node, Placement, Problem, Role, SlotHold
+from solver.simulation.foremost import Foremost, may_all_start, requested_seconds
 from solver.simulation.policies import Event
 from solver.simulation.room import Hold
 from solver.simulation.site import Running, Site
@@ -17,7 +18,8 @@ from solver.simulation.workload import SECOND
 
 
 class Planned:
-    """The plan that gangplan makes of what runs and what waits, at each event at which some waiting job fits."""
+    """The plan that gangplan makes of what runs and what waits, at each event at which some waiting job fits. Of a deep
+    queue only the foremost jobs are decided."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -27,21 +29,23 @@ class Planned:
         if not fitting:
             return
         waiting = list(site.waiting_in_order())
-        if fitting == waiting and not site.closings:
+        if fitting == waiting and not site.closings and may_all_start(site, waiting):
             decisions = self._decisions(problem_by_queue(site, waiting), waiting)
             if all(decision.action == "start" for decision in decisions):
                 _start(site, waiting, decisions)
                 return
-        _start(site, waiting, self._decisions(whole_problem(site, waiting), waiting))
+        foremost = Foremost(site, waiting)
+        problem = whole_problem(site, foremost.jobs, foremost.stand_ins())
+        _start(site, foremost.jobs, self._decisions(problem, foremost.jobs))
 
     def _decisions(self, problem: Problem, waiting: Sequence[int]) -> Sequence[Decision]:
         """What gangplan decides on the waiting jobs, the last gangs of a problem."""
         return solve(problem, self.options, reasons=False).decisions[-len(waiting) :]
 
 
-def whole_problem(site: Site, waiting: Sequence[int]) -> Problem:
-    """Each job that runs, and after them these that wait."""
-    return _problem(site, [_gang(site, j) for j in site.running], waiting)
+def whole_problem(site: Site, waiting: Sequence[int], others: Iterable[Gang] = ()) -> Problem:
+    """Each job that runs, and after them these that wait. others: gangs between the two."""
+    return _problem(site, [*(_gang(site, j) for j in site.running), *others], waiting)
 
 
 def problem_by_queue(site: Site, waiting: Sequence[int]) -> Problem:
@@ -127,7 +131,7 @@ def _gang(site: Site, j: int) -> Gang:
     """A job as a gang: where it runs and until when, or as it waits. Jobs may share a name, gangs may not."""
     job, running = site.job(j), site.running.get(j)
     role = job.role
-    times = GangTimes(duration=-(-job.requested // SECOND))
+    times = GangTimes(duration=requested_seconds(job))
     gang = Gang(str(j), job.queue, job.priority, job.submit, role.replicas, (role,), times=times)
     if running is None:
         return gang

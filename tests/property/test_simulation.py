@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from solver.options import Options
 from solver.planner import solve
+from solver.problem import Problem
+from solver.simulation.foremost import Foremost
 from solver.simulation.planned import Planned, problem_by_queue, whole_problem
 from solver.simulation.policies import Event
 from solver.simulation.replay import Replay, Simulation
@@ -180,3 +182,37 @@ class PlannedTwice:
 @given(workloads())
 def test_jobs_that_start_next_to_gangs_of_queues_start_next_to_what_runs(world: Workload) -> None:
     Simulation(world, PlannedTwice()).run()
+
+
+@st.composite
+def deep_queues(draw: st.DrawFn) -> Workload:
+    """Many jobs alike, and some larger ones, on few nodes."""
+    kinds = [(draw(st.integers(1, 3)), draw(st.integers(1, 2)), draw(st.integers(0, 1))) for _ in range(3)]
+    jobs = [
+        job(f"j{number}", size=size, gpus=gpus, queue=queue, runs=draw(st.integers(1, 9)), at=draw(st.integers(0, 4)))
+        for number in range(draw(st.integers(8, 24)))
+        for size, gpus, queue in [draw(st.sampled_from(kinds))]
+    ]
+    return workload(machines(draw(st.integers(2, 4)), 2, weights=(1, 2)), *jobs)
+
+
+class PlannedForemost:
+    """As `Planned`; of the foremost jobs alone it must start those that it starts of all that wait."""
+
+    def decide(self, site: Site, event: Event) -> None:
+        waiting = list(site.waiting_in_order())
+        foremost = Foremost(site, waiting)
+        few = whole_problem(site, foremost.jobs, foremost.stand_ins())
+        assert started(few) == started(whole_problem(site, waiting))
+        Planned(Options()).decide(site, event)
+
+
+def started(problem: Problem) -> set[str]:
+    decisions = solve(problem, reasons=False).decisions
+    return {problem.gangs[decision.gang].name for decision in decisions if decision.action == "start"}
+
+
+@settings(max_examples=10, deadline=None)
+@given(deep_queues())
+def test_the_foremost_jobs_start_as_if_all_were_decided(world: Workload) -> None:
+    Simulation(world, PlannedForemost()).run()

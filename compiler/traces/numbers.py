@@ -11,6 +11,7 @@ MOST_SECONDS = 1e11
 MOST = 10**12
 """Of devices, MiB and the like: their bytes fit 64 bits."""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_MEMORY_UNITS = {unit: 1 << 10 * power for power, unit in enumerate("KMGTP", start=1)}
 
 
 def finite(value: object, meaning: str) -> float:
@@ -39,6 +40,15 @@ def amount(value: object, meaning: str) -> float:
     if abs(found) >= MOST:
         raise ValueError(f"invalid {meaning} {value!r}: too large")
     return found
+
+
+def memory_bytes(text: str, meaning: str) -> int:
+    """Bytes of an amount as Slurm writes it: with the units K to P, else in MiB."""
+    parts = re.fullmatch(r"([0-9.]+)([KMGTP]?)", text)
+    found = finite(parts[1] if parts else text, meaning) * _MEMORY_UNITS[(parts and parts[2]) or "M"]
+    if abs(found) >= MOST * _MEMORY_UNITS["M"]:
+        raise ValueError(f"invalid {meaning} {text!r}: too large")
+    return math.ceil(found)
 
 
 def whole(value: object, meaning: str) -> int:

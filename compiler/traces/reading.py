@@ -27,14 +27,15 @@ UTF16 = (b"\xff\xfe", b"\xfe\xff")
 """What a text begins with that PowerShell or Excel wrote."""
 
 
-def read_trace(path: Path, columns: Mapping[str, Sequence[str]] | None = None) -> Trace:
+def read_trace(path: Path, columns: Mapping[str, Sequence[str]] | None = None, is_timed: bool = True) -> Trace:
     """Return the trace of a file. columns: meaning -> columns that have it, before the known ones (`columns.toml`).
+    is_timed: whether jobs of a table need a submission time; else its lines without one are in order.
 
     Raises TraceError for a file that is not a trace, OSError where it cannot be read.
     """
     text = _text(path, path.read_bytes())
     try:
-        found = _read_text(text, columns or {})
+        found = _read_text(text, columns or {}, is_timed)
     except json.JSONDecodeError as error:
         raise TraceError(f"{path}:{error.lineno}:{error.colno}: invalid JSON: {error.msg}") from error
     except TraceError as error:
@@ -60,14 +61,14 @@ def _text(path: Path, content: bytes) -> str:
     return text
 
 
-def _read_text(text: str, columns: Mapping[str, Sequence[str]]) -> Trace:
+def _read_text(text: str, columns: Mapping[str, Sequence[str]], is_timed: bool) -> Trace:
     first = next((line for line in map(str.strip, text.splitlines()) if line), "")
     if first.startswith("["):
         raise TraceError("1: a JSON array. Fix: write one object a line, for example with jq -c '.[]'")
     if first.startswith("{"):
         workload = _one_object(text, first)
-        return tables.read_lines(text, columns) if workload is None else batsim.read(workload)
-    return swf.read(text) if first.startswith(";") or swf.is_job(first) else tables.read_table(text, columns)
+        return tables.read_lines(text, columns, is_timed) if workload is None else batsim.read(workload)
+    return swf.read(text) if first.startswith(";") or swf.is_job(first) else tables.read_table(text, columns, is_timed)
 
 
 def _one_object(text: str, first: str) -> Any:

@@ -12,7 +12,7 @@ from compiler.traces.trace import Trace, TraceError, TraceJob
 
 FIELDS = 18
 NUMBER, SUBMIT, RUN_TIME, ALLOCATED, ASKED, REQUESTED, USER, QUEUE = 0, 1, 3, 4, 7, 8, 11, 14
-_MACHINES = re.compile(r";\s*(MaxProcs|MaxNodes):\s*(\d+)")
+_MACHINES = re.compile(r";\s*(MaxProcs|MaxNodes):\s*(\d[\d,]*)")
 _QUEUE = re.compile(r";\s*Queue:\s*(\d+)\s+(\S+)")
 
 
@@ -29,7 +29,7 @@ def read(text: str) -> Trace:
     for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
         if line.startswith(";"):
             if found := _MACHINES.match(line):
-                machines[found[1]] = int(found[2])
+                machines[found[1]] = int(found[2].replace(",", ""))
             elif found := _QUEUE.match(line):
                 queues[found[1]] = found[2]
             continue

@@ -16,12 +16,12 @@ from itertools import takewhile
 from typing import Literal
 
 from compiler.traces.numbers import amount, clock, moment, whole
+from compiler.traces.slurm import GPUS, cpu_and_memory, gpus_of, parse_tres
 from compiler.traces.trace import Trace, TraceError, TraceJob
 
 Columns = Mapping[str, Sequence[str]]
 Row = Mapping[str, str]
 MAX_PROBLEMS = 20
-GPUS = "gres/gpu"
 NOT_ENDED = {"pending", "running", "requeued", "resizing", "suspended"}
 """States of Slurm's jobs."""
 _STEP = re.compile(r"\d+([_+]\d+|_\[.*\])?\..+")
@@ -43,12 +43,12 @@ def known_columns(own: Columns) -> Columns:
     return {meaning: [*(name.lower() for name in own.get(meaning, ())), *names] for meaning, names in known.items()}
 
 
-def read_table(text: str, own: Columns) -> Trace:
+def read_table(text: str, own: Columns, is_timed: bool = True) -> Trace:
     """A table with a header; the separator is the one of , | ; and tab that the header has most of. own: columns that
-    the user names."""
+    the user names. is_timed: whether jobs need a submission time; without a column of it they come by line."""
     lines = io.StringIO(text, newline="").readlines()
     before = sum(1 for _ in takewhile(_is_before_header, lines))
-    return _read_rows(_cells(lines[before:], before), own, GPUS in text)
+    return _read_rows(_cells(lines[before:], before), own, GPUS in text, is_timed)
 
 
 def _is_before_header(line: str) -> bool:
@@ -83,8 +83,8 @@ def _named(row: Sequence[str], names: Sequence[str]) -> Row | ValueError:
     return dict(zip(names, row, strict=False))
 
 
-def read_lines(text: str, own: Columns) -> Trace:
-    """One JSON object a line. own: keys that the user names."""
+def read_lines(text: str, own: Columns, is_timed: bool = True) -> Trace:
+    """One JSON object a line. own: keys that the user names. is_timed: as in `read_table`."""
 
     def rows() -> Iterator[tuple[int, Row]]:
         for number, line in enumerate(text.split("\n"), start=1):
@@ -97,10 +97,10 @@ def read_lines(text: str, own: Columns) -> Trace:
                     raise TraceError(f"{number}: not a JSON object. Fix: write one object a line, keys as columns")
                 yield number, {name: "" if value is None else str(value) for name, value in found.items()}
 
-    return _read_rows(rows(), own, GPUS in text)
+    return _read_rows(rows(), own, GPUS in text, is_timed)
 
 
-def _read_rows(rows: Iterable[tuple[int, Row | ValueError]], own: Columns, counts_gpus: bool) -> Trace:
+def _read_rows(rows: Iterable[tuple[int, Row | ValueError]], own: Columns, counts_gpus: bool, is_timed: bool) -> Trace:
     """counts_gpus: whether the TRES of some job name GPUs, so that one whose TRES name none asks for none."""
     jobs, left_out, problems = list[TraceJob](), Counter[str](), dict[str, list[int]]()
     columns, missing = known_columns(own), {meaning: {*map(str.lower, names)} for meaning, names in own.items()}
@@ -110,6 +110,8 @@ def _read_rows(rows: Iterable[tuple[int, Row | ValueError]], own: Columns, count
                 raise row
             lower = {name.lower().strip(): value.strip() for name, value in row.items()}
             missing = {meaning: names for meaning, names in missing.items() if names.isdisjoint(lower)}
+            if not is_timed and lower.keys().isdisjoint(columns["submit"]):
+                lower["submit"] = str(number)
             found = _job(lower, columns, number, counts_gpus)
         except ValueError as error:
             problems.setdefault(str(error), []).append(number)
@@ -161,6 +163,7 @@ def _job(row: Row, columns: Columns, number: int, counts_gpus: bool) -> TraceJob
         return "no size"
     duration, requested = _duration(row, columns, value), value("requested")
     limit = 0.0 if requested is None else clock(requested, "requested time")
+    cpu, memory = cpu_and_memory(value)
     return TraceJob(
         name,
         moment(submit, "submission time"),
@@ -168,8 +171,8 @@ def _job(row: Row, columns: Columns, number: int, counts_gpus: bool) -> TraceJob
         limit if limit > 0 else None,
         devices,
         whole(value("share") or 0, "share") or 1000,
-        math.ceil(amount(value("cpu") or 0, "cpu")),
-        math.ceil(amount(value("memory") or 0, "memory")) * MIB,
+        math.ceil(amount(value("cpu") or 0, "cpu")) or cpu,
+        math.ceil(amount(value("memory") or 0, "memory")) * MIB or memory,
         tuple(sorted({model for model in (value("models") or "").split("|") if model})),
         value("queue") or "",
         value("user") or "",
@@ -183,7 +186,7 @@ def _no_submission(row: Row, columns: Columns) -> str:
     names = ", ".join([*row][:12])
     return (
         f"no submission time among the columns {names}. "
-        "Fix: name the column with --columns, for example `submit: my_column`"
+        "Fix: name the column with --columns, for example `submit: my_column`, or draw jobs without times by --sample"
     )
 
 
@@ -192,9 +195,7 @@ def _devices(devices: str | None, tres: str | None, processors: str | None, coun
     if devices is not None:
         return whole(devices, "devices")
     if tres is not None and counts_gpus:
-        found = dict(part.partition("=")[::2] for part in tres.split(","))
-        typed = [count for kind, count in found.items() if kind.startswith(f"{GPUS}:")]
-        return sum(whole(count, "TRES") for count in ([found[GPUS]] if GPUS in found else typed))
+        return gpus_of(parse_tres(tres))
     return None if processors is None else whole(processors, "processors")
 
 

@@ -182,7 +182,9 @@ def simulate(
             if (trace is None) is not history or (records is not None and not history):
                 raise click.UsageError("pass a TRACE, or --history; --records goes with --history", ctx)
             columns, name = read_columns(columns_file), "the history" if trace is None else trace.name
-            found = read_history(repo, cluster, records) if trace is None else read_trace(trace, columns)
+            found = (
+                read_history(repo, cluster, records) if trace is None else read_trace(trace, columns, sample is None)
+            )
             if number is not None and compare is None:
                 found = window_of(found, number, seed)
             sampling, period = None if sample is None else Sampling(sample, seed), round(schedule_period * SECOND)

@@ -266,3 +266,36 @@ def test_a_file_that_is_no_trace_is_named_with_its_lines(
     with pytest.raises(TraceError) as error:
         read(tmp_path, text, columns)
     assert all(part in str(error.value) for part in said)
+
+
+@pytest.mark.parametrize("header", ["; MaxProcs: 1,024", "; MaxNodes: 1,024"])
+def test_thousands_of_machines_may_have_separators(tmp_path: Path, header: str) -> None:
+    assert read(tmp_path, f"{header}\n{SWF.splitlines()[3]}\n").machines == 1024
+
+
+@pytest.mark.parametrize(
+    ("columns", "values", "cpu", "memory"),
+    [
+        ("AllocTRES", "billing=9,cpu=4,mem=16G,node=2,gres/gpu=2,gres/gpu:a100=2", 4_000, 16 << 30),
+        ("AllocTRES|ReqTRES", "|cpu=2,mem=62.50G", 2_000, 125 << 29),
+        ("ReqCPUS|ReqMem|NNodes", "8|4Gn|2", 8_000, 8 << 30),
+        ("ReqCPUS|ReqMem|NNodes", "8|2Gc|2", 8_000, 16 << 30),
+        ("ReqCPUS|ReqMem|NNodes", "8|16000M|2", 8_000, 16_000 << 20),
+        ("ReqCPUS|ReqMem|NNodes", "8|1.50T|2", 8_000, 3 << 39),
+        ("ReqCPUS|ReqMem|NNodes", "8|?|2", 8_000, 0),
+        ("ReqTRES|ReqMem|NNodes", "cpu=3|4Gc|1", 3_000, 12 << 30),
+    ],
+    ids=["allocated", "requested", "of-nodes", "of-cpus", "of-the-job", "terabytes", "unknown", "cpus-of-tres"],
+)
+def test_cpu_and_memory_of_slurm_jobs(tmp_path: Path, columns: str, values: str, cpu: int, memory: int) -> None:
+    times = "JobID|Submit|Elapsed|NCPUS", "7|2024-05-01T00:00:00|00:10:00|1"
+    (job,) = read(tmp_path, f"{times[0]}|{columns}\n{times[1]}|{values}\n").jobs
+    assert (job.cpu, job.memory) == (cpu, memory)
+
+
+def test_lines_without_times_are_read_in_order_for_a_sample(tmp_path: Path) -> None:
+    path = tmp_path / "pods.csv"
+    path.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\nb,1000,1,1,1000\na,1000,1,2,1000\n")
+    assert [job.id for job in read_trace(path, is_timed=False).jobs] == ["b", "a"]
+    with pytest.raises(TraceError, match=r"no submission time among .* --sample"):
+        read_trace(path)

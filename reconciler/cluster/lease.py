@@ -92,6 +92,7 @@ class Lease:
     _was_held: bool = False
     _renewed_at: float | None = None
     _last_seen_version: tuple[str, float] = ("", 0.0)
+    _last_holder: str = ""
     _written: Object | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -170,7 +171,9 @@ class Lease:
         version = str(lease["metadata"].get("resourceVersion") or "")
         if version != self._last_seen_version[0]:
             self._last_seen_version = (version, asked_at)
-        holder = spec.get("holderIdentity") or ""
+        if version:
+            self._last_holder = str(spec.get("holderIdentity") or "")
+        holder = self._last_holder  # where somebody deleted the lease, its holder goes on until it notices
         unchanged_for = asked_at - self._last_seen_version[1]
         duration = float(spec.get("leaseDurationSeconds") or self.timings.duration)
         if holder not in ("", self.identity) and unchanged_for < duration:
@@ -188,7 +191,7 @@ class Lease:
         asked_at, now = self.clock(), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = lease["spec"]
         if spec.get("holderIdentity") != self.identity:
-            transitions = int(spec.get("leaseTransitions") or 0) + 1
+            transitions = max(int(spec.get("leaseTransitions") or 0), self.transitions) + 1
             spec = {**spec, "acquireTime": now, "leaseTransitions": transitions}
         seconds = int(self.timings.duration)
         spec = {**spec, "holderIdentity": self.identity, "leaseDurationSeconds": seconds, "renewTime": now}

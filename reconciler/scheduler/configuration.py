@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from http.client import HTTPException
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -161,7 +162,7 @@ class SchedulerProbe:
         try:
             self._compare(*read_counts(self._read(self.url)))
             self.problem = ""
-        except (OSError, ValueError) as error:
+        except (OSError, HTTPException, ValueError) as error:
             self.active, self._base = None, None
             self.problem = f"the scheduler's metrics cannot be read: {short_error(error)}"
         if (self.active, self.problem) != before:

@@ -4,6 +4,7 @@ components of Volcano that have stalled. What the scheduler goes through is read
 from __future__ import annotations
 
 from dataclasses import replace
+from http.client import BadStatusLine, IncompleteRead
 from typing import Any
 
 import pytest
@@ -326,18 +327,18 @@ def test_cycles_actions_and_plugins_are_counted() -> None:
 
 
 def test_what_grows_over_whole_cycles_is_gone_through() -> None:
-    pages: list[str | OSError] = []
+    pages: list[str | Exception] = []
     woken: list[None] = []
 
     def read(url: str) -> str:
         answer = pages.pop(0)
-        if isinstance(answer, OSError):
+        if isinstance(answer, Exception):
             raise answer
         return answer
 
     probe = SchedulerProbe("http://there", lambda: woken.append(None), read)
 
-    def seen(answer: str | OSError) -> frozenset[str] | None:
+    def seen(answer: str | Exception) -> frozenset[str] | None:
         pages.append(answer)
         probe.look()
         return probe.active
@@ -349,11 +350,13 @@ def test_what_grows_over_whole_cycles_is_gone_through() -> None:
     assert seen(page(14, 14, 12, 1)) == frozenset({"action allocate", "action preempt"})
     assert seen(page(1, 1, 1)) is None, "another process"
     assert seen(page(3, 3, 1)) == frozenset({"action allocate"})
-    assert seen(OSError("refused")) is None
-    assert "cannot be read" in probe.problem
-    assert seen(page(9, 9, 9)) is None, "what was before is not compared"
-    assert probe.problem == ""
-    assert len(woken) == 6
+    for broken in (OSError("refused"), BadStatusLine("garbage"), IncompleteRead(b"")):
+        assert seen(broken) is None
+        assert "cannot be read" in probe.problem
+        assert seen(page(9, 9, 9)) is None, "what was before is not compared"
+        assert probe.problem == ""
+        assert seen(page(12, 12, 12)) is not None
+    assert len(woken) == 4 + 3 * 3  # what was seen changed so often
 
 
 def test_in_a_pod_they_are_looked_for_where_volcanos_chart_has_them() -> None:

@@ -381,7 +381,7 @@ class Client:
                 self._admit_write(method, path)
             try:
                 response = transport.send(method, address, headers, data[1] if data else None, limits)
-                if response.status < 400:
+                if 200 <= response.status < 300:  # a proxy that sends elsewhere has done nothing
                     return response
                 text = response.read()
             except OSError as error:
@@ -443,9 +443,9 @@ def _api_error(method: str, path: str, status: int, headers: Mapping[str, str], 
     try:
         answer = json.loads(text)
         message = str(answer.get("message") or "")
-        causes = (answer.get("details") or {}).get("causes") or ()
-    except (ValueError, AttributeError):
-        message, causes = text[:200].decode("utf-8", "replace"), ()
+        causes = [{**cause} for cause in (answer.get("details") or {}).get("causes") or ()]
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        message, causes = text[:200].decode("utf-8", "replace"), []
     summary = f"{method} {path}: {status}: {message[:2000]}"
     simple = {404: NotFound, 405: NotFound, 410: Gone, 400: Invalid, 413: Invalid, 422: Invalid}
     if status == 409:

@@ -58,6 +58,6 @@ class RateLimit:
 def retry_after(headers: Mapping[str, str]) -> float:
     """Seconds that an answer asks to wait, a second where it does not say."""
     try:
-        return min(max(float(headers.get("Retry-After") or 1), 0.1), 300.0)
+        return min(max(0.1, float(headers.get("Retry-After") or 1)), 300.0)  # in this order: a NaN is not more than 0.1
     except ValueError:
         return 1.0

@@ -46,6 +46,9 @@ PODS = KNOWN_RESOURCES["v1", "Pod"]
         (error_answer(409), Conflict),
         (error_answer(500), Retry),
         (error_answer(503), Retry),
+        (ScriptedAnswer(422, {"details": {"causes": 5}}), Invalid),
+        (ScriptedAnswer(422, {"details": {"causes": ["x"]}}), Invalid),
+        (ScriptedAnswer(422, b"[" * 100_000), Invalid),
         (ScriptedAnswer(502, b"<html>bad gateway</html>"), Retry),
         (ScriptedAnswer(200, b'{"kind": "Que'), Retry),
         (ScriptedAnswer(200, {}, breaks_off=True), Retry),
@@ -54,6 +57,19 @@ PODS = KNOWN_RESOURCES["v1", "Pod"]
 def test_an_answer_becomes_an_error_that_says_what_happens_next(answer: ScriptedAnswer, error: type[ApiError]) -> None:
     with pytest.raises(error):
         ScriptedServer(answers_in_order(answer)).client().get(QUEUE)
+
+
+def test_a_proxy_that_sends_elsewhere_has_deleted_nothing() -> None:
+    client = ScriptedServer(answers_in_order(ScriptedAnswer(302, b"", {"Location": "http://login"}))).client()
+    with pytest.raises(Retry, match="302"):
+        client.delete(QUEUE, "u")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("nan", 0.1), ("-1", 0.1), ("inf", 300), ("7", 7), ("tomorrow", 1)])
+def test_a_pause_that_is_asked_for_is_one_that_ends(text: str, seconds: float) -> None:
+    with pytest.raises(Retry) as raised:
+        ScriptedServer(answers_in_order(error_answer(429, headers={"Retry-After": text}))).client().get(QUEUE)
+    assert raised.value.after == seconds
 
 
 NO_RIGHT = 'queues "team" is forbidden: User "system:gangplan" cannot patch resource "queues" in API group "x"'

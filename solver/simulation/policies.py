@@ -9,7 +9,7 @@ from typing import Protocol
 from solver.simulation.placing import PlaceRule
 from solver.simulation.profile import Profile
 from solver.simulation.room import Holds, Room
-from solver.simulation.site import Site
+from solver.simulation.site import NEVER, Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,8 @@ class Conservative:
     """Conservative backfilling: every waiting job has a reservation, and nobody delays one.
 
     When room comes early, the reservations are made again one after another in the order of the queue, each without
-    touching the others, as Batsim does. Otherwise new jobs are added behind.
+    touching the others, as Batsim does. Otherwise new jobs are added behind. A reservation is the first that fits, so
+    it stays as long as nothing has changed before its end.
     """
 
     def __init__(self, place: PlaceRule) -> None:
@@ -122,6 +123,8 @@ class Conservative:
         self._profile: Profile | None = None
         self._closings_seen = 0
         self._booked: dict[int, tuple[int, int, Holds]] = {}
+        self._changes: list[int] = []
+        self._changes_seen: dict[int, int] = {}
 
     def decide(self, site: Site, event: Event) -> None:
         profile = self._profile = self._profile or Profile(site.empty)
@@ -137,19 +140,35 @@ class Conservative:
             if end <= site.now:  # it runs longer than it said
                 self._booked[j] = start, site.now + 1, holds
                 profile.take(end, site.now + 1, site.job(j).role, holds)
+                self._changes.append(site.now)
         for j in list(site.waiting_in_order()) if event.gives_room else event.arrived:
-            self._unbook(site, profile, j)
-            job = site.job(j)
-            found = profile.first_fit(job.requested, job.role, self.place)
-            if found is None:
-                continue
+            if not self._stays(site, j):
+                self._book(site, profile, j)
+            self._changes_seen[j] = len(self._changes)
+            if j in self._booked and self._booked[j][0] == site.now:
+                site.start(j, self._booked[j][2])
+
+    def _stays(self, site: Site, j: int) -> bool:
+        """Whether the job has a reservation that would be made again as it is. Which device slots are the fullest, and
+        which nodes are there, may have changed anywhere."""
+        if j not in self._booked or site.workload.outages or site.workload.cluster.slot_groups:
+            return False
+        return min(self._changes[self._changes_seen[j] :], default=NEVER) >= self._booked[j][1]
+
+    def _book(self, site: Site, profile: Profile, j: int) -> None:
+        job, before = site.job(j), self._booked.get(j)
+        self._unbook(site, profile, j)
+        found = profile.first_fit(job.requested, job.role, self.place)
+        if found is not None:
             start, holds = found
             self._booked[j] = start, start + job.requested, holds
             profile.take(start, start + job.requested, job.role, holds)
-            if start == site.now:
-                site.start(j, holds)
+        if self._booked.get(j) == before and before is not None:
+            self._changes.pop()
 
     def _unbook(self, site: Site, profile: Profile, j: int) -> None:
         if j in self._booked:
             start, end, holds = self._booked.pop(j)
             profile.take(start, end, site.job(j).role, holds, -1)
+            if end > site.now:
+                self._changes.append(max(start, site.now))

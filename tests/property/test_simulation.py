@@ -13,8 +13,9 @@ from solver.options import Options
 from solver.planner import solve
 from solver.problem import Problem
 from solver.simulation.foremost import Foremost
+from solver.simulation.placing import lowest_numbered
 from solver.simulation.planned import Planned, problem_by_queue, whole_problem
-from solver.simulation.policies import Event
+from solver.simulation.policies import Conservative, Event
 from solver.simulation.replay import Replay, Simulation
 from solver.simulation.shares import share_curves
 from solver.simulation.site import Site
@@ -216,3 +217,17 @@ def started(problem: Problem) -> set[str]:
 @given(deep_queues())
 def test_the_foremost_jobs_start_as_if_all_were_decided(world: Workload) -> None:
     Simulation(world, PlannedForemost()).run()
+
+
+class BookedAgain(Conservative):
+    """Makes each reservation again, whatever has changed."""
+
+    def _stays(self, site: Site, j: int) -> bool:
+        return False
+
+
+@settings(max_examples=100, deadline=None)
+@given(workloads() | deep_queues())
+def test_reservations_stay_that_would_be_made_again_as_they_are(world: Workload) -> None:
+    again = Simulation(world, BookedAgain(lowest_numbered)).run()
+    assert replay("conservative", world).runs == again.runs

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from solver.problem import Role
+from solver.simulation.placing import lowest_numbered
+from solver.simulation.policies import Conservative
+from solver.simulation.replay import Simulation
+from solver.simulation.room import Holds, Room
 from solver.simulation.workload import SECOND
 from tests.builders.simulations import POLICIES, job, machines, replay, starts, workload
 
@@ -145,3 +150,15 @@ def test_the_head_has_its_reservation_after_the_maintenance_and_short_jobs_go_be
 def test_a_job_that_runs_when_maintenance_comes_late_begins_again(policy: str) -> None:
     (run,) = replay(policy, workload(machines(1), job("a", runs=10), outages=[(0, 5, 20, 4)])).runs
     assert (run.start, run.restarts) == (20 * SECOND, 1)
+
+
+def test_reservations_are_not_made_again_when_jobs_end_as_expected() -> None:
+    placed = []
+
+    def place(room: Room, role: Role) -> Holds | None:
+        placed.append(role)
+        return lowest_numbered(room, role)
+
+    world = workload(machines(2), *(job(f"j{n}", runs=10 + n) for n in range(20)))
+    Simulation(world, Conservative(place)).run()
+    assert len(placed) == 20

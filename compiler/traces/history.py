@@ -1,9 +1,8 @@
 """The history of a repository as a trace: when each job's specification came, and how long its recorded runs took.
 
 A job is submitted when it appears, when it appears again, and when its document changes. While its file has an error it
-stays what it was, as in the cluster. A recorded run belongs to the
-last submission before it; further ones of the same submission are jobs that come when they started. How long a job runs
-of which no run is recorded:
+stays what it was, as in the cluster. A recorded run belongs to the last submission before it; further ones of the same
+submission are jobs that come when they started. How long a job runs of which no run is recorded:
 
     1. its expected duration (annotation), else
     2. the median of the recorded runs of its namespace, else

@@ -135,6 +135,7 @@ class Conservative:
         waiting = self._booked.keys() - site.running.keys()
         late = [j for j in sorted(waiting) if self._booked[j][0] < site.now]
         for j in (*event.ended, *late):
+            self._note_change(site, self._booked.get(j))
             self._unbook(site, profile, j)
         for j, (start, end, holds) in self._booked.items():
             if end <= site.now:  # it runs longer than it said
@@ -163,12 +164,15 @@ class Conservative:
             start, holds = found
             self._booked[j] = start, start + job.requested, holds
             profile.take(start, start + job.requested, job.role, holds)
-        if self._booked.get(j) == before and before is not None:
-            self._changes.pop()
+        if self._booked.get(j) != before:
+            self._note_change(site, before)
 
     def _unbook(self, site: Site, profile: Profile, j: int) -> None:
         if j in self._booked:
             start, end, holds = self._booked.pop(j)
             profile.take(start, end, site.job(j).role, holds, -1)
-            if end > site.now:
-                self._changes.append(max(start, site.now))
+
+    def _note_change(self, site: Site, left: tuple[int, int, Holds] | None) -> None:
+        """This reservation is held no longer."""
+        if left is not None and left[1] > site.now:
+            self._changes.append(max(left[0], site.now))

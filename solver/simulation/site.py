@@ -74,21 +74,26 @@ class Ends:
             np.concatenate([part, np.zeros_like(part)]) for part in (self._node, self._amounts, self._slots)
         )
 
+    def _believed(self, now: int) -> npt.NDArray[np.int64]:
+        """Row -> its end; what should have ended ends at once."""
+        return np.maximum(self._end, now + 1)
+
     def moments(self, now: int) -> list[int]:
-        """When something ends, ascending. What should have ended ends at once."""
-        return sorted({*np.maximum(self._end[self._end < NEVER], now + 1).tolist()})
+        """When something ends, ascending."""
+        ends = self._believed(now)
+        return sorted({*ends[ends < NEVER].tolist()})
 
     def room_at(self, moment: int, now: int) -> Room:
         """What is free at a later moment if nothing else starts."""
-        return self._room_after(np.flatnonzero((self._end < NEVER) & (np.maximum(self._end, now + 1) <= moment)))
+        return self._room_after(np.flatnonzero(self._believed(now) <= moment))
 
     def first_fit(self, now: int, role: Role) -> tuple[int, Room] | None:
         """(when all pods of the role fit if nothing else starts, what is free then); None where they never do.
 
-        Room only grows, so the first of the sorted ends is found by halving. What should have ended ends at once.
+        Room only grows, so the first of the sorted ends is found by halving.
         """
         live = np.flatnonzero(self._end < NEVER)
-        ends = np.maximum(self._end[live], now + 1)
+        ends = self._believed(now)[live]
         order = np.argsort(ends, kind="stable")
         live, ends = live[order], ends[order]
         after = np.flatnonzero(np.append(ends[1:] != ends[:-1], True)) + 1 if len(ends) else ends  # rows gone by an end

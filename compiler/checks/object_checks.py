@@ -20,7 +20,7 @@ def duplicate_objects(check_input: CheckInput) -> Iterator[Finding]:
     both make train-worker-0; a PyTorchJob and a TFJob share the PodGroup train. NodePools must not make a node or
     hypernode that exists already. Fix: rename or remove one."""
     seen: dict[tuple[str, str, str], Document] = {}
-    for document in sorted(check_input.specs.documents, key=lambda d: (d.file, *_line_and_column(d))):
+    for document in sorted(check_input.specs.documents, key=_written_at):
         key = f"{document.kind}.{document.group}"
         space = "" if key in CLUSTER_WIDE_KINDS else document.namespace or "default"
         first = seen.setdefault((key, space, document.name), document)
@@ -32,20 +32,18 @@ def duplicate_objects(check_input: CheckInput) -> Iterator[Finding]:
             yield Finding(document, ("metadata", "name"), message, help, (first, ("metadata", "name")))
     yield from _namesakes(check_input.specs.gangs)
     for what, items in (("node", check_input.specs.nodes), ("hypernode", check_input.specs.hypernodes)):
-        yield from _duplicate_items(
-            what, sorted(items, key=lambda item: (item.document.file, *_line_and_column(item.document), item.name))
-        )
+        yield from _duplicate_items(what, sorted(items, key=lambda item: (*_written_at(item.document), item.name)))
 
 
-def _line_and_column(document: Document) -> tuple[int, int]:
+def _written_at(document: Document) -> tuple[str, int, int]:
     at = document.position()
-    return at.line, at.column
+    return document.file, at.line, at.column
 
 
 def _namesakes(gangs: Sequence[GangSpec]) -> Iterator[Finding]:
     """Jobs of different kinds or groups with one name."""
     seen: dict[tuple[str, str], GangSpec] = {}
-    for gang in sorted(gangs, key=lambda gang: (gang.document.file, *_line_and_column(gang.document))):
+    for gang in sorted(gangs, key=lambda gang: _written_at(gang.document)):
         first, document = seen.setdefault((gang.namespace, gang.document.name), gang).document, gang.document
         if (first.kind, first.group) != (document.kind, document.group):
             name = f"{document.display_name} ({document.api_version})"
@@ -115,7 +113,7 @@ def kinds_without_rights(check_input: CheckInput) -> Iterator[Finding]:
     the repository, at the first object of them. A kind whose CustomResourceDefinition is in the repository is left out:
     the definition itself is named. Fix: apply the permissions that `gangplan rbac` prints; where the reconciler has
     them already, or somebody else applies what is compiled, there is nothing to fix."""
-    documents = sorted(check_input.specs.documents, key=lambda document: (document.file, *_line_and_column(document)))
+    documents = sorted(check_input.specs.documents, key=_written_at)
     defined, found = set(map(_defined_kind, documents)), dict[tuple[str, str], Document]()
     for document in documents:
         kind, in_use = (document.group, document.kind), kind_in_use(document)

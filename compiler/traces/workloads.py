@@ -79,11 +79,16 @@ def make_workload(
     shares = not is_cpu and any(job.share != WHOLE for job in jobs)
     cluster = _with_queues(_with_shares(cluster, device) if shares else cluster, jobs)
     unit = WHOLE if shares or is_cpu else 1
-    origin = 0.0 if sampling is not None else trace.origin
+    origin = replay_origin(trace, sampling)
     builder = _JobBuilder(cluster, device, unit, shares, classes or {})
     believed = _requested_times(jobs, requested)
     found = [builder.job(job, job.submit - origin, limit) for job, limit in zip(jobs, believed, strict=True)]
     return Workload(cluster, found, device, unit, outages, loses_jobs=sampling is not None)
+
+
+def replay_origin(trace: Trace, sampling: Sampling | None) -> float:
+    """The moment of the trace at which its replay begins; drawn jobs have no dates."""
+    return 0.0 if sampling is not None else trace.origin
 
 
 def device_resource(cluster: Problem) -> int:

@@ -34,7 +34,14 @@ from compiler.traces.nodes import MOST_MACHINES, declared_maintenance, machines_
 from compiler.traces.policy_configuration import lower_scheduler
 from compiler.traces.reading import read_columns, read_trace
 from compiler.traces.trace import Trace, TraceError
-from compiler.traces.workloads import RequestedTimes, Sampling, assumptions, make_workload, window_of
+from compiler.traces.workloads import (
+    RequestedTimes,
+    Sampling,
+    assumptions,
+    make_workload,
+    replay_origin,
+    window_of,
+)
 from compiler.views import machine
 from compiler.views.simulation import (
     ContrastView,
@@ -182,9 +189,8 @@ def simulate(
             if (trace is None) is not history or (records is not None and not history):
                 raise click.UsageError("pass a TRACE, or --history; --records goes with --history", ctx)
             columns, name = read_columns(columns_file), "the history" if trace is None else trace.name
-            found = (
-                read_history(repo, cluster, records) if trace is None else read_trace(trace, columns, sample is None)
-            )
+            is_timed = sample is None
+            found = read_history(repo, cluster, records) if trace is None else read_trace(trace, columns, is_timed)
             if number is not None and compare is None:
                 found = window_of(found, number, seed)
             sampling, period = None if sample is None else Sampling(sample, seed), round(schedule_period * SECOND)
@@ -235,8 +241,7 @@ class _Request:
     ) -> Workload:
         """The workload on a cluster. declared: its nodes in a repository. Raises TraceError."""
         outages = [] if self.outages_file is None else read_outages(self.outages_file, cluster)
-        origin = 0.0 if self.sampling is not None else self.trace.origin
-        outages += declared_maintenance(declared, cluster, origin)
+        outages += declared_maintenance(declared, cluster, replay_origin(self.trace, self.sampling))
         found = make_workload(self.trace, cluster, self.requested, self.sampling, outages, classes)
         return replace(found, scheduler=lower_scheduler(scheduler, self.period))
 

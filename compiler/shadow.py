@@ -11,14 +11,7 @@ from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.observed import observe_state
 from compiler.importing.other_queues import queue_kinds
 from compiler.importing.repository import has_unplanned_owner, import_objects
-from compiler.kubernetes import (
-    CLUSTER_LABEL,
-    Object,
-    labels_of,
-    name_of,
-    namespace_of,
-    status_of,
-)
+from compiler.kubernetes import CLUSTER_LABEL, Object, labels_of, name_of, namespace_of, status_of
 from compiler.pipeline import compile_specs, lowered_problem
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository

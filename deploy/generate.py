@@ -102,11 +102,7 @@ def values_schema() -> dict[str, Any]:
     """A JSON schema of values.yaml. The namespace is the release's."""
     config = config_schema(reconcile)
     del config["properties"]["namespace"]
-    switch = {
-        "type": "object",
-        "properties": {"create": {"type": "boolean"}},
-        "additionalProperties": False,
-    }
+    switch = {"type": "object", "properties": {"create": {"type": "boolean"}}, "additionalProperties": False}
     return {
         "$schema": "https://json-schema.org/draft-07/schema#",
         "type": "object",

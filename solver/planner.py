@@ -25,12 +25,7 @@ from solver.preemption.plan_state import PlanState
 from solver.problem import Problem
 from solver.semantics.device_slots import SlotUses, slot_uses_of
 from solver.semantics.entitlements import deserved_amounts
-from solver.semantics.exclusions import (
-    closed_classes,
-    dedicated_nodes,
-    with_fixed_exclusions,
-    without_closed_groups,
-)
+from solver.semantics.exclusions import closed_classes, dedicated_nodes, with_fixed_exclusions, without_closed_groups
 from solver.semantics.gang_classes import meets_minima
 from solver.semantics.placement_cost import COST_NAMES, UnopenedCapacity
 from solver.semantics.placements import Placements, add_vectors, new_placements

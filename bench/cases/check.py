@@ -102,10 +102,7 @@ def measure_diff() -> Figures:
             changed.write_bytes(changed.read_bytes().replace(b'cpu: "12"', cpu))
             subprocess.run([*git, "add", "."], check=True)
             subprocess.run([*git, "commit", "-qm", "bench"], check=True)
-        found = {
-            "plan": _measure(["plan"], cache, folder),
-            "diff": _measure(["diff", "HEAD~1", "HEAD"], cache, folder),
-        }
+        found = {"plan": _measure(["plan"], cache, folder), "diff": _measure(["diff", "HEAD~1", "HEAD"], cache, folder)}
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
     claims = {f"diff within {MAX_RATIO:g} times plan": found["diff"][0] <= MAX_RATIO * found["plan"][0]}
     table = Comparison(f"diff of two revisions of {COMPARED_JOBS} jobs", ("command", "seconds", "cpu s"), _rows(found))

@@ -18,13 +18,7 @@ from compiler.syntax.paths import value_at
 from compiler.validation.judge import items, mapping
 from compiler.volcano.numatopology import is_numa_aware
 from compiler.volcano.releases import NEW_POD_ANNOTATIONS
-from compiler.volcano.shared_devices import (
-    FULL_PERCENTAGE,
-    SHARING_MODE,
-    VGPU_MEMORY,
-    VGPU_NUMBER,
-    shares_devices,
-)
+from compiler.volcano.shared_devices import FULL_PERCENTAGE, SHARING_MODE, VGPU_MEMORY, VGPU_NUMBER, shares_devices
 
 if TYPE_CHECKING:
     from compiler.kinds.node_pool import NodePool, SharedDevices

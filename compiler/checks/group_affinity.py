@@ -11,13 +11,7 @@ from compiler.diagnostics.diagnostic import suggestion
 from compiler.kubernetes import NAMESPACE_NAME_LABEL, labels_of
 from compiler.specs.parts import ANTI_AFFINITY_PATH, GroupTerm
 from compiler.syntax.documents import Document, FieldPath
-from compiler.volcano.group_affinity import (
-    PLUGIN,
-    SINCE,
-    NamespaceLabels,
-    namespace_labels,
-    term_selects,
-)
+from compiler.volcano.group_affinity import PLUGIN, SINCE, NamespaceLabels, namespace_labels, term_selects
 
 if TYPE_CHECKING:
     from compiler.kinds.pod_group import AntiAffinityTerm

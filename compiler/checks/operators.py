@@ -16,11 +16,7 @@ from compiler.diagnostics.diagnostic import suggestion, to_write
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.fields.whole_number import whole_number
 from compiler.kinds.model_serving import MINIMA_PATH, makes_pod_group
-from compiler.kubernetes import (
-    GANG_ANNOTATION,
-    GROUP_MIN_MEMBER_ANNOTATION,
-    QUEUE_NAME_ANNOTATION,
-)
+from compiler.kubernetes import GANG_ANNOTATION, GROUP_MIN_MEMBER_ANNOTATION, QUEUE_NAME_ANNOTATION
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping, texts
 from compiler.validation.rows import breaches

@@ -90,13 +90,7 @@ def _finding(diagnostic: Diagnostic) -> FindingEntry:
 
 
 def _job_entry(job: JobChange) -> JobChangeEntry:
-    entry = {
-        "change": job.effect,
-        "kind": job.job_kind,
-        "name": job.name,
-        "queue": job.queue,
-        "why": job.why,
-    }
+    entry = {"change": job.effect, "kind": job.job_kind, "name": job.name, "queue": job.queue, "why": job.why}
     flags = {"new": job.is_new, "edited": job.treatment is not None, "never": job.never}
     known = {"takesEffect": job.treatment, "code": job.code}
     comes = {"from": [source_entry(source) for source in job.sources]} if job.sources else {}

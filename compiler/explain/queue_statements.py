@@ -400,10 +400,7 @@ REPAIRS: tuple[Entry[Any], ...] = (
         "raise a limit in a node group",
         ("limit {amount} for queue {queue} in {named_groups} instead of {now:n}",),
         _group_limit,
-        lambda s, j, x, together: {
-            **_group_values(s, j, x, together),
-            **_to_type(s, "amount", x.resource, x.amount),
-        },
+        lambda s, j, x, together: {**_group_values(s, j, x, together), **_to_type(s, "amount", x.resource, x.amount)},
         edits=_group_limit_edits,
     ),
     Entry(

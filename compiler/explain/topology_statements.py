@@ -224,10 +224,7 @@ REPAIRS: tuple[Entry[Any], ...] = (
     Entry(
         repairs.SoftTopology,
         "make the topology a wish",
-        (
-            "a soft topology instead of a hard one for its groups ({subgroup})",
-            "a soft topology instead of a hard one",
-        ),
+        ("a soft topology instead of a hard one for its groups ({subgroup})", "a soft topology instead of a hard one"),
         _topology,
         _wish_values,
         of_document=True,

@@ -16,11 +16,7 @@ from compiler.fields.models import NOT_ALLOWED, Bool, Int, LenientModel
 from compiler.fields.whole_number import whole_number
 from compiler.kinds.common import pods
 from compiler.kinds.common.annotated import is_gang, with_annotated_topology
-from compiler.kinds.common.jobs import (
-    annotation_value,
-    submission_and_duration,
-    time_diagnostics,
-)
+from compiler.kinds.common.jobs import annotation_value, submission_and_duration, time_diagnostics
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import (
     BATCH_JOB_NAME_LABELS,

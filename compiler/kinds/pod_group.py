@@ -8,11 +8,7 @@ from pydantic import Field
 
 from compiler.fields.label_selector import LabelSelector
 from compiler.fields.models import Int, LenientModel, Resources
-from compiler.kinds.common.jobs import (
-    NetworkTopology,
-    submission_and_duration,
-    time_diagnostics,
-)
+from compiler.kinds.common.jobs import NetworkTopology, submission_and_duration, time_diagnostics
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.specs.drafts import PodGroupDraft, SubgroupPolicyDraft

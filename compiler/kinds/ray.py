@@ -21,12 +21,7 @@ from compiler.fields.whole_number import whole_number
 from compiler.kinds.common.job_kinds import JobKind, job_kind, text_diagnostics_of
 from compiler.kinds.common.job_rows import job_row
 from compiler.kinds.kind import Kind
-from compiler.kubernetes import (
-    RAY_GROUP_LABEL,
-    RAY_NODE_TYPE_LABEL,
-    RAY_TOPOLOGY_TIER_LABEL,
-    TOPOLOGY_MODE_ANNOTATION,
-)
+from compiler.kubernetes import RAY_GROUP_LABEL, RAY_NODE_TYPE_LABEL, RAY_TOPOLOGY_TIER_LABEL, TOPOLOGY_MODE_ANNOTATION
 from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.paths import Path, value_at

@@ -245,11 +245,7 @@ def _gang_of(document: Document, components: Iterable[_Component]) -> GangSpec |
     found = [_component_role(component) for component in components]
     if not (roles := tuple(role for role in found if role is not None)):
         return None
-    paths: dict[str, FieldPath] = {
-        "minimum": roles[0].path,
-        "priority_class": roles[0].path,
-        "scheduler": ("spec",),
-    }
+    paths: dict[str, FieldPath] = {"minimum": roles[0].path, "priority_class": roles[0].path, "scheduler": ("spec",)}
     return unbound(with_annotated_queue(GangSpec(document, "", None, 0, roles, field_paths=paths)))
 
 

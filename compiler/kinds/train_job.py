@@ -284,10 +284,7 @@ def _role(draft: TrainJobDraft, runtime: RuntimeSpec, job: ReplicatedJob, number
         template = _with_resources(template, trainer.resources_per_node)
     for written in _patches(draft.document, job.name):
         template = _with_patch(template, written)
-    labels = {
-        JOB_SET_LABEL: draft.document.name,
-        JOB_SET_JOB_LABEL: job.name,
-    }
+    labels = {JOB_SET_LABEL: draft.document.name, JOB_SET_JOB_LABEL: job.name}
     path: FieldPath = ("spec", "trainer")
     role = pods.role_spec(job.name, replicas, replicas, template, path, controller_labels=labels)
     override = {"targetJobs": [{"name": job.name}], "spec": {}}

@@ -11,11 +11,7 @@ from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.duration import go_duration_seconds
 from compiler.fields.models import Int, LenientModel
 from compiler.kinds.common import pods
-from compiler.kinds.common.jobs import (
-    NetworkTopology,
-    submission_and_duration,
-    time_diagnostics,
-)
+from compiler.kinds.common.jobs import NetworkTopology, submission_and_duration, time_diagnostics
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import (
     QUEUE_NAME_LABEL,
@@ -174,12 +170,7 @@ def _task_role(task: Task, index: int, relaxed: bool, labels: Mapping[str, str])
     name, replicas = task.name or f"default{index}", task.replicas or 0
     minimum = 0 if relaxed else min(task.minimum, replicas)
     role = pods.role_spec(
-        name,
-        replicas,
-        minimum,
-        task.template,
-        ("spec", "tasks", index),
-        controller_labels={**labels, TASK_LABEL: name},
+        name, replicas, minimum, task.template, ("spec", "tasks", index), controller_labels={**labels, TASK_LABEL: name}
     )
     role = replace(role, minimum_path=("spec", "tasks", index, "minAvailable"))
     if task.topology_policy in (None, "none"):

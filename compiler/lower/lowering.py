@@ -94,10 +94,7 @@ def lower(
 
 
 def _origins(
-    inputs: LoweringInputs,
-    queue_specs: tuple[QueueSpec | None, ...],
-    rules: LoweredRules,
-    slot_groups: SlotGroups,
+    inputs: LoweringInputs, queue_specs: tuple[QueueSpec | None, ...], rules: LoweredRules, slot_groups: SlotGroups
 ) -> Origins:
     specs, observed = inputs.specs, inputs.observed
     unfinished = [gang for j, gang in enumerate(specs.gangs) if j not in observed.jobs.finished]

@@ -148,11 +148,7 @@ class DocumentReading:
 
     def _add_inventories(self) -> None:
         for document in self.documents:
-            self.spec_items += (
-                *_privileged_containers(document),
-                *listed_resources(document),
-                *dated_fields(document),
-            )
+            self.spec_items += (*_privileged_containers(document), *listed_resources(document), *dated_fields(document))
 
     def _run_checks(self) -> None:
         """Add what the checks find that look at one document, but for a field that has an error already."""

@@ -186,11 +186,7 @@ class YamlReader:
         line = self.line + row
         if "\t" in re.match(r"[ \t]*", lines[row]).group():  # type: ignore[union-attr]  # matches the empty text too
             return self.add_diagnostic(
-                TAB_INDENT,
-                line,
-                lines[row].index("\t") + 1,
-                "a tab where YAML requires spaces",
-                "indent with blanks",
+                TAB_INDENT, line, lines[row].index("\t") + 1, "a tab where YAML requires spaces", "indent with blanks"
             )
         if row and _MANY_DASHES.fullmatch(lines[row - 1]):
             message = "a line of more than three dashes separates no documents"

@@ -27,7 +27,7 @@ QUEUE_ANNOTATIONS: Mapping[str, str] = {
     kubernetes.ORDER_ANNOTATION: '"strict" starts the queue\'s jobs in their order.',
 }
 CLUSTER_ANNOTATIONS: Mapping[str, str] = {
-    kubernetes.ALLOW_PRUNE_ANNOTATION: "The digest of a list of deletions that may go beyond the limits.",
+    kubernetes.ALLOW_PRUNE_ANNOTATION: "The digest of a list of deletions that may go beyond the limits."
 }
 OBJECT_ANNOTATIONS: Mapping[str, str] = {
     kubernetes.ADOPT_ANNOTATION: '"true" lets gangplan take fields that another manager owns.',

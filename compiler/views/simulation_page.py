@@ -6,14 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compiler.views.report import replay_page
-from compiler.views.simulation import (
-    KIND,
-    ContrastView,
-    SimulationView,
-    contrast_document,
-    replay_data,
-    size_text,
-)
+from compiler.views.simulation import KIND, ContrastView, SimulationView, contrast_document, replay_data, size_text
 from solver.simulation.curves import edges_of
 from solver.simulation.pieces import joined
 from solver.simulation.replay import Replay

@@ -52,11 +52,7 @@ class PlanView:
     selection: the jobs that are shown."""
 
     def __init__(
-        self,
-        outcome: Outcome,
-        style: Style,
-        show_all_sources: bool = False,
-        selection: Selection = selection.ALL,
+        self, outcome: Outcome, style: Style, show_all_sources: bool = False, selection: Selection = selection.ALL
     ) -> None:
         if outcome.problem is None or outcome.origins is None:
             raise ValueError("only an outcome with a plan can be shown")

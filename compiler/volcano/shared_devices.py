@@ -48,10 +48,7 @@ CARD_ANNOTATIONS = (*_CARD_ROWS, SHARING_MODE)
 VGPU_UUID_ANNOTATIONS = ("volcano.sh/vgpu-use-gpuuuid", "volcano.sh/vgpu-nouse-gpuuuid")
 """Annotations of pods that choose single cards (Volcano 1.16), which no plan does."""
 
-_SWITCHES: Mapping[str, str] = {
-    VGPU_MEMORY: "deviceshare.VGPUEnable",
-    GPU_MEMORY: "deviceshare.GPUSharingEnable",
-}
+_SWITCHES: Mapping[str, str] = {VGPU_MEMORY: "deviceshare.VGPUEnable", GPU_MEMORY: "deviceshare.GPUSharingEnable"}
 """Resource of shared devices -> the argument of the plugin deviceshare that lets it give out their parts."""
 _HAMI_ASCEND = "deviceshare.AscendHAMiVNPUEnable"
 _ASCEND_MEMORY = re.compile(r"huawei\.com/Ascend\w+-memory")

@@ -34,14 +34,7 @@ from compiler.traces.nodes import MOST_MACHINES, declared_maintenance, machines_
 from compiler.traces.policy_configuration import lower_scheduler
 from compiler.traces.reading import read_columns, read_trace
 from compiler.traces.trace import Trace, TraceError
-from compiler.traces.workloads import (
-    RequestedTimes,
-    Sampling,
-    assumptions,
-    make_workload,
-    replay_origin,
-    window_of,
-)
+from compiler.traces.workloads import RequestedTimes, Sampling, assumptions, make_workload, replay_origin, window_of
 from compiler.views import machine
 from compiler.views.simulation import (
     ContrastView,

@@ -62,11 +62,7 @@ def _may_fit(
 
 
 def _solution_with_one_more(
-    s: Sets,
-    started: Mapping[AdmissionClass, int],
-    key: AdmissionClass,
-    cuts: Sequence[OvertakingCut],
-    options: Options,
+    s: Sets, started: Mapping[AdmissionClass, int], key: AdmissionClass, cuts: Sequence[OvertakingCut], options: Options
 ) -> dict[str, float] | None:
     """Values with one more gang of the class, as much as possible of those of lower precedence, and all others as they
     are; None where there are none."""

@@ -29,10 +29,7 @@ from solver.repairs import (
     ShorterDuration,
     StartOfGang,
 )
-from solver.semantics.exclusions import (
-    fixed_exclusions,
-    maintenance_conflicts,
-)
+from solver.semantics.exclusions import fixed_exclusions, maintenance_conflicts
 from solver.semantics.placements import placed_demand
 from solver.state.state import State
 from solver.timeline.reservation import ends_in_time

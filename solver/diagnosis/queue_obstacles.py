@@ -91,8 +91,7 @@ def without_obstacle(problem: Problem, queue: int, obstacle: QueueObstacle) -> P
     r = obstacle.r
     if obstacle.code == CapabilityLimit.code:
         return _with_changed_queues(
-            problem,
-            lambda q, x: replace(x, capability=_without_limit(x.capability, r)) if q == obstacle.queue else x,
+            problem, lambda q, x: replace(x, capability=_without_limit(x.capability, r)) if q == obstacle.queue else x
         )
     if obstacle.code == GuaranteeReserve.code:
         kept = frozenset(queue_path(problem, queue)) - frozenset(obstacle.guaranteed_queues)

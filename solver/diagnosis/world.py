@@ -92,16 +92,7 @@ class Family(Generic[Step]):
 
 def anonymous_gang(gang: Gang) -> Gang:
     """The gang without what its facts do not depend on, so that gangs of one class are equal."""
-    return replace(
-        gang,
-        name="",
-        queue=0,
-        priority=0,
-        age=0,
-        times=GangTimes(),
-        role_affinities=(),
-        former=(),
-    )
+    return replace(gang, name="", queue=0, priority=0, age=0, times=GangTimes(), role_affinities=(), former=())
 
 
 def gang_kinds(problem: Problem) -> Sequence[int]:

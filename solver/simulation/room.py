@@ -8,13 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.problem import Problem, Role
-from solver.semantics.device_slots import (
-    FreeVectors,
-    IntArray,
-    PodsPerSlot,
-    best_fit_slots,
-    vectors_without_foreign,
-)
+from solver.semantics.device_slots import FreeVectors, IntArray, PodsPerSlot, best_fit_slots, vectors_without_foreign
 
 Key = tuple[object, frozenset[int]]
 Nodes = frozenset[int]

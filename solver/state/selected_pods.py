@@ -383,10 +383,7 @@ def _spread_domains(x: PodRuleCounts, rho: int, owns: bool, selected: bool) -> A
     return within | (x.count_array(rho, lambda count: count.new_owners) == 0), True
 
 
-_ALLOWED_DOMAINS = {
-    "affinity": _affinity_domains,
-    "spread": _spread_domains,
-}
+_ALLOWED_DOMAINS = {"affinity": _affinity_domains, "spread": _spread_domains}
 
 
 def _anti_affinity_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:

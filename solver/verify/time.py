@@ -13,16 +13,7 @@ from collections.abc import Sequence
 from solver.plan import Reservation
 from solver.problem import Gang, Problem
 from solver.verify import quotas
-from solver.verify.checked_plan import (
-    CheckedPlan,
-    Findings,
-    PlanPath,
-    PodCounts,
-    add_vector,
-    at,
-    is_sorted,
-    vector_sum,
-)
+from solver.verify.checked_plan import CheckedPlan, Findings, PlanPath, PodCounts, add_vector, at, is_sorted, vector_sum
 from solver.verify.eviction_votes import may_borrow_domains
 from solver.verify.gangs import subgroup_faults, topology_fault
 from solver.verify.queues import guarantee_shortfalls

@@ -278,26 +278,11 @@ def _gang(draw: st.DrawFn, g: int, leaves: tuple[int, ...], elastic: bool) -> Ga
             )
         )
     topology = draw(TOPOLOGIES)
-    subgroups = (
-        Subgroup(
-            "pairs",
-            (0,),
-            2,
-            draw(st.integers(0, 1)),
-            draw(SUBGROUP_TOPOLOGIES),
-        ),
-    )
+    subgroups = (Subgroup("pairs", (0,), 2, draw(st.integers(0, 1)), draw(SUBGROUP_TOPOLOGIES)),)
     priority = draw(sampled((0, 0, 10)))
     minimum = sum(role.minimum for role in roles)
     return Gang(
-        f"g{g}",
-        draw(sampled(leaves)),
-        priority,
-        g,
-        minimum,
-        tuple(roles),
-        topology,
-        subgroups if unit == 2 else (),
+        f"g{g}", draw(sampled(leaves)), priority, g, minimum, tuple(roles), topology, subgroups if unit == 2 else ()
     )
 
 

@@ -76,10 +76,7 @@ OPERATORS: Final = (
         Source(
             _JOBSET,
             ".",
-            (
-                ("crds", "config/components/crd/bases/*.yaml"),
-                ("webhooks", "config/components/webhook/manifests.yaml"),
-            ),
+            (("crds", "config/components/crd/bases/*.yaml"), ("webhooks", "config/components/webhook/manifests.yaml")),
         ),
         ("--config={work}/configuration.yaml",),
         _CONFIGURATION % "jobset",

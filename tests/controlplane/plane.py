@@ -397,9 +397,7 @@ class ControlPlane:
         self.wait_until(lambda: self.api("GET", "/api/v1/namespaces/default"), what="namespace default")
         queue = functools.partial(self.api, "GET", "/apis/scheduling.volcano.sh/v1beta1/queues/default")
         self.wait_until(
-            queue,
-            lambda found: found.get("status", {}).get("state") == "Open",
-            what="the open queue default",
+            queue, lambda found: found.get("status", {}).get("state") == "Open", what="the open queue default"
         )
         self.wait_until(
             self._admission_answer,
@@ -437,9 +435,7 @@ class ControlPlane:
         for name in names:
             self.api("DELETE", f"{_TYPES}/{name}")
         self.wait_until(
-            self._type_names,
-            lambda seen: not set(names).intersection(seen),
-            what="custom resource definitions to go",
+            self._type_names, lambda seen: not set(names).intersection(seen), what="custom resource definitions to go"
         )
 
     def wait_until_types_are_served(self) -> None:

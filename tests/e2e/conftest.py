@@ -8,15 +8,7 @@ from tests.controlplane.failure_report import pytest_runtest_makereport  # noqa:
 from tests.e2e.fixtures import control_plane, installed, plane, running_control_plane, shared_control_plane  # noqa: F401  - pytest finds fixtures in a conftest by their names
 
 FOLDER = "tests/e2e/"
-FIRST_GROUP = (
-    "test_drift",
-    "test_gangs",
-    "test_neighbours",
-    "test_nodes",
-    "test_reading",
-    "test_time",
-    "test_writes",
-)
+FIRST_GROUP = ("test_drift", "test_gangs", "test_neighbours", "test_nodes", "test_reading", "test_time", "test_writes")
 """The modules that take half of the time."""
 
 

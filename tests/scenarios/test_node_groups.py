@@ -142,11 +142,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
         (f"nodeGroupAffinity: {{{REQUIRED}: [h100], {PREFERRED}: [a100]}}", "", "h100"),
         (f"nodeGroupAffinity: {{{PREFERRED}: [h100, a100]}}", ", arguments: {enablePreferredOrder: true}", "h100"),
         (f"nodeGroupAffinity: {{{PREFERRED}: [h100, a100]}}", "", "a100"),
-        (
-            f"nodeGroupAffinity: {{{REQUIRED}: [h100]}}, nodeGroupAntiAffinity: {{{PREFERRED}: [a100]}}",
-            "",
-            "h100",
-        ),
+        (f"nodeGroupAffinity: {{{REQUIRED}: [h100]}}, nodeGroupAntiAffinity: {{{PREFERRED}: [a100]}}", "", "h100"),
     ],
 )
 @pytest.mark.parametrize("inherited", [False, True])

@@ -212,10 +212,7 @@ def test_the_repaired_priority_is_the_least_that_suffices_and_names_the_gangs_th
     """Of jobs that came at the same time the first by name is the older: it needs no more than the other's priority,
     where both ask for the same."""
     classes = priority_class("low", 1000), priority_class("top", 10000)
-    others = (
-        job("first", 2, spec=", priorityClassName: top"),
-        job(other, 2, spec=", priorityClassName: low"),
-    )
+    others = (job("first", 2, spec=", priorityClassName: top"), job(other, 2, spec=", priorityClassName: low"))
 
     def asks(name: str) -> str:
         return job("asks", 2, spec=f", priorityClassName: {name}")

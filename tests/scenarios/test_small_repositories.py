@@ -265,11 +265,7 @@ def test_what_a_queue_is_to_deserve_is_never_more_than_the_queue_above_it_may_gi
     jobs = job("a1", 1, spec=", queue: a, priorityClassName: top"), job("asks", 2, spec=", queue: a")
     others = [priority_class("top", 1), *(job(f"b{n}", 1, spec=", queue: b") for n in range(4))]
 
-    queues = (
-        queue("org", "weight: 1"),
-        queue("a", "parent: org"),
-        queue("b", "deserved: {nvidia.com/gpu: 17}"),
-    )
+    queues = (queue("org", "weight: 1"), queue("a", "parent: org"), queue("b", "deserved: {nvidia.com/gpu: 17}"))
     asks = decided(compiled(hierarchy, pool("h100", 5), pool("small", 1, gpus=1), *queues, *jobs, *others))
     assert [reason.code for reason in asks.reasons] == ["GW124"]
     assert "GR124" not in said(asks)

@@ -23,16 +23,7 @@ from compiler.openapi.schemas import Schema, made_schema
 from compiler.specs.gang_spec import Controller, GangSpec, RoleSpec, Scheduling
 from compiler.specs.services import unbound
 from compiler.syntax.documents import Document, FieldPath
-from compiler.syntax.paths import (
-    EACH_ENTRY,
-    EACH_ITEM,
-    Path,
-    found_paths,
-    parse_path,
-    path_beside,
-    path_text,
-    value_at,
-)
+from compiler.syntax.paths import EACH_ENTRY, EACH_ITEM, Path, found_paths, parse_path, path_beside, path_text, value_at
 from compiler.volcano import metax
 
 Labels = Callable[[Document, str], Mapping[str, str]]
@@ -273,11 +264,7 @@ def gang_spec(table: JobKind, document: Document) -> GangSpec:
             "priority_class": priority_path,
             "scheduler": scheduler_path,
         },
-        controller=Controller(
-            pod_owners=table.pod_owners,
-            marks_pods=table.is_marked,
-            runs_once=table.runs_once,
-        ),
+        controller=Controller(pod_owners=table.pod_owners, marks_pods=table.is_marked, runs_once=table.runs_once),
         scheduling=Scheduling(
             schedulable=not _is_suspended(table, document) and _is_for_volcano(scheduler, roles),
             scheduler_name=scheduler,

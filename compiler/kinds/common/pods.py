@@ -15,12 +15,7 @@ from compiler.fields.models import FOREIGN_GATE, LenientModel, Resources
 from compiler.fields.quantity import integer_amounts
 from compiler.kinds.common import pod_rule_fields
 from compiler.kinds.common.pod_rule_fields import PodAffinity, SpreadConstraint
-from compiler.kubernetes import (
-    NUMA_POLICIES,
-    NUMA_POLICY_ANNOTATION,
-    PER_POD_LABELS,
-    SCHEDULING_GATE,
-)
+from compiler.kubernetes import NUMA_POLICIES, NUMA_POLICY_ANNOTATION, PER_POD_LABELS, SCHEDULING_GATE
 from compiler.specs.gang_spec import RoleSpec
 from compiler.specs.pod_spec import Expression, NodeSelectorTerm, PodSpec, Taint, Toleration
 from compiler.syntax.documents import Document, FieldPath

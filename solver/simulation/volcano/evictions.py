@@ -44,12 +44,7 @@ class Evictions:
     """
 
     def __init__(
-        self,
-        workload: Workload,
-        accounts: QueueAccounts,
-        scores: NodeScores,
-        draws: Draws,
-        most: int = MOST_EVICTIONS,
+        self, workload: Workload, accounts: QueueAccounts, scores: NodeScores, draws: Draws, most: int = MOST_EVICTIONS
     ) -> None:
         scheduler = workload.scheduler
         self.accounts, self.scores, self.draws = accounts, scores, draws

@@ -122,8 +122,7 @@ def test_a_borrower_of_a_dedicated_supernode_leaves_it_to_its_owner_and_comes_ba
             )
         before = {name: running(plane, name) for name in guests}
         repository.write_file(
-            "jobs/own.yaml",
-            volcano_job("own", role("worker", 2, gpus=8), queue="owner", networkTopology=one_supernode),
+            "jobs/own.yaml", volcano_job("own", role("worker", 2, gpus=8), queue="owner", networkTopology=one_supernode)
         )
         repository.commit()
         wait_for_phase(plane, "own")
@@ -173,9 +172,7 @@ def test_an_elastic_gang_shrinks_for_an_urgent_one_and_grows_again(plane: Contro
         assert len(evicted(reconciler)) == 2
         end_pods(plane, "urgent")
         plane.wait_until(
-            lambda: running(plane, "elastic"),
-            lambda seen: len(seen) == 4,
-            what="the elastic job to grow again",
+            lambda: running(plane, "elastic"), lambda seen: len(seen) == 4, what="the elastic job to grow again"
         )
         assert shrunk < running(plane, "elastic")
         assert job_phase(plane, "urgent") == "Completed"

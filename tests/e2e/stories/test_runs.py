@@ -57,15 +57,11 @@ def test_a_finished_job_never_runs_again_and_a_changed_one_does(plane: ControlPl
     repository.commit()
     with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
         plane.wait_until(
-            lambda: reconciler.read_status()["finished"],
-            lambda seen: len(seen) == 2,
-            what="both jobs to finish",
+            lambda: reconciler.read_status()["finished"], lambda seen: len(seen) == 2, what="both jobs to finish"
         )
         first = plane.api("GET", f"{VOLCANO_JOBS_PATH}/kept")["metadata"]["uid"]
         plane.wait_until(
-            lambda: exists(plane, "short"),
-            lambda seen: not seen,
-            what="the finished job to be deleted after its time",
+            lambda: exists(plane, "short"), lambda seen: not seen, what="the finished job to be deleted after its time"
         )
         reconciler.kill()
         plane.api("DELETE", "/api/v1/namespaces/gangplan-system/configmaps/gangplan-test-status")

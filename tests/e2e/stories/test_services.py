@@ -25,11 +25,7 @@ def service(version: str) -> Object:
         "spec": {"containers": [{"name": "main", "image": "none", "resources": resources}]},
     }
     spec = {"replicas": 2, "selector": {"matchLabels": {"app": "llm"}}, "template": template}
-    metadata = {
-        "name": "llm",
-        "namespace": "default",
-        "annotations": {"scheduling.volcano.sh/queue-name": "team"},
-    }
+    metadata = {"name": "llm", "namespace": "default", "annotations": {"scheduling.volcano.sh/queue-name": "team"}}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
 
 

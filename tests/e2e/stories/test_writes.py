@@ -145,9 +145,7 @@ def test_a_commit_with_a_refused_object_changes_nothing_until_it_is_mended(plane
             repository.write_file("jobs/bad.yaml", volcano_job("bad", role("worker", 1), queue="more"))
             repository.commit()
             plane.wait_until(
-                lambda: reconciler.condition("Accepted"),
-                lambda seen: seen["status"] == "False",
-                what="the refusal",
+                lambda: reconciler.condition("Accepted"), lambda seen: seen["status"] == "False", what="the refusal"
             )
             status = reconciler.read_status()
             assert status["commit"] == first

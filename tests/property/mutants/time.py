@@ -123,10 +123,7 @@ def never_said_of_the_reserved(world: Problem, placed: PodsByGang, random: Rando
     """It is said to fit never, and the plan holds room for it."""
     for timed, rest, held in _worlds_with_reservation(world, placed, random):
         made = _plan_with_reservation(timed, rest, held)
-        yield (
-            timed,
-            replace(made, decisions=replace_at(made.decisions, held.gang, facts=(Undecided(never=True),))),
-        )
+        yield (timed, replace(made, decisions=replace_at(made.decisions, held.gang, facts=(Undecided(never=True),))))
 
 
 def reserved_node_taken(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:

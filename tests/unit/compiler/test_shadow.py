@@ -113,10 +113,7 @@ def test_what_starts_in_room_of_the_evicted_is_not_startable_in_free_room() -> N
 
 @pytest.mark.parametrize(
     "tree",
-    [
-        [hypernode("x", "y", tier=2), hypernode("y", "x", tier=2)],
-        [hypernode("x", "x", tier=2)],
-    ],
+    [[hypernode("x", "y", tier=2), hypernode("y", "x", tier=2)], [hypernode("x", "x", tier=2)]],
     ids=["loop", "own member"],
 )
 def test_hypernodes_of_the_cluster_that_are_no_tree_take_no_plan_away(tree: list[Object]) -> None:

@@ -87,10 +87,7 @@ def test_the_commands_work(run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("kubeconfig", "message"),
-    [
-        ("/nowhere", "/nowhere"),
-        ("/repository/kubeconfig", "was refused - did you specify the right host or port?"),
-    ],
+    [("/nowhere", "/nowhere"), ("/repository/kubeconfig", "was refused - did you specify the right host or port?")],
 )
 def test_a_cluster_that_cannot_be_reached_is_one_line(folder: Path, run: Run, kubeconfig: str, message: str) -> None:
     write_kubeconfig(folder / "repository", "http://127.0.0.1:1")

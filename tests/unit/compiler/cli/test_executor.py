@@ -230,13 +230,7 @@ def separate(workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
-    scheduler = (
-        "distributed.cli.dask_scheduler",
-        "--host",
-        f"tcp://{address}",
-        "--no-dashboard",
-        "--no-jupyter",
-    )
+    scheduler = ("distributed.cli.dask_scheduler", "--host", f"tcp://{address}", "--no-dashboard", "--no-jupyter")
     started = [processes_of(*scheduler)]
     try:
         worker = ("distributed.cli.dask_worker", f"tcp://{address}", "--nthreads", "1", "--no-dashboard", "--no-nanny")
@@ -304,10 +298,7 @@ def test_a_dask_scheduler_that_dies_costs_a_warning_and_changes_nothing(
 
 
 def test_a_scheduler_that_does_not_answer_is_told_at_once() -> None:
-    with (
-        dask_settings({"distributed.comm.timeouts.connect": "1s"}),
-        open_executor("dask://127.0.0.1:1") as mapper,
-    ):
+    with dask_settings({"distributed.comm.timeouts.connect": "1s"}), open_executor("dask://127.0.0.1:1") as mapper:
         (fault,) = mapper.faults
         assert "tcp://127.0.0.1:1" in fault
         outcome = compile_repository(

@@ -16,14 +16,7 @@ from compiler.kubernetes import is_ready_node, name_of
 from tests.builders.cluster_objects import node, pod
 from tests.builders.declared import declared
 
-POD = pod(
-    "p",
-    "n",
-    job="j",
-    limits={"nvidia.com/gpu": "8"},
-    labels={"a": "b"},
-    annotations={"a": "b"},
-)
+POD = pod("p", "n", job="j", limits={"nvidia.com/gpu": "8"}, labels={"a": "b"}, annotations={"a": "b"})
 NODE = node("n", {"nvidia.com/gpu": "8", "cpu": "64"}, spec={"taints": [{"key": "a", "effect": "NoSchedule"}]})
 BUDGET = declared("PodDisruptionBudget", "b", {"selector": {"matchLabels": {"a": "b"}}})
 NUMA = declared("Numatopology", "n", {"cpuDetail": {"0": {"numa": 0}}})

@@ -9,8 +9,7 @@ from compiler.validation.cron import schedule_objection
 
 
 @pytest.mark.parametrize(
-    ("text", "number"),
-    [("0", 0), ("007", 7), ("", None), ("-1", None), ("\u0663", None), ("9" * 21, None)],
+    ("text", "number"), [("0", 0), ("007", 7), ("", None), ("-1", None), ("\u0663", None), ("9" * 21, None)]
 )
 def test_only_ascii_digits_are_a_number(text: str, number: int | None) -> None:
     assert whole_number(text) == number

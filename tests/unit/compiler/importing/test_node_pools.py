@@ -82,9 +82,7 @@ def test_equal_machines_that_report_a_little_less_are_one_pool() -> None:
         (["a-[0-1]"], "999Gi"),
         (["a-2"], "500Gi"),
     ]
-    assert found.notes == [
-        "the nodes of 1 pool differ a little in memory or storage: the least of a pool is written",
-    ]
+    assert found.notes == ["the nodes of 1 pool differ a little in memory or storage: the least of a pool is written"]
 
 
 def test_a_label_that_tells_every_node_from_the_others_is_left_out_unless_something_names_it() -> None:

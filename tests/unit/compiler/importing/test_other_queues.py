@@ -83,10 +83,7 @@ def test_queues_of_kai_have_their_units_and_no_limit_is_none() -> None:
             "dept", resources={"gpu": {"quota": 8, "limit": -1}, "cpu": {"quota": 12500}, "memory": {"quota": 2}}
         ),
         kai_queue(
-            "team",
-            parentQueue="dept",
-            priority=5,
-            resources={"gpu": {"quota": -1, "limit": 6, "overQuotaWeight": 3}},
+            "team", parentQueue="dept", priority=5, resources={"gpu": {"quota": -1, "limit": 6, "overQuotaWeight": 3}}
         ),
     ) == {
         "dept": {"deserved": {"cpu": "12500m", "memory": 2_000_000, "nvidia.com/gpu": 8}},

@@ -35,11 +35,7 @@ def test_volcano_s_minimum_for_the_pod_group_of_a_service_counts() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "spec", "late"),
-    [
-        ("Deployment", {}, ()),
-        ("StatefulSet", {"podManagementPolicy": "Parallel"}, ()),
-        ("StatefulSet", {}, ("pods",)),
-    ],
+    [("Deployment", {}, ()), ("StatefulSet", {"podManagementPolicy": "Parallel"}, ()), ("StatefulSet", {}, ("pods",))],
 )
 def test_a_service_is_a_gang_by_annotation(kind: str, spec: dict[str, Any], late: tuple[str, ...]) -> None:
     found = gang("apps/v1", kind, {"replicas": 4, "template": POD, **spec}, **GANG)

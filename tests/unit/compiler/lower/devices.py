@@ -20,9 +20,7 @@ from tests.builders.repositories import repository
 SINGLE = "single-numa-node"
 FRACTIONS: Object = {
     "capacity": {"cpu": 32},
-    "sharedDevices": [
-        {"resource": "example.com/gpu-milli", "devices": 2, "each": 1000, "whole": "example.com/gpu"},
-    ],
+    "sharedDevices": [{"resource": "example.com/gpu-milli", "devices": 2, "each": 1000, "whole": "example.com/gpu"}],
 }
 VGPUS: Object = {
     "capacity": {"cpu": 32},

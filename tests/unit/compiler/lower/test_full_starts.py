@@ -23,8 +23,7 @@ AWARE = SchedulerSpec(
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "mode", "expected"),
-    [(AWARE, "hard", (4, [4])), (AWARE, "soft", (1, [1])), (None, "hard", (1, [1]))],
+    ("scheduler", "mode", "expected"), [(AWARE, "hard", (4, [4])), (AWARE, "soft", (1, [1])), (None, "hard", (1, [1]))]
 )
 def test_a_hard_topology_asks_for_all_replicas(
     scheduler: SchedulerSpec | None, mode: str, expected: tuple[int, list[int]]
@@ -39,8 +38,7 @@ def test_a_hard_topology_asks_for_all_replicas(
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "running", "expected"),
-    [(AWARE, {}, [1, 3]), (None, {}, [1, 1]), (AWARE, {(1, 0): 1}, [1, 1])],
+    ("scheduler", "running", "expected"), [(AWARE, {}, [1, 3]), (None, {}, [1, 1]), (AWARE, {(1, 0): 1}, [1, 1])]
 )
 def test_a_subgroup_with_a_hard_topology_starts_whole_unless_it_runs(
     scheduler: SchedulerSpec | None, running: dict[tuple[int, int], int], expected: list[int]
@@ -63,8 +61,7 @@ def test_a_subgroup_that_volcano_may_start_with_less_never_proves_anything(sched
 
 
 @pytest.mark.parametrize(
-    ("never", "minimum", "expected"),
-    [((), 1, True), (("a",), 1, True), (("a",), 3, False), (("a", "b"), 1, False)],
+    ("never", "minimum", "expected"), [((), 1, True), (("a",), 1, True), (("a",), 3, False), (("a", "b"), 1, False)]
 )
 def test_a_gang_evicts_only_if_pods_that_may_preempt_meet_its_minimum(
     never: tuple[str, ...], minimum: int, expected: bool

@@ -22,10 +22,7 @@ NODES = (node("n1"), node("n2"), node("n3"))
 
 
 def lowered(
-    *items: dict[str, Any],
-    finished: tuple[tuple[str, str, str], ...] = (),
-    session: Session | None = None,
-    **made: Any,
+    *items: dict[str, Any], finished: tuple[tuple[str, str, str], ...] = (), session: Session | None = None, **made: Any
 ) -> tuple[Problem, Origins]:
     state = ClusterState.from_objects(items, finished, session=session) if items or finished else None
     problem, origins = lower(specs(**{"nodes": NODES, **made}), state)

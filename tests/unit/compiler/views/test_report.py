@@ -93,10 +93,7 @@ FOREIGN_POD = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "stranger", "namespace": "elsewhere"},
-    "spec": {
-        "nodeName": "open",
-        "containers": [{"name": "main", "resources": {"requests": {"nvidia.com/gpu": "3"}}}],
-    },
+    "spec": {"nodeName": "open", "containers": [{"name": "main", "resources": {"requests": {"nvidia.com/gpu": "3"}}}]},
     "status": {"phase": "Running"},
 }
 

@@ -37,11 +37,7 @@ def running(**gpus: int) -> NamespaceAmounts:
 
 def test_less_use_goes_first() -> None:
     said = [config_map({"q": {"a": 310.0, "b": 12.0}})]
-    assert places(said, running(a=0, b=0, c=0)) == {
-        "c": 0,
-        "b": 1,
-        "a": 2,
-    }
+    assert places(said, running(a=0, b=0, c=0)) == {"c": 0, "b": 1, "a": 2}
 
 
 def test_use_halves_with_each_half_life_and_what_runs_is_charged_since() -> None:
@@ -53,11 +49,7 @@ def test_use_halves_with_each_half_life_and_what_runs_is_charged_since() -> None
 
 def test_equal_use_is_decided_by_what_runs_and_then_shared() -> None:
     said = [config_map({"q": {"a": 100.0, "b": 101.0, "c": 100.5}})]
-    assert places(said, running(a=4, b=2, c=2)) == {
-        "b": 0,
-        "c": 0,
-        "a": 1,
-    }
+    assert places(said, running(a=4, b=2, c=2)) == {"b": 0, "c": 0, "a": 1}
 
 
 @pytest.mark.parametrize(

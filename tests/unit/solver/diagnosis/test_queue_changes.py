@@ -13,8 +13,7 @@ from tests.builders.problems import gang, nodes, problem, queue, role
 
 @pytest.mark.parametrize("policy", [Policy(), Policy(proportion=True), Policy(capacity=True, capacity_hierarchy=True)])
 @pytest.mark.parametrize(
-    ("guarantees", "expected"),
-    [((100, 0), (93,)), ((8, 0), (1,)), ((6, 6), (5,)), ((9, 9), (9, 2))],
+    ("guarantees", "expected"), [((100, 0), (93,)), ((8, 0), (1,)), ((6, 6), (5,)), ((9, 9), (9, 2))]
 )
 def test_guarantees_beyond_the_cluster_are_lowered_to_what_lets_the_gang_start(
     policy: Policy, guarantees: tuple[int, int], expected: tuple[int, ...]

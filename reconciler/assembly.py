@@ -144,6 +144,6 @@ def make_pods(hands: Hands, writer: ClusterWriter) -> PodsPart:
 
 
 def side_client(hands: Hands, rate: RateLimit | None = None) -> Client:
-    """A client of the same server, as fenced, for a thread other than the loop's."""
+    """Return a client of the same server, as fenced, for a thread other than the loop's."""
     client = hands.client
     return Client(client.connect, hands.timings.client, fence=hands.fence.check, rate=rate or client.rate)

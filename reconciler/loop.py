@@ -1,7 +1,7 @@
 """One pass: observe -> compile -> diff -> guard -> act -> report, all about one observation of the cluster.
 
-Level-triggered: a pass looks at what is, never at what changed, so it may be repeated, skipped or cut off anywhere.
-Each step is given values and returns one; nothing else is handed from one to the next.
+Level-triggered: a pass examines the current state, never a change, so it may be repeated, skipped or interrupted
+anywhere. Each step takes values and returns one; they share nothing else.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from reconciler.timings import Timings
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """What the loop works with. clock: seconds, of this process. wall_clock: seconds since the epoch."""
+    """The tools of the loop. clock: seconds, of this process. wall_clock: seconds since the epoch."""
 
     settings: Settings
     timings: Timings
@@ -69,7 +69,7 @@ class Voices:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Only the loop, what is above it, and the assembly know them all."""
+    """All parts; only the loop, the layers above it, and the assembly know them all."""
 
     planning: PlanningPart
     requests: RequestsPart
@@ -116,7 +116,7 @@ def _phase(hands: Hands, voices: Voices, name: str) -> Iterator[None]:
 
 
 def _now(hands: Hands, seen: Seen) -> Seen:
-    """The same at the time that it is now: a step before may have waited for the API server."""
+    """Return the same at the time that it is now: a step before may have waited for the API server."""
     return replace(seen, now=hands.clock(), wall_now=hands.wall_clock())
 
 
@@ -124,7 +124,7 @@ def _now(hands: Hands, seen: Seen) -> Seen:
 
 
 def observe(parts: Parts) -> tuple[Seen, Effects]:
-    """What the caches hold, with the inventory brought up to it, and what came of writes that were left."""
+    """Return the observation with the inventory updated from it, and the effects of deferred writes."""
     hands, planning = parts.hands, parts.planning
     inventory = hands.keeper.take_up(partial(_go_on_with, parts))
     hands.watches.watch_kinds(kinds_in_use(planning.kinds, inventory), planning.job_kinds)
@@ -169,7 +169,7 @@ def kinds_in_use(declared: Collection[tuple[str, str]], inventory: Inventory) ->
 
 
 def follow(parts: Parts, seen: Seen) -> tuple[Seen, Target]:
-    """What the pass aims at; runs that ended unseen are entered by the plan that is now in force."""
+    """Return the target of the pass; the plan now in force enters runs that ended unobserved."""
     target, reruns = parts.planning.follow(seen), parts.requests.current().reruns
     doubts = parts.runs.record_unobserved_ends(seen, parts.planning.runs(seen.inventory, reruns))
     seen = replace(seen, doubts=doubts)
@@ -200,7 +200,8 @@ def differ(parts: Parts, seen: Seen, target: Target) -> Changes:
 
 
 def act(parts: Parts, seen: Seen, target: Target, allowed: Allowed, settled: Effects) -> Effects:
-    """Write to the cluster; what was done, with what had ended before. LostLease ends it anywhere, as a kill would."""
+    """Write to the cluster, and return the effects including the settled ones. LostLease interrupts it anywhere, as a
+    kill would."""
     objects, snapshot, done = parts.objects, target.snapshot, settled
     if not seen.is_leading or not parts.hands.fence.is_open() or snapshot is None or allowed.standstill:
         return done
@@ -221,7 +222,8 @@ def act(parts: Parts, seen: Seen, target: Target, allowed: Allowed, settled: Eff
 
 
 def keep_house(parts: Parts, seen: Seen, target: Target, allowed: Allowed) -> None:
-    """Let the parts forget what is gone. The holder of the lease keeps a copy of the plan, and what is stored whole."""
+    """Let the parts forget deleted objects. The holder of the lease stores a copy of the plan, and keeps the inventory
+    complete."""
     if target.snapshot is None:
         return
     hands, inventory, declared = parts.hands, seen.inventory, allowed.changes.declared

@@ -1,4 +1,4 @@
-"""What the loop asks of each part."""
+"""The interface of each part for the loop."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from reconciler.threads.heartbeat import Heartbeat
 
 
 class Part:
-    """A concern of the reconciler with a memory of its own. What a part has not, it leaves as it is here."""
+    """A concern of the reconciler with a memory of its own. A part overrides only the methods that it needs."""
 
     def deadlines(self, now: float) -> Iterable[float]:
-        """When something is to be done although nothing happens, on the clock."""
+        """Return when something is to be done although nothing happens, on the clock."""
         return ()
 
     def forget_except(self, live: Collection[str]) -> None:
         """Forget all objects but these, by Ref.key."""
 
     def heartbeats(self) -> Iterable[Heartbeat]:
-        """Of the threads of this part."""
+        """Return the heartbeats of this part's threads."""
         return ()
 
     def start(self) -> None:

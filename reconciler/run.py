@@ -108,7 +108,7 @@ def _repeat_passes(parts: Parts, stop: Callable[[], bool], once: bool) -> Report
         hands.pulse.heartbeat.beat()
         parts.objects.writer.set_deadline(timings.longest_pass)
         try:
-            if failures >= timings.told_failures:
+            if failures >= timings.reported_failures:
                 _publish_failure(hands, voices, problem)
             with voices.tracing.span("pass", revision=parts.planning.revision):
                 last = reconcile_once(parts)
@@ -123,7 +123,7 @@ def _repeat_passes(parts: Parts, stop: Callable[[], bool], once: bool) -> Report
             hands.keeper.forget()
             pause = timings.first_failure_pause
             continue
-        except Exception as error:  # whatever it is: a process that ends leaves the cluster to nobody
+        except Exception as error:  # any: without this process nobody keeps the cluster
             failures += 1
             pause = doubled(timings.first_failure_pause, failures, timings.longest_failure_pause)
             voices.metrics.passes.labels(result="failed").inc()
@@ -162,7 +162,7 @@ def _pause(parts: Parts, stop: Callable[[], bool], least: float, longest: float,
 
 
 def _put_back_updates(parts: Parts) -> None:
-    """Put back single objects without a pass. What fails is left to a pass, which tells of it."""
+    """Put back single objects without a pass. Failures are deferred to a pass, which reports them."""
     hands, voices = parts.hands, parts.voices
     hands.wake.stirred.clear()
     parts.objects.writer.set_deadline(hands.timings.loop.longest_pass)
@@ -194,14 +194,14 @@ def hold_out_culprit(hands: Hands, error: Exception) -> bool:
     if isinstance(error, (ApiError, LostLease, OSError, MemoryError)):
         return False
     key = hands.watches.hold_out(objects_at_hand(error), f"a pass failed on it ({exception_text(error)})")
-    hands.keeper.forget()  # what the pass has taken up in part is taken up again
+    hands.keeper.forget()  # the inventory may be partly read after a failed pass
     if key:
         log.warning("an object is held out", extra={"object": name_of_key(key), "reason": exception_text(error)})
     return bool(key)
 
 
 def _publish_failure(hands: Hands, voices: Voices, problem: str) -> None:
-    """A status that says nothing of a pass that fails looks as if all were well."""
+    """Report a failed pass in the status, which would look healthy without it."""
     voices.metrics.condition.labels(type=FAILURE_TYPE).set(True)
     if hands.lease.is_held():
         voices.publisher.publish_failure(problem)
@@ -209,8 +209,8 @@ def _publish_failure(hands: Hands, voices: Voices, problem: str) -> None:
 
 
 def _is_complete(parts: Parts, last: Report) -> bool:
-    """Whether waiting changes nothing: all is done, or there is no good plan, or the inventory or the repository is
-    gone."""
+    """Return whether waiting changes nothing: all is done, or there is no good plan, or the inventory or the repository
+    is lost."""
     if last.is_idle or parts.planning.compiler.is_busy:
         return last.is_idle
     reasons = {condition.reason for condition in last.conditions if not condition.status}
@@ -232,7 +232,7 @@ def _publish_report(hands: Hands, voices: Voices, report: Report, seconds: float
     if hands.lease.is_held():
         voices.publisher.publish(report, at_once=at_once)
         voices.event_writer.put(report.done.events)
-        if refusal := voices.publisher.refusal:  # what stands there looks as if it were not old
+        if refusal := voices.publisher.refusal:  # the old status looks current
             message = f"what the status says is old, since it cannot be written: {refusal}"
             voices.event_writer.put([ObjectEvent(voices.publisher.event_object, "StatusNotWritten", message, True)])
 
@@ -244,7 +244,7 @@ def _log_results(results: Iterable[ChangeResult]) -> None:
 
 
 def report_answers(parts: Parts) -> dict[str, Callable[[BaseHTTPRequestHandler], Reply]]:
-    """What answers a request for the page of the plan in force; nothing where it is not served."""
+    """Return the handlers for the page of the plan in force; none if it is not served."""
     planning, publisher, folder = parts.planning, parts.voices.publisher, parts.hands.settings.pages
     if folder is None:
         return {}
@@ -276,8 +276,8 @@ def http_pages(parts: Parts) -> dict[str, Callable[[], HttpAnswer]]:
 
 
 def _heartbeats(parts: Parts) -> list[Heartbeat]:
-    """Of every thread: none is late because the API server or git does not answer. Writers are seen by their
-    requests."""
+    """Return the heartbeats of every thread: none is late because the API server or git does not answer. Writers show
+    by their requests."""
     hands, voices = parts.hands, parts.voices
     return [
         hands.pulse.heartbeat,
@@ -290,7 +290,7 @@ def _heartbeats(parts: Parts) -> list[Heartbeat]:
 
 
 def _ready_obstacle(parts: Parts) -> str:
-    """Why this replica could not do its work now; empty when it could."""
+    """Return why this replica could not do its work now; empty when it could."""
     hands = parts.hands
     if parts.planning.snapshot is None:
         return "no plan yet"

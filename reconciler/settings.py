@@ -39,7 +39,7 @@ class Settings:
 
     @property
     def pages(self) -> Path | None:
-        """The folder for the pages of plans; None where nobody is to read them."""
+        """Return the folder for the pages of plans; None where nobody is to read them."""
         return self.data / "pages" if self.report and self.listen else None
 
 
@@ -60,8 +60,9 @@ def lock_data_folder(data: Path) -> IO[str]:
 
 
 def load_identity(data: Path) -> str:
-    """The name of this reconciler to the lease, made on first use. It lives in the data folder, which one process holds
-    alone: a restart there goes on at once, while a replica with another folder waits until the lease has run out."""
+    """Return the name of this reconciler for the lease, created on first use. It is stored in the data folder, which
+    one process holds alone. After a restart there it leads at once, while a replica with another folder waits until the
+    lease has expired."""
     path = data / "identity"
     try:
         return str(json.loads(path.read_text()))

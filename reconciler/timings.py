@@ -24,7 +24,7 @@ class ClientTimings:  # of requests to the API server
     start: Limits = Limits(5.0, 10.0, 15.0)  # before the reconciler begins
     watch_silence: float = 80.0  # then a watch is dead: the server sends a bookmark every minute
     watch_grace: float = 30.0  # beyond the time that a watch was asked for
-    reconnect: float = 10.0  # of a connection through which nothing comes
+    reconnect: float = 10.0  # of a silent connection
     unserved: float = 5.0  # between looks for a kind that discovery does not show
     unanswered: float = 30.0  # between tries of a brief read without an answer: all objects wait for the loop
     credentials: float = 1.0  # for which the token's header is good: the kubernetes package takes long to make it
@@ -78,11 +78,11 @@ class RateTimings:  # of how fast one client writes
 
 @dataclass(frozen=True, slots=True)
 class WriteTimings:  # of the threads that write for the loop
-    writers: int = 12  # writes at a time, without those that are left
+    writers: int = 12  # concurrent writes, without deferred ones
     patience: float = 2.0  # of the loop, for a write
-    short_patience: float = 0.5  # while others of its kind are left
+    short_patience: float = 0.5  # while others of its kind are deferred
     look: float = 0.25  # between looks at what has begun too long ago
-    # Writes that are left, before no more are begun. Writes that the loop waits for come on top, except in the last.
+    # Limits of deferred writes. Writes that the loop waits for are extra, except in the last.
     most_left_of_group: int = 8  # of one kind in one namespace
     most_left_of_kind: int = 24
     most_left: int = 64
@@ -117,7 +117,7 @@ class PlanningTimings:
 @dataclass(frozen=True, slots=True)
 class SchedulerTimings:  # of Volcano
     stalled: float = 90.0  # of a component that owes something: longer than a watch may be silent
-    look: float = 5.0  # between two looks for that: each goes over all jobs and pods
+    look: float = 5.0  # between two looks for that: each visits all jobs and pods
     probe: float = 5.0  # between two looks at the metrics, and for one request
     whole_cycles: int = 2  # cycles between two looks: at least one is whole
     probe_limit: float = 120.0  # then the thread counts as stuck
@@ -131,7 +131,7 @@ class RequestTimings:
 
 @dataclass(frozen=True, slots=True)
 class PodTimings:
-    """Of gates, evictions and nodes; the operator sets `bind_timeout` and `node_timeout` in `Settings`."""
+    """Times of gates, evictions and nodes; the operator sets `bind_timeout` and `node_timeout` in `Settings`."""
 
     rounds: int = 3  # failed rounds of binding, before a gang is held
     closed: float = 300.0  # of a node to a gang, after its first round: twice as long after each other
@@ -159,7 +159,7 @@ class ObjectTimings:
     batch: int = 200  # writes between two writes of the inventory
     save_pauses: tuple[float, ...] = (0.1, 0.3, 0.6)  # between attempts to write the inventory
     slow_save: float = 2.0  # of a failed write of the inventory: no further attempt at once, the pass waits for it
-    slow_factor: float = 3.0  # times that a failure took (a webhook that hangs), for which its object is left alone
+    slow_factor: float = 3.0  # times the duration of a failure (a webhook that hangs): the pause of its object
     first_pause: float = 0.5  # of a change that failed
     longest_pause: float = 60.0
     given_up_after: int = 5  # refusals of the same change in a row (15 s): only others can help
@@ -170,7 +170,7 @@ class ObjectTimings:
     fight_pause: float = 120.0
     jobs_in_flight: int = 32  # jobs made that have no pods yet
     flight: float = 8.0  # then a job without pods holds up no other
-    soon: float = 0.1  # until the next pass, where room came during the last one
+    soon: float = 0.1  # until the next pass, if room was freed during the last one
     slice: int = 400  # changes of one pass, so that the first gates are lifted before the last jobs are made
 
 
@@ -192,18 +192,18 @@ class DryRunTimings:  # of the questions whether the API server would take an ob
     longest_pause: float = 1.0  # between attempts
     moment: float = 0.3  # for the answers to at most `askers` questions, so that a small commit needs a pass less
     heartbeat_limit: float = 600.0  # for one question: a few requests, none begun after `patience`
-    tell_after: float = 5.0  # then the delay is reported
+    report_after: float = 5.0  # then the delay is reported
 
 
 @dataclass(frozen=True, slots=True)
 class CompileTimings:
     time_limit: float = 600.0  # wall time of one compile
-    telling_limit: float = 60.0  # for the worker to read a state
+    sending_limit: float = 60.0  # for the worker to read a state
     longest_rest: float = 5.0  # from a compile to the next of the same commit: as long as it took, up to this
     idle: float = 2.0  # without an order, before the worker prepares the next one
     grace: float = 60.0  # beyond these limits, before the waiting thread counts as one that hangs
-    quiet: float = 5.0  # without a change in the cluster, before the worker is told what it holds
-    longest_untold: float = 120.0  # then it is told although changes go on: it costs a second at 10,000 nodes
+    quiet: float = 5.0  # without a change in the cluster, before its state is sent to the worker
+    longest_unsent: float = 120.0  # then it is sent despite changes: it costs a second at 10,000 nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ class ReportTimings:  # of the status and of Events
     slow_write: float = 2.0  # of a failed attempt: `slow_factor` times as long nothing is written
     slow_factor: float = 3.0
     longest_pause: float = 60.0
-    annotation_look: float = 5.0  # between looks for an annotation that allows what is held
+    annotation_look: float = 5.0  # between looks for an annotation that releases held changes
     events_per_second: float = 20.0  # Events: the least of what the API server has to do
     event_burst: float = 50.0
     first_event_retry: float = 0.5
@@ -249,11 +249,11 @@ class ReportTimings:  # of the status and of Events
 
 
 @dataclass(frozen=True, slots=True)
-class RestTimings:  # of the loop between two passes. What a pass has waited for the API server is rest
+class RestTimings:  # between two passes of the loop. The time that a pass waits for the API server is rest
     factor: float = 20.0  # times what a pass has computed, up to the next: others need the cores
     longest: float = 1.0
     credit: float = 3.4  # of rest that may be put off: the few passes of a commit follow one another
-    paced_factor: float = 10.0  # the same, while new jobs are left to later passes: each saves the inventory once
+    paced_factor: float = 10.0  # the same, while new jobs are deferred to later passes: each saves the inventory once
     paced: float = 1.0  # the least then
     longest_paced: float = 2.0
 
@@ -265,7 +265,7 @@ class LoopTimings:
     longest_pause: float = 30.0  # then a pass is made although nothing happened
     first_failure_pause: float = 0.5  # of a failed pass; events cut it short, but not below this
     longest_failure_pause: float = 5.0
-    told_failures: int = 2  # failed passes in a row, before the status speaks of them
+    reported_failures: int = 2  # failed passes in a row, before the status speaks of them
     start: float = 60.0  # of the first pass, for the lists and for git
     heartbeat_limit: float = 150.0  # between two passes, two phases and two writes
     missing_grace: float = 10.0  # before that, in which a missing kind or right may be an API server that starts
@@ -302,7 +302,7 @@ class Timings:
     loop: LoopTimings = LoopTimings()
     rest: RestTimings = RestTimings()
     inventory: InventoryTimings = InventoryTimings()
-    housekeeping: float = 30.0  # between rounds in which parts forget what is gone
+    housekeeping: float = 30.0  # between rounds in which parts forget deleted objects
 
 
 TIMINGS = Timings()  # of production

@@ -303,7 +303,7 @@ class EvictionTerms:
 
     evictable: running pods may be stopped for another gang, but for the protected ones. may_lose_all: its minima are 0,
     so that it goes whole also where the plugin gang votes. loss: seconds that one of them has run, since its last
-    checkpoint where it tells of one. tells_checkpoint: of choices that are equal in all else one goes that tells of
+    checkpoint where it tells of one. reports_checkpoint: of choices that are equal in all else one goes that tells of
     none. may_evict: others may be evicted for this gang (not with preemptionPolicy Never).
     """
 
@@ -311,7 +311,7 @@ class EvictionTerms:
     loss: int = 0
     protected: tuple[Placement, ...] = ()
     may_lose_all: bool = False
-    tells_checkpoint: bool = False
+    reports_checkpoint: bool = False
     may_evict: bool = True
 
 

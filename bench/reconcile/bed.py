@@ -117,7 +117,7 @@ def busy_processes(plane: ControlPlane, count: int) -> Iterator[None]:
             plane.remove_component(name)
 
 
-class ToldReconciler(ReconcilerProcess):
+class NotifiedReconciler(ReconcilerProcess):
     """A reconciler that learns of a commit by a webhook, so that it need not look at the branch all the time."""
 
     def __init__(self, bed: Bed, repository: GitRepository, *options: str) -> None:

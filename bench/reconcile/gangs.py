@@ -25,9 +25,9 @@ from bench.reconcile.bed import (
     GPUS,
     WAIT,
     Bed,
+    NotifiedReconciler,
     Row,
     Sizes,
-    ToldReconciler,
     busy_processes,
     child_cpu_seconds,
     cpu_seconds,
@@ -136,7 +136,7 @@ def measure_gangplan(bed: Bed, gangs: int, pods: int, *options: str) -> Gangplan
     repository.write_file("cluster-specs/test/cluster.yaml", *specs)
     first = repository.commit()
     bed.plane.follow_scheduler_configmap("volcano-system", "volcano-scheduler-configmap")
-    with ToldReconciler(bed, repository, *options) as reconciler:
+    with NotifiedReconciler(bed, repository, *options) as reconciler:
         reconciler.wait_until_settled(first)
         bed.plane.stop_following()
         repository.write_file("jobs/all.yaml", *gang_jobs("gang", gangs, pods))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from datetime import datetime
 
-from bench.reconcile.bed import GPUS, WAIT, Bed, Row, Sizes, ToldReconciler, cpu_seconds
+from bench.reconcile.bed import GPUS, WAIT, Bed, NotifiedReconciler, Row, Sizes, cpu_seconds
 from bench.reconcile.gangs import gang_jobs, wait_for_running
 from bench.reconcile.looks import PODS_PATH
 from tests.e2e.stories.story import (
@@ -45,7 +45,7 @@ def measure_node(bed: Bed, _sizes: Sizes) -> Iterator[Row]:
     """Seconds from NotReady until the gang runs without the lost node, less the time that was set."""
     bed.add_gpu_nodes(4)
     repository = gang_repository(bed, 4)
-    with ToldReconciler(bed, repository, "--node-timeout", f"{NODE_TIMEOUT:g}"):
+    with NotifiedReconciler(bed, repository, "--node-timeout", f"{NODE_TIMEOUT:g}"):
 
         def places() -> set[str]:
             pods = job_pods(bed.plane, "gang")
@@ -78,7 +78,7 @@ def measure_one_more(bed: Bed, sizes: Sizes) -> Iterator[Row]:
     bed.plane.kill("kube-controller-manager")
     repository = _repository(bed, nodes)
     repository.write_file("jobs/all.yaml", *gang_jobs("gang", gangs, pods))
-    with ToldReconciler(bed, repository) as reconciler:
+    with NotifiedReconciler(bed, repository) as reconciler:
         reconciler.wait_until_settled(repository.commit())
         wait_for_running(bed.plane, gangs * pods)
         time.sleep(10.0)

@@ -14,9 +14,9 @@ from typing import Any
 from bench.reconcile.bed import (
     WAIT,
     Bed,
+    NotifiedReconciler,
     Row,
     Sizes,
-    ToldReconciler,
     cpu_seconds,
     make_bed,
     percentile,
@@ -65,7 +65,7 @@ def objects_world(sizes: Sizes) -> Iterator[ObjectsWorld]:
             repository.write_file(f"jobs/objects-{start:05}.yaml", *maps)
         commit = repository.commit()
         client = Client(Connector(bed.plane.kubeconfig))
-        with ToldReconciler(bed, repository) as reconciler:
+        with NotifiedReconciler(bed, repository) as reconciler:
             path = f"/api/v1/namespaces/default/configmaps?limit=1&labelSelector={CLUSTER_LABEL}%3Dtest"
 
             def made() -> int:
@@ -122,7 +122,7 @@ def measure_drift(world: ObjectsWorld, _sizes: Sizes) -> Iterator[Row]:
     """Edits at a steady rate, each of another object: seconds from the request until the watch shows it put back. They
     begin when the plan that a start makes is there: a pass that takes up a new plan compares all objects first."""
     edits = min(EDITS_PER_SECOND * EDIT_SECONDS, world.count)
-    with ToldReconciler(world.bed, world.repository) as reconciler:
+    with NotifiedReconciler(world.bed, world.repository) as reconciler:
         reconciler.wait_until_settled(world.repository.run_git("rev-parse", "HEAD"))
         world.bed.plane.wait_until(
             lambda: reconciler.metric("gangplan_compile_seconds_count"), timeout=WAIT, what="the plan made at the start"
@@ -154,7 +154,7 @@ def measure_cold(world: ObjectsWorld, _sizes: Sizes) -> Iterator[Row]:
     back = PutBack(world.client)
     back.start()
     back.edit(world.count // 2)
-    with ToldReconciler(world.bed, world.repository) as reconciler:
+    with NotifiedReconciler(world.bed, world.repository) as reconciler:
         world.bed.plane.wait_until(lambda: back.seconds, timeout=WAIT, what="the edit to be put back")
         yield Row("cold", f"start to diff of {world.count} objects", max(back.seconds.values()), bar=COLD_BAR)
         yield Row("cold", "CPU of the reconciler by then", cpu_seconds(reconciler.pid))

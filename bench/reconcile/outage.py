@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from datetime import datetime
 
-from bench.reconcile.bed import GPUS, Bed, Row, Sizes, ToldReconciler
+from bench.reconcile.bed import GPUS, Bed, NotifiedReconciler, Row, Sizes
 from bench.reconcile.nodes import gang_repository
 from tests.e2e.stories.story import queue
 
@@ -19,7 +19,7 @@ def measure_restart(bed: Bed, _sizes: Sizes) -> Iterator[Row]:
     """Seconds from the API server's being ready again until a compile begins, and until its plan is in force."""
     bed.add_gpu_nodes(4)
     repository = gang_repository(bed, 4)
-    with ToldReconciler(bed, repository) as reconciler:
+    with NotifiedReconciler(bed, repository) as reconciler:
         reconciler.wait_until_settled(repository.run_git("rev-parse", "HEAD"))
         bed.plane.kill("kube-apiserver")
         repository.write_file("cluster-specs/test/another.yaml", queue("another", gpus=GPUS))

@@ -195,13 +195,13 @@ def compile_inputs(ctx: click.Context, inputs: CompileInputs) -> Outcome:
         state = _with_lock(inputs.lock_file, specs, state)
         resume_garbage_collection()
         seconds = specs.cluster.time_limit if inputs.time_limit is None else inputs.time_limit
-        ctx.call_on_close(partial(tell_missed_limit, seconds, inputs.started_at))
+        ctx.call_on_close(partial(report_missed_limit, seconds, inputs.started_at))
         planning = progress(f"planning {len(specs.gangs)} jobs on {len(specs.nodes)} nodes")
         with reported(inputs.state_file, StateError), planning:
             return compile_specs(tree, specs, state, mapper=mapper, limit=limit)
 
 
-def tell_missed_limit(seconds: float, started_at: float) -> None:
+def report_missed_limit(seconds: float, started_at: float) -> None:
     """One line on stderr where the command took longer than its time limit: a plan cannot do without some work."""
     took = time.monotonic() - started_at
     if took > seconds:

@@ -50,7 +50,7 @@ def eviction_terms(gang_indices: Iterable[int], specs: Specs, observed: Observed
                     evictable=True,
                     loss=_seconds_lost(j, observed),
                     protected=tuple([Placement(t, n, pods) for (t, n), pods in sorted(protected.items())]),
-                    tells_checkpoint=bool(observed.checkpoint_times(j)),
+                    reports_checkpoint=bool(observed.checkpoint_times(j)),
                 )
     return found
 

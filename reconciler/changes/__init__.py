@@ -1,1 +1,1 @@
-"""What parts hand to each other: differences, gate lifts, evictions, and what became of writes."""
+"""Values that parts exchange: differences, gate lifts, evictions, and the results of writes."""

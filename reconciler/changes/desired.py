@@ -24,7 +24,8 @@ from reconciler.threads.memo import drop_other_keys
 
 
 def desired_manifest(client: Client, cluster: str, manifest: Manifest) -> Manifest:
-    """The manifest with our labels and its run's digest, without what its owner leaves to others. Raises NotFound."""
+    """Return the manifest with our labels and its run's digest, without what its owner leaves to others. Raises
+    NotFound."""
     item: Object = json.loads(json.dumps(manifest.object))
     metadata = item["metadata"]
     labels = {MANAGED_BY_LABEL: FIELD_MANAGER, CLUSTER_LABEL: cluster}
@@ -40,10 +41,10 @@ def desired_manifest(client: Client, cluster: str, manifest: Manifest) -> Manife
 
 @dataclass(slots=True)
 class DesiredManifests:
-    """What manifests are to be in the cluster, made once for each manifest and run.
+    """The manifests that the cluster should hold, built once for each manifest and run.
 
-    made: by the manifest's id(). classified: Ref.key -> the manifest, the versions of what else counts, and what was to
-    be done about them. kept: the manifests of the plan in force.
+    made: by the manifest's id(). classified: Ref.key -> the manifest, the versions of everything else that counts, and
+    the change found for them. kept: the manifests of the plan in force.
     """
 
     client: Client
@@ -53,7 +54,7 @@ class DesiredManifests:
     kept: tuple[Manifest, ...] = ()
 
     def ref_of(self, manifest: Manifest) -> Ref:
-        """The ref of what the manifest is to be, where that is made, else as it is written."""
+        """Return the ref of what the manifest is to be, where that is made, else as it is written."""
         known = self.made.get(id(manifest))
         return known[2] if known is not None and known[0] is manifest else ref_of(manifest.object)
 
@@ -75,7 +76,7 @@ class DesiredManifests:
     def change(
         self, key: str, desired: Manifest, versions: tuple[object, ...], classify: Callable[[], Change | None]
     ) -> tuple[Change | None, bool]:
-        """What is to be done about this very manifest and these versions, and whether that was worked out just now."""
+        """Return the change for this manifest object and these versions, and whether it was computed just now."""
         known = self.classified.get(key)
         if known is not None and known[0] is desired and known[1] == versions:
             return known[2], False
@@ -84,7 +85,7 @@ class DesiredManifests:
         return change, True
 
     def is_unchanged(self, key: str, desired: Manifest, version: tuple[str, str], finished: str | None) -> bool:
-        """Whether nothing was to be done about this manifest and live version, whatever its pods are."""
+        """Return whether this manifest and live version needed no change, whatever its pods are."""
         known, versions, change = self.classified.get(key, (None, (), None))
         return known is desired and change is None and versions[:2] == (version, finished) and not versions[3]
 
@@ -101,8 +102,10 @@ def under_other_name(item: Object) -> Object:
 
 
 def is_accepted_if_recreated(client: Client, item: Object) -> bool:
-    """Whether the server would take the object under another name, so that what it refuses is the change. Asked by dry
-    run; what cannot be found out is no reason to delete anything."""
+    """Return whether the server would accept the object under another name, so that it refuses only the change.
+
+    Asked by dry run. If the answer cannot be found out, nothing is deleted.
+    """
     if ref_of(item).group_kind in NEVER_REPLACED:
         return False
     try:

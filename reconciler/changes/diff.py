@@ -37,7 +37,7 @@ _BINDING_FIELDS = (("spec", "schedulingGates"), ("spec", "nodeSelector"), ("spec
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What to do to one object, or what is not done and why. is_deferred: held as intended: it waits, or is
+    """A change to one object, or why it is not changed. is_deferred: not applied on purpose, as it waits or is
     suspended."""
 
     action: ChangeAction
@@ -59,12 +59,13 @@ class Change:
 
 
 def field_differences(desired: Object, live: Object) -> tuple[FieldDifference, ...]:
-    """All fields of ours in which `live` differs from `desired`, those that we have applied and no longer want too."""
+    """Return all our fields in which `live` differs from `desired`, including fields applied before and no longer
+    wanted."""
     return differences_of_owned(desired, live, applied_fields(live))
 
 
 def without_fields(item: Object, paths: Sequence[str]) -> Object:
-    """A copy without the fields at these dotted paths (those that the user leaves to other managers)."""
+    """Return a copy without the fields at these dotted paths, which the user leaves to other managers."""
     copied: Object = json.loads(json.dumps(item))
     for path in paths:
         *steps, last = path.split(".")
@@ -84,10 +85,10 @@ def classify_change(
     has_started: bool = False,
     is_update_refused: bool = False,
 ) -> Change | None:
-    """What is to be done about one manifest; None when nothing is.
+    """Return the change that one manifest needs; None for no change.
 
     finished_digest: of the run of this job that is known to be over. has_started: its pods have been given nodes.
-    is_update_refused: the API server refused this change of the live object. If it is no job, it may be recreated.
+    is_update_refused: the API server refused this change of the live object. Unless it is a job, it may be recreated.
     """
     ref = ref_of(desired.object)
     if desired.run_digest and finished_digest == desired.run_digest:
@@ -99,7 +100,7 @@ def classify_change(
         reason = f"it is being deleted and waits for {finalizers}; it returns when it is gone"
         return Change("held", ref, desired, live, reason=reason)
     fields = field_differences(desired.object, live)
-    if ref.group_kind == "Pod":  # no gate comes back, no selector of a node goes, and its scheduler is never another
+    if ref.group_kind == "Pod":  # no gate returns, no node selector is removed, no scheduler changes
         bound = tuple(field for field in fields if _comes_of_running(field))
         fields = tuple(field for field in fields if field not in bound)
         desired = replace(desired, object=_with_live_values(desired.object, bound)) if bound else desired
@@ -129,7 +130,7 @@ def classify_change(
 
 
 def _comes_of_running(field: FieldDifference) -> bool:
-    """Whether a live pod differs there because it was bound, or got the tolerations of every pod."""
+    """Return whether a live pod differs there because it was bound, or got the tolerations of every pod."""
     if field.steps[:2] in _BINDING_FIELDS:
         return True
     if field.steps != ("spec", "tolerations") or not isinstance(field.live, list):
@@ -140,7 +141,7 @@ def _comes_of_running(field: FieldDifference) -> bool:
 
 
 def _is_placement_of_fewer(field: FieldDifference) -> bool:
-    """Whether the placement only loses pods, as it does when pods end.
+    """Return whether the placement only loses pods, as it does when pods end.
 
     No gate needs such a write, and it would come at the moment at which Volcano acts on the end of a task: where its
     own write of the status is refused because the object has changed, its controller loses the action
@@ -162,7 +163,7 @@ def _places(text: str) -> dict[tuple[str, str], int]:
 
 
 def _with_claim_names(desired: Object, live: Object) -> Object:
-    """The desired job with the claim names that Volcano gave it: without them it would make other claims."""
+    """Return the desired job with the claim names that Volcano gave it: without them it would make other claims."""
     wanted, known = ((item.get("spec") or {}).get("volumes") or () for item in (desired, live))
     if "tasks" not in desired.get("spec", {}) or not wanted or len(wanted) != len(known):
         return desired
@@ -172,7 +173,7 @@ def _with_claim_names(desired: Object, live: Object) -> Object:
 
 
 def _with_live_values(desired: Object, fixed: Sequence[FieldDifference]) -> Object:
-    """The manifest's object, with the fields that cannot be changed as they are in the cluster."""
+    """Return the manifest's object, with the fields that cannot be changed as they are in the cluster."""
     copied: Object = json.loads(json.dumps(desired))
     for field in reversed(fixed):  # of rows that are to go the last one first
         steps: list[Any] = [*field.steps]

@@ -1,4 +1,4 @@
-"""Who holds which fields of an object, by its managedFields, and how we let go of ours."""
+"""The managers of an object's fields, by its managedFields, and how we release our fields."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def applied_fields(live: Object) -> Mapping[str, Any]:
 
 
 def is_annotation_overwritten(live: Object, name: str) -> bool:
-    """Whether we have applied our fields to the object, and this annotation of it is no longer ours."""
+    """Return whether we have applied our fields to the object, and this annotation of it is no longer ours."""
     owned = applied_fields(live)
     return bool(owned) and f"f:{name}" not in (owned["f:metadata"].get("f:annotations") or {})
 
 
 def own_fields(live: Object) -> frozenset[str]:
-    """The fields that only we hold, spelled as the API server spells them in a conflict."""
+    """Return the fields that only we hold, spelled as the API server spells them in a conflict."""
     ours, others = set[str](), set[str]()
     for entry in managers_of(live):
         (ours if is_our_apply(entry) else others).update(_paths(entry.get("fieldsV1") or {}, ""))
@@ -38,7 +38,7 @@ def own_fields(live: Object) -> frozenset[str]:
 
 
 def other_holders(live: Object, paths: Iterable[FieldPath]) -> list[tuple[str, str]]:
-    """Each of these fields, as the server names it, with another manager that holds it."""
+    """Return the fields that another manager also holds, as the server names them, each with that manager."""
     others = [entry for entry in managers_of(live) if not is_our_apply(entry)]
     found = []
     for path in paths:
@@ -48,7 +48,7 @@ def other_holders(live: Object, paths: Iterable[FieldPath]) -> list[tuple[str, s
 
 
 def empty_set(ref: Ref) -> Object:
-    """The fields for a server-side apply that removes every field which only we own."""
+    """Return the fields for a server-side apply that removes every field which only we own."""
     metadata = {"name": ref.name} | ({"namespace": ref.namespace} if ref.namespace else {})
     return {"apiVersion": ref.api_version, "kind": ref.kind, "metadata": metadata}
 
@@ -80,7 +80,8 @@ def is_our_apply(entry: Mapping[str, Any]) -> bool:
 
 
 def _is_held(owned: Mapping[str, Any], steps: FieldPath) -> bool:
-    """Whether a field is in this set, by itself or within a value that is held whole. Items of lists are not found."""
+    """Return whether a field is in this set, by itself or within a value that is held whole. Items of lists are not
+    found."""
     for step in steps:
         if f"f:{step}" not in owned:
             return False

@@ -1,4 +1,4 @@
-"""What the plan says of one gang, and which run of each job is to be now: values that the parts share."""
+"""The plan for one gang, and which run of each job is due: values that the parts share."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class PlannedGang:
 
     pods: role -> node name -> pods, roles in the job's order. dependent_roles: whose pods appear only after other roles
     run. evicted_for: the jobs ("namespace/name") for which pods beyond `pods` have to go. device_numbers: role -> node
-    -> the cards on which its new pods fit, the highest first. starts_at: of a waiting job that room is reserved for.
-    start_window: in which a waiting one is expected to start. has_helpers: its controller may run pods that say no
-    role. held: it waits, and is not created. written_pods: role -> pods, of a service that may have more. bound:
-    whether the plan binds its pods. succeeded_pods: role -> pods that ended well, not among `pods`.
+    -> the cards on which its new pods fit, the highest first. starts_at: of a waiting job with reserved room.
+    start_window: in which a waiting job is expected to start. has_helpers: its controller may run pods without a role.
+    held: it waits, and is not created. written_pods: role -> pods, of a service that may have more. bound: whether the
+    plan binds its pods. succeeded_pods: role -> pods that succeeded, not among `pods`.
     """
 
     job: Ref
@@ -72,23 +72,24 @@ class PlannedRuns:
     over: Mapping[str, str] = field(default_factory=dict)
 
     def is_job(self, key: str) -> bool:
-        """Whether the object of this Ref.key runs once: by its kind, or as the plan in force has it."""
+        """Return whether the object of this Ref.key runs once: by its kind, or as the plan in force has it."""
         return key.partition("/")[0] in RUN_KINDS or key in self.jobs
 
     def of(self, key: str, default: str = "") -> str:
-        """The digest of the job's run in the plan in force, with its number; `default` where it has none."""
+        """Return the digest of the job's run in the plan in force, with its number; `default` where it has none."""
         manifest = self.jobs.get(key)
         return self.numbered(key, manifest.run_digest) if manifest else default
 
     def digest_of(self, job: Object) -> str:
-        """The digest of the run that a live job was made from; of the planned one where others overwrote it."""
+        """Return the digest of the run that a live job was made from; of the planned one where others overwrote it."""
         written = annotations_of(job).get(DIGEST_ANNOTATION)
         if written and not is_annotation_overwritten(job, DIGEST_ANNOTATION):
             return written
         return self.of(ref_of(job).key)
 
     def numbered(self, key: str, digest: str) -> str:
-        """The digest with the number of the run that is due: the operator's, and never less than what is over."""
+        """Return the digest with the number of the due run: the operator's number, and never less than a finished
+        run's."""
         wanted, number = self.reruns.get(key, ("", 1))
         if wanted != digest:
             number = 1
@@ -99,7 +100,7 @@ class PlannedRuns:
 
 
 def split_run(name: str) -> tuple[str, int]:
-    """The digest of a run and its number: sha256:...#2 is the second of the same specification."""
+    """Return the digest of a run and its number: sha256:...#2 is the second of the same specification."""
     digest, _, number = name.partition("#")
     found = whole_number(number)
     return digest, 1 if found is None else found

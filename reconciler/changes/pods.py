@@ -20,7 +20,8 @@ class GateLift:
     task_priority: int | None = None
 
     def json_patch(self) -> list[dict[str, Any]]:
-        """One JSON patch, refused by the server unless it is still this pod with exactly these gates and selectors."""
+        """Return one JSON patch, refused by the server unless it is still this pod with exactly these gates and
+        selectors."""
         gates = self.pod["spec"]["schedulingGates"]
         others = [gate for gate in gates if gate.get("name") != SCHEDULING_GATE]
         return [
@@ -34,7 +35,7 @@ class GateLift:
         ]
 
     def may_hold_for(self, pod: Object) -> bool:
-        """Whether the tests of the patch hold for what the pod is now; else it is never made."""
+        """Return whether the tests of the patch hold for what the pod is now; else it is never made."""
         now, then = pod["spec"], self.pod["spec"]
         is_selected = not then.get("nodeSelector") or now.get("nodeSelector") == then["nodeSelector"]
         return bool(now.get("schedulingGates") == then["schedulingGates"] and is_selected)

@@ -1,4 +1,4 @@
-"""What is to be written and may be, what became of it, and what is reported of it, as data."""
+"""Data of a pass: changes that are due and allowed, their results, and the report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reconciler.changes.pods import Eviction, GateLift
 from reconciler.cluster.objects import Object
 
 MAX_TEXTS = 5
-"""Sentences that a condition says at most."""
+"""Most sentences in a condition."""
 
 
 class ObjectEvent(NamedTuple):
@@ -36,8 +36,8 @@ class Condition:
     def of_texts(
         cls, name: str, texts: Sequence[str], without: str, with_texts: str, *, holds: bool = True
     ) -> Condition:
-        """One that `holds`, or does not, where there are sentences. without, with_texts: the reason without and with
-        them."""
+        """Return one that `holds`, or does not, where there are sentences. without, with_texts: the reason without and
+        with them."""
         return cls(name, bool(texts) == holds, with_texts if texts else without, summary(texts))
 
 
@@ -55,7 +55,7 @@ UNANSWERED = ("left", "put off")
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """What became of a change. retry_after: in seconds. is_takeover: fields of others were taken that were not ours."""
+    """The result of a change. retry_after: in seconds. is_takeover: fields of other managers were taken over."""
 
     change: Change
     outcome: ChangeOutcome
@@ -65,7 +65,7 @@ class ChangeResult:
 
 
 class GateResult(NamedTuple):
-    """What became of the gate of one pod. gang: the key of its job. message: why it is not lifted."""
+    """The result of lifting the gate of one pod. gang: the key of its job. message: why it is not lifted."""
 
     gang: str
     lift: GateLift
@@ -74,7 +74,7 @@ class GateResult(NamedTuple):
 
 
 class EvictionResult(NamedTuple):
-    """What became of an eviction. retry_after: seconds until it is worth another try."""
+    """The result of an eviction. retry_after: seconds until another attempt is worthwhile."""
 
     eviction: Eviction
     outcome: PodOutcome
@@ -87,8 +87,8 @@ WriteResult: TypeAlias = ChangeResult | GateResult | EvictionResult
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What a part did; the report is made of the sum. results: of changes. held: what is not done, with the reason in
-    each. lifted: Ref.key of a job -> pods that were given their nodes. evicted: the pods, as text."""
+    """The effects of one part; the report is built from their sum. results: of changes. held: changes not applied, each
+    with its reason. lifted: Ref.key of a job -> pods that were given their nodes. evicted: the pods, as text."""
 
     results: tuple[ChangeResult, ...] = ()
     held: tuple[Change, ...] = ()
@@ -111,7 +111,7 @@ class Effects:
 
 
 def events_of_results(results: Iterable[ChangeResult]) -> Iterator[ObjectEvent]:
-    """What became of changes, on the objects themselves."""
+    """Yield the Events about results of changes, each on its object."""
     for result in results:
         change = result.change
         if change.live is None:
@@ -127,9 +127,12 @@ def events_of_results(results: Iterable[ChangeResult]) -> Iterator[ObjectEvent]:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """due: to be written. held: what is not done, with the reason in each. obstructed: of objects that could not be
-    looked at, as well. declared: Ref.key of all that the plan has, also where no manifest of it can be made. suspended:
-    Ref.key of what is left alone. manifests: Ref.key -> what the object is to be in the cluster."""
+    """The changes of a pass, and what they were computed from.
+
+    due: to be written. held: not applied, each with its reason. obstructed: not applied, and their objects could not be
+    examined. declared: Ref.key of each object in the plan, also where its manifest cannot be built. suspended: Ref.key
+    of suspended objects. manifests: Ref.key -> the manifest for the cluster.
+    """
 
     due: tuple[Change, ...] = ()
     held: tuple[Change, ...] = ()
@@ -141,13 +144,13 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class PrunePlan:
-    """changes: what is deleted. releases: what existed before us and is given back. held_changes: what would be
-    deleted, with the reason in each. leaving: deleted and not gone yet. vanished_keys: of the inventory, whose object
-    is not seen any more.
+    """What to delete and to give back, and what not.
 
-    obstacles: why nothing is deleted now but containers, which wait for their own releases. excess: why so much may not
-    die at once, replacements included. waits_for_release: whether an annotation would let more be deleted. counts:
-    against what is deleted later; what an annotation released does not.
+    changes: the deletions. releases: objects older than gangplan, which are given back. held_changes: deletions not
+    made, each with its reason. leaving: deleted but still present. vanished_keys: keys in the inventory whose object is
+    no longer seen. obstacles: why nothing is deleted now except containers, which wait for their own releases. excess:
+    why so many may not be deleted at once, replacements included. waits_for_release: whether an annotation would allow
+    more deletions. counts: against later deletions; deletions that an annotation released do not count.
     """
 
     changes: tuple[Change, ...] = ()
@@ -161,7 +164,7 @@ class PrunePlan:
     counts: bool = True
 
     def holding(self, reason_of: Callable[[Change], str]) -> PrunePlan:
-        """The plan, where what this gives a reason for is held, be it to be deleted or given back."""
+        """Return the plan, where what this gives a reason for is held, be it to be deleted or given back."""
         left = (*self.changes, *self.releases)
         held = {each.ref.key: replace(each, action="held", reason=why) for each in left if (why := reason_of(each))}
         return replace(
@@ -174,14 +177,14 @@ class PrunePlan:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What of the changes may be made, and what may be deleted. standstill: why nothing at all may be written."""
+    """The allowed changes and deletions. standstill: why nothing at all may be written."""
 
     changes: Changes = field(default_factory=Changes)
     prune_plan: PrunePlan = field(default_factory=PrunePlan)
     standstill: str = ""
 
     def conditions(self) -> Iterator[Condition]:
-        """Why objects that left the repository stay, and how many."""
+        """Yield why objects that left the repository stay, and how many."""
         lost, held = self.standstill, Counter(change.reason for change in self.prune_plan.held_changes)
         yield Condition("InventoryLost", bool(lost), "Held" if lost else "Present", lost)
         texts = (f"{count} object{'s' if count > 1 else ''}: {reason}" for reason, count in held.most_common(MAX_TEXTS))

@@ -42,7 +42,7 @@ cli.add_lazy(
 
 
 def load_tree(repo: Path) -> Repository:
-    """The files of a folder, dated by the commits that brought them; undated without git or outside of a repository."""
+    """Return the files of a folder, dated by the commits that brought them; undated outside of a git repository."""
     from dataclasses import replace
 
     from reconciler.git.history import work_tree_dates
@@ -64,7 +64,7 @@ def add_kubeconfig_options(command: Command) -> Command:
 
 
 def state_folder(cluster: str) -> Path:
-    """The default of --data: where a reconciler keeps its clone (XDG base directories)."""
+    """Return the default of --data: where a reconciler keeps its clone (XDG base directories)."""
     base = os.environ.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
     return Path(base) / "gangplan" / cluster
 
@@ -76,7 +76,7 @@ def reduce_garbage_collection() -> None:
 
 def keep_stdout_for_python() -> None:
     """Let only Python write to standard output: a native library that prints there would spoil JSON, SARIF and
-    Markdown. HiGHS 1.16 prints two lines when the first solver of a process is made, whatever its options say."""
+    Markdown. HiGHS 1.16 prints two lines when a process creates its first solver, whatever its options are."""
     if sys.stdout is None:  # closed by who called
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         return

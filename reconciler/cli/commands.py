@@ -53,13 +53,13 @@ OPTIONAL_KINDS = {
         "a plan of this snapshot does not know which NamespaceQueues are ready"
     ),
 }
-"""In a snapshot, in addition to what every plan rests on, -> what is said of one without them."""
+"""Kinds in a snapshot in addition to those that every plan needs -> the note printed where one is missing."""
 REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Accepted", "Observed", "Applied"})
 """Conditions that must hold for `reconcile --once` to succeed."""
 
 
 class JsonLogCommand(click.Command):
-    """A command whose lines are JSON from the first on: also what is wrong with its options."""
+    """A command that logs JSON from its first line, including errors in its options."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -191,7 +191,7 @@ def reconcile(
 
 
 def is_success(report: Report) -> bool:
-    """Whether the newest commit is in force, as far as `--once` can say."""
+    """Return whether the newest commit is in force, as far as `--once` can find out."""
     states = {each.type: each.status for each in report.conditions}
     return all(states.get(name, True) for name in REQUIRED_CONDITIONS) and not states.get("HistoryRewritten", False)
 
@@ -219,16 +219,16 @@ class StopSignals:
 
 
 def end_in_time(stop: Callable[[], bool], timings: LoopTimings) -> None:
-    """End the process `stop_limit` seconds after `stop()`, whatever hangs: a request, or a log that nobody reads."""
+    """Exit the process `stop_limit` seconds after `stop()`, whatever hangs: a request, or a log that nobody reads."""
 
     def wait_and_end() -> None:
         while not stop():
             time.sleep(0.2)
         time.sleep(timings.stop_limit)
         message = f"the process did not end within {timings.stop_limit:g} s, and is cut off"
-        said = threading.Thread(target=log.error, args=(message,), daemon=True)
-        said.start()
-        said.join(timings.last_words)
+        writer = threading.Thread(target=log.error, args=(message,), daemon=True)
+        writer.start()
+        writer.join(timings.last_words)
         os._exit(1)
 
     threading.Thread(target=wait_and_end, name="end", daemon=True).start()
@@ -247,7 +247,7 @@ def _wait_for_cluster(client: Client, hands: Hands, limit: float, once: bool) ->
 
 
 def _run_until_signal(parts: Parts, signals: StopSignals, once_until: float | None) -> Report | None:
-    """Run until SIGTERM or SIGINT; with `once_until`, also until nothing is left to do, and to that time at most."""
+    """Run until SIGTERM or SIGINT; with `once_until`, also until no work remains, and at most to that time."""
     signals.begin_noting()
     end_in_time(signals.is_stop, parts.hands.timings.loop)
     if once_until is None:
@@ -276,7 +276,7 @@ def snapshot(client: Client, namespace: str, output: Path | None) -> None:
 
 
 def snapshot_text(client: Client, namespace: str = NAMESPACE) -> str:
-    """The state of a cluster as one List. namespace: where the reconciler keeps its own objects."""
+    """Return the state of a cluster as one List. namespace: where the reconciler keeps its own objects."""
     items = [*state_items(client)]
     try:
         config_maps, _ = client.list(client.resource("v1", "ConfigMap"), namespace, MEMORY_LABEL)
@@ -290,8 +290,8 @@ def snapshot_text(client: Client, namespace: str = NAMESPACE) -> str:
 
 
 def state_items(client: Client, optional: Mapping[tuple[str, str], str] = OPTIONAL_KINDS) -> Iterator[Object]:
-    """What a snapshot holds; without what is not served, and without what plans can do without where it may not be
-    listed. optional: such kinds -> what is said of a snapshot without them."""
+    """Yield the objects of a snapshot, without kinds that are not served. optional: kinds that a plan does not need and
+    that may be forbidden to list -> the note printed where one is missing."""
     for api, kind in (*STATE_KINDS, *optional):
         try:
             found, _ = client.list(client.resource(api, kind))
@@ -311,8 +311,8 @@ def state_items(client: Client, optional: Mapping[tuple[str, str], str] = OPTION
 
 
 def _fairshare_state(client: Client) -> list[Object]:
-    """What namespaces used, as Volcano's plugin fairshare keeps it: in its usual ConfigMap, and in those with its
-    labels; empty where there is none, or it may not be read."""
+    """Return the usage of namespaces as Volcano's plugin fairshare stores it, in its usual ConfigMap and in those with
+    its labels. Empty where there is none, or it may not be read."""
     namespace, name = STATE_CONFIG_MAP
     found = list[Object]()
     with contextlib.suppress(Forbidden):

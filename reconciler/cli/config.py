@@ -1,6 +1,6 @@
 """The configuration file of `gangplan reconcile`: its options under their names in camelCase, as YAML.
 
-Schema and checks are made from the options of the command, so there is none that the file lacks. The command line wins.
+Schema and checks are generated from the command's options, so the file supports each of them. The command line wins.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _schema_of(option: click.Option) -> dict[str, Any]:
 
 
 def config_schema(command: click.Command) -> dict[str, Any]:
-    """The JSON schema of the file."""
+    """Return the JSON schema of the file."""
     properties = {key: _schema_of(option) for key, option in _options(command).items()}
     return {
         "additionalProperties": False,
@@ -51,7 +51,8 @@ def config_schema(command: click.Command) -> dict[str, Any]:
 
 
 def read_config(path: Path, command: click.Command) -> dict[str, Any]:
-    """The values of a file, by click's names of the options. Raises click.ClickException with file, line and key."""
+    """Return the values of a file, by click's names of the options. Raises click.ClickException with file, line and
+    key."""
     import yaml
 
     try:
@@ -81,7 +82,7 @@ def _check_value(option: click.Option | None, value: Any, command: click.Command
 
 
 def load_config(ctx: click.Context, _parameter: click.Parameter, path: Path | None) -> Path | None:
-    """The callback of --config: what the file says are the defaults of the other options."""
+    """Use the file's values as defaults of the other options; the callback of --config."""
     if path is not None:
         ctx.default_map = {**(ctx.default_map or {}), **read_config(path, ctx.command)}
     return path

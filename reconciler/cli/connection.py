@@ -1,4 +1,4 @@
-"""What commands that speak to a cluster have in common: a time limit, and errors of one line, as kubectl has them."""
+"""Shared by commands that connect to a cluster: a time limit, and errors of one line, as kubectl prints them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class TimeLimitError(BaseException):
 
 
 def cluster_command(default_timeout: float) -> Callable[[Command], Command]:
-    """Add --kubeconfig, --context and --timeout to a command that takes a `client`, end it by then, and turn what goes
-    wrong between here and the cluster into one line."""
+    """Add --kubeconfig, --context and --timeout to a command that takes a `client`. The command exits by that time, and
+    prints errors of the connection in one line."""
 
     def decorate(command: Command) -> Command:
         @wraps(command)
@@ -50,7 +50,7 @@ def timeout_option(default: float, help: str) -> Callable[[Command], Command]:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn errors of the cluster, and of what is stored there, into click's."""
+    """Turn errors of the cluster, and of data stored there, into click's."""
     try:
         yield
     except Unauthorized as error:
@@ -62,9 +62,9 @@ def one_line_errors() -> Iterator[None]:
 
 
 def reported_cluster(client: Client, namespace: str) -> str:
-    """The one cluster that a reconciler of this namespace has reported on.
+    """Return the one cluster that a reconciler of this namespace has reported on.
 
-    Raises ClickException where there is none or more than one.
+    Raises ClickException for none or more than one.
     """
     found, _ = client.list(client.resource("v1", "ConfigMap"), namespace)
     names = [match[1] for each in found if (match := _STATUS_NAME.fullmatch(each["metadata"]["name"]))]
@@ -101,7 +101,7 @@ def lift_time_limit() -> None:
 
 
 def open_client(kubeconfig: Path | None, context: str | None) -> Client:
-    """A client of the cluster that the options name. Raises click.ClickException as `check_kubeconfig`."""
+    """Return a client of the cluster that the options name. Raises click.ClickException as `check_kubeconfig`."""
     check_kubeconfig(kubeconfig, context)
     return Client(Connector(kubeconfig, context))
 
@@ -123,7 +123,7 @@ def check_kubeconfig(kubeconfig: Path | None, context: str | None) -> None:
     where = os.pathsep.join(map(str, named))
     try:
         contexts, _ = config.list_kube_config_contexts(config_file=where)  # type: ignore[no-untyped-call]
-    except Exception as error:  # whatever the package makes of a file that is none
+    except Exception as error:  # the package raises anything for an invalid file
         raise click.ClickException(f"the kubeconfig {where} cannot be used: {one_line(error)}") from error
     if context is not None and context not in {entry["name"] for entry in contexts}:
         raise click.ClickException(f'context "{context}" does not exist in {where}')

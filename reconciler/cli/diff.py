@@ -20,8 +20,8 @@ from compiler.cli.inputs import (
     load_state_file,
     load_tree,
     output_option,
+    report_missed_limit,
     reported,
-    tell_missed_limit,
     write_file,
 )
 from compiler.cli.reading_cache import ReadingCache
@@ -126,7 +126,7 @@ def revision_reader(
     plan has an equal share of what reading leaves of --time-limit: one that had longer would look better."""
     cache = ReadingCache(None)
     if inputs.time_limit is not None:
-        ctx.call_on_close(partial(tell_missed_limit, inputs.time_limit, inputs.started_at))
+        ctx.call_on_close(partial(report_missed_limit, inputs.time_limit, inputs.started_at))
 
     def read(tree: Repository, cluster: str | None) -> Revision:
         specs = read_specs(tree, cluster, cache.parse, release_in=(state or ClusterState()).release_in)
@@ -152,7 +152,7 @@ def read_sides(ctx: click.Context, repo: Path, base: str | None, head: str | Non
 
 
 def _read_side(folder: Path, revision: str) -> Named:
-    """The revision with its short id, and its files."""
+    """Return the revision with its short id, and its files."""
     commit, tree = read_revision(folder, revision)
     short = commit[:SHORT_ID]
     return (short if commit == revision else revision if commit.startswith(revision) else f"{revision} ({short})"), tree

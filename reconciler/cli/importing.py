@@ -102,7 +102,8 @@ def read_kinds() -> list[tuple[str, str]]:
 
 
 def cluster_objects(client: Client) -> Iterator[Object]:
-    """What the cluster holds of the kinds that gangplan plans; without what is not served, or may not be listed."""
+    """Yield the cluster's objects of the kinds that gangplan plans, without kinds that are not served or may not be
+    listed."""
     optional = [each for each in read_kinds() if each not in STATE_KINDS]
     yield from state_items(client, {(api, kind): f"note: {kind} objects are left out" for api, kind in optional})
     try:
@@ -113,7 +114,7 @@ def cluster_objects(client: Client) -> Iterator[Object]:
 
 
 def _show_findings(directory: Path, cluster: str) -> None:
-    """What `gangplan check` says of the repository that was written."""
+    """Print the findings of `gangplan check` on the written repository."""
     from compiler.reading import read_specs
     from compiler.repository.tree import Repository
 

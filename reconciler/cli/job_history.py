@@ -1,4 +1,4 @@
-"""What `gangplan simulate --history` replays: the commits of a repository, and the runs that a reconciler recorded."""
+"""The input of `gangplan simulate --history`: a repository's commits, and the runs that a reconciler recorded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reconciler.inventory.store import runs_of
 
 
 def read_history(repo: Path, cluster: str | None, records: Path | None) -> Trace:
-    """The trace. records: a List of the reconciler's ConfigMaps. Raises GitError, OSError and TraceError."""
+    """Return the trace. records: a List of the reconciler's ConfigMaps. Raises GitError, OSError and TraceError."""
     versions = [*_versions(repo, cluster)]
     if not versions:
         raise TraceError(f"{repo}: no commit holds jobs or cluster-specs")
@@ -30,7 +30,7 @@ def read_history(repo: Path, cluster: str | None, records: Path | None) -> Trace
 
 
 def _versions(repo: Path, cluster: str | None) -> Iterator[tuple[int, Specs]]:
-    """The specs of each commit; a file that did not change is parsed once."""
+    """Yield the specs of each commit; a file that did not change is parsed once."""
     parsed: dict[tuple[str, bytes], ParsedFile] = {}
 
     def parse(file: str, content: bytes, adopt: Adopt = lambda document: []) -> ParsedFile:
@@ -43,7 +43,7 @@ def _versions(repo: Path, cluster: str | None) -> Iterator[tuple[int, Specs]]:
 
 
 def read_records(file: Path, cluster: str) -> Mapping[JobKey, Sequence[RecordedRun]]:
-    """The runs in a List of ConfigMaps, by job. Raises TraceError."""
+    """Return the runs in a List of ConfigMaps, by job. Raises TraceError."""
     try:
         items = read_objects(file.read_bytes())
         rows = [row for run in runs_of(cluster, map(dict, items)) for row in run.job_rows()]

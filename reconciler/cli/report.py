@@ -74,7 +74,7 @@ def report(
 def _with_live_state(
     ctx: click.Context, inputs: CompileInputs, kubeconfig: Path | None, context: str | None
 ) -> CompileInputs:
-    """The inputs with what the cluster holds now as the state."""
+    """Return the inputs with what the cluster holds now as the state."""
     from reconciler.cli.commands import snapshot_text
     from reconciler.cli.connection import one_line_errors, open_client, time_limit
 
@@ -87,7 +87,7 @@ def _with_live_state(
 
 
 def _with_base_file(ctx: click.Context, inputs: CompileInputs, base: Path) -> CompileInputs:
-    """The inputs with the lock or the state that the file is."""
+    """Return the inputs with the lock or the state that the file is."""
     from compiler.emit.lock import LockError, read_lock
 
     with reported():
@@ -104,7 +104,7 @@ def _with_base_file(ctx: click.Context, inputs: CompileInputs, base: Path) -> Co
 
 
 def _page_against(ctx: click.Context, inputs: CompileInputs, base: str, fail_on: FailLevel) -> tuple[str | None, bool]:
-    """The page against a revision, and whether the command fails."""
+    """Return the page against a revision, and whether the command fails."""
     from compiler.cli.executor import open_executor
     from compiler.comparison.compare import compare
     from compiler.comparison.page import comparison_page
@@ -123,7 +123,7 @@ def _page_against(ctx: click.Context, inputs: CompileInputs, base: str, fail_on:
 
 
 def _write(page: str | None, file: Path | None) -> None:
-    """Write the page; a line on stderr says what was written, or that nothing was."""
+    """Write the page, and print on stderr which file was written, or that none was."""
     if page is None:
         click.echo(NO_PAGE, err=True)
     elif file is None:

@@ -79,7 +79,7 @@ def rerun(client: Client, job: str, cluster: str | None, namespace: str) -> None
 
 
 def _goes_on(client: Client, run: FinishedRun) -> bool:
-    """Whether the job has begun another run since that one."""
+    """Return whether the job has begun another run since that one."""
     job = client.find(run.ref)
     is_other = job is not None and annotations_of(job).get(DIGEST_ANNOTATION, run.digest) != run.digest
     return job is not None and is_other and end_of_run(job) is None
@@ -91,7 +91,7 @@ def _read(client: Client, namespace: str, cluster: str | None) -> tuple[RequestS
 
 
 def _list_suspended(keys: Collection[str]) -> str:
-    """The end of a sentence; nothing where nothing is suspended."""
+    """Return the end of a sentence; nothing where nothing is suspended."""
     return f"; still suspended: {', '.join(sorted(keys))}" if keys else ""
 
 

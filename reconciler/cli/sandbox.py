@@ -32,7 +32,7 @@ KEEPER = "tests.controlplane.sandbox"
 FOLDER = "_sandbox"
 """Below the folder for state: a name that no cluster has."""
 READY, STAY = "ready", "stay"
-"""What the keeper says once all runs, and the answer without which it ends."""
+"""The keeper's line once everything runs, and the reply without which it exits."""
 PORT = 8421
 END_SECONDS = 30.0
 """How long the keeper may take to end before it is killed."""
@@ -57,7 +57,7 @@ class Sandbox:
 
 
 def start_time(pid: int) -> str:
-    """Return the kernel's start time of a process; "" when there is none, or only a zombie."""
+    """Return the kernel's start time of a process; "" for no process or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -55,8 +55,8 @@ class Day:
 
 
 class Shadow:
-    """What the looks so far say. Hours count from one look to the next: what was so at both was so in between. That a
-    gang waits which has just come, or for which room has just become free, is no fault of the scheduler."""
+    """Totals of the looks so far. Hours count from one look to the next: a state at both looks held in between. A gang
+    that was just created, or for which room was just freed, is not counted as waiting by the scheduler's fault."""
 
     def __init__(self) -> None:
         self.day = Day("")
@@ -67,8 +67,7 @@ class Shadow:
         self._before = None
 
     def enter(self, look: Look, clock: int, at: float) -> dict[str, Any]:
-        """Count the look, and return it as data. clock: seconds since the epoch; at: when it began, by a clock that
-        never goes back."""
+        """Count the look, and return it as data. clock: seconds since the epoch; at: its begin on a monotonic clock."""
         before, since = (None, at) if self._before is None else self._before
         startable, gained = look.startable_since(before), look.gained()
         unused = Counter[str]()
@@ -91,7 +90,7 @@ class Shadow:
 
 
 def look_text(row: Mapping[str, Any]) -> str:
-    """A look as three to five lines."""
+    """Return a look as three to five lines."""
     day = row["day"]
     lines = [f"{row['time']}  now: {_use_text(row['now'])}"]
     if row["startable"]:
@@ -128,11 +127,11 @@ _GAUGES: Mapping[str, tuple[str, ...]] = {
     "devices_unused": ("Devices on which gangs that wait could run now.", "resource"),
     "device_hours": ("Device-hours of the day: unused, and gained from empty.", "of", "resource"),
 }
-"""Name -> what it is, and its labels."""
+"""Name -> its description and labels."""
 
 
 class Metrics:
-    """What Prometheus reads: the last look, and nothing of what an earlier one alone had."""
+    """The metrics for Prometheus: the last look only."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -159,7 +158,7 @@ class Metrics:
         self._text = generate_latest(registry).decode()
 
     def answer(self, request: BaseHTTPRequestHandler) -> tuple[int, str]:
-        """The answer to a request: /metrics and nothing else."""
+        """Return the answer to a request: /metrics and nothing else."""
         if request.path.partition("?")[0] != "/metrics":
             return 404, "not found\n"
         return 200, self._text
@@ -221,7 +220,7 @@ def shadow(
 
 
 def _begins(every: float, looks: int | None) -> Iterator[float]:
-    """When each look begins, by a clock that never goes back; this waits for it."""
+    """Wait for the begin of each look and yield it, on a monotonic clock."""
     for number in count(1):
         began = time.monotonic()
         yield began

@@ -214,7 +214,7 @@ def _is_given(ctx: click.Context, option: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is replayed, wherever, and shown how. name: of the trace."""
+    """A trace to replay, with which policies, and how to show it. name: of the trace."""
 
     name: str
     trace: Trace
@@ -232,14 +232,14 @@ class _Request:
         classes: Mapping[str, int] | None = None,
         declared: Iterable[NodeSpec] = (),
     ) -> Workload:
-        """The workload on a cluster. declared: its nodes in a repository. Raises TraceError."""
+        """Return the workload on a cluster. declared: its nodes in a repository. Raises TraceError."""
         outages = [] if self.outages_file is None else read_outages(self.outages_file, cluster)
         outages += declared_maintenance(declared, cluster, replay_origin(self.trace, self.sampling))
         found = make_workload(self.trace, cluster, self.requested, self.sampling, outages, classes)
         return replace(found, scheduler=lower_scheduler(scheduler, self.period))
 
     def declared_workload(self, tree: Repository, name: str | None) -> Workload:
-        """The workload on the cluster of a repository, empty. Raises TraceError."""
+        """Return the workload on the cluster of a repository, empty. Raises TraceError."""
         specs = read_specs(tree, name)
         if fatal := [diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NO_CLUSTER_CODES]:
             raise click.ClickException(f"{fatal[0].message}. Fix: correct it, or use --machines or --nodes")
@@ -251,7 +251,7 @@ class _Request:
         return assumptions(self.trace, workload, self.requested, self.sampling)
 
     def shown(self, as_text: Callable[[Style], str], as_data: Callable[[], dict[str, Any]]) -> str:
-        """The result in the format that is asked for."""
+        """Return the result in the format that is asked for."""
         if self.output == "text":
             return as_text(terminal_style())
         if self.output == "markdown":
@@ -317,7 +317,7 @@ def _replay_piece(_: None, task: tuple[str, PieceTask]) -> Piece:
 def _replay(
     workload: Workload, policy: str, name: str, watch: Watch | None = None, asked: Collection[int] = ()
 ) -> Replay:
-    """The replay of one policy, with its progress on stderr; Ctrl-C ends it where it is."""
+    """Return the replay of one policy, with its progress on stderr; Ctrl-C ends it where it is."""
     simulation = Simulation(workload, POLICIES[policy](workload), watch)
     try:
         return simulation.run(_Progress(name, len(workload.jobs)), asked)

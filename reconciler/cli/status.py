@@ -53,7 +53,7 @@ def status(client: Client, job: str | None, cluster: str | None, namespace: str,
 
 
 def watch_text(text: Callable[[], str], shown: str, rest: Callable[[float], None] = time.sleep) -> None:
-    """Print the text whenever it differs from what is shown; an error of the server is shown once, and passes."""
+    """Print the text whenever it changes. An error of the server is printed once, and watching continues."""
     while True:
         rest(WATCH_SECONDS)
         try:
@@ -81,7 +81,7 @@ def _cluster_status(client: Client, namespace: str, cluster: str, output: str) -
 
 
 def _job_status(client: Client, namespace: str, cluster: str, job: str, output: str) -> str:
-    """What is decided on the job and how that changed, and its runs that are over; as JSON the last of them."""
+    """Return the decision on the job and its history, and its finished runs; as JSON only the last run."""
     from compiler.explain.catalogue import REASONS, entries_by_code
 
     found: dict[str, Any] = {}

@@ -38,7 +38,7 @@ def version(output: str) -> None:
 
 
 def _commit() -> str:
-    """The commit that this was made from, or that the checkout is at; empty where neither is known."""
+    """Return the commit that this was made from, or that the checkout is at; empty where neither is known."""
     if not ARCHIVED_COMMIT.startswith("$"):
         return ARCHIVED_COMMIT
     root = Path(__file__).resolve().parents[2]

@@ -6,12 +6,12 @@ reaction of the caller (docs/develop/decisions/0015-kubernetes-client.md):
     ApiError
     +-- Retry          429, 5xx, timeouts, credentials that cannot be read, answers that are broken off or no object of
     |   |              the kind that was asked for, admission that is not ready: try again after `after` seconds
-    |   +-- Silent     a watch on which nothing comes any more
+    |   +-- Silent     a watch on which nothing arrives any more
     +-- Gone           410: the resource version or continue token is too old; list again
     +-- NotFound       404
     |   +-- NotServed  discovery does not show the kind
     +-- Conflict       409: `owners` names the field managers in the way
-    +-- Forbidden      403: a right is missing, or the namespace is on its way out
+    +-- Forbidden      403: a right is missing, or the namespace is being deleted
     +-- Unauthorized   401, also with freshly read credentials
     +-- Invalid        400, 413, 422, and any other 403 to a write, which is how admission refuses (webhooks, policies,
                        PodSecurity, quotas): this object cannot be written so
@@ -46,11 +46,12 @@ from reconciler.timings import TIMINGS, ClientTimings, Limits
 
 PAGE_SIZE = 500
 _NO_MATTER_OF_THE_OBJECT = re.compile(r'User "[^"]*" cannot |because it is being terminated')
-"""In a 403: the authorizer's words (forbiddenMessage of k8s.io/apiserver), and those about a namespace that goes."""
+"""In a 403: the authorizer's words (forbiddenMessage of k8s.io/apiserver), and those about a namespace that is being
+deleted."""
 _ADMISSION_NOT_READY = "not yet ready to handle request"
 """In a 403 of an API server that has just started: its admission has not read policies or namespaces yet."""
 WEBHOOK_DENIAL = "admission webhook"
-"""How the server's message begins for what a webhook refused, with whatever status the webhook named."""
+"""The beginning of the server's message where a webhook refused, whatever status the webhook chose."""
 APPLY_PATCH = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 Page = tuple[list[Object], str]
@@ -68,7 +69,7 @@ class ApiError(Exception):
 
 
 class Retry(ApiError):
-    """is_answer: whether the server itself says so, also for a webhook that did not answer it."""
+    """is_answer: whether the server itself returned it, including for a webhook that did not answer the server."""
 
     def __init__(self, message: str, after: float = 1.0, *, is_answer: bool = False) -> None:
         super().__init__(message)
@@ -76,7 +77,7 @@ class Retry(ApiError):
 
 
 class Silent(Retry):
-    """A watch on which nothing comes any more."""
+    """A watch on which nothing arrives any more."""
 
 
 class Gone(ApiError): ...
@@ -86,7 +87,7 @@ class NotFound(ApiError): ...
 
 
 class NotServed(NotFound):
-    """Discovery does not show the kind; nothing is said about its objects."""
+    """Discovery does not show the kind; its objects are unknown."""
 
 
 class Forbidden(ApiError): ...
@@ -133,11 +134,14 @@ class Transport(Protocol):
 
 @dataclass(slots=True)
 class Client:
-    """Requests to one API server. `connect` reads address and credentials and returns a transport; it is called again,
-    once for a request, when the server answers 401, and now and then where nothing comes through: a kubeconfig that was
-    being rewritten may have named another server. admit: asked before each request; fence: before each that writes.
-    What they raise (StopRequestedError, LostLease) ends the request unsent. _unanswered: path of a brief read that got
-    no answer -> what came instead, and until when that is told without asking."""
+    """Requests to one API server.
+
+    `connect` reads address and credentials and returns a transport. It is called again, once for a request, when the
+    server answers 401, and now and then where no request succeeds: a kubeconfig that was being rewritten may have named
+    another server. admit: asked before each request; fence: before each that writes. An exception of theirs
+    (StopRequestedError, LostLease) stops the request unsent. _unanswered: path of a brief read that timed out -> the
+    error, and until when it is raised again without a request.
+    """
 
     connect: Callable[[], Transport]
     timings: ClientTimings = TIMINGS.client
@@ -159,7 +163,7 @@ class Client:
         self.fence = fence
 
     def resource(self, api_version: str, kind: str) -> Resource:
-        """The resource of a kind, by discovery unless it is known. Raises NotServed."""
+        """Return the resource of a kind, by discovery unless it is known. Raises NotServed."""
         named = (api_version, kind)
         if named not in self._resources and time.monotonic() >= self._unserved_until.get(named, 0.0):
             found = {(each.api_version, each.kind): each for each in self._discover(api_version)}
@@ -172,11 +176,12 @@ class Client:
             raise NotServed(f"the cluster serves no kind {kind} in {api_version}") from None
 
     def is_served(self, resource: Resource) -> bool:
-        """Whether discovery shows the resource, asked live."""
+        """Return whether discovery shows the resource, asked live."""
         return resource in self._discover(resource.api_version)
 
     def served_version(self, api_version: str, kind: str) -> str:
-        """The version in which discovery shows a kind: this one, else the first of its group. Raises NotServed."""
+        """Return the version in which discovery shows a kind: this one, else the first of its group. Raises
+        NotServed."""
         if self._shows(api_version, kind):
             return api_version
         self._resources.pop((api_version, kind), None)
@@ -201,7 +206,7 @@ class Client:
             raise Retry(f"the answer to GET {path} is not a list of resources: {short_error(error)}") from error
 
     def path_of(self, ref: Ref, subresource: str = "") -> str:
-        """The path of the object; without a name, that of all in its namespace."""
+        """Return the path of the object; without a name, that of all in its namespace."""
         resource = self.resource(ref.api_version, ref.kind)
         return resource.path(ref.namespace or ("default" if resource.namespaced else ""), ref.name, subresource)
 
@@ -209,13 +214,13 @@ class Client:
         return self._request_object("GET", self.path_of(ref), {})
 
     def get_briefly(self, ref: Ref) -> Object:
-        """The object, where the loop waits for it and can do without."""
+        """Return the object, where the loop waits for it and can do without."""
         return _object_of(self._read_briefly(self.path_of(ref)), f"GET {ref}")
 
     def find(self, ref: Ref) -> Object | None:
-        """The object as the server has it now; None only when it says, asked by name and by list, that there is none.
-        The loop waits for it. A 404 alone may also mean that its kind is not served in this version: then it is asked
-        for in another. Raises NotServed where it is served in none."""
+        """Return the current object on the server; None only if both a get and a list show that it does not exist. The
+        loop waits for it. A 404 alone may also mean that its kind is not served in this version; then another version
+        is requested. Raises NotServed where no version is served."""
         try:
             return self._find(ref)
         except NotFound:
@@ -228,7 +233,7 @@ class Client:
             return self.find_by_list(ref)
 
     def find_by_list(self, ref: Ref) -> Object | None:
-        """The object, None where there is none, by a list of that name: the right to list is enough. The loop waits for
+        """Return the object, or None, by a list with its name, which needs only the right to list. The loop waits for
         it."""
         path = self.path_of(ref._replace(name=""))
         page = self._read_briefly(f"{path}?{urlencode({'fieldSelector': f'metadata.name={ref.name}'})}")
@@ -241,7 +246,8 @@ class Client:
         return [item for items, _ in pages for item in items], pages[-1][1]
 
     def pages(self, resource: Resource, namespace: str = "", selector: str = "") -> Iterator[Page]:
-        """The pages of a list. Raises Retry for an answer that is not a list: it is never taken for an empty one."""
+        """Yield the pages of a list. Raises Retry for an answer that is not a list: it is never taken for an empty
+        one."""
         path = resource.path(namespace)
         query = {"limit": str(PAGE_SIZE), **({"labelSelector": selector} if selector else {})}
         while True:
@@ -256,7 +262,8 @@ class Client:
             query["continue"] = token
 
     def watch(self, resource: Resource, version: str, seconds: int, selector: str = "") -> Iterator[bytes]:
-        """The lines of one watch request, until the server ends it after `seconds`. Raises Silent when none comes."""
+        """Yield the lines of one watch request, until the server ends it after `seconds`. Raises Silent when no line
+        arrives."""
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
@@ -277,8 +284,9 @@ class Client:
             response.close()
 
     def apply(self, item: Object, uid: str, *, force: bool = False, dry_run: bool = False) -> Object:
-        """Change the object with this uid by server-side apply; it makes none. Raises Conflict: naming managers and
-        fields when another manager holds a field (unless `force`), naming none when this object is gone."""
+        """Change the object with this uid by server-side apply, never create one. Raises Conflict: naming managers and
+        fields when another manager holds a field (unless `force`), naming none when the object does not exist any
+        more."""
         return self._apply(item, {"uid": uid}, force, dry_run)
 
     def create_by_apply(self, item: Object, *, dry_run: bool = False) -> Object:
@@ -330,11 +338,13 @@ class Client:
     def _request_object(
         self, method: str, path: str, query: Mapping[str, str], body: Any = None, content_type: str = "application/json"
     ) -> Object:
-        """The answer, which is remembered as what the object is. Raises Retry for one that is no object."""
+        """Return the answer, which is recorded as the object's state. Raises Retry for an answer that is not an
+        object."""
         return _object_of(self.request(method, path, query, body, content_type), f"{method} {path}")
 
     def _read_briefly(self, path: str) -> Object:
-        """The answer to a GET; where none comes soon that is told for a while without asking again. Raises Retry."""
+        """Return the answer to a GET. After a timeout, the same error is raised for a while without a request. Raises
+        Retry."""
         now = time.monotonic()
         recent = {known: row for known, row in self._unanswered.items() if row[1] > now}
         if path in recent:
@@ -355,7 +365,7 @@ class Client:
         content_type: str = "application/json",
         limits: Limits | None = None,
     ) -> Object:
-        """The answer, a JSON object. Raises Retry for any other answer."""
+        """Return the answer, a JSON object. Raises Retry for any other answer."""
         data = (content_type, json.dumps(body).encode()) if body is not None else None
         response = self._send(method, path, query or {}, data, limits or self.timings.request)
         try:
@@ -407,7 +417,8 @@ class Client:
             self.rate.pause(error.after, path)
 
     def _current_transport(self, fresh: bool) -> Transport:
-        """The transport, with fresh credentials if asked. A half-written kubeconfig makes any kind of exception."""
+        """Return the transport, with fresh credentials if asked. A half-written kubeconfig makes any kind of
+        exception."""
         transport = self._transport
         if transport is None or fresh:
             try:
@@ -424,14 +435,15 @@ class Client:
 
 
 def _object_of(answer: Object, what: str) -> Object:
-    """The answer; raises Retry where it is no object."""
+    """Return the answer; raises Retry where it is not an object."""
     if not is_object(answer):
         raise Retry(f"the answer to {what} is not an object: {json.dumps(answer)[:80]}")
     return answer
 
 
 def _items_of(page: Object, resource: Resource, path: str) -> list[Object]:
-    """The objects of a list, with the apiVersion and kind that lists leave out. Raises Retry where it is not a list."""
+    """Return the objects of a list, with the apiVersion and kind that lists leave out. Raises Retry where it is not a
+    list."""
     if not is_list(page):
         raise Retry(f"the answer to GET {path} is not a list")
     header = {"apiVersion": resource.api_version, "kind": resource.kind}
@@ -439,7 +451,8 @@ def _items_of(page: Object, resource: Resource, path: str) -> list[Object]:
 
 
 def _api_error(method: str, path: str, status: int, headers: Mapping[str, str], text: bytes) -> ApiError:
-    """The server's Status object as one of our errors. Only its short message is kept, no headers and no body."""
+    """Return the server's Status object as one of our errors. Only its short message is kept, no headers and no
+    body."""
     try:
         answer = json.loads(text)
         message = str(answer.get("message") or "")
@@ -468,7 +481,7 @@ def _field_owner(cause: Mapping[str, Any]) -> FieldOwner:
 
 
 def server_message(error: ApiError) -> str:
-    """What the server said, without the request."""
+    """Return the server's message, without the request."""
     return re.sub(r"^[A-Z]+ \S+: \d{3}: ", "", str(error))
 
 

@@ -1,5 +1,7 @@
-"""A kubeconfig, read by the kubernetes package, whose credential plugin has a time limit and fails aloud. The package
-waits for a plugin without end, and goes on without credentials (as `system:anonymous`) where one fails."""
+"""A kubeconfig, read by the kubernetes package, whose credential plugin has a time limit and reports failures.
+
+The package waits for a plugin without limit, and continues without credentials (as `system:anonymous`) where one fails.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ log = logging.getLogger(__name__)
 def load_kubeconfig(
     path: Path | None, context: str | None, settings: Configuration, timings: ClientTimings = TIMINGS.client
 ) -> None:
-    """Set server and credentials. Raises ConfigException, and whatever the package makes of a file that is none."""
+    """Set server and credentials. Raises ConfigException, and any exception of the package for an invalid file."""
     untyped: Any = kube_config
     config = untyped.KubeConfigMerger(str(path or kube_config.KUBE_CONFIG_DEFAULT_LOCATION)).config
     if config is None:
@@ -90,8 +92,8 @@ class _Plugin(ExecProvider):
     """A plugin as the package knows its command and environment."""
 
     def ask(self, seconds: float) -> Mapping[str, Any]:
-        """The `status` of the ExecCredential that it answers with, within so many seconds unless a person at a terminal
-        may be asked to log in. Raises ConfigException."""
+        """Return the `status` of the ExecCredential that it answers with, within so many seconds unless a person at a
+        terminal may be asked to log in. Raises ConfigException."""
         known: Any = self
         is_interactive = sys.stdout is not None and sys.stdout.isatty()
         spec: dict[str, Any] = {"interactive": is_interactive}
@@ -114,7 +116,7 @@ class _Plugin(ExecProvider):
 
 
 def _run(name: str, command: list[str], folder: str, environment: Mapping[str, str], seconds: float | None) -> str:
-    """What the command prints. seconds: None where a person at a terminal may be asked to log in."""
+    """Return the command's output. seconds: None where a person at a terminal may be asked to log in."""
     is_interactive = seconds is None
     try:
         process = subprocess.Popen(
@@ -133,7 +135,7 @@ def _run(name: str, command: list[str], folder: str, environment: Mapping[str, s
         try:
             output, errors = process.communicate(timeout=seconds)
         except BaseException as error:
-            with contextlib.suppress(ProcessLookupError):  # with what it started, which would keep the pipes open
+            with contextlib.suppress(ProcessLookupError):  # and its children, which would keep the pipes open
                 if is_interactive:
                     process.kill()
                 else:
@@ -142,14 +144,14 @@ def _run(name: str, command: list[str], folder: str, environment: Mapping[str, s
                 raise
             raise ConfigException(f"{name} gave no answer in {seconds:g} s") from None
     if process.returncode != 0:
-        said = " ".join((errors or "").split())[:500] or "without a message"
-        raise ConfigException(f"{name} ended with {process.returncode}: {said}")
+        message = " ".join((errors or "").split())[:500] or "without a message"
+        raise ConfigException(f"{name} ended with {process.returncode}: {message}")
     return output
 
 
 def _cluster_info(cluster: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """The cluster as plugins are told of it: its own settings for plugins, an extension of the name GROUP/exec, stand
-    under `config`."""
+    """Return the cluster as a plugin receives it: the plugin's own settings, an extension named GROUP/exec, become
+    `config`."""
     extensions = {each["name"]: each.get("extension") for each in cluster.get("extensions") or ()}
     config = extensions.get(f"{version.partition('/')[0]}/exec")
     return {**cluster, **({"config": config} if config is not None else {})}

@@ -1,11 +1,13 @@
 """Leader election: of several replicas the holder of a coordination.k8s.io Lease acts.
 
-Guaranteed: a holder that cannot renew stops calling itself holder after `deadline` seconds of its own monotonic clock,
-and another takes over only after it has seen the lease unchanged for `duration` seconds of *its* own clock; with
-deadline < duration the two never overlap, whatever the wall clocks show. The clock counts the time that a machine
-sleeps. Not guaranteed: a write already on the wire when the deadline passes is not called back. So every write asks the
-`Fence` first, changes name the uid they are meant for, and the inventory carries the lease's transitions and is written
-with a resource version before each batch: what slips through meets an object that is another, or is known as an intent
+Guaranteed: a holder that cannot renew stops calling itself holder after `deadline` seconds of its own monotonic clock.
+Another replica becomes holder only after it has seen the lease unchanged for `duration` seconds of *its* own clock.
+With deadline < duration the two never overlap, whatever the wall clocks show. The clock counts the time that a machine
+sleeps.
+
+Not guaranteed: a write already on the wire when the deadline passes is not called back. So every write asks the `Fence`
+first and changes name the uid they are meant for. The inventory carries the lease's transitions and is written with a
+resource version before each batch. A late write meets a different object, or is known as an intent
 (docs/develop/decisions/0018-fencing.md).
 """
 
@@ -29,13 +31,13 @@ log = logging.getLogger(__name__)
 
 
 def seconds_since_boot() -> float:
-    """A clock that is never set and goes on while the machine sleeps, where the system has one."""
+    """Return a clock that is never set, and that counts time asleep where the system has one."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 class BriefConnect:
     """Connects within so many seconds, else by the last connection: a credential plugin may take 30 s, and the lease is
-    lost after ten. What comes later serves a later call."""
+    lost after ten. A later connection serves a later call."""
 
     def __init__(self, connect: Callable[[], Transport], seconds: float) -> None:
         self.connect, self.seconds = connect, seconds
@@ -43,7 +45,8 @@ class BriefConnect:
         self._last: Transport | None = None
 
     def __call__(self) -> Transport:
-        """A new connection, or the last one. Raises what `connect` raised, or TimeoutError, where there is none."""
+        """Return a new connection, or the last one. Raises the error of `connect`, or TimeoutError, where there is
+        none."""
         attempt = self._attempt = self._attempt or self._begin()
         error: BaseException | None = TimeoutError(f"they were not read within {self.seconds:g} s")
         if wait([attempt], self.seconds).done:
@@ -112,11 +115,11 @@ class Lease:
         return self._renewed_at is not None and self.clock() - self._renewed_at < self.timings.deadline
 
     def obstacle(self) -> str:
-        """Why this replica could not lead for a while: the status, which the holder writes, cannot say it."""
+        """Return why this replica could not lead for a while. The status, which the holder writes, cannot report it."""
         reason, since = self.trouble
         lasts = self.clock() - since
-        is_told = reason and lasts > self.timings.duration
-        return f"the lease could not be had for {lasts:.0f} s: {reason}" if is_told else ""
+        is_reported = reason and lasts > self.timings.duration
+        return f"the lease could not be had for {lasts:.0f} s: {reason}" if is_reported else ""
 
     def start(self) -> None:
         self._thread = start_thread(self._renew, self._stop, self.heartbeat)
@@ -173,7 +176,7 @@ class Lease:
             self._last_seen_version = (version, asked_at)
         if version:
             self._last_holder = str(spec.get("holderIdentity") or "")
-        holder = self._last_holder  # where somebody deleted the lease, its holder goes on until it notices
+        holder = self._last_holder  # after a deletion its holder leads until it notices
         unchanged_for = asked_at - self._last_seen_version[1]
         duration = float(spec.get("leaseDurationSeconds") or self.timings.duration)
         if holder not in ("", self.identity) and unchanged_for < duration:
@@ -208,7 +211,7 @@ class Lease:
 
 
 def vacancy(lease: Object, now: datetime, timings: LeaseTimings = TIMINGS.lease) -> str:
-    """Whether nobody renews the lease, in a sentence; empty where somebody does, or where that cannot be told."""
+    """Return a sentence if no replica renews the lease; empty if one does, or if that cannot be determined."""
     spec = lease.get("spec") or {}
     try:
         age = (now - datetime.fromisoformat(str(spec["renewTime"]))).total_seconds()
@@ -236,6 +239,6 @@ class Fence:
         return self.lease.is_held() and self.lease.transitions == self.term
 
     def check(self) -> None:
-        """Raise LostLease unless this replica led without a break: what it writes rests on what it saw as leader."""
+        """Raise LostLease unless this replica led without a break: its writes depend on what it observed as leader."""
         if not self.is_open():
             raise LostLease("another replica holds the lease")

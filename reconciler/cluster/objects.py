@@ -51,30 +51,31 @@ def ref_of(item: Mapping[str, Any]) -> Ref:
 
 
 def version_of(item: Mapping[str, Any] | None) -> tuple[str, str]:
-    """The uid and the resource version of an object, empty for none."""
+    """Return the uid and the resource version of an object, empty for none."""
     if item is None:
         return "", ""
     return str(item["metadata"].get("uid") or ""), str(item["metadata"].get("resourceVersion"))
 
 
 def version_number(item: Mapping[str, Any]) -> int:
-    """The resource version of an object: a decimal number that grows (guaranteed since Kubernetes 1.35); 0 for none."""
+    """Return the resource version of an object: a decimal number that grows (guaranteed since Kubernetes 1.35); 0 for
+    none."""
     return version_as_number(item["metadata"].get("resourceVersion"))
 
 
 def version_as_number(version: object) -> int:
-    """A resource version as a number, 0 for what is none."""
+    """Return a resource version as a number; 0 if it is invalid."""
     return whole_number(str(version or "0")) or 0
 
 
 def is_object(answer: Mapping[str, Any]) -> bool:
-    """Whether an answer of the API is one object."""
+    """Return whether an answer of the API is one object."""
     metadata = answer.get("metadata")
     return isinstance(metadata, dict) and bool(metadata.get("name"))
 
 
 def is_list(answer: Mapping[str, Any]) -> bool:
-    """Whether an answer is a list as the API knows it. An empty one may have null for its items."""
+    """Return whether an answer is a list as the API knows it. An empty one may have null for its items."""
     metadata, items = answer.get("metadata"), answer.get("items", "missing")
     if not isinstance(metadata, dict) or not metadata.get("resourceVersion"):
         return False
@@ -119,7 +120,7 @@ STATE_RESOURCES = (
     Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", True),
     Resource("nodeinfo.volcano.sh/v1alpha1", "Numatopology", "numatopologies", False),
 )
-"""What a state file holds; watched whole, since pods and jobs that are not ours count as well."""
+"""The kinds in a state file; watched whole, since pods and jobs of others count as well."""
 STATE_KINDS = tuple((each.api_version, each.kind) for each in STATE_RESOURCES)
 KNOWN_RESOURCES = {
     (r.api_version, r.kind): r
@@ -139,8 +140,8 @@ def group_path(api_version: str) -> str:
 
 
 def resources_of(api_version: str, answer: Mapping[str, Any]) -> list[Resource]:
-    """The resources that discovery names, without subresources. Raises KeyError or TypeError for what is not a list of
-    them."""
+    """Return the resources that discovery names, without subresources. Raises KeyError or TypeError for anything but a
+    list of them."""
     return [
         Resource(api_version, entry["kind"], entry["name"], bool(entry["namespaced"]))
         for entry in answer.get("resources") or ()

@@ -1,4 +1,4 @@
-"""Whether a reconciler can work here at all, asked at its start: what is missing is one message and an exit code."""
+"""Checks at the start whether a reconciler can work here: a missing prerequisite is one message and an exit code."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ VOLCANO_KINDS = (
 
 
 class CannotStartError(Exception):
-    """What is missing, in one line."""
+    """Names the missing prerequisites, in one line."""
 
 
 def check_cluster(client: Client, namespace: str) -> None:
-    """Raise CannotStartError for a kind, right or namespace that is missing, ApiError where the server cannot say."""
+    """Raise CannotStartError for a missing kind, permission or namespace, ApiError where the server cannot answer."""
     client.request("GET", "/version")
     missing_kinds = [kind for kind in VOLCANO_KINDS if not _is_served(client, *kind)]
     if missing_kinds:
@@ -47,7 +47,7 @@ def _is_served(client: Client, api_version: str, kind: str) -> bool:
 
 
 def _missing_rights(client: Client, namespace: str) -> list[Right]:
-    """The rights that the server says this user lacks; none where it cannot list rights in full."""
+    """Return the permissions that this user lacks; none where the server cannot list permissions in full."""
     api, spec = "authorization.k8s.io/v1", {"namespace": namespace}
     review = {"apiVersion": api, "kind": "SelfSubjectRulesReview", "spec": spec}
     answer = client.request("POST", f"/apis/{api}/selfsubjectrulesreviews", {}, review)
@@ -79,12 +79,12 @@ def _check_namespace(client: Client, namespace: str) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """Return the message of an error in one line."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def server_trouble(error: BaseException) -> str:
-    """Why there was no answer, in kubectl's words where it has some."""
+    """Return why there was no answer, in kubectl's words where it has some."""
     cause: BaseException | None = error
     where = ""
     while cause is not None:

@@ -44,7 +44,7 @@ class RateLimit:
         return 0.0
 
     def pause(self, seconds: float, path: str = "") -> None:
-        """Let nothing pass for so long: the server said when to come back, asked about the object with this path."""
+        """Delay all requests for so many seconds, as the server asked in answer to a request for this path."""
         with self._lock:
             now = self.clock()
             self._asked_until = {known: until for known, until in self._asked_until.items() if until > now}
@@ -56,7 +56,7 @@ class RateLimit:
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds that an answer asks to wait, a second where it does not say."""
+    """Return the seconds that an answer asks to wait; one second by default."""
     try:
         return min(max(0.1, float(headers.get("Retry-After") or 1)), 300.0)  # in this order: a NaN is not more than 0.1
     except ValueError:

@@ -1,6 +1,6 @@
-"""Rights of a reconciler, from the kinds that a repository holds: RBAC, and what admission adds to it.
+"""RBAC permissions of a reconciler for the kinds of a repository, and the admission policies that narrow them.
 
-RBAC cannot say which field of a pod may be changed; a ValidatingAdmissionPolicy can.
+RBAC cannot limit which field of a pod may be changed; a ValidatingAdmissionPolicy can.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ NAMESPACE = "gangplan-system"
 
 READ = ["list", "watch"]
 WRITE = ["get", "list", "watch", "create", "patch", "delete"]
-"""get: an object is only taken to be gone when asking for it by name says so."""
+"""get: an object counts as deleted only when a get by name returns 404."""
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
 ADMISSION_API = "admissionregistration.k8s.io/v1"
 
 
 def install_name(namespace: str, account: str = NAME) -> str:
-    """The name of the roles and policies of the gangplan in this namespace: one in a cluster has the plain name."""
+    """Return the name of the roles and policies of the gangplan in this namespace: one in a cluster has the plain
+    name."""
     return account if namespace == NAMESPACE else f"{account}-{namespace}"
 
 
@@ -57,13 +58,14 @@ class Right:
 
 
 def rights_at_start() -> list[Right]:
-    """What every reconciler needs. A right that is missing for a kind in the plan holds up only its objects."""
+    """Return the permissions that every reconciler needs. One that is missing for a kind in the plan blocks only its
+    objects."""
     rules = [*_cluster_rules(()), *_own_rules()]
     return [Right(verb, rule["apiGroups"][0], rule["resources"][0]) for rule in rules for verb in rule["verbs"]]
 
 
 def plural_of(kind: str) -> str:
-    """The resource of a kind, as Kubernetes' own tools form it."""
+    """Return the resource of a kind, as Kubernetes' own tools form it."""
     name = kind.lower()
     if name.endswith(("s", "x", "z", "ch", "sh")):
         return name + "es"
@@ -73,7 +75,7 @@ def plural_of(kind: str) -> str:
 
 
 def rbac_objects(kinds: Iterable[KindInUse], namespace: str = NAMESPACE) -> list[Object]:
-    """ServiceAccount, roles and bindings for a reconciler of objects of these kinds."""
+    """Return ServiceAccount, roles and bindings for a reconciler of objects of these kinds."""
     in_use = sorted({*kinds})
     objects = [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "namespace": namespace}},
@@ -87,8 +89,8 @@ def rbac_objects(kinds: Iterable[KindInUse], namespace: str = NAMESPACE) -> list
 
 
 def reading_objects(kinds: Iterable[tuple[str, str]], namespace: str = NAMESPACE) -> list[Object]:
-    """ServiceAccount, roles and bindings to list objects of these kinds, (group, kind) each, and to read the
-    scheduler's configuration: no verb that writes."""
+    """Return ServiceAccount, roles and bindings, without any verb that writes, to list objects of these kinds, (group,
+    kind) each, and to read the scheduler's configuration."""
     rules = [_rule(group, plural_of(kind), ["list"]) for group, kind in sorted({*kinds})]
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": READER, "namespace": namespace}},
@@ -115,7 +117,7 @@ def _cluster_rules(kinds: Iterable[KindInUse]) -> list[Object]:
 
 
 def _own_rules() -> list[Object]:
-    """The lease, and the ConfigMaps in which it remembers (inventory, status, a copy of the plan in force)."""
+    """Return the lease, and the ConfigMaps in which it remembers (inventory, status, a copy of the plan in force)."""
     return [
         _rule("coordination.k8s.io", "leases", ["get", "create", "update"]),
         _rule("", "configmaps", ["get", "list", "create", "update", "patch", "delete"]),
@@ -127,7 +129,8 @@ def _rule(group: str, resource: str, verbs: list[str]) -> Object:
 
 
 def _granted(kind: str, space: str, rules: list[Object], namespace: str, account: str = NAME) -> list[Object]:
-    """A role in this space (empty: the cluster), and its binding to the account of the gangplan in `namespace`."""
+    """Return a role in this space (empty: the cluster), and its binding to the account of the gangplan in
+    `namespace`."""
     name = install_name(namespace, account)
     metadata = {"name": name, **({"namespace": space} if space else {})}
     bound = {
@@ -202,10 +205,11 @@ def admission_objects(namespace: str = NAMESPACE) -> list[Object]:
 
 
 def _policy(resource: str, operations: list[str], rules: tuple[tuple[str, str], ...], namespace: str) -> list[Object]:
-    """A policy that is entered only by requests which break a rule, to say which.
+    """Return a policy that matches only requests that break a rule, and reports the rule.
 
-    The API server turns old and new object into plain data once for the condition, and three times more for the rules
-    and their messages once a request is in: most of what lifting a gate costs it. An error in the condition refuses.
+    The API server converts old and new object into plain data once for the condition, and three times more for the
+    rules and their messages of a matched request. That is most of the cost of lifting a gate. An error in the condition
+    refuses.
     """
     name = f"{install_name(namespace)}-{resource}"
     account = f"system:serviceaccount:{namespace}:{NAME}"

@@ -26,10 +26,10 @@ log = logging.getLogger(__name__)
 CHUNK_BYTES = 1 << 16
 CONNECTIONS = 32
 MAX_ANSWER_BYTES = 256 << 20
-"""Of one answer; a page of 500 pods has about 10 MB."""
+"""Limit for one answer; a page of 500 pods has about 10 MB."""
 LATE = "the request took longer than it may"
 MAX_LINE_BYTES = 8 << 20
-"""Of one event of a watch; etcd holds objects of up to 1.5 MB."""
+"""Limit for one event of a watch; etcd stores objects of up to 1.5 MB."""
 _WIRE_ERRORS = (urllib3.exceptions.HTTPError, HTTPException, OSError)
 
 
@@ -42,8 +42,8 @@ class LimitPassedError(TransportError, TimeoutError):
 
 
 class _TimedReader(io.RawIOBase):
-    """The bytes of an answer. Each read has its time, and what is left of that of the whole request: a socket's own
-    limit is for each byte, so a server that drips bytes would hold a thread for ever."""
+    """The bytes of an answer. Each read is limited by its own time and by the rest of the whole request's. A socket's
+    own limit is for each byte, so a server that drips bytes would hold a thread for ever."""
 
     def __init__(self, raw: io.RawIOBase, connection: Any, seconds: float, end_at: float) -> None:
         self._raw, self._connection, self._seconds, self._end_at = raw, connection, seconds, end_at
@@ -88,7 +88,7 @@ class _Pool(urllib3.HTTPConnectionPool):
     def ask(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, limits: Limits
     ) -> tuple[Any, HTTPResponse]:
-        """A connection, and the answer that is still to be read from it."""
+        """Return a connection, and the answer that is still to be read from it."""
         connection: Any = self._get_conn()
         connection.response_class = partial(_Answer, seconds=limits.read, end_at=time.monotonic() + limits.total)
         try:
@@ -212,7 +212,7 @@ class PooledTransport:
         return PooledResponse(connection, raw, limits.read, pool.keep)
 
     def _current_credentials(self, method: str, path: str) -> dict[str, str]:
-        """The header that says who asks. Raises TransportError."""
+        """Return the authentication header. Raises TransportError."""
         known, good_until = self._credentials
         if time.monotonic() < good_until:
             return known
@@ -226,7 +226,7 @@ class PooledTransport:
 
 
 @cache
-def _tell_unverified(server: str) -> None:
+def _warn_unverified(server: str) -> None:
     """Once for each server: the process connects again every now and then."""
     log.warning("the certificate of %s is not checked: the kubeconfig says insecure-skip-tls-verify", server)
 
@@ -251,7 +251,7 @@ class Connector:
         else:
             load_kubeconfig(self.kubeconfig, self.context, settings, self.timings)
         if not settings.verify_ssl:
-            _tell_unverified(settings.host)
+            _warn_unverified(settings.host)
         settings.connection_pool_maxsize = CONNECTIONS
         settings.retries = False
         return PooledTransport(client.ApiClient(settings), self.timings)

@@ -1,12 +1,12 @@
-"""List and watch: a cache of the objects of one kind that says when it cannot be trusted.
+"""List and watch: a cache of the objects of one kind that reports when it cannot be trusted.
 
 `ObjectCache` is the protocol's state and knows no IO; `Informer` is the thread that lists, watches and feeds it: LIST
 in pages, WATCH from its resource version with bookmarks, resume after an ordinary end, list again after 410, an error
 event or a silence, back off with jitter from whatever fails or ends at once, and list again now and then in any case.
 
-An error is never an empty set. What was listed last stays known, as stale, whatever the server answers later. Only a
-kind that was never served is taken to be empty, and only once it has answered 404 for a while: an API server that has
-just started answers 404 for what custom resources bring, and 403 until it has read its roles.
+An error is never an empty set. The last list stays known, as stale, whatever the server answers later. Only a kind that
+was never served is assumed to be empty, and only once it has answered 404 for a while: an API server that has just
+started answers 404 for custom resources, and 403 until it has read its roles.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def key_of(item: Object) -> ObjectKey:
 
 
 def drop_unused_fields(item: Object) -> Object:
-    """Take out what is never read: managedFields of objects without our label. Of ours they tell who wrote what."""
+    """Remove data that is never read: managedFields of objects without our label. Ours show who wrote which field."""
     labels = labels_of(item)
     if not isinstance(labels, MAPPING_TYPES) or CLUSTER_LABEL not in labels:
         item["metadata"]["managedFields"] = []
@@ -72,7 +72,7 @@ class HeldOut:
     until: float
 
     def substitute(self) -> Object:
-        """What the object counts as: after the second failure on it, without labels and annotations too."""
+        """Return the replacement for the faulty object: after its second failure without labels and annotations too."""
         return held_out(self.item, is_bare=len(self.reasons) > 1)
 
 
@@ -96,7 +96,7 @@ class ObjectCache:
     held: dict[str, HeldOut] = field(default_factory=dict)
 
     def replace_objects(self, items: Iterable[Object], version: str) -> bool:
-        """Take a new list; whether it differs from what was known."""
+        """Replace the objects by a new list, and return whether they differ."""
         listed = {key_of(item): self._taken_in(item) for item in items}
         before, self.objects, self.version = self.objects, listed, version
         self.faults = {key: faults for key, faults in self.faults.items() if key in listed}
@@ -107,7 +107,8 @@ class ObjectCache:
         return _versions(listed) != _versions(before)
 
     def apply_event(self, line: bytes) -> bool:
-        """Take one line of a watch; whether an object changed. Raises RelistError for an error, or what is no event."""
+        """Apply one line of a watch, and return whether an object changed. Raises RelistError for an error or an
+        invalid event."""
         self.updated = None
         if not line.strip():
             return False
@@ -160,16 +161,16 @@ class ObjectCache:
         self.changes += 1
 
     def _last_state(self, item: Object) -> Object:
-        """The object that is gone, as it was; it is held out no longer."""
+        """Return the last state of a deleted object, which is held out no longer."""
         held = self.held.pop(uid_of(item), None)
         return item if held is None else held.item
 
     def _taken_in(self, item: Object) -> Object:
-        """The object as it can be read; the one that is known where it is the same."""
+        """Return the object as it can be read; the one that is known where it is the same."""
         item, key = drop_unused_fields(item), key_of(item)
         known = self.objects.get(key)
         self.faults.pop(key, None)
-        if known == item and uid_of(item) not in self.held:  # which is sound, or what is left of it
+        if known == item and uid_of(item) not in self.held:  # it is unchanged and not held out
             return known
         sound, faults = self.sound.look_at(item)
         if (held := self.held.get(uid_of(item))) is not None:
@@ -191,7 +192,7 @@ class WatchHealth:
     is_synced: a list was read, and is followed by a watch. is_served: False for a kind that the cluster does not have.
     was_served: it is known to have been served once. is_withdrawn: it answers 404, and discovery does not show it, as
     when its definition was deleted. problem: empty while list and watch work. last_event: when the last event or list
-    came; until then, when the informer was made.
+    arrived; until then, when the informer was created.
     """
 
     is_synced: bool = False
@@ -267,21 +268,21 @@ class Informer:
         self._stop.set()
 
     def wait_for_list(self, seconds: float) -> bool:
-        """Whether the first list came, or turned out to be impossible, within so many seconds."""
+        """Wait so many seconds for the first list, and return whether it arrived or proved impossible."""
         return self._ready.wait(seconds)
 
     def items(self) -> dict[ObjectKey, Object]:
-        """The objects as last known; they must not be changed."""
+        """Return the objects as last known; they must not be changed."""
         with self._lock:
             return dict(self._cache.objects)
 
     def item(self, key: ObjectKey) -> Object | None:
-        """One object as last known."""
+        """Return one object as last known."""
         with self._lock:
             return self._cache.objects.get(key)
 
     def faults(self) -> dict[str, tuple[Fault, ...]]:
-        """Ref.key of each object that cannot be read as a whole, with what cannot."""
+        """Return Ref.key of each object that cannot be read as a whole, with what cannot."""
         kind = group_kind_of(self.resource.api_version, self.resource.kind)
         with self._lock:
             return {f"{kind}/{namespace}/{name}": faults for (namespace, name), faults in self._cache.faults.items()}
@@ -297,18 +298,18 @@ class Informer:
             self._cache.try_again(inf)
 
     def version_reached(self) -> int:
-        """The version of the cluster up to which the cache knows this kind; 0 before the first list."""
+        """Return the version of the cluster up to which the cache knows this kind; 0 before the first list."""
         with self._lock:
             return version_as_number(self._cache.version)
 
     def keyed_items(self) -> Mapping[str, Object]:
-        """The same by `Ref.key`, in the order of the keys; made once for each state of the cache."""
+        """Return the same by `Ref.key`, in the order of the keys; made once for each state of the cache."""
         with self._lock:
             self._cache.try_again(self.clock())
             if self._keyed[0] == self._cache.changes:
                 return self._keyed[1]
             objects = self._cache.objects
-            if self._sorted_keys.keys() != objects.keys():  # sorted again only where objects came or went
+            if self._sorted_keys.keys() != objects.keys():  # keys are sorted again only after a creation or deletion
                 kind = group_kind_of(self.resource.api_version, self.resource.kind)
                 known = {at: key for at, key in self._sorted_keys.items() if at in objects}
                 known |= {at: f"{kind}/{at[0]}/{at[1]}" for at in objects if at not in known}
@@ -327,7 +328,7 @@ class Informer:
             health.note_discovery(self._is_discovered())
 
     def obstacle(self) -> str:
-        """Why the objects of this kind are not known for certain now; empty when they are."""
+        """Return why the objects of this kind are not known for certain now; empty when they are."""
         if not self.health.is_served:
             return f"the cluster does not serve {self.resource.kind} in {self.resource.api_version}"
         if self.health.is_synced:
@@ -358,13 +359,13 @@ class Informer:
         return pause
 
     def _next_pause(self, cause: str, longest: float) -> float:
-        """Seconds to wait now that `cause` has happened: doubled while the same thing goes wrong, with jitter."""
+        """Return the seconds to wait after `cause`: doubled while the same cause repeats, with jitter."""
         self._failures = self._failures + 1 if cause == self._cause else 1
         self._cause = cause
         return doubled(self.timings.first_pause, self._failures - 1, longest) * self._random.uniform(0.5, 1.0)
 
     def _record_relist(self, error: Exception) -> None:
-        """Note that the list is read again, as the protocol asks for. What is known stays good until that fails."""
+        """Note that the list is read again, as the protocol asks for. The known objects stay valid until that fails."""
         self.relists += 1
         reason = str(error)[:300]
         level = logging.DEBUG if reason == self._logged_reason else logging.INFO
@@ -404,7 +405,7 @@ class Informer:
         return self._next_pause("refused", longest)
 
     def _record_absence(self, error: ApiError) -> None:
-        """Note a 404 that does not mean yet that there are no objects."""
+        """Note a 404 that does not prove yet that there are no objects."""
         health = self.health
         was_withdrawn = health.is_withdrawn
         self._record_problem(error, self._removal_message() if health.was_served else str(error), was_withdrawn)
@@ -413,7 +414,7 @@ class Informer:
             self.wake()
 
     def _has_no_objects(self, now: float) -> bool:
-        """Whether a 404 means by now that the cluster does not have the kind."""
+        """Return whether a 404 has lasted long enough to mean that the cluster does not have the kind."""
         self._missing_since = now if self._missing_since is None else self._missing_since
         missing_for = now - self._missing_since
         if not self.health.was_served:
@@ -424,7 +425,7 @@ class Informer:
         return f"{self.resource.kind} in {self.resource.api_version} was served before and is not now (404)"
 
     def _is_discovered(self) -> bool:
-        """Whether discovery shows the kind, or cannot be asked."""
+        """Return whether discovery shows the kind, or cannot be asked."""
         try:
             return self.client.is_served(self.resource)
         except ApiError:

@@ -1,11 +1,10 @@
-"""Several writes at a time, and none that holds up the others: the loop waits for each of them for a while only.
+"""Several concurrent writes, none of which blocks the others: the loop waits for each only for a while.
 
-A write is not begun, under way, left or ended, and only the loop moves it on: it leaves one that has no answer in time
-(an admission webhook that hangs), and a later pass takes up what came of that. So the loop is told once how each write
-ended, by `run`, or by `take_ended` where `run` has said that it was left.
-
-What a write is to change in the reconciler's memory it returns, and the loop's own thread does it. A write that is left
-sends nothing more: it asks `proceed` before each further request.
+A write is not begun, under way, deferred or completed, and only the loop changes its state. The loop defers one without
+an answer in time (an admission webhook that hangs), and a later pass collects its result. So the loop gets each result
+once: from `run`, or from `take_ended` where `run` reported the write as deferred. A write returns its changes of the
+reconciler's memory, and the loop's own thread makes them. A deferred write sends nothing more: it asks `proceed` before
+each further request.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ log = logging.getLogger(__name__)
 NO_ANSWER = "the API server has not answered yet, about it or about others of its kind"
 
 Unanswered = Literal["left", "put off", "retry"]
-"""Of a write whose answer is not known: it is still under way, was not begun, or ended without one."""
+"""States of a write without a known answer: still under way, not begun, or completed without an answer."""
 Proceed = Callable[[], None]
 """Asked before each further request of a write; raises Retry where nobody waits for it any more."""
 Note = Callable[[], Any]
@@ -49,7 +48,7 @@ class Task(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _Call:
-    """A task as it goes on. began_at: on the monotonic clock. answer: set when it has ended."""
+    """A task in progress. began_at: on the monotonic clock. answer: set when it has completed."""
 
     task: Task
     answer: Future[Note] = field(default_factory=Future)
@@ -60,7 +59,7 @@ class _Call:
         self.began_at = time.monotonic()
 
     def send(self) -> Callable[[], None]:
-        """Make the write; the result tells how it ended."""
+        """Make the write, and return a function that reports its result."""
         try:
             note = self.task.send(self._proceed)
         except BaseException as error:  # it is raised where the loop takes it up
@@ -72,32 +71,32 @@ class _Call:
             raise Retry(NO_ANSWER)
 
     def is_awaited(self) -> bool:
-        """Of a call that has begun: whether the loop waits for it."""
+        """Return whether the loop waits for this call, which has begun."""
         return not self.answer.done() and not self.is_left
 
     def leave_after(self, seconds: float) -> bool:
-        """Leave it if it is awaited and has lasted so long; whether it was left now."""
+        """Defer the call if it is awaited and has lasted so long; return whether it was deferred now."""
         was_awaited = self.is_awaited()
         self.is_left = self.is_left or (was_awaited and time.monotonic() - self.began_at >= seconds)
         return was_awaited and self.is_left
 
     def error(self) -> BaseException | None:
-        """What it raised that the loop waits for."""
+        """Return the exception of a call that the loop waits for."""
         return self.answer.exception() if self.answer.done() and not self.is_left else None
 
     def result(self) -> Any:
-        """What the loop is told that waited for it."""
+        """Return the result for the loop that waits for it."""
         if self.is_left:
             return self.task.unanswered("left", NO_ANSWER)
         return self.answer.result()() if self.answer.done() else self.task.unanswered("put off", NO_ANSWER)
 
     def late_result(self) -> Any:
-        """How it ended after it was left. Nobody waits for it: what it raised ends nothing else."""
+        """Return the result of a deferred call. Nobody waits for it, so its exception stops nothing else."""
         error = self.answer.exception()
         if error is None:
             try:
                 return self.answer.result()()
-            except Exception as raised:  # the results of the others are taken up all the same
+            except Exception as raised:  # the other results are collected all the same
                 error = raised
         log.warning("a write that was left failed", exc_info=error, extra={"object": str(self.task.ref)})
         return self.task.unanswered("retry", f"{type(error).__name__}: {error}")
@@ -105,9 +104,9 @@ class _Call:
 
 @dataclass(slots=True)
 class WriteThreads:
-    """Runs writes, and keeps those that are left, by their object's key, until they are taken up. on_end: called when
-    one of these ends. _idle: where threads without a write wait for one: starting one takes as long as half a
-    request."""
+    """Runs writes, and keeps deferred ones by their object's key until their results are collected. on_end: called when
+    a deferred write completes. _idle: where threads without a write wait for one, since starting a thread takes as long
+    as half a request."""
 
     timings: WriteTimings = TIMINGS.writes
     on_end: Callable[[], None] = lambda: None
@@ -115,8 +114,8 @@ class WriteThreads:
     _idle: deque[SimpleQueue[_Call]] = field(default_factory=deque)
 
     def run(self, tasks: Sequence[Task]) -> list[Any]:
-        """The result of each, in the order of the tasks. Raises the first error, when none of them goes on but those
-        that are left, and those that have ended well are noted."""
+        """Return the result of each task, in their order. Raises the first error once none but deferred writes is under
+        way; the successful ones are noted before."""
         calls = [_Call(task) for task in tasks]
         waiting, signals = deque(calls), SimpleQueue[None]()
         look, writers = self.timings.look, self.timings.writers
@@ -136,15 +135,15 @@ class WriteThreads:
         return results
 
     def is_open(self, key: str) -> bool:
-        """Whether a write of this object is left that has not been taken up yet."""
+        """Return whether a deferred write of this object has not been collected yet."""
         return key in self._left
 
     def is_any_open(self) -> bool:
-        """Whether any write is left that has not been taken up yet."""
+        """Return whether any deferred write has not been collected yet."""
         return bool(self._left)
 
     def is_crowded(self, ref: Ref) -> bool:
-        """Whether so many writes like one of this object are left that no more are begun."""
+        """Return whether too many writes like one of this object are deferred to begin another."""
         timings = self.timings
         if len(self._left) < timings.most_left_of_group:
             return False
@@ -155,11 +154,11 @@ class WriteThreads:
         return is_crowded or len(left) > timings.most_left - timings.writers
 
     def must_wait(self, ref: Ref) -> bool:
-        """Whether a write of the object is left, or so many like it that none is begun."""
+        """Return whether a write of the object is deferred, or too many like it."""
         return self.is_open(ref.key) or self.is_crowded(ref)
 
     def take_ended(self) -> list[Any]:
-        """The results of the writes that were left and have ended, each once."""
+        """Return the results of deferred writes that have completed, each once."""
         ended = [call for call in self._left.values() if call.answer.done()]
         for call in ended:
             del self._left[call.task.ref.key]
@@ -169,8 +168,9 @@ class WriteThreads:
         return [call.task.ref for call in self._left.values() if not call.answer.done()]
 
     def _begin(self, waiting: deque[_Call], room: int, signals: SimpleQueue[None]) -> list[_Call]:
-        """Begin as many as there is room for, and pass over those of which too many like them are left. One that gets
-        no thread waits for those under way; where none is, it has failed. signals: one of each that ends."""
+        """Begin as many writes as there is room for, and skip those of which too many like them are deferred. One that
+        gets no thread waits for those under way; if there are none, it has failed. signals: receives one item for each
+        that completes."""
         begun: list[_Call] = []
         while waiting and len(begun) < room:
             call = waiting.popleft()
@@ -199,18 +199,18 @@ class WriteThreads:
         orders.put(call)
 
     def _work(self, orders: SimpleQueue[_Call]) -> None:
-        """Make one write after the other, until there is none for long."""
+        """Make one write after the other, until none arrives for long."""
         while True:
             try:
-                tell = orders.get(timeout=self.timings.idle).send()
+                report = orders.get(timeout=self.timings.idle).send()
             except Empty:
                 with suppress(ValueError):  # a write is on its way
                     self._idle.remove(orders)
                     return
             else:
-                self._idle.append(orders)  # first: who is told may have the next write
-                tell()
-                del tell  # it holds what was written
+                self._idle.append(orders)  # first: the reader of the result may send the next write
+                report()
+                del report  # it refers to the written object
 
     def _leave_late(self, under_way: Iterable[_Call]) -> None:
         """Leave the calls that the loop has waited for too long."""

@@ -3,4 +3,4 @@
 import os
 
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
-"""GitPython may be imported where there is no git; the first command then says so."""
+"""GitPython may be imported without git; the first command then reports it."""

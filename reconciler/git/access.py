@@ -47,11 +47,11 @@ HINTS = (
     ("could not read Username", "a private repository needs --git-auth"),
     ("Permission denied (publickey", "the server takes no key of the Secret given by --git-auth"),
 )
-"""What git says -> what to do."""
+"""Pattern in git's message -> what to do."""
 
 
 def network_environment(protocols: str, auth: Path | None) -> dict[str, str]:
-    """The environment of a command that speaks to a remote. auth: the folder of the Secret. Raises GitError."""
+    """Return the environment of a command that speaks to a remote. auth: the folder of the Secret. Raises GitError."""
     environment = {**local_environment(), "GIT_ALLOW_PROTOCOL": protocols}
     environment |= {name: os.environ[name] for name in _PROXY_VARIABLES if name in os.environ}
     known_hosts, identity = Path("/dev/null"), None
@@ -84,7 +84,7 @@ def _first_file(folder: Path, *names: str) -> Path | None:
 
 
 def hint(message: str) -> str:
-    """The advice for an error of git, with a separator before it; empty where nothing is known."""
+    """Return the advice for an error of git, with a separator before it; empty where nothing is known."""
     if fault := _FAULT_PATTERN.search(message):
         return f"; an old history with this fault is taken with --git-ignore-fault {fault[1]}"
     return next((f"; {advice}" for sign, advice in HINTS if sign in message), "")

@@ -37,7 +37,8 @@ SHA_PATTERN = re.compile(r"[0-9a-f]{40}")
 
 
 def read_commit(clone: Path, commit: str, timeout: float, folder: str = "") -> Repository:
-    """The files of `folder` ("" or ending in "/") that gangplan reads, dated by the commits that brought them."""
+    """Return the files of `folder` ("" or ending in "/") that gangplan reads, dated by the commits that brought
+    them."""
     with open_clone(clone, timeout) as repo:
         found = find_commit(repo, checked_sha(commit))
         if found is None:
@@ -52,7 +53,7 @@ def read_commit(clone: Path, commit: str, timeout: float, folder: str = "") -> R
 
 
 def _entries_below(commit: Commit, folder: str, names: Sequence[str]) -> Iterator[IndexObject]:
-    """Blobs and submodules of these names in a folder of the commit; none where the folder came later."""
+    """Yield blobs and submodules of these names in a folder of the commit; none where it lacks the folder."""
     try:
         root = commit.tree.join(folder.rstrip("/")) if folder else commit.tree
     except KeyError:
@@ -67,7 +68,7 @@ def _top_blobs(commit: Commit, folder: str) -> dict[str, Blob]:
 
 
 def _readable_blobs(commit: Commit, folder: str, rules: PathRules) -> tuple[dict[str, Blob], list[Diagnostic]]:
-    """path -> blob, and what is refused by its name or mode."""
+    """Return path -> blob, and a diagnostic for each entry refused by its name or mode."""
     blobs: dict[str, Blob] = {}
     refused: list[Diagnostic] = []
     for entry in _entries_below(commit, folder, ROOT_FOLDERS):
@@ -107,8 +108,8 @@ def checked_sha(text: str) -> str:
 
 
 def read_revision(folder: Path, revision: str) -> tuple[str, Repository]:
-    """The commit that `revision` names in a repository of the user's own, and its files below `folder`. Raises GitError
-    where there is no such commit, or no git repository."""
+    """Return the commit that `revision` names in a repository of the user's own, and its files below `folder`. Raises
+    GitError for no such commit, or no git repository."""
     _rev_parse(folder, "--git-dir")
     try:
         commit = _rev_parse(folder, "--verify", "--end-of-options", f"{revision}^{{commit}}")
@@ -119,7 +120,7 @@ def read_revision(folder: Path, revision: str) -> tuple[str, Repository]:
 
 
 def default_base(folder: Path) -> str:
-    """The commit from which this branch left the default branch of its remote. Raises GitError where that is
+    """Return the commit from which this branch left the default branch of its remote. Raises GitError where that is
     unknown."""
     branch = _default_branch(folder)
     try:
@@ -130,7 +131,8 @@ def default_base(folder: Path) -> str:
 
 
 def _default_branch(folder: Path) -> str:
-    """A remote's default branch as git knows it, of `origin` where there are several; else its main or master."""
+    """Return a remote's default branch as git knows it, of `origin` where there are several; else its main or
+    master."""
     remotes = _read(folder, "remote").split()
     remote = "origin" if "origin" in remotes else next(iter(remotes), "")
     if not remote:
@@ -148,8 +150,8 @@ def _rev_parse(folder: Path, *arguments: str) -> str:
 
 
 def _read(folder: Path, *arguments: str) -> str:
-    """What git prints. The user names the folder, which in a CI's container often belongs to another user; git is only
-    read."""
+    """Return git's output. The user names the folder, which in a CI's container often belongs to another user; git is
+    only read."""
     try:
         output = read_git(folder, "-c", "safe.directory=*", *arguments, timeout=REVISION_TIMEOUT, more={})
     except OSError as error:

@@ -42,8 +42,8 @@ class _CommandFailed(CommandFailed, GitCommandError):  # type: ignore[misc]  # i
     """A command that failed, as GitPython knows it."""
 
     def __init__(self, error: CommandFailed) -> None:
-        GitCommandError.__init__(self, ["git", error.name], error.status, error.said)
-        self.name, self.said, self.summary = error.name, error.said, str(error)
+        GitCommandError.__init__(self, ["git", error.name], error.status, error.errors_text)
+        self.name, self.errors_text, self.summary = error.name, error.errors_text, str(error)
 
     def __str__(self) -> str:
         return self.summary
@@ -88,14 +88,14 @@ class HardenedGit(Git):
                 kill_group(child)
 
     def check_alive(self) -> None:
-        """Raise GitError when the children were killed: what was read from them since is no answer."""
+        """Raise GitError when the children were killed: data read from them since is invalid."""
         if self._are_killed:
             raise GitError(f"reading the clone did not end within {self._timeout:g} s")
 
 
 @contextmanager
 def open_clone(directory: Path, timeout: float) -> Iterator[Repo]:
-    """The bare clone, for reading within `timeout` seconds. Raises GitError for whatever goes wrong within."""
+    """Open the bare clone for reading within `timeout` seconds. Raises GitError for any failure within."""
     git = HardenedGit(directory, local_environment(), timeout)
     watchdog = threading.Timer(timeout, git.kill_children)
     watchdog.daemon = True
@@ -108,7 +108,7 @@ def open_clone(directory: Path, timeout: float) -> Iterator[Repo]:
         git.check_alive()
     except GitError:
         raise
-    except Exception as error:  # whatever GitPython's parser makes of a stranger's object
+    except Exception as error:  # GitPython's parser raises anything for a malformed object
         git.check_alive()
         raise GitError(redact(str(error))) from error
     finally:
@@ -119,7 +119,7 @@ def open_clone(directory: Path, timeout: float) -> Iterator[Repo]:
 
 
 def find_commit(repo: Repo, sha: str) -> Commit | None:
-    """The commit with this id; None where the clone has none."""
+    """Return the commit with this id; None where the clone has none."""
     binary = bytes.fromhex(sha)
     try:
         info = repo.odb.info(binary)
@@ -162,7 +162,7 @@ def missing_objects(repo: Repo, sha: str, folders: Sequence[str]) -> frozenset[s
 
 
 def read_blob(blob: Blob) -> bytes:
-    """The contents. The caller has looked at `blob.size`: they are held in memory."""
+    """Return the contents. The caller has looked at `blob.size`: they are held in memory."""
     data: bytes = blob.data_stream.read()
     if len(data) != blob.size:
         raise GitError(f"object {blob.hexsha} is cut off")

@@ -23,21 +23,21 @@ def commit_dates(clone: Path, commit: str, timeout: float, folder: str = "") -> 
 
 
 def commits_of(folder: Path) -> list[tuple[str, int]]:
-    """The commits that changed jobs or clusters of a work tree, along first parents, the oldest first: (id, seconds
-    since the epoch). Raises GitError."""
+    """Return the commits that changed jobs or clusters of a work tree, along first parents, the oldest first: (id,
+    seconds since the epoch). Raises GitError."""
     command = ("log", "--first-parent", "--reverse", "--format=%H %ct", "HEAD", "--", *ROOT_FOLDERS)
     lines = read_git(folder, *command, timeout=WORK_TREE_TIMEOUT, more={}).decode().splitlines()
     return [(commit, int(at)) for commit, _, at in (line.partition(" ") for line in lines)]
 
 
 def is_shallow(folder: Path) -> bool:
-    """Whether older commits of a work tree were not cloned. Raises GitError."""
+    """Return whether older commits of a work tree were not cloned. Raises GitError."""
     command = ("rev-parse", "--is-shallow-repository")
     return read_git(folder, *command, timeout=WORK_TREE_TIMEOUT, more={}).strip() == b"true"
 
 
 def work_tree_dates(folder: Path) -> dict[str, int]:
-    """The same for a work tree of the user's own, paths below `folder`; empty without git or without history."""
+    """Return the same for a work tree of the user's own, paths below `folder`; empty without git or without history."""
     command = (*_LOG_COMMAND, "--relative", "HEAD", "--", *ROOT_FOLDERS)
     try:
         return _parse_log(read_git(folder, *command, timeout=WORK_TREE_TIMEOUT, more={}))
@@ -46,7 +46,7 @@ def work_tree_dates(folder: Path) -> dict[str, int]:
 
 
 def _parse_log(log: bytes) -> dict[str, int]:
-    """The newest commit that added each path, from a log that begins with the newest commit."""
+    """Return the newest commit that added each path, from a log that begins with the newest commit."""
     dates: dict[str, int] = {}
     date = 0
     for piece in log.split(b"\0"):

@@ -1,8 +1,8 @@
-"""A bare clone of one branch, read without ever making a work tree, and fetched again and again by a thread.
+"""A bare clone of one branch, read without a work tree, and fetched repeatedly by a thread.
 
-Repositories are input from strangers: only https and ssh may be spoken (and plain paths when the operator names one),
-and sizes are capped. Where the server can filter, a file above the limit is not fetched at all. What a commit holds
-never changes, so caches are keyed by object id and never by a branch.
+Repositories are input from strangers: only https and ssh are allowed (and plain paths when the operator names one), and
+sizes are capped. Where the server can filter, a file above the limit is not fetched at all. The contents of a commit
+never change, so caches are keyed by object id and never by a branch.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FAULT_PATTERN = re.compile(r"[A-Za-z]+")
 FETCH_OPTIONS = ("--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
 FILTER = f"--filter=blob:limit={MAX_FILE_BYTES + 1}"
 FIRST_DEEPENING, DEEPENING_FACTOR = 64, 4
-"""Commits that are asked for first where a clone comes in steps, and how much more each time that it went well."""
+"""Commits of the first step of a clone in steps, and the factor after each successful step."""
 _LEFTOVERS = (
     *("*.lock", "refs/**/*.lock", "objects/**/*.lock"),
     *("objects/pack/tmp_*", "objects/pack/.tmp-*", "objects/tmp_*", "objects/??/tmp_*"),
@@ -62,16 +62,17 @@ class UnsafeError(GitError):
 
 
 class Unfinished(GitError):
-    """A first clone that comes in steps and goes on with the next fetch."""
+    """A first clone in steps, which the next fetch continues."""
 
 
 @dataclass(slots=True)
 class Mirror:
-    """A bare clone of one branch in `directory`. Methods raise GitError, and OSError where there is no git.
+    """A bare clone of one branch in `directory`.
 
-    auth: the folder of a Secret, as in `reconciler.git.access`. timeout: seconds for each command, and for reading a
-    tree. size_limit: bytes of one fetch, and of the clone. trusted_keys: a folder as in `reconciler.git.mirror`, by
-    whose keys the head must be signed. ignored_faults: what git's fsck calls faults of old histories that are taken.
+    Methods raise GitError, and OSError where there is no git. auth: the folder of a Secret, as in
+    `reconciler.git.access`. timeout: seconds for each command, and for reading a tree. size_limit: bytes of one fetch,
+    and of the clone. trusted_keys: a folder as in `reconciler.git.mirror`, by whose keys the head must be signed.
+    ignored_faults: faults of old histories, as git's fsck names them, that are accepted.
     """
 
     url: str
@@ -100,7 +101,7 @@ class Mirror:
                 "the repository's address holds a user name or password: put them into a Secret and give --git-auth "
                 "(an @ in the path is written %40)"
             )
-        was_there = local.is_absolute() and self.directory.exists()  # a mount that is late is no reason not to start
+        was_there = local.is_absolute() and self.directory.exists()  # a late mount must not prevent the start
         if "://" in self.url or "::" in self.url or not (local.is_dir() or was_there):
             raise UnsafeError(
                 f"repository {self.url!r} is neither an https or ssh address nor a folder of this machine"
@@ -165,7 +166,7 @@ class Mirror:
         if (size := sum(self._sizes("*.pack"))) > self.size_limit:
             raise TooLarge(f"the clone has {size >> 20} MiB, the limit is {self.size_limit >> 20}")
         reference = f"+refs/heads/{self.branch}:{INCOMING_REF}"
-        # git 2.39 cannot ignore single faults in what comes through a filter
+        # git 2.39 cannot ignore single faults in a filtered fetch
         chosen = "--no-filter" if self.ignored_faults else FILTER
         try:
             self._network_git().fetch(*FETCH_OPTIONS, chosen, *options, "--end-of-options", REMOTE, reference)
@@ -178,8 +179,8 @@ class Mirror:
             raise GitError(f"{error}{hint(str(error))}") from error
 
     def is_ancestor(self, old: str, new: str) -> bool:
-        """Whether `old` is `new` or one of its ancestors. False as well when `old` is not in the clone, or no id at
-        all: a rewritten history, and an inventory that another client wrote into, look like that."""
+        """Return whether `old` is `new` or one of its ancestors. False as well when `old` is not in the clone, or no id
+        at all: a rewritten history, and an inventory that another client wrote into, look like that."""
         if old == new:
             return True
         if not SHA_PATTERN.fullmatch(old):
@@ -190,7 +191,8 @@ class Mirror:
             return before is not None and after is not None and repo.is_ancestor(before, after)
 
     def read_tree(self, commit: str) -> Repository:
-        """The files below cluster-specs/ and jobs/ at `commit`, each with the date of the commit that brought it."""
+        """Return the files below cluster-specs/ and jobs/ at `commit`, each with the date of the commit that brought
+        it."""
         known = self._trees.get(commit)
         if known is None:
             known = read_commit(self.directory, commit, self.timeout)
@@ -208,7 +210,7 @@ class Mirror:
                 path.unlink(missing_ok=True)
 
     def _sizes(self, names: str) -> list[int]:
-        """Bytes of each of these packs."""
+        """Return the bytes of each of these packs."""
         return [path.stat().st_size for path in self.directory.glob(f"objects/pack/{names}")]
 
     def _collect_garbage(self) -> None:
@@ -259,7 +261,7 @@ def check_signature(clone: Path, commit: str, trusted_keys: Path, timeout: float
 
 
 def _last_line(error: CommandFailed) -> str:
-    return error.said.rpartition("; ")[2][:300]
+    return error.errors_text.rpartition("; ")[2][:300]
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +274,8 @@ class BranchHead:
 
 
 class GitPoller:
-    """Fetches the branch again and again; `wake` is called when the head or the problem changes. on_poll: told after
-    each fetch whether it went well, and how many seconds it took."""
+    """Fetches the branch repeatedly; `wake` is called when the head or the problem changes. on_poll: called after each
+    fetch with whether it succeeded, and its duration in seconds."""
 
     def __init__(
         self,
@@ -326,12 +328,12 @@ class GitPoller:
             self.wake()
 
     def pause(self) -> float:
-        """Seconds until the next fetch: the interval, doubled with each failure, and a little by chance."""
+        """Return seconds until the next fetch: the interval, doubled with each failure, and a little by chance."""
         longest = max(self.timings.longest_pause, self.interval)
         return doubled(self.interval, self.failures, longest) * self._random.uniform(*self.timings.jitter)
 
     def _poll(self) -> float:
-        """Fetch, and wait here for what comes first: the next time, or a poke."""
+        """Fetch, then wait for the next time or a poke, whichever is first."""
         began_at = time.monotonic()
         self.poll_once()
         if not self._poked.wait(self.pause()):

@@ -33,14 +33,15 @@ GIT_CONFIG = (
     "pack.windowMemory=64m",
 )
 ERRORS_LIMIT = 64 << 10
-"""Bytes of what a command says that are kept."""
+"""Bytes kept of a command's error output."""
 MEMORY_LIMIT = 2 << 30
 """Bytes of memory for each process of a command that speaks to a remote, which may name branches without end."""
 NO_LIMIT = resource.RLIM_INFINITY
 BARE = {"GIT_DIR": "."}
-"""Of the environment of a command in a bare clone."""
+"""The environment of a command in a bare clone."""
 _CREDENTIALS_PATTERN = re.compile(r"(?<=://)\S*@")
-"""Up to the last `@` of the word: a password may hold `@` and `/`. Of a path that holds `@` more goes than need be."""
+"""Up to the last `@` of the word: a password may hold `@` and `/`. Of a path with `@` more than necessary is
+removed."""
 
 
 class GitError(Exception):
@@ -56,13 +57,13 @@ class TooSlow(GitError):
 
 
 class CommandFailed(GitError):
-    """A command that ended with an error. said: its lines but for warnings."""
+    """A command that exited with an error. errors_text: its lines except warnings."""
 
     def __init__(self, name: str, status: int, errors: bytes) -> None:
         lines = redact(errors.decode("utf-8", "replace")).splitlines()
-        telling = (line.strip() for line in lines if not line.startswith("warning: "))
-        self.name, self.status, self.said = name, status, "; ".join(filter(None, telling))
-        super().__init__(f"git {name} failed ({status}): {self.said or 'no message'}")
+        kept = (line.strip() for line in lines if not line.startswith("warning: "))
+        self.name, self.status, self.errors_text = name, status, "; ".join(filter(None, kept))
+        super().__init__(f"git {name} failed ({status}): {self.errors_text or 'no message'}")
 
 
 def redact(text: str) -> str:
@@ -71,7 +72,8 @@ def redact(text: str) -> str:
 
 
 def local_environment() -> dict[str, str]:
-    """The environment of a command that reads objects: no protocol may be spoken, so nothing is fetched lazily."""
+    """Return the environment of a command that reads objects: no protocol may be spoken, so nothing is fetched
+    lazily."""
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": "/nonexistent",
@@ -89,7 +91,7 @@ def local_environment() -> dict[str, str]:
 def read_git(
     directory: Path, *arguments: str, timeout: float, more: Mapping[str, str] = BARE, size_limit: int = NO_LIMIT
 ) -> bytes:
-    """The output of a git command that speaks to nobody. more: added to its environment. Raises GitError."""
+    """Return the output of a git command that speaks to nobody. more: added to its environment. Raises GitError."""
     settings = [word for entry in GIT_CONFIG for word in ("-c", entry)]
     command, environment = ["git", *settings, *arguments], {**local_environment(), **more}
     return run_git(directory, command, environment, timeout, size_limit)
@@ -98,7 +100,7 @@ def read_git(
 def start_git(
     directory: Path, command: Sequence[str], environment: Mapping[str, str], has_input: bool = False
 ) -> subprocess.Popen[bytes]:
-    """Start `command` in a process group of its own. Raises OSError where there is no git."""
+    """Start `command` in a process group of its own. Raises OSError if git is not installed."""
     return subprocess.Popen(
         list(command),
         cwd=directory,
@@ -111,7 +113,7 @@ def start_git(
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End git and what it started (ssh, git-remote-https), which would else keep the pipes open."""
+    """Kill git and its children (ssh, git-remote-https), which would keep the pipes open."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -119,9 +121,8 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 def run_git(
     directory: Path, command: Sequence[str], environment: Mapping[str, str], timeout: float, size_limit: int = NO_LIMIT
 ) -> bytes:
-    """The output of `command`, of whose files (packs) none grows beyond `size_limit` bytes. Raises TooSlow when it does
-    not end within `timeout` seconds, and CommandFailed with the end of its errors: a remote may say things without
-    end."""
+    """Return the output of `command`, which writes no file (pack) beyond `size_limit` bytes. Raises TooSlow after
+    `timeout` seconds, and CommandFailed with the end of its errors: a remote may print without end."""
     process = start_git(directory, command, environment)
     if size_limit != NO_LIMIT:
         _limit_sizes(process.pid, size_limit)

@@ -1,7 +1,7 @@
 """A receiver of webhooks: a push to the branch is fetched at once, and polling stays as the fallback.
 
-What a stranger sends is not looked at: the length is checked before the body is read, the signature before it is
-parsed. GitHub, Gitea and Bitbucket sign the body (HMAC-SHA256), GitLab sends the secret itself.
+Input of strangers is not examined: the length is checked before the body is read, the signature before it is parsed.
+GitHub, Gitea and Bitbucket sign the body (HMAC-SHA256), GitLab sends the secret itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TOKEN_HEADER = "X-Gitlab-Token"  # noqa: S105 (the name of a header)
 
 @dataclass(frozen=True, slots=True)
 class WebhookReceiver:
-    """What is to be done about a request. poke: called for a push to `branch`. The secret's file is read each time."""
+    """Decides on each request. poke: called for a push to `branch`. The secret's file is read each time."""
 
     branch: str
     secret_file: Path

@@ -1,1 +1,1 @@
-"""What gangplan created, joined and ran, stored in the cluster."""
+"""The objects that gangplan created, joined and ran, stored in the cluster."""

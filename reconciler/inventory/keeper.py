@@ -1,7 +1,7 @@
-"""The inventory of one replica: taken up from the cluster and kept whole there. Marks by which objects are ours.
+"""The inventory of one replica: read from the cluster and kept complete there. Marks by which objects are ours.
 
-It is the claim on the cluster. It is found by its labels in any namespace, so a gangplan with another `--cluster` or
-`--namespace`, which would take the first one's objects for its own, does not start
+It is the claim on the cluster. It is found by its labels in any namespace. So a gangplan with another `--cluster` or
+`--namespace`, which would treat the first one's objects as its own, does not start
 (docs/develop/decisions/0018-fencing.md).
 """
 
@@ -36,7 +36,7 @@ class OtherGangplanError(Exception):
 
 
 def refuse_beside_another(store: InventoryStore) -> None:
-    """Raise OtherGangplanError when another gangplan came first: of two that start together, one goes on."""
+    """Raise OtherGangplanError if another gangplan was first: of two that start together, one continues."""
     configmaps = store.client.resource("v1", "ConfigMap")
     found, _ = store.client.list(configmaps, selector=f"{MANAGED_BY_LABEL}={FIELD_MANAGER}")
     claims = ((created_at(item), namespace_of(item), cluster) for item in found if (cluster := _inventory_of(item)))
@@ -50,15 +50,15 @@ def refuse_beside_another(store: InventoryStore) -> None:
 
 
 def _inventory_of(item: Object) -> str:
-    """The cluster whose inventory this is, empty for another ConfigMap."""
+    """Return the cluster whose inventory this is, empty for another ConfigMap."""
     cluster = labels_of(item).get(MEMORY_LABEL, "")
     return cluster if item["metadata"]["name"] == f"gangplan-{cluster}-inventory" else ""
 
 
 @dataclass(slots=True)
 class InventoryKeeper:
-    """inventory: None until it is read, or where it is to be read again. is_leading: whether the lease was held when it
-    was taken up last. leads_since: when this replica last began to lead, on the clock."""
+    """inventory: None until it is read, or where it is to be read again. is_leading: whether the lease was held at the
+    last `take_up`. leads_since: when this replica last began to lead, on the clock."""
 
     store: InventoryStore
     lease: Lease
@@ -69,11 +69,12 @@ class InventoryKeeper:
     leads_since: float = 0.0
 
     def take_up(self, go_on: Callable[[Inventory, bool], None]) -> Inventory:
-        """Read the inventory unless it is known: it is, as long as this replica leads without a break. Raises
-        OtherGangplanError. go_on: told of one that is read, and whether this replica leads, before it is taken up."""
+        """Return the inventory, read again unless this replica has led without a break since it was read. Raises
+        OtherGangplanError. go_on: called with an inventory just read, and whether this replica leads, before it is
+        used."""
         is_held, known = self.lease.is_held(), self.inventory
         if known is None or not is_held or not self.is_leading or not self.fence.is_open():
-            self.forget()  # one that is taken up in part does not pass for one that is known
+            self.forget()  # a partial one must not pass for a known one
             self.inventory = known = self._read(known, is_held, go_on)
         self.is_leading = is_held
         return known
@@ -94,8 +95,8 @@ class InventoryKeeper:
         self.inventory = None
 
     def keep_whole(self, inventory: Inventory, present: Collection[str], now: int) -> None:
-        """Forget runs of long ago, and write again what was deleted or changed by hand. present: Ref.key of what is in
-        the repository or the cluster. now: seconds since the epoch."""
+        """Forget old runs, and restore parts that were deleted or changed by hand. present: Ref.key of objects in the
+        repository or the cluster. now: seconds since the epoch."""
         inventory.trim_runs(present, now, self.store.timings)
         try:
             if self.store.restore(inventory):
@@ -108,7 +109,7 @@ _FIELDS_OF_NO_AUTHOR = frozenset({"f:metadata", "f:status"})
 
 
 def is_marked(item: Object, cluster: str) -> bool:
-    """Whether we have applied our labels to this object. Labels alone are no mark: any client can write them."""
+    """Return whether we applied our labels to this object. Labels alone prove nothing: any client can write them."""
     labels = labels_of(item)
     if (labels.get(MANAGED_BY_LABEL), labels.get(CLUSTER_LABEL)) != (FIELD_MANAGER, cluster):
         return False
@@ -116,9 +117,9 @@ def is_marked(item: Object, cluster: str) -> bool:
 
 
 def origin_of(item: Object, cluster: str) -> Origin:
-    """What an object says of where it comes from: created if it carries our mark, and is no older than our fields, or
-    no other manager had written its contents before these last changed. One that others may have made, and whose
-    fields we may take, counts as taken. It is only asked where nothing else tells."""
+    """Return the origin that an object shows: created if it carries our mark, and is no older than our fields, or no
+    other manager had written its contents before these last changed. One that others may have created, and whose fields
+    we may take over, counts as taken. Used only without other evidence."""
     applied_at = [str(entry.get("time") or "") for entry in managers_of(item) if _applied_label(entry)]
     if applied_at and is_marked(item, cluster):
         others = [str(entry.get("time") or "") for entry in managers_of(item) if _is_others(entry)]
@@ -133,6 +134,6 @@ def _applied_label(entry: Mapping[str, Any]) -> bool:
 
 
 def _is_others(entry: Mapping[str, Any]) -> bool:
-    """Whether another manager has written contents."""
+    """Return whether another manager has written contents."""
     is_ours = entry.get("manager") == FIELD_MANAGER or entry.get("subresource")
     return not is_ours and bool((entry.get("fieldsV1") or {}).keys() - _FIELDS_OF_NO_AUTHOR)

@@ -1,10 +1,9 @@
-"""Rows of a table, spread over as many ConfigMaps as they need, of which only those that changed are written.
+"""Rows of a table, spread over as many ConfigMaps as they need, of which only changed ones are written.
 
-A key belongs to the shard that its checksum names. When a shard outgrows `limit` the table gets a new layout:
-twice the shards, under new names, so that the former ones stay whole until the head names the new ones.
-
-Each shard carries the digest of its rows: one that somebody wrote into is no table, however well it reads. It is made
-again from memory, and without that refused.
+A key belongs to the shard that its checksum names. When a shard outgrows `limit` the table gets a new layout: twice the
+shards, under new names, so that the former ones stay complete until the head names the new ones. Each shard carries the
+digest of its rows. One that another client changed is invalid, even if it can be parsed. It is written again from
+memory, and refused if there is no memory of it.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ PLAIN_LIMIT = 32 << 10
 _ROWS = "rows.json"
 
 UNREADABLE = (KeyError, TypeError, AttributeError, ValueError, OSError, EOFError, RecursionError, zlib.error)
-"""What reading a ConfigMap of ours may raise into which somebody wrote."""
+"""Exceptions on reading a ConfigMap of ours that another client changed."""
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -125,11 +124,11 @@ class ShardSet:
         return Ref("v1", "ConfigMap", self.namespace, f"{self.name}-{generation}-{index}")
 
     def fetch(self, layout: Layout) -> list[Object]:
-        """The ConfigMaps of the layout, in order. Raises ApiError: NotFound for one that is missing."""
+        """Return the ConfigMaps of the layout, in order. Raises ApiError: NotFound for one that is missing."""
         return [self.client.get(self.ref(index, layout)) for index in range(layout.shards)]
 
     def adopt(self, layout: Layout, items: Iterable[Object], keys: Iterable[str]) -> None:
-        """Take these ConfigMaps, which are all of the layout, in order, and hold these keys, for what is written."""
+        """Adopt these ConfigMaps, all of the layout and in order, and record these keys for later writes."""
         versions = {index: str(item["metadata"]["resourceVersion"]) for index, item in enumerate(items)}
         self.layout, self._versions, self._keys = layout, versions, {}
         self._note_keys(keys)
@@ -143,7 +142,7 @@ class ShardSet:
             self._keys.setdefault(shard_of(key, self.layout.shards), set()).add(key)
 
     def prepare(self, table: Table[Any], generation: str) -> tuple[Layout, Contents]:
-        """The shards that the table's changes touch; all of a new layout where the present one is too narrow."""
+        """Return the shards that the table's changes touch; all of a new layout where the present one is too narrow."""
         if self.layout.shards:
             touched: set[int] = set()
             for key in table.changed_keys:
@@ -192,8 +191,8 @@ class ShardSet:
         drop_other_keys(self._texts, table)
 
     def _put(self, index: int, layout: Layout, content: Mapping[str, Any], version: str, may_exist: bool) -> str:
-        """The new resource version. may_exist: a shard of a layout that no head has named yet is left by a writer that
-        was killed, and replaced; so is one that is not as a gangplan has written it."""
+        """Write the shard, and return the new resource version. may_exist: a shard of a layout that no head has named
+        yet was left by a killed writer, and is replaced. A shard that is not as gangplan wrote it is replaced too."""
         place = {"table": self.name, "generation": layout.generation, "index": index, "shards": layout.shards}
         metadata = {
             "namespace": self.namespace,
@@ -229,8 +228,8 @@ class ShardSet:
 def put_config_map(
     client: Client, item: Object, version: str, may_be_replaced: Callable[[Object], bool]
 ) -> tuple[Object, bool]:
-    """Write a ConfigMap that was last seen in this version (empty: not seen); what it is then, and whether it had been
-    deleted by hand. Raises Conflict where there is another that may not be replaced."""
+    """Write a ConfigMap last seen in this version (empty: not seen). Return it, and whether it had been deleted by
+    hand. Raises Conflict where another exists that may not be replaced."""
 
     def replace(version: str) -> Object:
         return client.replace({**item, "metadata": {**item["metadata"], "resourceVersion": version}})
@@ -248,7 +247,7 @@ def put_config_map(
 
 
 def place_of(item: Object) -> Mapping[str, Any]:
-    """A shard's table, generation, index, shards and digest; empty for another ConfigMap."""
+    """Return a shard's table, generation, index, shards and digest; empty for another ConfigMap."""
     try:
         place = json.loads((item["metadata"].get("annotations") or {})[PLACE_ANNOTATION])
     except (KeyError, ValueError):
@@ -257,7 +256,8 @@ def place_of(item: Object) -> Mapping[str, Any]:
 
 
 def memory_labels(cluster: str) -> dict[str, str]:
-    """Labels of what the reconciler stores for itself. Not the cluster's label: its own writes are no news to it."""
+    """Return the labels of the reconciler's own storage. The cluster's label is absent, so that own writes are not
+    news."""
     return {MANAGED_BY_LABEL: FIELD_MANAGER, MEMORY_LABEL: cluster}
 
 
@@ -266,12 +266,12 @@ def shard_of(key: str, shards: int) -> int:
 
 
 def encode_rows(texts: Iterable[str]) -> Mapping[str, Any]:
-    """One row a line, so that people can read and compare them; compressed when there are many."""
+    """Return one row a line, so that people can read and compare them; compressed when there are many."""
     return stored_text(_ROWS, "[" + ",\n".join(texts) + "]\n", PLAIN_LIMIT)
 
 
 def stored_text(key: str, text: str, plain_limit: int) -> Mapping[str, Any]:
-    """The content of a ConfigMap that holds this text: compressed where it has more than so many characters."""
+    """Return the content of a ConfigMap that holds this text: compressed where it has more than so many characters."""
     if len(text) <= plain_limit:
         return {"data": {key: text}}
     packed = gzip.compress(text.encode(), compresslevel=6, mtime=0)
@@ -279,14 +279,14 @@ def stored_text(key: str, text: str, plain_limit: int) -> Mapping[str, Any]:
 
 
 def text_stored_in(item: Object, key: str) -> str:
-    """The text that a ConfigMap holds. Raises one of `UNREADABLE` where it holds none."""
+    """Return the text that a ConfigMap holds. Raises one of `UNREADABLE` where it holds none."""
     if packed := (item.get("binaryData") or {}).get(f"{key}.gz"):
         return gzip.decompress(base64.b64decode(packed)).decode()
     return str(item["data"][key])
 
 
 def rows_of(items: Iterable[Object]) -> Iterator[Any]:
-    """The rows of these ConfigMaps, of one after another. Raises ValueError: an error is never an empty table."""
+    """Yield the rows of these ConfigMaps, one after another. Raises ValueError: an error is never an empty table."""
     for item in items:
         try:
             rows = json.loads(text_stored_in(item, _ROWS))
@@ -300,18 +300,18 @@ def rows_of(items: Iterable[Object]) -> Iterator[Any]:
 
 
 def _is_intact(item: Object) -> bool:
-    """Whether the shard holds what a gangplan has written into it."""
+    """Return whether the shard holds what a gangplan has written into it."""
     return place_of(item).get("digest") == _digest_of(item)
 
 
 def _digest_of(content: Mapping[str, Any]) -> str:
-    """The digest of a ConfigMap's content."""
+    """Return the digest of a ConfigMap's content."""
     stored = {key: value for part in ("data", "binaryData") for key, value in (content.get(part) or {}).items()}
     return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def unreadable(item: Object, what: str, error: Exception) -> ValueError:
-    """The error for a ConfigMap whose content is not what gangplan wrote."""
+    """Return the error for a ConfigMap whose content is not what gangplan wrote."""
     name = item["metadata"].get("name")
     return ValueError(
         f"ConfigMap {name} holds no {what}: {error!r}; restore its content, or delete it: it is then recreated "
@@ -320,5 +320,5 @@ def unreadable(item: Object, what: str, error: Exception) -> ValueError:
 
 
 def _stored_size(content: Mapping[str, Any]) -> int:
-    """Bytes of base64 and text, which is more than what counts against the limit of a ConfigMap."""
+    """Return bytes of base64 and text, which is more than what counts against the limit of a ConfigMap."""
     return sum(len(value) for part in content.values() for value in part.values())

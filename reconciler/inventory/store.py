@@ -2,9 +2,11 @@
 
 It is stored in the cluster, so that a reconciler which lost its disk still knows what it may delete and what must never
 run again: a head (commit, version of the format, where the tables are), and two tables of rows in shards of their own,
-objects and runs. It is written before the first object of a batch is created (an intent, without a uid) and trimmed
-after the object is seen to be gone. Each write begins with the head, at the resource version it was read at: a second
-writer is a Conflict and not a lost update. Head and shards carry digests: what somebody wrote into is found out.
+objects and runs.
+
+It is written before the first object of a batch is created (an intent, without a uid) and trimmed after the object is
+seen to be deleted. Each write begins with the head, at the resource version it was read at: a second writer is a
+Conflict and not a lost update. Head and shards carry digests, by which changes of other clients are detected.
 """
 
 from __future__ import annotations
@@ -47,8 +49,8 @@ released. taken: joined, and fields of another manager were taken over, so it ke
 @dataclass(frozen=True, slots=True)
 class InventoryEntry:
     """An object of ours. uid: empty while a creation is intended and not yet confirmed. started: the job's pods have
-    been given nodes. run: the digest of the run that a job is, empty where that is not known. record: of a job that
-    runs, what its former pods have left to tell, plain data (`reconciler.runs.run_record`)."""
+    been given nodes. run: the digest of the job's run, empty where unknown. record: of a running job, the record of its
+    former pods, plain data (`reconciler.runs.run_record`)."""
 
     ref: Ref
     uid: str = ""
@@ -64,8 +66,8 @@ class InventoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A run of a job that is over: the digest of its specification, and how it ended. left_at: since when the job is no
-    longer in the repository, in seconds since the epoch; 0 while it is. details: what was seen of it, plain data
+    """A finished run of a job: the digest of its specification, and how it ended. left_at: since when the job is no
+    longer in the repository, in seconds since the epoch; 0 while it is. details: its record, plain data
     (`reconciler.runs.run_record`)."""
 
     ref: Ref
@@ -79,7 +81,7 @@ class FinishedRun:
             object.__setattr__(self, "details", PackedRecord(self.details))
 
     def job_rows(self) -> Iterator[tuple[JobKey, Mapping[str, Any]]]:
-        """The job with the details of this run, and of the runs before it that are known."""
+        """Yield the job with the details of this run, and of the runs before it that are known."""
         details = self.details.unpack() if isinstance(self.details, PackedRecord) else dict(self.details)
         for row in (details, *details.get("former", ())):
             yield (self.ref.namespace, self.ref.name, self.ref.kind), row
@@ -87,14 +89,13 @@ class FinishedRun:
 
 @dataclass(slots=True)
 class Inventory:
-    """What is ours and what has run, both by `Ref.key`; the run that ended last comes last.
+    """The objects that are ours and the finished runs, both by `Ref.key`, runs in the order of their ends.
 
-    commit: the commit last applied. transitions: of the lease that the last writer held. deletions: what was deleted
-    lately, rows (time, *`guard.Toll`). announced: uid of an object -> such a row, noted before each time that its
-    deletion is asked for; it counts once the object is gone, whatever becomes of the process meanwhile. scheduler: what
-    is known of its configuration (`reconciler.scheduler.configuration`). is_lost: there
-    was no inventory, so whether objects with our mark are ours and which jobs have run has to be found out before
-    anything is written.
+    commit: the commit last applied. transitions: of the lease that the last writer held. deletions: recent deletions,
+    rows (time, *`guard.Toll`). announced: uid of an object -> such a row, noted before each request to delete it. It
+    counts once the object does not exist any more, even if the process is killed meanwhile. scheduler: the state of its
+    configuration (`reconciler.scheduler.configuration`). is_lost: there was no inventory. Which objects with our mark
+    are ours, and which jobs have run, must be found out before any write.
     """
 
     entries: Table[InventoryEntry] = field(default_factory=Table)
@@ -108,7 +109,7 @@ class Inventory:
 
     @classmethod
     def from_rows(cls, objects: Iterable[Any], runs: Iterable[Any], head: Mapping[str, Any]) -> Inventory:
-        """Raises ValueError for what is no inventory: an error is never an empty inventory."""
+        """Build an inventory from rows. Raises ValueError for invalid ones: an error is never an empty inventory."""
         try:
             entries = [_from_row(InventoryEntry, row) for row in objects]
             finished = _finished_runs(runs)
@@ -126,7 +127,7 @@ class Inventory:
 
     @property
     def is_stored(self) -> bool:
-        """Whether the cluster has all of its rows."""
+        """Return whether the cluster has all of its rows."""
         return not (self.entries.changed_keys or self.runs.changed_keys)
 
     def enter(self, entry: InventoryEntry) -> None:
@@ -134,7 +135,7 @@ class Inventory:
         self.entries[entry.ref.key] = entry
 
     def drop_entry(self, key: str) -> None:
-        """Give up an object: it is gone, or no longer ours."""
+        """Remove an object that was deleted or is no longer ours."""
         self.entries.pop(key)
 
     def record_run(self, run: FinishedRun) -> None:
@@ -143,11 +144,11 @@ class Inventory:
         self.runs[run.ref.key] = run
 
     def finished_jobs(self, planned: PlannedRuns) -> frozenset[str]:
-        """Jobs whose present specification has had its run."""
+        """Return jobs whose present specification has had its run."""
         return frozenset(key for key, run in self.runs.items() if run.digest == planned.of(key, run.digest))
 
     def trim_runs(self, present: Collection[str], now: int, timings: InventoryTimings) -> None:
-        """Forget finished runs whose job left the repository long ago; where there are too many, those that left first.
+        """Forget finished runs whose job left the repository long ago; if there are too many, those that left first.
         present: Ref.key of jobs in the repository or the cluster. now: seconds since the epoch."""
         absent: list[tuple[int, str]] = []
         for key, run in list(self.runs.items()):
@@ -185,7 +186,7 @@ class Inventory:
         self.transitions = transitions
 
     def record_deletions(self, at: int, toll: Iterable[int]) -> None:
-        """Note what was deleted at one time (seconds since the epoch): a `guard.Toll`."""
+        """Note the deletions of one time (seconds since the epoch): a `guard.Toll`."""
         self.deletions.append([at, *toll])
 
     def announce_deletion(self, uid: str, at: int, toll: Iterable[int]) -> bool:
@@ -197,7 +198,7 @@ class Inventory:
         return True
 
     def settle_announced(self, not_gone: Collection[str]) -> None:
-        """Count what was announced as deleted, but for these uids: of what is there, or may be."""
+        """Count announced deletions as made, except for these uids, whose objects exist or may exist."""
         gone = sorted((row[0], uid) for uid, row in self.announced.items() if uid not in not_gone)
         rows = [self.announced.pop(uid) for _, uid in gone]
         for at in sorted({row[0] for row in rows}):
@@ -205,18 +206,18 @@ class Inventory:
             self.record_deletions(at, map(sum, zip(*of_time, strict=True)))
 
     def trim_deletions(self, now: int, window: int) -> None:
-        """Forget what was deleted before the window. What a clock that was ahead noted counts as deleted now."""
+        """Forget deletions before the window. A time noted by a clock that was ahead counts as now."""
         rows = ([min(row[0], now), *row[1:]] for row in self.deletions)
         self.deletions = [row for row in rows if row[0] > now - window]
         announced = {uid: [min(row[0], now), *row[1:]] for uid, row in self.announced.items()}
         self.announced = {uid: row for uid, row in announced.items() if row[0] > now - window}
 
     def note_scheduler(self, kept: Mapping[str, str]) -> None:
-        """Note what is known of the scheduler's configuration."""
+        """Note the state of the scheduler's configuration."""
         self.scheduler = kept
 
     def settle_loss(self) -> None:
-        """Note that it is known again what is ours."""
+        """Note that the owned objects are known again."""
         self.is_lost = False
 
 
@@ -267,11 +268,12 @@ class InventoryStore:
 
     @property
     def exists(self) -> bool:
-        """Whether the last read or write found one in the cluster."""
+        """Return whether the last read or write found one in the cluster."""
         return bool(self._version)
 
     def read(self) -> Inventory:
-        """Lost when there is none, or only a part of it. Raises ApiError, or ValueError for what cannot be read."""
+        """Read the inventory; it is lost if it, or a part of it, does not exist. Raises ApiError, or ValueError for an
+        unreadable one."""
         try:
             item = self.client.get(self.ref)
         except NotFound:
@@ -284,8 +286,8 @@ class InventoryStore:
         return inventory
 
     def follow(self, known: Inventory, now: float) -> Inventory:
-        """What a replica that does not act uses: the commit in force is read each time, the tables, which may be
-        large, only where they may have changed, and seldom. It may not be written. Raises as `read`."""
+        """Return the inventory for a replica that does not act, read only. The commit in force is read each time. The
+        tables, which may be large, are read rarely, and only where they may have changed. Raises as `read`."""
         version, seen_at = self._followed
         try:
             item = self.client.get(self.ref)
@@ -312,7 +314,8 @@ class InventoryStore:
     def _take_for_written(
         self, layouts: Sequence[Layout], items: Sequence[Sequence[Object]], head: Mapping[str, Any]
     ) -> Inventory:
-        """The inventory that these ConfigMaps hold; none of its rows has to be written. Raises ValueError first."""
+        """Return the inventory that these ConfigMaps hold; none of its rows has to be written. Raises ValueError
+        first."""
         inventory = Inventory.from_rows(rows_of(items[0]), rows_of(items[1]), head)
         for (shards, table), layout, found in zip(self._tables(inventory), layouts, items, strict=True):
             shards.adopt(layout, found, table)
@@ -364,7 +367,8 @@ class InventoryStore:
             self._was_deleted = False
 
     def restore(self, inventory: Inventory) -> bool:
-        """Write again what was deleted or changed by hand of the head and of one shard in turn; whether any was."""
+        """Restore parts of the head and of one shard, alternating, that were deleted or changed by hand; return whether
+        any was."""
         if not self._version:
             return False
         self._checks += 1
@@ -377,7 +381,7 @@ class InventoryStore:
         return True
 
     def is_written(self, inventory: Inventory) -> bool:
-        """Whether the cluster holds it as it is."""
+        """Return whether the cluster holds it as it is."""
         is_changed = inventory.entries.changed_keys or inventory.runs.changed_keys or not self._objects.layout.shards
         return bool(self._version) and not is_changed and self._head_content(inventory) == self._head
 
@@ -395,8 +399,8 @@ class InventoryStore:
         return {"data": {_HEAD_KEY: json.dumps({**head, "digest": _digest_of(head)}, indent=1) + "\n"}}
 
     def _put_head(self, content: Mapping[str, Any]) -> None:
-        """Write the head, which is the fence of what follows: Conflict where another has written it. One that somebody
-        wrote into by hand is no other writer's: a gangplan's is always intact."""
+        """Write the head, the fence of the writes that follow: Conflict where another writer has written it. A head
+        changed by hand is not from another writer: a gangplan's is always intact."""
         metadata = {"namespace": self.namespace, "name": self.ref.name, "labels": memory_labels(self.cluster)}
         item = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content}
         written, was_deleted = put_config_map(self.client, item, self._version, lambda found: not _is_intact(found))
@@ -417,7 +421,7 @@ def _decode_head(item: Object) -> Mapping[str, Any]:
 
 
 def _is_intact(item: Object) -> bool:
-    """Whether the head is as a gangplan has written it."""
+    """Return whether the head is as a gangplan has written it."""
     try:
         return bool(_decode_head(item))
     except ValueError:
@@ -425,13 +429,13 @@ def _is_intact(item: Object) -> bool:
 
 
 def _digest_of(head: Mapping[str, Any]) -> str:
-    """The digest of what else the head says."""
+    """Return the digest of the head's other fields."""
     return json_digest({key: value for key, value in head.items() if key != "digest"})[7:23]
 
 
 def runs_of(cluster: str, items: Iterable[Object]) -> list[FinishedRun]:
-    """The runs in these ConfigMaps of one cluster, which nobody is going to write, in the order of their ends. Raises
-    ValueError."""
+    """Return the runs in these ConfigMaps of one cluster, which nobody is going to write, in the order of their ends.
+    Raises ValueError."""
     found = _newest_layout(f"gangplan-{cluster}-runs", items)
     return [] if found is None else _finished_runs(rows_of(found[1]))
 
@@ -442,7 +446,7 @@ def _finished_runs(rows: Iterable[Any]) -> list[FinishedRun]:
 
 
 def _newest_layout(name: str, items: Iterable[Object]) -> tuple[Layout, list[Object]] | None:
-    """The newest layout of a table of which every shard is there, and these in the order of their indices."""
+    """Return the newest layout of a table of which every shard is there, and these in the order of their indices."""
     found: dict[Layout, dict[int, Object]] = {}
     for item in items:
         place = place_of(item)

@@ -1,4 +1,4 @@
-"""What is to be written, and what is held: from the manifests of the plan and the live objects."""
+"""Finds the changes to write and to hold back, from the manifests of the plan and the live objects."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ UNFIXABLE = "it was written, and the server keeps other values (a webhook change
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the cluster is to hold. manifests: Ref.key -> each of `items`. obstructed: what no manifest can be made of.
-    declared: Ref.key of all that the plan has, those included."""
+    """The desired state of the cluster. manifests: Ref.key -> each of `items`. obstructed: objects whose manifest
+    cannot be built. declared: Ref.key of every object in the plan, including obstructed ones."""
 
     items: tuple[tuple[Ref, Manifest], ...] = ()
     manifests: Mapping[str, Manifest] = field(default_factory=dict)
@@ -41,10 +41,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """What other parts say of objects.
+    """Decisions of other parts on objects.
 
-    lost: why a job is made again; empty where it is not. departed: Ref.key of jobs that are gone and whose names are
-    not free yet. suspended: Ref.key of what is left alone, with why.
+    lost: why a job is recreated; empty where it is not. departed: Ref.key of deleted jobs whose names are not free yet.
+    suspended: Ref.key of suspended objects, with the reason.
     """
 
     lost: Callable[[Object], str] = lambda job: ""
@@ -54,15 +54,14 @@ class Fates:
 
 @dataclass(frozen=True, slots=True)
 class Differ:
-    """desired: the manifests as they are to be in the cluster. watches: what is watched, in which version."""
+    """desired: the manifests as the cluster should hold them. watches: the watched kinds, each in its version."""
 
     desired: DesiredManifests
     writer: ClusterWriter
     watches: InformerSet
 
     def collect(self, snapshot: Snapshot, runs: PlannedRuns, standing: Callable[[Manifest], Manifest]) -> Wanted:
-        """The manifests of the plan as they are to be in the cluster. standing: the manifest that stands in place of
-        one."""
+        """Return the plan's manifests as the cluster should hold them. standing: the manifest that replaces one."""
         items, obstructed, declared = [], [], set[str]()
         self.desired.keep_only(snapshot.manifests)
         for manifest in snapshot.manifests:
@@ -97,7 +96,7 @@ class Differ:
         return Changes(tuple(due), tuple(held), tuple(obstructed), wanted.declared, suspended, wanted.manifests)
 
     def reading_obstacle(self, seen: Seen, target: Target, ref: Ref) -> str:
-        """Why the object is not known for certain; empty when it is. Of a job the pods count too."""
+        """Return why the object's state is uncertain; empty when it is certain. For a job the pods count too."""
         kinds = (ref.group_kind, "Pod") if target.runs.is_job(ref.key) else (ref.group_kind,)
         for kind in kinds:
             if kind not in seen.observation.readable_kinds:
@@ -105,7 +104,8 @@ class Differ:
         return seen.observation.held_up.get(ref.key) or seen.doubts.get(ref.key) or self._version_obstacle(ref)
 
     def _version_obstacle(self, ref: Ref) -> str:
-        """Why the object cannot be written in its version, where its kind is watched in another one; else empty."""
+        """Return why the object cannot be written in its version, where its kind is watched in another one; else
+        empty."""
         informer = self.watches.informers.get(ref.group_kind)
         if informer is None or informer.resource.api_version == ref.api_version:
             return ""
@@ -135,7 +135,7 @@ class Differ:
 
 
 def _has_started(seen: Seen, desired: Manifest, ref: Ref, live: Object | None) -> bool:
-    """Whether a job has begun; so has one whose pods are not known to be its own."""
+    """Return whether a job has begun; so has one whose pods are not known to be its own."""
     entry = seen.inventory.entries.get(ref.key)
     is_followed = ref.group_kind in PLANNED_RUN_KINDS and (desired.pods > 0 or not status_of(live or {}))
     if live is not None and not is_followed:
@@ -146,7 +146,7 @@ def _has_started(seen: Seen, desired: Manifest, ref: Ref, live: Object | None) -
 
 
 def _unless_joined(change: Change, desired: Manifest, entry: InventoryEntry | None) -> Change:
-    """The change; held where it would delete an object that existed before gangplan and is not given to it."""
+    """Return the change; held where it would delete an object that existed before gangplan and is not given to it."""
     is_ours = entry is None or entry.is_created
     if change.action != "replace" or is_ours or annotations_of(desired.object).get(ADOPT_ANNOTATION) == "true":
         return change

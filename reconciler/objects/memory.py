@@ -1,4 +1,4 @@
-"""What the writer remembers between passes: what became of its changes, what it wrote last, and who fights with it."""
+"""The writer's memory between passes: results of changes, the last writes, and opponents in fights."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from reconciler.timings import TIMINGS, ObjectTimings
 class WriterMemory:
     """Tables by Ref.key; losing them costs a few needless requests, nothing else.
 
-    unfixable_differences: (digest of differences that stay after an apply, since a webhook changes the fields or the
-    server spells them otherwise; pause; time before which it is not tried again).
-    applied_digests: of what was applied last. paused_changes: (digest of what was refused, failures, time before which
-    it is not tried again). refused_updates: of an object that the server does not let be changed, what was refused
-    (`refusal_digest`). own_fields: of an object that existed before us, the fields that were ours alone when it was
-    last as planned: only these are put back. unsaved_intents: what the stored inventory does not hold yet.
-    lost_answers: when a write of the object got no answer last, so that it may still be made.
-    failures: how the last attempt failed, or that it has no answer, until one succeeds.
-    heat: of each object and when it was so. Each correction adds one, and it cools down linearly. fights: an object
-    above the threshold -> until when it, and no other, is left alone, and a sentence on who it is with.
+    unfixable_differences: (digest of differences that remain after an apply, since a webhook changes the fields or the
+    server normalizes them; pause; time before which it is not tried again). applied_digests: of the last apply.
+    paused_changes: (digest of a refused change, failures, time before which it is not tried again). refused_updates: of
+    an object that the server does not let be changed, the refused change (`refusal_digest`). own_fields: of an object
+    that existed before us, the fields that were ours alone when it was last as planned: only these are put back.
+    unsaved_intents: entries that the stored inventory lacks. lost_answers: when a write of the object last got no
+    answer, so that it may still be made. failures: how the last attempt failed, or that it has no answer, until one
+    succeeds. heat: of each object, and when it was measured. Each correction adds one, and it cools down linearly.
+    fights: an object above the threshold -> until when only it is not corrected, and a sentence on the opponent.
     """
 
     timings: ObjectTimings = TIMINGS.objects
@@ -56,7 +55,7 @@ class WriterMemory:
         return is_fight
 
     def opponent(self, key: str, now: float) -> str:
-        """Who the object is fought over with; empty where it is not left alone."""
+        """Return the opponent in the fight over the object; empty if it is corrected as usual."""
         until, opponent = self.fights.get(key, (0.0, ""))
         return opponent if now < until else ""
 
@@ -75,7 +74,7 @@ class WriterMemory:
         self.paused_changes.pop(inventory_key, None)
 
     def record_apply(self, key: str, desired_digest: str, differences: str, now: float) -> bool:
-        """Note what was applied, and the differences that stay; whether the same was applied before: a correction."""
+        """Note an apply and the remaining differences; return whether the same was applied before, as a correction."""
         is_correction = self.applied_digests.get(key) == desired_digest
         former, pause, _ = self.unfixable_differences.pop(key, ("", 0.0, 0.0))
         if differences:
@@ -87,7 +86,8 @@ class WriterMemory:
         return is_correction
 
     def record_result(self, result: ChangeResult, now: float) -> None:
-        """Remember a failure, which pauses its change, or a success. Without an answer the former failure says more."""
+        """Record a success, or a failure, which pauses its change. A result without an answer keeps the former failure,
+        which is more specific."""
         key, former = result.change.ref.key, self.failures.pop(result.change.ref.key, None)
         if result.outcome == "done":
             self.paused_changes.pop(key, None)
@@ -122,7 +122,8 @@ class WriterMemory:
         self.own_fields[key] = own_fields(live)
 
     def is_given_up(self, change: Change) -> bool:
-        """Whether waiting for the change is likely to be useless: it was refused again and again, or is fought over."""
+        """Return whether waiting for the change is likely to be useless: it was refused again and again, or is fought
+        over."""
         key = change.ref.key
         failure = self.failures.get(key)
         if failure is None or failure.outcome in ("retry", *UNANSWERED):
@@ -141,7 +142,7 @@ class WriterMemory:
 
 
 def refusal_digest(desired: Manifest, live: Object | None) -> str:
-    """Identifies a change that was refused: of a job by its run, else by the live object and what it was to be."""
+    """Return the identity of a refused change: of a job its run, else the live object and its desired state."""
     return desired.run_digest or json_digest([uid_of(live) if live else "", desired.object])
 
 

@@ -38,13 +38,13 @@ class Basis:
 
 @dataclass(slots=True)
 class Corrections:
-    """Between two passes, single objects that the watch shows changed are put back, without looking at the rest.
+    """Puts back single objects that the watch shows changed, between two passes and without examining the rest.
 
     That is done only where an object's own fields decide: the last pass found it ours, as planned and free to be
-    written, it was updated and not deleted or made again, and no plan rests on its kind. Everything else wakes a pass.
-
+    written, it was updated and not deleted or recreated, and no plan depends on its kind. Everything else wakes a pass.
     wake: asks for a pass. timed: measures the writes. basis: of the last pass; None while only a pass may write.
-    targets: Ref.key -> the manifest of an object that was as planned; others are left to a pass."""
+    targets: Ref.key -> the manifest of an object that was as planned; others need a pass.
+    """
 
     watches: InformerSet
     writer: ClusterWriter
@@ -65,8 +65,8 @@ class Corrections:
         self.targets = {key: manifest for key, manifest in changes.manifests.items() if key not in left}
 
     def put_back(self, now: Basis | None) -> list[ChangeResult]:
-        """Put back what was updated and can be decided alone; what was done. Wakes a pass for the rest, and where a
-        write failed or changed the inventory. Raises LostLease. now: the basis as it is now; None where this replica
+        """Put back updated objects that can be decided alone, and return the results. Wakes a pass for the rest, and
+        where a write failed or changed the inventory. Raises LostLease. now: the current basis; None where this replica
         does not lead."""
         updates = {ref_of(item).key: item for item in self.watches.take_updates(self.writer.timings.batch)}
         if not updates:
@@ -90,7 +90,8 @@ class Corrections:
         return results
 
     def _is_decided_alone(self, inventory: Inventory, manifest: Manifest, item: Object) -> bool:
-        """Whether the object's own fields decide: it is ours, read and no job, nor the scheduler's configuration."""
+        """Return whether the object's own fields decide: it is ours, read and no job, nor the scheduler's
+        configuration."""
         ref = ref_of(item)
         entry = inventory.entries.get(ref.key)
         if entry is None or entry.uid != uid_of(item) or is_terminating(item):
@@ -102,7 +103,7 @@ class Corrections:
         return not is_job and not scheduler_text(manifest.object)
 
     def _correction(self, inventory: Inventory, manifest: Manifest, item: Object) -> Change | None:
-        """The update that puts the object back; None where there is nothing to do, or it is another object."""
+        """Return the update that puts the object back; None where there is nothing to do, or it is another object."""
         key = ref_of(item).key
         live = self.writer.own.newest(key, item)
         if live is None or uid_of(live) != inventory.entries[key].uid:
@@ -117,12 +118,11 @@ class Corrections:
 
 @dataclass(slots=True)
 class StartPace:
-    """New jobs that are to start come only as fast as those before them get their pods.
+    """Creates new jobs only as fast as earlier ones get their pods.
 
-    Volcano's job controller takes in jobs with three workers, one step of each in turn. Of hundreds at once it makes
-    every PodGroup before the first pods, and the scheduler tells of each gang, again and again, that it has none.
-
-    made_at: Ref.key of a job without pods -> when it was made. is_holding: whether jobs were left to a later pass.
+    Volcano's job controller handles jobs with three workers, one step of each in turn. Of hundreds at once it creates
+    every PodGroup before the first pods, and the scheduler reports again and again that each gang has no pods. made_at:
+    Ref.key of a job without pods -> when it was created. is_holding: whether jobs were deferred to a later pass.
     """
 
     timings: ObjectTimings = TIMINGS.objects
@@ -130,7 +130,7 @@ class StartPace:
     is_holding: bool = False
 
     def observe(self, has_pods: Callable[[str], bool], now: float) -> None:
-        """Forget the jobs that have their pods, and those that take too long."""
+        """Forget the jobs that have their pods, and jobs that take too long."""
         recent = {key: at for key, at in self.made_at.items() if now - at < self.timings.flight}
         self.made_at = {key: at for key, at in recent.items() if not has_pods(key)}
 
@@ -138,7 +138,8 @@ class StartPace:
         self.made_at[key] = now
 
     def next_changes(self, due: Sequence[Change], starting: Collection[str], waiting: Collection[str]) -> list[Change]:
-        """The changes of this pass, by wave, starting jobs before waiting ones. starting, waiting: Ref.key of gangs."""
+        """Return the changes of this pass, by wave, starting jobs before waiting ones. starting, waiting: Ref.key of
+        gangs."""
         room = max(self.timings.jobs_in_flight - len(self.made_at), 0)
         by_rank: tuple[list[Change], list[Change], list[Change]] = ([], [], [])
         for change in due:
@@ -151,7 +152,8 @@ class StartPace:
         return sorted(chosen, key=lambda change: change.desired.wave if change.desired else 0)[: self.timings.slice]
 
     def deadlines(self, now: float) -> list[float]:
-        """When jobs without pods let others go on; soon, where that came during a long pass."""
+        """Return when other jobs need no longer wait for jobs without pods; soon, if that time passed during a long
+        pass."""
         if not self.is_holding:
             return []
         soon, flight = now + self.timings.soon, self.timings.flight
@@ -206,7 +208,7 @@ class ObjectsPart(Part):
         return Effects(results)
 
     def is_busy(self, allowed: Allowed, results: Sequence[ChangeResult]) -> bool:
-        """Whether a write is under way, or one is still to be made that is not refused again and again."""
+        """Return whether a write is under way, or one is still to be made that is not refused again and again."""
         changes = (*allowed.changes.due, *(result.change for result in results))
         return self.writer.threads.is_any_open() or not all(map(self.writer.memory.is_given_up, changes))
 
@@ -227,6 +229,6 @@ def _starting(snapshot: Snapshot) -> set[str]:
 
 
 def _has_pods(seen: Seen, key: str) -> bool:
-    """Whether the controller has made pods of the job, or need not."""
+    """Return whether the controller has made pods of the job, or need not."""
     entry = seen.inventory.entries.get(key)
     return entry is None or entry.started or key in seen.pods

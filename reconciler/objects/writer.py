@@ -1,13 +1,14 @@
-"""Writes of objects to the cluster: changes come in as data, and what became of them goes out as data.
+"""Writes of objects to the cluster: changes in, results out, both as data.
 
-Objects are written by server-side apply, wave by wave. A conflict with another manager is forced only where we made the
-object, the field was ours alone (then it is put back), or the user allows it. What the server refuses is tried again as
+Objects are written by server-side apply, wave by wave. A conflict with another manager is forced only where we created
+the object, the field was ours alone (then it is put back), or the user allows it. A refused write is tried again as
 long as others succeed: queues that grow need their parents first, queues that shrink their children. A refused change
-of an object that the server would take again becomes a replacement, where the user allows that.
+of an object that the server would accept as a new one becomes a replacement, where the user allows that.
 
-Before each batch the inventory is written, so that a replica which no longer leads ends there. A create never changes
-an object, and a change is meant for one uid. A write without an answer is left (`reconciler.cluster.write_threads`): it
-has not failed, and the object is not written again until `settle` has taken up what came of it.
+Before each batch the inventory is written, so that a replica which no longer leads stops there. A create never changes
+an object, and a change is meant for one uid. A write without an answer is deferred
+(`reconciler.cluster.write_threads`): it has not failed, and the object is not written again until `settle` has
+collected its result.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _CREATED: Origin = "created"
 _UNKNOWN_OPPONENT = "who changes it is not known"
 
 Note: TypeAlias = Callable[[], ChangeResult]
-"""Remembers what a write that has ended has done, in the loop's thread; what became of the change."""
+"""Records the effects of a completed write, in the loop's thread, and returns the result of its change."""
 
 
 class _Forced(NamedTuple):
@@ -60,10 +61,10 @@ class _Forced(NamedTuple):
 
 @dataclass(slots=True)
 class ClusterWriter:
-    """Writes with a client that asks the fence; LostLease ends whatever it does.
+    """Writes with a client that asks the fence; LostLease interrupts it.
 
-    deadline: on the clock; what is not begun by then is left to the next pass. failed_save: why the inventory could not
-    be written since it was written last, and until when it is not tried again; no message where it was written.
+    deadline: on the clock; changes not begun by then are deferred to the next pass. failed_save: why the inventory
+    could not be written since the last success, and until when it is not tried again; no message after a success.
     """
 
     client: Client
@@ -84,7 +85,8 @@ class ClusterWriter:
         self.deadline = self.clock() + seconds
 
     def is_out_of_time(self) -> bool:
-        """Whether the rest is left to the next pass, so that a pass ends although each of its writes is slow."""
+        """Return whether the rest is deferred to the next pass, so that a pass ends although each of its writes is
+        slow."""
         return self.clock() > self.deadline
 
     # --- the inventory
@@ -125,11 +127,10 @@ class ClusterWriter:
         self.memory.record_result(result, self.clock())
         return result
 
-    # --- what became of changes
+    # --- results of changes
 
     def apply_changes(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
-        """Apply wave by wave. What is to be created enters the inventory first, so that a crash leaves nothing
-        unknown."""
+        """Apply wave by wave. Objects to create enter the inventory first, so that a crash leaves none unknown."""
         waves: dict[int, list[Change]] = {}
         for change in changes:
             if change.desired is not None:
@@ -145,7 +146,7 @@ class ClusterWriter:
         return self._make_in_turns([of_turn for _, of_turn in sorted(turns.items())], inventory)
 
     def settle(self) -> list[WriteResult]:
-        """Take up what came of the changes, gates and evictions that were left and have ended."""
+        """Collect the results of the deferred changes, gates and evictions that have completed."""
         results: list[WriteResult] = self.threads.take_ended()
         self._record_results(each for each in results if isinstance(each, ChangeResult))
         return results
@@ -160,7 +161,7 @@ class ClusterWriter:
         return results
 
     def _try_repeatedly(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
-        """Attempt each change; those that are refused again, as long as another succeeds meanwhile."""
+        """Attempt each change, and refused ones again as long as another succeeds meanwhile."""
         final: list[ChangeResult] = []
         most = self.timings.batch
         while changes:
@@ -216,7 +217,7 @@ class ClusterWriter:
             return _conclusion(change, "refused", str(error))
 
     def _conclude_refusal(self, change: Change, message: str, proceed: Proceed) -> Note:
-        """A refusal, and the way out of one of a change that would be none of a new object."""
+        """Return a refusal, and the way out of one of a change that would be none of a new object."""
         if change.action != "update" or change.desired is None:
             return _conclusion(change, "refused", message)
         proceed()
@@ -259,7 +260,7 @@ class ClusterWriter:
     def _note_applied(
         self, change: Change, desired: Manifest, inventory: Inventory, written: Object, forced: _Forced, origin: Origin
     ) -> ChangeResult:
-        """origin: where the object comes from, if it was not ours."""
+        """Note a completed apply, and return its result. origin: where the object comes from, if it was not ours."""
         key, overridden = change.ref.key, forced.message
         known = inventory.entries.get(key, InventoryEntry(change.ref))
         self.own.record_write(written)
@@ -280,7 +281,8 @@ class ClusterWriter:
         return ChangeResult(change, "done", overridden, is_takeover=forced.is_takeover)
 
     def _create(self, change: Change, desired: Manifest) -> Object | None:
-        """The new object; None where there is one. A job that exists is left to the next pass, which sees its state."""
+        """Return the new object; None where it exists. An existing job is deferred to the next pass, which sees its
+        state."""
         if change.live is not None:
             return None
         try:
@@ -293,8 +295,9 @@ class ClusterWriter:
     def _apply_or_force(
         self, change: Change, live: Object, desired: Manifest, own: frozenset[str] | None, proceed: Proceed
     ) -> tuple[Object, _Forced]:
-        """The object as written, and which fields were taken from other managers. own: the fields that were ours alone;
-        None where the whole object is; where that tells who holds them, they are taken at once."""
+        """Return the written object, and the fields taken from other managers. own: the fields that were ours alone;
+        None where the whole object is ours and its other managers are known from it: then their fields are taken at
+        once."""
         uid = uid_of(live)
         may_adopt = annotations_of(desired.object).get(ADOPT_ANNOTATION) == "true"
         holders = other_holders(live, [each.steps for each in change.fields]) if own is None else []
@@ -312,8 +315,8 @@ class ClusterWriter:
         return self.client.apply(desired.object, uid, force=True), _Forced(message, is_takeover)
 
     def _delete_object(self, change: Change, inventory: Inventory) -> Note:
-        """Delete by uid; a namesake with another uid is left alone. The entry stays until the object is gone, and what
-        replaces it is created when a later pass sees that."""
+        """Delete by uid, so that a namesake with another uid stays. The entry stays until the object does not exist any
+        more; then a later pass creates its replacement."""
         assert change.live is not None  # noqa: S101
         ref, target = change.ref, change.live
         _unless_gone(ref, partial(self.client.delete, ref, uid_of(target)))
@@ -347,28 +350,29 @@ class ClusterWriter:
     # --- what parts ask
 
     def announce(self, key: str) -> None:
-        """Note that the stored inventory does not say yet what is about to be written of this object."""
+        """Note that the stored inventory lacks a write of this object that is about to be sent."""
         self.memory.record_intent(key)
 
     def refused_keys(self) -> set[str]:
-        """Ref.key of what the server refuses, or others hold."""
+        """Return Ref.key of what the server refuses, or others hold."""
         failures = self.memory.failures.items()
         return {key for key, result in failures if result.outcome in ("refused", "conflict")}
 
     def may_still_come(self, ref: Ref, seconds: float) -> bool:
-        """Whether a write of the object is under way, or has lost its answer so many seconds ago at most."""
+        """Return whether a write of the object is under way, or has lost its answer so many seconds ago at most."""
         lost_at = self.memory.lost_answers.get(ref.key, -inf)
         return self.threads.is_open(ref.key) or self.clock() - lost_at <= seconds
 
     def is_due(self, change: Change) -> bool:
-        """Whether a change is to be tried now: not while it pauses after a failure, unless its manifest has changed."""
+        """Return whether a change is to be tried now: not while it pauses after a failure, unless its manifest has
+        changed."""
         if self.is_unfixable(change) or self.threads.must_wait(change.ref):
             return False
         digest, _, retry_at = self.memory.paused_changes.get(change.ref.key, ("", 0, 0.0))
         return self.clock() >= retry_at or digest != change_digest(change)
 
     def is_unfixable(self, change: Change) -> bool:
-        """Whether just these differences stayed when the same was written, not long ago."""
+        """Return whether just these differences stayed when the same was written, not long ago."""
         known, _, retry_at = self.memory.unfixable_differences.get(change.ref.key, ("", 0.0, 0.0))
         if not known or change.desired is None or change.action == "replace" or self.clock() >= retry_at:
             return False
@@ -380,7 +384,8 @@ class ClusterWriter:
 
 
 def _unless_gone(ref: Ref, send: Callable[[], object]) -> None:
-    """Send a request about an object. NotFound is as good, unless its kind is not served, which says nothing of it."""
+    """Send a request about an object. NotFound counts as success, unless its kind is not served, which proves
+    nothing."""
     try:
         send()
     except NotServed:
@@ -390,7 +395,7 @@ def _unless_gone(ref: Ref, send: Callable[[], object]) -> None:
 
 
 def _conclusion(change: Change, outcome: ChangeOutcome, message: str) -> Note:
-    """The note of a write of which nothing is to be remembered but its failure."""
+    """Return the note of a write of which nothing is to be remembered but its failure."""
     return partial(ChangeResult, change, outcome, message)
 
 

@@ -1,6 +1,6 @@
-"""Which live object is to blame where code fails that works on many of them: the one that it had at hand.
+"""Finds the live object to blame where code fails that works on many: the one being processed.
 
-The frames of the traceback tell. That costs nothing while nothing fails, and works wherever it fails.
+It is found in the frames of the traceback. That costs nothing without a failure, and works wherever one occurs.
 """
 
 from __future__ import annotations

@@ -45,9 +45,9 @@ _STATE_GROUPS = frozenset(group_kind_of(api, kind) for api, kind in STATE_KINDS)
 @dataclass(slots=True)
 class InformerSet:
     """unknown_kinds: of a plan, by group kind -> why it cannot be watched. deleted_objects: the last state of each, and
-    whether the deletion itself was seen. updates: the objects that were updated, of kinds that no plan rests on;
-    `stir` tells of them, `wake` of everything else. own: our writes, laid over what the watches show. _looked_for:
-    group kind -> when a version in which it is served was looked for, and why there is none."""
+    whether the deletion itself was seen. updates: the updated objects of kinds that no plan depends on. `stir` is
+    called for them, `wake` for all else. own: our writes, laid over what the watches show. _looked_for: group kind ->
+    when a served version of it was looked for, and why there is none."""
 
     client: Client
     cluster: str
@@ -99,8 +99,8 @@ class InformerSet:
     def _look_for(
         self, group_kind: str, versions: Sequence[tuple[str, str]], former: Informer | None, selector: str
     ) -> Iterator[Informer]:
-        """The new informer of a kind, in the place of the former one, if one is needed. Raises ApiError where it cannot
-        be said whether the kind is served."""
+        """Yield the new informer of a kind, which replaces the former one, if one is needed. Raises ApiError if the
+        server does not answer whether the kind is served."""
         try:
             resource = self._resource_of(versions, former)
         except NotFound as error:
@@ -112,8 +112,8 @@ class InformerSet:
             yield self._add_informer(resource, selector)
 
     def _resource_of(self, versions: Sequence[tuple[str, str]], former: Informer | None) -> Resource:
-        """The resource of a kind in the last of these versions that is served, else in the one that its group prefers.
-        former: what watches the kind now. Raises NotFound for a kind that is not served."""
+        """Return the resource of a kind in the last of these versions that is served, else in its group's preferred
+        version. former: the kind's present informer. Raises NotFound for a kind that is not served."""
         if former is not None and _is_lost(former):
             self.client.served_version(former.resource.api_version, former.resource.kind)
         for api, kind in reversed(versions):
@@ -125,7 +125,7 @@ class InformerSet:
         return self.client.resource(api, kind)  # where no version is served, its error names the kind
 
     def expect_kinds(self, group_kinds: Iterable[str]) -> None:
-        """Say of which kinds there are objects, so that a 404 of one does not mean that there are none."""
+        """Note that objects of these kinds exist, so that a 404 does not mean that there are none."""
         for group_kind in group_kinds:
             if (informer := self.informers.get(group_kind)) is not None:
                 informer.expect_kind()
@@ -148,8 +148,8 @@ class InformerSet:
         self.stir()
 
     def take_updates(self, most: int) -> list[Object]:
-        """The first so many of `updates`, each once, as last known; they are no longer in it. `stir` is called again
-        where some are left."""
+        """Remove the first so many of `updates`, and return each once, in its last known state. `stir` is called again
+        if some remain."""
         refs = dict.fromkeys(self.updates.popleft() for _ in range(min(most, len(self.updates))))
         if self.updates:
             self.stir()
@@ -158,7 +158,7 @@ class InformerSet:
         return [item for item in found if item is not None]
 
     def take_deletions(self) -> list[tuple[Object, bool]]:
-        """The `deleted_objects`, the last one first; each is no longer among them."""
+        """Return the `deleted_objects`, the last one first; each is no longer among them."""
         return [self.deleted_objects.pop() for _ in range(len(self.deleted_objects))]
 
     def record_deletion(self, item: Object, witnessed: bool) -> None:
@@ -169,7 +169,7 @@ class InformerSet:
         return _wait_for_lists(self.informers.values(), seconds)
 
     def state_problems(self) -> list[str]:
-        """Why kinds that a plan rests on cannot be read."""
+        """Return why kinds that a plan rests on cannot be read."""
         found = []
         for kind in sorted((_STATE_GROUPS & self.informers.keys()) - self._withdrawn_kinds()):
             informer = self.informers[kind]
@@ -209,8 +209,8 @@ class InformerSet:
         return Observation(objects, readable, problems, restrictions, obstacles, *rest)
 
     def hold_out(self, culprits: Iterable[Culprit], reason: str) -> str:
-        """Hold out the first of these objects that can be, in the order of suspicion; its Ref.key, "" for none. Where
-        passes fail on ever more, no object is to blame: none is held out then, for a while."""
+        """Hold out the first possible of these objects, in the order of suspicion, and return its Ref.key; "" for none.
+        Where passes keep failing on more and more objects, none is to blame, and none is held out for a while."""
         now, of_kinds = self.clock(), [each.faults().values() for each in self.informers.values()]
         if sum(any(fault.holds_out for fault in faults) for faults in chain.from_iterable(of_kinds)) >= MOST_HELD_OUT:
             self._blames_from = now + self.timings.held_out
@@ -243,14 +243,14 @@ def _fault_text(key: str, faults: Sequence[Fault]) -> str:
 
 
 def _is_good(informer: Informer, versions: Sequence[tuple[str, str]], is_whole: bool) -> bool:
-    """Whether it watches the kind in one of these versions, as far as that is served, and no less than is wanted."""
+    """Return whether it watches the kind in a served version of these, and no fewer objects than wanted."""
     is_narrow = is_whole and informer.selector
     version = informer.resource.api_version, informer.resource.kind
     return version in versions and not is_narrow and not _is_lost(informer)
 
 
 def _is_lost(informer: Informer) -> bool:
-    """Whether the cluster does not serve what it watches."""
+    """Return whether the cluster does not serve the watched kind."""
     return informer.health.is_withdrawn or not informer.health.is_served
 
 

@@ -1,5 +1,7 @@
-"""What was worked out of single objects, passed on from one observation of the cluster to the next: what a pass costs
-follows what has changed, not how many nodes and jobs there are."""
+"""Results about single objects, kept from one observation of the cluster to the next.
+
+The cost of a pass follows the changes, not the number of nodes and jobs.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,10 @@ from reconciler.observation.pods import has_ended, role_of
 
 @dataclass(slots=True)
 class ObservationMemory:
-    """Objects are replaced and never changed, so the same object says the same.
+    """Objects are replaced and never changed, so results about the same object stay valid.
 
-    owners: which pods are a job's. jobs: group kind -> its objects, and those of them that are jobs. requests: of pods.
-    session: what single objects, and the pods of a gang by its Ref.key, came to.
+    owners: the pods of each job. jobs: group kind -> its objects, and those that are jobs. requests: of pods. session:
+    results about single objects, and about the pods of a gang by its Ref.key.
     """
 
     owners: OwnershipMemory = field(default_factory=OwnershipMemory)
@@ -38,13 +40,14 @@ class ObservationMemory:
         return dict(zip(map(name_of, nodes), self.session.each("node digest", zip(nodes), _node_digest), strict=True))
 
     def index_of(self, nodes: Sequence[Object]) -> NodeIndex:
-        """The index of these nodes: the last one itself where it is equal, so that what rests on it stays known."""
+        """Return the index of these nodes: the last one itself where it is equal, so that results about it stay
+        valid."""
         last, each = self.session.last, self.session.each
         facts = last("node facts", (nodes,), lambda: each("node facts", zip(nodes), facts_of_node))
         return last("node index", (facts,), lambda: NodeIndex.from_facts(facts, {}))
 
     def jobs_of_kind(self, kind: str, objects: Mapping[str, Object]) -> Mapping[str, Object]:
-        """Those of the objects of one kind, by Ref.key, that are jobs. A node is none, whatever it says of itself."""
+        """Return the jobs among the objects of one kind, by Ref.key. A node never is one, whatever its fields are."""
         if kind in RUN_KINDS or kind == "Node":
             return objects if kind in RUN_KINDS else {}
         before, jobs = self.jobs.get(kind, ({}, {}))
@@ -58,13 +61,13 @@ class ObservationMemory:
         return jobs
 
     def pods_as_planned(self, key: str, gang: PlannedGang, pods: list[Object], nodes: NodeIndex) -> set[str]:
-        """The uids of the gang's pods that stand where the plan wants them."""
+        """Return the uids of the gang's pods that are where the plan puts them."""
         parts = gang, nodes.node_of_hostname, *pods
         return self.session.last(("as planned", key), parts, lambda: _pods_as_planned(gang, pods, nodes))
 
     def pods_unlike_plan(self, key: str, planned: Sequence[Amounts], pods: list[Object]) -> Mapping[str, int]:
-        """What pods of the gang ask for that is planned for none of its roles, and how many do: whether they wait or
-        run, since a gate that is lifted changes no plan."""
+        """Return the requests of the gang's pods that the plan has for none of its roles -> their number, waiting or
+        running, since lifting a gate changes no plan."""
 
         def count() -> Mapping[str, int]:
             asked = filter(None, (asked_by_pod(pod, self.requests) for pod in pods if not has_ended(pod)))
@@ -90,7 +93,7 @@ def _pods_as_planned(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex
 
 
 def _node_digest(node: Object) -> str:
-    """Of what decides whether pods may go to a node; heartbeats are left out."""
+    """Return a digest of the fields that decide whether pods may go to a node; heartbeats are left out."""
     spec = node.get("spec") or {}
     ready = [row.get("status") for row in conditions_of(node) if row.get("type") == "Ready"]
     schedulable = [spec.get("taints"), spec.get("unschedulable"), status_of(node).get("allocatable")]

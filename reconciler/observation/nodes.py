@@ -12,14 +12,14 @@ from compiler.specs.pod_spec import Taint, Toleration
 from reconciler.cluster.objects import Object
 
 NodeFacts = tuple[str, str | None, bool, frozenset[Taint]]
-"""Of a node: its name, its hostname label, whether it is ready, and the taints that keep pods away."""
+"""Facts about a node: its name, its hostname label, whether it is ready, and the taints that keep pods away."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeIndex:
     """hostname_of: node name -> its hostname label, of nodes that a selector can name. leaf_of: node name -> the
-    hypernode that holds it. unready: take nothing new whatever a pod tolerates. taints_of: node name -> the taints that
-    keep pods away, that of a cordoned node included. names: of all nodes."""
+    hypernode that holds it. unready: nodes that get nothing new, whatever a pod tolerates. taints_of: node name -> the
+    taints that keep pods away, that of a cordoned node included. names: of all nodes."""
 
     hostname_of: Mapping[str, str]
     node_of_hostname: Mapping[str, str]
@@ -42,11 +42,11 @@ class NodeIndex:
         return cls(hostname_of, unique, leaf_of, unready, taints, frozenset(name for name, _, _, _ in facts))
 
     def node_of(self, pod: Object) -> str | None:
-        """The node of a pod that is bound, or that was given one and waits for the scheduler."""
+        """Return the node of a pod that is bound, or that was given one and waits for the scheduler."""
         return assigned_node(pod, self.node_of_hostname)
 
     def pods_by_node(self, pods: Iterable[Object]) -> dict[str, list[Object]]:
-        """Node -> the pods that are bound to it, or were given it and wait for the scheduler."""
+        """Return node -> the pods that are bound to it, or were given it and wait for the scheduler."""
         found: dict[str, list[Object]] = {}
         for pod in pods:
             if (node := self.node_of(pod)) is not None:
@@ -57,7 +57,7 @@ class NodeIndex:
         return self.leaf_of.get(node, "")
 
     def accepts(self, node: str, pod: Object) -> bool:
-        """Whether the node is ready, and the pod tolerates its taints."""
+        """Return whether the node is ready, and the pod tolerates its taints."""
         if node in self.unready:
             return False
         if not (taints := self.taints_of.get(node)):

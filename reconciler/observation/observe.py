@@ -16,10 +16,10 @@ from reconciler.observation.nodes import NodeIndex
 
 @dataclass(frozen=True, slots=True)
 class Restrictions:
-    """What a plan is kept from or counts on, beyond what the cluster's objects say. quarantined_nodes: take nothing
-    new. held_jobs: Ref.key -> why nothing of the job starts. closed_nodes: Ref.key of a job -> nodes that get no pod of
-    it. leaving_pods: uid of an evicted pod, whose room is given away already -> until when (epoch seconds).
-    crowded_jobs: running gangs that lost pods whose nodes have no room for them now."""
+    """Limits of a plan in addition to the cluster's objects. quarantined_nodes: they get nothing new. held_jobs:
+    Ref.key -> why nothing of the job starts. closed_nodes: Ref.key of a job -> nodes that get no pod of it.
+    leaving_pods: uid of an evicted pod, whose room is already assigned -> until when (epoch seconds). crowded_jobs:
+    running gangs that lost pods whose nodes have no room for them now."""
 
     quarantined_nodes: frozenset[str] = frozenset()
     held_jobs: Mapping[str, str] = field(default_factory=dict)
@@ -30,14 +30,14 @@ class Restrictions:
 
 @dataclass(frozen=True)
 class Observation:
-    """What the caches held at one moment. objects: Ref.key -> object, of all kinds that are watched, as last known;
-    they must not be changed. readable_kinds: group kinds of which they are known for certain. obstacles: group kind ->
-    why that is not so of the others. problems: those obstacles that planning waits for, since a plan rests on the kind.
-    partial_problems: those that hold up only the objects of their kind. pending_kinds: those that were not yet read or
-    refused. withdrawn_kinds: that were served and whose definition is gone: their objects are as last known.
-    unserved_kinds: that the cluster does not have. by_kind: group kind -> its objects by Ref.key, in the order of the
-    keys; made from `objects` where it is not given. memory: of former observations. faults: Ref.key of objects that
-    are not what their kinds are -> what of each cannot be read."""
+    """The contents of the caches at one moment. objects: Ref.key -> object, of all watched kinds, as last known; they
+    must not be changed. readable_kinds: group kinds whose objects are known for certain. obstacles: group kind -> why
+    its objects are uncertain. problems: the obstacles that planning waits for, since a plan depends on the kind.
+    partial_problems: the obstacles that block only the objects of their kind. pending_kinds: neither read nor refused
+    yet. withdrawn_kinds: once served, but their definition was deleted: their objects are as last known.
+    unserved_kinds: unknown to the cluster. by_kind: group kind -> its objects by Ref.key, in the order of the keys;
+    built from `objects` if not given. memory: of former observations. faults: Ref.key of malformed objects -> what of
+    each cannot be read."""
 
     objects: Mapping[str, Object]
     readable_kinds: frozenset[str]
@@ -57,7 +57,7 @@ class Observation:
         return self._lists_by_kind.get(kind, [])
 
     def with_restrictions(self, restrictions: Restrictions) -> Observation:
-        """The same objects under these restrictions; what was worked out of them is kept."""
+        """Return the same objects under these restrictions, with the values computed from them."""
         made = replace(self, restrictions=restrictions)
         vars(made).update({name: value for name, value in vars(self).items() if name not in vars(made)})
         return made
@@ -69,7 +69,7 @@ class Observation:
 
     @cached_property
     def jobs(self) -> Mapping[str, Object]:
-        """Ref.key -> object, of everything whose pods are its own."""
+        """Return Ref.key -> object, of everything whose pods are its own."""
         jobs: dict[str, Object] = {}
         for kind, objects in self._objects_by_kind.items():
             jobs |= self.memory.jobs_of_kind(kind, objects)
@@ -77,7 +77,7 @@ class Observation:
 
     @cached_property
     def held_up(self) -> Mapping[str, str]:
-        """Ref.key -> why it is left alone: what is held out, and jobs with pods that are."""
+        """Return Ref.key -> why it is not processed: objects that are held out, and jobs with pods that are."""
         holding = ((key, next((each for each in found if each.holds_out), None)) for key, found in self.faults.items())
         held_out = {key: fault for key, fault in holding if fault is not None}
         found = {key: f"it cannot be read: {fault}" for key, fault in held_out.items()}
@@ -89,7 +89,7 @@ class Observation:
         return found
 
     def node_index(self, leaves: Mapping[str, str]) -> NodeIndex:
-        """The nodes by name and hostname. leaves: node name -> the hypernode that holds it."""
+        """Return the nodes by name and hostname. leaves: node name -> the hypernode that holds it."""
         return replace(self._node_index, leaf_of=leaves)
 
     @cached_property
@@ -99,7 +99,7 @@ class Observation:
 
     @cached_property
     def terminating_pods(self) -> list[Object]:
-        """The pods that are on their way out."""
+        """Return the pods that are on their way out."""
         return list(filter(is_terminating, self.objects_of_kind("Pod")))
 
     @cached_property
@@ -122,9 +122,9 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """now: on the clock. wall_now: seconds since the epoch. is_leading: whether this replica held the lease when the
-    pass began. leads_since: when it last began to lead, on the
-    clock. doubts: Ref.key of a job -> why it is not known whether it is gone."""
+    """An observation with its time and inventory. now: on the clock. wall_now: seconds since the epoch. is_leading:
+    whether this replica held the lease when the pass began. leads_since: when it last began to lead, on the clock.
+    doubts: Ref.key of a job -> why it is unknown whether the job still exists."""
 
     now: float
     wall_now: float
@@ -136,5 +136,5 @@ class Seen:
 
     @property
     def pods(self) -> Mapping[str, list[Object]]:
-        """Ref.key of a live job -> its pods."""
+        """Return Ref.key of a live job -> its pods."""
         return self.observation.pods_by_job[0]

@@ -31,19 +31,19 @@ class OwnWrite:
     is_lost: bool = False
 
     def is_shown_by(self, shown: Object | None, reached: int) -> bool:
-        """Whether a watch that has reached this version, and shows this object, knows of the write."""
+        """Return whether a watch that has reached this version, and shows this object, knows of the write."""
         if self.item is not None:
             version = version_number(self.item)
             return reached >= version or (shown is not None and version_number(shown) >= version)
         is_another = shown is None or uid_of(shown) != self.uid
         if self.lift is None:
             return is_another or (shown is not None and is_terminating(shown))
-        if is_another:  # a watch that lags behind the pod itself, which we have read elsewhere, says nothing of it
+        if is_another:  # the watch lags behind the pod, read elsewhere
             return max(reached, version_number(shown) if shown else 0) >= version_number(self.lift.pod)
         return shown is not None and not is_gated(shown)
 
     def newest(self, shown: Object | None) -> Object | None:
-        """What the object is, or may be, where the watch shows this."""
+        """Return the object's newest state, certain or possible, where the watch shows this."""
         if self.lift is None:
             return self.item
         is_behind = shown is None or uid_of(shown) != self.uid or version_number(shown) < version_number(self.lift.pod)
@@ -51,13 +51,13 @@ class OwnWrite:
 
 
 _Overlay = tuple[Mapping[str, Object], Mapping[str, OwnWrite], Mapping[str, Object]]
-"""What is shown of a kind, the entries, and the objects with these laid over; made once for each state of both."""
+"""The objects of a kind as shown, the entries, and both merged; computed once for each state of both."""
 
 
 @dataclass(slots=True)
 class OwnWrites:
-    """entries: group kind -> Ref.key -> the newest write of the object. sound: looks at the objects of answers, as at
-    those that the watch shows."""
+    """entries: group kind -> Ref.key -> the newest write of the object. sound: checks the objects of answers, as those
+    of watches."""
 
     entries: dict[str, dict[str, OwnWrite]] = field(default_factory=dict)
     sound: SoundObjects = field(default_factory=SoundObjects)
@@ -77,12 +77,12 @@ class OwnWrites:
         self._enter(ref_of(lift.pod).key, OwnWrite(uid_of(lift.pod), lift=lift, is_lost=True))
 
     def is_under_way(self, lift: GateLift) -> bool:
-        """Whether the request for this lift has not ended, as far as is known."""
+        """Return whether the request for this lift has not ended, as far as is known."""
         write = self._of_kind(ref_of(lift.pod).key).get(ref_of(lift.pod).key)
         return write is not None and write.lift is lift and not write.is_lost
 
     def refuse_lift(self, lift: GateLift) -> None:
-        """Note that the gate was certainly not lifted: the pod is what it was."""
+        """Note that the gate was certainly not lifted: the pod is unchanged."""
         self._enter(ref_of(lift.pod).key, OwnWrite(uid_of(lift.pod), lift.pod))
 
     def open_lifts(self) -> Mapping[str, OwnWrite]:
@@ -90,12 +90,12 @@ class OwnWrites:
         return {write.uid: write for write in self.entries.get("Pod", {}).values() if write.lift is not None}
 
     def newest(self, key: str, shown: Object | None) -> Object | None:
-        """One object with its entry laid over, as far as it itself shows the write."""
+        """Return one object with its entry laid over, as far as it itself shows the write."""
         write = self._of_kind(key).get(key)
         return shown if write is None or write.is_shown_by(shown, 0) else write.newest(shown)
 
     def deleted_uids(self) -> set[str]:
-        """Of the objects whose deletion the server took and no watch shows yet."""
+        """Return the uids of objects whose deletion the server accepted and no watch shows yet."""
         writes = (write for known in self.entries.values() for write in known.values())
         return {write.uid for write in writes if (write.item or write.lift) is None}
 
@@ -104,9 +104,9 @@ class OwnWrites:
         self.entries.pop(group_kind, None)
 
     def laid_over(self, group_kind: str, shown: Mapping[str, Object], reached: int) -> Mapping[str, Object]:
-        """The objects of a kind by Ref.key with our writes; those that the watch shows end.
+        """Return the objects of a kind by Ref.key with our writes, and forget the writes that the watch shows.
 
-        shown: what the watch shows. reached: the version that it has reached, read before `shown`.
+        shown: the watch's objects. reached: its version, read before `shown`.
         """
         known = self.entries.get(group_kind)
         if not known:
@@ -148,7 +148,7 @@ class OwnWrites:
 
 
 def _merged(shown: Mapping[str, Object], writes: Mapping[str, OwnWrite]) -> Iterator[tuple[str, Object]]:
-    """The objects in the order of their keys."""
+    """Yield the objects in the order of their keys."""
     for key in sorted(shown.keys() | writes.keys()) if writes.keys() - shown.keys() else shown:
         item = shown.get(key)
         newest = writes[key].newest(item) if key in writes else item

@@ -19,8 +19,8 @@ from reconciler.cluster.objects import Object, Ref, ref_of
 
 
 def _bare_pod_keys(pod: Object) -> Iterator[str]:
-    """The keys of a pod without a controller: of the PodGroup that it names, and its own. Volcano gives a pod that
-    names none a PodGroup, and writes its name into the pod."""
+    """Yield the keys of a pod without a controller: of the PodGroup that it names, and its own. Volcano gives a pod
+    that names none a PodGroup, and writes its name into the pod."""
     if pod["metadata"].get("ownerReferences"):
         return
     ref = ref_of(pod)
@@ -30,7 +30,8 @@ def _bare_pod_keys(pod: Object) -> Iterator[str]:
 
 
 def pods_by_job(pods: Sequence[Object], jobs: Mapping[str, Object]) -> tuple[dict[str, list[Object]], set[str]]:
-    """Ref.key of a live job -> its pods; and the keys of jobs whose former namesakes (by uid) still have pods.
+    """Return Ref.key of a live job -> its pods; and the keys of jobs whose former namesakes (by uid) still have
+    pods.
 
     A pod may be a job's through another job that owns it (JobSet -> Job -> Pod), which the uids prove; or through an
     object that is not watched (RayJob -> RayCluster -> Pod): see `_is_marked_pod`.
@@ -40,8 +41,8 @@ def pods_by_job(pods: Sequence[Object], jobs: Mapping[str, Object]) -> tuple[dic
 
 @dataclass(frozen=True, slots=True)
 class _Owners:
-    """The owners of a pod: Ref.key of the live jobs that it belongs to, and of its former owners. missed: of what was
-    looked for among the jobs and was not there."""
+    """The owners of a pod: Ref.key of the live jobs that it belongs to, and of its former owners. missed: keys looked
+    for among the jobs and not found."""
 
     pod: Object
     uid: str
@@ -57,9 +58,9 @@ _OWNERSHIP_FIELDS = ("uid", "name", "namespace", "ownerReferences", "labels", "a
 
 @dataclass(slots=True)
 class OwnershipMemory:
-    """The jobs each pod belongs to, remembered while what it says of its owners and the relevant fields of the jobs are
-    unchanged: most of what changes of a pod is its status. known: by the pod's id(), which its owners keep alive.
-    identities: Ref.key -> a job, and its relevant fields."""
+    """The jobs of each pod, kept while its owner fields and the relevant fields of the jobs are unchanged: most changes
+    of a pod are in its status. known: by the pod's id(), which its owners keep alive. identities: Ref.key -> a job, and
+    its relevant fields."""
 
     known: dict[int, _Owners] = field(default_factory=dict)
     identities: dict[str, tuple[Object, tuple[Any, ...]]] = field(default_factory=dict)
@@ -86,7 +87,8 @@ class OwnershipMemory:
         return found, former
 
     def _still_known(self, jobs: Mapping[str, Object]) -> Mapping[int, _Owners]:
-        """What still holds with these jobs: a new one changes the owners of pods that were looked for there."""
+        """Return the owners that are still valid with these jobs: a new job changes the owners of pods that were looked
+        for there."""
         before, self.identities = self.identities, {}
         new, is_changed = set[str](), False
         for key, job in jobs.items():
@@ -106,12 +108,12 @@ class OwnershipMemory:
 
 
 def _ownership_of(pod: Object) -> list[Any]:
-    """What a pod says of whose it is."""
+    """Return the fields of a pod that name its owners."""
     return [pod["metadata"].get(name) for name in _OWNERSHIP_FIELDS]
 
 
 def _job_identity(job: Object) -> tuple[Any, ...]:
-    """The fields of a job that decide which pods are its own."""
+    """Return the fields of a job that decide which pods are its own."""
     metadata = job["metadata"]
     between = annotations_of(job).get(POD_OWNERS_ANNOTATION)
     return uid_of(job), metadata.get("ownerReferences"), metadata.get("creationTimestamp"), between
@@ -137,7 +139,7 @@ def _owners_of_pod(pod: Object, jobs: Mapping[str, Object]) -> _Owners:
 
 
 def _owner_keys(item: Object, find: Find, depth: int = 3) -> Iterator[tuple[str, bool]]:
-    """The keys of what owns the object, near and far, each with whether it is a live job, by its uid."""
+    """Yield the keys of what owns the object, near and far, each with whether it is a live job, by its uid."""
     namespace = ref_of(item).namespace
     for owner in item["metadata"].get("ownerReferences") or ():
         key = Ref(owner["apiVersion"], owner["kind"], namespace, owner["name"]).key
@@ -149,9 +151,9 @@ def _owner_keys(item: Object, find: Find, depth: int = 3) -> Iterator[tuple[str,
 
 
 def _is_marked_pod(pod: Object, job: Object, find: Find) -> bool:
-    """Whether a pod whose template names the job is of its present run: its owners are of kinds that the job says stand
-    between them, up to one that is not watched (else its uid would have told), and the pod is not older than the
-    job."""
+    """Return whether a pod whose template names the job is of its present run: its owners are of the kinds that the job
+    lists as between them, up to one that is not watched (a watched one would have the job's uid), and the pod is not
+    older than the job."""
     between = annotations_of(job).get(POD_OWNERS_ANNOTATION, "").split(",")
     born, since = created_at(pod), created_at(job)
     item, seen = pod, set[str]()

@@ -1,4 +1,5 @@
-"""What a pod is to its gang (whether it has ended, its role, its number), and how objects of Volcano are told."""
+"""A pod's relation to its gang (whether it has ended, its role, its number), and how Volcano's objects are
+recognized."""
 
 from __future__ import annotations
 
@@ -23,13 +24,13 @@ from reconciler.cluster.objects import Object, Ref, ref_of
 
 
 def has_ended(pod: Object) -> bool:
-    """Whether the pod runs no more, or is on its way out."""
+    """Return whether the pod runs no more, or is on its way out."""
     return is_finished_pod(pod) or is_terminating(pod)
 
 
 def role_of(pod: Object, gang: PlannedGang) -> str | None:
-    """The pod's role: by our mark or the job controller's label or annotation, case aside; the one role of a job that
-    has only one."""
+    """Return the pod's role: by our mark or the job controller's label or annotation, case aside; the one role of a job
+    that has only one."""
     roles = tuple(gang.pods)
     for key in ROLE_KEYS:
         if value := labels_of(pod).get(key) or annotations_of(pod).get(key):
@@ -38,7 +39,7 @@ def role_of(pod: Object, gang: PlannedGang) -> str | None:
 
 
 def index_of(pod: Object) -> tuple[int, int, str]:
-    """The number of the pod's group, if it has one, and its number within its role; then its name."""
+    """Return the number of the pod's group, if it has one, and its number within its role; then its name."""
     groups = (str(labels_of(pod).get(key, "")) for key in GROUP_INDEX_LABELS)
     indices = (labels_of(pod).get(key) or annotations_of(pod).get(key) or "" for key in INDEX_LABELS)
     at_end = re.search(r"\d+$", name_of(pod))
@@ -55,12 +56,12 @@ VOLCANO_JOB, POD_GROUP = "Job.batch.volcano.sh", "PodGroup.scheduling.volcano.sh
 
 
 def pod_group_key(job: Object) -> str:
-    """Ref.key of the PodGroup that the controller makes for a Volcano Job."""
+    """Return Ref.key of the PodGroup that the controller makes for a Volcano Job."""
     name = f"{name_of(job)}-{uid_of(job)}"
     return Ref("scheduling.volcano.sh/v1beta1", "PodGroup", ref_of(job).namespace, name).key
 
 
 def scheduler_text(item: Object | None) -> str:
-    """The scheduler's configuration in a ConfigMap; empty where it holds none."""
+    """Return the scheduler's configuration in a ConfigMap; empty where it holds none."""
     data = (item or {}).get("data")
     return str(data.get(CONF_KEY) or "") if isinstance(data, Mapping) else ""

@@ -14,7 +14,7 @@ from reconciler.observation.observe import Observation
 
 
 def running_releases(observation: Observation, namespace: str) -> tuple[VolcanoVersion, ...]:
-    """The releases that scheduler pods of this namespace name; several while one replaces another."""
+    """Return the releases that scheduler pods of this namespace name; several while one replaces another."""
     return releases_of_pods(_pods_of_namespace(observation.objects_of_kind("Pod"), namespace))
 
 

@@ -1,1 +1,1 @@
-"""What is ours, and what of it may be deleted."""
+"""Which objects are ours, and which of them may be deleted."""

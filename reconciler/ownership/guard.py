@@ -1,9 +1,9 @@
-"""What may be deleted: decisions on data, no IO.
+"""Decides what may be deleted, on data, without IO.
 
-Deleting cannot be taken back, so an error is never read as an empty set: only what the inventory says that we created,
-by uid, after a commit that compiled as a whole, with every read good, and not more at once than the limits. They count
-what dies within the hour: objects, running jobs, their pods and devices, a whole kind, and what runs of a job that ends
-for a new run. What existed before us is released, never deleted.
+Deleting cannot be undone, so an error is never read as an empty set: only objects that we created according to the
+inventory, by uid, after a commit that compiled as a whole, with every read good, and not more at once than the limits.
+The limits count the losses of an hour: objects, running jobs, their pods and devices, a whole kind, and the running
+pods of a job that is ended for a new run. Objects older than gangplan are released, never deleted.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from reconciler.timings import TIMINGS, OwnershipTimings
 _CONTAINERS = frozenset({"Namespace", "CustomResourceDefinition.apiextensions.k8s.io"})
 """Group kinds of objects with which others go that gangplan never made, and does not see."""
 _STORES = frozenset({"PersistentVolumeClaim", "PersistentVolume"})
-"""Group kinds of objects with which data goes when they are deleted to be recreated."""
+"""Group kinds of objects whose data is lost when they are deleted to be recreated."""
 _SHARES_OF_DEVICES = ("memory", "cores", "percentage")
 """Ends of the names of resources that measure a part of a device."""
 
 
 class Toll(NamedTuple):
-    """What dies, or what there is of it. jobs: those that run."""
+    """The losses by deletions, or the totals that exist. jobs: running ones."""
 
     objects: int = 0
     jobs: int = 0
@@ -63,8 +63,8 @@ def sum_tolls(tolls: Iterable[Toll]) -> Toll:
 
 @dataclass(frozen=True, slots=True)
 class PruneSafety:
-    """How far what is seen can be trusted. commit: the head. problems: reads that failed. allowed: commits and digests
-    that annotations release. recent: died within the hour. status_name: of the ConfigMap to annotate."""
+    """How far the observation can be trusted. commit: the head. problems: failed reads. allowed: commits and digests
+    that annotations release. recent: losses within the hour. status_name: of the ConfigMap to annotate."""
 
     commit: str
     has_compiled: bool
@@ -86,8 +86,8 @@ def prune_plan(
     safety: PruneSafety,
     replacements: Sequence[Change] = (),
 ) -> PrunePlan:
-    """What becomes of the inventory's objects that left the repository, and whether so many jobs may end for a new run
-    (`excess`). `live` has only what was looked at. `pods`: by Ref.key of what has them."""
+    """Return what to do with the inventory's objects that left the repository, and whether so many jobs may end for a
+    new run (`excess`). `live` has only the examined objects. `pods`: by Ref.key of their owner."""
     found = _departures(desired_keys, inventory, live)
     doubts, leaving = tuple(_doubts(safety)), [*found["deletion"], *replacements]
     containers = list(filter(_takes_others, leaving))
@@ -131,12 +131,12 @@ def _held(changes: Iterable[Change], reason: str) -> Iterator[Change]:
 
 
 def _takes_others(change: Change) -> bool:
-    """Whether with what is deleted others go, or data."""
+    """Return whether deleting it deletes other objects, or data."""
     return change.ref.group_kind in _CONTAINERS or takes_data(change)
 
 
 def takes_data(change: Change) -> bool:
-    """Whether it is a replacement of a volume, its claim, or a StatefulSet that takes its claims with it."""
+    """Return whether it is a replacement of a volume, its claim, or a StatefulSet that takes its claims with it."""
     if change.action != "replace" or change.live is None:
         return False
     policy = (change.live.get("spec") or {}).get("persistentVolumeClaimRetentionPolicy") or {}
@@ -146,7 +146,7 @@ def takes_data(change: Change) -> bool:
 def _departures(
     keep: Collection[str], inventory: Inventory, live: Mapping[str, Object | None]
 ) -> dict[Departure, list[Change]]:
-    """The inventory's objects that left the repository, and jobs whose run is over and whose object is gone."""
+    """Return the inventory's objects that left the repository, and jobs with a finished run and no object."""
     found: dict[Departure, list[Change]] = {kind: [] for kind in get_args(Departure)}
     for key, entry in sorted(inventory.entries.items()):
         if key not in live or (key in keep and (live[key] is not None or key not in inventory.runs)):
@@ -172,7 +172,7 @@ def _departure(entry: InventoryEntry, item: Object | None) -> tuple[Departure, C
 
 
 def deletion_digest(deletions: Iterable[Change]) -> str:
-    """Names a list of deletions, so that an annotation releases it and no other; uids count."""
+    """Return names a list of deletions, so that an annotation releases it and no other; uids count."""
     named = sorted([change.ref.key, uid_of(change.live) if change.live else ""] for change in deletions)
     return json_digest(named)[7:23]
 
@@ -184,7 +184,8 @@ def toll_of(pods: Sequence[Object]) -> Toll:
 
 
 def toll_of_change(change: Change, pods: Sequence[Object]) -> Toll:
-    """The toll of a deletion, or of a replacement: of that only what runs, since the object comes again."""
+    """Return the toll of a deletion or a replacement. A replacement counts only its running pods, since the object
+    reappears."""
     toll = toll_of(pods)
     return toll._replace(objects=0) if change.action == "replace" else toll
 
@@ -223,7 +224,7 @@ def _excesses(toll: Toll, total: Toll, safety: PruneSafety) -> Iterator[str]:
 def _lost_kinds(
     deletions: Iterable[Change], inventory: Inventory, live: Mapping[str, Object | None], whole_kind: int
 ) -> Iterator[str]:
-    """The kinds of which nothing would be left of so many objects."""
+    """Yield the kinds of which nothing would be left of so many objects."""
     present = Counter(entry.ref.kind for key, entry in inventory.entries.items() if live.get(key, entry) is not None)
     for kind, count in sorted(Counter(change.ref.kind for change in deletions).items()):
         if count == present[kind] >= whole_kind:
@@ -237,7 +238,7 @@ def _way_out(deletions: Iterable[Change], safety: PruneSafety) -> str:
     )
 
 
-# --- what goes with what
+# --- what is deleted with what
 
 _MAKERS = {
     "Workflow.argoproj.io": "CronWorkflow.argoproj.io",
@@ -251,7 +252,7 @@ _NAME_LABELS = {
     SPARK_APPLICATION_LABEL: "SparkApplication.sparkoperator.k8s.io",
     SPARK_CONNECT_LABEL: "SparkConnect.sparkoperator.k8s.io",
 }
-"""Label of a pod that names what it belongs to -> the group kind of that."""
+"""Label of a pod that names its owner -> the owner's group kind."""
 _SERVICES = tuple(f"{kind}.apps/" for kind in ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"))
 """Beginnings of the keys of services, of which only those count by their pods that are bound to the plan's nodes."""
 _TIME_AT_END = re.compile(r"-\d+$")
@@ -263,12 +264,12 @@ def pods_of_all(
     objects: Mapping[str, Object],
     pods: Iterable[Object],
 ) -> dict[str, list[Object]]:
-    """Ref.key of a job, or of an inventory's object -> all pods that go with it. pods_by_job: its own.
+    """Return Ref.key of a job, or of an inventory's object -> all pods that are deleted with it. pods_by_job: its own.
 
-    Beyond these its pods make others, and so do the runs that it has made. Watched runs name the uid of what made them
-    (CronJob -> Job -> Pod), and so do pods that another pod makes. What an operator makes has a label with the object's
-    name. Runs that are not watched are told by their names: an object's name and a time (Argo's CronWorkflow,
-    ScheduledSparkApplication). At worst more is held than dies.
+    In addition its pods create others, and so do the runs that it has created. Watched runs name the uid of their
+    creator (CronJob -> Job -> Pod), and so do pods that another pod creates. Pods that an operator creates have a label
+    with the object's name. Runs that are not watched are recognized by their names: an object's name and a time (Argo's
+    CronWorkflow, ScheduledSparkApplication). At worst more pods are counted than would be lost.
     """
     counted = (key for key in entries if not key.startswith(_SERVICES))
     key_of = {entries[key].uid: key for key in counted if entries[key].uid}
@@ -293,7 +294,7 @@ def _add_pod(found: dict[str, dict[str, Object]], keys: Iterable[str], pod: Obje
 
 
 def _makers_of_job(job: Object) -> Iterator[str]:
-    """The uids of the job's owners, and the keys of what makes such owners on a schedule."""
+    """Yield the uids of the job's owners, and the keys of what makes such owners on a schedule."""
     for owner in job["metadata"].get("ownerReferences") or ():
         yield owner["uid"]
         kind = group_kind_of(owner["apiVersion"], owner["kind"])
@@ -301,7 +302,7 @@ def _makers_of_job(job: Object) -> Iterator[str]:
 
 
 def _named_by_labels(pod: Object) -> Iterator[str]:
-    """The keys of what the pod's labels name, and of what makes such runs on a schedule."""
+    """Yield the keys of what the pod's labels name, and of what makes such runs on a schedule."""
     labels, namespace = labels_of(pod), ref_of(pod).namespace
     for label, kind in _NAME_LABELS.items():
         if label in labels:
@@ -310,6 +311,6 @@ def _named_by_labels(pod: Object) -> Iterator[str]:
 
 
 def _maker_of_run(group_kind: str, namespace: str, name: str) -> Iterator[str]:
-    """The Ref.key of what may have made a run of this name."""
+    """Yield the Ref.key of what may have made a run of this name."""
     if group_kind in _MAKERS and _TIME_AT_END.search(name):
         yield f"{_MAKERS[group_kind]}/{namespace}/{_TIME_AT_END.sub('', name)}"

@@ -1,7 +1,7 @@
-"""The part of what is ours: what left the repository, what of it may be deleted, and deleting it.
+"""Finds objects that left the repository, decides which may be deleted, and deletes them.
 
-An object that we created is deleted when it leaves the repository, one that existed before is released. An entry of the
-inventory ends when the server says, asked by name, that the object is gone.
+An object that we created is deleted when it leaves the repository, an older one is released. An entry of the inventory
+is removed when the server, asked by name, returns that the object does not exist.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class Deleter(Protocol):
-    """What the part needs of `reconciler.objects.writer.ClusterWriter`, which says what each does."""
+    """The methods of `reconciler.objects.writer.ClusterWriter` that the part needs; documented there."""
 
     own: OwnWrites
 
@@ -57,8 +57,8 @@ class Deleter(Protocol):
 
 @dataclass(slots=True)
 class OwnershipPart(Part):
-    """find: asks the server by name. head: the branch's. status: the ConfigMap whose annotations release what is held.
-    hold_reason: why an object is left alone."""
+    """find: asks the server by name. head: the branch's. status: the ConfigMap whose annotations release deletions that
+    are held back. hold_reason: why an object is not touched."""
 
     cluster: str
     find: Callable[[Ref], Object | None]
@@ -71,10 +71,10 @@ class OwnershipPart(Part):
     timings: OwnershipTimings = TIMINGS.ownership
     look_up_timings: LookUpTimings = TIMINGS.look_ups
 
-    # --- what is ours
+    # --- ownership
 
     def confirm_entries(self, seen: Seen, runs: PlannedRuns) -> None:
-        """Note uids of what was created, and starts and runs of jobs."""
+        """Note the uids of created objects, and starts and runs of jobs."""
         for key, entry in list(seen.inventory.entries.items()):
             if (item := seen.observation.objects.get(key)) is None:
                 continue
@@ -92,7 +92,7 @@ class OwnershipPart(Part):
             seen.inventory.enter(entry)
 
     def _settle_lost_inventory(self, changes: Changes, seen: Seen, target: Target) -> str:
-        """Where there is no inventory: begin an empty one, or recreate it from our marks; why that could run a job a
+        """Without an inventory, begin an empty one or rebuild it from our marks. Return why that could run a job a
         second time, so that nothing is written."""
         if not seen.inventory.is_lost or target.snapshot is None:
             return ""
@@ -121,7 +121,7 @@ class OwnershipPart(Part):
         return ""
 
     def _is_ours(self, item: Object) -> bool:
-        """Whether an object of the repository carries our mark; our own ConfigMaps do as well."""
+        """Return whether an object of the repository carries our mark; our own ConfigMaps do as well."""
         ref = ref_of(item)
         is_own = ref.namespace == self.status.namespace and ref.name.startswith(f"gangplan-{self.cluster}-")
         return is_marked(item, self.cluster) and not is_own
@@ -129,7 +129,7 @@ class OwnershipPart(Part):
     # --- what may be deleted
 
     def guard(self, changes: Changes, seen: Seen, target: Target) -> Allowed:
-        """What may be made and deleted; replacements that would end too much at once are held."""
+        """Return the allowed changes and deletions; replacements that would end too much at once are held back."""
         standstill = self._settle_lost_inventory(changes, seen, target)
         live, obstructed = self._live_inventory(changes, seen, target)
         has_left = not seen.inventory.entries.keys() <= changes.declared
@@ -182,8 +182,8 @@ class OwnershipPart(Part):
     def _live_inventory(
         self, changes: Changes, seen: Seen, target: Target
     ) -> tuple[Mapping[str, Object | None], list[Change]]:
-        """What the inventory's objects are now. One whose kind no plan holds is asked for by name; what cannot be read
-        is held."""
+        """Return the current state of the inventory's objects, and a held change for each unreadable one. An object
+        whose kind is in no plan is read by name."""
         live: dict[str, Object | None] = {}
         obstructed: list[Change] = []
         obstacles = dict(seen.observation.obstacles)
@@ -203,9 +203,10 @@ class OwnershipPart(Part):
         return live, obstructed
 
     def _recent_toll(self, seen: Seen, live: Mapping[str, Object | None]) -> Toll:
-        """What has died within the hour. What was announced and is there, or was not taken, has not."""
+        """Return the losses within the hour. Announced deletions do not count if the object exists, or the server did
+        not accept them."""
         inventory = seen.inventory
-        if inventory.announced:  # seldom, and it goes over all objects
+        if inventory.announced:  # rare, and it visits all objects
             there = {uid_of(item) for item in filter(None, live.values()) if not is_terminating(item)}
             unknown = {entry.uid for key, entry in inventory.entries.items() if key not in live}
             inventory.settle_announced(there | (unknown - self.deleter.own.deleted_uids()))
@@ -225,8 +226,8 @@ class OwnershipPart(Part):
                 self.deleter.announce(change.ref.key)
 
     def prune(self, allowed: Allowed, seen: Seen, done: Iterable[ChangeResult]) -> Effects:
-        """Delete and release what left the repository, and end the entries of what is gone. done: of the changes so
-        far."""
+        """Delete and release objects that left the repository, and remove entries without an object. done: of the
+        changes so far."""
         # A new object of another kind takes a name first. One that the server refuses may need the room.
         tried = {result.change.ref.key for result in done if result.outcome == "done"} | self.deleter.refused_keys()
         new = (change.ref for change in allowed.changes.due if change.action == "create")
@@ -239,7 +240,7 @@ class OwnershipPart(Part):
         return Effects(tuple(results))
 
     def _trim_gone_entries(self, seen: Seen, vanished: Collection[str]) -> None:
-        """End the entries of what is gone, or is there again without our mark. Intentions stay while a request may
+        """Remove entries whose object was deleted, or recreated without our mark. Intents stay while a request may
         still arrive."""
         look_ups = LookUps(self.clock, self.look_up_timings)
         has_intents = seen.now - seen.leads_since <= self.timings.intent
@@ -267,10 +268,11 @@ def _is_known_run(entry: InventoryEntry, job: Object) -> bool:
 
 
 def _with_uid_of(cluster: str, entry: InventoryEntry, item: Object | None) -> InventoryEntry:
-    """The entry of an intention, or of what was recreated just before a stop, with its uid: ours only with our mark."""
+    """Return the entry of an intent, or of an object recreated just before a stop, with its uid: ours only with our
+    mark."""
     if item is None or uid_of(item) == entry.uid or not is_marked(item, cluster):
         return entry
-    if is_terminating(item):  # deleted by us for a new run, or what was before the one that we know
+    if is_terminating(item):  # deleted by us for a new run, or older than the one that we know
         return entry if entry.uid else replace(entry, uid=uid_of(item))
     return InventoryEntry(entry.ref, uid_of(item), origin=origin_of(item, cluster))
 

@@ -1,8 +1,8 @@
-"""Queues that something is in, or below: decisions on data, no IO.
+"""Queues with contents or children: decisions on data, no IO.
 
-Volcano 1.15 deletes a Queue without a question; what is in it then neither starts nor is accounted for. Volcano 1.16
-refuses to delete a NamespaceQueue that has work or children, and a Queue with NamespaceQueues below it; one that is
-deleted keeps a finalizer until it is drained. So both are drained before the deletion is requested.
+Volcano 1.15 deletes a Queue in any case; its contents then neither start nor are accounted for. Volcano 1.16 refuses to
+delete a NamespaceQueue that has work or children, and a Queue with NamespaceQueues below it; a deleted one keeps a
+finalizer until it is drained. So both are drained before the deletion is requested.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _QUEUES = (QUEUE, NAMESPACE_QUEUE)
 
 
 def without_occupied_queues(observation: Observation, plan: PrunePlan) -> PrunePlan:
-    """The plan, where the deletion of a queue is held while something runs or waits in it that does not go as well, or
-    while NamespaceQueues are below it."""
+    """Return the plan, where the deletion of a queue is held while something runs or waits in it that does not go as
+    well, or while NamespaceQueues are below it."""
     if not any(change.ref.group_kind in _QUEUES for change in plan.changes):
         return plan
     going = {uid_of(change.live) for change in (*plan.changes, *plan.leaving) if change.live is not None}
@@ -55,7 +55,7 @@ def without_occupied_queues(observation: Observation, plan: PrunePlan) -> PruneP
 
 
 def without_occupied_replacements(observation: Observation, changes: Changes) -> Changes:
-    """The changes, where a NamespaceQueue that is to be deleted and recreated waits until it is drained."""
+    """Return the changes, where a NamespaceQueue that is to be deleted and recreated waits until it is drained."""
     held: dict[str, Change] = {}
     for change in changes.due:
         if change.action == "replace" and change.ref.group_kind == NAMESPACE_QUEUE:
@@ -67,26 +67,26 @@ def without_occupied_replacements(observation: Observation, changes: Changes) ->
 
 
 def _named(items: Iterable[Object]) -> str:
-    """The first of these objects by name, and how many more there are; empty for none."""
+    """Return the first of these objects by name, and how many more there are; empty for none."""
     return short_list(sorted(str(ref_of(item)) for item in items))
 
 
 def _children(observation: Observation, change: Change) -> Iterator[Object]:
-    """The NamespaceQueues right below a queue, those that are being deleted among them."""
+    """Yield the NamespaceQueues directly below a queue, including those being deleted."""
     for item in observation.objects_of_kind(NAMESPACE_QUEUE):
         if local_parent(item) == _queue_of(change):
             yield item
 
 
 def _queue_of(change: Change) -> str:
-    """The name by which Volcano's scheduler knows the queue."""
+    """Return the name by which Volcano's scheduler knows the queue."""
     is_local = change.ref.group_kind == NAMESPACE_QUEUE
     return queue_name(change.ref.namespace, change.ref.name) if is_local else change.ref.name
 
 
 def _occupants(observation: Observation, change: Change, going: set[str]) -> Iterator[Object]:
-    """PodGroups that are not over, and Volcano Jobs without one. going: uids of what is deleted now or was before; in a
-    NamespaceQueue that counts until it is gone."""
+    """Yield unfinished PodGroups of the queue, and Volcano Jobs without one. going: uids of objects deleted now or
+    before; in a NamespaceQueue they count until they do not exist any more."""
     queue, is_strict = _queue_of(change), change.ref.group_kind == NAMESPACE_QUEUE
     going = set() if is_strict else going
     groups = [group for group in observation.objects_of_kind(POD_GROUP) if spec_queue(group) == queue]

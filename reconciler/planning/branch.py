@@ -1,4 +1,4 @@
-"""What a pass aims at: the head of the branch, unless its history was rewritten, and the plan in force."""
+"""The target of a pass: the head of the branch, unless its history was rewritten, and the plan in force."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from reconciler.planning.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """snapshot: the plan in force, None for none. fingerprint, base: what it rests on now, and what it was made from.
-    is_fresh: whether it is of the target commit and still rests on what is observed. rewrite_message: why a head that
-    does not descend from what is in force is held."""
+    """snapshot: the plan in force, None for none. fingerprint, base: its inputs now, and when it was made. is_fresh:
+    whether it is of the target commit and its inputs are unchanged. rewrite_message: why a head that does not descend
+    from the commit in force is held back."""
 
     commit: str = ""
     rewrite_message: str = ""
@@ -44,7 +44,8 @@ class Branch:
         return self.poller.head
 
     def aim(self, in_force: str) -> Target:
-        """Where to go from the commit in force, empty for none; or why git does not say it, or the head is held."""
+        """Return the target for the commit in force, empty for none; with the cause if git cannot find it, or the head
+        is held back."""
         head = self.head.commit
         if not head or not in_force or head == in_force:
             return Target(head or in_force)
@@ -60,7 +61,7 @@ class Branch:
         return Target(in_force, held)
 
     def may_follow(self, newer: str, older: str) -> bool:
-        """Whether one may go on from a commit that another replica has in force to this one."""
+        """Return whether one may go on from a commit that another replica has in force to this one."""
         try:
             if self.mirror.is_ancestor(older, newer):
                 return True
@@ -69,7 +70,7 @@ class Branch:
         return self._may_rewrite_to(newer)
 
     def read_tree(self, commit: str) -> Repository:
-        """The files of a commit. Raises GitError."""
+        """Return the files of a commit. Raises GitError."""
         head = self.head
         return head.tree if head.tree is not None and commit == head.commit else self.mirror.read_tree(commit)
 

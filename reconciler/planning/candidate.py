@@ -22,12 +22,12 @@ from reconciler.planning.fingerprint import Fingerprint
 from reconciler.planning.snapshot import Snapshot
 
 _NEEDED_KINDS = frozenset({"Queue", "NamespaceQueue", "Namespace", "PriorityClass", "ResourceQuota"})
-"""What admission may look up by name when it judges another object; a Queue by other queues only."""
+"""Kinds that admission may look up by name when it checks another object; a Queue only for other queues."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A good plan of a commit that is not in force yet, what it rests on, and the commit's files."""
+    """A good plan of a commit that is not in force yet, its inputs, and the commit's files."""
 
     snapshot: Snapshot
     fingerprint: Fingerprint
@@ -55,7 +55,7 @@ class Candidacy:
         self.candidate = self.dry_run = None
 
     def ask(self, seen: Seen, in_force: Snapshot | None) -> tuple[Refusal, ...] | None:
-        """What the API server refuses of the candidate; None while it is asked, or gives no answer."""
+        """Return the API server's refusals of the candidate; None while it is being asked, or does not answer."""
         if self.candidate is None:
             return None
         if self.dry_run is None:
@@ -69,7 +69,8 @@ class Candidacy:
         return refusals
 
     def unanswered_message(self) -> str:
-        """Why the plan of a new commit is not in force yet; empty while the API server has not been silent for long."""
+        """Return why the plan of a new commit is not in force yet; empty while the API server has not been silent for
+        long."""
         if self.candidate is None or self.dry_run is None or not (delay := self.dry_run.delay()):
             return ""
         return (
@@ -79,8 +80,8 @@ class Candidacy:
         )
 
     def _questions(self, seen: Seen, snapshot: Snapshot, in_force: Snapshot | None) -> Iterator[Question]:
-        """One for each object that the commit makes or changes. Kinds that are not served hold up only themselves, and
-        so does what the plan in force wants as well: what keeps it from that is no matter of the commit."""
+        """Yield one question for each object that the commit creates or changes. Kinds that are not served block only
+        themselves. So do objects that the plan in force wants too: their obstacles are not caused by the commit."""
         known = {id(manifest) for manifest in in_force.manifests} if in_force else set[int]()
         changes = list(self._changes(seen, snapshot.with_manifests_of(in_force) if in_force else snapshot))
         objects = [desired.object for _, _, desired in changes]
@@ -99,7 +100,8 @@ class Candidacy:
             yield Question(item, desired.position, uid, others, is_new_run, may_wait, is_job)
 
     def _changes(self, seen: Seen, snapshot: Snapshot) -> Iterator[tuple[Manifest, Change, Manifest]]:
-        """The manifests that the cluster does not hold, each with its change, and as it is to be in the cluster."""
+        """Yield the manifests that the cluster does not hold, each with its change, and as it is to be in the
+        cluster."""
         for manifest in snapshot.manifests:
             try:
                 desired, ref = self.desired.get(manifest, manifest.run_digest)
@@ -122,12 +124,13 @@ class Candidacy:
 
 
 def are_kinds_seen(snapshot: Snapshot, observation: Observation) -> bool:
-    """Whether the pass has looked at all kinds of the plan, or knows why it cannot: so they are written in order."""
+    """Return whether the pass has looked at all kinds of the plan, or knows why it cannot: so they are written in
+    order."""
     return snapshot.group_kinds <= observation.readable_kinds | observation.obstacles.keys()
 
 
 def refusal_diagnostic(refusal: Refusal) -> dict[str, Any]:
-    """The refusal as an error of the file that has the object."""
+    """Return the refusal as an error of the file that has the object."""
     file, _, line = refusal.question.position.rpartition(":")
     return {
         "code": REFUSED_BY_SERVER.code,
@@ -142,7 +145,7 @@ def refusal_diagnostic(refusal: Refusal) -> dict[str, Any]:
 
 
 def refused_change(refusal: Refusal, observation: Observation) -> Change:
-    """The object with the reason for which it is held."""
+    """Return the object with the reason for which it is held."""
     ref = refusal.question.ref
     manifest = Manifest(0, refusal.question.item, refusal.question.position)
     reason = f"the API server refuses it, so its commit is held back: {refusal.message}"

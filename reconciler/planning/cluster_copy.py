@@ -31,7 +31,7 @@ FORMAT_VERSION = 1
 CHUNK = 512 << 10
 """Bytes of a ConfigMap of the copy; the limit is 1 MiB."""
 MAX_CHUNKS = 32
-"""A larger copy is not kept: first the files are left out, then there is none."""
+"""Limit of a copy: from a larger one the files are left out, and a still larger one is not stored."""
 _HEAD_KEY, _CHUNK_KEY = "plan.json", "plan.gz"
 
 
@@ -118,7 +118,7 @@ class PlanCopy:
         self._slot = slot
 
     def read(self) -> KeptPlan | None:
-        """The copy; None where there is none that can be read. Raises ApiError."""
+        """Return the copy; None if none can be read. Raises ApiError."""
         try:
             return self._read_slot(json.loads(self.client.get(self.ref)["data"][_HEAD_KEY]))
         except NotFound:

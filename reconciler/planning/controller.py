@@ -47,9 +47,9 @@ RELEASE_CODE = "GP436"
 
 @dataclass(frozen=True, slots=True)
 class PlanningGiven:
-    """executor: as in `compiler.cli.executor.open_executor`. on_compile: told of the end of each compile: its commit,
-    its seconds and its result. wake: makes a pass soon. use: what namespaces used, for each compile. hold_out: as
-    `InformerSet.hold_out`."""
+    """executor: as in `compiler.cli.executor.open_executor`. on_compile: called at the end of each compile with its
+    commit, its seconds and its result. wake: requests a pass. use: the usage of namespaces, for each compile. hold_out:
+    as `InformerSet.hold_out`."""
 
     cluster: str
     executor: str
@@ -63,8 +63,8 @@ class PlanningGiven:
 
 @dataclass(frozen=True, slots=True)
 class RunningCompile:
-    """What a compile was begun for, and when (on the clock). due_moment: the moment that had come. tree: the commit's
-    files."""
+    """The inputs of a running compile, and its begin (on the clock). due_moment: the moment that had passed. tree: the
+    commit's files."""
 
     commit: str
     observation: Observation
@@ -76,8 +76,8 @@ class RunningCompile:
 
 @dataclass(slots=True)
 class PlanningPart(Part):
-    """snapshot: the plan in force. tree: the files of its commit, where they are known. base_fingerprint: what it was
-    made from. session: has what it rests on now. rejections: by commit."""
+    """snapshot: the plan in force. tree: the files of its commit, if known. base_fingerprint: its inputs when it was
+    made. session: keeps its current inputs. rejections: by commit."""
 
     given: PlanningGiven
     branch: Branch
@@ -104,24 +104,24 @@ class PlanningPart(Part):
     def heartbeats(self) -> tuple[Heartbeat, ...]:
         compiler, dry_run = self.compiler, self.candidacy.dry_run
         asking = () if dry_run is None else (dry_run.heartbeat,)
-        beats = self.branch.poller.heartbeat, compiler.heartbeat, compiler.telling_heartbeat, self.copy.heartbeat
+        beats = self.branch.poller.heartbeat, compiler.heartbeat, compiler.sending_heartbeat, self.copy.heartbeat
         return *beats, *asking
 
     # --- what others ask
 
     @property
     def revision(self) -> str:
-        """The commit whose plan is in force, empty for none."""
+        """Return the commit whose plan is in force, empty for none."""
         return self.snapshot.commit if self.snapshot else ""
 
     @property
     def is_busy(self) -> bool:
-        """Whether a plan is being made, or waits for the API server's answer."""
+        """Return whether a plan is being made, or waits for the API server's answer."""
         return self.compiler.is_busy or self.candidacy.candidate is not None
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What could not be read for the last compile, or for the next one."""
+        """Return what could not be read for the last compile, or for the next one."""
         return tuple(filter(None, [self.given.use.problem]))
 
     @property
@@ -131,7 +131,7 @@ class PlanningPart(Part):
 
     @property
     def job_kinds(self) -> frozenset[str]:
-        """Group kinds of what runs once in these plans."""
+        """Return group kinds of what runs once in these plans."""
         return frozenset(key.partition("/")[0] for snapshot in self._snapshots for key in snapshot.jobs)
 
     @property
@@ -140,23 +140,23 @@ class PlanningPart(Part):
         return filter(None, (self.snapshot, candidate.snapshot if candidate else None))
 
     def runs(self, inventory: Inventory, reruns: Mapping[str, tuple[str, int]]) -> PlannedRuns:
-        """Which run of each job is to be now, by the plan in force."""
+        """Return which run of each job is to be now, by the plan in force."""
         jobs = self.snapshot.jobs if self.snapshot else {}
         over = {key: inventory.runs[key].digest for key in jobs.keys() & inventory.runs.keys()}
         return PlannedRuns(jobs, reruns, over)
 
     def verdict(self, target: Target) -> Verdict:
-        """What is to be told of the newest commit."""
+        """Return the report on the newest commit."""
         head = self.branch.head
         found = {name: self.rejections[name] for name in {head.commit, target.commit} & self.rejections.keys()}
         return Verdict(head, target, found, self.candidacy.unanswered_message())
 
     def deadlines(self, now: float) -> Iterator[float]:
         worker, retries = self.worker_state, (found.retry_at for found in self.rejections.values())
-        yield from filter(isfinite, (worker.tell_at(), worker.rested_at, *retries))
+        yield from filter(isfinite, (worker.send_at(), worker.rested_at, *retries))
         dry_run = self.candidacy.dry_run
-        if dry_run is not None and (untold := dry_run.seconds_to_tell()) is not None:
-            yield now + untold
+        if dry_run is not None and (seconds := dry_run.seconds_to_report()) is not None:
+            yield now + seconds
         wall_now = self.given.wall_clock()
         yield from (now + at - wall_now for at in (self.snapshot.moments if self.snapshot else ()))
 
@@ -226,7 +226,7 @@ class PlanningPart(Part):
         return target
 
     def _put_in_force(self, candidate: Candidate) -> None:
-        """Replace the plan in force. A candidate of another commit goes on waiting."""
+        """Replace the plan in force. A candidate of another commit keeps waiting."""
         self.snapshot, self.tree = candidate.snapshot, candidate.tree
         self.base_fingerprint = candidate.fingerprint
         self.rejections.pop(candidate.snapshot.commit, None)
@@ -316,9 +316,9 @@ class PlanningPart(Part):
         given_up: Collection[str],
         is_free: bool,
     ) -> Target:
-        """Compile where the plan no longer rests on what is observed, unless something else is waited for; the target
-        with what is known of its plan. given_up: jobs of which only another object can start. is_free: whether the
-        watches show all that was done."""
+        """Compile if the plan's inputs have changed, unless something else is awaited. Return the target with the state
+        of its plan. given_up: jobs of which only another object can start. is_free: whether the watches show all
+        writes."""
         runs = self.runs(seen.inventory, reruns)
         over = seen.inventory.finished_jobs(runs)
         current = self._current_fingerprint(seen, target.snapshot, over) if target.snapshot else None
@@ -335,14 +335,14 @@ class PlanningPart(Part):
         if not is_fresh and not self._is_postponed(seen, known):
             problem = self._start_compile(seen, target.commit, over, stale)
             return replace(known, problems=(*known.problems, problem)) if problem else known
-        if seen.is_leading and seen.now >= self.worker_state.tell_at():
-            self.worker_state.note_told(seen.now)
+        if seen.is_leading and seen.now >= self.worker_state.send_at():
+            self.worker_state.note_sent(seen.now)
             if self.snapshot is not None and self.tree is not None:
-                self.compiler.tell_state(self._compile_request(seen, over, stale, self.snapshot.commit, self.tree))
+                self.compiler.send_state(self._compile_request(seen, over, stale, self.snapshot.commit, self.tree))
         return known
 
     def _current_fingerprint(self, seen: Seen, snapshot: Snapshot, over: frozenset[str]) -> Fingerprint:
-        """What the plan in force rests on now; computed again only when nodes, pods or jobs have changed."""
+        """Return the current inputs of the plan in force; computed again only when nodes, pods or jobs have changed."""
         found = seen.observation
         lists = tuple(found.objects_of_kind(kind) for kind in sorted(FINGERPRINT_KINDS | snapshot.job_kinds))
         self.worker_state.note_seen(lists, seen.now)
@@ -350,14 +350,14 @@ class PlanningPart(Part):
         return self.session.last("fingerprint", inputs, lambda: fingerprint_of(found, snapshot, over))
 
     def _due_moment(self, seen: Seen) -> int | None:
-        """The latest moment that has come since the plan was made, at which the answer may have changed."""
+        """Return the latest moment that has come since the plan was made, at which the answer may have changed."""
         moments = self.snapshot.moments if self.snapshot else ()
         return max((at for at in moments if at <= seen.wall_now), default=None)
 
     def _is_postponed(self, seen: Seen, target: Target) -> bool:
-        """Whether the target was rejected, and neither time nor, for the commit in force, a change of what it rests on
-        gives it another chance; or it is in force and was compiled a moment ago. Nodes that flap would keep a core busy
-        with plans, when those that start need it most."""
+        """Return whether the target is not to be compiled now. It was rejected, and neither time nor, for the commit in
+        force, a change of its inputs justifies another attempt. Or it is in force and was compiled a moment ago: nodes
+        that flap would keep a core busy with plans, when starting jobs need it most."""
         if target.commit == self.revision and seen.now < self.worker_state.rested_at and self._due_moment(seen) is None:
             return True
         rejection = self.rejections.get(target.commit)
@@ -369,7 +369,7 @@ class PlanningPart(Part):
         return is_recent or rejection.rests_on == (target.fingerprint, self._due_moment(seen))
 
     def _start_compile(self, seen: Seen, commit: str, over: frozenset[str], stale: Collection[str]) -> str:
-        """Begin to compile; what is in the way, empty for nothing."""
+        """Begin to compile, and return the obstacle; empty for none."""
         if not self.given.use.read():
             return self.given.use.problem
         try:
@@ -381,7 +381,7 @@ class PlanningPart(Part):
         request = self._compile_request(seen, over, stale, commit, tree)
         due = self._due_moment(seen)
         self.running_compile = RunningCompile(commit, seen.observation, over, due, seen.now, tree)
-        self.worker_state.note_told(seen.now)
+        self.worker_state.note_sent(seen.now)
         log.info("a compile begins", extra={"commit": commit})
         self.compiler.start_compile(request)
         return ""
@@ -389,7 +389,8 @@ class PlanningPart(Part):
     def _compile_request(
         self, seen: Seen, over: frozenset[str], stale: Collection[str], commit: str, tree: Repository
     ) -> CompileRequest:
-        """All that a plan of this commit is made of. stale: jobs whose next run is planned, and not what is there."""
+        """Return all inputs of a plan of this commit. stale: jobs whose next run is planned, not the existing
+        object."""
         refs = [seen.inventory.runs[key].ref for key in sorted(over)]
         restrictions, gangs = seen.observation.restrictions, self.snapshot.gangs.items() if self.snapshot else ()
         return CompileRequest(

@@ -1,10 +1,10 @@
-"""Questions to the API server: would it take these objects? Asked by dry run, outside the loop, before the first write
-of a commit.
+"""Asks the API server whether it would accept objects, by dry run, outside the loop, before the first write of a
+commit.
 
 Only a refusal of the object itself counts: by the schema, or by admission (a webhook, a policy, PodSecurity, a quota).
-What may be missing because it comes in the same commit (a queue, a namespace, the kind itself) is not held against an
-object: the queue of a new one is replaced by one that exists. A quota that is full now refuses no job: that may wait
-for it. What cannot be found out is found out by writing, and holds up only itself.
+An object is not refused for something that the same commit may create (a queue, a namespace, the kind itself): the
+queue of a new one is replaced by an existing one. A full quota refuses no job, which may wait for it. Questions without
+an answer are answered by writing, and block only their object.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _QUEUE_LIMITS = ("parent", "capability", "deserved", "guarantee")
 """Fields of a Queue that admission compares with other queues."""
 _NO_DRY_RUN = "does not support dry run"
 _FULL_QUOTA = re.compile(r"is forbidden: (exceeded quota|status unknown for quota): ")
-"""A ResourceQuota that has no room now, or whose usage was not counted yet. What breaks its rules is said otherwise."""
+"""A ResourceQuota without room now, or whose usage was not counted yet. A breach of its rules has a different
+message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An object that the API server does not take, and what it says."""
+    """An object that the API server refuses, and its message."""
 
     question: Question
     message: str
@@ -66,9 +67,9 @@ class Refusal:
 class DryRun:
     """The questions about one commit, asked in threads of its own; `wake` is called when all are answered.
 
-    asked_at: of the questions under way -> since when. troubles: of those without an answer so far -> what came
-    instead. result: the refusals in the order of the questions; None while they are asked, and when the lease was lost.
-    is_awaited: somebody waits for the end, who need not be woken.
+    asked_at: question under way -> since when. troubles: question without an answer so far -> the error. result: the
+    refusals in the order of the questions; None while they are asked, and when the lease was lost. is_awaited: a caller
+    waits for the end, and need not be woken.
     """
 
     def __init__(
@@ -96,25 +97,26 @@ class DryRun:
         threading.Thread(target=self._ask_all, name="dry-run", daemon=True).start()
         if self.is_awaited:
             self.ended.wait(self.timings.moment)
-            self.is_awaited = False  # an end right after that is seen by `ended`, or is told by a wake
+            self.is_awaited = False  # the end from now on is seen by `ended`, or wakes
 
     def give_up(self) -> None:
         """Want no answer any more. Requests under way end by themselves."""
         self.is_given_up = True
 
     def delay(self) -> str:
-        """Which questions wait for an answer, and what came instead; empty while none waits for long."""
-        latest = self.heartbeat.clock() - self.timings.tell_after
+        """Return the questions that wait for an answer, and the error instead; empty while none waits for long."""
+        latest = self.heartbeat.clock() - self.timings.report_after
         waiting = sorted(ref for ref, since in list(self.asked_at.items()) if since <= latest)
         if not waiting:
             return ""
         names = short_list(list(map(str, waiting)), most=1)
         return f"{names}: {self.troubles.get(waiting[0], 'nothing has come yet')}"
 
-    def seconds_to_tell(self) -> float | None:
-        """Seconds until the first of the questions under way has waited for long; None where none will, or one has."""
+    def seconds_to_report(self) -> float | None:
+        """Return seconds until the first of the questions under way has waited for long; None where none will, or one
+        has."""
         now = self.heartbeat.clock()
-        seconds = min(list(self.asked_at.values()), default=now) + self.timings.tell_after - now
+        seconds = min(list(self.asked_at.values()), default=now) + self.timings.report_after - now
         return seconds if self.is_busy and seconds > 0 else None
 
     def _ask_all(self) -> None:
@@ -127,7 +129,7 @@ class DryRun:
             log.info("dry run", extra={**counts, "seconds": round(self.heartbeat.clock() - self.began_at, 3)})
         except LostLease:
             log.info("the dry run was given up with the lease")
-        except Exception as error:  # a plan must not wait for ever: what is refused then holds up only itself
+        except Exception as error:  # a plan must not wait for ever: a refused object then blocks only itself
             log.warning("the dry run broke down", extra={"reason": short_error(error)})
             self.heartbeat.record_error(error)
             self.result = ()
@@ -137,7 +139,7 @@ class DryRun:
             self.wake()
 
     def _refusal(self, question: Question) -> str:
-        """Why the object is not taken, empty when it is or when that cannot be said."""
+        """Return why the object is refused, empty if it is accepted or that is unknown."""
         self.asked_at[question.ref] = self.heartbeat.clock()
         try:
             return self._answer_to(question)
@@ -186,12 +188,12 @@ class DryRun:
         return ""
 
     def _may_be_outage(self) -> bool:
-        """Whether it is too early to go without an answer."""
+        """Return whether it is too early to go without an answer."""
         return self.heartbeat.clock() - self.began_at < self.timings.outage
 
     def _is_vain(self, ref: Ref) -> bool:
-        """Whether this is asked no more: nobody wants to know, or the round has lasted long enough and its kind gave no
-        answer."""
+        """Return whether this is asked no more: nobody wants to know, or the round has lasted long enough and its kind
+        gave no answer."""
         is_long = self.heartbeat.clock() - self.began_at >= self.timings.patience
         return self.is_given_up or (is_long and any(each.group_kind == ref.group_kind for each in list(self.troubles)))
 
@@ -208,8 +210,8 @@ class DryRun:
 
 
 def _without_references(item: Object, others: Collection[str], *, is_new: bool) -> Object:
-    """The object without what names or is measured against those others. One that exists has its queue already, and may
-    not change it."""
+    """Return the object without what names or is measured against those others. One that exists has its queue already,
+    and may not change it."""
     spec = item.get("spec")
     if not isinstance(spec, dict):
         return item

@@ -1,4 +1,4 @@
-"""What of an observation a plan rests on, and what of it the compiler is given."""
+"""Which parts of an observation a plan depends on, and which the compiler gets."""
 
 from __future__ import annotations
 
@@ -41,15 +41,14 @@ _BUDGET, _HYPERNODE = "PodDisruptionBudget.policy", "HyperNode.topology.volcano.
 _QUEUE, _LOCAL_QUEUE = "Queue.scheduling.volcano.sh", "NamespaceQueue.scheduling.volcano.sh"
 _GROUP = "PodGroup.scheduling.volcano.sh"
 FINGERPRINT_KINDS = frozenset({"Node", "Pod", "Numatopology.nodeinfo.volcano.sh", _BUDGET, _HYPERNODE, _LOCAL_QUEUE})
-"""What a fingerprint is made from, in addition to the jobs of the plan."""
+"""Kinds of a fingerprint, in addition to the jobs of the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a plan rests on, node by node, so that a change tells which gangs it touches. restrictions: a digest of what
-    is kept from single jobs, of what budgets let go, of domains that others declare, of NamespaceQueues that are not
-    ready or that the server would refuse, of Volcano's release, and of pods that ask for something else than the plan
-    counts."""
+    """The inputs of a plan, node by node, so that a change shows the affected gangs. restrictions: a digest of nodes
+    closed to single jobs, evictions that budgets allow, domains that others declare, NamespaceQueues that are not ready
+    or that the server would refuse, Volcano's release, and pods with requests that differ from the plan's."""
 
     nodes: Mapping[str, str] = field(default_factory=dict)
     finished_jobs: frozenset[str] = frozenset()
@@ -57,11 +56,11 @@ class Fingerprint:
 
 
 def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: frozenset[str]) -> Fingerprint:
-    """What the plan of `snapshot` rests on in `observation`.
+    """Return the inputs of the plan of `snapshot` in `observation`.
 
-    Evicted pods leave no trace while they end, nor do pods where the plan wants them, except on a node that would not
-    accept them now (each that goes needs another place). What the cluster reports of a node's device slots counts only
-    where it was behind its pods.
+    Evicted pods that are terminating leave no trace. Nor do pods where the plan wants them, except on a node that would
+    not accept them now (each that is deleted needs another place). The reported device slots of a node count only where
+    they were behind its pods.
     """
     nodes, memory = observation.objects_of_kind("Node"), observation.memory
     memory.keep_gangs(snapshot.gangs)
@@ -106,15 +105,15 @@ def _refused_queues(observation: Observation, snapshot: Snapshot) -> Collection[
 
 
 def _release(observation: Observation, snapshot: Snapshot) -> str:
-    """The release of Volcano that runs, where the Cluster names none; that of the plan while none is seen."""
+    """Return the release of Volcano that runs, where the Cluster names none; that of the plan while none is seen."""
     settings = snapshot.settings
     running = () if settings.names_volcano else running_releases(observation, settings.scheduler_namespace)
     return str(min(running)) if running else settings.volcano
 
 
 def _succeeded_pods(snapshot: Snapshot, pods_of: Mapping[str, list[Object]]) -> dict[str, dict[str, int]]:
-    """Ref.key -> role -> pods that have ended well, of gangs of which such a pod does not come back; if any gang waits:
-    their room may let it start."""
+    """Return Ref.key -> role -> pods that have ended well, of gangs of which such a pod does not come back; if any gang
+    waits: their room may let it start."""
     found: dict[str, dict[str, int]] = {}
     for key, pods in pods_of.items() if _has_waiting_gangs(snapshot) else ():
         gang = snapshot.gangs[key]
@@ -128,7 +127,8 @@ def _has_waiting_gangs(snapshot: Snapshot) -> bool:
 
 
 def _budgets(observation: Observation, snapshot: Snapshot) -> list[Any]:
-    """What disruption budgets let go where the plan's gangs are, if one of these waits: evictions may let it start."""
+    """Return the evictions that disruption budgets allow in the plan's namespaces, if a gang waits: they may let it
+    start."""
     if not _has_waiting_gangs(snapshot):
         return []
     namespaces = {key.split("/")[1] for key in snapshot.gangs}
@@ -140,14 +140,14 @@ def _budgets(observation: Observation, snapshot: Snapshot) -> list[Any]:
 
 
 def _domains_of_others(observation: Observation) -> list[Any]:
-    """The hypernodes that no plan of ours declares, as where Volcano discovers them."""
+    """Return the hypernodes that no plan of ours declares, as where Volcano discovers them."""
     found = (item for item in observation.objects_of_kind(_HYPERNODE) if CLUSTER_LABEL not in labels_of(item))
     return [[name_of(item), item.get("spec")] for item in found]
 
 
 def _ended_steps(observation: Observation, snapshot: Snapshot) -> list[str]:
-    """The gangs that are over of those that others make, as the steps of a JobFlow: the next step waits for them, and
-    no run of ours is recorded for them."""
+    """Return the finished gangs that others create, as the steps of a JobFlow: the next step waits for them, and no run
+    of ours is recorded for them."""
     steps = (snapshot.gangs.keys() - snapshot.jobs.keys()) & observation.objects.keys()
     return sorted(key for key in steps if end_of_run(observation.objects[key]) is not None)
 
@@ -155,9 +155,9 @@ def _ended_steps(observation: Observation, snapshot: Snapshot) -> list[str]:
 def _traces_of_pods(
     observation: Observation, snapshot: Snapshot, pods_of: Mapping[str, list[Object]]
 ) -> Iterator[tuple[str, Any]]:
-    """The name of a node, and what a pod of it leaves in the node's part of a fingerprint."""
+    """Yield the name of a node, and what a pod of it leaves in the node's part of a fingerprint."""
     index, leaving = observation.node_index(snapshot.leaves), observation.restrictions.leaving_pods
-    # Of a gang that waits for the rest of its pods none: each that goes may let the whole gang start elsewhere.
+    # None of a gang that waits for the rest of its pods: each deletion may let the whole gang start elsewhere.
     gangs = ((key, snapshot.gangs[key], pods) for key, pods in pods_of.items())
     bound = ((key, gang, pods, index) for key, gang, pods in gangs if gang.decision != "wait")
     expected = set[str]().union(*starmap(observation.memory.pods_as_planned, bound))
@@ -178,7 +178,7 @@ def _traces_of_pods(
 
 
 def _pods_of_gangs(observation: Observation, gangs: Mapping[str, PlannedGang]) -> Mapping[str, list[Object]]:
-    """Ref.key -> its pods, of each gang that the cluster has."""
+    """Return Ref.key -> its pods, of each gang that the cluster has."""
     keys = [key for key in gangs if key in observation.objects]
     found, _ = observation.pods_by_job
     if others := {key: observation.objects[key] for key in keys if key not in found}:
@@ -187,7 +187,7 @@ def _pods_of_gangs(observation: Observation, gangs: Mapping[str, PlannedGang]) -
 
 
 def _surplus(gang: PlannedGang, pods: Sequence[Object]) -> dict[str, int]:
-    """Role -> pods beyond what is written, of a service: with each the plan is another."""
+    """Return role -> pods of a service beyond the written number, each of which changes the plan."""
     if not gang.written_pods:
         return {}
     alive = Counter(role_of(pod, gang) for pod in pods if not has_ended(pod))
@@ -195,15 +195,15 @@ def _surplus(gang: PlannedGang, pods: Sequence[Object]) -> dict[str, int]:
 
 
 def _numa_layout(topology: Object) -> list[Any]:
-    """Which CPUs and devices are in which NUMA node. What is idle of them changes with every pod, and pods count by
+    """Return which CPUs and devices are in which NUMA node. Their idle amounts change with every pod, and pods count by
     themselves."""
     spec = topology.get("spec") or {}
     return [spec.get("policies"), spec.get("cpuDetail"), spec.get("gpuDetail"), spec.get("resReserved")]
 
 
 def state_objects(observation: Observation, stale_jobs: frozenset[str] = frozenset()) -> list[Object]:
-    """The state for the compiler: objects of the state's kinds, and jobs of ours. stale_jobs: finished jobs whose new
-    run is to be planned, which are left out."""
+    """Return the state for the compiler: objects of the state's kinds, and jobs of ours. stale_jobs: finished jobs
+    whose new run is to be planned, which are left out."""
     items = []
     for key, item in sorted(observation.objects.items()):
         kind = key.partition("/")[0]
@@ -220,6 +220,6 @@ def state_objects(observation: Observation, stale_jobs: frozenset[str] = frozens
 
 
 def without_server_fields(item: Object) -> Object:
-    """The object as people expect to see it in a file: without the server's bookkeeping."""
+    """Return the object as people expect to see it in a file: without the server's bookkeeping."""
     metadata = {key: value for key, value in item["metadata"].items() if key not in _SERVER_FIELDS}
     return {**item, "metadata": metadata}

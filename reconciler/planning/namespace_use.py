@@ -1,7 +1,7 @@
-"""What namespaces used, as Volcano's plugin fairshare keeps it in a ConfigMap.
+"""The usage of namespaces, as Volcano's plugin fairshare stores it in a ConfigMap.
 
-It is read when a compile begins, and not watched: the plugin writes it every half minute, and an order that only its
-numbers change counts once something else calls for a plan.
+It is read when a compile begins, and not watched: the plugin writes it every half minute. An order that changes only by
+its numbers applies from the next compile for another cause.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class NamespaceUse:
-    """find: reads an object that may be missing. place: NAMESPACE/NAME of the ConfigMap that the last answer asks for,
-    empty for none. problem: why it cannot be read. known: what was read last, and `read_place` where."""
+    """find: reads an object that may be missing. place: NAMESPACE/NAME of the ConfigMap that the last answer requests,
+    empty for none. problem: why it cannot be read. known, read_place: the last object read, and its place."""
 
     find: Callable[[Ref], Object | None]
     place: str = ""
@@ -29,8 +29,8 @@ class NamespaceUse:
     read_place: str = ""
 
     def read(self) -> bool:
-        """Read it for a compile; whether that may begin. Without permission nothing counts as used. Where there is no
-        answer the last numbers count, which the plan lets decay; without any the compile waits."""
+        """Read it for a compile, and return whether that may begin. Without permission nothing counts as used. Without
+        an answer the last numbers count, which the plan lets decay; without any the compile waits."""
         namespace, _, name = self.place.partition("/")
         try:
             self.known, self.problem = self.find(Ref("v1", "ConfigMap", namespace, name)) if name else None, ""
@@ -44,10 +44,10 @@ class NamespaceUse:
         return self.read_place == self.place
 
     def objects(self) -> list[Object]:
-        """What was read last, for the state of a compile."""
+        """Return the last object read, for the state of a compile."""
         return [] if self.known is None else [self.known]
 
     def suffices(self, answer: Snapshot) -> bool:
-        """Whether the compile with this answer was given what it asks for; the next one is."""
+        """Return whether the compile with this answer got the ConfigMap that it requests; the next one does."""
         self.place = answer.settings.use_state
         return self.place in ("", self.read_place)

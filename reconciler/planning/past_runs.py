@@ -11,18 +11,18 @@ from reconciler.cluster.objects import Object
 from reconciler.inventory.store import FinishedRun, runs_of
 
 MAX_JOBS = 1000
-"""Jobs whose runs a compile gets: those that ended last."""
+"""Most jobs whose runs a compile gets; the last to end are chosen."""
 
 
 def past_runs(cluster: str, runs: Reversible[FinishedRun]) -> list[Object]:
-    """The object for a state; none before the first run has ended. runs: the one that ended last comes last."""
+    """Return the object for a state; none before the first run has ended. runs: in the order of their ends."""
     last = islice(reversed(runs), MAX_JOBS)
     rows = [row for run in last for row in run.job_rows()]
     return [records_object(cluster, rows)] if rows else []
 
 
 def stored_runs(config_maps: Iterable[Object]) -> list[Object]:
-    """The same of the ConfigMaps in which reconcilers store them. Raises ValueError for what nobody can read."""
+    """Return the same of the ConfigMaps in which reconcilers store them. Raises ValueError for what nobody can read."""
     items = [item for item in config_maps if MEMORY_LABEL in labels_of(item)]
     found = []
     for cluster in sorted({labels_of(item)[MEMORY_LABEL] for item in items}):

@@ -29,7 +29,7 @@ def write_page(outcome: Outcome, folder: Path) -> None:
 
 
 def read_page(folder: Path, digest: str) -> bytes | None:
-    """The page of the plan with this digest, as gzip; None where it is not written yet."""
+    """Return the page of the plan with this digest, as gzip; None where it is not written yet."""
     with contextlib.suppress(OSError):
         return (folder / _file_name(digest)).read_bytes()
     return None

@@ -29,7 +29,7 @@ FORMAT_VERSION = 3
 
 
 class RepositorySettings(NamedTuple):
-    """What the repository says to the reconciler itself.
+    """Settings in the repository for the reconciler itself.
 
     allow_prune: the annotation of the Cluster that releases a list of deletions. volcano: the release whose rules the
     plan follows. use_state: NAMESPACE/NAME of the ConfigMap whose numbers order namespaces (the plugin fairshare),
@@ -45,8 +45,8 @@ class RepositorySettings(NamedTuple):
 
 
 class FormerPlan(NamedTuple):
-    """Of the plan in force. places: job -> role -> node name -> pods, of the jobs that it starts or keeps. volcano: the
-    release whose rules it follows, which counts while no pod of a scheduler is seen; empty for none."""
+    """Facts about the plan in force. places: job -> role -> node name -> pods, of the jobs that it starts or keeps.
+    volcano: the release whose rules it follows, which counts while no pod of a scheduler is seen; empty for none."""
 
     places: Sequence[tuple[JobKey, Mapping[str, Mapping[str, int]]]] = ()
     volcano: str = ""
@@ -75,7 +75,7 @@ class Snapshot:
 
     @cached_property
     def jobs(self) -> Mapping[str, Manifest]:
-        """Ref.key -> manifest, of what runs once and finishes."""
+        """Return Ref.key -> manifest, of what runs once and finishes."""
         return {ref_of(manifest.object).key: manifest for manifest in self.manifests if manifest.run_digest}
 
     @cached_property
@@ -100,24 +100,24 @@ class Snapshot:
 
     @cached_property
     def job_kinds(self) -> frozenset[str]:
-        """Group kinds of the gangs."""
+        """Return group kinds of the gangs."""
         return frozenset(gang.job.group_kind for gang in self.gangs.values())
 
     @cached_property
     def gangs(self) -> Mapping[str, PlannedGang]:
-        """Ref.key of the job -> the planned gang, in the plan's order; only gangs whose pods the plan binds to
+        """Return Ref.key of the job -> the planned gang, in the plan's order; only gangs whose pods the plan binds to
         nodes."""
         return {gang.job.key: gang for gang in self._planned_gangs if gang.bound}
 
     @cached_property
     def begun_gangs(self) -> Mapping[str, PlannedGang]:
-        """The gangs as they are once they have begun."""
+        """Return the gangs as they are once they have begun."""
         begun = ((key, gang.decision == "start", gang) for key, gang in self.gangs.items())
         return {key: replace(gang, decision="keep") if starts else gang for key, starts, gang in begun}
 
     @cached_property
     def unbound_gangs(self) -> tuple[PlannedGang, ...]:
-        """The gangs for which the plan reserves room and whose pods another scheduler places."""
+        """Return the gangs for which the plan reserves room and whose pods another scheduler places."""
         return tuple(gang for gang in self._planned_gangs if not gang.bound)
 
     @cached_property
@@ -126,7 +126,8 @@ class Snapshot:
         return tuple(_planned_gang(entry, manifests) for entry in self.plan.get("gangs", ()))
 
     def with_manifests_of(self, former: Snapshot) -> Snapshot:
-        """The same, with the manifests of a former snapshot themselves where equal: what is known of them stays."""
+        """Return this snapshot, with a former snapshot's own manifests where they are equal, so that results about them
+        stay valid."""
         known = {ref_of(manifest.object): manifest for manifest in former.manifests}
         pairs = ((manifest, known.get(ref_of(manifest.object))) for manifest in self.manifests)
         manifests = tuple(old if old and _is_same(old, new) else new for new, old in pairs)
@@ -151,12 +152,12 @@ class Snapshot:
 
 
 def _shallow(item: Snapshot | Manifest) -> dict[str, Any]:
-    """The fields by name. Their values are plain data, so they are not copied as `asdict` does it."""
+    """Return the fields by name. Their values are plain data, so they are not copied as `asdict` does it."""
     return {each.name: getattr(item, each.name) for each in fields(item)}
 
 
 def _is_same(one: Manifest, other: Manifest) -> bool:
-    """Whether both say the same as text: to Python true is 1."""
+    """Return whether both are equal as text: to Python true is 1."""
     return one is other or (one == other and json.dumps(one.object) == json.dumps(other.object))
 
 
@@ -184,15 +185,17 @@ def _planned_gang(entry: Mapping[str, Any], manifests: Mapping[str, Object]) -> 
 
 
 def _dependent_roles(job: Object) -> frozenset[str]:
-    """Roles that its controller creates only once others run: a Volcano Job says so itself."""
-    said = annotations_of(job).get(DEPENDENT_ROLES_ANNOTATION, "").split(",")
+    """Return the roles that the controller creates only once others run. A Volcano Job lists them itself."""
+    listed = annotations_of(job).get(DEPENDENT_ROLES_ANNOTATION, "").split(",")
     is_volcano_job = ref_of(job).group_kind == "Job.batch.volcano.sh"
     tasks = (job["spec"].get("tasks") or ()) if is_volcano_job else ()
-    return frozenset(filter(None, said)) | {task["name"] for task in tasks if (task.get("dependsOn") or {}).get("name")}
+    return frozenset(filter(None, listed)) | {
+        task["name"] for task in tasks if (task.get("dependsOn") or {}).get("name")
+    }
 
 
 def _device_numbers(slot_uses: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, list[int]]]:
-    """Role -> node -> the card of each new pod that takes a share of a virtual GPU, the highest number first."""
+    """Return role -> node -> the card of each new pod that takes a share of a virtual GPU, the highest number first."""
     numbers: dict[str, dict[str, list[int]]] = {}
     for use in sorted(slot_uses, key=lambda use: -int(use["cell"])):
         if use["division"] == VGPU_MEMORY:
@@ -202,7 +205,7 @@ def _device_numbers(slot_uses: Iterable[Mapping[str, Any]]) -> dict[str, dict[st
 
 @dataclass(frozen=True, slots=True)
 class CompileBreakdown:
-    """The end of a compile that gave no answer: killed, out of memory or time, an exception. It says nothing about the
+    """The end of a compile without an answer: killed, out of memory or time, an exception. It proves nothing about the
     commit. culprits: the live objects that an exception may be due to, the most likely first."""
 
     message: str

@@ -1,4 +1,4 @@
-"""What is said of the newest commit: whether it was fetched, has a plan and was accepted, or why not."""
+"""The report on the newest commit: whether it was fetched, has a plan and was accepted, or why not."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from reconciler.planning.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A commit without a plan to apply. rejected_at, retry_at: on the clock; at the latter it may be tried again
-    although nothing changed. rests_on: what it rested on in the cluster, and the moment that had come. attempts: how
-    often in a row. refusals: the objects that the API server does not take; then there was a plan. breakdown: how the
-    compile broke down; then nothing is known against the commit."""
+    """A commit without a plan to apply. rejected_at, retry_at: on the clock; from the latter it may be tried again
+    although nothing changed. rests_on: its inputs in the cluster, and the moment that had passed. attempts: how often
+    in a row. refusals: the objects that the API server refuses; then there was a plan. breakdown: how the compile broke
+    down; then nothing is known against the commit."""
 
     snapshot: Snapshot
     rejected_at: float
@@ -47,22 +47,22 @@ class Verdict:
 
     @property
     def rejection(self) -> Rejection | None:
-        """Of the head."""
+        """Return the rejection of the head."""
         return self.rejections.get(self.head.commit)
 
     @property
     def refusals(self) -> tuple[Change, ...]:
-        """The objects of the head that the API server does not take."""
+        """Return the objects of the head that the API server does not take."""
         return self.rejection.refusals if self.rejection else ()
 
     @property
     def refusal_message(self) -> str:
-        """Why the head is held as a whole; empty where the API server does not refuse it."""
+        """Return why the head is held as a whole; empty where the API server does not refuse it."""
         return self._message(self.rejection) if self.rejection and self.rejection.refusals else ""
 
     @property
     def diagnostics(self) -> tuple[Mapping[str, Any], ...]:
-        """Of the head, or of the plan in force."""
+        """Return the diagnostics of the head, or of the plan in force."""
         if self.rejection is not None and not self.rejection.breakdown:
             return self.rejection.snapshot.diagnostics
         return self.target.snapshot.diagnostics if self.target.snapshot else ()

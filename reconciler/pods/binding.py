@@ -54,8 +54,8 @@ class GangTrouble:
     def record_round(
         self, overdue: Sequence[UnboundPod], now: float, timeout: float, timings: PodTimings, prints: Mapping[str, str]
     ) -> None:
-        """Count a failed round: close the nodes that are to blame, pause where none is, hold after the last. prints:
-        node -> digest of what it is like."""
+        """Count a failed round: close the nodes to blame, pause if there is none, hold after the last round. prints:
+        node -> digest of its state."""
         if now - self.failed_at >= timeout / 2:  # pods of one round may come a little after each other
             self.rounds += 1
             self.failed_at = now
@@ -82,7 +82,7 @@ class GangTrouble:
 
     @property
     def reason(self) -> str:
-        """Why nothing of the gang starts, for its owner."""
+        """Return why nothing of the gang starts, for its owner."""
         times = "once" if self.rounds == 1 else f"{self.rounds} times"
         after = "it is tried again when its specification or the cause changes, or after `gangplan rerun`"
         end = f"; {after}" if self.is_given_up else ""
@@ -90,7 +90,7 @@ class GangTrouble:
 
     @property
     def missing_claim(self) -> str:
-        """The name of the PersistentVolumeClaim that the scheduler misses, "" for none."""
+        """Return the name of the PersistentVolumeClaim that the scheduler misses, "" for none."""
         found = _MISSING_CLAIM.search(self.message)
         return found[1].rpartition("/")[2] if found else ""
 
@@ -107,8 +107,8 @@ class BindingMemory:
     scheduler_acted_at: float = -inf
 
     def observe(self, pods: Iterable[Object], now: float, gated: Collection[str] = ()) -> None:
-        """Take up which pods are bound and which wait for the scheduler. pods: that have nodes. gated: uids of those
-        that it may not see yet."""
+        """Record which pods are bound and which wait for the scheduler. pods: with nodes. gated: uids of pods that it
+        may not see yet."""
         bound, waiting = set(), {}
         for pod in pods:
             uid = uid_of(pod)
@@ -128,12 +128,12 @@ class BindingMemory:
             del self.troubles[key]
 
     def trouble_of(self, key: str, run: tuple[str, int]) -> GangTrouble:
-        """What is known of the gang; begun with this run."""
+        """Return the trouble of the gang; a new one for this run if there is none."""
         return self.troubles.setdefault(key, GangTrouble(run))
 
     def overdue_pods(self, pods: Sequence[Object], nodes: NodeIndex, now: float, timeout: float) -> list[UnboundPod]:
-        """The pods of a gang to act on: those whose node is to blame; where no node is, all that wait for too long.
-        None while the scheduler is silent about all of them and has bound no other pod meanwhile."""
+        """Return the pods of a gang to act on: those whose node is to blame; where no node is, all that wait for too
+        long. None while the scheduler is silent about all of them and has bound no other pod meanwhile."""
         waiting = [pod for pod in pods if now - self.unbound_since.get(uid_of(pod), now) >= timeout]
         found = []
         for pod in waiting:
@@ -146,21 +146,21 @@ class BindingMemory:
         return found if is_ignored or any(each.message != SILENCE for each in found) else []
 
     def waiting_pods(self, pods: Iterable[Object]) -> list[Object]:
-        """The pods that were given a node and are not bound."""
+        """Return the pods that were given a node and are not bound."""
         return [pod for pod in pods if uid_of(pod) in self.unbound_since]
 
     def held_jobs(self, now: float) -> dict[str, str]:
-        """Ref.key of a job -> why nothing of it starts now."""
+        """Return Ref.key of a job -> why nothing of it starts now."""
         return {key: trouble.reason for key, trouble in self.troubles.items() if trouble.is_held(now)}
 
     def closed_nodes(self, now: float) -> dict[str, frozenset[str]]:
-        """Ref.key of a job -> nodes that are closed to it."""
+        """Return Ref.key of a job -> nodes that are closed to it."""
         found = ((key, trouble.closed.items()) for key, trouble in self.troubles.items())
         closed = {key: frozenset(node for node, until in nodes if until > now) for key, nodes in found}
         return {key: nodes for key, nodes in closed.items() if nodes}
 
     def deadlines(self, timeout: float) -> list[float]:
-        """The times at which something is to be done although nothing happens."""
+        """Return the times at which something is to be done although nothing happens."""
         found = [since + timeout for since in self.unbound_since.values()]
         for trouble in self.troubles.values():
             found += [trouble.held_until, *trouble.closed.values()]
@@ -168,7 +168,7 @@ class BindingMemory:
 
 
 def scheduler_message(pod: Object) -> str:
-    """Why the scheduler could not bind the pod, as it says; "" while it says nothing of this pod itself (that it is
+    """Return the scheduler's message on why it could not bind the pod; "" without a message about the pod itself (it is
     gated, or waits for its siblings)."""
     for condition in conditions_of(pod):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
@@ -177,5 +177,5 @@ def scheduler_message(pod: Object) -> str:
 
 
 def blames_node(message: str) -> bool:
-    """Whether what the scheduler says of a pod that one hostname selects is about that node."""
+    """Return whether the scheduler's message on a pod that one hostname selects is about that node."""
     return bool(message) and not _NO_NODE.search(message)

@@ -40,12 +40,13 @@ class EvictionMemory:
     ending: dict[str, float] = field(default_factory=dict)
 
     def is_due(self, pod: Object, now: float) -> bool:
-        """Whether to ask for the pod's end: not where that was granted a moment ago and the watch lags behind."""
+        """Return whether to ask for the pod's end: not where that was granted a moment ago and the watch lags
+        behind."""
         _, retry_at, _ = self.refused.get(uid_of(pod), (0, now, ""))
         return now >= retry_at and uid_of(pod) not in self.unseen
 
     def record_refusal(self, pod: Object, message: str, after: float, now: float) -> None:
-        """A budget or the server said no; `after`: the seconds that it asks to be left alone."""
+        """Note that a budget or the server refused the eviction; `after`: the seconds to wait that it asks for."""
         refusals, _, _ = self.refused.get(uid_of(pod), (0, now, ""))
         longest = self.timings.longest_eviction_pause
         pause = max(after, doubled(self.timings.first_eviction_pause, refusals, longest))
@@ -55,8 +56,8 @@ class EvictionMemory:
         self.unseen.add(uid_of(pod))
 
     def observe(self, pods: Iterable[Object], ending: Iterable[Object], now: float) -> None:
-        """Keep what is known of pods that are there still, and what is unseen of those that do not end. ending: the
-        pods that do."""
+        """Keep the refusals of existing pods, and the granted evictions that no watch shows yet. ending: the
+        terminating pods."""
         self.ending = {uid: self.ending.get(uid, now) for uid in map(uid_of, ending)}
         if self.refused or self.unseen:
             present = set(map(uid_of, pods))
@@ -64,8 +65,8 @@ class EvictionMemory:
             self.unseen &= present - self.ending.keys()
 
     def leaves_at(self, pod: Object, now: float) -> float:
-        """When a pod that ends has had its grace period and some more, counted from when it was first seen to end: the
-        API server's clock may be hours before or behind ours."""
+        """Return when a pod that ends has had its grace period and some more, counted from when it was first seen to
+        end: the API server's clock may be hours before or behind ours."""
         since = self.ending.get(uid_of(pod), now)
         return since + (pod["metadata"].get("deletionGracePeriodSeconds") or 0) + EVICTION_SLACK
 
@@ -171,8 +172,8 @@ class PodEvictor:
     def _is_over(
         self, trouble: GangTrouble, run: tuple[str, int], pods: Iterable[Object], prints: Mapping[str, str]
     ) -> bool:
-        """Whether a gang's trouble is forgotten: another run, all of its pods bound. A changed cause ends only its
-        hold."""
+        """Return whether a gang's trouble is forgotten: another run, all of its pods bound. A changed cause ends only
+        its hold."""
         alive = [pod for pod in pods if not has_ended(pod)]
         if trouble.run != run or (alive and all(bound_node(pod) for pod in alive)):
             return True
@@ -182,7 +183,7 @@ class PodEvictor:
         return False
 
     def _has_cause_changed(self, trouble: GangTrouble, pods: list[Object], prints: Mapping[str, str]) -> bool:
-        """Whether a missing claim is there now, or a node that was to blame has changed."""
+        """Return whether a missing claim is there now, or a node that was to blame has changed."""
         if trouble.missing_claim and pods:
             claim = Ref("v1", "PersistentVolumeClaim", ref_of(pods[0]).namespace, trouble.missing_claim)
             trouble.look_again_at(self.clock() + self.bind_timeout / 4)
@@ -194,8 +195,8 @@ class PodEvictor:
         return any(prints.get(node) != before for node, before in trouble.cause.items())
 
     def evict_broken_gangs(self, seen: Seen, target: Target, snapshot: Snapshot, orders: Orders) -> Effects:
-        """Evict what is left of a gang that lost pods with a node and that the newest plan cannot complete where it
-        runs: then the whole gang is planned again, and holds nothing meanwhile."""
+        """Evict the remaining pods of a gang that lost pods with a node and that the newest plan cannot complete where
+        it runs. The whole gang is then planned again, and holds nothing meanwhile."""
         effects, nodes = Effects(), seen.observation.node_index(snapshot.leaves)
         if not self.broken and not self.node_health.lost_since and not nodes.unready and not nodes.taints_of:
             return effects
@@ -216,7 +217,7 @@ class PodEvictor:
         return effects
 
     def _evict(self, eviction: Eviction) -> Effects:
-        """Evict a pod. A refusal, or that there is no answer yet, is reported; it is tried again later."""
+        """Evict a pod. A refusal, or a missing answer, is reported, and the eviction is tried again later."""
         ref, effects = ref_of(eviction.pod), Effects()
         if str(ref) in self.evicted:
             return effects
@@ -248,20 +249,21 @@ class PodEvictor:
         return Effects()
 
     def deadlines(self, now: float) -> Iterator[float]:
-        """When something is to be done although nothing happens."""
+        """Yield when something is to be done although nothing happens."""
         yield from self.binding.deadlines(self.bind_timeout)
         yield from self.node_health.deadlines(self.node_timeout, now)
         yield from self.memory.deadlines()
 
 
 def _keys_in_reach(seen: Seen, snapshot: Snapshot, orders: Orders) -> set[str]:
-    """Gangs that are not suspended and whose jobs are known for certain."""
+    """Return gangs that are not suspended and whose jobs are known for certain."""
     readable = seen.observation.readable_kinds
     return {key for key, gang in snapshot.gangs.items() if gang.job.group_kind in readable} - set(orders.suspended)
 
 
 def _is_stuck(seen: Seen, key: str, gang: PlannedGang, nodes: NodeIndex) -> bool:
-    """Whether the gang misses pods, is to wait for room, and none of its own is on its way out of a good node."""
+    """Return whether the gang misses pods, is to wait for room, and none of its own is on its way out of a good
+    node."""
     pods = seen.pods[key]
     terminating = (pod for pod in pods if is_terminating(pod))
     is_ending = any(nodes.accepts(bound_node(pod), pod) for pod in terminating)

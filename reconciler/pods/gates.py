@@ -1,8 +1,8 @@
 """Gates: which gated pod gets which planned node, and when. Decisions on data, no IO.
 
 Once all pods of a gang that the plan places exist, each gets its node (a node selector on the hostname) and loses its
-gate, in one patch per pod. A pod without our gate that has a node or such a selector counts at that node: so a
-reconciler killed between two patches goes on with the rest, and a pod that comes back takes the place that is free.
+gate, in one patch per pod. A pod without our gate that has a node or such a selector counts at that node. So a
+reconciler killed between two patches resumes with the rest, and a recreated pod takes the free place.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ LeafOrder = tuple[int, tuple[tuple[int, str | int], ...]]
 
 
 def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> tuple[GateLift, ...]:
-    """All gates of the gang that can be lifted now: none before every pod that the plan places exists.
+    """Return all gates of the gang that can be lifted now: none before every pod that the plan places exists.
 
     Never more pods on a node than planned; pods beyond the plan stay gated. No pod is given a node that does not accept
-    it: of a gang that has not begun then none is lifted, of another those that can be.
+    it. In that case no gate of a gang that has not begun is lifted, and of another gang only the possible ones.
     """
     by_role: dict[str, list[Object]] = {role: [] for role in gang.pods}
     for pod in pods:
@@ -60,15 +60,15 @@ def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> t
 
 
 def has_strayed(gang: PlannedGang, pods: Iterable[Object], nodes: NodeIndex) -> bool:
-    """Whether pods of the gang have places that the plan does not give it: it was made before they had them."""
+    """Return whether pods of the gang have places that the plan does not give it: it was made before they had them."""
     there = Counter((role_of(pod, gang), nodes.node_of(pod)) for pod in pods if not has_ended(pod))
     planned = gang.pods_by_place()
     return any(node and number > planned.get((role or "", node), 0) for (role, node), number in there.items())
 
 
 def pods_to_evict(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> tuple[Object, ...]:
-    """The pods of a gang that makes room for others which exceed what the plan leaves it: of each role and node the
-    last ones, of those that are not protected."""
+    """Return the pods beyond the plan of a gang that makes room for others: the last ones of each role and node that
+    are not protected."""
     present: dict[tuple[str, str], list[Object]] = {}
 
     def is_preemptable(pod: Object) -> bool:
@@ -114,9 +114,9 @@ def _assign_nodes(
 def _with_task_priorities(
     assigned: Sequence[GateLift], device_numbers: Mapping[str, Sequence[int]]
 ) -> Iterator[GateLift]:
-    """The lifts with the order in which Volcano finds the cards that the plan found, without being told which.
+    """Yield the lifts in an order that makes Volcano choose the planned cards, since it cannot be given them.
 
-    Its plugin deviceshare gives each pod the first card with room, from the last one. If the pods of the last card come
+    Its plugin deviceshare gives each pod the first card with room, from the last one. If the pods of the last card are
     first, then those of the one before it, each finds room on its own card at the latest.
     """
     unused = {node: list(numbers) for node, numbers in device_numbers.items()}

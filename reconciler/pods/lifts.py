@@ -30,8 +30,8 @@ REPLANNED = "it is planned again"
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What other parts say that concerns pods. suspended: Ref.key of jobs that are left alone. retries: Ref.key of a
-    job -> how often an operator asked for another round of binding. is_making_jobs: whether jobs wait to be made."""
+    """Orders of other parts about pods. suspended: Ref.key of suspended jobs. retries: Ref.key of a job -> how often an
+    operator asked for another round of binding. is_making_jobs: whether jobs wait to be created."""
 
     suspended: Collection[str] = frozenset()
     retries: Mapping[str, int] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Orders:
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """What one pass lifts gates by."""
+    """The inputs for lifting gates in one pass."""
 
     seen: Seen
     target: Target
@@ -82,9 +82,9 @@ class GateLifter:
     due_at: float = 0.0
 
     def lift(self, seen: Seen, target: Target, snapshot: Snapshot, orders: Orders, nodes: NodeIndex) -> Effects:
-        """Lift the gates of each gang whose nodes and run are as planned, where the nodes have room for them by the
-        ledger. Lifts whose answer was lost are asked for again first: they count already. A gang that others make room
-        for starts with the plan that is made once they are gone."""
+        """Lift the gates of each gang whose nodes and run are as planned, where the ledger has room on the nodes. Lifts
+        without an answer are sent again first: they count already. A gang that others make room for starts with the
+        plan made once these are deleted."""
         now, effects = self.clock(), Effects()
         this = _Round(seen, target, snapshot, nodes, orders, self._room(seen, nodes), now)
         preemptors = set().union(*(gang.evicted_for for gang in snapshot.gangs.values()))
@@ -111,8 +111,8 @@ class GateLifter:
         self.troubles[key] = reason, is_prompt
 
     def _end_pass(self, now: float) -> None:
-        """Take the troubles of this pass: all other gates could be lifted, or need not. They are tried again after as
-        long as that goes on, and `longest_gate_pause` at most."""
+        """Record the troubles of this pass; all other gates could be lifted, or need not. Their next attempt follows
+        after the time that the trouble has lasted, at most `longest_gate_pause`."""
         found = {key: known for key, known in self.unlifted.items() if now < known.retry_at}
         for key, (message, is_prompt) in self.troubles.items():
             since = self.unlifted[key].since if key in self.unlifted else now
@@ -121,11 +121,11 @@ class GateLifter:
         self.unlifted, self.troubles = found, {}
 
     def _may_lift(self, key: str, now: float) -> bool:
-        """Whether the gates of this gang are to be tried now."""
+        """Return whether the gates of this gang are to be tried now."""
         return key not in self.unlifted or now >= self.unlifted[key].retry_at
 
     def lasting_troubles(self, now: float) -> dict[str, str]:
-        """Ref.key of a gang -> why gates of it are not lifted, where that is not only so for a moment."""
+        """Return Ref.key of a gang -> why gates of it are not lifted, where that is not only so for a moment."""
         after = self.timings.gates_reported_after
         return {key: known.message for key, known in self.unlifted.items() if now - known.since >= after}
 
@@ -134,18 +134,19 @@ class GateLifter:
         self.doubtful_starts.clear()
 
     def still_refused(self, snapshot: Snapshot | None) -> frozenset[str]:
-        """The refused gangs that the plan in force has as they were when they were refused; forgets the others."""
+        """Return the refused gangs that the plan in force has as they were when they were refused; forgets the
+        others."""
         gangs = snapshot.gangs if snapshot else {}
         self.refused = {key: gang for key, gang in self.refused.items() if gangs.get(key) == gang}
         return frozenset(self.refused)
 
     def deadlines(self) -> list[float]:
-        """When gates that were not lifted are tried again."""
+        """Return when gates that were not lifted are tried again."""
         return [self.due_at, *(known.retry_at for known in self.unlifted.values())]
 
     def obstacle(self, seen: Seen, target: Target, orders: Orders, key: str, gang: PlannedGang) -> str | None:
-        """Why no gate of the gang is lifted by this plan, None where nothing is in the way. Empty where that is
-        reported elsewhere: the job is gone, suspended, held, cannot be read, or is of another run."""
+        """Return why no gate of the gang is lifted by this plan; None for no obstacle. Empty if it is reported
+        elsewhere: the job does not exist, is suspended, held, unreadable, or of another run."""
         job, restrictions = seen.observation.objects.get(key), seen.observation.restrictions
         if job is None or key in orders.suspended or gang.job.group_kind not in seen.observation.readable_kinds:
             return ""
@@ -163,7 +164,7 @@ class GateLifter:
         return None
 
     def _next_lifts(self, this: _Round, key: str, gang: PlannedGang) -> tuple[GateLift, ...]:
-        """The gates of the gang to lift now. Why there are none is noted."""
+        """Return the gates of the gang to lift now. If there are none, the cause is noted."""
         pods = this.seen.pods[key]
         obstacle = self.obstacle(this.seen, this.target, this.orders, key, gang)
         if obstacle is None and not this.target.is_fresh and has_strayed(gang, pods, this.nodes):
@@ -192,15 +193,15 @@ class GateLifter:
         self.refused[key] = gang
 
     def _room(self, seen: Seen, nodes: NodeIndex) -> Room:
-        """What the nodes have free by the observation, in which our own writes are."""
+        """Return the free amounts of the nodes by the observation, which includes our own writes."""
         observation, leaving = seen.observation, seen.observation.restrictions.leaving_pods
         shared = {nodes.node_of(pod) or "" for pod in observation.terminating_pods if uid_of(pod) in leaving}
         by_name = {name_of(node): node for node in observation.objects_of_kind("Node")}
         return Room(by_name, observation.pods_by_node, shared_nodes=shared)
 
     def _lost_lifts(self, this: _Round) -> dict[str, Sequence[GateLift]]:
-        """Ref.key of a gang -> its lifts whose answer was lost, to be asked for again as they were. Of the other gangs
-        with open lifts it is noted that no answer has come."""
+        """Return Ref.key of a gang -> its lifts whose answer was lost, to be sent again unchanged. For other gangs with
+        open lifts the missing answer is noted."""
         open_lifts = self.writes.own.open_lifts()
         found: dict[str, Sequence[GateLift]] = {}
         for key, pods in sorted(this.seen.pods.items()) if open_lifts else ():
@@ -218,18 +219,19 @@ class GateLifter:
         return found
 
     def _is_open(self, pods: Iterable[Object]) -> bool:
-        """Whether another write of any of these pods has to be awaited."""
+        """Return whether another write of any of these pods is under way."""
         return any(self.writes.threads.must_wait(ref_of(pod)) for pod in pods)
 
     def _resend_obstacle(self, this: _Round, lift: GateLift) -> str:
-        """Why a lift whose answer was lost is not asked for again now: what counts already may be too much since."""
+        """Return why a lift whose answer was lost is not asked for again now: what counts already may be too much
+        since."""
         if not this.nodes.accepts(lift.node, lift.pod):
             return f"node {lift.node} takes no pods now, and an earlier request may still lift the gate"
         return this.room.excess(lift)
 
     def _lift_batch(self, seen: Seen, batch: Mapping[str, Sequence[GateLift]]) -> Effects:
-        """Lift the gates of these gangs. That a gang has started is stored before; while that fails, only gangs go on
-        that had started."""
+        """Lift the gates of these gangs. The start of a gang is stored before; if that fails, only gangs that had
+        started continue."""
         if not batch:
             return Effects()
         effects, inventory = Effects(), seen.inventory
@@ -261,9 +263,9 @@ class GateLifter:
                 self.doubtful_starts.pop(gang, None)
             if troubles := [each for each in of_gang if each.outcome != "done"]:
                 answered = [each for each in troubles if each.outcome not in UNANSWERED]
-                told = (answered or troubles)[0].message
-                self._note_trouble(gang, told, is_prompt=not answered)
-                log.info("a gate was not lifted", extra={"gang": gang, "reason": told})
+                message = (answered or troubles)[0].message
+                self._note_trouble(gang, message, is_prompt=not answered)
+                log.info("a gate was not lifted", extra={"gang": gang, "reason": message})
             nodes = [each.lift.node for each in of_gang if each.outcome == "done"]
             lifted[gang] = len(nodes)
             if nodes and (job := seen.observation.objects.get(gang)) is not None:

@@ -1,7 +1,7 @@
-"""Nodes that come and go: since when one is lost, and whether one that came back is trusted. Decisions on data, no IO.
+"""Lost nodes: since when each is lost, and whether one that returned is trusted. Decisions on data, no IO.
 
-A node is lost while it is not ready, or is gone and pods name it still. One that was lost again and again takes nothing
-new for a while after it came back, twice as long each time.
+A node is lost while it is not ready, or is deleted and pods still name it. A node that was lost repeatedly gets nothing
+new for a while after its return, twice as long each time.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from reconciler.timings import PodTimings
 
 @dataclass(slots=True)
 class NodeHealth:
-    """What one process has seen of its nodes, on its clock. lost_since: node -> when it was lost. back_since: a lost
-    node that is ready now and not trusted yet -> since when. losses: node -> how often it was lost lately, and when the
-    last loss began. is_disrupted: so many are lost that nothing is evicted."""
+    """The nodes' health as one process has seen it, on its clock. lost_since: node -> when it was lost. back_since: a
+    lost node that is ready now and not trusted yet -> since when. losses: node -> how often it was lost lately, and
+    when the last loss began. is_disrupted: so many are lost that nothing is evicted."""
 
     timings: PodTimings = field(default_factory=PodTimings)
     lost_since: dict[str, float] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class NodeHealth:
         self.has_begun = True
 
     def observe(self, nodes: NodeIndex, pods: Mapping[str, list[Object]], now: float) -> None:
-        """Take up what nodes are ready now, and which are gone although pods are bound to them. pods: by node."""
+        """Record which nodes are ready now, and which are deleted although pods are bound to them. pods: by node."""
         gone = {name for name in pods.keys() - nodes.names if not all(map(has_ended, pods[name]))}
         absent_or_unready = nodes.unready | gone
         for node in sorted(absent_or_unready):
@@ -74,14 +74,14 @@ class NodeHealth:
         return doubled(times.first_quarantine, losses - 2, times.longest_quarantine) if losses >= 2 else 0.0
 
     def nodes_to_leave(self, timeout: float, now: float) -> frozenset[str]:
-        """Nodes that have been lost for so long that their pods are evicted; none with a timeout of 0."""
+        """Return nodes that have been lost for so long that their pods are evicted; none with a timeout of 0."""
         if self.is_disrupted or not timeout:
             return frozenset()
         lost = self.lost_since.keys() - self.back_since.keys()
         return frozenset(node for node in lost if now - self.lost_since[node] >= timeout)
 
     def quarantined_nodes(self, now: float) -> Mapping[str, float]:
-        """Nodes that are back and receive nothing new yet -> until when."""
+        """Return nodes that are back and receive nothing new yet -> until when."""
         until = {node: since + self._quarantine(node) for node, since in self.back_since.items()}
         return {node: at for node, at in until.items() if at > now}
 
@@ -92,8 +92,9 @@ class NodeHealth:
 
 
 def lost_at(node: Object) -> int | None:
-    """When the node controller noted that a node is lost, in seconds since the epoch by its clock; None where the node
-    is ready, or that is not known. That a node is not ready may have been written by its kubelet, by another clock."""
+    """Return when the node controller noted that a node is lost, in seconds since the epoch by its clock; None where
+    the node is ready, or that is not known. That a node is not ready may have been written by its kubelet, by another
+    clock."""
     ready = next((row for row in conditions_of(node) if row.get("type") == "Ready"), {"status": "True"})
     if ready.get("status") == "True":
         return None

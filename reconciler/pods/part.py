@@ -45,7 +45,8 @@ class PodsPart(Part):
     def restrictions(
         self, observation: Observation, snapshot: Snapshot | None, held: Mapping[str, str], wall_now: float
     ) -> Restrictions:
-        """What plans are kept from because of pods and nodes. held: Ref.key of jobs that other parts hold, with why."""
+        """Return the limits of plans because of pods and nodes. held: Ref.key of jobs that other parts hold, with the
+        reason."""
         now, evictor = self.clock(), self.evictor
         jobs = [gang.job for gang in snapshot.gangs.values()] if snapshot else []
         unreadable = _unreadable_pods(observation)
@@ -60,8 +61,8 @@ class PodsPart(Part):
     def _leaving_pods(
         self, observation: Observation, snapshot: Snapshot | None, wall_now: float
     ) -> Iterator[tuple[str, int]]:
-        """uid of each evicted pod of a planned gang -> until when plans count on its room. Pods of others, evicted for
-        whatever reason, hold theirs until they are gone, in plans as well."""
+        """Yield uid of each evicted pod of a planned gang, and until when plans count on its room. Other pods, evicted
+        for any cause, hold theirs until they are deleted, in plans as well."""
         now, gangs = self.clock(), snapshot.gangs if snapshot else {}
         evicted = (pod for pod in observation.terminating_pods if leaving_until(pod) is not None)
         ends = ((pod, int(wall_now + self.evictor.memory.leaves_at(pod, now) - now)) for pod in evicted)
@@ -99,22 +100,22 @@ class PodsPart(Part):
 
     @property
     def awaits_evictions(self) -> bool:
-        """Whether the end of a pod was granted that the watch does not show: a plan made now would count it as
+        """Return whether the end of a pod was granted that the watch does not show: a plan made now would count it as
         running."""
         return bool(self.evictor.memory.unseen)
 
     def unplaced_jobs(self, observation: Observation) -> Iterator[Change]:
-        """The jobs whose pods should be given their nodes and are not, with why."""
+        """Yield the jobs whose pods should be given their nodes and are not, with why."""
         for key, reason in sorted(self.lifter.lasting_troubles(self.clock()).items()):
             if (job := observation.objects.get(key)) is not None:
                 yield Change("held", ref_of(job), live=job, reason=f"its pods are not given their nodes: {reason}")
 
     def is_busy(self) -> bool:
-        """Whether gates are not lifted of which it is not reported yet, since that may be over in a moment."""
+        """Return whether gates are not lifted of which it is not reported yet, since that may be over in a moment."""
         return len(self.lifter.lasting_troubles(self.clock())) < len(self.lifter.unlifted)
 
     def suspects(self) -> int:
-        """How many nodes are closed to gangs."""
+        """Return how many nodes are closed to gangs."""
         return sum(map(len, self.evictor.binding.closed_nodes(self.clock()).values()))
 
     def conditions(self) -> Iterator[Condition]:
@@ -128,7 +129,8 @@ class PodsPart(Part):
 
 
 def _unnamed_nodes(observation: Observation, snapshot: Snapshot | None) -> frozenset[str]:
-    """The nodes that no selector can name, where gates are lifted by one: a gang planned there would never start."""
+    """Return the nodes that no selector can name, where gates are lifted by one: a gang planned there would never
+    start."""
     if snapshot is None or not snapshot.gated:
         return frozenset()
     nodes = observation.node_index({})
@@ -137,14 +139,14 @@ def _unnamed_nodes(observation: Observation, snapshot: Snapshot | None) -> froze
 
 
 def _unreadable_pods(observation: Observation) -> list[Object]:
-    """The pods of which it is not known what they ask for: what else fits on their nodes is not known either."""
+    """Return the pods whose requests are unknown: the free room on their nodes is then unknown too."""
     keys = {key for key, faults in observation.faults.items() if any(fault.hides_amounts for fault in faults)}
     found = (observation.objects[key] for key in sorted(keys & observation.objects.keys()) if key.startswith("Pod/"))
     return [pod for pod in found if not is_finished_pod(pod)]
 
 
 def _jobs_of_gated(observation: Observation, unreadable: Iterable[Object]) -> Mapping[str, str]:
-    """Ref.key of each job with a gated pod among these -> why nothing of it starts."""
+    """Return Ref.key of each job with a gated pod among these -> why nothing of it starts."""
     gated = {uid_of(pod): name_of(pod) for pod in filter(is_gated, unreadable)}
     held: dict[str, str] = {}
     for key, pods in observation.pods_by_job[0].items() if gated else ():
@@ -154,7 +156,7 @@ def _jobs_of_gated(observation: Observation, unreadable: Iterable[Object]) -> Ma
 
 
 def _unserved_jobs(observation: Observation, jobs: Iterable[Ref]) -> Iterator[tuple[str, str]]:
-    """Ref.key of each job whose kind the cluster does not serve, with why it is not planned: it keeps no room."""
+    """Yield Ref.key of each job whose kind the cluster does not serve, with why it is not planned: it keeps no room."""
     for job in jobs:
         if job.group_kind in observation.unserved_kinds:
             yield job.key, observation.obstacles[job.group_kind]

@@ -1,5 +1,5 @@
-"""The last check before gates are lifted: what each node holds, with what it is about to be given, is at most what it
-has. It trusts no plan. Decisions on data, no IO."""
+"""The last check before gates are lifted: the pods on each node, with the new ones, fit its capacity. It trusts no
+plan. Decisions on data, no IO."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _VGPU_AMOUNTS = frozenset((VGPU_NUMBER, VGPU_MEMORY, VGPU_CORES))
 
 
 class Shortage(NamedTuple):
-    """A node that lacks room for a gang, and what it lacks. is_passing: evicted pods, of which plans no longer count,
-    are still there."""
+    """A node without room for a gang, and the resource it lacks. is_passing: evicted pods that plans ignore are still
+    there."""
 
     node: str
     message: str
@@ -33,9 +33,9 @@ class Shortage(NamedTuple):
 
 @dataclass
 class Room:
-    """nodes: by name. pods: by node, with our own writes; each counts until it is gone, no matter who made it.
-    shared_nodes: where evicted pods still run that plans no longer count: of their cards and NUMA cells it is not known
-    which are free, so pods that are placed in single ones find no room. free: node -> what it has left in this pass."""
+    """nodes: by name. pods: by node, with our own writes; each counts until it is deleted, by any creator.
+    shared_nodes: with evicted pods still running that plans ignore. Their free cards and NUMA cells are unknown, so
+    pods that are placed in single ones find no room. free: node -> its remaining amounts in this pass."""
 
     nodes: Mapping[str, Object]
     pods: Mapping[str, list[Object]]
@@ -44,7 +44,8 @@ class Room:
     free: dict[str, Counter[str]] = field(default_factory=dict)
 
     def take(self, lifts: Sequence[GateLift]) -> Shortage | None:
-        """Take what these pods request of the nodes, if all of it is free; else nothing, and say what is missing."""
+        """Take the requests of these pods from the nodes and return None, if all fit; else take nothing and return the
+        shortage."""
         needed: dict[str, Counter[str]] = {}
         for lift in lifts:
             try:
@@ -61,7 +62,7 @@ class Room:
         return None
 
     def excess(self, lift: GateLift) -> str:
-        """Of what a pod requests that counts already, the first resource of which more is given than the node has."""
+        """Return the first resource requested by a counted pod that is overcommitted on the node."""
         try:
             needed = dict.fromkeys(self._amounts_of(lift.pod, lift.node), 0)
         except StateError as error:
@@ -69,7 +70,8 @@ class Room:
         return self._shortage(lift.node, needed)
 
     def _shortage(self, node: str, needed: Mapping[str, int]) -> str:
-        """The first resource of which the node has less free than is needed; empty where it has enough of each."""
+        """Return the first resource of which the node has less free than is needed; empty where it has enough of
+        each."""
         if node not in self.nodes:
             return f"node {node} does not exist"
         try:
@@ -82,7 +84,7 @@ class Room:
         return ""
 
     def _free_amounts(self, node: str) -> Counter[str]:
-        """What the node has left, worked out once a pass. Raises StateError."""
+        """Return the remaining amounts of the node, computed once a pass. Raises StateError."""
         if node not in self.free:
             self.free[node] = self._unused_amounts(node)
         return self.free[node]
@@ -98,8 +100,8 @@ class Room:
         return free
 
     def _amounts_of(self, pod: Object, node: str) -> Amounts:
-        """What the pod requests of this node. Of virtual GPUs the device plugin offers no sums: what its cards have
-        together counts, where they are known."""
+        """Return the pod's requests on this node. The device plugin reports no sums of virtual GPUs: the sum over the
+        node's cards counts, where they are known."""
         amounts = self.requests.requests_of(pod)
         if not amounts.keys() & _VGPU_AMOUNTS:
             return amounts
@@ -108,14 +110,15 @@ class Room:
         return {**others, **_card_amounts(live_pod_spec(pod).vgpu_requests, cards)} if cards else others
 
     def _cards_of(self, node: str) -> Sequence[Amounts]:
-        """What each card of a node with virtual GPUs offers."""
+        """Return the amounts of each card of a node with virtual GPUs."""
         found = self.nodes.get(node)
         devices = shared_devices_of(annotations_of(found), {}) if found is not None else ()
         return [amounts for device in devices for _, amounts in device.devices]
 
 
 def _card_amounts(requests: Iterable[VgpuRequest], cards: Sequence[Amounts]) -> Amounts:
-    """What virtual GPUs take of all cards together; a percentage is one of the smallest card, the least it may be."""
+    """Return the amounts that virtual GPUs take of all cards together. A percentage is of the smallest card, a lower
+    bound."""
     smallest = min(card[VGPU_MEMORY] for card in cards)
     total: Counter[str] = Counter()
     for request in requests:

@@ -56,7 +56,7 @@ class _Lift:
 
 @dataclass(frozen=True, slots=True)
 class PodWrites:
-    """is_out_of_time: whether the rest is left to the next pass."""
+    """is_out_of_time: whether the rest is deferred to the next pass."""
 
     client: Client
     threads: WriteThreads

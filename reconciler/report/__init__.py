@@ -1,1 +1,1 @@
-"""What a pass saw and did, for people and machines."""
+"""The observations and effects of a pass, for people and machines."""

@@ -41,7 +41,7 @@ class EventWriter:
         self._thread: threading.Thread | None = None
 
     def put(self, events: Iterable[ObjectEvent]) -> None:
-        """Have these written that have not been; those for which there is no room are dropped and counted."""
+        """Queue new events for writing; events without room are dropped and counted."""
         for event in events:
             digest = _digest(event)
             if digest not in self._known and self._enqueue(event, 1):
@@ -92,8 +92,8 @@ class EventWriter:
         return 0.0
 
     def _put_back(self, event: ObjectEvent, attempt: int, error: Retry) -> float:
-        """Let an Event that the server did not take wait again; seconds until the next try. One given up may be told
-        again."""
+        """Return queue a refused Event again, and return the seconds until the next attempt. A dropped one may be
+        reported again."""
         log.info("an event waits", extra={"object": str(ref_of(event.object)), "reason": str(error)[:300]})
         longest = self.timings.longest_event_retry
         pause = doubled(self.timings.first_event_retry, self._failures, longest)

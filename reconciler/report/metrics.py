@@ -1,4 +1,4 @@
-"""What Prometheus reads: counters, gauges and histograms of one reconciler."""
+"""The metrics for Prometheus: counters, gauges and histograms of one reconciler."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Metrics:
             self.fetched_at = time.monotonic()
 
     def record_report(self, report: Report, seconds: float) -> None:
-        """Count one good pass of this duration and what it did."""
+        """Count one successful pass of this duration and its effects."""
         self.passes.labels(result="good").inc()
         self.pass_seconds.observe(seconds)
         for condition in report.conditions:

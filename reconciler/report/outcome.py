@@ -1,4 +1,4 @@
-"""The report of a pass, made of what the pass saw, aimed at and did, and of what the parts say."""
+"""The report of a pass, from its observation, target and effects, and the conditions of the parts."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from reconciler.timings import TIMINGS, ReportTimings
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a pass saw, aimed at and did.
+    """Observation, target and effects of a pass.
 
     failures: Ref.key -> how the last write failed. unplaced: jobs whose pods get no nodes. stalled: components of
-    Volcano. suspended: what is left alone. problems: what could not be read.
+    Volcano. suspended: suspended objects. problems: failed reads.
     """
 
     seen: Seen
@@ -45,12 +45,12 @@ class Outcome:
 
     @property
     def is_open(self) -> bool:
-        """Whether something goes on that may come to its end by itself."""
+        """Return whether work is in progress that may complete by itself."""
         is_fresh = self.verdict.target.is_fresh
         return any(self.done.lifted.values()) or bool(self.seen.observation.pending_kinds) or not is_fresh
 
     def gangs(self) -> Iterator[PlannedGang]:
-        """The gangs of the plan, with "keep" for what was to start and has started since."""
+        """Return the gangs of the plan, with "keep" for those that have started since."""
         if (snapshot := self.verdict.target.snapshot) is None:
             return
         started = {key for key, entry in self.seen.inventory.entries.items() if entry.started}
@@ -67,14 +67,14 @@ class Outcome:
         return (*self.allowed.changes.held, *self.done.held)
 
     def outstanding(self) -> list[ChangeResult]:
-        """The last failure of each object that is still to be written, also of former passes."""
+        """Return the last failure of each object that is still to be written, also of former passes."""
         prunes = self.allowed.prune_plan
         wanted = {change.ref.key for change in (*self.allowed.changes.due, *prunes.changes, *prunes.releases)}
         wanted |= {result.change.ref.key for result in self.done.results}
         return [result for key, result in sorted(self.failures.items()) if key in wanted]
 
     def held(self) -> Iterator[tuple[Ref, str]]:
-        """What is not done, and why: what is wrong first, since the list is cut."""
+        """Yield the objects that are not applied, each with its reason: errors first, since the list is cut."""
         prunes, held = self.allowed.prune_plan, self.held_changes
         wrong = (change for change in held if not change.is_deferred)
         rows = (*self.verdict.refusals, *self.standing, *prunes.leaving, *wrong)
@@ -102,7 +102,7 @@ class Outcome:
         return Condition("Applied", applied, reason, summary(failures))
 
     def events(self, status: Object) -> Iterator[ObjectEvent]:
-        """What is told of single objects. status: the object that stands for the whole."""
+        """Yield the Events about single objects. status: the object that represents the whole."""
         snapshot, objects = self.verdict.target.snapshot, self.seen.observation.objects
         for change in (*self.held_changes, *self.verdict.refusals, *self.allowed.prune_plan.held_changes):
             if change.live is not None and change.desired is not None:
@@ -119,7 +119,7 @@ class Outcome:
         yield from self.verdict.events(status)
 
     def seconds_to(self, deadlines: Iterable[float]) -> float | None:
-        """Seconds to the next of these, or to what this pass itself has to look at again."""
+        """Return the seconds to the next of these deadlines, or to this pass's own next check."""
         seconds = [at - self.seen.now for at in deadlines]
         plan, held = self.allowed.prune_plan, self.verdict.target.rewrite_message or self.allowed.standstill
         if held or plan.obstacles or plan.excess or plan.waits_for_release:  # an annotation may release it
@@ -132,7 +132,8 @@ class Outcome:
 def report_of(
     outcome: Outcome, conditions: Iterable[Condition], deadlines: Iterable[float], status: Object, *, is_busy: bool
 ) -> Report:
-    """conditions, deadlines: of the parts. status: the object that stands for the whole. is_busy: whether a part is."""
+    """Return the report. conditions, deadlines: of the parts. status: the object that represents the whole. is_busy:
+    whether a part is."""
     snapshot, done = outcome.verdict.target.snapshot, outcome.done
     plan = snapshot.plan if snapshot else {}
     found = sorted((*outcome.conditions(), *conditions), key=lambda each: CONDITION_TYPES.index(each.type))

@@ -1,4 +1,4 @@
-"""The log of a process as JSON: whatever it, its libraries and its children say comes out as JSON lines."""
+"""The log of a process as JSON: its own output, and that of its libraries and children, as JSON lines."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from reconciler.report import stray_lines
 
 log = logging.getLogger(__name__)
 
-LAST_LINES_SECONDS = 2.0  # for what was said last: the end of a container's first process ends all
+LAST_LINES_SECONDS = 2.0  # for the last lines: the exit of a container's first process kills all
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line, with what `fields` gives for every line and what was logged with it."""
+    """One JSON object a line: the record, its extra fields, and those that `fields` returns for every line."""
 
     _STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -58,8 +58,8 @@ class LineHandler(logging.Handler):
 
 
 def log_as_json(formatter: JsonFormatter) -> None:
-    """Log to standard error. Where that is the process's own, so do warnings, errors that nobody catches, and what is
-    written to standard output and error."""
+    """Log to standard error. If that is the process's own, also warnings, uncaught errors, and lines printed to
+    standard output and error."""
     is_own = sys.stderr is not None and sys.stderr is sys.__stderr__
     handler = _handler_of_process() if is_own else logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
@@ -74,8 +74,8 @@ def log_as_json(formatter: JsonFormatter) -> None:
 
 
 def _handler_of_process() -> logging.Handler:
-    """A handler that writes to standard error itself; all else goes through a pipe. Terminals stay: a person is there,
-    whom a credential plugin may ask something."""
+    """Return a handler that writes to standard error itself; all other output goes through a pipe. Terminals stay: a
+    person is there, whom a credential plugin may ask something."""
     opened = [stream for stream in (sys.__stdout__, sys.__stderr__) if stream is not None]
     taken = [stream.fileno() for stream in opened if not stream.isatty()]
     if not taken:
@@ -103,7 +103,7 @@ def _handler_of_process() -> logging.Handler:
 
 
 def _end_reader(reader: subprocess.Popen[bytes], taken: Sequence[int]) -> None:
-    """Wait until the last lines are written; a child that is left may go on to write some."""
+    """Wait until the last lines are written; a remaining child may continue to write some."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
@@ -124,7 +124,7 @@ def _log_error_of_thread(args: threading.ExceptHookArgs) -> None:
 
 
 def _log_ignored_error(args: sys.UnraisableHookArgs) -> None:
-    """What Python cannot raise: an error in `__del__`, for one."""
+    """Log an error that Python cannot raise: one in `__del__`, for example."""
     error = args.exc_value or args.exc_type()
     details = (args.exc_type, error, args.exc_traceback)
     log.warning("%s %r", args.err_msg or "an error was ignored in", args.object, exc_info=details)

@@ -17,7 +17,8 @@ MAX_CHANGES = 5
 def reason_history(
     gangs: Iterable[PlannedGang], previous: Mapping[str, list[HistoryEntry]], now: str
 ) -> dict[str, list[HistoryEntry]]:
-    """Each job that waits or has waited -> since when, with which codes. Another sentence of a code is no change."""
+    """Return each job that waits or has waited -> since when, with which codes. A new message with the same code is not
+    a change."""
     found: dict[str, list[HistoryEntry]] = {}
     for gang in gangs:
         codes = sorted({reason.partition(":")[0] for reason in gang.reasons})
@@ -30,7 +31,7 @@ def reason_history(
 
 
 def history_lines(rows: Iterable[Mapping[str, Any]], titles: Mapping[str, str]) -> Iterator[str]:
-    """titles: code -> what it means."""
+    """Yield the lines of a job's history. titles: code -> its meaning."""
     for row in rows:
         why = ", ".join(" ".join(filter(None, (code, titles.get(code)))) for code in row["codes"])
         yield f"{row['since']}   {row['decision']}" + (f": {why}" if why else "")

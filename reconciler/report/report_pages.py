@@ -20,13 +20,13 @@ GUARD = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""With each answer. The page's own policy stands in its head, with the digests of its style and script."""
+"""Headers of each answer. The page's own policy is in its head, with the digests of its style and script."""
 
 
 @dataclass(slots=True)
 class ReportPages:
-    """Answers from the folder of pages. digest: of the plan in force, empty for none. status: what the status ConfigMap
-    says. The page of one plan is kept in memory."""
+    """Answers from the folder of pages. digest: of the plan in force, empty for none. status: the document of the
+    status ConfigMap. The page of one plan is kept in memory."""
 
     folder: Path
     digest: Callable[[], str]
@@ -34,7 +34,7 @@ class ReportPages:
     _kept: tuple[str, bytes] = field(default=("", b""))
 
     def page(self, request: BaseHTTPRequestHandler) -> Reply:
-        """The page, packed where the browser takes that."""
+        """Return the page, packed where the browser takes that."""
         digest = self.digest()
         if not digest:
             return _text(503, "no plan is in force yet\n")
@@ -49,11 +49,11 @@ class ReportPages:
         return Reply(200, gzip.decompress(packed), headers)
 
     def status_json(self, _: BaseHTTPRequestHandler) -> Reply:
-        """The status document, each condition with its sentence; null before the first."""
+        """Return the status document, each condition with its sentence; null before the first."""
         status = self.status() or None
         if status is not None:
-            said = [{**row, "sentence": _sentence(row)} for row in status.get("conditions") or ()]
-            status = {**status, "conditions": said}
+            conditions = [{**row, "sentence": _sentence(row)} for row in status.get("conditions") or ()]
+            status = {**status, "conditions": conditions}
         body = json.dumps(status, sort_keys=True).encode()
         return Reply(200, body, {**GUARD, "Content-Type": "application/json"})
 

@@ -33,9 +33,9 @@ READABLE_GANGS = 100  # up to which the status is indented; that takes its time
 PLAIN_LIMIT = 256 << 10  # characters up to which it is stored as it is, for people to read; a ConfigMap holds 1 MiB
 _KEY = "status.json"
 MAX_FAILURE = 2000  # characters of what ends passes
-MAX_RUNS, MAX_RECORDS = 1000, 10  # finished runs that are named, and of which is said what is known: the last ones
+MAX_RUNS, MAX_RECORDS = 1000, 10  # the last finished runs: how many are listed, and how many with their records
 MAX_MESSAGES = 50  # diagnostics, held and failed changes in the status
-FAILURE_TYPE = "PassFailed"  # the condition that a report cannot say, since there is none
+FAILURE_TYPE = "PassFailed"  # the condition that no report holds, since its pass failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,11 @@ class PlanSummary:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one pass saw and did.
+    """Observations and effects of one pass.
 
-    commit: in force, empty for none. head: of the branch. held: what is not done, with why, the
-    worst first. runs: that are over, the last first. suspended: `all`, kinds and
-    objects. done: with all Events. is_idle: nothing was written, and what is outstanding was refused again and again.
-    next_wakeup: seconds until there is something to do.
+    commit: in force, empty for none. head: of the branch. held: not applied, with the reason, the worst first. runs:
+    finished, the last first. suspended: `all`, kinds and objects. done: with all Events. is_idle: nothing was written,
+    and everything outstanding was refused repeatedly. next_wakeup: seconds until the next work.
     """
 
     commit: str
@@ -71,7 +70,7 @@ class Report:
 
 
 def status_document(report: Report, previous: Mapping[str, Any], now: str) -> StatusDocument:
-    """The status document. It has times of changes alone, so an idle cluster is not written."""
+    """Return the status document. It has times of changes alone, so an idle cluster is not written."""
     past = previous.get("history") or {}
     known = {entry["type"]: entry for entry in previous.get("conditions") or ()}
     document: StatusDocument = {
@@ -95,7 +94,7 @@ def status_document(report: Report, previous: Mapping[str, Any], now: str) -> St
 
 
 def read_status(client: Client, ref: Ref) -> dict[str, Any]:
-    """The document. Raises ApiError (NotFound where there is none), or ValueError for what is no status."""
+    """Return the status document. Raises ApiError (NotFound where there is none), or ValueError for an invalid one."""
     try:
         status: dict[str, Any] = json.loads(text_stored_in(client.get(ref), _KEY))
         status_text(status)  # what can be shown is one
@@ -147,8 +146,8 @@ def _diagnostic_line(entry: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True)
 class StatusPublisher:
-    """Writes the status ConfigMap when it says something new; what is no condition waits until `due_at`. A failure
-    never stops the loop. refusal: why the server does not take the status."""
+    """Writes the status ConfigMap when it changes; changes outside of conditions wait until `due_at`. A failure never
+    stops the loop. refusal: why the server refuses the status."""
 
     client: Client
     namespace: str
@@ -172,11 +171,11 @@ class StatusPublisher:
 
     @property
     def last_status(self) -> Mapping[str, Any] | None:
-        """The document that was written last, or read; None before the first."""
+        """Return the document that was written last, or read; None before the first."""
         return self._last_status
 
     def read_annotations(self) -> Mapping[str, str]:
-        """The annotations by which operators allow what is held; none where they cannot be read."""
+        """Return the annotations by which operators release held changes; none where they cannot be read."""
         try:
             return annotations_of(self.client.get_briefly(self.ref))
         except ApiError as error:
@@ -184,11 +183,11 @@ class StatusPublisher:
             return {}
 
     def publish(self, report: Report, *, at_once: bool = False) -> None:
-        """Say what is new. at_once: nothing waits for the rest of an interval."""
+        """Write what has changed. at_once: do not wait for the rest of an interval."""
         self._try_to_write(lambda last: dict(status_document(report, last, _now())), at_once)
 
     def publish_failure(self, message: str) -> None:
-        """Say that no pass comes to its end, in addition to what was said last."""
+        """Report that passes fail, in addition to the last report."""
 
         def document(last: dict[str, Any]) -> dict[str, Any]:
             failed = Condition(FAILURE_TYPE, True, "Failed", message[:MAX_FAILURE])
@@ -199,7 +198,8 @@ class StatusPublisher:
         self._try_to_write(document, at_once=False)
 
     def _try_to_write(self, document: Callable[[dict[str, Any]], dict[str, Any]], at_once: bool) -> None:
-        """Write what is made of the last status. The loop waits for it, so a slow failure is followed by a pause."""
+        """Write the document built from the last status. The loop waits for it, so a slow failure is followed by a
+        pause."""
         began_at = self.clock()
         self.due_at = self._retry_at if began_at < self._retry_at else None
         if self.due_at is not None:
@@ -216,7 +216,8 @@ class StatusPublisher:
             log.warning("the report was not written", extra={"reason": str(error)})
 
     def recheck(self) -> None:
-        """Have what another leader wrote taken up, and what somebody deleted or changed written again."""
+        """Forget the last status if another leader, or a person, has changed it: the next write starts from the
+        current one."""
         try:
             if self._last_status is not None and self._last_status != self._read_status():
                 self._last_status = None
@@ -251,8 +252,8 @@ class StatusPublisher:
 
 @dataclass(slots=True)
 class StatusReader:
-    """The status document as a replica shows it: what it wrote itself as the leader, else what the leader wrote, read
-    at most once in `seconds` however many ask."""
+    """The status document as a replica shows it: written by itself as the leader, else read from the cluster, at most
+    once in `seconds` for any number of requests."""
 
     publisher: StatusPublisher
     is_leader: Callable[[], bool]
@@ -262,7 +263,7 @@ class StatusReader:
     _found: Mapping[str, Any] | None = None
 
     def document(self) -> Mapping[str, Any] | None:
-        """None before the first. What was read last counts while the server does not answer."""
+        """Return the document; None before the first. The last one read counts while the server does not answer."""
         if self.is_leader():
             return self.publisher.last_status
         if self.clock() - self._read_at >= self.seconds:
@@ -273,7 +274,7 @@ class StatusReader:
 
 
 def _log_turned_conditions(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Say in the log which conditions have turned; of those that are new, which have something to say."""
+    """Log the conditions that have changed, and the new ones with a message."""
     known = {entry["type"]: (entry.get("status"), entry.get("reason")) for entry in before.get("conditions") or ()}
     for entry in after["conditions"]:
         state, message = (entry["status"], entry["reason"]), entry["message"]

@@ -1,4 +1,4 @@
-"""The status document as tables, as kubectl has them, and what it says of one job."""
+"""The status document as tables, as kubectl prints them, and its part on one job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Rows = Sequence[Sequence[str]]
 
 
 def status_text(document: Mapping[str, Any]) -> str:
-    """The commit, and a table each of conditions, jobs, queues, domains, and of what is not applied."""
+    """Return the commit, and a table each of conditions, jobs, queues, domains, and objects not applied."""
     commit, head, gangs = document.get("commit"), document.get("head"), document.get("gangs") or ()
     held = [(row["object"], row["reason"]) for row in document.get("held") or ()]
     more = document.get("heldTotal", len(held)) - len(held)
@@ -44,7 +44,7 @@ def status_text(document: Mapping[str, Any]) -> str:
 
 
 def job_document(document: Mapping[str, Any], namespace: str, name: str) -> dict[str, Any]:
-    """The rows of the status on a job; empty for one that the plan in force does not have."""
+    """Return the rows of the status on a job; empty for one that the plan in force does not have."""
     gangs = [gang for gang in document.get("gangs") or () if (gang["namespace"], gang["name"]) == (namespace, name)]
     objects = dict.fromkeys(f"{gang['kind']} {namespace}/{name}" for gang in gangs)
     found = {
@@ -56,8 +56,8 @@ def job_document(document: Mapping[str, Any], namespace: str, name: str) -> dict
 
 
 def job_text(job: Mapping[str, Any], titles: Mapping[str, str]) -> str:
-    """What the plan in force says of a job, how that changed, and what of it is not applied. job: of `job_document`.
-    titles: code of a reason -> what it means."""
+    """Return the decision of the plan in force on a job, its history, and its objects not applied. job: of
+    `job_document`. titles: code of a reason -> its meaning."""
     gangs = job.get("gangs", ())
     rows = [_job_row(gang)[:4] for gang in gangs]
     lines = list(table_lines(["DECISION", "JOB", "KIND", "QUEUE"], rows)) if rows else []
@@ -80,7 +80,7 @@ def table_lines(heads: Sequence[str], rows: Rows) -> Iterator[str]:
 
 
 def _score_text(score: Mapping[str, Any]) -> str:
-    """How windows of start times held."""
+    """Return how windows of start times held."""
     by_limits = score["errorByLimits"]
     than = "" if by_limits is None else f"; by declared durations {rounded_duration_text(by_limits)}"
     inside = f"{score['inside']:.0%} of {score['made']} jobs started in their window"
@@ -91,8 +91,8 @@ def _score_text(score: Mapping[str, Any]) -> str:
 
 def _condition_row(condition: Mapping[str, str]) -> tuple[str, str, str, str]:
     sentence = condition_sentence(condition["type"], condition["status"] == "True")
-    said = ". ".join(filter(None, (condition["message"].rstrip("."), sentence)))
-    return condition["type"], condition["status"], condition["reason"], said
+    message = ". ".join(filter(None, (condition["message"].rstrip("."), sentence)))
+    return condition["type"], condition["status"], condition["reason"], message
 
 
 def _job_row(gang: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
@@ -103,7 +103,7 @@ def _job_row(gang: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
 
 
 def _start_texts(gang: Mapping[str, Any]) -> Iterator[str]:
-    """When a waiting job starts, as far as it is known."""
+    """Yield when a waiting job starts, as far as it is known."""
     if gang.get("startsAt"):
         yield f"expected to start about {gang['startsAt']}"
     if gang.get("startWindow"):
@@ -119,7 +119,7 @@ def _queue_rows(gangs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]
 
 
 def _domain_rows(gangs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
-    """The domains that jobs hold or are to get, with these jobs' queues."""
+    """Yield the domains that jobs hold or are to get, with these jobs' queues."""
     queues: dict[str, Counter[str]] = {}
     for gang in gangs:
         for domain in gang["domains"]:
@@ -129,7 +129,7 @@ def _domain_rows(gangs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str,
 
 
 def _node_rows(gangs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
-    """The nodes on which jobs have pods or are to get them, with these jobs."""
+    """Yield the nodes on which jobs have pods or are to get them, with these jobs."""
     jobs: dict[str, Counter[str]] = {}
     for gang in gangs:
         for node, pods in (gang.get("nodes") or {}).items():
@@ -191,5 +191,5 @@ CONDITION_TYPES = tuple(dict.fromkeys(name for name, _ in SENTENCES))
 
 
 def condition_sentence(condition_type: str, holds: bool) -> str:
-    """The sentence for a condition; empty for one that a newer reconciler has written."""
+    """Return the sentence for a condition; empty for one that a newer reconciler has written."""
     return SENTENCES.get((condition_type, holds), "")

@@ -1,8 +1,8 @@
-"""Lines that are no log lines, as JSON: what native libraries and child processes write to standard output and error.
+"""Output of native libraries and child processes that is not in the log's format, as JSON.
 
-The file is run by its path, as a process of its own that reads a pipe: a thread could not say what a process writes as
-it crashes, and a library that fills the pipe while it holds Python's lock would wait for that thread for ever. So it
-imports nothing beyond the standard library.
+The file is run by its path, as a process of its own that reads a pipe: a thread could not forward the output of a
+process that crashes, and a library that fills the pipe while it holds Python's lock would wait for that thread for
+ever. So it imports nothing beyond the standard library.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import sys
 import time
 from datetime import UTC, datetime
 
-LINE_LIMIT = 8 << 10  # bytes of a line; what is longer is told in pieces
+LINE_LIMIT = 8 << 10  # bytes of a line; longer ones are split
 IDLE = 1.0  # seconds after which a line without an end counts as one
-CLICK_ERROR = "Error: "  # how click begins the line that says why a command ends
+CLICK_ERROR = "Error: "  # click's prefix of the line on why a command exits
 
 
 def line_head(created: float, level: str) -> dict[str, object]:
@@ -38,7 +38,7 @@ def write_line(target: int, lock: int, line: bytes) -> None:
 
 
 def wrapped(line: bytes) -> bytes:
-    """The line as JSON; nothing of one that says nothing."""
+    """Return the line as JSON; nothing for a blank line."""
     text = line.decode("utf-8", "replace").rstrip()
     if not text:
         return b""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Tracer
 
-EXPORT_SECONDS, END_SECONDS = 5.0, 2.0  # for one export, and for what is left at the end of the process
+EXPORT_SECONDS, END_SECONDS = 5.0, 2.0  # for one export, and for the rest at the exit of the process
 
 
 class Tracing:
@@ -31,14 +31,14 @@ class Tracing:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-        said = {"service.name": "gangplan", "service.version": VERSION, "gangplan.cluster": cluster}
-        provider = TracerProvider(resource=Resource.create(said), shutdown_on_exit=False)
+        attributes = {"service.name": "gangplan", "service.version": VERSION, "gangplan.cluster": cluster}
+        provider = TracerProvider(resource=Resource.create(attributes), shutdown_on_exit=False)
         provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer, self._end = provider.get_tracer("gangplan", VERSION), provider.shutdown
 
     @contextmanager
     def span(self, name: str, **attributes: str) -> Iterator[None]:
-        """A span around what is done inside, below the one that is open. An exception is noted on it."""
+        """Open a span around the block, below the current one. An exception is noted on it."""
         if self._tracer is None:
             yield
             return
@@ -53,7 +53,7 @@ class Tracing:
             span.end(ended_at)
 
     def stop(self) -> None:
-        """Send what is left, as far as that goes quickly."""
+        """Send the rest, as far as that is quick."""
         thread = threading.Thread(target=self._end, name="tracing", daemon=True)
         thread.start()
         thread.join(END_SECONDS)

@@ -1,1 +1,1 @@
-"""What an operator asks for: suspension, resumption, another run."""
+"""Requests of an operator: suspension, resumption, another run."""

@@ -79,7 +79,7 @@ def _rerun(row: Any) -> tuple[str, int]:
 
 
 def _readable(rows: Mapping[str, Any], read: Callable[[Any], Value]) -> tuple[dict[str, Value], list[str]]:
-    """The rows that can be read, and the keys of the others."""
+    """Return the rows that can be read, and the keys of the others."""
     found, bad = dict[str, Value](), list[str]()
     for key, row in rows.items():
         try:
@@ -102,7 +102,7 @@ class RequestStore:
         return Ref("v1", "ConfigMap", self.namespace, f"gangplan-{self.cluster}-requests")
 
     def read(self) -> Requests:
-        """No requests when there is no ConfigMap. Raises ApiError, or ValueError when what is there cannot be read."""
+        """Return the requests; none without a ConfigMap. Raises ApiError, or ValueError for an unreadable one."""
         try:
             return _requests_of(self.client.get(self.ref))
         except NotFound:
@@ -139,12 +139,12 @@ def _requests_of(item: Object) -> Requests:
 
 
 def _problem_text(requests: Requests) -> str:
-    """Which requests cannot be read; empty for none."""
+    """Return which requests cannot be read; empty for none."""
     return f"requests that cannot be read: {', '.join(requests.problems)}" if requests.problems else ""
 
 
 UNREADABLE = Requests(frozenset({EVERYTHING}))
-"""What counts while nothing is known of what operators ask for: they may have suspended anything."""
+"""Assumed while the operators' requests are unknown: they may have suspended anything."""
 SUSPENDED = "it is suspended, so nothing of it is written, started, evicted or deleted"
 """Why a change is held."""
 BY_REQUEST = "`gangplan suspend` holds it"
@@ -171,8 +171,8 @@ class RequestsPart(Part):
         return [self.heartbeat]
 
     def current(self) -> Requests:
-        """The requests as last read; `UNREADABLE` while what is there never could be. Raises ApiError as long as the
-        server never answered."""
+        """Return the requests as last read; `UNREADABLE` while they never could be parsed. Raises ApiError as long as
+        the server never answered."""
         if self._latest is None:
             self._read()
         return self._latest or UNREADABLE
@@ -198,21 +198,21 @@ class RequestsPart(Part):
             self.problem = f"what operators ask for cannot be read: {error}{until}"
 
     def suspended_keys(self, objects: Mapping[str, Object]) -> set[str]:
-        """Which of these objects, by Ref.key, are suspended."""
+        """Return the suspended objects among these, by Ref.key."""
         requests = self.current()
         return {key for key, item in objects.items() if _is_suspended(requests, item)}
 
     def suspended_jobs(self, refs: Iterable[Ref]) -> dict[str, str]:
-        """Ref.key of each job that a request suspends, with why it is not planned."""
+        """Return Ref.key of each job that a request suspends, with why it is not planned."""
         requests = self.current()
         return {ref.key: BY_REQUEST for ref in refs if requests.suspends(ref)} if requests.suspended else {}
 
     def hold_reason(self, change: Change) -> str:
-        """Why the object of this change, to be deleted or given back, is left alone; empty where it is not."""
+        """Return why the object of this change must not be deleted or given back; empty if it may."""
         return SUSPENDED if change.live is not None and _is_suspended(self.current(), change.live) else ""
 
 
 def _is_suspended(requests: Requests, item: Object) -> bool:
-    """Whether the annotation of an object, in git or in the cluster, or an operator's request suspends it."""
+    """Return whether the annotation of an object, in git or in the cluster, or an operator's request suspends it."""
     by_annotation = is_suspended(item)
     return by_annotation or (bool(requests.suspended) and requests.suspends(ref_of(item)))

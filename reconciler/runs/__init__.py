@@ -1,1 +1,1 @@
-"""Runs of jobs: each runs once, and what is recorded of it."""
+"""Runs of jobs: each runs once, and has a record."""

@@ -26,11 +26,10 @@ _UNBEGUN = ("Pending", "Terminating", "Terminated", "Failed")
 
 @dataclass(slots=True)
 class LostJobs:
-    """idle_since: uid of a job for which nothing happens -> since when, on the clock. busy_until: uid of an idle job ->
-    when the controller was last seen to serve one that came with it. due_at: uid of an idle job -> when it counts as
-    lost. By Ref.key: repeats, how often it was made again; given_up, ended by the controller although it never began;
-    refused_jobs, why one that was given up, or made again without success, keeps no room: most likely a
-    quota refuses it."""
+    """idle_since: uid of a job without any progress -> since when, on the clock. busy_until: uid of an idle job -> when
+    the controller last served one created with it. due_at: uid of an idle job -> when it counts as lost. By Ref.key:
+    repeats, how often it was recreated; given_up, ended by the controller although it never began; refused_jobs, why
+    one that was given up, or recreated without success, keeps no room: most likely a quota refuses it."""
 
     timings: RunTimings = TIMINGS.runs
     idle_since: dict[str, float] = field(default_factory=dict)
@@ -66,8 +65,8 @@ class LostJobs:
         self.refused_jobs = {key: _refusal(self.repeats.get(key, 0)) for key in sorted(refused)}
 
     def _note_waits(self, idle: Mapping[str, Object], served: Collection[str], now: float) -> None:
-        """Note since when each idle job waits, and how long the controller was busy with jobs that came with it.
-        served: uids of the jobs to which it owes nothing."""
+        """Note since when each idle job waits, and how long the controller was busy with jobs created with it. served:
+        uids of the jobs to which it owes nothing."""
         since = {uid_of(job): self.idle_since.get(uid_of(job), now) for job in idle.values()}
         first = min((self.idle_since[uid] for uid in served if uid in self.idle_since), default=inf)
         busy_until = {uid: until for uid, until in self.busy_until.items() if uid in since}
@@ -75,7 +74,7 @@ class LostJobs:
         self.idle_since = since
 
     def _due_at(self, key: str, job: Object, last_served: str, backlog: int) -> float:
-        """When an idle job counts as lost. last_served: when the newest of those that are served was made."""
+        """Return when an idle job counts as lost. last_served: when the newest served job was created."""
         since = self.idle_since[uid_of(job)]
         if key in self.given_up:
             return since + self._patience(key, is_sure=True)
@@ -89,7 +88,7 @@ class LostJobs:
         return min(patience, longest)
 
     def message(self, job: Object, now: float) -> str:
-        """Why the job is made again now; empty when it is not lost."""
+        """Return why the job is made again now; empty when it is not lost."""
         due_at = self.due_at.get(uid_of(job))
         if due_at is None or now < due_at:
             return ""
@@ -111,7 +110,7 @@ def _refusal(repeats: int) -> str:
 
 
 def is_given_up(job: Object) -> bool:
-    """Whether Volcano ended the job, and its status shows no sign of a pod that ran or ended."""
+    """Return whether Volcano ended the job, and its status shows no sign of a pod that ran or ended."""
     status = status_of(job)
     if f"Job.{job['apiVersion'].partition('/')[0]}" != VOLCANO_JOB or _phase(job) not in ("Terminated", "Failed"):
         return False
@@ -120,8 +119,8 @@ def is_given_up(job: Object) -> bool:
 
 
 def _is_idle(job: Object, objects: Mapping[str, Object]) -> bool:
-    """Whether the controller owes a job without pods something: its first status, or its pods, which it makes when the
-    scheduler has let the PodGroup in."""
+    """Return whether the controller owes a job without pods something: its first status, or its pods, which it makes
+    when the scheduler has let the PodGroup in."""
     if is_terminating(job):
         return False
     phase = _phase(job)
@@ -137,8 +136,8 @@ def _phase(job: Object) -> str:
 
 @dataclass(slots=True)
 class DepartedJobs:
-    """Jobs that are gone and whose names are reserved. times: Ref.key of such a job -> when it was seen to be gone, and
-    when the last of its pods was seen (on the clock)."""
+    """Deleted jobs whose names are reserved. times: Ref.key of such a job -> when it was seen to be deleted, and when
+    the last of its pods was seen (on the clock)."""
 
     timings: RunTimings = TIMINGS.runs
     times: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -156,8 +155,8 @@ class DepartedJobs:
         self.times = {key: times for key, times in self.times.items() if reserved_until[key] > now}
 
     def reservations(self) -> dict[str, float]:
-        """Ref.key of each job -> until when its name is reserved: a retry of the clean-up may come as long after the
-        last pod as the pods took to end; of many jobs as late as the controller needs for a retry of each."""
+        """Return Ref.key of each job -> until when its name is reserved: a retry of the clean-up may come as long after
+        the last pod as the pods took to end; of many jobs as late as the controller needs for a retry of each."""
         one_each = sum(key.startswith(f"{VOLCANO_JOB}/") for key in self.times) / self.timings.cleanups_a_second
         return {
             key: last_pod + max(last_pod - gone, one_each) + self.timings.cleanup_margin

@@ -1,4 +1,4 @@
-"""Runs of jobs: what is recorded of them, so that each runs once, and which jobs have lost theirs."""
+"""Runs of jobs: their records, so that each runs once, and jobs that have lost their run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UNKNOWN_PHASE = "Unknown"
 MAX_FORMER_RUNS = 5
 """Former runs of a job that are kept at most."""
 _OF_LAST_RUN = frozenset({"former", "failures", "events"})
-"""What is kept of the last run only."""
+"""Details kept of the last run only."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class RunsPart(Part):
     lost_jobs: LostJobs = field(init=False)
     departed_jobs: DepartedJobs = field(init=False)
     running: dict[str, Object] = field(default_factory=dict)
-    _told: Inventory | None = None
+    _informed: Inventory | None = None
     _unsaved: list[tuple[Object, bool]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -62,26 +62,27 @@ class RunsPart(Part):
             if _is_run(runs, item):
                 self.departed_jobs.record_departure(ref_of(item).key, seen.now)
         of_any_replica = [each for each in gone if each[0]["kind"] != "Pod"]
-        told = self._untold(inventory, list(gone) if seen.is_leading else of_any_replica)
-        self._record_gone_pods(seen, runs, [item for item, _ in told])
-        for item, witnessed in told:
+        entries = self._missing_in(inventory, list(gone) if seen.is_leading else of_any_replica)
+        self._record_gone_pods(seen, runs, [item for item, _ in entries])
+        for item, witnessed in entries:
             if _is_run(runs, item) and _is_entered(inventory, item):
                 if (phase := end_of_run(item)) and not _has_never_begun(seen, item):
                     _record_run(seen, runs, item, phase)
                 elif witnessed:
                     inventory.enter(InventoryEntry(ref_of(item)))
 
-    def _untold(self, inventory: Inventory, new: list[tuple[Object, bool]]) -> list[tuple[Object, bool]]:
-        """What this inventory is to be told. A deletion is seen once, and told again to an inventory that is read again
-        before it is stored: a job that somebody deleted would be taken for one that has finished unseen."""
+    def _missing_in(self, inventory: Inventory, new: list[tuple[Object, bool]]) -> list[tuple[Object, bool]]:
+        """Return the deletions to enter into this inventory. A deletion is seen once, and entered again into an
+        inventory that is read again before it is stored: else a job deleted by a person would count as one that
+        finished unseen."""
         again: list[tuple[Object, bool]] = []
-        if self._told is not None and self._told.is_stored:
+        if self._informed is not None and self._informed.is_stored:
             self._unsaved = []
-        elif inventory is not self._told:
+        elif inventory is not self._informed:
             counting = (row[0]["kind"] == "Pod" or _is_entered(inventory, row[0]) for row in self._unsaved)
             again = list(compress(self._unsaved, counting))
             self._unsaved = again
-        self._unsaved, self._told = self._unsaved + new, inventory
+        self._unsaved, self._informed = self._unsaved + new, inventory
         return again + new
 
     def _record_gone_pods(self, seen: Seen, runs: PlannedRuns, gone: Sequence[Object]) -> None:
@@ -97,8 +98,8 @@ class RunsPart(Part):
                 seen.inventory.enter(replace(entry, record=with_pods(entry.record, found, now)))
 
     def record_ends(self, seen: Seen, runs: PlannedRuns) -> None:
-        """Enter the runs of the jobs that have ended, and reserve the names of those that are gone and have pods or
-        jobs left."""
+        """Enter the runs of the jobs that have ended, and reserve the names of deleted ones that have pods or jobs
+        left."""
         for key in (runs.jobs.keys() | seen.inventory.entries.keys()) & seen.observation.objects.keys():
             job = seen.observation.objects[key]
             if self.running.get(key) is job:
@@ -113,9 +114,9 @@ class RunsPart(Part):
         self.departed_jobs.observe((*filter(runs.is_job, with_pods_left), *former_flows(seen.observation)), seen.now)
 
     def record_unobserved_ends(self, seen: Seen, runs: PlannedRuns) -> dict[str, str]:
-        """Enter the runs of started jobs with a time to live that are gone although no reconciler saw them go: a
-        doubled run is worse than one that a person has to ask for again. The server is asked for each: a list that
-        lacks it is not enough. Ref.key -> why it is not known whether that one is gone."""
+        """Enter the runs of started jobs with a time to live that were deleted unobserved: a doubled run is worse than
+        one that a person has to request again. The server is asked for each: absence from a list is not enough. Return
+        Ref.key -> why it is unknown whether the job still exists."""
         doubts: dict[str, str] = {}
         failure, look_ups = "", LookUps(self.clock, self.look_up_timings)
         for key, run in list(_unobserved_ends(seen, runs)):
@@ -149,7 +150,7 @@ class RunsPart(Part):
                 self.lost_jobs.record_repeat(change.ref.key)
 
     def deadlines(self, now: float) -> Iterator[float]:
-        """When names are free again, and when jobs count as lost."""
+        """Yield when names are free again, and when jobs count as lost."""
         yield from self.departed_jobs.reservations().values()
         yield from self.lost_jobs.deadlines(now)
 
@@ -160,19 +161,19 @@ class RunsPart(Part):
 
 
 def _is_entered(inventory: Inventory, item: Object) -> bool:
-    """Whether the inventory has this very object."""
+    """Return whether the inventory has this very object."""
     entry = inventory.entries.get(ref_of(item).key)
     return entry is not None and entry.uid == uid_of(item)
 
 
 def _is_run(runs: PlannedRuns, item: Object) -> bool:
-    """Whether the object runs once: as the plan has it, or by what it says itself."""
+    """Return whether the object runs once, by the plan or by its own fields."""
     return is_run(item) or runs.is_job(ref_of(item).key)
 
 
 def former_flows(observation: Observation) -> Iterator[str]:
-    """The JobFlows that are gone and of which Jobs are left, by Ref.key: until they are collected a new one of the name
-    would take them for its own and be over without a run."""
+    """Yield the Ref.key of deleted JobFlows with remaining Jobs. Until these are collected, a new JobFlow of the name
+    would adopt them and finish without a run."""
     if _FLOW not in observation.readable_kinds:
         return
     uids = {uid_of(flow) for flow in observation.objects_of_kind(_FLOW)}
@@ -183,24 +184,24 @@ def former_flows(observation: Observation) -> Iterator[str]:
 
 
 def _goes_on(inventory: Inventory, job: Object) -> bool:
-    """Whether this very object is ours and its end is not recorded."""
+    """Return whether this very object is ours and its end is not recorded."""
     run = inventory.runs.get(ref_of(job).key)
     return _is_entered(inventory, job) and (run is None or run.details.get("uid") != uid_of(job))
 
 
 def _has_never_begun(seen: Seen, job: Object) -> bool:
-    """Whether Volcano ended the job without a pod: it has had no run, and is made again."""
+    """Return whether Volcano ended the job without a pod: it has had no run, and is made again."""
     key = ref_of(job).key
     is_unstarted = _is_entered(seen.inventory, job) and not seen.inventory.entries[key].started
     return is_unstarted and is_given_up(job) and not seen.pods.get(key)
 
 
 def _record_run(seen: Seen, runs: PlannedRuns, job: Object, phase: str) -> None:
-    """Enter a run that is over, once; what was seen of the job's former runs stays with it."""
+    """Enter a finished run, once, with the records of the job's former runs."""
     inventory, ref, uid = seen.inventory, ref_of(job), uid_of(job)
     known, digest = inventory.runs.get(ref.key), runs.digest_of(job)
     if known is not None and known.details.get("uid") == uid:
-        digest = known.digest  # one object is one run, whatever is written into it afterwards
+        digest = known.digest  # one object is one run, whatever changes in it later
     if known is not None and (known.digest, known.phase) == (digest, phase):
         return
     so_far = inventory.entries[ref.key].record if _is_entered(inventory, job) else {}

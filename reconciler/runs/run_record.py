@@ -1,8 +1,8 @@
-"""The record of a run: when it began and ended, on which nodes, and what became of its pods. Plain data of bounded
-size, so that the inventory can hold a hundred thousand of them.
+"""The record of a run: when it began and ended, on which nodes, and how its pods ended. Plain data of bounded size, so
+that the inventory can hold a hundred thousand of them.
 
-A pod is added once: when it goes, while its job runs, or at the job's end. Pods that are there say all of it
-themselves, so nothing has to be stored before one of them goes.
+A pod is added once: when it is deleted during its job, or at the job's end. Existing pods hold all of it themselves, so
+nothing has to be stored before one is deleted.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from reconciler.inventory.store import FinishedRun, InventoryEntry
 
 RunRecord = Mapping[str, Any]
 """started, ended: RFC 3339. promise, submitted: as of a `RecordedRun`. nodes: to which pods were bound. retries: the
-controller's. evictions: pods that were evicted, by whomever. evictedBy: why, as the pod says it -> pods. exitCodes:
-role -> code -> containers that ended with it. failures: of the last pods that failed, when, which role, where, and the
-exit code. events: role -> what happened to pods -> [how many, first, last]. What is not known is left out."""
+controller's. evictions: evicted pods, by anyone. evictedBy: the cause that the pod shows -> pods. exitCodes: role ->
+code -> containers that exited with it. failures: of the last pods that failed, when, which role, where, and the exit
+code. events: role -> kind of event -> [how many, first, last]. Unknown values are left out."""
 
 MAX_NODES, MAX_FAILURES, MAX_ROLES, MAX_CODES = 64, 20, 16, 20
 """Nodes, failed pods, roles, and exit codes (or phases) of a role that a record holds at most."""
 _SHOWN_NODES = 4
 _FAILURE_WORDS = (("at", "{}"), ("role", "{}"), ("node", "on {}"), ("exitCode", "exit code {}"), ("reason", "{}"))
 _OTHERS = "others"
-"""The role, or the exit code, of what is beyond that."""
+"""The role, or the exit code, beyond the limit."""
 
 
 def with_pods(record: RunRecord, pods: Sequence[Object], gone_at: str = "") -> RunRecord:
-    """The record with what these pods say. gone_at: when they were seen to be gone, RFC 3339; empty where they are
-    there."""
+    """Return the record extended by these pods. gone_at: when they were seen to be deleted, RFC 3339; empty if they
+    exist."""
     made: dict[str, Any] = json.loads(json.dumps(record))
     for pod in sorted(pods, key=_end_of_pod):
         marks = {**annotations_of(pod), **labels_of(pod)}
@@ -64,7 +64,7 @@ def with_pods(record: RunRecord, pods: Sequence[Object], gone_at: str = "") -> R
 
 
 def final_record(record: RunRecord, job: Object, pods: Sequence[Object]) -> RunRecord:
-    """The record of a run that is over. record: of the pods that are gone. pods: those that are there."""
+    """Return the record of a finished run. record: of the deleted pods. pods: the existing ones."""
     made, status = with_pods(record, pods), status_of(job)
     retries = [number for name in ("retryCount", "failed") if isinstance(number := status.get(name), int)]
     starts = (_text(status.get("startTime")), made.get("started"))
@@ -97,7 +97,7 @@ def _add_events(row: dict[str, Any], pod: Object, gone_at: str) -> None:
 
 
 def _fate_of(pod: Object) -> str:
-    """How the pod has ended, or is about to; empty while it goes on."""
+    """Return how the pod has ended, or is about to; empty while it runs."""
     if any(row.get("type") == "DisruptionTarget" and row.get("status") == "True" for row in conditions_of(pod)):
         return "evicted"
     return ("ended" if is_succeeded_pod(pod) else "failed") if is_finished_pod(pod) else ""
@@ -127,7 +127,7 @@ def _failure(pod: Object, role: str) -> dict[str, Any]:
 
 
 def _terminations(pod: Object) -> Iterator[Mapping[str, Any]]:
-    """How its containers ended, before they were restarted too, as far as the pod still says it."""
+    """Yield how its containers ended, also before their last restart, as far as the pod shows it."""
     for container in status_of(pod).get("containerStatuses") or ():
         for state in ("lastState", "state"):
             if ended := (container.get(state) or {}).get("terminated"):
@@ -139,33 +139,33 @@ def _row_of(table: dict[str, dict[str, Any]], role: str) -> dict[str, Any]:
 
 
 def _end_of_pod(pod: Object) -> str:
-    """When the last of its containers ended; empty where none has."""
+    """Return when the last of its containers ended; empty where none has."""
     return max((str(each.get("finishedAt") or "") for each in _terminations(pod)), default="")
 
 
 def _condition_time(item: Object, kind: str) -> str:
-    """Since when this condition holds, "" where it does not say so."""
+    """Return since when this condition holds, "" if it has no time."""
     times = [row.get("lastTransitionTime") for row in conditions_of(item) if row.get("type") == kind]
     return next(filter(None, map(_text, times)), "")
 
 
 def _end_time(job: Object) -> str | None:
-    """When the job ended, as its status says."""
+    """Return when the job ended, by its status."""
     status = status_of(job)
     state = status.get("state")
     named = _text(status.get("completionTime")) or _text(status.get("endTime"))
-    said = named or (_text(state.get("lastTransitionTime")) if isinstance(state, Mapping) else None)
+    found = named or (_text(state.get("lastTransitionTime")) if isinstance(state, Mapping) else None)
     times = [_text(row.get("lastTransitionTime")) for row in conditions_of(job) if row.get("status") == "True"]
-    return said or max(filter(None, times), default=None)
+    return found or max(filter(None, times), default=None)
 
 
 def _text(value: object) -> str | None:
-    """The value if it is a text: the status of a kind that passes through may hold anything."""
+    """Return the value if it is a text: the status of a kind that passes through may hold anything."""
     return value if isinstance(value, str) else None
 
 
 def run_so_far(entry: InventoryEntry) -> FinishedRun | None:
-    """The run that goes on, as far as pods that are gone tell of it; None where none is."""
+    """Return the current run, as far as its deleted pods show it; None without any."""
     if not entry.record:
         return None
     return FinishedRun(
@@ -174,12 +174,12 @@ def run_so_far(entry: InventoryEntry) -> FinishedRun | None:
 
 
 def record_row(run: FinishedRun) -> dict[str, Any]:
-    """The run as the status has it."""
+    """Return the run as the status has it."""
     return {"job": str(run.ref), "phase": run.phase, "digest": run.digest, **run.details}
 
 
 def record_line(row: Mapping[str, Any]) -> str:
-    """The run in a line."""
+    """Return the run in a line."""
     parts = [f"{row.get('started', 'unknown')} to {row.get('ended', 'unknown')}"]
     parts += [_promise_text(row)] if row.get("promise") else []
     parts += [f"retries {row['retries']}"] if row.get("retries") else []
@@ -193,7 +193,7 @@ def record_line(row: Mapping[str, Any]) -> str:
 
 
 def _promise_text(row: Mapping[str, Any]) -> str:
-    """Whether the run began when the job was first told; all times are RFC 3339 in UTC."""
+    """Return whether the run began in the window first announced; all times are RFC 3339 in UTC."""
     low, high, start = row["promise"]["low"], row["promise"]["high"], row.get("started", "")
     return f"started {'before' if start < low else 'after' if start > high else 'in'} its window, {low} to {high}"
 
@@ -203,7 +203,7 @@ def _counts_text(counts: Mapping[str, int]) -> str:
 
 
 def record_text(run: FinishedRun) -> str:
-    """All that is known of the run and of those before it."""
+    """Return all that is known of the run and of those before it."""
     row = record_row(run)
     lines = [record_line(row), f"  {run.digest}"]
     for role, events in row.get("events", {}).items():

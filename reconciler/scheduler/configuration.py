@@ -1,7 +1,7 @@
-"""Whether the scheduler uses the configuration that was written.
+"""Finds out whether the scheduler uses the written configuration.
 
-Its metrics show which actions and plugins it goes through: each is counted in each cycle. It logs a configuration that
-it cannot use, and goes on with the last one.
+Its metrics show the actions and plugins that it runs: each is counted in each cycle. It logs a configuration that it
+cannot use, and continues with the last one.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from reconciler.threads.heartbeat import Heartbeat, start_thread
 from reconciler.timings import TIMINGS, SchedulerTimings
 
 _KEPT = ("written", "previous", "refused", "reason")
-"""What outlives a process."""
+"""The fields that the next process needs."""
 
 
 @lru_cache(maxsize=8)
 def parts_of(text: str) -> frozenset[str]:
-    """The actions and plugins of a configuration, as the scheduler counts them; none where it cannot be read."""
+    """Return the actions and plugins of a configuration, as the scheduler counts them; none where it cannot be read."""
     try:
         conf = YAML(typ="safe", pure=True).load(text)
         actions = [f"action {name.strip()}" for name in str(conf["actions"]).split(",") if name.strip()]
@@ -40,12 +40,12 @@ def parts_of(text: str) -> frozenset[str]:
 
 @dataclass(slots=True)
 class SchedulerMemory:
-    """What was written and what came of it.
+    """The written configurations and their effect.
 
     written, previous: the configuration that was written last, and the one before it. refused: one that the scheduler
-    did not take, for which the previous one is in force again, and `reason` why. behind: in what the scheduler differs
-    from what stands there, since `behind_since` (on the clock). patience: seconds in which the scheduler has to take a
-    new configuration.
+    did not accept, so that the previous one is in force again, and `reason` why. behind: the difference between the
+    scheduler and its ConfigMap, since `behind_since` (on the clock). patience: seconds within which the scheduler has
+    to use a new configuration.
     """
 
     patience: float
@@ -62,7 +62,7 @@ class SchedulerMemory:
         return cls(patience, written, previous, refused, reason)
 
     def kept(self) -> dict[str, str]:
-        """What the next process is to know, for the inventory."""
+        """Return the memory for the next process, stored in the inventory."""
         return {name: text for name in _KEPT if (text := getattr(self, name))}
 
     def record_write(self, text: str, former: str, now: float) -> None:
@@ -71,12 +71,12 @@ class SchedulerMemory:
         self.behind, self.behind_since = "", now
 
     def text_for(self, wanted: str) -> str:
-        """The text that is to stand in the ConfigMap when the repository wants this one."""
+        """Return the configuration for the ConfigMap when the repository wants this one."""
         return self.previous if wanted and wanted == self.refused else wanted
 
     def observe(self, wanted: str, active: frozenset[str] | None, now: float) -> bool:
-        """Compare what the scheduler does with what stands there. Whether the former configuration is to return now:
-        where the scheduler uses another one, or lacks a plugin that the former one did not ask for."""
+        """Compare the scheduler with its ConfigMap. Return whether to restore the former configuration now: the
+        scheduler uses another one, or lacks a plugin that the former one did not request."""
         expected = parts_of(self.text_for(wanted))
         if active is None or not expected:
             return False
@@ -102,7 +102,7 @@ class SchedulerMemory:
         return now - self.behind_since >= self.patience
 
     def deadlines(self, now: float) -> list[float]:
-        """When what is behind now is late."""
+        """Return when a present difference becomes late."""
         return [self.behind_since + self.patience] if self.behind and not self.is_late(now) else []
 
 
@@ -114,7 +114,7 @@ _CYCLES = re.compile(r"^volcano_e2e_scheduling_latency_milliseconds_count (\S+)"
 
 
 def default_address(environment: Mapping[str, str]) -> str:
-    """Where the metrics are looked for when nothing is said: in a cluster at the service of Volcano's chart."""
+    """Return the default address of the metrics: in a cluster the service of Volcano's chart."""
     return CHART_ADDRESS if "KUBERNETES_SERVICE_HOST" in environment else ""
 
 
@@ -131,8 +131,8 @@ def read_counts(text: str) -> tuple[float, Mapping[str, float]]:
 
 
 class SchedulerProbe:
-    """Looks at the metrics; `wake` is called when what they show has changed. active: the parts that the scheduler goes
-    through; None while that is not known. problem: why the metrics cannot be read."""
+    """Reads the metrics; `wake` is called when they show a change. active: the actions and plugins that the scheduler
+    runs; None while unknown. problem: why the metrics cannot be read."""
 
     def __init__(
         self,

@@ -32,8 +32,9 @@ log = logging.getLogger(__name__)
 
 
 class SchedulerPart(Part):
-    """The text before the last change is kept, and returns when the scheduler does not act by the new one. memory: what
-    was written and what came of it. detectors: of components that owe gangs of the plan something."""
+    """Keeps the configuration before the last change, and restores it if the scheduler does not use the new one.
+    memory: the written configurations and their effect. detectors: of components that owe gangs of the plan
+    something."""
 
     def __init__(self, probe: SchedulerProbe, patience: float, timings: SchedulerTimings) -> None:
         """patience: seconds in which the scheduler has to take a text."""
@@ -48,7 +49,7 @@ class SchedulerPart(Part):
         self.memory = SchedulerMemory.of_kept(inventory.scheduler, self.patience)
 
     def standing(self, manifest: Manifest) -> Manifest:
-        """The manifest; one whose configuration the scheduler did not take holds the former one."""
+        """Return the manifest; one whose configuration the scheduler did not take holds the former one."""
         text = scheduler_text(manifest.object) if manifest.object["kind"] == "ConfigMap" else ""
         standing = self.memory.text_for(text)
         if standing == text:
@@ -76,7 +77,7 @@ class SchedulerPart(Part):
             scheduler.observe(jobs, signs_of_scheduler(*written), now)
 
     def follow(self, seen: Seen, target: Target, results: Sequence[ChangeResult]) -> Effects:
-        """Note what was written, compare it with what the scheduler does, and let the former configuration return."""
+        """Note written configurations, compare them with the scheduler, and have the former one restored."""
         memory, wanted, now = self.memory, _wanted_text(target), seen.now
         for result in results if wanted and memory.written != wanted else ():
             desired = result.change.desired
@@ -92,7 +93,7 @@ class SchedulerPart(Part):
         return Effects()
 
     def stalled(self, seen: Seen, target: Target) -> tuple[Change, ...]:
-        """A row for each component that has stalled, at the first job that waits for it."""
+        """Return a row for each component that has stalled, at the first job that waits for it."""
         gangs = target.snapshot.gangs if target.snapshot else {}
         found = []
         for detector in self.detectors:
@@ -103,17 +104,17 @@ class SchedulerPart(Part):
         return tuple(found)
 
     def conditions(self, seen: Seen, target: Target) -> Iterator[Condition]:
-        """Whether the scheduler runs the repository's configuration, and what is known of its release."""
+        """Yield whether the scheduler uses the repository's configuration, and the condition of its release."""
         behind = self._behind_message(seen.now, target)
         known = "NotKnown" if self.probe.active is None else "None"
         yield Condition("SchedulerBehind", bool(behind), "NotTaken" if behind else known, behind or self.probe.problem)
         yield from release_conditions(seen.observation, target)
 
     def deadlines(self, now: float) -> list[float]:
-        """The next look also while a stall is told: that ends with it."""
+        """Include the next look while a stall is reported, which it may end."""
         at = [at for detector in self.detectors for at in detector.deadlines(now)]
-        is_any_told = any(each.message(now) for each in self.detectors)
-        return [*self.memory.deadlines(now), *at, *([self.looked_at + self.timings.look] if is_any_told else [])]
+        is_any_reported = any(each.message(now) for each in self.detectors)
+        return [*self.memory.deadlines(now), *at, *([self.looked_at + self.timings.look] if is_any_reported else [])]
 
     def heartbeats(self) -> list[Heartbeat]:
         return [self.probe.heartbeat]
@@ -125,7 +126,8 @@ class SchedulerPart(Part):
         self.probe.stop()
 
     def _behind_message(self, now: float, target: Target) -> str:
-        """Why the scheduler does not run the repository's configuration; empty where it does, or that is not known."""
+        """Return why the scheduler does not run the repository's configuration; empty where it does, or that is not
+        known."""
         memory, wanted = self.memory, _wanted_text(target)
         if wanted and memory.refused == wanted:
             return (
@@ -138,7 +140,7 @@ class SchedulerPart(Part):
 
 
 def _wanted_text(target: Target) -> str:
-    """The configuration in the repository; empty where there is none."""
+    """Return the configuration in the repository; empty if there is none."""
     manifests = target.snapshot.manifests if target.snapshot else ()
     texts = (scheduler_text(manifest.object) for manifest in manifests if manifest.object["kind"] == "ConfigMap")
     return next(filter(None, texts), "")

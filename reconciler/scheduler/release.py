@@ -1,6 +1,6 @@
-"""Which release of Volcano runs, by the image of its scheduler's pods, and what is known of it. Pure functions.
+"""Which release of Volcano runs, by the image of its scheduler's pods, and the conditions about it. Pure functions.
 
-The image counts where it names a release; else what the Cluster of the plan in force says.
+The image counts if it names a release; else the Cluster of the plan in force.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from reconciler.planning.snapshot import RepositorySettings
 
 
 def release_conditions(observation: Observation, target: Target) -> Iterator[Condition]:
-    """Whether the release that runs has a known vulnerability, and whether it is another one than the Cluster names."""
+    """Yield whether the release that runs has a known vulnerability, and whether it is another one than the Cluster
+    names."""
     settings = target.snapshot.settings if target.snapshot else RepositorySettings()
     running = running_releases(observation, settings.scheduler_namespace)
     declared = VolcanoVersion.of_text(settings.volcano) if settings.volcano else None

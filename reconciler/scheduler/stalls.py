@@ -1,10 +1,11 @@
 """Whether Volcano's controllers and scheduler still act. Decisions on data, no IO.
 
-A process that hangs, that lost its leader election, or that is not there says nothing itself; what is owed shows it. A
-new Volcano Job gets a status from the controllers before anything else, and a PodGroup its phase from the scheduler in
-its first session, also where it is not let in; a pod whose gate was lifted is bound, or gets the scheduler's message.
-Where one of these is owed for `SchedulerTimings.stalled` and nothing else that only this component writes has changed
-meanwhile, it has stalled: it owes nothing on a quiet cluster, and a large wave is a change after the other.
+A process that hangs, that lost its leader election, or that does not exist reports nothing itself; overdue work shows
+it. A new Volcano Job gets a status from the controllers before anything else, and a PodGroup its phase from the
+scheduler in its first session, also if it is not admitted; a pod whose gate was lifted is bound, or gets the
+scheduler's message. A component has stalled if one of these is overdue by `SchedulerTimings.stalled` and nothing else
+that only it writes has changed meanwhile. On a quiet cluster nothing is overdue, and a large wave is one change after
+the other.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from reconciler.observation.observe import Seen
 from reconciler.observation.pods import POD_GROUP, VOLCANO_JOB, pod_group_key
 
 Signs = Mapping[str, Any]
-"""uid of each object into which the component has written -> what stands there."""
+"""uid of each object that the component has written -> the written value."""
 _PHASES_OF_NEW_GROUPS = (None, "", "Pending")
-"""Of PodGroups that the scheduler need not have looked at: others than the scheduler write the last one as well."""
+"""Phases of PodGroups that the scheduler may not have examined: others write the last one as well."""
 
 
 @dataclass(slots=True)
@@ -48,8 +49,8 @@ class StallDetector:
     signs: Signs = field(default_factory=dict)
 
     def observe(self, waiting: Collection[str], signs: Signs, now: float) -> None:
-        """Take up which jobs wait for it, and what it has written."""
-        has_acted = any(self.signs.get(uid) != said for uid, said in signs.items())
+        """Record which jobs wait for it, and what it has written."""
+        has_acted = any(self.signs.get(uid) != written for uid, written in signs.items())
         if not self.waiting or has_acted:
             self.since = now
         self.waiting, self.signs = tuple(sorted(waiting)), signs if waiting else {}
@@ -59,7 +60,7 @@ class StallDetector:
         self.since = now
 
     def message(self, now: float) -> str:
-        """That it has stalled, in a sentence; empty where it has not, as far as that can be told."""
+        """Return a sentence if it has stalled; empty if it has not, or that is unknown."""
         if not self.waiting or now - self.since < self.patience:
             return ""
         count = len(self.waiting)
@@ -70,13 +71,13 @@ class StallDetector:
         )
 
     def deadlines(self, now: float) -> list[float]:
-        """When it counts as stalled."""
+        """Return when it counts as stalled."""
         at = self.since + self.patience
         return [at] if self.waiting and at > now else []
 
 
 def unserved_jobs(seen: Seen, gangs: Mapping[str, PlannedGang], repeats: Collection[str]) -> Iterator[str]:
-    """Ref.key of each Volcano Job without a status; of one that is being made again, as well."""
+    """Yield Ref.key of each Volcano Job without a status; of one that is being made again, as well."""
     for key, gang in gangs.items():
         if gang.job.group_kind != VOLCANO_JOB:
             continue
@@ -89,7 +90,8 @@ def unserved_jobs(seen: Seen, gangs: Mapping[str, PlannedGang], repeats: Collect
 
 
 def unscheduled_jobs(seen: Seen, gangs: Mapping[str, PlannedGang], unbound: Collection[str]) -> Iterator[str]:
-    """Ref.key of each gang that may start, and of which the scheduler has not looked at the PodGroup or at pods."""
+    """Yield Ref.key of each gang that may start, and of which the scheduler has not looked at the PodGroup or at
+    pods."""
     of_kind = seen.observation.objects_of_kind(POD_GROUP)
     groups = {ref_of(each).key for each in of_kind if not status_of(each).get("phase")}  # its first session gives one
     if not groups and not unbound:
@@ -104,12 +106,13 @@ def unscheduled_jobs(seen: Seen, gangs: Mapping[str, PlannedGang], unbound: Coll
 
 
 def is_served(job: Object) -> bool:
-    """Whether the controllers have looked at the Volcano Job: they give it a status first."""
+    """Return whether the controllers have looked at the Volcano Job: they give it a status first."""
     return bool((status_of(job).get("state") or {}).get("phase"))
 
 
 def is_unseen_pod(pod: Object) -> bool:
-    """Whether the scheduler has neither bound the pod nor said why not. "SchedulingGated" is the API server's word."""
+    """Return whether the scheduler has neither bound the pod nor given a reason. "SchedulingGated" is the API
+    server's."""
     return not bound_node(pod) and all(reason == "SchedulingGated" for reason, _ in _scheduled_rows(pod))
 
 
@@ -118,12 +121,12 @@ def is_of_volcano(pod: Object) -> bool:
 
 
 def signs_of_controllers(jobs: Iterable[Object]) -> Signs:
-    """What Volcano's controllers have written into Volcano Jobs."""
+    """Return the writes of Volcano's controllers into Volcano Jobs."""
     return {uid_of(job): status_of(job) for job in jobs if is_served(job)}
 
 
 def signs_of_scheduler(groups: Iterable[Object], pods: Iterable[Object]) -> Signs:
-    """What Volcano's scheduler has written into PodGroups and pods."""
+    """Return the writes of Volcano's scheduler into PodGroups and pods."""
     signs: dict[str, Any] = {}
     for group in groups:
         if status_of(group).get("phase") not in _PHASES_OF_NEW_GROUPS:

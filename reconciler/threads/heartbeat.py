@@ -1,4 +1,4 @@
-"""Supervision of threads: each says that it still turns, and no exception ends one."""
+"""Supervision of threads: each shows that it still runs, and no exception stops one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 class Heartbeat:
     """The sign of life of one thread.
 
-    limit: seconds within which it comes while all is well, however slowly the API server or git answers. errors: how
+    limit: seconds within which it beats while all is well, however slowly the API server or git answers. errors: how
     many unexpected exceptions the thread has survived. last_beat: None before the first, and while it rests.
     error_pause: seconds for which it rests after such an exception.
     """
@@ -37,7 +37,7 @@ class Heartbeat:
         self.last_beat = None
 
     def seconds_late(self) -> float:
-        """Seconds by which the sign is overdue; 0 while it is not, or the thread has nothing to do."""
+        """Return seconds by which the sign is overdue; 0 while it is not, or the thread has nothing to do."""
         last = self.last_beat  # its thread may set another meanwhile
         return 0.0 if last is None else max(0.0, self.clock() - last - self.limit)
 

@@ -1,7 +1,7 @@
 """HTTP servers: probes and metrics for the kubelet and Prometheus, webhooks for git servers.
 
-A request has a time limit for the whole of it, and where too many are open the oldest gives way: those that drip their
-bytes keep nobody out.
+A request has a time limit as a whole, and where too many are open the oldest is dropped: requests that drip their bytes
+block nobody.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ log = logging.getLogger(__name__)
 CONCURRENT_LIMIT = 16
 LAST_PORT = 65535
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""Of what Prometheus reads."""
+"""The content type of Prometheus metrics."""
 
 
 class Reply(NamedTuple):
-    """An answer that is no plain text."""
+    """An answer in another content type than plain text."""
 
     status: int
     body: bytes
@@ -94,8 +94,10 @@ class HttpServer(ThreadingHTTPServer):
 
 def _handler(method: str, answer: Answer, seconds: float) -> type[BaseHTTPRequestHandler]:
     def respond(self: BaseHTTPRequestHandler) -> None:
-        said = answer(self)
-        reply = said if isinstance(said, Reply) else Reply(said[0], said[1].encode(), {"Content-Type": CONTENT_TYPE})
+        found = answer(self)
+        reply = (
+            found if isinstance(found, Reply) else Reply(found[0], found[1].encode(), {"Content-Type": CONTENT_TYPE})
+        )
         self.close_connection = True
         self.send_response(reply.status)
         for name, value in {**reply.headers, "Content-Length": str(len(reply.body))}.items():

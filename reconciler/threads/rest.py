@@ -11,7 +11,8 @@ from reconciler.timings import TIMINGS, LookUpTimings, RestTimings
 
 
 def doubled(first: float, times: int, longest: float = inf) -> float:
-    """The pause, doubled so many times, and no longer than the longest. Of what fails for days it stays a number."""
+    """Return the pause, doubled so many times, and no longer than the longest. It stays a number after days of
+    failures."""
     return min(first * 2.0 ** min(times, 64), longest)
 
 
@@ -24,7 +25,7 @@ class Interval:
     next_at: float = 0.0
 
     def has_come(self) -> bool:
-        """Whether a round is due, which then begins."""
+        """Return whether a round is due, which then begins."""
         if self.clock() < self.next_at:
             return False
         self.next_at = self.clock() + self.seconds
@@ -39,7 +40,7 @@ class LookUps:
         self.clock, self.until, self.left = clock, clock() + timings.limit, timings.most
 
     def may_ask(self) -> bool:
-        """Whether one more object may be asked for, which is then counted."""
+        """Return whether one more object may be asked for, which is then counted."""
         if self.left <= 0 or self.clock() >= self.until:
             return False
         self.left -= 1
@@ -55,8 +56,9 @@ class LoopRest:
     ended_at: float = 0.0
 
     def rested_at(self, began_at: float, ends_at: float, computed: float, is_paced: bool) -> float:
-        """When the loop has rested from a pass that began and ends then, on the clock. computed: seconds of it; in the
-        others it has waited. is_paced: whether new jobs were left to later passes; such a rest is never put off."""
+        """Return when the loop has rested from a pass with this begin and end, on the clock. computed: its computing
+        seconds; the rest was waiting. is_paced: whether new jobs were deferred to later passes; such a rest is never
+        put off."""
         waited, timings = ends_at - began_at - computed, self.timings
         self.owed = max(0.0, self.owed - (began_at - self.ended_at))
         self.ended_at = ends_at

@@ -128,7 +128,7 @@ class EvictionModel:
         for v in self.victims:
             gang = self.gang_of(v)
             rank = sum(lower < gang.priority for lower in priorities[loss_per_pod(gang)])
-            weight = rank + gang.eviction.tells_checkpoint * pods * len(self.victims)
+            weight = rank + gang.eviction.reports_checkpoint * pods * len(self.victims)
             found += self.evicted_terms(v, ((p, weight) for p in v.running))
         return found
 

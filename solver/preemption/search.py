@@ -138,7 +138,7 @@ class EvictionProblem:
         loss, whole, _ = best.objectives
         if loss.verdict != "proven":
             return False
-        telling = {v.gang for v in self.victims if self.problem.gangs[v.gang].eviction.tells_checkpoint}
+        telling = {v.gang for v in self.victims if self.problem.gangs[v.gang].eviction.reports_checkpoint}
         told = not telling.isdisjoint(best.evicted_pods) and len(telling) < len(self.victims)
         if told and outside_bound <= loss.value:
             return False

@@ -58,7 +58,7 @@ class Clocked:
         self.asked.append(request)
         self.is_busy = True
 
-    def tell_state(self, request: CompileRequest) -> None:
+    def send_state(self, request: CompileRequest) -> None:
         self.told.append(request)
 
     def take_result(self) -> Snapshot | CompileBreakdown | None:
@@ -91,7 +91,7 @@ class Asked:
     def delay(self) -> str:
         return self.waits_for if self.is_busy else ""
 
-    def seconds_to_tell(self) -> float | None:
+    def seconds_to_report(self) -> float | None:
         return 5.0 if self.is_busy and not self.waits_for else None
 
 

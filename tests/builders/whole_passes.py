@@ -48,7 +48,7 @@ class CompiledInPlace:
         sent = encode_request(replace(request, executor="local"), NO_REQUEST)
         self.answer = compile_request(decode_request(sent, NO_REQUEST))
 
-    def tell_state(self, request: CompileRequest) -> None:
+    def send_state(self, request: CompileRequest) -> None:
         pass
 
     def take_result(self) -> Snapshot | None:

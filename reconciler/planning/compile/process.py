@@ -61,13 +61,13 @@ class CompileRequest:
 
 
 NO_REQUEST = CompileRequest("", "", {}, {})
-"""Of which nothing is held."""
+"""An empty request."""
 
 
 def encode_request(request: CompileRequest, held: CompileRequest) -> bytes:
-    """The request as JSON: a file that is held by its path alone, objects that are held as [from, to] of their list.
-    held: a former request, as both ends know it. Only what differs is sent: a running cluster of ten thousand nodes is
-    20 MB of JSON, of which few objects change between compiles."""
+    """Return the request as JSON: a file that is held by its path alone, objects that are held as [from, to] of their
+    list. held: a former request, as both ends know it. Only what differs is sent: a running cluster of ten thousand
+    nodes is 20 MB of JSON, of which few objects change between compiles."""
     data = {name: getattr(request, name) for name in CompileRequest.__slots__}
     data["files"] = {
         path: None if held.files.get(path) == content else base64.b64encode(content).decode()
@@ -78,7 +78,8 @@ def encode_request(request: CompileRequest, held: CompileRequest) -> bytes:
 
 
 def decode_request(text: bytes, held: CompileRequest) -> CompileRequest:
-    """The request that was encoded for a worker that holds this one; of what it held, the same objects."""
+    """Return the request that was encoded for a worker that holds `held`, with the same objects where they are
+    unchanged."""
     data = json.loads(text)
     data["files"] = {
         path: held.files[path] if content is None else base64.b64decode(content)
@@ -95,7 +96,7 @@ def decode_request(text: bytes, held: CompileRequest) -> CompileRequest:
 
 
 def _pieces(state: Sequence[Object], held: Sequence[Object]) -> list[Object | list[int]]:
-    """The state as new objects, and as stretches of the held one."""
+    """Return the state as new objects, and as stretches of the held one."""
     place_of = {id(item): at for at, item in enumerate(held)}
     places_by_name: dict[tuple[Any, ...], int] = {}
     pieces: list[Object | list[int]] = []
@@ -132,7 +133,7 @@ log = logging.getLogger(__name__)
 CGROUP_FILES = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 """The limit of the container, in cgroup versions 2 and 1."""
 CHILD_SHARE = 0.75
-"""Of the memory; the rest is the reconciler's own."""
+"""Share of the memory limit; the rest is the reconciler's own."""
 MOST, LEAST = 8 << 30, 1 << 30
 """Bytes that a child gets at most, and at least: below that no plan is made."""
 
@@ -157,14 +158,14 @@ class CompileProcess:
         self.pages = pages
         self.directory, self.on_end, self.timings = directory / uuid.uuid4().hex[:8], on_end, timings
         self.memory_limit = memory_limit or child_memory_limit()
-        most = timings.telling_limit + timings.grace
+        most = timings.sending_limit + timings.grace
         self.heartbeat = Heartbeat("compile", timings.time_limit + most)
-        self.telling_heartbeat = Heartbeat("compile-state", most)
+        self.sending_heartbeat = Heartbeat("compile-state", most)
         self._worker: subprocess.Popen[bytes] | None = None
         self._held = NO_REQUEST
         self._child = 0
         self._thread: threading.Thread | None = None
-        self._telling: threading.Thread | None = None
+        self._sending: threading.Thread | None = None
         self._result: Snapshot | CompileBreakdown | None = None
 
     @property
@@ -178,18 +179,18 @@ class CompileProcess:
         thread.start()
         self._thread = thread
 
-    def tell_state(self, request: CompileRequest) -> None:
+    def send_state(self, request: CompileRequest) -> None:
         """Let the worker know the state of this request before it is asked to compile. It must know the files already:
         only a child reads new ones. A compile that is begun meanwhile waits for that."""
-        is_telling = self._telling is not None and self._telling.is_alive()
-        if self.is_busy or is_telling or self._worker is None or self._held.files != request.files:
+        is_sending = self._sending is not None and self._sending.is_alive()
+        if self.is_busy or is_sending or self._worker is None or self._held.files != request.files:
             return
-        thread = threading.Thread(target=self._tell, args=(request,), name="compile-state", daemon=True)
+        thread = threading.Thread(target=self._send_state, args=(request,), name="compile-state", daemon=True)
         thread.start()
-        self._telling = thread
+        self._sending = thread
 
     def take_result(self) -> Snapshot | CompileBreakdown | None:
-        """The result, once; None while there is none."""
+        """Return the result, once; None while there is none."""
         if self._thread is None or self._result is None:
             return None
         self._thread.join()
@@ -208,28 +209,28 @@ class CompileProcess:
                 env={**child_environment(), "PYTHONHASHSEED": "0"},
             )
 
-    def _tell(self, request: CompileRequest) -> None:
-        """Where this fails, the next compile is told all that changed."""
-        self.telling_heartbeat.beat()
+    def _send_state(self, request: CompileRequest) -> None:
+        """Send the state to the worker. If that fails, the next request contains everything that the worker lacks."""
+        self.sending_heartbeat.beat()
         try:
             question = self.directory / "state.json"
             question.write_bytes(encode_request(request, self._held))
-            if self._order({"request": str(question)}, time.monotonic() + self.timings.telling_limit) == 0:
+            if self._order({"request": str(question)}, time.monotonic() + self.timings.sending_limit) == 0:
                 self._held = request
-        except Exception as error:  # whatever it is: what the worker holds, and says next, is not known
+        except Exception as error:  # the worker's state is unknown after any error
             log.warning("the compile worker was not told the state", extra={"reason": short_error(error)})
             self.stop()
         finally:
-            self.telling_heartbeat.rest()
+            self.sending_heartbeat.rest()
 
     def _run(self, request: CompileRequest) -> None:
         result: Snapshot | CompileBreakdown
         self.heartbeat.beat()
         try:
-            if self._telling is not None:
-                self._telling.join()
+            if self._sending is not None:
+                self._sending.join()
             result = self._compile(request)
-        except Exception as error:  # whatever it is: a thread that ended without a result would be busy for ever
+        except Exception as error:  # any: a thread without a result would be busy for ever
             log.warning("a compile broke down", exc_info=error)
             result = CompileBreakdown(f"it failed: {short_error(error)}")
         self._result = result
@@ -237,7 +238,7 @@ class CompileProcess:
         self.on_end()
 
     def _compile(self, request: CompileRequest) -> Snapshot | CompileBreakdown:
-        if not self.directory.exists():  # what former processes left next to it goes
+        if not self.directory.exists():  # remove the files of former processes
             shutil.rmtree(self.directory.parent, ignore_errors=True)
             self.directory.mkdir(parents=True)
         names = "request.json", "compiled.json", "errors.txt", "culprits.json"
@@ -259,7 +260,7 @@ class CompileProcess:
             return CompileBreakdown(f"it was stopped after {self.timings.time_limit:g} s")
         except (EOFError, OSError):  # it was killed, by the kernel or by somebody
             status = self.stop()
-        except ValueError:  # it says what is not a number, so what it says next may be about this compile or another
+        except ValueError:  # the worker printed no number; its next line may answer an earlier order
             self.stop()
             raise
         finally:
@@ -274,14 +275,14 @@ class CompileProcess:
         return Snapshot.from_json(answer.read_text())
 
     def _run_in_worker(self, order: Mapping[str, Any], deadline: float) -> int:
-        """The exit status of the child that compiles. Raises TimeoutError at the deadline, EOFError or OSError when
-        the worker is gone."""
+        """Return the exit status of the compiling child. Raises TimeoutError at the deadline, EOFError or OSError
+        without a worker."""
         self._child = self._order(order, deadline)
         assert self._worker is not None  # noqa: S101
         return _receive(self._worker, deadline)
 
     def _order(self, order: Mapping[str, Any], deadline: float) -> int:
-        """The worker's first answer to an order. Raises as `_run_in_worker`."""
+        """Return the worker's first answer to an order. Raises as `_run_in_worker`."""
         assert self._worker is not None  # noqa: S101
         assert self._worker.stdin is not None  # noqa: S101
         self._worker.stdin.write(json.dumps(order).encode() + b"\n")
@@ -305,14 +306,13 @@ class CompileProcess:
 
 @dataclass(slots=True)
 class WorkerState:
-    """When the worker is told what the cluster holds by now, though nothing is to be compiled. seen: the lists of
-    objects that plans rest on, as they were last. changed_at, told_at: on the clock. rested_at: when it may compile the
-    same commit again."""
+    """When to send the state of the cluster to the worker although nothing is compiled. seen: the last lists of objects
+    that plans depend on. changed_at, sent_at: on the clock. rested_at: when it may compile the same commit again."""
 
     timings: CompileTimings = TIMINGS.compile
     seen: tuple[object, ...] = ()
     changed_at: float = -inf
-    told_at: float = -inf
+    sent_at: float = -inf
     rested_at: float = -inf
 
     def note_seen(self, lists: tuple[object, ...], now: float) -> None:
@@ -320,24 +320,24 @@ class WorkerState:
         if lists != self.seen:
             self.seen, self.changed_at = lists, now
 
-    def note_told(self, now: float) -> None:
-        """Note that the worker is being told what was seen last."""
-        self.told_at = now
+    def note_sent(self, now: float) -> None:
+        """Note that the last state is being sent to the worker."""
+        self.sent_at = now
 
     def note_compiled(self, seconds: float, now: float) -> None:
         """Note that a compile has ended, which took so long."""
         self.rested_at = now + min(seconds, self.timings.longest_rest)
 
-    def tell_at(self) -> float:
-        """On the clock; infinite where the worker knows what was seen last."""
-        is_known = self.told_at >= self.changed_at
+    def send_at(self) -> float:
+        """Return when to send the state, on the clock; infinite if the worker knows the last one."""
+        is_known = self.sent_at >= self.changed_at
         if is_known:
             return inf
-        return min(self.changed_at + self.timings.quiet, self.told_at + self.timings.longest_untold)
+        return min(self.changed_at + self.timings.quiet, self.sent_at + self.timings.longest_unsent)
 
 
 def _end_text(status: int) -> str:
-    """How a process ended: by an exit code, or by a signal."""
+    """Return how a process ended: by an exit code, or by a signal."""
     if status >= 0:
         return f"with {status}"
     name = next((each.name for each in signal.Signals if each == -status), str(-status))
@@ -345,7 +345,7 @@ def _end_text(status: int) -> str:
 
 
 def _receive(worker: subprocess.Popen[bytes], deadline: float) -> int:
-    """The next line that the worker says, a number."""
+    """Return the next line of the worker, a number."""
     assert worker.stdout is not None  # noqa: S101
     line = b""
     while not line.endswith(b"\n"):
@@ -367,7 +367,7 @@ def _kill_process_group(pid: int) -> None:
 
 
 def available_memory(files: tuple[Path, ...] = CGROUP_FILES) -> int:
-    """Bytes that this container may use: the cgroup's limit, or all of the machine's."""
+    """Return bytes that this container may use: the cgroup's limit, or all of the machine's."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for file in files:
         try:
@@ -379,13 +379,14 @@ def available_memory(files: tuple[Path, ...] = CGROUP_FILES) -> int:
 
 
 def child_memory_limit(available: int | None = None) -> int:
-    """Bytes of address space for a child, so that it fails by itself before the kernel ends the whole container."""
+    """Return bytes of address space for a child, so that it fails by itself before the kernel ends the whole
+    container."""
     whole = available_memory() if available is None else available
     return max(LEAST, min(MOST, int(whole * CHILD_SHARE)))
 
 
 def child_environment() -> dict[str, str]:
-    """The variables of this process that a child needs; no credentials and no address of a cluster."""
+    """Return the variables of this process that a child needs; no credentials and no address of a cluster."""
     passed = _PASSED_VARIABLES.union(name for name in os.environ if name.startswith(_PASSED_PREFIXES))
     return {name: value for name, value in os.environ.items() if name in passed}
 
@@ -484,7 +485,7 @@ def read_files(files: Mapping[str, bytes], session: Session) -> None:
 
 
 def _known_or_parsed(session: Session, name: str, content: bytes, adopt: Adopt) -> ParsedFile:
-    """The file as it was read; an internal error in it is not sure to happen again."""
+    """Return the file as it was read; an internal error in it is not sure to happen again."""
     known: ParsedFile | None = session.known("file", content, name)
     return parse_file(name, content, adopt) if known is None or has_internal_error(known.all_diagnostics()) else known
 

@@ -1,10 +1,10 @@
-"""The process that compiles: all modules are loaded once, and each compile is a fork of it with limits of its own.
+"""The process that compiles: all modules are loaded once, and each compile is a fork of it with its own limits.
 
 It reads one order a line (paths of request, answer and errors, bytes of memory, seconds, and seconds after which it is
-idle) and says two numbers for each: the child's process id, and how the child ended. It ends with its parent. A request
-is read by a child first; when that has ended well the worker holds its files and its state as well, so that the next
-child deals only with what has changed. An order without a path for the answer tells only the state: the worker reads
-that itself, and says 0, or 1 where it cannot. While no order comes it works out what the next plan rests on.
+idle) and prints two numbers for each: the child's process id, and its exit status. It exits with its parent. A child
+reads a request first; when the child has succeeded, the worker holds its files and its state as well, so that the next
+child handles only changes. An order without a path for the answer carries only the state: the worker reads it itself,
+and prints 0, or 1 if it cannot. Between orders it prepares the inputs of the next plan.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _MODULES = (
     "highspy",
     "numpy.ma",
 )
-"""What a compile imports when it begins."""
+"""Modules that a compile imports at its begin."""
 PAGE_NICENESS = 10
 GC_THRESHOLD = 100_000, 50, 100
-"""When the worker and its children look for reference cycles: much of what they make stays."""
+"""When the worker and its children look for reference cycles: most of their objects are long-lived."""
 
 
 def main() -> None:
@@ -60,18 +60,18 @@ def main() -> None:
         order = json.loads(line)
         idle = order.get("idle", idle)
         if "answer" not in order:
-            told = _read_state(order, held)
-            _say(answers, int(told is None))
-            held = told or held
+            received = _read_state(order, held)
+            _send(answers, int(received is None))
+            held = received or held
             continue
         if (pid := os.fork()) == 0:
-            os.close(answers)  # a worker that is killed is seen to be gone, though its child goes on
+            os.close(answers)  # closed, so that a killed worker is noticed while its child runs
             _compile_and_exit(order, session, held)
-        _say(answers, pid)
+        _send(answers, pid)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        # Read before the status is said: the next request is written then.
+        # Read before the status is printed: the next request is written then.
         text = Path(order["request"]).read_bytes() if status == 0 else b""
-        _say(answers, status)
+        _send(answers, status)
         if status == 0:
             former, held = held, decode_request(text, held)
             if held.files != former.files:
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def _next_order(held: CompileRequest, session: Session, idle: float) -> bytes:
-    """The next line. Where none comes for `idle` seconds, what the next compile needs of the last request is worked out
+    """Return the next line. If none arrives for `idle` seconds, prepare the next compile of the last request
     meanwhile."""
     if held is not NO_REQUEST and not select.select([sys.stdin], [], [], idle)[0]:
         with contextlib.suppress(Exception):
@@ -91,20 +91,20 @@ def _next_order(held: CompileRequest, session: Session, idle: float) -> bytes:
 
 
 def _read_state(order: Mapping[str, Any], held: CompileRequest) -> CompileRequest | None:
-    """The request of an order that tells the state; its files are held."""
+    """Return the request of an order that carries only the state, with the held files; None if it cannot be read."""
     with contextlib.suppress(Exception):
         return decode_request(Path(order["request"]).read_bytes(), held)
     return None
 
 
 def _take_output() -> int:
-    """A descriptor for the answers alone: what a library prints goes to standard error from now on."""
+    """Return a descriptor for the answers alone: from now on, a library's output goes to standard error."""
     answers = os.dup(1)
     os.dup2(2, 1)
     return answers
 
 
-def _say(answers: int, number: int) -> None:
+def _send(answers: int, number: int) -> None:
     try:
         os.write(answers, b"%d\n" % number)
     except BrokenPipeError:
@@ -112,7 +112,7 @@ def _say(answers: int, number: int) -> None:
 
 
 def _compile_and_exit(order: Mapping[str, Any], session: Session, held: CompileRequest) -> NoReturn:
-    """The child: in a process group of its own, so that what it starts ends with it."""
+    """Compile in the child, in a process group of its own, so that its children are killed with it."""
     status = 1
     try:
         os.setsid()

@@ -63,7 +63,7 @@ def mixed(*sizes: int) -> list[Object]:
     return roles
 
 
-def tell_numa(plane: ControlPlane, node: str, idle: str) -> None:
+def report_numa(plane: ControlPlane, node: str, idle: str) -> None:
     """What Volcano's resource exporter does: of two NUMA cells of 8 CPUs each, say which are idle."""
     spec = {
         "policies": {"CPUManagerPolicy": "static", "TopologyManagerPolicy": "single-numa-node"},
@@ -90,7 +90,7 @@ def occupy(plane: ControlPlane, node: str, cpus: int) -> None:
     )
 
 
-def tell_cards(plane: ControlPlane, node: str) -> None:
+def report_cards(plane: ControlPlane, node: str) -> None:
     """What Volcano's device plugin does again and again: say that the node has two cards of 10,000 MiB."""
     register = "".join(f"{node}-{card},10,10000,NVIDIA-A,true,hami-core:" for card in ("a", "b"))
     plane.api(
@@ -106,7 +106,7 @@ def test_pods_land_where_one_numa_cell_or_one_card_has_the_room(plane: ControlPl
     )
     for node, idle in (("numa-0", "4-7,12-15"), ("numa-1", "0-7")):
         occupy(plane, node, 8)
-        tell_numa(plane, node, idle)
+        report_numa(plane, node, idle)
     repository = GitRepository(tmp_path / "repo")
     repository.write_file("cluster-specs/test/cluster.yaml", CLUSTER, SHARING, POOLS, queue("team"))
     repository.commit()
@@ -125,7 +125,7 @@ def test_pods_land_where_one_numa_cell_or_one_card_has_the_room(plane: ControlPl
         )
         repository.write_file("jobs/next.yaml", volcano_job("next", one_cell, queue="team"))
         for node in cards:
-            tell_cards(plane, node)
+            report_cards(plane, node)
         jobs = {"most": [limited("worker", 4, share(6000))], "mixed": mixed(5000, 3000, 7000, 5000)}
         # Not in one commit with those: of two jobs that share cards Volcano serves the first whose gates are lifted.
         jobs["rest"] = [limited("worker", 2, share(4000))]
@@ -159,7 +159,7 @@ def test_pods_land_where_one_numa_cell_or_one_card_has_the_room(plane: ControlPl
         # The resource exporter is always late: it has not spoken of the first job's CPUs yet, and will not know at once
         # that they are idle again.
         assert reconciler.waiting_codes("next") == ["GW118"]
-        tell_numa(plane, "numa-1", "6-7")
+        report_numa(plane, "numa-1", "6-7")
         repository.remove_file("jobs/cell.yaml")
         commit = repository.commit()
         plane.wait_until(
@@ -168,6 +168,6 @@ def test_pods_land_where_one_numa_cell_or_one_card_has_the_room(plane: ControlPl
             what="the first job to be gone",
         )
         plane.wait_until(lambda: reconciler.gang_status("cell"), lambda seen: not seen, what="a plan without it")
-        tell_numa(plane, "numa-1", "0-7")
+        report_numa(plane, "numa-1", "0-7")
         wait_for_phase(plane, "next")
         assert bound_pods(plane, "next") == {"worker": {"numa-1": 1}}

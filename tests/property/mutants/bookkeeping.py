@@ -151,7 +151,7 @@ def repair_that_changes_nothing(world: Problem, placed: PodsByGang, random: Rand
         yield world, replace(made, decisions=replace_at(made.decisions, g, repairs=(repair,)))
 
 
-def never_said_of_one_that_fits_plainly(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+def never_for_a_gang_that_fits(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """A gang of one pod that brute force can place on the empty cluster."""
     made = plan_of_pods(world, placed)
     single = [g for g, gang in enumerate(world.gangs) if gang.minimum == 1 and not gang.subgroups]
@@ -219,7 +219,7 @@ MUTATORS: Mutators = {
     reason_missing_or_idle: "reasons",
     number_that_keeps_nobody_out: "reasons",
     repair_that_changes_nothing: "reasons",
-    never_said_of_one_that_fits_plainly: "reasons",
+    never_for_a_gang_that_fits: "reasons",
     fitting_gang_left_out_of_a_proof: "idle_room",
     number_of_gangs_falsified: "objective_values",
     loss_falsified: "objective_values",

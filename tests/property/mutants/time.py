@@ -119,7 +119,7 @@ def reservation_wrong(world: Problem, placed: PodsByGang, random: Random) -> Ite
         yield timed, replace(_plan_with_reservation(timed, rest, held), reservation=None)
 
 
-def never_said_of_the_reserved(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+def never_for_a_reserved_gang(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """It is said to fit never, and the plan holds room for it."""
     for timed, rest, held in _worlds_with_reservation(world, placed, random):
         made = _plan_with_reservation(timed, rest, held)
@@ -144,6 +144,6 @@ MUTATORS: Mutators = {
     domain_lent_to_one_that_stays: "dedicated_domains",
     pod_on_a_node_that_closes: "maintenance",
     reservation_wrong: "reservation",
-    never_said_of_the_reserved: "reasons",
+    never_for_a_reserved_gang: "reasons",
     reserved_node_taken: "reservation",
 }

@@ -63,7 +63,7 @@ def test_loss_counts_from_the_last_checkpoint_where_a_pod_says_when_that_was(spe
     def loss(job: str, seconds: int) -> tuple[int, bool]:
         time = datetime.fromtimestamp(now - seconds, UTC).isoformat().replace("+00:00", "Z")
         problem, _ = lower(specs, with_pods(state, job, annotations={"volcano.sh/last-checkpoint-time": time}))
-        return gang(problem, "sweep").eviction.loss, gang(problem, "sweep").eviction.tells_checkpoint
+        return gang(problem, "sweep").eviction.loss, gang(problem, "sweep").eviction.reports_checkpoint
 
     first = min(pod["metadata"]["name"] for pod in state.pods if pod["metadata"]["name"].startswith("sweep"))
     pods = sum(p.pods for p in gang(lower(specs, state)[0], "sweep").running)
@@ -73,7 +73,7 @@ def test_loss_counts_from_the_last_checkpoint_where_a_pod_says_when_that_was(spe
     assert loss("sweep", -60) == (0, True)
     assert loss(first, 600) == (-(-(600 + 3600 * (pods - 1)) // pods), True)
     problem, _ = lower(specs, with_pods(state, "sweep", annotations={"volcano.sh/last-checkpoint-time": "yesterday"}))
-    assert (gang(problem, "sweep").eviction.loss, gang(problem, "sweep").eviction.tells_checkpoint) == (3600, False)
+    assert (gang(problem, "sweep").eviction.loss, gang(problem, "sweep").eviction.reports_checkpoint) == (3600, False)
 
 
 def test_no_pod_goes_that_holds_less_than_its_role_asks_for(specs: Specs, state: ClusterState) -> None:

@@ -169,5 +169,5 @@ def test_the_end_of_what_a_command_says_is_kept_and_no_more(tmp_path: Path) -> N
     with pytest.raises(CommandFailed) as failure:
         run_git(tmp_path, ["sh", str(script)], {"PATH": "/usr/bin:/bin"}, 60)
     assert failure.value.status == 3
-    assert failure.value.said.endswith("fatal: the end")
-    assert len(failure.value.said) < ERRORS_LIMIT
+    assert failure.value.errors_text.endswith("fatal: the end")
+    assert len(failure.value.errors_text) < ERRORS_LIMIT

@@ -234,9 +234,9 @@ def test_a_long_wait_is_told_and_a_round_that_is_given_up_keeps_no_other_waiting
     dry_run = DryRun(cluster.client(), lambda: None, [ask(queue("slow"))], lambda: now[0], times)
     dry_run.start()
     assert come.wait(30)
-    assert (dry_run.delay(), dry_run.seconds_to_tell()) == ("", TIMES.tell_after)
-    now[0] = TIMES.tell_after
-    assert (dry_run.delay(), dry_run.seconds_to_tell()) == ("Queue slow: nothing has come yet", None)
+    assert (dry_run.delay(), dry_run.seconds_to_report()) == ("", TIMES.report_after)
+    now[0] = TIMES.report_after
+    assert (dry_run.delay(), dry_run.seconds_to_report()) == ("Queue slow: nothing has come yet", None)
     dry_run.give_up()
     assert refusals_of(DryRun(cluster.client(), lambda: None, [ask(job("good"))])) == ()
     gate.set()

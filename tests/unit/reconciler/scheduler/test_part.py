@@ -201,7 +201,7 @@ def told(
     return [f"{change.ref}: {change.reason}" for change in world.part.stalled(seen, target)]
 
 
-def told_after(world: World, *objects: Object, then: tuple[Object, ...] = (), decision: str = "start") -> list[str]:
+def reported_after(world: World, *objects: Object, then: tuple[Object, ...] = (), decision: str = "start") -> list[str]:
     """What is told when these have stood there for as long as it takes. then: what stands there from half of it on."""
     for world.now, seen in ((0.0, objects), (STALLED / 2, then or objects), (STALLED, then or objects)):
         said = told(world, *seen, decision=decision)
@@ -220,7 +220,7 @@ def told_after(world: World, *objects: Object, then: tuple[Object, ...] = (), de
 def test_what_a_gang_waits_for_tells_who_has_stalled(world: World, seen: tuple[Object, ...], who: str) -> None:
     """Seen once: Volcano's scheduler, or its controllers, stopped (SIGSTOP) before a commit: its job stood still, and
     every condition was true."""
-    (said,) = told_after(world, *seen)
+    (said,) = reported_after(world, *seen)
     assert said.startswith(f"Job default/g: {who} for more than 90 s, and a job waits for that: look at deployment ")
     assert said.endswith(" in volcano-system (whether it runs, leads and logs), then at the job's Events")
 
@@ -243,11 +243,11 @@ LET_IN = (job("g", "Pending"), group("g", "Inqueue"), given("g"))
 def test_a_quiet_cluster_and_a_wave_that_goes_on_tell_nothing(
     world: World, decision: str, before: tuple[Object, ...], after: tuple[Object, ...]
 ) -> None:
-    assert told_after(world, *before, then=after, decision=decision) == []
+    assert reported_after(world, *before, then=after, decision=decision) == []
 
 
 def test_a_job_that_is_made_again_is_still_told_and_nothing_while_the_cluster_cannot_be_read(world: World) -> None:
-    told_after(world, job("g"))
+    reported_after(world, job("g"))
     assert told(world, again=frozenset({JOB.key}))
     assert told(world, job("g"))
     assert not told(world, job("g"), kinds=KINDS - {"Pod"})
@@ -256,7 +256,7 @@ def test_a_job_that_is_made_again_is_still_told_and_nothing_while_the_cluster_ca
 
 
 def test_what_goes_is_no_sign(world: World) -> None:
-    assert told_after(world, job("g"), job("other", "Pending"), then=(job("g"),))
+    assert reported_after(world, job("g"), job("other", "Pending"), then=(job("g"),))
     assert TIMINGS.client.watch_silence < STALLED, "a watch that shows nothing is found out before"
 
 

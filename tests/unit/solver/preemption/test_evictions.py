@@ -62,13 +62,13 @@ def test_the_cheapest_victim_is_evicted_and_names_its_preemptor() -> None:
 def test_of_equal_victims_one_without_a_checkpoint_time_is_evicted(number: int, silent: int) -> None:
     """Also where the model of the nodes that matter is not the whole cluster."""
     silent = silent and number - 1
-    equal = [single_pod_gang(f"g{n}", n, tells_checkpoint=n != silent) for n in range(number)]
+    equal = [single_pod_gang(f"g{n}", n, reports_checkpoint=n != silent) for n in range(number)]
     world = contested(number, *equal)
     assert evicted_pods_by_gang(world) == {f"g{silent}": 1}
 
 
 def test_a_job_that_loses_less_goes_though_it_tells_of_its_checkpoint() -> None:
-    saved = single_pod_gang("saved", 0, loss=59, tells_checkpoint=True)
+    saved = single_pod_gang("saved", 0, loss=59, reports_checkpoint=True)
     world = contested(2, saved, single_pod_gang("silent", 1))
     assert evicted_pods_by_gang(world) == {"saved": 1}
 

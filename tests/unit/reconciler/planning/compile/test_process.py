@@ -145,18 +145,18 @@ def test_a_state_that_was_told_is_not_sent_again(compiler: Compiler, monkeypatch
     empty = replace(ASKED, clock=1_800_000_000)
     told = replace(empty, state=[node("gpu-0"), node("gpu-1")])
     more = replace(told, files={**told.files, "jobs/other.yaml": OTHER})
-    compiler.tell_state(told)
+    compiler.send_state(told)
     assert not sent, "there is no worker yet"
     assert compiler.plan(empty).ok
-    compiler.tell_state(more)
+    compiler.send_state(more)
     assert len(sent) == 1, "only a child reads new files"
-    compiler.tell_state(told)
+    compiler.send_state(told)
     assert compiler.plan(more) == compile_request(more), "it waits until the state was read"
     assert [b"gpu-1" in text for text in sent] == [False, True, False]
     worker = compiler.worker
     (compiler.directory / "state.json").unlink()
     (compiler.directory / "state.json").mkdir()  # nothing can be written there
-    compiler.tell_state(replace(more, state=[node("gpu-0")]))
+    compiler.send_state(replace(more, state=[node("gpu-0")]))
     assert compiler.plan(more) == compile_request(more)
     assert compiler.worker is not worker, "what it holds is not known"
 
@@ -253,7 +253,7 @@ def test_two_numbers_that_a_worker_says_at_once_are_two_answers() -> None:
 def test_a_thread_that_cannot_be_started_keeps_no_compile_from_being_made(compiler: Compiler) -> None:
     """It counted as busy for ever: no plan was made any more, and /healthz said that all is well."""
     compiler.plan()
-    for start in (compiler.start_compile, compiler.tell_state):
+    for start in (compiler.start_compile, compiler.send_state):
         with no_new_thread(), pytest.raises(RuntimeError):
             start(ASKED)
         assert not compiler.is_busy

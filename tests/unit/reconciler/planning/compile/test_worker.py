@@ -105,31 +105,31 @@ def test_a_file_is_known_by_name_and_content_for_as_long_as_the_repository_has_i
 # ---- when it is told of the cluster
 
 
-QUIET, LONGEST = TIMINGS.compile.quiet, TIMINGS.compile.longest_untold
+QUIET, LONGEST = TIMINGS.compile.quiet, TIMINGS.compile.longest_unsent
 
 
 def test_it_is_told_once_nothing_changes_and_not_again() -> None:
     nodes, pods, state = [{"kind": "Node"}], list[object](), WorkerState()
-    assert state.tell_at() == inf, "nothing was seen"
+    assert state.send_at() == inf, "nothing was seen"
     state.note_seen((nodes, pods), 1.0)
-    state.note_told(1.0)
-    assert state.tell_at() == inf
+    state.note_sent(1.0)
+    assert state.send_at() == inf
     state.note_seen((nodes, [{"kind": "Pod"}]), 2.0)
     state.note_seen((nodes, [{"kind": "Pod"}]), 4.0)
-    assert state.tell_at() == 2.0 + QUIET
+    assert state.send_at() == 2.0 + QUIET
     state.note_seen((nodes, pods), 6.0)
-    assert state.tell_at() == 6.0 + QUIET
-    state.note_told(11.0)
-    assert state.tell_at() == inf
+    assert state.send_at() == 6.0 + QUIET
+    state.note_sent(11.0)
+    assert state.send_at() == inf
 
 
 def test_a_cluster_that_never_rests_is_told_of_now_and_then() -> None:
     state = WorkerState()
     state.note_seen(([0],), 0.0)
-    state.note_told(0.0)
+    state.note_sent(0.0)
     for now in range(1, 200):
         state.note_seen(([now],), float(now))
-    assert state.tell_at() == LONGEST
+    assert state.send_at() == LONGEST
 
 
 FILES = {"a.yaml": b"kind: A", "b.yaml": b"kind: B\xff"}

@@ -253,6 +253,8 @@ JOB_NAME_LABELS: Mapping[str, tuple[tuple[str, str], ...]] = {
 FINISHED_POD_PHASES = frozenset({"Succeeded", "Failed"})
 FINISHED_JOB_PHASES = frozenset({"Completed", "Failed", "Terminated"})
 """Phases of a Volcano Job (and of a PodGroup) after which no pod starts. Aborted is not one: the job can be resumed."""
+ABORTED_JOB_PHASES = ("Aborting", "Aborted")
+"""Phases of a Volcano Job of which no pod starts until somebody resumes it."""
 FINISHED_CONDITION_TYPES = frozenset({"Complete", "Completed", "Succeeded", "Failed"})
 """Condition types by which Jobs of batch/v1 and of Kubeflow, and JobSets report their end."""
 
@@ -387,6 +389,19 @@ def final_phase(job: Object) -> str | None:
         if row.get("status") == "True" and str(row.get("type")) in FINISHED_CONDITION_TYPES:
             return "Failed" if row["type"] == "Failed" else "Completed"
     return None
+
+
+def stopped_by(job: Object) -> str:
+    """Why no pod of the job starts until somebody resumes it, by what its live object says; empty if nothing does."""
+    state = status_of(job).get("state")
+    phase = state.get("phase") if isinstance(state, Mapping) else None
+    if phase in ABORTED_JOB_PHASES and api_group_of(job) == "batch.volcano.sh":
+        return f"it was {str(phase).lower()} in the cluster, by a command or one of its policies: `vcctl job resume`"
+    spec = job.get("spec")
+    policy = spec.get("runPolicy") if isinstance(spec, Mapping) else None
+    if any(isinstance(part, Mapping) and part.get("suspend") is True for part in (spec, policy)):
+        return "it is suspended in the cluster, not by the repository: `suspend: false` there resumes it"
+    return ""
 
 
 HAMI_RESOURCES = {

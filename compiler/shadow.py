@@ -11,7 +11,7 @@ from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.observed import observe_state
 from compiler.importing.other_queues import queue_kinds
 from compiler.importing.repository import has_unplanned_owner, import_objects
-from compiler.kubernetes import CLUSTER_LABEL, Object, labels_of, name_of, namespace_of, status_of
+from compiler.kubernetes import ABORTED_JOB_PHASES, CLUSTER_LABEL, Object, labels_of, name_of, namespace_of, status_of
 from compiler.pipeline import compile_specs, lowered_problem
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
@@ -30,7 +30,6 @@ Places = Mapping[int, Sequence[Placement]]
 """Gang -> where its pods are."""
 Devices = Mapping[str, int]
 """Resource -> how many."""
-_SUSPENDED = ("Aborting", "Aborted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +137,8 @@ def _as_written(objects: Iterable[Object]) -> Iterator[Object]:
 
 def _is_suspended(item: Object) -> bool:
     """Whether the item is a Volcano Job of which no pod starts until somebody resumes it."""
-    return run_kind_of(item) == "Job.batch.volcano.sh" and mapping(status_of(item), "state").get("phase") in _SUSPENDED
+    phase = mapping(status_of(item), "state").get("phase")
+    return run_kind_of(item) == "Job.batch.volcano.sh" and phase in ABORTED_JOB_PHASES
 
 
 def _verified_plan(problem: Problem, options: Options, mapper: Mapper) -> Plan:

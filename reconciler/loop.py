@@ -137,7 +137,9 @@ def observe(parts: Parts) -> tuple[Seen, Effects]:
     settled = Effects(tuple(each for each in ended if isinstance(each, ChangeResult))) + parts.pods.settle(ended, seen)
     jobs = [gang.job for gang in snapshot.gangs.values()] if snapshot else []
     held_up = {job.key: observation.held_up[job.key] for job in jobs if job.key in observation.held_up}
-    held = {**parts.runs.lost_jobs.refused_jobs, **held_up, **parts.requests.suspended_jobs(jobs)}
+    absent = [job.key for job in jobs if job.key not in observation.objects]
+    refused = parts.objects.writer.memory.lastingly_refused(absent, now)
+    held = {**refused, **parts.runs.lost_jobs.refused_jobs, **held_up, **parts.requests.suspended_jobs(jobs)}
     restrictions = parts.pods.restrictions(observation, snapshot, held, wall_now)
     seen = replace(seen, observation=observation.with_restrictions(restrictions))
     runs = planning.runs(inventory, parts.requests.current().reruns)

@@ -162,6 +162,7 @@ class ObjectTimings:
     slow_factor: float = 3.0  # times the duration of a failure (a webhook that hangs): the pause of its object
     first_pause: float = 0.5  # of a change that failed
     longest_pause: float = 60.0
+    keeps_room: float = 10.0  # of a job that the server refuses to create; then others are planned there
     given_up_after: int = 5  # refusals of the same change in a row (15 s): only others can help
     first_unfixable_pause: float = 60.0  # of differences that stayed when an object was written
     longest_unfixable_pause: float = 3600.0

@@ -32,6 +32,7 @@ from compiler.kubernetes import (
     name_of,
     namespace_of,
     status_of,
+    stopped_by,
 )
 from compiler.run_kinds import end_of_run
 from compiler.specs.cluster_spec import Specs
@@ -225,8 +226,9 @@ def _has_group_limits(queue: Document) -> bool:
 
 
 def _held_gangs(gangs: Sequence[GangSpec], state: ClusterState) -> Mapping[int, str]:
-    """The gangs suspended by an annotation, held by the reconciler, or preceded by other jobs."""
+    """The gangs suspended by an annotation or in the cluster, held by the reconciler, or preceded by other jobs."""
     held = {}
+    stopped = {object_identity(job): why for job in state.jobs if (why := stopped_by(job))}
     completed = {object_identity(job) for job in state.jobs if end_of_run(job) == "Completed"}
     for j, gang in enumerate(gangs):
         awaited = [
@@ -238,6 +240,8 @@ def _held_gangs(gangs: Sequence[GangSpec], state: ClusterState) -> Mapping[int, 
             held[j] = f"{SUSPEND_ANNOTATION} suspends it"
         elif state.held and gang.key in state.held:
             held[j] = state.held[gang.key]
+        elif gang.scheduling.schedulable and (why := stopped.get(gang_identity(gang), "")):
+            held[j] = why
         elif awaited:
             held[j] = f"it is made when {', '.join(awaited)} {'is' if len(awaited) == 1 else 'are'} completed"
     return held

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from compiler.emit.manifest import Manifest
@@ -26,6 +26,7 @@ class WriterMemory:
     paused_changes: (digest of a refused change, failures, time before which it is not tried again). refused_updates: of
     an object that the server does not let be changed, the refused change (`refusal_digest`). own_fields: of an object
     that existed before us, the fields that were ours alone when it was last as planned: only these are put back.
+    refused_creates: of an object that the server does not let be created, since when, until it does.
     unsaved_intents: entries that the stored inventory lacks. lost_answers: when a write of the object last got no
     answer, so that it may still be made. failures: how the last attempt failed, or that it has no answer, until one
     succeeds. heat: of each object, and when it was measured. Each correction adds one, and it cools down linearly.
@@ -40,6 +41,7 @@ class WriterMemory:
     own_fields: dict[str, frozenset[str]] = field(default_factory=dict)
     unsaved_intents: set[str] = field(default_factory=set)
     lost_answers: dict[str, float] = field(default_factory=dict)
+    refused_creates: dict[str, float] = field(default_factory=dict)
     failures: dict[str, ChangeResult] = field(default_factory=dict)
     heat: dict[str, tuple[float, float]] = field(default_factory=dict)
     fights: dict[str, tuple[float, str]] = field(default_factory=dict)
@@ -92,6 +94,7 @@ class WriterMemory:
         if result.outcome == "done":
             self.paused_changes.pop(key, None)
             self.refused_updates.pop(key, None)
+            self.refused_creates.pop(key, None)
         elif result.outcome in UNANSWERED:
             self.failures[key] = former if former is not None and former.outcome == "retry" else result
         else:
@@ -104,6 +107,8 @@ class WriterMemory:
         key, digest = change.ref.key, change_digest(change)
         if result.outcome == "refused" and change.action == "in-place":
             self.record_refused_update(change)
+        if result.outcome == "refused" and change.action == "create":
+            self.refused_creates.setdefault(key, now)
         previous, failures, _ = self.paused_changes.get(key, ("", 0, 0.0))
         failures = failures + 1 if previous == digest else 1
         pause = max(result.retry_after, doubled(self.timings.first_pause, failures - 1, self.timings.longest_pause))
@@ -117,6 +122,14 @@ class WriterMemory:
     def is_update_refused(self, key: str, desired: Manifest, live: Object | None) -> bool:
         known = self.refused_updates.get(key)
         return known is not None and known == refusal_digest(desired, live)
+
+    def lastingly_refused(self, keys: Iterable[str], now: float) -> dict[str, str]:
+        """Which of these objects the server has not let be created for a while, with a sentence. It does not quote the
+        server: a plan is made by it, and a quota is quoted with new numbers each time."""
+        until = now - self.timings.keeps_room
+        refused = (key for key in keys if self.refused_creates.get(key, now) <= until)
+        why = "the API server refuses to create it, so it keeps no room: see its row among held"
+        return dict.fromkeys(refused, why)
 
     def record_own_fields(self, key: str, live: Object) -> None:
         self.own_fields[key] = own_fields(live)
@@ -133,7 +146,7 @@ class WriterMemory:
         return failure.outcome == "fight" or is_refused_again
 
     def trim(self, keys: Collection[str], now: float) -> None:
-        refusals = self.paused_changes, self.refused_updates, self.failures, self.lost_answers
+        refusals = self.paused_changes, self.refused_updates, self.failures, self.lost_answers, self.refused_creates
         for table in (self.unfixable_differences, self.applied_digests, self.own_fields, *refusals):
             drop_other_keys(table, keys)
         window = self.timings.fight_window

@@ -23,6 +23,7 @@ from compiler.kubernetes import (
     name_of,
     namespace_of,
     status_of,
+    stopped_by,
     uid_of,
 )
 from compiler.run_kinds import end_of_run
@@ -48,7 +49,8 @@ FINGERPRINT_KINDS = frozenset({"Node", "Pod", "Numatopology.nodeinfo.volcano.sh"
 class Fingerprint:
     """The inputs of a plan, node by node, so that a change shows the affected gangs. restrictions: a digest of nodes
     closed to single jobs, evictions that budgets allow, domains that others declare, NamespaceQueues that are not ready
-    or that the server would refuse, Volcano's release, and pods with requests that differ from the plan's."""
+    or that the server would refuse, jobs that somebody stopped, Volcano's release, and pods with requests that differ
+    from the plan's."""
 
     nodes: Mapping[str, str] = field(default_factory=dict)
     finished_jobs: frozenset[str] = frozenset()
@@ -88,6 +90,7 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     others.append(sorted(restrictions.crowded_jobs))
     others += [_budgets(observation, snapshot), _domains_of_others(observation), _ended_steps(observation, snapshot)]
     others.append(_succeeded_pods(snapshot, pods_of))
+    others.append({key: why for key in all_pods if (why := stopped_by(observation.objects[key]))})
     others.append(sorted(unready_queues(observation.objects_of_kind(_LOCAL_QUEUE))))
     others.append(sorted(_refused_queues(observation, snapshot)))
     others.append(_release(observation, snapshot))

@@ -276,6 +276,7 @@ def test_nothing_that_one_process_remembers_outlives_its_object() -> None:
     for name in ("kept", *(f"job-{day}" for day in range(1000))):
         change = Change("in-place", Ref("v1", "ConfigMap", "default", name))
         key = change.ref.key
+        memory.record_result(ChangeResult(replace(change, action="create"), "refused"), 0.0)
         memory.record_apply(key, "x", "differences", 0.0)
         memory.record_result(ChangeResult(change, "refused"), 0.0)
         memory.refused_updates[key] = "x"
@@ -286,7 +287,8 @@ def test_nothing_that_one_process_remembers_outlives_its_object() -> None:
     memory.trim(kept, 600.0)
     own.forget_except(kept)
     tables = memory.unfixable_differences, memory.applied_digests, memory.failures, memory.lost_answers
-    for table in (*tables, memory.refused_updates, memory.paused_changes, own.entries["ConfigMap"]):
+    refusals = memory.refused_updates, memory.refused_creates, memory.paused_changes
+    for table in (*tables, *refusals, own.entries["ConfigMap"]):
         assert table.keys() == kept
     assert not memory.heat
 

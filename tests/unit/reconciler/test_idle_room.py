@@ -1,0 +1,110 @@
+"""A job that cannot start now keeps no room from others: who waits behind it would wait next to idle nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from compiler.kubernetes import stopped_by
+from reconciler.cluster.lease import Lease
+from reconciler.cluster.objects import Object
+from reconciler.cluster.watch import Informer
+from reconciler.report.status import Report
+from tests.builders.compiles import node
+from tests.builders.scripted_server import error_answer
+from tests.builders.whole_passes import PODS, Passes, shown_at_once
+
+JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs/"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("reconciler.assembly.time.monotonic", made)
+    return made
+
+
+@pytest.fixture
+def passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Passes:
+    """Three nodes, and two jobs that need two each: the job `other` starts, and `train` waits for it."""
+    monkeypatch.setattr(Informer, "start", shown_at_once)
+    monkeypatch.setattr(Lease, "is_held", lambda _: True)
+    return Passes(tmp_path)
+
+
+def decisions(report: Report) -> dict[str, str]:
+    return {gang.job.name: gang.decision for gang in report.gangs}
+
+
+def reasons(report: Report, name: str) -> str:
+    return next("; ".join(gang.reasons) for gang in report.gangs if gang.job.name == name)
+
+
+def change(passes: Passes, parts: Object) -> None:
+    """Write these parts of the job `other`."""
+    path = JOBS + "other"
+    job = passes.cluster.objects[path]
+    passes.cluster.put(path, {**job, **{name: {**job.get(name, {}), **part} for name, part in parts.items()}})
+
+
+def after(passes: Passes, clock: Clock, seconds: int) -> Report:
+    """A pass each second."""
+    for _ in range(seconds):
+        clock.now += 1.0
+        report = passes.run()
+    return report
+
+
+def test_a_job_that_the_server_refuses_to_create_keeps_no_room_until_it_is_created(
+    passes: Passes, clock: Clock
+) -> None:
+    """Seen once: a job of a namespace that was not there kept its nodes, idle, from all others for ever."""
+    passes.cluster.fail(error_answer(404, 'namespaces "default" not found'), JOBS + "other")
+    assert decisions(after(passes, clock, 5)) == {"other": "start", "train": "wait"}, "it may be over in a moment"
+    report = after(passes, clock, 20)
+    assert decisions(report) == {"other": "wait", "train": "keep"}
+    assert "refuses to create it, so it keeps no room" in reasons(report, "other")
+    assert ["not found" in text for ref, text in report.held if ref.name == "other"] == [True]
+    passes.cluster.recover()
+    passes.cluster.put("/api/v1/nodes/gpu-3", node("gpu-3"))
+    assert decisions(after(passes, clock, 60)) == {"other": "keep", "train": "keep"}
+
+
+STOPS: dict[str, tuple[Object, Object, str]] = {
+    "aborted": ({"status": {"state": {"phase": "Aborted"}}}, {"status": {"state": {"phase": "Restarting"}}}, "aborted"),
+    "suspended": ({"spec": {"suspend": True}}, {"spec": {"suspend": False}}, "suspended in the cluster"),
+}
+
+
+@pytest.mark.parametrize(("stop", "resumption", "reason"), STOPS.values(), ids=STOPS.keys())
+def test_a_job_that_somebody_stopped_keeps_no_room_until_it_is_resumed(
+    passes: Passes, clock: Clock, stop: Object, resumption: Object, reason: str
+) -> None:
+    """Seen once: a Volcano Job that `vcctl job suspend` had aborted kept its idle nodes from the next job."""
+    assert decisions(after(passes, clock, 5)) == {"other": "keep", "train": "wait"}
+    change(passes, stop)
+    for path in [path for path in passes.cluster.objects if path.startswith(f"{PODS}other-")]:
+        del passes.cluster.objects[path]
+    report = after(passes, clock, 5)
+    assert decisions(report) == {"other": "wait", "train": "keep"}
+    assert reason in reasons(report, "other")
+    change(passes, resumption)
+    report = after(passes, clock, 3)
+    assert decisions(report) == {"other": "wait", "train": "keep"}
+    assert reason not in reasons(report, "other"), "now it waits for room"
+    passes.cluster.put("/api/v1/nodes/gpu-3", node("gpu-3"))
+    assert decisions(after(passes, clock, 3))["other"] == "keep"
+
+
+@pytest.mark.parametrize("damage", [{"status": {"state": "x"}}, {"status": {"state": {"phase": []}}}, {"spec": 5}])
+def test_a_damaged_job_is_not_stopped(damage: Object) -> None:
+    assert stopped_by({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", **damage}) == ""

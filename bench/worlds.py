@@ -186,8 +186,8 @@ def _job_document(rng: random.Random, number: int, job: _JobSize) -> str:
 
 def _submission_lines(number: int) -> str:
     """Every fifth is written in flow style, into which nothing can be spliced: about what people's files are like."""
-    said = submission_annotation(number)
-    return f"  annotations: {{{said}}}\n" if number % 5 == 0 else f"  annotations:\n    {said}\n"
+    annotation = submission_annotation(number)
+    return f"  annotations: {{{annotation}}}\n" if number % 5 == 0 else f"  annotations:\n    {annotation}\n"
 
 
 def submission_annotation(number: int) -> str:

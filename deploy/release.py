@@ -184,9 +184,9 @@ def try_wheel(release: Release) -> None:
         release.run(*pip, "install", "--quiet", "--no-compile", "-c", release.source / "constraints.txt", wheel)
         installed = json.loads(release.run(*pip, "inspect", "--local", folder=folder))["installed"]
         gangplan = programs / "gangplan"
-        said = json.loads(release.run(gangplan, "version", "-o", "json", folder=folder))
-        if (said["version"], said["commit"]) != (release.version, release.commit):
-            raise click.ClickException(f"the installed wheel says that it is {said}")
+        found = json.loads(release.run(gangplan, "version", "-o", "json", folder=folder))
+        if (found["version"], found["commit"]) != (release.version, release.commit):
+            raise click.ClickException(f"the installed wheel says that it is {found}")
         release.run(gangplan, "init", folder / "first")
         if "start" not in release.run(gangplan, "plan", "--repo", folder / "first", folder=folder):
             raise click.ClickException("the installed wheel starts no job of `gangplan init`")

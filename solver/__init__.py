@@ -24,8 +24,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """What the package offers, loaded at first use: a program that only speaks of problems does without the solver, and
-    one that only checks files without plans."""
+    """Return a name of the package, loaded at first use: building problems needs no solver, and checking files no
+    plans."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

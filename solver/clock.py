@@ -20,9 +20,9 @@ class OutOfTimeError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Clock:
-    """deadline: when work ends, by `time.monotonic`. late_work: done even then, in nodes or variables looked at;
-    counting, greedies and presolving prove much in little time. around: a clock that strikes whenever this one does.
-    has_struck: whether it cut anything off. A limit of nodes is no clock: it is the same every time."""
+    """deadline: when work stops, by `time.monotonic`. late_work: done even then, in nodes or variables; counting,
+    greedies and presolving prove much in little time. around: a clock that strikes whenever this one does. has_struck:
+    whether it cut anything off. A limit of nodes is not a clock: it is the same every time."""
 
     deadline: float = math.inf
     late_work: int = 0
@@ -30,11 +30,11 @@ class Clock:
     has_struck: bool = False
 
     def within(self, seconds: float, late_work: int = 0) -> Clock:
-        """A clock for work that ends so many seconds from now, or when this one's must."""
+        """Return a clock for work that ends so many seconds from now, or when this one's must."""
         return Clock(min(self.deadline, time.monotonic() + max(0.0, seconds)), late_work, self)
 
     def seconds_left(self) -> float:
-        """Seconds until the limit; infinity without one."""
+        """Return seconds until the limit; infinity without one."""
         return max(0.0, self.deadline - time.monotonic())
 
     def strike(self) -> None:
@@ -44,14 +44,14 @@ class Clock:
             self.around.strike()
 
     def is_over(self) -> bool:
-        """Whether the limit has come. Noted, since work is left out by all that ask."""
+        """Return whether the limit has come. Noted, since work is left out by all that ask."""
         if self.seconds_left():
             return False
         self.strike()
         return True
 
     def may_work(self, work: int) -> bool:
-        """Whether there is time left, or work that is done late. Noted, where not."""
+        """Return whether there is time left, or work that is done late. Noted, where not."""
         if self.seconds_left():
             return True
         self.late_work -= work
@@ -70,5 +70,5 @@ class Clock:
 
 
 def _sent_clock(ends_at: float) -> Clock:
-    """The clock of a worker process. ends_at: in seconds since the epoch."""
+    """Return the clock of a worker process. ends_at: in seconds since the epoch."""
     return Clock().within(ends_at - time.time(), LATE_WORK)

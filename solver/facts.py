@@ -164,7 +164,7 @@ class ShareLimit(Shortage, code="GW112"):
 
 @dataclass(frozen=True, slots=True)
 class GuaranteeReserve(Shortage, code="GW106"):
-    """What is free is reserved for the guarantees of `queues`."""
+    """The free amounts are reserved for the guarantees of `queues`."""
 
     queue: int
     resource: int
@@ -253,8 +253,8 @@ class Undecided(Fact, code="GW110"):
 
 @dataclass(frozen=True, slots=True)
 class NobodyEvicted(Fact, code="GW127"):
-    """Pods that run would be evicted for the gang but for this obstacle: those of `gangs`. It explains the other facts
-    and is none of the set that suffices. queue: the one whose pods the obstacle keeps."""
+    """Running pods of `gangs` would be evicted for the gang without this obstacle. It explains the other facts and is
+    not one of the sufficient set. queue: the one whose pods the obstacle keeps."""
 
     obstacle: str
     gangs: tuple[int, ...] = ()

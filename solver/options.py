@@ -11,7 +11,7 @@ from solver.clock import Clock
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Deterministic work limits of one solve: sizes of models, branch-and-bound nodes, tries. None changes which plans
-    are valid; where one strikes, the verdict says so. Measured so that 10,000 nodes and 1,000 gangs take seconds.
+    are valid; where one is reached, the verdict shows it. Measured so that 10,000 nodes and 1,000 gangs take seconds.
     Raises ValueError, naming the limit, for a negative one."""
 
     # Admission: which gangs start
@@ -41,7 +41,7 @@ class Budget:
     domain_tries: int = 6
     """Domains of one tier in which the greedy tries a gang, best fit first. Counting per domain is nearly exact."""
     domain_tries_with_rules: int = 32
-    """The same for a gang with pod rules, of which counting says less."""
+    """The same for a gang with pod rules, for which counting is less exact."""
     subgroup_tries: int = 8
     """Domains tried for one subgroup of a gang with pod rules, best fit first."""
 
@@ -116,7 +116,7 @@ class Budget:
     minimized_blockers: int = 32
     """Blocking gangs (or nodes) up to which each is tried for whether it can be spared."""
     repairs: int = 4
-    """Repairs named: more is no help to a reader."""
+    """Most repairs listed: more do not help a reader."""
     enough_repairs: int = 2
     """With fewer repairs of one change, more nodes and then two changes are tried."""
     repair_questions: int = 60
@@ -142,7 +142,7 @@ class Budget:
     single_ends: int = 8
     """Running gangs whose end alone is tried, the smallest first."""
     ended_gangs: int = 8
-    """Gangs whose end is named together at most: more is no useful answer."""
+    """Most gangs in a repair that waits for their ends: more is not a useful answer."""
     maintenance_ends: int = 8
     """Ends of maintenance tried, the soonest first."""
 
@@ -152,7 +152,7 @@ class Budget:
     remote_work: int = 4_000_000
     """Least work for which processes are started: that takes about a second, which two of them must save first."""
     sent_work: int = 500_000
-    """Least work that is sent to processes that run already: what they are sent takes some hundredths of a second."""
+    """Least work sent to running processes: sending takes some hundredths of a second."""
     worker_start_seconds: float = 3.0
     """With less time left no processes are started: they would be ready when the time is over."""
     worker_chunks: int = 4
@@ -170,11 +170,12 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Limits of one call of `solver.solve`. Raises ValueError, naming the option, for a value that is none.
+    """Limits of one call of `solver.solve`. Raises ValueError, naming the option, for an invalid value.
 
     gap: relative gap at which an objective may stop; 0 asks for a proof. time_limit: seconds for plan and reasons, the
-    last safety; when it strikes the verdicts say so. max_nodes: branch-and-bound nodes of one solve, the deterministic
-    limit that normally strikes first. clock: of the caller, where that must end earlier; of the work under way, inside.
+    last safety; when it is reached the verdicts show it. max_nodes: branch-and-bound nodes of one solve, the
+    deterministic limit that normally is reached first. clock: of the caller, where it must return earlier; of the work
+    under way, inside.
     """
 
     gap: float = 0.0
@@ -189,11 +190,11 @@ class Options:
             _check_not_negative(name, getattr(self, name))
 
     def within(self, share: float) -> Options:
-        """The same options for work that ends with this share of the time left."""
+        """Return the same options for work that ends with this share of the time left."""
         return replace(self, clock=self.clock.within(share * self.clock.seconds_left()))
 
     def with_budget(self, **limits: Any) -> Options:
-        """The same options with these limits of the budget."""
+        """Return the same options with these limits of the budget."""
         return replace(self, budget=replace(self.budget, **limits))
 
 

@@ -35,14 +35,14 @@ class UnlocatedHolder:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What happens to one gang.
+    """The decision on one gang.
 
     placements: all its pods, running ones included, sorted by (role, node); only running ones when it waits.
-    evicted_pods: running pods that go, sorted likewise: all of them (action "evict"), or surplus ones of a kept gang.
+    evicted_pods: evicted running pods, sorted likewise: all of them (action "evict"), or surplus ones of a kept gang.
     evicted_for: the gangs that start because of it, sorted. slot_uses: the device slots of the new pods, sorted: one
     assignment, which shows that they fit. starts_in: seconds until a waiting gang is expected to start; only of the
-    gang with the reservation, and only where that is known. held: it waits and is to be kept out of the cluster, so
-    that with the plugin proportion the share that it cannot use goes on to other queues.
+    gang with the reservation, and only where known. held: it waits and is to be kept out of the cluster, so that with
+    the plugin proportion its unusable share is given to other queues.
     """
 
     gang: int
@@ -57,18 +57,18 @@ class Decision:
     slot_uses: tuple[SlotUse, ...] = ()
     starts_in: int | None = None
     unlocated_holders: tuple[UnlocatedHolder, ...] = ()
-    """Of a gang that waits for device slots: those that it could evict if it were known which slots they hold."""
+    """For a gang that waits for device slots: gangs that it could evict if their slots were known."""
     held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Nodes reserved for one waiting gang until it starts there. placements: its pods beyond those that run, sorted by
-    (role, node).
+    """Nodes reserved for one waiting gang until it starts there. placements: its pods beyond its running ones, sorted
+    by (role, node).
 
     starts_in: seconds until all of `awaited_gangs` are expected to have ended; None where one of them has no known end.
-    Until then no gang but `gangs_before`, which were decided before it, gets new pods on these nodes, unless it is
-    expected to end before.
+    Until then only `gangs_before`, which were decided before it, and gangs that are expected to end before get new pods
+    on these nodes.
     """
 
     gang: int
@@ -102,9 +102,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class QueueUse:
-    """What a queue holds, descendants included. allocated: before the plan. admitted: added by the plan, less what it
-    evicts (then it may be negative). share: weighted dominant share after it. deserved: with the plugin proportion the
-    queue's water-filled share, None for a share of 0; else what the plugin capacity makes of the declared amounts."""
+    """A queue's usage, descendants included. allocated: before the plan. admitted: added by the plan, less its
+    evictions (then it may be negative). share: weighted dominant share after it. deserved: with the plugin proportion
+    the queue's water-filled share, None for a share of 0; else the declared amounts as read by the plugin capacity."""
 
     queue: int
     allocated: Vector

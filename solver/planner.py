@@ -1,4 +1,4 @@
-"""From a problem to a plan: keep what runs, decide batch by batch, grow, and say why the rest waits."""
+"""From a problem to a plan: keep running gangs, decide batch by batch, grow, and explain why the rest waits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from solver.timeline.unused_shares import pass_shares_on
 from solver.validation.values import validate
 
 DECIDING_SHARE = 0.7
-"""Of the time, for the decisions; the rest is for the reasons."""
+"""Share of the time for the decisions; the rest is for the reasons."""
 _VERDICT_ORDER: tuple[Verdict, ...] = ("proven", "within gap", "limit reached")
 
 
@@ -77,15 +77,15 @@ def _decide_all(start: _Start, mapper: Mapper) -> PlanState:
 
 
 def _may_cost_starts(decided: PlanState) -> bool:
-    """Whether a gang has started at former places, and another one waits or is evicted."""
+    """Return whether a gang has started at former places, and another one waits or is evicted."""
     gangs = decided.problem.gangs
     kept = any(gangs[j].former and not meets_minima(gangs[j]) for j in decided.placements)
     return kept and (bool(decided.evictions.evicted_pods) or bool(decided.waiting_gangs()))
 
 
 def _starts_as_much(decided: PlanState, plain: PlanState) -> bool:
-    """Whether all that starts or stays in the plain plan does so in the other one, with no more loss and the reserved
-    start no later."""
+    """Return whether all that starts or stays in the plain plan does so in the other one, with no more loss and the
+    reserved start no later."""
     evictions, others = decided.evictions, plain.evictions
     losses = evictions.total_loss(), len(evictions.evicted_pods)
     if not plain.placements.keys() <= decided.placements.keys() or losses > (
@@ -93,18 +93,18 @@ def _starts_as_much(decided: PlanState, plain: PlanState) -> bool:
         len(others.evicted_pods),
     ):
         return False
-    told, own = plain.reservation, decided.reservation
-    if told is None or told.gang in decided.placements:
+    former, own = plain.reservation, decided.reservation
+    if former is None or former.gang in decided.placements:
         return True
-    starts = (math.inf if of is None or of.starts_in is None else of.starts_in for of in (own, told))
-    return own is not None and own.gang == told.gang and operator.le(*starts)
+    starts = (math.inf if of is None or of.starts_in is None else of.starts_in for of in (own, former))
+    return own is not None and own.gang == former.gang and operator.le(*starts)
 
 
 @dataclass(frozen=True)
 class _Start:
-    """The state before the plan: as it is, with exclusions that hold whatever the plan (strict), and with dedicated
-    domains open to those that may borrow them (lending). closed_classes: node classes that a gang's queue closes to it.
-    """
+    """The state before the plan: as it is, with exclusions that hold for every plan (strict), and with dedicated
+    domains open to gangs that may borrow them (lending). closed_classes: node classes that a gang's queue closes to
+    it."""
 
     state: State
     strict: State
@@ -122,7 +122,7 @@ class _Start:
         return cls(state, strict, lending, options, closed)
 
     def without_former_places(self) -> _Start:
-        """The same for gangs that keep no places."""
+        """Return the same for gangs that keep no places."""
 
         def bare(state: State) -> State:
             gangs = tuple(replace(gang, former=()) if gang.former else gang for gang in state.problem.gangs)
@@ -133,12 +133,12 @@ class _Start:
         return replace(self, state=state, strict=strict, lending=lending)
 
     def plan_state(self, mapper: Mapper) -> PlanState:
-        """The plan in which nothing is decided but what stays."""
+        """Return the plan in which nothing is decided but what stays."""
         return PlanState.initial(self.state.problem, self.strict, self.options, mapper)
 
 
 def _finish_plan(start: _Start, decided: PlanState, mapper: Mapper | None) -> Plan:
-    """The plan. mapper: for the reasons; None leaves them out."""
+    """Return the plan. mapper: for the reasons; None leaves them out."""
     problem = start.state.problem
     placements = _final_placements(start, decided)
     uses = _slot_uses(decided, placements)
@@ -155,8 +155,8 @@ def _finish_plan(start: _Start, decided: PlanState, mapper: Mapper | None) -> Pl
 
 
 def _final_placements(start: _Start, decided: PlanState) -> Placements:
-    """The placements with growth; without evictions and reservation, which were proved for the nodes as they are, pods
-    are then spread, or brought near their affinities."""
+    """Return the placements with growth; without evictions and reservation, which were proved for the nodes as they
+    are, pods are then spread, or brought near their affinities."""
     problem, state, reserved = start.state.problem, decided.state, decided.reserved
     evicted = decided.evictions.evicted_pods
     shrunk = {j for j in evicted if meets_minima(problem.gangs[j])}
@@ -182,7 +182,7 @@ def _final_placements(start: _Start, decided: PlanState) -> Placements:
 
 
 def _slot_uses(decided: PlanState, placements: Placements) -> SlotUses:
-    """Gang -> the device slots of its new pods."""
+    """Return gang -> the device slots of its new pods."""
     layout, gangs = decided.state.free_nodes.slot_layout, decided.problem.gangs
     new = {j: new_placements(gangs[j], pods) for j, pods in placements.items()} if layout else {}
     return slot_uses_of(decided.problem, layout, new)
@@ -192,10 +192,10 @@ def _slot_uses(decided: PlanState, placements: Placements) -> SlotUses:
 
 
 def _delays(start: _Start, decided: PlanState, placements: Placements, uses: SlotUses) -> DelayDiagnosis:
-    """What the diagnosis needs of the plan."""
+    """Return the diagnosis's inputs from the plan."""
     problem, options, reservation = start.state.problem, start.options, decided.reservation
     staying = {j for j in placements if meets_minima(problem.gangs[j])}
-    # Of gangs that are alike the first is explained.
+    # The first of equal gangs is explained.
     first = sorted(decided.waiting_gangs(), key=lambda j: (-problem.gangs[j].priority, j))
     after = decided.state.with_free(decided.state.free, decided.state.rule_counts)
     state = DiagnosisState(
@@ -256,7 +256,7 @@ def _queue_uses(before: State, after: State) -> tuple[QueueUse, ...]:
 
 
 def _final_batches(decided: PlanState) -> tuple[Batch, ...]:
-    """The batches, then those of borrowers, then one of the preemptors: each gang in the one that started it."""
+    """Return the batches, then those of borrowers, then one of the preemptors: each gang in the one that started it."""
     late = decided.preemptors.keys() | {j for batch in decided.borrower_batches for j in batch.gangs}
     early = (replace(b, gangs=tuple(j for j in b.gangs if j not in late)) for b in decided.batches)
     found = [
@@ -272,7 +272,7 @@ def _final_batches(decided: PlanState) -> tuple[Batch, ...]:
 
 
 def worst_verdict(objectives: Iterable[Objective]) -> Verdict:
-    """The least certain of the objectives' verdicts."""
+    """Return the least certain of the objectives' verdicts."""
     return max((o.verdict for o in objectives), key=_VERDICT_ORDER.index, default="proven")
 
 

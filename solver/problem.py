@@ -1,4 +1,4 @@
-"""The problem: what there is (nodes, hypernodes, queues) and what is asked for (gangs), as plain integers.
+"""The problem: supply (nodes, hypernodes, queues) and demand (gangs), as plain integers.
 
 Everything refers to everything else by index into the tuples of `Problem`; names are only for people. A resource vector
 has one entry per name in `Problem.resources`, in that resource's own unit (cpu: millicores, memory: bytes, devices and
@@ -51,7 +51,7 @@ class DeviceSlot:
 
 @dataclass(frozen=True, slots=True, order=True)
 class SlotRequest:
-    """Of what a pod asks for, `share` comes from each of `number` different device slots of one group of its node."""
+    """A part of a pod's request: `share` from each of `number` different device slots of one group of its node."""
 
     slot_group: int
     number: int
@@ -60,7 +60,8 @@ class SlotRequest:
 
 @dataclass(frozen=True, slots=True, order=True)
 class PodRequest:
-    """What one pod takes: `amounts` from its node, and of these its slot requests, at most one for each slot group."""
+    """The request of one pod: `amounts` from its node, and of these its slot requests, at most one for each slot
+    group."""
 
     amounts: Vector
     slot_requests: tuple[SlotRequest, ...] = ()
@@ -107,7 +108,7 @@ class Queue:
     """guarantee <= deserved <= capability, each per resource and optional, of the queue with all its descendants.
 
     used: by pods of no gang of the problem. open: a closed queue takes nothing new, nor do its descendants. hierarchy:
-    the path from the root to this queue as (name, weight) pairs, for `Policy.drf_hierarchy`; () stands right below the
+    the path from the root to this queue as (name, weight) pairs, for `Policy.drf_hierarchy`; () is directly below the
     root with the queue's own name and weight. Where paths begin alike, the first queue's weights count. reclaimable:
     gangs of other queues may evict from it. strict_order: none of its gangs starts before an earlier one.
     dedicated_domains: hypernodes in which no gang outside the queue and its descendants gets new pods.
@@ -137,12 +138,12 @@ class Policy:
     """The scheduler's plugins that decide between queues, and how nodes are filled. Without plugins queues have their
     limits and fair shares by weight; with capacity or proportion those of higher priority are served first.
 
-    capacity: a queue is measured by what it holds of what it deserves. capacity_hierarchy: along the tree of parents.
-    proportion: no queue holds more than its share of the cluster by weight. drf: of the gangs of a queue the one that
-    holds least is next. drf_hierarchy: fair shares along `Queue.hierarchy`. spread_pods: pods go to the least loaded
-    nodes of a supernode, otherwise to the fullest. ancestor_reclaim_levels: with capacity_hierarchy, how many queues
-    above a victim's and a preemptor's must agree as well (`ancestorReclaimLevel`). order: queues-first fills every
-    queue up to its entitlement before any borrows, and priorities decide inside a queue; priorities-first decides
+    capacity: a queue is measured by its held part of its deserved amount. capacity_hierarchy: along the tree of
+    parents. proportion: no queue holds more than its share of the cluster by weight. drf: of the gangs of a queue the
+    one that holds least is next. drf_hierarchy: fair shares along `Queue.hierarchy`. spread_pods: pods go to the least
+    loaded nodes of a supernode, else to the fullest. ancestor_reclaim_levels: with capacity_hierarchy, how many
+    queues above a victim's and a preemptor's must agree as well (`ancestorReclaimLevel`). order: queues-first fills
+    every queue up to its entitlement before any borrows, and priorities decide inside a queue; priorities-first decides
     priority by priority, and shares between queues only within one.
     """
 
@@ -157,12 +158,12 @@ class Policy:
 
     @property
     def queues_first(self) -> bool:
-        """Whether what queues are entitled to comes before priorities."""
+        """Return whether entitlements of queues precede priorities."""
         return self.order == "queues-first"
 
     @property
     def hierarchical(self) -> bool:
-        """Whether queues are compared along the tree of their parents."""
+        """Return whether queues are compared along the tree of their parents."""
         return self.capacity and self.capacity_hierarchy
 
 
@@ -202,7 +203,7 @@ class PodRule:
     `max_skew`. quota: no role owns it; a domain that gets selected pods holds at most `quota.limit` of what they
     request of its resource. `selected_present` is such an amount too, and evicted pods count as staying.
 
-    Rules bind new pods and speak of the final state; what runs may break them. domains: node -> its domain; None for a
+    Rules bind new pods in the final state; running pods may break them. domains: node -> its domain; None for a
     node outside the partition, which anti-affinity ignores and where the others allow no owner. selected_present:
     domain -> selected pods of no gang of the problem. owners_present: the same of owners; only anti-affinity needs it,
     and () means none. own_gang_only: only pods of the owner's gang are selected, so that no other gang makes it easier.
@@ -221,18 +222,18 @@ class PodRule:
 
     @property
     def keeps_apart(self) -> bool:
-        """Whether owners and selected pods are in no domain together."""
+        """Return whether owners and selected pods are in no domain together."""
         return self.rule_kind in ("anti-affinity", "separation")
 
     @property
     def only_forbids(self) -> bool:
-        """Whether other pods never make it easier."""
+        """Return whether other pods never make it easier."""
         return self.keeps_apart or self.rule_kind == "quota"
 
 
 @dataclass(frozen=True, slots=True)
 class SeparationWish:
-    """A gang would rather not have new pods in a hypernode of exactly this tier that holds pods of these gangs, none of
+    """A gang prefers not to have new pods in a hypernode of exactly this tier that holds pods of these gangs, none of
     them itself, or that is one of `present`, which hold such pods of no gang of the problem. Each costs `weight`."""
 
     tier: int
@@ -245,8 +246,8 @@ class SeparationWish:
 class Role:
     """minimum <= placed pods <= replicas once the gang starts. Each pod takes `request` from a node of one of
     `node_classes`, and of that its `slot_requests` from the node's device slots. owned_rules, selecting_rules: the pod
-    rules that its pods own, and those that select them, ascending. near_kinds: (node class, `Node.kind`) of nodes
-    that it perhaps means, the likeliest first; repairs open these before others."""
+    rules that its pods own, and those that select them, ascending. near_kinds: (node class, `Node.kind`) of nodes that
+    were probably intended, the likeliest first; repairs open these before others."""
 
     name: str
     replicas: int
@@ -260,7 +261,7 @@ class Role:
 
     @property
     def pod_request(self) -> PodRequest:
-        """What one pod takes."""
+        """Return the request of one pod."""
         return PodRequest(self.request, self.slot_requests)
 
 
@@ -299,12 +300,12 @@ class SlotHold:
 
 @dataclass(frozen=True, slots=True)
 class EvictionTerms:
-    """On what terms a gang's pods may be evicted, and others for it (`solver.semantics.eviction_rights`).
+    """The conditions on which a gang's pods may be evicted, and others for it (`solver.semantics.eviction_rights`).
 
-    evictable: running pods may be stopped for another gang, but for the protected ones. may_lose_all: its minima are 0,
-    so that it goes whole also where the plugin gang votes. loss: seconds that one of them has run, since its last
-    checkpoint where it tells of one. reports_checkpoint: of choices that are equal in all else one goes that tells of
-    none. may_evict: others may be evicted for this gang (not with preemptionPolicy Never).
+    evictable: running pods may be stopped for another gang, except the protected ones. may_lose_all: its minima are 0,
+    so that it may be evicted whole also where the plugin gang votes. loss: seconds that one of its pods has run, since
+    its last checkpoint where it reports one. reports_checkpoint: among choices that are equal in all else, a gang
+    without reports is evicted. may_evict: others may be evicted for this gang (not with preemptionPolicy Never).
     """
 
     evictable: bool = False
@@ -317,12 +318,12 @@ class EvictionTerms:
 
 @dataclass(frozen=True, slots=True)
 class GangTimes:
-    """Seconds from now, and what a gang's wait makes of its turn.
+    """Times in seconds from now, and the effects of waiting on a gang's order.
 
     duration: expected run time. ends_in: until the running gang is expected to end. None where unknown, or where it
-    should have ended already. overdue: it has waited longer than its patience and goes before the others of its
-    priority; the caller, who has a clock, decides that. promised: overdue, and an earlier plan told it a start: it goes
-    before the other overdue ones of its priority.
+    should have ended already. overdue: it has waited longer than its patience and precedes the others of its priority;
+    the caller, who has a clock, decides that. promised: overdue, and an earlier plan announced its start: it precedes
+    the other overdue ones of its priority.
     """
 
     duration: int | None = None
@@ -388,10 +389,10 @@ class Gang:
 
 @dataclass(frozen=True, slots=True)
 class EvictionVotes:
-    """What the scheduler's plugins let one of its actions evict, beyond `solver.semantics.eviction_rights`.
+    """Evictions by one of the scheduler's actions that its plugins allow, beyond `solver.semantics.eviction_rights`.
 
-    whole_gangs: a gang may go completely; otherwise only its surplus above the minima (plugin gang votes).
-    compare_shares: what remains of the victim has no smaller dominant share than the preemptor gets (plugin drf votes).
+    whole_gangs: a gang may be evicted whole; else only its surplus above the minima (plugin gang votes).
+    compare_shares: the victim's rest has no smaller dominant share than the preemptor gets (plugin drf votes).
     """
 
     whole_gangs: bool = True
@@ -416,7 +417,7 @@ class Problem:
     addable_evictions: of "preempt" and "reclaim" those that are off and would evict, with these votes, were they on.
     device_resources: the resources that decide whether a node is unopened (`semantics.placement_cost`); () for all.
     slot_groups: names of the ways in which nodes are divided into device slots. node_groups: names of the parts of the
-    cluster that are open to some queues only; the first stands for the nodes in no group, which are closed to every
+    cluster that are open to some queues only; the first represents the nodes in no group, which are closed to every
     queue that names groups. () where the scheduler knows no groups. has_other_resources: nodes have more than
     `resources` and pods, of which nobody asks for anything.
     """
@@ -451,8 +452,8 @@ class Problem:
         return {}
 
     def memoize(self, question: Hashable, make: Callable[[], T]) -> T:
-        """The answer of `make`, computed once for each question. It follows from gangs, resources and what the question
-        names, and is not changed afterwards."""
+        """Return the answer of `make`, computed once for each question. It follows from gangs, resources and what the
+        question names, and is not changed afterwards."""
         found: T = self.gang_answers.get(question, UNKNOWN)
         if found is UNKNOWN:
             found = self.gang_answers[question] = make()
@@ -464,11 +465,12 @@ class Problem:
 
     @cached_property
     def budgeted_gangs(self) -> frozenset[int]:
-        """The gangs of which a disruption budget covers a role."""
+        """Return the gangs of which a disruption budget covers a role."""
         return frozenset(j for budget in self.disruption_budgets for j, _ in budget.roles)
 
     def with_queues(self, queues: tuple[Queue, ...], gangs: tuple[Gang, ...] | None = None) -> Problem:
-        """The same with other queues, and gangs where they are given; what is cached about nodes and gangs is kept."""
+        """Return the same with other queues, and gangs where they are given; cached facts about nodes and gangs are
+        kept."""
         other = replace(self, queues=queues, gangs=self.gangs if gangs is None else gangs)
         vars(other)["totals"] = self.totals
         if other.gangs is self.gangs:
@@ -476,7 +478,7 @@ class Problem:
         return other
 
     def with_nodes_like(self, like: int, leaf: int | None, count: int) -> Problem:
-        """The same with so many more nodes like one of them, all of them empty, under the leaf."""
+        """Return the same with so many more nodes like one of them, all of them empty, under the leaf."""
         node = self.nodes[like]
         names = (f"{node.name} again {n}" for n in range(count))
         more = tuple(Node(name, node.node_class, leaf, node.capacity, node.capacity) for name in names)

@@ -181,7 +181,7 @@ class MoreWeight(Repair, code="GR110", rank=4):
 
 @dataclass(frozen=True, slots=True)
 class MoreDeserved(Repair, code="GR124", rank=4):
-    """Of the resource `amount` that the queue deserves, which takes the room of `gangs`."""
+    """`amount` more of the resource that the queue deserves, which takes the room of `gangs`."""
 
     queue: int
     resource: int

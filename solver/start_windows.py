@@ -1,7 +1,7 @@
 """When the gangs that wait in a plan start: windows of start times from simulated futures.
 
-A gang stands in the line of the resource of which it needs the largest part of the cluster, of devices if it needs any.
-Of that resource the cluster is one pool (`solver.forecast.futures`), which gets back what gangs hold as they end.
+A gang is in the line of the resource of which it needs the largest part of the cluster, of devices if it needs any. For
+that resource the cluster is one pool (`solver.forecast.futures`), to which gangs return their amounts as they end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LONGEST_LINE = 200
 _NEVER = 2**62
 """Seconds that a gang lasts which does not end."""
 HORIZON = 10 * 365 * 24 * 3600
-"""Seconds beyond which nothing is said of a start."""
+"""Seconds beyond which no start is forecast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class StartForecast:
 
 
 def start_windows(problem: Problem, plan: Plan, past: PastRuns, seed: int) -> dict[int, StartForecast]:
-    """Gang -> its forecast, of those that wait and start in all futures. Empty where too few runs are known."""
+    """Return gang -> its forecast, for gangs that wait and start in all futures. Empty where too few runs are known."""
     known = past.history.run_times((past.classes[j], past.ages.get(j, 0)) for j in _holders(plan) if past.classes[j])
     if "all" not in known:
         return {}
@@ -61,13 +61,13 @@ def start_windows(problem: Problem, plan: Plan, past: PastRuns, seed: int) -> di
 
 
 def _holders(plan: Plan) -> dict[int, Decision]:
-    """Gang -> its decision, of those that hold pods under the plan."""
+    """Return gang -> its decision, for gangs that hold pods under the plan."""
     staying = (decision for decision in plan.decisions if decision.action != "evict")
     return {decision.gang: decision for decision in staying if decision.placements}
 
 
 def _pools(problem: Problem, plan: Plan) -> list[Pool]:
-    """A pool for each resource in whose line gangs wait."""
+    """Return a pool for each resource in whose line gangs wait."""
     width = len(problem.resources)
     held = {j: placed_demand(problem.gangs[j], of.placements, width) for j, of in _holders(plan).items()}
     lines = dict[int, list[tuple[int, int]]]()
@@ -79,7 +79,7 @@ def _pools(problem: Problem, plan: Plan) -> list[Pool]:
 
 
 def _waiting(plan: Plan) -> list[int]:
-    """The gangs that wait and for which waiting can help."""
+    """Return the gangs that wait and for which waiting can help."""
     waiting = (decision for decision in plan.decisions if decision.action == "wait")
     return [decision.gang for decision in waiting if not _is_stuck(decision)]
 
@@ -89,14 +89,16 @@ def _is_stuck(decision: Decision) -> bool:
 
 
 def _scarcest(problem: Problem, needed: Vector) -> int | None:
-    """The resource of which this is the largest part of the cluster, of devices if there are any; None for nothing."""
+    """Return the resource of which this is the largest part of the cluster, of devices if there are any; None for
+    nothing."""
     asked = [r for r, amount in enumerate(needed) if amount]
     devices = [r for r in asked if r in problem.device_resources]
     return max(devices or asked, key=lambda r: (needed[r] / max(1, problem.totals[r]), -r), default=None)
 
 
 def _pool(problem: Problem, r: int, held: Mapping[int, Vector], line: Sequence[tuple[int, int]]) -> Pool:
-    """What waits holds its running pods until it starts, so that only what runs or starts gives back."""
+    """Return the pool. A waiting gang holds its running pods until it starts, so that only gangs that run or start free
+    room."""
     waiting = {j for j, _ in line}
     free = sum(node.free[r] for node in problem.nodes) - sum(amounts[r] for amounts in held.values())
     running = [(j, amounts[r]) for j, amounts in sorted(held.items()) if j not in waiting]
@@ -104,7 +106,8 @@ def _pool(problem: Problem, r: int, held: Mapping[int, Vector], line: Sequence[t
 
 
 def _starts_by_limits(problem: Problem, pool: Pool) -> Mapping[int, int]:
-    """Gang -> when it starts if all last as long as they declare; empty where one of the pool declares nothing."""
+    """Return gang -> when it starts if all last as long as they declare; empty where one of the pool declares
+    nothing."""
     gangs = [j for j, _ in (*pool.running, *pool.waiting)]
     ends = {j: expected_end(problem, j) for j in gangs}
     lasting = {j: end for j, end in ends.items() if end is not None}

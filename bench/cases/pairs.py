@@ -233,18 +233,18 @@ def _contrast(trial: Trial) -> Contrast:
     return trial.contrasts(lambda j: "all")["all"]
 
 
-def _outcomes(truth: Contrast, said: Contrast) -> Iterator[str]:
+def _outcomes(truth: Contrast, found: Contrast) -> Iterator[str]:
     """What is counted of a pair."""
     if truth.verdict == EQUAL:
         return
     yield "different"
-    if said.is_known:
+    if found.is_known:
         yield "whole trace"
-    elif said.verdict == UNCERTAIN:
+    elif found.verdict == UNCERTAIN:
         yield "not certain"
     else:
-        yield "certain, right" if said.verdict == truth.verdict else "certain, wrong"
-    if said.after != said.before and (said.after > said.before) == (truth.after > truth.before):
+        yield "certain, right" if found.verdict == truth.verdict else "certain, wrong"
+    if found.after != found.before and (found.after > found.before) == (truth.after > truth.before):
         yield "p95 in the right order"
 
 

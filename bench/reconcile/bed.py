@@ -126,8 +126,8 @@ class NotifiedReconciler(ReconcilerProcess):
         folder.mkdir(exist_ok=True)
         (folder / "webhook-secret").write_text(self.secret)
         self.webhook, self.listen = (f"127.0.0.1:{port}" for port in free_ports(2))
-        told = ("--webhook", self.webhook, "--webhook-secret", str(folder / "webhook-secret"))
-        super().__init__(bed.plane, repository, folder, "--poll", "30", "--listen", self.listen, *told, *options)
+        webhook = ("--webhook", self.webhook, "--webhook-secret", str(folder / "webhook-secret"))
+        super().__init__(bed.plane, repository, folder, "--poll", "30", "--listen", self.listen, *webhook, *options)
 
     @property
     def pid(self) -> int:

@@ -21,7 +21,7 @@ from solver.semantics.placements import Placements
 @dataclass(frozen=True, slots=True)
 class Admission:
     """admitted: the gangs that start. pods: (k, role, bucket) -> pods of a solution that starts them. excludes_floor:
-    gangs were overtaken in the floor, or in what was better by the objectives alone."""
+    gangs were overtaken in the floor, or in a solution that only the objectives prefer."""
 
     admitted: tuple[int, ...]
     pods: Mapping[tuple[int, int, int], int]
@@ -40,16 +40,16 @@ def solve_admission(s: Sets, floor: Placements, options: Options) -> Admission:
 
 
 def _solve_queues_first(s: Sets, floor: Placements, options: Options) -> Admission:
-    """Queues first: what they are entitled to, then starts that were told, then what they borrow; again as long as a
-    gang was overtaken by one of lower precedence in its own queue."""
+    """Decide queues first: entitlements, then announced starts, then borrowing; repeated while a gang is overtaken by
+    one of lower precedence in its own queue."""
     cuts: list[OvertakingCut] = []
     x, lex = _admission_model(s, floor, options)
     while True:
         _add_entitlements(s, x, lex)
         for levels in s.queue_rounds:
             _decide_entitled(s, x, lex, levels)
-            told, others = split_promised(levels)
-            _decide_started(s, x, lex, told)
+            promised, others = split_promised(levels)
+            _decide_started(s, x, lex, promised)
             _decide_borrowed(s, x, lex, levels)
             _decide_started(s, x, lex, others)
         admission = _finish(s, x, lex)
@@ -85,10 +85,10 @@ def _decide_level(
 
 
 def _is_scarce(lex: LexicographicSolver, everything: Goal) -> tuple[float, bool]:
-    """(the bound on what counts, whether there is something to share but not all of it can count).
+    """Return (the bound on the goal, whether only a part of it can be reached).
 
     Where it is scarce the known solution stays: the greedy's shares, not those that a solution for the sum alone
-    happens to have. The relaxation mostly tells, and no solution need be found.
+    happens to have. The relaxation mostly decides, and no solution need be found.
     """
     bound = lex.relaxed_bound(everything)
     if bound < everything.upper_bound and lex.value_of(everything) > 0:
@@ -126,15 +126,15 @@ def _add_entitlements(s: Sets, x: Variables, lex: LexicographicSolver) -> None:
 
 
 def _decide_entitled(s: Sets, x: Variables, lex: LexicographicSolver, levels: Sequence[PrecedenceLevel]) -> None:
-    """What starts within the queues' entitlements, level by level; nothing where no gang is entitled."""
+    """Decide the starts within the queues' entitlements, level by level; nothing where no gang is entitled."""
     for level in levels:
         if any(s.entitled_counts({key: 1})[key] for key in s.classes_of_level(level)):
             _decide_level(s, x, lex, level, x.e, "entitled ")
 
 
 def _decide_borrowed(s: Sets, x: Variables, lex: LexicographicSolver, levels: Sequence[PrecedenceLevel]) -> None:
-    """What is left goes to the queues with the lowest shares, whatever the gangs' priorities; of the queues those of
-    higher priority first, where a plugin compares it."""
+    """Give the rest to the queues with the lowest shares, whatever the gangs' priorities; queues of higher priority
+    first, where a plugin compares it."""
     goals = [objectives.placed_resources(s, x.y, level) for level in levels]
     everything = Goal("placed", [t for goal in goals for t in goal.terms], sum(g.upper_bound for g in goals), 1)
     _, is_scarce = _is_scarce(lex, everything)
@@ -147,14 +147,14 @@ def _decide_borrowed(s: Sets, x: Variables, lex: LexicographicSolver, levels: Se
 
 
 def _decide_started(s: Sets, x: Variables, lex: LexicographicSolver, levels: Iterable[PrecedenceLevel]) -> None:
-    """What starts, whatever entitlements cover, level by level."""
+    """Decide the starts beyond any entitlement, level by level."""
     for level in levels:
         lex.maximise_and_hold(objectives.placed_resources(s, x.y, level))
         lex.maximise_and_hold(objectives.started_gangs(s, x.y, level))
 
 
 def _finish(s: Sets, x: Variables, lex: LexicographicSolver) -> Admission:
-    """The tie-break, and the gangs of the solution."""
+    """Return the tie-break, and the gangs of the solution."""
     last = objectives.oldest_first(s, x)
     lex.set_values(_oldest_values(s, x, lex.values))
     lex.maximise_and_hold(last, lex.options.budget.refining_nodes)
@@ -162,7 +162,7 @@ def _finish(s: Sets, x: Variables, lex: LexicographicSolver) -> Admission:
 
 
 def solve_first_goal(s: Sets, floor: Placements, options: Options) -> Admission:
-    """The first goal only: what is placed of the highest level."""
+    """Solve for the first goal only: the resources placed of the highest level."""
     x, lex = _admission_model(s, floor, options)
     lex.maximise_and_hold(objectives.placed_resources(s, x.y, s.precedence_levels[0]))
     return Admission(_oldest_gangs(s, x, lex.values), pods_per_bucket(x, lex.values), tuple(lex.objectives))
@@ -178,7 +178,7 @@ def _oldest_values(s: Sets, x: Variables, values: dict[str, float]) -> dict[str,
 
 
 def _oldest_gangs(s: Sets, x: Variables, values: dict[str, float]) -> tuple[int, ...]:
-    """The gangs behind the counts: the oldest of each class."""
+    """Return the gangs behind the counts: the oldest of each class."""
     return tuple(sorted(j for key, js in s.waiting_gangs.items() for j in js[: round(values[x.y[key].name])]))
 
 
@@ -194,7 +194,7 @@ def pods_per_bucket(x: Variables, values: Mapping[str, float]) -> dict[tuple[int
 
 
 def admit_all(s: Sets, gangs: list[int]) -> Admission:
-    """Every gang starts: each goal is at its bound, and no model need be asked."""
+    """Admit every gang: each goal is at its bound, and no model need be asked."""
     objectives = []
     for level in s.precedence_levels:
         here = [(key[2], len(s.waiting_gangs[key])) for key in s.classes_of_level(level)]

@@ -18,7 +18,7 @@ BatchGroup = list[list[int]]
 
 
 def gangs_of(groups: Iterable[BatchGroup]) -> list[int]:
-    """The gangs of all batches of the groups, in order."""
+    """Return the gangs of all batches of the groups, in order."""
     return [j for batch in itertools.chain.from_iterable(groups) for j in batch]
 
 
@@ -56,7 +56,7 @@ def precedence_groups(
 
 
 EntitlementTurn = tuple[int, int, int, int]
-"""(-precedence, age, index, queue) of a gang: the smallest comes first."""
+"""(-precedence, age, index, queue) of a gang: the smallest is first."""
 
 
 def entitlement_turn(j: int, gang: Gang) -> EntitlementTurn:
@@ -64,8 +64,8 @@ def entitlement_turn(j: int, gang: Gang) -> EntitlementTurn:
 
 
 def entitled_gangs(books: QueueBooks, gangs: Iterable[int]) -> list[int]:
-    """Of each queue the gangs up to the first one, by precedence and age, that its entitlement does not cover. One that
-    it could not cover alone is passed over by those of its precedence, which claim what it never can."""
+    """Return the gangs of each queue up to the first one, by precedence and age, that its entitlement does not cover.
+    One that the entitlement could never cover is passed over by gangs of its precedence."""
     return entitled_in_turn(books, sorted(entitlement_turn(j, books.problem.gangs[j]) for j in gangs))
 
 
@@ -96,18 +96,18 @@ def entitled_in_turn(books: QueueBooks, turns: Sequence[EntitlementTurn]) -> lis
 
 
 def _by_turn(gangs: Iterable[int], floor: GreedyFloor) -> list[int]:
-    """The gangs in the greedy's serving order; those that it does not serve come last."""
+    """Return the gangs in the greedy's serving order; unserved gangs are last."""
     turn = {j: position for position, j in enumerate(floor.serving_order)}
     return sorted(gangs, key=lambda j: turn.get(j, len(turn)))
 
 
 def _max_variables(problem: Problem, gangs: Iterable[int], budget: Budget) -> int:
-    """Pod variables of one batch of these gangs."""
+    """Return the most pod variables in one batch of these gangs."""
     return budget.free_batch_variables if may_go_anywhere(problem, gangs) else budget.batch_variables
 
 
 def _size(problem: Problem, gangs: Iterable[int]) -> int:
-    """Pod variables of a model of these gangs."""
+    """Return the number of pod variables in a model of these gangs."""
     buckets = _bucket_count(problem)
     return sum(_variable_count(each, buckets) for each in {waiting_class(j, problem.gangs[j]) for j in gangs})
 
@@ -121,7 +121,7 @@ def _variable_count(gang_class: GangClass, buckets: int) -> int:
 
 
 def _batches_by_size(problem: Problem, gangs: Iterable[int], max_variables: int) -> list[list[int]]:
-    """The gangs in this order, as many to a batch as it has variables for."""
+    """Return the gangs in this order, as many to a batch as it has variables for."""
     found: list[list[int]] = [[]]
     known, size, buckets = set[GangClass](), 0, _bucket_count(problem)
     for j in gangs:

@@ -1,4 +1,4 @@
-"""Fair shares of queues in the admission model: progressive filling, and what is done of it in a large model."""
+"""Fair shares of queues in the admission model: progressive filling, and a shorter form for large models."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FairShares:
 
 
 def _fair_shares(s: Sets, x: Variables, lex: LexicographicSolver, compared: ComparedQueues) -> FairShares:
-    """The shares of these queues, with values in the known solution."""
+    """Return the shares of these queues, with values in the known solution."""
     shares, unit = objectives.share_goals(s, x, compared)
     for share in shares.values():
         lex.set_values(share.own_values(lex.values))
@@ -84,7 +84,7 @@ def _fill_progressively(s: Sets, x: Variables, lex: LexicographicSolver, compare
 
 
 def _raise_lowest_share(s: Sets, x: Variables, lex: LexicographicSolver, compared: ComparedQueues) -> None:
-    """For a large model: progressive filling as far as the level that holds some queue down, its search cut short.
+    """In a large model, fill progressively up to the level that limits some queue, with a short search.
 
     max t   share_q >= t    for all queues that ask for more than the known solution's level, the greedy's; those that
     ask for less get it all
@@ -132,7 +132,7 @@ def _hold_greedy_shares(s: Sets, x: Variables, lex: LexicographicSolver, compare
 
 
 def _share_floors(lex: LexicographicSolver, goals: dict[int, Goal]) -> dict[int, pulp.LpVariable]:
-    """A variable under each share whose lower bound holds the queue at a level."""
+    """Return a variable under each share whose lower bound holds the queue at a level."""
     floors = {}
     for q, goal in goals.items():
         floors[q] = f = lex.model.add_variable(f"f_{len(lex.objectives):04d}_{q}", 0, goal.upper_bound)
@@ -219,8 +219,8 @@ def _maximise_queues_above(
 def _raise_some_queues(
     lex: LexicographicSolver, shares: FairShares, risen: dict[int, pulp.LpVariable], low: float, level: int
 ) -> None:
-    """The levels above `low` where not all queues that may be above it can be so together: which ones are is left open
-    until the end.
+    """Decide the levels above `low` where not all queues can be above it together; which ones are stays open until the
+    end.
 
     max t       share_q >= t - (T - low) (1 - b_q)                          the lowest share of those that are above
     max sum c   share_q >= low + (t - low) b_q + c_q / 2,  c_q <= b_q       how many are above t: b of the next level

@@ -15,16 +15,16 @@ from solver.state.state import Pods
 
 
 def greedy_floor(placer: GreedyPlacer, gangs: Iterable[int]) -> Placements:
-    """The gangs that the greedy starts, in serving order: the model's incumbent, below which no plan ends. The placer's
-    state holds them afterwards."""
+    """Return the gangs that the greedy starts, in serving order: the model's incumbent, below which no plan ends. The
+    placer's state holds them afterwards."""
     return {j: pods for j, pods in serve_gangs(placer, gangs) if pods is not None}
 
 
 def serve_gangs(placer: GreedyPlacer, gangs: Iterable[int]) -> Iterator[tuple[int, Pods | None]]:
-    """Each gang in serving order, with all its pods where it starts.
+    """Yield each gang in serving order, with all its pods where it starts.
 
-    Room and what queues may hold only shrink meanwhile, so a gang like one that found no room is not tried; one under
-    pod rules is, since pods that came may be what it wants next to it.
+    Room and queue limits only shrink meanwhile, so a gang like one that found no room is not tried. A gang under pod
+    rules is tried, since new pods may be what it needs next to it.
     """
     stopped: set[int] = set()
     refused: set[tuple[int, GangClass]] = set()
@@ -41,7 +41,8 @@ def serve_gangs(placer: GreedyPlacer, gangs: Iterable[int]) -> Iterator[tuple[in
 
 
 def place_and_charge(placer: GreedyPlacer, j: int) -> Pods | None:
-    """All pods of gang j where the greedy finds room and its queue allows it; takes the room and charges the queue."""
+    """Return all pods of gang j where the greedy finds room and its queue allows it; takes the room and charges the
+    queue."""
     gang, width, books = placer.problem.gangs[j], len(placer.problem.resources), placer.state.queue_books
     gang_class = waiting_class(j, gang)
     if not books.allows_amount(gang.queue, gang_class.min_demand(width)):
@@ -59,7 +60,7 @@ def place_and_charge(placer: GreedyPlacer, j: int) -> Pods | None:
 
 
 def add_gangs_that_fit(s: Sets, placements: Placements, gangs: list[int], budget: Budget) -> Placements:
-    """Add the gangs that a limit left out although they still fit. Where the goals are proved there are none."""
+    """Add gangs that a limit left out although they still fit. If the goals are proven there are none."""
     if len(placements) == len(gangs):
         return placements
     placer = GreedyPlacer(s.state_after(placements), budget=budget)
@@ -67,8 +68,8 @@ def add_gangs_that_fit(s: Sets, placements: Placements, gangs: list[int], budget
 
 
 def without_overtaking(s: Sets, placements: Placements, gangs: Sequence[int], budget: Budget) -> Placements:
-    """The placements without gangs of lower precedence in whose room the greedy can start a waiting one of their queue,
-    and with those of them that still fit next to it; the same object where no gang is overtaken."""
+    """Return the placements without gangs of lower precedence in whose room the greedy can start a waiting one of their
+    queue, and with those of them that still fit next to it; the same object where no gang is overtaken."""
     problem, found, refused = s.problem, dict(placements), set[object]()
     waiting = [j for j in gangs if j not in placements] if s.puts_queues_first else []
     placer = GreedyPlacer(s.state_after(placements) if waiting else s.state, budget=budget)

@@ -31,7 +31,8 @@ class LevelScore:
     gang_count: int
 
     def compare(self, other: LevelScore) -> int:
-        """1 better, -1 worse, 0 equal: shares by group and queue, then what is placed, then the number of gangs."""
+        """Return 1 if better, -1 if worse, 0 if equal: shares by group and queue, then placed resources, then the
+        number of gangs."""
         for mine, theirs in zip(self.shares, other.shares, strict=True):
             for a, b in zip(mine, theirs, strict=True):
                 if abs(a - b) > SHARE_TOLERANCE * max(1.0, abs(a), abs(b)):
@@ -42,33 +43,33 @@ class LevelScore:
 
 @dataclass(frozen=True, slots=True)
 class GreedyFloor:
-    """What the greedy alone starts of all waiting gangs, where these are decided in several batches: a batch as good as
-    the greedy's may leave the next one less room. sets: of all gangs."""
+    """The greedy's starts of all waiting gangs, where these are decided in several batches: a batch as good as the
+    greedy's may leave the next one less room. sets: of all gangs."""
 
     sets: Sets
     placements: Placements
     serving_order: tuple[int, ...]
 
     def restricted_to(self, gangs: Collection[int]) -> tuple[Sets, Placements]:
-        """The floor of these gangs alone."""
+        """Return the floor of these gangs alone."""
         every = {key: tuple(j for j in js if j in gangs) for key, js in self.sets.waiting_gangs.items()}
         waiting = {key: js for key, js in every.items() if js}
         return replace(self.sets, waiting_gangs=waiting), {j: p for j, p in self.placements.items() if j in gangs}
 
     def fully_started(self, groups_in_order: Sequence[list[list[int]]]) -> list[list[list[int]]]:
-        """The first of these groups of batches, those of which the greedy starts every gang: no model starts more."""
+        """Return the first of these groups of batches of which the greedy starts every gang: no model starts more."""
         return list(
             takewhile(lambda group: all(j in self.placements for batch in group for j in batch), groups_in_order)
         )
 
     def compare(self, started: Collection[int], gangs: Collection[int], options: Options) -> int:
-        """1 if the floor starts more of these gangs than `started`, -1 if it starts less, 0 if as much."""
+        """Return 1 if the floor starts more of these gangs than `started`, -1 if less, 0 if as much."""
         s, floor = self.restricted_to(gangs)
         return compare_floor(s, floor, started, options)
 
 
 def is_floor_better(s: Sets, floor: Collection[int], started: Collection[int], options: Options) -> bool:
-    """Whether the floor's gangs are worth more than those that start."""
+    """Return whether the floor's gangs are worth more than the started ones."""
     return compare_floor(s, floor, started, options) > 0
 
 
@@ -82,21 +83,21 @@ def compare_floor(s: Sets, floor: Collection[int], started: Collection[int], opt
 
 
 def _counts(s: Sets, gangs: Collection[int]) -> Counts:
-    """Admission class -> how many of these gangs it has."""
+    """Return admission class -> number of its gangs among these."""
     chosen = set(gangs)
     return {key: len(chosen.intersection(js)) for key, js in s.waiting_gangs.items()}
 
 
 def _scores(s: Sets, number: Counts, options: Options) -> Iterator[LevelScore]:
-    """In the order of the objectives. Queues first: each level of what is entitled, the levels of gangs that were told
-    a start, the shares, each other level without them; else each level of what starts."""
+    """Yield the scores in the order of the objectives. Queues first: each level of entitled starts, the levels of gangs
+    with an announced start, the shares, each other level without them; else each level of starts."""
     if s.puts_queues_first:
         entitled = s.entitled_counts(number)
         for levels in s.queue_rounds:
             for level in levels:
                 yield level_score(s, entitled, level, options)
-            told, others = split_promised(levels)
-            for level in told:
+            promised, others = split_promised(levels)
+            for level in promised:
                 yield replace(level_score(s, number, level, options), shares=())
             for _, counted, competing in s.lending_steps(levels):
                 shares = _lowest_shares(s, {key: number[key] for key in counted}, competing, options)
@@ -109,7 +110,7 @@ def _scores(s: Sets, number: Counts, options: Options) -> Iterator[LevelScore]:
 
 
 def level_score(s: Sets, number: Counts, level: PrecedenceLevel, options: Options) -> LevelScore:
-    """The score of a level with these numbers of gangs, as `models.objectives` defines it, without a model."""
+    """Return the score of a level with these numbers of gangs, as `models.objectives` defines it, without a model."""
     here = {key: n for key, n in number.items() if s.level_of[key] == level}
     counted = {key: n for key, n in number.items() if s.level_of[key] >= level}
     shares = _lowest_shares(s, counted, here, options)
@@ -135,7 +136,7 @@ def _lowest_shares(
 
 
 def _queue_share(s: Sets, q: int, group: SiblingQueues, asked: Mapping[int, Vector]) -> float:
-    """The share of what the queue holds and of what is asked for in it or below."""
+    """Return the share of the queue's held amounts and of these requests in it or below."""
     held = s.queue_books.held[q]
     for of in asked.keys() & group.members[q]:
         held = add_vectors(held, asked[of])
@@ -145,11 +146,11 @@ def _queue_share(s: Sets, q: int, group: SiblingQueues, asked: Mapping[int, Vect
 def floor_objectives(
     s: Sets, floor: Collection[int], options: Options, bound: Objective | None = None
 ) -> tuple[Objective, ...]:
-    """The objectives of a batch that ends on its floor: sums, against what waits and what the free nodes are worth
-    after the levels above.
+    """Return the objectives of a batch that ends on its floor: sums, bounded by the waiting gangs and by the value of
+    the free nodes after the levels above.
 
-    bound: the first goal of a model that every plan of the batch satisfies; its later goals are bounded given those
-    before, and say nothing here.
+    bound: the first goal of a model that every plan of the batch satisfies. Its later goals are bounded given those
+    before, so they are not valid here.
     """
     found, room = [], s.max_dominant_units
     for level in s.precedence_levels:
@@ -176,7 +177,7 @@ def floor_objectives(
 
 
 def _max_gangs(s: Sets, level: PrecedenceLevel, share_limit: int) -> int:
-    """The most gangs of the level that are together worth no more than `share_limit`: the cheapest."""
+    """Return the most gangs of the level that are together worth no more than `share_limit`: the cheapest."""
     number = 0
     for each in sorted(s.dominant_units[key[2]] for key in s.classes_of_level(level) for _ in s.waiting_gangs[key]):
         share_limit -= each

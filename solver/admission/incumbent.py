@@ -15,7 +15,7 @@ from solver.semantics.topology import ROOT
 
 
 def incumbent_values(s: Sets, x: Variables, placements: Placements) -> dict[str, float]:
-    """The values of all variables for these placements, of gangs of the batch."""
+    """Return the values of all variables for these placements, of gangs of the batch."""
     values = {v.name: 0.0 for v in x.model.variables()}
     for key, gangs in s.waiting_gangs.items():
         values[x.y[key].name] = float(sum(1 for j in gangs if j in placements))
@@ -33,7 +33,7 @@ def incumbent_values(s: Sets, x: Variables, placements: Placements) -> dict[str,
 
 
 def _slot_layout_of(s: Sets, placements: Placements) -> dict[int, dict[SlotRequest, PodsPerSlot]]:
-    """Node -> slot request -> device slot -> pods of these placements that use it."""
+    """Return node -> slot request -> device slot -> pods of these placements that use it."""
     taken: dict[int, dict[SlotRequest, PodsPerSlot]] = {}
     for node, laid in s.state_after(placements).free_nodes.slot_layout.items():
         for requests, (_, counts) in laid.items():

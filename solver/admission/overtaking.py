@@ -1,7 +1,7 @@
 """Overtaking: a gang waits although it could have used the room of gangs of lower precedence in its own queue.
 
-Shares and entitlements count resources, so that two small gangs may be worth more to them than a large one that comes
-first. A plan in which a gang is overtaken is cut off, and the goals are asked again.
+Shares and entitlements count resources, so that two small gangs may be worth more to them than a large one ahead of
+them. A plan in which a gang is overtaken is cut off, and the goals are solved again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def find_overtaking(
 def _may_fit(
     s: Sets, started: Mapping[AdmissionClass, int], key: AdmissionClass, lower: Mapping[AdmissionClass, int]
 ) -> bool:
-    """Whether one more gang of the class fits by number once the lower ones are gone."""
+    """Return whether one more gang of the class fits by number without the lower ones."""
     left = s.free.amounts.sum(axis=0).tolist()
     for of, n in started.items():
         if of not in lower:
@@ -64,8 +64,8 @@ def _may_fit(
 def _solution_with_one_more(
     s: Sets, started: Mapping[AdmissionClass, int], key: AdmissionClass, cuts: Sequence[OvertakingCut], options: Options
 ) -> dict[str, float] | None:
-    """Values with one more gang of the class, as much as possible of those of lower precedence, and all others as they
-    are; None where there are none."""
+    """Return values with one more gang of the class, most of the gangs of lower precedence, and all others unchanged;
+    None where there are none."""
     x = variables.build_variables(s)
     constraints.add_constraints(s, x)
     add_cuts(s, x, cuts)
@@ -84,17 +84,17 @@ def _solution_with_one_more(
 
 
 def _lower_terms(s: Sets, x: Variables, key: AdmissionClass) -> Terms:
-    """What the gangs of lower precedence in the class's queue take, in dominant units."""
+    """Return the dominant units of the gangs of lower precedence in the class's queue."""
     return [(y, s.dominant_units[of[2]]) for of, y in x.y.items() if _yields_to(of, key)]
 
 
 def _yields_to(lower: AdmissionClass, key: AdmissionClass) -> bool:
-    """Whether it is a class of lower precedence in the same queue."""
+    """Return whether it is a class of lower precedence in the same queue."""
     return lower[0] == key[0] and lower[1] < key[1]
 
 
 def _is_other(of: AdmissionClass, key: AdmissionClass) -> bool:
-    """Whether it is neither the class nor one that yields to it."""
+    """Return whether it is neither the class nor one that yields to it."""
     return of != key and not _yields_to(of, key)
 
 

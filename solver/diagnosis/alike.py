@@ -1,7 +1,7 @@
-"""Waiting gangs that differ in nothing but which rules between pods are their own: one explanation serves all.
+"""Waiting gangs that differ only in which rules between pods they own: one explanation serves all.
 
-Of many gangs that keep apart each owns a rule that selects the others. While all of them wait these rules bind nobody
-but their owners, so that what keeps one of them waiting keeps the others too, with its own rule in place of theirs.
+Of many gangs that keep apart each owns a rule that selects the others. While all of them wait these rules bind only
+their owners. So an obstacle of one of them is an obstacle of the others too, with its own rule in place of theirs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from solver.problem import Gang
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """key: equal for gangs that are explained alike. own_rules: those that keep pods apart and that no other gang owns,
-    in the order in which the roles name them."""
+    """key: equal for gangs with the same explanation. own_rules: rules that keep pods apart and that no other gang
+    owns, in the order in which the roles name them."""
 
     key: object
     own_rules: tuple[int, ...] = ()
@@ -47,7 +47,7 @@ def likeness(state: DiagnosisState, j: int) -> Likeness:
     names = {rho: name for name, rho in enumerate(own)}
 
     def binds(rho: int) -> bool:
-        """Whether the rule is not the gang's own, and may keep it from a node."""
+        """Return whether the rule is not the gang's own, and may keep it from a node."""
         is_met = bool(use.placed_owners.get(rho)) or rho in owned or not _keeps_apart_alone(state, rho)
         return is_met and rho not in names
 
@@ -69,7 +69,7 @@ def likeness(state: DiagnosisState, j: int) -> Likeness:
 
 
 def in_its_words(facts: Iterable[Fact], explained: Likeness, other: Likeness) -> tuple[Fact, ...]:
-    """The facts of a gang, for another one that is explained alike."""
+    """Return the facts of a gang, for another one that is explained alike."""
     names = dict(zip(explained.own_rules, other.own_rules, strict=True))
     return tuple(
         replace(fact, pod_rule=names.get(fact.pod_rule, fact.pod_rule)) if isinstance(fact, PodRuleConflict) else fact
@@ -82,7 +82,7 @@ def _named(rules: Iterable[int], names: Mapping[int, int]) -> tuple[int, ...]:
 
 
 def _keeps_apart_alone(state: DiagnosisState, rho: int) -> bool:
-    """Whether the rule keeps pods apart, and none of its owners is there that belongs to no gang."""
+    """Return whether the rule keeps pods apart, and none of its owners is there that belongs to no gang."""
     rule = state.problem.pod_rules[rho]
     return rule.keeps_apart and not any(rule.owners_present)
 

@@ -1,7 +1,7 @@
 """The smallest set of facts for which a gang waits: without all of them it starts, with one of them it does not.
 
-First what is in its way next to what runs, on the nodes and in the queues, which are independent. Only where nothing
-is, what the plan gives to others: a gang that cannot start anyway does not wait for those that got the room.
+First obstacles next to running pods, on the nodes and in the queues, which are independent. Only without any, the
+plan's placements of others: a gang that cannot start anyway does not wait for gangs that got the room.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FactsAndWorld = tuple[list[Fact], World]
 
 
 def gang_facts(case: GangDiagnosis) -> tuple[Fact, ...]:
-    """Why it waits, permanent facts first; an over-constrained gang has none of these."""
+    """Return why the gang waits, permanent facts first; an over-constrained gang has no permanent ones."""
     found, world = node_facts(case)
     demand = QueueDemand(case.gang.queue, case.remaining_demand, case.total_demand)
     returned = away_nodes(found)
@@ -35,12 +35,12 @@ def gang_facts(case: GangDiagnosis) -> tuple[Fact, ...]:
 
 
 def away_nodes(facts: Iterable[Fact]) -> tuple[int, ...]:
-    """The nodes that facts name as away."""
+    """Return the nodes that facts name as away."""
     return next((fact.nodes for fact in facts if isinstance(fact, AwayNodes)), ())
 
 
 def _cluster_ledger(case: GangDiagnosis, w: World, returned_nodes: tuple[int, ...]) -> QueueBooks | None:
-    """What the cluster holds in a world, where guarantees are kept in all of it; None where nodes are too small
+    """Return the cluster's usage in a world, where guarantees are kept in all of it; None where nodes are too small
     anyway."""
     if any(role.request != was.request for role, was in zip(w.gang.roles, case.gang.roles, strict=True)):
         return None
@@ -48,7 +48,7 @@ def _cluster_ledger(case: GangDiagnosis, w: World, returned_nodes: tuple[int, ..
 
 
 def node_facts(case: GangDiagnosis) -> FactsAndWorld:
-    """What is in the way on the nodes next to what runs."""
+    """Return the obstacles on the nodes next to running pods."""
     start = replace(case.current_world, with_started=False)
     fits = case.fits(start)
     if fits is not False:
@@ -60,7 +60,7 @@ def node_facts(case: GangDiagnosis) -> FactsAndWorld:
 
 
 def _plan_facts(case: GangDiagnosis, demand: QueueDemand) -> tuple[Fact, ...]:
-    """The facts about gangs that the plan starts first, in the gang's queues and on the nodes."""
+    """Return the facts about gangs that the plan starts first, in the gang's queues and on the nodes."""
     ledger, full = case.state.after.queue_books, case.fits(case.current_world) is False
     found = queue_facts(case.state, ledger, demand, None if full else ledger)
     if full:
@@ -69,7 +69,7 @@ def _plan_facts(case: GangDiagnosis, demand: QueueDemand) -> tuple[Fact, ...]:
 
 
 def _permanent_facts(case: GangDiagnosis, start: World) -> FactsAndWorld:
-    """The facts that hold on the empty cluster, and those of the other obstacles."""
+    """Return the facts that hold on the empty cluster, and those of the other obstacles."""
     obstacles, empty = permanent_obstacles(case), case.empty_world
     chosen = _smallest_set(case, empty, obstacles)
     if chosen is None:
@@ -83,7 +83,7 @@ def _permanent_facts(case: GangDiagnosis, start: World) -> FactsAndWorld:
 
 
 def _minimal_facts(case: GangDiagnosis, start: World, obstacles: Sequence[Obstacle]) -> FactsAndWorld | None:
-    """The facts of the smallest set of obstacles; None where not even all of them are known to be enough."""
+    """Return the facts of the smallest set of obstacles; None where not even all of them are known to be enough."""
     chosen = _smallest_set(case, start, obstacles)
     if chosen is None:
         return None
@@ -91,8 +91,8 @@ def _minimal_facts(case: GangDiagnosis, start: World, obstacles: Sequence[Obstac
 
 
 def _infeasible_facts(case: GangDiagnosis, obstacles: Sequence[Obstacle]) -> list[Fact]:
-    """The facts of a gang that does not fit on unlimited nodes either: there are none, or its subgroups never add up to
-    its minimum."""
+    """Return the facts of a gang that does not fit on unlimited nodes either: there are no nodes, or its subgroups
+    never add up to its minimum."""
     if case.fits(_relax_all(case.empty_world, obstacles)) is not False:
         return [Undecided()]
     if case.state.problem.nodes:
@@ -107,7 +107,7 @@ def _smallest_set(case: GangDiagnosis, start: World, obstacles: Sequence[Obstacl
 
 
 def _relax_all(w: World, obstacles: Iterable[Obstacle], but: Obstacle | None = None) -> World:
-    """The world without these obstacles except `but`."""
+    """Return the world without these obstacles except `but`."""
     for obstacle in obstacles:
         if obstacle is not but:
             w = obstacle.relax(w)

@@ -19,8 +19,8 @@ from solver.state.queue_books import QueueBooks
 
 @dataclass
 class GangDiagnosis:
-    """What is found out about one gang. index: in the problem. models: beyond them an answer that neither counting nor
-    the greedy gives stays open; repair_models: the same for tried worlds, of which `questions` may be asked about."""
+    """The diagnosis of one gang. index: in the problem. models: limit for answers that neither counting nor the greedy
+    gives; beyond it they stay open. repair_models: the same for tried worlds, about at most `questions` questions."""
 
     state: DiagnosisState
     index: int
@@ -43,7 +43,7 @@ class GangDiagnosis:
 
     @property
     def excluded_nodes(self) -> frozenset[int]:
-        """The nodes on which no repair may count."""
+        """Return the nodes on which no repair may count."""
         return self.state.exclusions.get(self.index, frozenset())
 
     @property
@@ -55,40 +55,41 @@ class GangDiagnosis:
 
     @cached_property
     def current_world(self) -> World:
-        """The gang as written, the world as it is."""
+        """Return the gang as written, the world as it is."""
         return World(anonymous_gang(self.gang), self.state.problem, self.gang.queue, self.gang.running)
 
     @cached_property
     def tried_world(self) -> World:
-        """The same, as one in which the gang is to start."""
+        """Return the same, as one in which the gang is to start."""
         return replace(self.current_world, excluded=self.excluded_nodes, is_tried=True)
 
     @cached_property
     def empty_world(self) -> World:
-        """The gang as written, nothing of it running, on the empty cluster with all its nodes."""
+        """Return the gang as written, nothing of it running, on the empty cluster with all its nodes."""
         gang = replace(self.current_world.gang, running=())
         return replace(self.own_pods_world, gang=gang, own_running=())
 
     @cached_property
     def own_pods_world(self) -> World:
-        """The gang as written next to its running pods, on a cluster that is empty but for them, with all its nodes."""
+        """Return the gang as written next to its running pods, on a cluster that is empty but for them, with all its
+        nodes."""
         away = self.state.away_nodes
         return replace(self.current_world, with_started=False, with_running=False, returned_nodes=away)
 
-    # ---- what it asks for
+    # ---- its demand
 
     @cached_property
     def remaining_demand(self) -> Vector:
-        """What it asks for at least, in addition to its running pods."""
+        """Return the least amounts that it requests in addition to its running pods."""
         return self.demand(self.current_world)
 
     @cached_property
     def total_demand(self) -> Vector:
-        """What it asks for at least, with nothing of it running."""
+        """Return the least amounts that it requests with nothing of it running."""
         return self.demand(self.empty_world)
 
     def demand(self, w: World) -> Vector:
-        """What it asks for at least, where it may choose among its roles only of what the empty cluster holds."""
+        """Return the least amounts that it requests, choosing among its roles only by the empty cluster's room."""
         if w not in self._demands:
             gang_class = waiting_class(0, w.gang)
             if not gang_class.is_rigid:
@@ -97,7 +98,7 @@ class GangDiagnosis:
         return self._demands[w]
 
     def _counts_on_empty(self, w: World) -> list[dict[int, int]]:
-        """Role -> domain -> pods of the role that the empty cluster holds by number."""
+        """Return role -> domain -> pods of the role that the empty cluster holds by number."""
         empty = replace(
             self.own_pods_world,
             gang=w.gang,
@@ -112,12 +113,12 @@ class GangDiagnosis:
 
     @cached_property
     def closed_groups(self) -> tuple[int, ...]:
-        """The node groups of its closed classes, last the nodes in no group."""
+        """Return the node groups of its closed classes, last the nodes in no group."""
         found = {self.state.group_of_class[c] for classes in self.closed_classes for c in classes}
         return tuple(sorted(found, key=lambda group: (not group, group)))
 
     def with_open_groups(self, gang: Gang, groups: Collection[int]) -> Gang:
-        """The gang, of the shape of this one, with some of its closed node groups open to it."""
+        """Return the gang, of the shape of this one, with some of its closed node groups open to it."""
         of = self.state.group_of_class
         for t, closed in enumerate(self.closed_classes):
             opened = frozenset(c for c in closed if of[c] in groups)
@@ -125,14 +126,14 @@ class GangDiagnosis:
         return gang
 
     def has_open_groups(self, gang: Gang) -> bool:
-        """Whether the gang is one `with_open_groups`."""
+        """Return whether the gang is one `with_open_groups`."""
         roles = zip(gang.roles, self.closed_classes, strict=True) if self.closed_classes else ()
         return any(not closed.isdisjoint(role.node_classes) for role, closed in roles)
 
     # ---- does it fit?
 
     def _excluded(self, w: World) -> frozenset[int]:
-        """Nodes that are reserved for another gang, close before this one ends, or are excluded anyway."""
+        """Return nodes that are reserved for another gang, close before this one ends, or are excluded anyway."""
         reserved = self.state.reserved_nodes if w.is_tried and w.with_started else ()
         closing = maintenance_conflicts(self.state.problem, self.gang, w.start_delay) if w.start_delay else ()
         return w.excluded.union(reserved, closing)
@@ -141,7 +142,7 @@ class GangDiagnosis:
         return self.state.question(w, self._excluded(w))
 
     def fits(self, w: World) -> bool | None:
-        """Whether the gang fits, queues aside. None: not known."""
+        """Return whether the gang fits, queues aside. None: not known."""
         if w not in self._answers:
             if w.is_tried and not self.questions:
                 return None
@@ -156,43 +157,43 @@ class GangDiagnosis:
         return self._answers[w]
 
     def _is_large(self, w: World) -> bool:
-        """Whether a model, each node a bucket of its own, would be too large to try changes."""
+        """Return whether a model, each node a bucket of its own, would be too large to try changes."""
         nodes = len(self.state.problem.nodes) + (w.added_nodes[2] if w.added_nodes else 0)
         return nodes * len(w.gang.roles) > self.state.options.budget.repair_variables
 
     def fits_nodes(self, w: World) -> bool:
-        """Whether the gang finds room; false too where no answer is known."""
+        """Return whether the gang finds room; false too where no answer is known."""
         return self.fits(w) is True
 
     def fits_queues(self, w: World) -> bool:
-        """Whether the queues let the gang start."""
+        """Return whether the queues let the gang start."""
         return self.ledger(w, for_queue=w.queue).allows_amount(w.queue, self.demand(w))
 
     def ledger(self, w: World, for_queue: int | None = None) -> QueueBooks:
-        """What the queues hold then, under the limits of then. for_queue: where only that matters on which it depends
-        what this queue may take."""
+        """Return the queues' usage in a world, under its limits. for_queue: compute only the amounts that limit this
+        queue."""
         return self.state.books(w, self.index, for_queue)
 
     def lets_start(self, w: World) -> bool:
-        """Whether the gang is allowed and finds room; false too where no answer is known."""
+        """Return whether the gang is allowed and finds room; false too where no answer is known."""
         return self.fits_queues(w) and self.fits_nodes(w)
 
     # ---- worlds in which it starts
 
     def sufficient(self, w: World | None) -> Iterator[World]:
-        """The world, where something changed in it and it lets the gang start."""
+        """Yield the world, where something changed in it and it lets the gang start."""
         if w is not None and w.changes and self.lets_start(w):
             yield w
 
     def least_of_each(self, w: World, families: Iterable[Family[Any]]) -> Iterator[World]:
-        """The least world of each family that lets the gang start."""
+        """Yield the least world of each family that lets the gang start."""
         for family in families:
             if (world := family.least(w, self.lets_start)) is not None:
                 yield world
 
 
 def diagnosis_class(state: DiagnosisState, j: int) -> tuple[object, ...]:
-    """What the facts and repairs of gang j depend on."""
+    """Return the inputs of gang j's facts and repairs."""
     gang = state.problem.gangs[j]
     duration = gang.times.duration if state.has_maintenance else None
     return gang_kinds(state.problem)[j], gang.queue, gang.priority, duration, state.closed_classes.get(j)

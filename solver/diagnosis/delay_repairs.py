@@ -36,7 +36,7 @@ from solver.timeline.reservation import ends_in_time
 
 
 def delay_repairs(diagnosis: DelayDiagnosis, j: int, facts: Sequence[Fact]) -> list[Repair]:
-    """The repairs known for a single fact of order or time."""
+    """Return the repairs known for a single fact of order or time."""
     turn = Turn(diagnosis, GangDiagnosis.of(diagnosis.state, j))
     match facts:
         case [DedicatedDomains(queue=q)]:
@@ -62,16 +62,16 @@ class Turn:
         return replace(self.case.state.problem, gangs=(self.case.gang,))
 
     def with_gang(self, **changes: Any) -> Problem:
-        """The gang's problem with the gang changed."""
+        """Return the gang's problem with the gang changed."""
         return replace(self.gang_problem, gangs=(replace(self.case.gang, **changes),))
 
     def lasting(self, seconds: int) -> Problem:
-        """The gang's problem with so long a run."""
+        """Return the gang's problem with so long a run."""
         return self.with_gang(times=replace(self.case.gang.times, duration=seconds))
 
     def starts_beside_plan(self, problem: Problem, at: int = 0) -> bool:
-        """Whether it would start in this problem next to the plan, `at` seconds from now, when gangs whose end is known
-        may have ended: by nodes, by queues, and without touching what is reserved. Pods with pod rules stay."""
+        """Return whether it would start in this problem next to the plan, `at` seconds from now, when gangs with a
+        known end may have ended: by nodes, by queues, and outside of reserved nodes. Pods with pod rules stay."""
         case, reservation, (gang,) = self.case, self.diagnosis.reservation, problem.gangs
         excluded = fixed_exclusions(problem).get(0, frozenset())
         if reservation is not None and case.index != reservation.gang and not ends_in_time(problem, 0, reservation):
@@ -84,7 +84,7 @@ class Turn:
         return case.lets_start(world)
 
     def priority_above(self, gangs: Iterable[int]) -> HigherPriority:
-        """The least priority above all of these gangs that no gang has."""
+        """Return the least unused priority above all of these gangs."""
         problem = self.case.state.problem
         return HigherPriority(least_free_priority(problem, max(problem.gangs[i].priority for i in gangs)))
 
@@ -105,7 +105,8 @@ def _order_repairs(turn: Turn, fact: StrictOrder) -> Iterator[Repair]:
 
 
 def _both_fit(turn: Turn, first: int) -> bool:
-    """Whether the empty cluster has room for the first gang and then for this one; false where pod rules matter."""
+    """Return whether the empty cluster has room for the first gang and then for this one; false where pod rules
+    matter."""
     state, (problem, tree), pair = turn.case.state, turn.diagnosis.restricted_world, (first, turn.case.index)
     gangs = [replace(gang, running=()) if i in pair else gang for i, gang in enumerate(problem.gangs)]
     if any(has_pod_rules(gangs[i]) for i in pair):
@@ -136,7 +137,7 @@ def _reservation_repairs(turn: Turn, reservation: Reservation) -> Iterator[Repai
 
 
 def _fits_after_reservation(turn: Turn, reservation: Reservation) -> bool:
-    """Whether it fits next to the plan once the awaited gangs have ended and the reserved gang has started."""
+    """Return whether it fits next to the plan once the awaited gangs have ended and the reserved gang has started."""
     case, problem = turn.case, turn.case.state.problem
     first, placed = problem.gangs[reservation.gang], {*case.state.kept_placements, *case.state.started_placements}
     excluded = turn.diagnosis.exclusions.get(case.index, frozenset())
@@ -163,7 +164,7 @@ def _dedication_repairs(turn: Turn, q: int) -> Iterator[Repair]:
         yield OtherQueue(q)
 
     def suffices(count: int) -> bool:
-        """Whether the gang starts with so many fewer, of which the last go first."""
+        """Return whether the gang starts with so many fewer, of which the last go first."""
         fewer = replace(owner, dedicated_domains=domains[:-count])
         queues = (*problem.queues[:q], fewer, *problem.queues[q + 1 :])
         return turn.starts_beside_plan(replace(turn.gang_problem, queues=queues))
@@ -177,7 +178,7 @@ def _dedication_repairs(turn: Turn, q: int) -> Iterator[Repair]:
 
 
 def _maintenance_repairs(turn: Turn) -> Iterator[Repair]:
-    """The longest duration with which it ends in time; the soonest end of maintenance after which it need not."""
+    """Yield the longest duration with which it ends in time; the soonest end of maintenance after which it need not."""
     problem, gang = turn.case.state.problem, turn.case.gang
     times = sorted({node.maintenance_in for node in problem.nodes if node.maintenance_in}, reverse=True)
     if gang.times.duration is not None:
@@ -195,7 +196,7 @@ def _maintenance_repairs(turn: Turn) -> Iterator[Repair]:
 
 
 def _problem_at(problem: Problem, start: int) -> Problem:
-    """The gang's world at a later start: nodes close whose windows meet its run [start, start + duration).
+    """Return the gang's world at a later start: nodes close whose windows meet its run [start, start + duration).
 
     Counted from now the gang lasts until start + duration, and such a node is as one that closes now.
     """

@@ -30,8 +30,8 @@ Baseline = Literal["now", "planned", "idle"]
 
 @dataclass(frozen=True)
 class DelayDiagnosis:
-    """The gangs that a plan leaves waiting. state: without exclusions; restricted_world: with those that hold whatever
-    the plan. blocked_gangs: may not start for the sake of the reservation's queues."""
+    """The gangs that a plan leaves waiting. state: without exclusions; restricted_world: with exclusions that hold for
+    every plan. blocked_gangs: they may not start for the sake of the reservation's queues."""
 
     state: DiagnosisState
     restricted_world: tuple[Problem, TopologyTree]
@@ -41,12 +41,12 @@ class DelayDiagnosis:
 
     @cached_property
     def exclusions(self) -> dict[int, NodeSet]:
-        """Gang -> the nodes that are excluded for it whatever the plan."""
+        """Return gang -> the nodes that are excluded for it in every plan."""
         return fixed_exclusions(self.state.problem)
 
     @cached_property
     def backfill_exclusions(self) -> dict[int, NodeSet]:
-        """The same with the reserved nodes, for every gang that would still run at the reserved start."""
+        """Return the same with the reserved nodes, for every gang that would still run at the reserved start."""
         reservation, problem = self.reservation, self.state.problem
         return merge_exclusions(self.exclusions, reserved_exclusions(problem, reservation) if reservation else {})
 
@@ -58,8 +58,8 @@ class DelayDiagnosis:
     # ---- facts
 
     def delay_facts(self, j: int) -> tuple[Fact, ...]:
-        """The facts of order and time about gang j; none where it lacks resources, or where only other gangs precede
-        it."""
+        """Return the facts of order and time about gang j; none where it lacks resources, or where only other gangs
+        precede it."""
         has_room = self.fits_beside_running(j) or (self.state.plan_frees_capacity and self.fits_beside_plan(j))
         if j in self.exclusions and not has_room and self._fits(j, "now", {}):
             return self._exclusion_facts(j, "now")
@@ -80,15 +80,15 @@ class DelayDiagnosis:
         return blocking_gangs(self.state.problem, self.waiting_gangs, ())
 
     def idle_exclusion_facts(self, j: int) -> tuple[Fact, ...]:
-        """The exclusions that keep gang j, which lacks resources now, out of an empty cluster that would hold it; none
-        for a gang with pod rules."""
+        """Return the exclusions that keep gang j, which lacks resources now, out of an empty cluster that would hold
+        it; none for a gang with pod rules."""
         if has_pod_rules(self.state.problem.gangs[j]) or not self._fits(j, "idle", {}):
             return ()
         return () if self._fits(j, "idle", self.exclusions) else self._exclusion_facts(j, "idle")
 
     def _exclusion_facts(self, j: int, baseline: Baseline) -> tuple[Fact, ...]:
-        """The one exclusion without which it would fit, of a queue's dedicated domains or for maintenance; all where no
-        single one suffices."""
+        """Return the one exclusion without which it would fit, of a queue's dedicated domains or for maintenance; all
+        where no single one suffices."""
         problem, path = self.state.problem, self.state.before.queue_books.path(self.state.problem.gangs[j].queue)
         parts: list[tuple[Fact, Mapping[int, NodeSet]]] = []
         for q, queue in enumerate(problem.queues):
@@ -104,9 +104,9 @@ class DelayDiagnosis:
         return tuple(fact for fact, _ in parts)
 
     def _is_delayed_by(self, reservation: Reservation, j: int) -> bool:
-        """Whether gang j fits next to the plan and only the reservation keeps it waiting; or would, but for gangs that
-        backfill the reserved nodes: then it finds no room next to what runs either, with the reserved nodes
-        excluded."""
+        """Return whether gang j fits next to the plan and only the reservation keeps it waiting; or would, but for
+        gangs that backfill the reserved nodes: then it finds no room next to running pods either, with the reserved
+        nodes excluded."""
         problem = self.state.problem
         if j == reservation.gang or ends_in_time(problem, j, reservation):
             return False
@@ -120,23 +120,23 @@ class DelayDiagnosis:
 
     @cached_property
     def _plan_backfills(self) -> bool:
-        """Whether the plan starts anything on nodes that it reserves."""
+        """Return whether the plan starts anything on nodes that it reserves."""
         reserved = set(self.state.reserved_nodes)
         return any(p.node in reserved for pods in self.state.started_placements.values() for p in pods)
 
     # ---- does it fit?
 
     def fits_beside_running(self, j: int) -> bool:
-        """Whether it provably fits next to what runs, on nodes that are not excluded."""
+        """Return whether it provably fits next to running pods, on nodes that are not excluded."""
         return self._fits(j, "now", self.exclusions)
 
     def fits_beside_plan(self, j: int) -> bool:
-        """Whether it provably fits next to the plan, on nodes that are not excluded, reserved or not."""
+        """Return whether it provably fits next to the plan, on nodes that are not excluded, reserved or not."""
         return self._fits(j, "planned", self.exclusions)
 
     def _fits(self, j: int, baseline: Baseline, exclusions: Mapping[int, NodeSet]) -> bool:
-        """Whether it provably fits on nodes and in queues: next to what runs, next to the plan, or on the empty
-        cluster. Asked once for all gangs of a queue that are alike."""
+        """Return whether it provably fits on nodes and in queues: next to running pods, next to the plan, or on the
+        empty cluster. Asked once for all gangs of a queue that are alike."""
         state, queue, excluded = self.state, self.state.problem.gangs[j].queue, exclusions.get(j, frozenset())
         ledgers = {"now": state.before.queue_books, "planned": state.after.queue_books, "idle": state.idle_ledger}
 

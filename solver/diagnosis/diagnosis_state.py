@@ -40,13 +40,12 @@ T = TypeVar("T")
 class DiagnosisState:
     """The cluster before and after the plan. Only its cache changes, so that it can be sent to another process.
 
-    before: with what runs only; after: what is free, held by queues and counted by pod rules with the plan.
+    before: with running pods only; after: free amounts, queue usage and pod rule counts with the plan.
     started_placements, kept_placements: of gangs that the plan starts and keeps; slot_uses: their device slots.
-    reserved_nodes: held for a gang that waits. exclusions_in_classes: node classes also stand for exclusions, not only
-    for selectors. exclusions: gang -> excluded nodes that are not in the classes, on which no repair may count.
-    closed_classes: gang -> for each role the node classes in node groups that its queue may not use.
-    reclaimed: gangs that lose pods to gangs of other queues. asked_evictions: gangs of which it is asked why nobody is
-    evicted for them.
+    reserved_nodes: held for a gang that waits. exclusions_in_classes: node classes represent exclusions too, in
+    addition to selectors. exclusions: gang -> excluded nodes that are not in the classes, on which no repair may count.
+    closed_classes: gang -> for each role the node classes in node groups that its queue may not use. reclaimed: gangs
+    that lose pods to gangs of other queues. asked_evictions: gangs whose missing evictions are to be explained.
     """
 
     before: State
@@ -68,7 +67,7 @@ class DiagnosisState:
         return vars(self) | {"_cache": {}}
 
     def memoize(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The answer of `make`, computed once for each key."""
+        """Return the answer of `make`, computed once for each key."""
         found: T = self._cache.get(key, UNKNOWN)
         if found is UNKNOWN:
             found = self._cache[key] = make()
@@ -88,7 +87,7 @@ class DiagnosisState:
 
     @cached_property
     def group_of_class(self) -> Mapping[int, int]:
-        """Node class -> its node group, where any is closed to a gang."""
+        """Return node class -> its node group, where any is closed to a gang."""
         returning = [node for node in self.problem.nodes if node.returning is not None]
         found = {node.node_class: node.node_group for node in self.problem.nodes}
         return found | {node.returning.node_class: node.node_group for node in returning if node.returning}
@@ -100,7 +99,7 @@ class DiagnosisState:
         return tuple(n for n, node in enumerate(self.problem.nodes) if node.returning is not None)
 
     def problem_with_returned(self, returned_nodes: tuple[int, ...]) -> tuple[Problem, TopologyTree]:
-        """The problem and its tree with some nodes back."""
+        """Return the problem and its tree with some nodes back."""
         if not returned_nodes:
             return self.problem, self.tree
 
@@ -114,12 +113,12 @@ class DiagnosisState:
         return self.memoize(("returned", returned_nodes), make)
 
     def enlarged_problem(self, added_nodes: AddedNodes) -> Problem:
-        """The problem with these nodes, made once, so that what its queues may hold is worked out once."""
+        """Return the problem with these nodes, made once, so that what its queues may hold is worked out once."""
         return self.memoize(("enlarged", added_nodes), lambda: self.problem.with_nodes_like(*added_nodes))
 
     def with_queue(self, problem: Problem, q: int, **changes: Any) -> Problem:
-        """The problem with queue q changed, the same one for the same queues, so that what these may hold is worked out
-        once. problem: of this state, or of this method or `enlarged_problem`, which keep it."""
+        """Return the problem with queue q changed, the same one for the same queues, so that what these may hold is
+        worked out once. problem: of this state, or of this method or `enlarged_problem`, which keep it."""
 
         def make() -> Problem:
             queues = tuple(replace(queue, **changes) if i == q else queue for i, queue in enumerate(problem.queues))
@@ -128,20 +127,20 @@ class DiagnosisState:
         return self.memoize(("queue", id(problem), q, *changes.items()), make)
 
     def books_under(self, problem: Problem, with_plan: bool) -> QueueBooks:
-        """What the queues hold with or without the plan, under the limits of a problem of `with_queue` or
-        `enlarged_problem`, which are worked out once."""
+        """Return the queues' usage with or without the plan, under the limits of a problem of `with_queue` or
+        `enlarged_problem`, computed once."""
         books = (self.after if with_plan else self.before).queue_books
         if problem is self.problem:
             return books
         return self.memoize(("books", id(problem), with_plan), lambda: books.with_rules(self.queue_rules(problem)))
 
     def queue_rules(self, problem: Problem) -> QueueRules:
-        """The limits of the queues of such a problem."""
+        """Return the limits of the queues of such a problem."""
         return self.memoize(("rules", id(problem)), lambda: QueueRules(problem))
 
     @cached_property
     def split_class(self) -> int:
-        """A node class that no node has and no role may use, as all above it."""
+        """Return a node class that no node has and no role may use, as all above it."""
         there = {node.node_class for node in self.problem.nodes}
         back = {node.returning.node_class for node in self.problem.nodes if node.returning is not None}
         open_to = {role.node_classes for gang in self.problem.gangs for role in gang.roles}
@@ -165,11 +164,11 @@ class DiagnosisState:
 
     @cached_property
     def idle_ledger(self) -> QueueBooks:
-        """The queues with nothing held, and the empty cluster with all its nodes."""
+        """Return the queues with nothing held, and the empty cluster with all its nodes."""
         return self.ledger_with_returned(self.away_nodes, running=False)
 
     def ledger_with_returned(self, returned_nodes: tuple[int, ...], running: bool = True) -> QueueBooks:
-        """The queues with what runs, or with nothing held, in a cluster with some nodes back."""
+        """Return the queues with running pods, or without any usage, in a cluster with some nodes back."""
         if running and not returned_nodes:
             return self.before.queue_books
         problem, _ = self.problem_with_returned(returned_nodes)
@@ -177,7 +176,8 @@ class DiagnosisState:
         return self.memoize(("ledger", returned_nodes, running), lambda: make(problem))
 
     def _away_amounts(self, returned_nodes: tuple[int, ...], running: bool) -> FreeVectors:
-        """What nodes have less while they are away: of what may be given, or of all that they hold."""
+        """Return the amounts that nodes lack while they are away: of the assignable ones, or of their whole
+        capacity."""
         vectors = vectors_without_foreign if running else capacity_vectors
         then, _ = self.problem_with_returned(returned_nodes)
         return self.memoize(("away", returned_nodes, running), lambda: vectors(self.problem).minus(vectors(then)))
@@ -186,33 +186,33 @@ class DiagnosisState:
 
     @cached_property
     def started_by_priority(self) -> tuple[int, ...]:
-        """The gangs that the plan starts, the least important and youngest first."""
+        """Return the gangs that the plan starts, the least important and youngest first."""
         gangs = self.problem.gangs
         return tuple(sorted(self.started_placements, key=lambda i: (gangs[i].priority, -gangs[i].age, -i)))
 
     @cached_property
     def growing_gangs(self) -> tuple[int, ...]:
-        """The gangs that run and get more pods by the plan."""
+        """Return the gangs that run and get more pods by the plan."""
         return tuple(i for i, pods in sorted(self.kept_placements.items()) if pods != self.problem.gangs[i].running)
 
     @cached_property
     def gang_priorities(self) -> frozenset[int]:
-        """The priorities that gangs have."""
+        """Return the priorities that gangs have."""
         return frozenset(gang.priority for gang in self.problem.gangs)
 
     @cached_property
     def expected_ends(self) -> dict[int, int]:
-        """Gang that runs or starts -> its expected end, where known."""
+        """Return gang that runs or starts -> its expected end, where known."""
         ends = {i: expected_end(self.problem, i) for i in (*self.kept_placements, *self.started_placements)}
         return {i: end for i, end in ends.items() if end is not None}
 
     @cached_property
     def started_levels(self) -> tuple[tuple[int, int], ...]:
-        """The levels of `started_by_priority`; changed limits of queues leave them."""
+        """Return the levels of `started_by_priority`; changed limits of queues leave them."""
         return tuple(precedence_level(self.problem, i) for i in self.started_by_priority)
 
     def started_below(self, level: tuple[int, int]) -> BoolArray:
-        """Of `started_by_priority` which are at a lower level."""
+        """Return which entries of `started_by_priority` are at a lower level."""
         return self.memoize(
             ("below", level), lambda: np.array([own < level for own in self.started_levels], dtype=np.bool_)
         )
@@ -223,20 +223,20 @@ class DiagnosisState:
 
     @cached_property
     def plan_frees_capacity(self) -> bool:
-        """Whether the plan, by evictions, leaves some node more than it has next to what runs."""
+        """Return whether the plan, by evictions, leaves some node more than it has next to running pods."""
         return bool((self.after.free.amounts > self.before.free.amounts).any())
 
     def pods_of(self, i: int, with_plan: bool) -> Pods:
-        """The pods of a gang that runs, with its growth by the plan, or that the plan starts."""
+        """Return the pods of a gang that runs, with its growth by the plan, or that the plan starts."""
         placed = self.kept_placements[i] if i in self.kept_placements else self.started_placements[i]
         return placed if with_plan else self.problem.gangs[i].running
 
     def _held_rows(self, i: int, with_plan: bool) -> PodRows:
-        """What the `pods_of` a gang hold."""
+        """Return the amounts that a gang's `pods_of` hold."""
         return self.memoize(("rows", i, with_plan), lambda: pod_rows(self.problem.gangs[i], self.pods_of(i, with_plan)))
 
     def held_by_gangs(self, gangs: Iterable[int], with_plan: bool) -> Vector:
-        """What the `pods_of` these gangs request."""
+        """Return the amounts that these gangs' `pods_of` request."""
         amounts = self._held_amounts[with_plan]
         return tuple(map(sum, zip(*(amounts[i] for i in gangs), strict=True)))
 
@@ -251,24 +251,24 @@ class DiagnosisState:
 
     @cached_property
     def queue_of(self) -> IntArray:
-        """Gang -> its queue."""
+        """Return gang -> its queue."""
         return np.array([gang.queue for gang in self.problem.gangs], dtype=np.int64)
 
     @cached_property
     def _overcommitment(self) -> PodRows:
-        """(nodes that what runs exceeds, by how much)."""
+        """(nodes that running pods exceed, by how much)."""
         amounts = free_and_overcommitted(self.problem)[1]
         nodes = np.flatnonzero(amounts.any(axis=1))
         return nodes, amounts[nodes]
 
     @cached_property
     def entitled_started(self) -> frozenset[int]:
-        """The gangs that the plan starts within the entitlements of their queues."""
+        """Return the gangs that the plan starts within the entitlements of their queues."""
         return frozenset(entitled_in_turn(self.before.queue_books, self.entitlement_turns))
 
     @cached_property
     def entitlement_turns(self) -> tuple[EntitlementTurn, ...]:
-        """Of the gangs that the plan starts, in order."""
+        """Return the turns of the gangs that the plan starts, in order."""
         return tuple(sorted(entitlement_turn(i, self.problem.gangs[i]) for i in self.started_placements))
 
     @cached_property
@@ -286,12 +286,12 @@ class DiagnosisState:
 
     @cached_property
     def _running_rule_counts(self) -> PodRuleCounts:
-        """The pods that pod rules count next to what runs."""
+        """Return the pods that pod rules count next to running pods."""
         return PodRuleCounts(self.problem, self.after.counted_pods.existing_pods)
 
     def _permanent_rule_counts(self, gang: Gang) -> PodRuleCounts:
-        """The empty cluster but for the gang's own running pods. Rules that keep apart, rules among its own pods and
-        those by a label that no node has never change; other pods may come and meet the rest."""
+        """Return the empty cluster but for the gang's own running pods. Rules that keep apart, rules among its own pods
+        and those by a label that no node has never change; other pods may come and meet the rest."""
 
         def make() -> PodRuleCounts:
             rules = list(enumerate(self.problem.pod_rules))
@@ -315,8 +315,8 @@ class DiagnosisState:
     # ---- worlds
 
     def question(self, w: World, excluded: frozenset[int]) -> FitQuestion:
-        """Whether the gang of a world fits on its nodes but for these. Nodes are never added where there are pod rules
-        or device slots."""
+        """Return whether the gang of a world fits on its nodes but for these. Nodes are never added where there are pod
+        rules or device slots."""
         problem, tree = self._problem_with_kinds(w.returned_nodes, w.split_kinds)
         problem, free = replace(problem, gangs=(w.gang,)), self._free_vectors(w)
         if excluded:
@@ -332,8 +332,8 @@ class DiagnosisState:
         return FitQuestion(there, self.options)
 
     def books(self, w: World, j: int, for_queue: int | None) -> QueueBooks:
-        """What the queues hold in a world of gang j, under the limits of then. for_queue: where only that matters on
-        which it depends what this queue may take."""
+        """Return the queues' usage in a world of gang j, under its limits. for_queue: compute only the amounts that
+        limit this queue."""
         books = self.books_under(w.limits_problem, w.with_started).copy()
         gone = dict[int, list[int]]()
         for i in w.held_back or w.ended_gangs:
@@ -350,8 +350,8 @@ class DiagnosisState:
         return books
 
     def _free_vectors(self, w: World) -> FreeVectors:
-        """What is free for the gang. Device slots of running pods are not known and stay as they are. Growth takes what
-        is left over: it is in no gang's way once another one gives up its place."""
+        """Return the free amounts for the gang. Device slots of running pods are unknown and stay as they are. Growth
+        takes only leftovers: it is not in a gang's way once another one gives up its place."""
         if w.held_back:
             starts = w.held_back[0] in self.started_placements
             free = (self._before_growth if starts else self.after.free).copy()
@@ -366,7 +366,7 @@ class DiagnosisState:
         if w.returned_nodes:
             free = free.minus(self._away_amounts(w.returned_nodes, w.with_running))
         free = free.nonnegative()
-        if w.ended_gangs:  # where what runs exceeds a node, that is paid first
+        if w.ended_gangs:  # where running pods exceed a node, the excess is paid first
             nodes, unpaid = self._overcommitment
             before = free.amounts[nodes]
             add_rows(free.amounts, (self._held_rows(i, w.with_started) for i in w.ended_gangs))
@@ -376,7 +376,7 @@ class DiagnosisState:
 
     @cached_property
     def _before_growth(self) -> FreeVectors:
-        """What is free next to what runs and what the plan starts: below 0 where it evicts."""
+        """Return the amounts free next to running pods and the plan's starts: below 0 where it evicts."""
         return self.before.free.minus(self._given(self.started_placements))
 
     @cached_property
@@ -384,13 +384,13 @@ class DiagnosisState:
         return self.capacity.minus(self._given(self.started_placements))
 
     def _given(self, gangs: Iterable[int]) -> FreeVectors:
-        """What the plan gives to these gangs beyond what they run."""
+        """Return the amounts that the plan gives to these gangs beyond their running pods."""
         total = FreeVectors(np.zeros_like(self.capacity.amounts), np.zeros_like(self.capacity.slots))
         self._give_back(total, gangs)
         return total
 
     def _give_back(self, free: FreeVectors, gangs: Iterable[int]) -> None:
-        """Add what the plan gives to these gangs beyond what they run."""
+        """Add the amounts that the plan gives to these gangs beyond their running pods."""
         gangs = list(gangs)
         add_rows(free.amounts, (self._held_rows(i, with_plan=True) for i in gangs))
         add_rows(free.amounts, (self._held_rows(i, with_plan=False) for i in gangs), -1)

@@ -48,14 +48,15 @@ def explain_waiting_gangs(diagnosis: DelayDiagnosis, mapper: Mapper) -> dict[int
             repairs = tuple(sorted((*repairs, *(why[j][1] if j in why else ())), key=lambda r: (bool(r.also), r.rank)))
             known[key] = repairs[: diagnosis.state.options.budget.repairs]
         why[j] = facts, known[key]
-    if held in why:  # the reservation itself says which gangs it waits for
+    if held in why:  # the reservation itself lists its awaited gangs
         facts, repairs = why[held]
         why[held] = facts, tuple(repair for repair in repairs if not isinstance(repair, EndOfPods | EndOfGangs))
     return why
 
 
 def _with_order(diagnosis: DelayDiagnosis, j: int, facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
-    """The facts, and last the strict order of its queue: with all else out of the way that would still keep it."""
+    """Return the facts, and last the strict order of its queue: with all else out of the way that would still keep
+    it."""
     return facts if facts == UNDECIDED else (*facts, *diagnosis.order_facts(j))
 
 
@@ -66,9 +67,10 @@ def _all_delay_repairs(diagnosis: DelayDiagnosis, j: int, facts: tuple[Fact, ...
 def _resource_explanations(
     diagnosis: DelayDiagnosis, delayed: Mapping[int, tuple[Fact, ...]], mapper: Mapper
 ) -> dict[int, Explanation]:
-    """Explanations of gangs that are not delayed, or only by exclusions: a repair may do without the excluded nodes.
+    """Return explanations of gangs that are not delayed, or only by exclusions: a repair may do without the excluded
+    nodes.
 
-    A gang with exclusions is asked about the nodes that are left, unless they do not hold it even next to what runs.
+    A gang with exclusions is diagnosed on the remaining nodes, unless they do not hold it even next to running pods.
     """
     why: dict[int, Explanation] = {}
     restricted, unrestricted = list[int](), list[int]()
@@ -121,7 +123,7 @@ def _explanations_by_class(state: DiagnosisState, gangs: Iterable[int], mapper: 
 
 
 def explanation_work(problem: Problem, questions: int) -> int:
-    """The work (`Mapper`) of so many questions."""
+    """Return the work (`Mapper`) of so many questions."""
     nodes, queues = len(problem.nodes), len(problem.queues)
     return questions * (WORK_PER_QUESTION + WORK_PER_NODE * nodes + WORK_PER_QUEUE * queues)
 
@@ -138,7 +140,7 @@ def explain(state: DiagnosisState, j: int) -> Explanation:
 
 
 def in_time(compute: Callable[[], T], otherwise: T) -> T:
-    """What is computed, or something else when the time is over first."""
+    """Return the computed value, or `otherwise` if the time is over first."""
     try:
         return compute()
     except OutOfTimeError:

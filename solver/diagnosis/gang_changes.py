@@ -29,7 +29,7 @@ from solver.semantics.topology import ROOT
 
 
 def families_with_all_pods(case: GangDiagnosis, w: World) -> list[Family[Any]]:
-    """All kinds of change that keep the gang's pods."""
+    """Return all kinds of change that keep the gang's pods."""
     gang = w.gang
     found: list[Family[Any]] = [Family([()] if gang.running else [], _restart), _tiers(case, None, gang)]
     found.append(Family([_separations(case, gang)] if gang.topology_without_rules else [], _soften_separations))
@@ -44,8 +44,8 @@ def _restart(w: World, _: object) -> World:
 
 
 def _tiers(case: GangDiagnosis, i: int | None, gang: Gang) -> Family[HigherTier | SoftTopology]:
-    """A higher tier of the gang or of its subgroups i, where the owner can choose it; beyond the highest a soft
-    topology. Of a gang that owns separations, tiers up to the lowest of theirs."""
+    """Return a higher tier of the gang or of its subgroups i, where the owner can choose it; beyond the highest a soft
+    topology. For a gang that owns separations, tiers up to the lowest of theirs."""
     topology, tree = gang.topology if i is None else gang.subgroups[i].topology, case.state.tree
     steps: list[HigherTier | SoftTopology] = []
     if topology is not None and tree.confines(topology):
@@ -74,7 +74,7 @@ def _separations(case: GangDiagnosis, gang: Gang) -> frozenset[int]:
 
 
 def _soften_separations(w: World, rules: frozenset[int]) -> World:
-    """The separations that it owns as wishes, with the topology that it then has."""
+    """Return the separations that it owns as wishes, with the topology that it then has."""
     gang = w.gang
     roles = (replace(r, owned_rules=tuple(rho for rho in r.owned_rules if rho not in rules)) for r in gang.roles)
     softer = replace(gang, roles=tuple(roles), topology=gang.topology_without_rules, topology_without_rules=None)
@@ -116,7 +116,7 @@ def _replica_counts(role: int, need: int, gang: Gang) -> range:
 
 
 def _set_replicas(role: int, w: World, pods: int) -> World:
-    """Of an elastic role a smaller minimum."""
+    """Return the world with fewer pods of a role; for an elastic role a smaller minimum."""
     gang, was = w.gang, w.gang.roles[role]
     rigid = was.minimum >= was.replicas
     now = was.replicas if rigid else required_pods(gang, (0,) * len(gang.roles))[0][role]
@@ -133,8 +133,8 @@ def _set_gang_minimum(w: World, pods: int) -> World:
 
 
 def node_kinds(case: GangDiagnosis, role: int, w: World) -> list[Family[int]]:
-    """One more kind of nodes for the role, a family for each since none includes another; first those that it perhaps
-    means. None where classes also stand for exclusions, which the owner cannot change, nor nodes that its queue may not
+    """Return one more kind of nodes for the role, a family for each since none includes another; likely intended ones
+    first. None where classes represent exclusions too, which the owner cannot change, nor nodes that its queue may not
     use."""
     state, here = case.state, w.gang.roles[role].node_classes
     closed = state.problem.queues[case.gang.queue].closed_node_groups
@@ -160,8 +160,8 @@ def _add_node_kind(role: int, state: DiagnosisState, w: World, n: int) -> World:
 
 
 def with_open_roles(case: GangDiagnosis, w: World) -> World:
-    """The world with other nodes for each role that the empty cluster does not hold: of the kind that holds most of the
-    missing pods; unchanged for a role of which none holds any."""
+    """Return the world with other nodes for each role that the empty cluster does not hold: of the kind that holds most
+    of the missing pods; unchanged for a role of which none holds any."""
     for role in range(len(w.gang.roles)):
         if not (short := _missing_pods(case, w, role)):
             continue
@@ -173,13 +173,13 @@ def with_open_roles(case: GangDiagnosis, w: World) -> World:
 
 
 def _missing_pods(case: GangDiagnosis, w: World, role: int) -> int:
-    """How many of the pods that the role needs the empty cluster does not hold, by counting."""
+    """Return how many of the pods that the role needs the empty cluster does not hold, by counting."""
     empty = case.question(replace(w, with_running=False, with_started=False))
     return max(0, empty.gang_class.needed_pods(role) - empty.fit_counts()[role][ROOT])
 
 
 def smaller_request(case: GangDiagnosis, role: int, w: World) -> Family[int]:
-    """Pods that ask for no more than the largest eligible node, or its largest device slot, has when empty.
+    """Return pods that ask for no more than the largest eligible node, or its largest device slot, has when empty.
 
     Not where two resources are too much, where there is nothing of one, or where the share of a slot is not what the
     pod asks for by that name.
@@ -197,8 +197,8 @@ def smaller_request(case: GangDiagnosis, role: int, w: World) -> Family[int]:
 
 
 def with_fitting_requests(case: GangDiagnosis, w: World) -> World | None:
-    """The world with needed pods that each fit an empty node open to them, the one that takes the least part from them;
-    None where a role has none that would do, or asks for device slots."""
+    """Return the world with needed pods that each fit an empty node open to them, the one that takes the least part
+    from them; None where a role has none that would do, or asks for device slots."""
     empty = case.question(replace(w, with_running=False, with_started=False))
     for role, spec in enumerate(w.gang.roles):
         asked, open_to = np.array(spec.request), empty.state.tree.class_mask(spec.node_classes)
@@ -230,8 +230,8 @@ def _set_request(role: int, r: int, w: World, amount: int) -> World:
 
 
 def more_nodes(case: GangDiagnosis, w: World) -> list[Family[int]]:
-    """More nodes like an eligible one, under its leaf; for a gang with a hard topology under the leaf where it comes
-    nearest. Like none that is excluded: more of them might be so too."""
+    """Return more nodes like an eligible one, under its leaf; for a gang with a hard topology under the leaf where it
+    is nearest to fitting. None like an excluded node: more of them might be excluded too."""
     gang, state = w.gang, case.state
     if state.after.rule_counts is not None or state.problem.slot_groups:
         return []

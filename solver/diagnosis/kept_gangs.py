@@ -1,5 +1,5 @@
-"""Why nobody is evicted for a waiting gang: the one or two obstacles without which gangs that run would go for it, and
-what is not known of their device slots."""
+"""Why nobody is evicted for a waiting gang: the one or two obstacles without which running gangs would be evicted for
+it, and unknown uses of device slots."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from solver.semantics.eviction_rights import has_eviction_right
 from solver.state.state import State
 
 SERVED_FIRST = (Borrowing, PrecedingGangs, StrictOrder, Undecided)
-"""With these facts it is not what runs that keeps the gang waiting, or that is not known."""
+"""With these facts running pods do not keep the gang waiting, or that is unknown."""
 
 
 @dataclass(frozen=True)
 class _Obstacle:
-    """What keeps gangs that run from eviction; queue: whose."""
+    """An obstacle that keeps running gangs from eviction; queue: whose."""
 
     kind: str
     queue: int | None = None
 
     def lifted(self, problem: Problem, j: int) -> Problem:
-        """The problem without the obstacle, for gang j."""
+        """Return the problem without the obstacle, for gang j."""
         match self.kind:
             case "preempt":
                 return replace(problem, preempt_enabled=True)
@@ -69,8 +69,8 @@ def _with_eviction(gang: Gang, **changes: Any) -> Gang:
 
 
 def eviction_obstacles(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[NobodyEvicted, ...]:
-    """The smallest set of obstacles, one or two, without which gangs that run are evicted for this one; nothing where
-    there is none, where the plan evicts, or where others are served before it."""
+    """Return the smallest set of obstacles, one or two, without which running gangs are evicted for this one. Empty
+    where there is none, where the plan evicts, or where others are served before it."""
     problem = case.state.problem
     if case.index not in case.state.asked_evictions or not facts:
         return ()
@@ -84,7 +84,7 @@ def eviction_obstacles(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[Nobo
 
 
 def _obstacles(problem: Problem, j: int) -> Iterator[_Obstacle]:
-    """What stands in the way of evictions at all, the most general first."""
+    """Yield the obstacles to any eviction, the most general first."""
     running = [gang for gang in problem.gangs if gang.running]
     own = problem.gangs[j]
     if not own.eviction.may_evict:
@@ -108,7 +108,7 @@ def _obstacles(problem: Problem, j: int) -> Iterator[_Obstacle]:
 
 
 def _victims_without(case: GangDiagnosis, obstacles: Sequence[_Obstacle]) -> tuple[int, ...]:
-    """The gangs that would lose pods without these obstacles."""
+    """Return the gangs that would lose pods without these obstacles."""
     problem = case.state.after.problem
     for obstacle in obstacles:
         problem = obstacle.lifted(problem, case.index)
@@ -116,8 +116,8 @@ def _victims_without(case: GangDiagnosis, obstacles: Sequence[_Obstacle]) -> tup
 
 
 def proven_victims(case: GangDiagnosis, then: State) -> tuple[int, ...]:
-    """The gangs that would lose pods to the gang in this state; () where nobody would, or that is not known: the plan
-    evicts others, the model is too large, or a limit struck."""
+    """Return the gangs that would lose pods to the gang in this state; () where nobody would, or that is not known: the
+    plan evicts others, the model is too large, or a limit struck."""
     state, options = case.state, case.state.options
     is_large = len(then.problem.nodes) * len(case.gang.roles) > options.budget.repair_variables
     if is_large or state.after.running != state.before.running:
@@ -132,7 +132,7 @@ def proven_victims(case: GangDiagnosis, then: State) -> tuple[int, ...]:
 
 
 def eviction_repair(obstacles: Sequence[NobodyEvicted]) -> Iterator[Repair]:
-    """The change that lifts these obstacles."""
+    """Yield the change that lifts these obstacles."""
     changes = [AllowEviction(each.obstacle, each.gangs, each.queue) for each in obstacles]
     if changes:
         yield replace(changes[0], also=tuple(changes[1:]))
@@ -150,7 +150,8 @@ def equal_priority(repairs: Sequence[Repair]) -> tuple[NobodyEvicted, ...]:
 
 
 def unlocated_holders(problem: Problem, j: int) -> tuple[UnlocatedHolder, ...]:
-    """The gangs that gang j may evict and whose pods hold unknown slots, on nodes and of groups that gang j can use."""
+    """Return the gangs that gang j may evict and whose pods hold unknown slots, on nodes and of groups that gang j can
+    use."""
     evictable = (v for v in range(len(problem.gangs)) if has_eviction_right(problem, j, v))
     return tuple(holder for v in evictable for holder in _unlocated_slots(problem, j, v))
 

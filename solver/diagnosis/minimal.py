@@ -13,8 +13,8 @@ Item = TypeVar("Item")
 def smallest_sufficient(
     items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool], max_paired: int
 ) -> tuple[Item, ...] | None:
-    """A set that suffices while no part of it does: one item, else two, else what is left when all are dropped that can
-    be. Earlier items are preferred. None where not even all of them suffice.
+    """Return a set that suffices while no part of it does: one item, else two, else the rest after dropping all that
+    can be dropped. Earlier items are preferred. None where not even all of them suffice.
 
     suffices: monotone. max_paired: up to so many items every pair is tried.
     """
@@ -31,7 +31,7 @@ def smallest_sufficient(
 
 
 def minimal_subset(items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool]) -> tuple[Item, ...]:
-    """A minimal sufficient subset; items are dropped from the last to the first."""
+    """Return a minimal sufficient subset; items are dropped from the last to the first."""
     kept = tuple(items)
     for i in reversed(range(len(items))):
         rest = tuple(item for item in kept if item is not items[i])
@@ -41,22 +41,23 @@ def minimal_subset(items: Sequence[Item], suffices: Callable[[tuple[Item, ...]],
 
 
 def first_sufficient(steps: Sequence[Item], works: Callable[[Item], bool]) -> Item | None:
-    """The first step that works, by bisection: once a step works, all beyond it must. None where the last does not."""
+    """Return the first step that works, by bisection: once a step works, all beyond it must. None where the last does
+    not."""
     if not steps or not works(steps[-1]):
         return None
     return steps[bisect_left(steps, True, hi=len(steps) - 1, key=works)]
 
 
 def shortest_prefix(items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool]) -> tuple[Item, ...] | None:
-    """The shortest prefix that suffices; None where not even all items do. suffices: monotone."""
+    """Return the shortest prefix that suffices; None where not even all items do. suffices: monotone."""
     if not items or not suffices(tuple(items)):
         return None
     return tuple(items[: shortest_length(items, suffices)])
 
 
 def shortest_length(items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool]) -> int:
-    """The length of the shortest prefix that suffices, of which all items are taken to be one. Mostly a short one does,
-    and long ones are dear to ask about: the length is doubled until it is enough."""
+    """Return the length of the shortest prefix that suffices, of which all items are taken to be one. Mostly a short
+    one does, and long ones are dear to ask about: the length is doubled until it is enough."""
     least, most = 1, 1
     while most < len(items) and not suffices(tuple(items[:most])):
         least, most = most + 1, 2 * most

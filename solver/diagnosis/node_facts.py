@@ -20,7 +20,7 @@ from solver.semantics.topology import ROOT
 
 
 def pod_rule_conflict(case: GangDiagnosis, w: World) -> facts.Fact:
-    """The first rule without which alone the greedy places the gang, else the first of all."""
+    """Return the first rule without which alone the greedy places the gang, else the first of all."""
     q, roles = case.question(w), w.gang.roles
     rules = sorted({rho for role in roles for rho in (*role.owned_rules, *role.selecting_rules)})
     chosen = next((rho for rho in rules if _fits_without_rule(q, rho)), rules[0])
@@ -32,7 +32,7 @@ def pod_rule_conflict(case: GangDiagnosis, w: World) -> facts.Fact:
 
 
 def _group_limit(q: FitQuestion, rho: int) -> facts.NodeGroupLimit | None:
-    """The quota with its numbers, where what the gang needs at least is more than it leaves."""
+    """Return the quota with its numbers, where what the gang needs at least is more than it leaves."""
     counts = q.state.rule_counts
     if counts is None or (quota := counts.rule(rho).quota) is None:
         return None
@@ -89,7 +89,7 @@ def own_running_pods(case: GangDiagnosis, w: World) -> facts.Fact:
 
 
 def away_nodes(case: GangDiagnosis, w: World) -> facts.Fact:
-    """The nodes that are away with which it would fit, none of them to spare."""
+    """Return the nodes that are away with which it would fit, none of them to spare."""
 
     def fits(nodes: tuple[int, ...]) -> bool:
         return case.fits(replace(w, returned_nodes=nodes)) is True
@@ -131,7 +131,7 @@ def ineligible_nodes(case: GangDiagnosis, t: int, w: World) -> facts.Fact:
 
 
 def closed_node_groups(case: GangDiagnosis, w: World) -> facts.Fact:
-    """The node groups with which it would fit, none of them to spare."""
+    """Return the node groups with which it would fit, none of them to spare."""
 
     def fits(groups: tuple[int, ...]) -> bool:
         return case.fits(replace(w, gang=case.with_open_groups(w.gang, groups))) is True
@@ -142,7 +142,7 @@ def closed_node_groups(case: GangDiagnosis, w: World) -> facts.Fact:
 
 
 def _asked_pods(q: FitQuestion, t: int) -> int:
-    """Pods asked of a role: what it needs, else as many as it may have of what the gang needs."""
+    """Return the pods requested of a role: its minimum, else its most within the gang's minimum."""
     role = q.gang_class.roles[t]
     return q.gang_class.needed_pods(t) or max(1, min(role.max_pods, q.gang_class.min_pods))
 
@@ -176,8 +176,8 @@ def _shortage(q: FitQuestion) -> facts.Fact:
 
 
 def _fragmentation(q: FitQuestion, t: int, asked: int, available: int) -> facts.Fragmentation:
-    """The fragmentation fact, with the distribution of the scarcest resource where it alone leaves room for too few
-    pods."""
+    """Return the fragmentation fact, with the distribution of the scarcest resource where it alone leaves room for too
+    few pods."""
     role = q.gang.roles[t]
     amounts = _eligible_free(q, (role,)).amounts
     pods = {r: int((amounts[:, r] // a).sum()) for r, a in enumerate(role.request) if a}
@@ -197,13 +197,13 @@ def _resource_shortage(
 
 
 def _scarcest_resource(asked: Iterable[int], total: list[int]) -> int | None:
-    """The resource of which the smallest part of what is asked for is there; None where all suffice."""
+    """Return the resource with the smallest available part of the request; None where all suffice."""
     short = [(total[r] / a, r) for r, a in enumerate(asked) if a > total[r]]
     return min(short)[1] if short else None
 
 
 def _eligible_free(q: FitQuestion, roles: Iterable[Role]) -> FreeVectors:
-    """What is free on each node that is eligible for one of the roles."""
+    """Return the free amounts on each node that is eligible for one of the roles."""
     classes = frozenset[int]().union(*(role.node_classes for role in roles))
     return q.state.free.at_nodes(np.isin(q.state.tree.node_class_of, sorted(classes)))
 

@@ -27,8 +27,8 @@ class Obstacle:
 
 
 def current_obstacles(case: GangDiagnosis) -> list[Obstacle]:
-    """What may be in the way now of a gang that the empty cluster holds, placed from scratch or next to its running
-    pods; preferred explanations first."""
+    """Return the possible present obstacles of a gang that the empty cluster holds, placed from scratch or next to its
+    running pods; preferred explanations first."""
     *away, running = cluster_obstacles(case)
     found = [*away, *_pod_rules(case), *_topologies(case, case.gang), *_slots(case, case.gang), running]
     if case.gang.running and case.fits(case.empty_world) is not False:
@@ -37,7 +37,7 @@ def current_obstacles(case: GangDiagnosis) -> list[Obstacle]:
 
 
 def cluster_obstacles(case: GangDiagnosis) -> list[Obstacle]:
-    """What does not lie in the gang itself: nodes that are away, and last what runs."""
+    """Return the obstacles outside of the gang: nodes that are away, and last running pods."""
     running = Obstacle(
         lambda w: replace(w, with_running=False), lambda w: node_facts.shortage_anywhere(case, without_topology(w))
     )
@@ -48,7 +48,7 @@ def cluster_obstacles(case: GangDiagnosis) -> list[Obstacle]:
 
 
 def permanent_obstacles(case: GangDiagnosis) -> list[Obstacle]:
-    """What may be in the way of a gang even on the empty cluster."""
+    """Return the possible obstacles of a gang even on the empty cluster."""
     gang = case.empty_world.gang
     roles = range(len(gang.roles))
     found = [*_pod_rules(case), *_topologies(case, gang), *_slots(case, gang)]
@@ -63,14 +63,14 @@ def permanent_obstacles(case: GangDiagnosis) -> list[Obstacle]:
 
 
 def _pod_rules(case: GangDiagnosis) -> list[Obstacle]:
-    """What the gang's pods demand of others, and others of them."""
+    """Return the demands of the gang's pods on others, and of others on them."""
     if case.state.after.rule_counts is None or not has_pod_rules(case.gang):
         return []
     return [Obstacle(lambda w: replace(w, with_pod_rules=False), partial(node_facts.pod_rule_conflict, case))]
 
 
 def _topologies(case: GangDiagnosis, gang: Gang) -> list[Obstacle]:
-    """The hard topology of the whole gang, and that of each kind of subgroup."""
+    """Return the hard topology of the whole gang, and that of each kind of subgroup."""
     found, tree = [], case.state.tree
     if gang.topology is not None and tree.confines(gang.topology):
         fact = partial(node_facts.domain_shortage, case, gang.topology.tier)
@@ -84,7 +84,7 @@ def _topologies(case: GangDiagnosis, gang: Gang) -> list[Obstacle]:
 
 
 def _slots(case: GangDiagnosis, gang: Gang) -> list[Obstacle]:
-    """The device slots of the nodes, for each role that requests some."""
+    """Return the device slots of the nodes, for each role that requests some."""
     return [
         Obstacle(partial(_without_slot_requests, t), partial(node_facts.slot_shortage, case, t))
         for t, role in enumerate(gang.roles)
@@ -111,12 +111,12 @@ def without_topology(w: World) -> World:
 
 
 def _without_slot_requests(t: int, w: World) -> World:
-    """What the pods of role t ask for may come from anywhere in a node."""
+    """Return the world in which pods of role t take their request from anywhere in a node."""
     return replace(w, gang=with_role(w.gang, t, slot_requests=()))
 
 
 def _without_requests(roles: Iterable[int], w: World) -> World:
-    """The pods of these roles ask for nothing, as though every eligible node were large enough."""
+    """Return the world in which pods of these roles request nothing, as if every eligible node were large enough."""
     gang = w.gang
     for t in roles:
         gang = with_role(gang, t, request=(0,) * len(gang.roles[t].request), slot_requests=())
@@ -129,8 +129,8 @@ def _with_open_groups(case: GangDiagnosis, w: World) -> World:
 
 
 def _with_all_nodes(case: GangDiagnosis, t: int, w: World) -> World:
-    """All nodes are eligible for role t, those that are away once they are back, but for those in node groups that are
-    closed to its queue and stay so."""
+    """Return the world with all nodes eligible for role t, and absent ones returned, except node groups that stay
+    closed to its queue."""
     problem = case.state.problem
     closed = () if case.has_open_groups(w.gang) else problem.queues[case.gang.queue].closed_node_groups
     there = [node for node in problem.nodes if node.node_group not in closed]

@@ -26,12 +26,11 @@ from solver.semantics.share_measures import puts_queues_first, queue_priority
 
 
 def blockers(case: GangDiagnosis, w: World) -> tuple[int, tuple[int, ...]]:
-    """(pods of the gang that fit next to the plan, a minimal set of the plan's gangs without which all pods would fit),
-    whatever their queues: of gangs that start, or else of gangs that run, without their growth.
+    """Return (pods of the gang that fit next to the plan, a minimal set of the plan's gangs without which all pods
+    would fit), whatever their queues: of gangs that start, else of running gangs, without their growth.
 
-    Those of the gang's priority and above are examined first, the lowest and youngest first. Growth beyond what a queue
-    is entitled to only takes what is left over, and is in no gang's way. The answer is costly and the same for all
-    queues.
+    Those of the gang's priority and above are examined first, the lowest and youngest first. Growth beyond a queue's
+    entitlement takes only leftovers, and is not in a gang's way. The answer is costly and the same for all queues.
     """
     state, priority = case.state, case.gang.priority
 
@@ -45,13 +44,13 @@ def blockers(case: GangDiagnosis, w: World) -> tuple[int, tuple[int, ...]]:
 
 
 def _blocking_prefix(case: GangDiagnosis, w: World, order: Sequence[int]) -> tuple[int, ...]:
-    """The shortest prefix of `order` without which the gang fits, less the members that it does not need."""
+    """Return the shortest prefix of `order` without which the gang fits, less the members that it does not need."""
     chosen = tuple(reversed(order[: shortest_length(order, partial(_fits_without, case, w))]))
     return _minimal(case, w, chosen)
 
 
 def _minimal(case: GangDiagnosis, w: World, gangs: tuple[int, ...]) -> tuple[int, ...]:
-    """A minimal set of these gangs without what the plan gives to whom the gang fits."""
+    """Return a minimal set of these gangs such that the gang fits without the plan's placements for them."""
     few = len(gangs) <= case.state.options.budget.minimized_blockers
     return minimal_subset(gangs, partial(_fits_without, case, w)) if few else gangs
 
@@ -61,14 +60,14 @@ def _fits_without(case: GangDiagnosis, w: World, gangs: Sequence[int]) -> bool:
 
 
 def preceding_gangs(case: GangDiagnosis, w: World) -> PrecedingGangs:
-    """A minimal set of the plan's gangs without which the gang would fit."""
+    """Return a minimal set of the plan's gangs without which the gang would fit."""
     most, gangs = blockers(case, w)
     return PrecedingGangs(case.question(w).gang_class.min_pods, most, gangs)
 
 
 def borrowing(case: GangDiagnosis, s: World) -> Borrowing | None:
-    """The fact that the gang would borrow, and what is served first; None where its queue's entitlement covers it, or
-    where only its own queue is in its way."""
+    """Return the fact that the gang would borrow, and who is served first; None where its queue's entitlement covers
+    it, or where only its own queue is in its way."""
     problem, books, demand = case.state.problem, case.state.after.queue_books, case.remaining_demand
     if not is_decided_by_entitlement(problem) or books.is_entitled(case.gang.queue, demand):
         return None
@@ -90,7 +89,7 @@ def is_decided_by_entitlement(problem: Problem) -> bool:
 
 
 def least_free_priority(problem: Problem, above: int) -> int:
-    """The least priority above another that no gang has."""
+    """Return the least priority above another that no gang has."""
     taken, found = problem.memoize("priorities", lambda: {gang.priority for gang in problem.gangs}), above + 1
     while found in taken:
         found += 1
@@ -116,8 +115,8 @@ def _takes_place(case: GangDiagnosis, raised: Gang, i: int) -> bool:
 
 
 def _is_younger_twin(case: GangDiagnosis, i: int) -> bool:
-    """Whether gang i asks for the same, in the same queue, and came later: of one priority the gang takes its place, as
-    nothing else tells them apart."""
+    """Return whether gang i has the same request, in the same queue, and is younger: with the same priority the gang
+    takes its place, as nothing else distinguishes them."""
     own, other = case.gang, case.state.problem.gangs[i]
     is_promised_first = other.times.promised and not own.times.promised
     if other.queue != own.queue or (other.age, i) < (own.age, case.index) or is_promised_first:
@@ -132,8 +131,8 @@ def _raise_priority(case: GangDiagnosis, w: World, priority: int) -> World:
 def _before_others(
     case: GangDiagnosis, w: World, repair: HigherPriority | MoreDeserved | MoreWeight, priority: int, problem: Problem
 ) -> World:
-    """The world without the gangs that would then be decided later; unchanged where there are none, or they are not
-    known."""
+    """Return the world without the gangs that would then be decided later; unchanged where there are none, or they are
+    unknown."""
     state = case.state
     later = _later_gangs(case, priority, problem)
     changed = replace(w.with_change(repair), limits_problem=problem)
@@ -145,8 +144,8 @@ def _before_others(
 
 
 def _later_gangs(case: GangDiagnosis, priority: int, problem: Problem) -> list[int]:
-    """The started gangs, the last first, that are decided after the gang if it has this priority and the queues are the
-    problem's."""
+    """Return the started gangs, the last first, that are decided after the gang if it has this priority and the queues
+    are the problem's."""
     raised = replace(case.gang, priority=priority)
     if problem is not case.state.problem or priority in case.state.gang_priorities:
         return _gangs_behind(case, raised, problem)
@@ -175,7 +174,7 @@ def _gangs_behind(case: GangDiagnosis, raised: Gang, problem: Problem) -> list[i
 
 
 def _entitled_beside(case: GangDiagnosis, raised: Gang, problem: Problem) -> frozenset[int]:
-    """The started gangs, and the gang with its raised priority, that the entitlements of their queues cover."""
+    """Return the started gangs, and the gang with its raised priority, that the entitlements of their queues cover."""
     state, books, started = case.state, case.state.before.queue_books, case.state.entitlement_turns
     own_turn = entitlement_turn(case.index, raised)
     if problem is not state.problem:
@@ -188,14 +187,14 @@ def _entitled_beside(case: GangDiagnosis, raised: Gang, problem: Problem) -> fro
 
 
 def higher_priority(case: GangDiagnosis, w: World) -> Iterator[World]:
-    """The least priority that suffices, with the gangs whose room it takes."""
+    """Yield the least priority that suffices, with the gangs whose room it takes."""
     if (raised := higher_priorities(case).least(w, case.lets_start)) is not None:
         yield with_later_gangs(case, raised)
 
 
 def evicting_priority(case: GangDiagnosis, w: World) -> Iterator[World]:
-    """The least priority with which it starts where gangs of its own queue run that are evicted for it, with those that
-    the plan would evict, where that is known."""
+    """Yield the least priority with which it starts by evicting running gangs of its own queue, with the plan's likely
+    evictions where they are known."""
     problem, gang = case.state.problem, case.gang
     may_evict = problem.preempt_enabled and gang.eviction.may_evict
     if not may_evict or gang.running or problem.preempt_votes.compare_shares:
@@ -223,8 +222,8 @@ def _victims_at(case: GangDiagnosis, priority: int) -> tuple[int, ...]:
 
 
 def _own_victims(case: GangDiagnosis) -> list[int]:
-    """The gangs of its queue that run on and that a higher priority may evict whole; none that the plan takes pods of
-    for another queue, since a victim goes for its own queue or for others."""
+    """Return the kept gangs of its queue that a higher priority may evict whole. Gangs that lose pods to another queue
+    are left out, since a victim is evicted for its own queue or for others."""
     problem, found = case.state.problem, []
     for v in sorted(case.state.kept_placements.keys() - problem.budgeted_gangs - case.state.reclaimed):
         victim = problem.gangs[v]
@@ -234,8 +233,8 @@ def _own_victims(case: GangDiagnosis) -> list[int]:
 
 
 def with_later_gangs(case: GangDiagnosis, w: World) -> World:
-    """The world whose priority, weight or deserved amount names the gangs that give up their room: a minimal set of few
-    gangs decided later."""
+    """Return the world whose priority, weight or deserved amount names the gangs that give up their room: a minimal set
+    of few gangs decided later."""
     with_plan = replace(w, with_started=True)
 
     def suffices(some: Sequence[int]) -> bool:
@@ -253,8 +252,8 @@ def with_later_gangs(case: GangDiagnosis, w: World) -> World:
 
 
 def _earlier_claims(case: GangDiagnosis) -> dict[int, Vector]:
-    """Queue that is compared above the gang -> what other gangs below it ask for that may claim it first: those of a
-    higher precedence, and of the same one those that are older or of another size, which may fill it better."""
+    """Return queue compared above the gang -> requests of other gangs below it that may claim it first: gangs of a
+    higher precedence, and of the same one older gangs or gangs of another size, which may fill it better."""
     problem, books, mine = case.state.problem, case.state.before.queue_books, precedence(case.gang)
     paths = books.queue_rules.comparison_paths
     claims: dict[int, Vector] = dict.fromkeys(paths[case.gang.queue], (0,) * len(problem.resources))
@@ -273,8 +272,8 @@ def _earlier_claims(case: GangDiagnosis) -> dict[int, Vector]:
 
 
 def _most_deserved(problem: Problem, q: int, r: int) -> int:
-    """What the queue may deserve at the most: its capability, and what the queue above deserves beyond its siblings,
-    which Volcano's webhook demands of all but the root."""
+    """Return the most that the queue may deserve: its capability, and what the parent deserves beyond the siblings,
+    which Volcano's webhook requires of all but the root."""
     queue, limits = problem.queues[q], [problem.totals[r]]
     if (capability := queue.capability[r]) is not None:
         limits.append(capability)
@@ -286,8 +285,8 @@ def _most_deserved(problem: Problem, q: int, r: int) -> int:
 
 
 def larger_entitlement(case: GangDiagnosis, w: World, fact: Borrowing | ShareLimit) -> Iterator[World]:
-    """The least that the queue must deserve, or weigh, so that the gang no longer borrows, nor would if all that may
-    claim the queue's entitlement before it did so. Of equal gangs, which are told the same, the oldest is meant."""
+    """Yield the least that the queue must deserve, or weigh, so that the gang no longer borrows, even if all others
+    that may claim the queue's entitlement first did so. Equal gangs get the same answer, computed for the oldest."""
     state, priority, q, r = case.state, case.gang.priority, fact.queue, fact.resource
     problem, queue = state.problem, state.problem.queues[q]
 

@@ -25,7 +25,7 @@ class ModelBudget:
     left: int
 
     def spend(self) -> bool:
-        """Take one model from the budget; false where none is left."""
+        """Take one model from the budget; return False if none remains."""
         self.left -= 1
         return self.left >= 0
 
@@ -48,7 +48,7 @@ class FitQuestion:
 
     @property
     def min_demand(self) -> Vector:
-        """What the gang asks for at least, in addition to its running pods."""
+        """Return the least amounts that the gang requests in addition to its running pods."""
         return self.gang_class.min_demand(len(self.state.problem.resources))
 
     @property
@@ -56,7 +56,7 @@ class FitQuestion:
         return BASE_WORK + len(self.state.problem.nodes)
 
     def with_free(self, free: FreeVectors, rule_counts: PodRuleCounts | None = None) -> FitQuestion:
-        """The same question about other free nodes; without counts pod rules do not matter."""
+        """Return the same question about other free nodes; without counts pod rules do not matter."""
         return replace(self, state=self.state.with_free(free, rule_counts))
 
     def fits(self) -> bool | None:
@@ -76,7 +76,7 @@ class FitQuestion:
         return fits_exactly(self.state, self.j, self.gang_class, self.options) if models.spend() else None
 
     def placement(self) -> tuple[Placement, ...] | None:
-        """Where the greedy puts the gang; None proves nothing."""
+        """Return where the greedy puts the gang; None proves nothing."""
         self.options.clock.require_time(self._work)
         mark, nodes = self.state.free_nodes.mark(), self.state.free_nodes
         placed = GreedyPlacer(self.state, budget=self.options.budget).place_gang(self.j, self.gang_class)
@@ -84,11 +84,11 @@ class FitQuestion:
         return placed
 
     def fit_counts(self) -> list[dict[int, int]]:
-        """Role -> domain -> pods of the role that fit there by number."""
+        """Return role -> domain -> pods of the role that fit there by number."""
         return fit_counts_by_role(self.state, self.gang_class)
 
     def max_pods(self, rule_counts: PodRuleCounts | None = None) -> int:
-        """Pods of the gang that the greedy places, under the pod rules where counts are given."""
+        """Return pods of the gang that the greedy places, under the pod rules where counts are given."""
         self.options.clock.require_time(self._work)
         placer = GreedyPlacer(self.state.with_free(self.state.free, rule_counts))
         return placer.max_pods_in_domain(self.j, self.gang_class)

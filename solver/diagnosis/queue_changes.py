@@ -30,8 +30,8 @@ from solver.state.queue_books import QueueBooks
 
 
 def with_queue_changes(case: GangDiagnosis, w: World) -> World:
-    """The world with the queues' limits changed so that the gang is allowed; unchanged where no change is known that
-    does it."""
+    """Return the world with the queues' limits changed so that the gang is allowed; unchanged where no change is known
+    that does it."""
     state, queue, amount = case.state, case.gang.queue, case.demand(w)
     now = w
     for repair, problem in _opened_queues(state, w.limits_problem, queue):
@@ -49,7 +49,8 @@ def with_queue_changes(case: GangDiagnosis, w: World) -> World:
 
 
 def with_smaller_shares(case: GangDiagnosis, w: World) -> World:
-    """The world whose weight names the gangs that the plan starts and whose queues then deserve too little for them."""
+    """Return the world whose weight names the gangs that the plan starts and whose queues then deserve too little for
+    them."""
     if not any(isinstance(change, MoreWeight) for change in w.changes):
         return w
     state, ledger, now = case.state, case.ledger(w), case.state.after.queue_books
@@ -73,15 +74,15 @@ def with_smaller_shares(case: GangDiagnosis, w: World) -> World:
 
 
 def _exceeds_share(ledger: QueueBooks, queue: int) -> bool:
-    """Whether the queue by itself holds more than it deserves by weight."""
+    """Return whether the queue by itself holds more than it deserves by weight."""
     shares = (ceiling for ceiling in ledger.queue_rules.ceilings_by_queue[queue] if ceiling.code == ShareLimit.code)
     amounts = (pair for share in shares for pair in zip(ledger.amount_counted(share), share.limits, strict=True))
     return any(most is not None and have > most for have, most in amounts)
 
 
 def open_node_groups(case: GangDiagnosis) -> list[Family[tuple[int, ...]]]:
-    """One more node group for the queue, a family for each; all of them where one is not enough; or the nodes in no
-    group, which are closed to a queue that names groups."""
+    """Return one more node group for the queue, a family for each; all of them where one is not enough; or the nodes in
+    no group, which are closed to a queue that names groups."""
     groups = tuple(g for g in case.closed_groups if g)
     ungrouped = [(0,)] if 0 in case.closed_groups else []
     sets = dict.fromkeys([*((g,) for g in groups), *([groups] if groups else []), *ungrouped])
@@ -96,7 +97,7 @@ def _open_node_groups(case: GangDiagnosis, w: World, groups: tuple[int, ...]) ->
 
 
 def higher_group_limits(case: GangDiagnosis, w: World) -> Iterator[Family[int]]:
-    """A higher limit of the queue in one node group, up to all that the gang requests there."""
+    """Yield a higher limit of the queue in one node group, up to all that the gang requests there."""
     if (counts := case.state.after.rule_counts) is None:
         return
     for rho in sorted({rho for role in w.gang.roles for rho in role.selecting_rules}):
@@ -109,14 +110,14 @@ def higher_group_limits(case: GangDiagnosis, w: World) -> Iterator[Family[int]]:
 
 
 def _raise_group_limit(rho: int, quota: GroupQuota, held: int, w: World, more: int) -> World:
-    """What it holds and `more`, where that is above the limit."""
+    """Return the world with the limit raised to the usage and `more`, where that is above the limit."""
     limit = max(held + more, quota.limit)
     repair = HigherGroupLimit(quota.queue, (quota.node_group,), quota.resource, limit, quota.limit)
     return w.with_change(repair, quota_limits=((rho, limit),))
 
 
 def _opened_queues(state: DiagnosisState, problem: Problem, queue: int) -> Iterator[tuple[Repair, Problem]]:
-    """Every closed queue on the path, opened."""
+    """Yield every closed queue on the path, opened."""
     for q in queue_path(problem, queue):
         if not problem.queues[q].open:
             problem = state.with_queue(problem, q, open=True)
@@ -141,7 +142,8 @@ def _limit_change(
 def _weight_change(
     state: DiagnosisState, ledger: QueueBooks, q: int, r: int, asked: int
 ) -> tuple[Repair, Problem] | None:
-    """The smallest weight with which the queue's share suffices, by bisection: the share grows with the weight."""
+    """Return the smallest weight with which the queue's share suffices, by bisection: the share grows with the
+    weight."""
     now = ledger.problem.queues[q].weight
 
     def suffices(weight: int) -> bool:
@@ -155,8 +157,8 @@ def _weight_change(
 def _guarantee_change(
     state: DiagnosisState, ledger: QueueBooks, o: QueueObstacle, queue: int, amount: Vector
 ) -> tuple[Repair, Problem] | None:
-    """A smaller guarantee of the other queue that keeps most: as little less as lifts all that guarantees keep of the
-    resource, by bisection, else all that it keeps."""
+    """Return a smaller guarantee of the other queue that keeps most: as little less as lifts all that guarantees keep
+    of the resource, by bisection, else all that it keeps."""
     problem, need = ledger.problem, ledger.needed_amounts(o.r)
 
     def reserved_amount(q: int) -> int:

@@ -16,8 +16,8 @@ from solver.state.queue_books import QueueBooks
 class QueueObstacle:
     """A limit on resource r that the gang would break. queue: whose; None for guarantees kept in the whole cluster.
 
-    code: of its fact. is_ceiling: one of `QueueRules.ceilings_by_queue`, else a guarantee. limit: what may be held;
-    available: what is left of it. guaranteed_queues: whose guarantees the gang meets.
+    code: of its fact. is_ceiling: one of `QueueRules.ceilings_by_queue`, else a guarantee. limit: the most that may be
+    held; available: its unused part. guaranteed_queues: whose guarantees the gang meets.
     """
 
     code: str
@@ -30,12 +30,13 @@ class QueueObstacle:
 
     @property
     def reason_key(self) -> tuple[str, int, int]:
-        """All that guarantees keep of one resource is one reason: what lifts one of these limits lifts all."""
+        """Return the key of the reason. All guarantees of one resource are one reason: lifting one of these limits
+        lifts all."""
         return self.code, -1 if self.queue is None or self.code == GuaranteeReserve.code else self.queue, self.r
 
 
 def queue_obstacles(ledger: QueueBooks, queue: int, amount: Vector) -> Iterator[QueueObstacle]:
-    """Every ceiling and every guarantee that `amount` more would break."""
+    """Yield every ceiling and every guarantee that `amount` more would break."""
     for ceiling in ledger.queue_rules.binding_ceilings[queue]:
         q, have = ceiling.queue, ledger.amount_counted(ceiling)
         for r, (asked, most) in enumerate(zip(amount, ceiling.limits, strict=True)):
@@ -60,7 +61,7 @@ def queue_obstacles(ledger: QueueBooks, queue: int, amount: Vector) -> Iterator[
 
 
 def _competing_guarantees(problem: Problem, q: int, r: int) -> tuple[int, ...]:
-    """The queues whose guarantees lower the real capability of queue q: in the flat rule all others, else its
+    """Return the queues whose guarantees lower the real capability of queue q: in the flat rule all others, else its
     siblings, and those of the queues above it."""
     path = queue_path(problem, q)
     parents = {problem.queues[above].parent for above in path} - {None}
@@ -73,7 +74,8 @@ def _competing_guarantees(problem: Problem, q: int, r: int) -> tuple[int, ...]:
 
 
 def _unmet_guarantees(ledger: QueueBooks, queue: int, at: int | None, r: int) -> tuple[int, ...]:
-    """The queues outside the gang's path, and below `at` where it is one, that hold less than their guarantee."""
+    """Return the queues outside the gang's path, and below `at` where it is one, that hold less than their
+    guarantee."""
     path, found = ledger.path(queue), []
     for q, spec in enumerate(ledger.problem.queues):
         if q not in path and (at is None or at in ledger.path(q)) and ledger.held[q][r] < (spec.guarantee[r] or 0):
@@ -86,8 +88,8 @@ def _root_total(problem: Problem, amounts: Sequence[int]) -> int:
 
 
 def without_obstacle(problem: Problem, queue: int, obstacle: QueueObstacle) -> Problem:
-    """The problem without one obstacle for a gang of this queue: that capability, or the guarantees of the resource
-    outside the queue's path and those that are named. A share by weight stays."""
+    """Return the problem without one obstacle for a gang of this queue: that capability, or the guarantees of the
+    resource outside the queue's path and in the named queues. A share by weight stays."""
     r = obstacle.r
     if obstacle.code == CapabilityLimit.code:
         return _with_changed_queues(
@@ -112,7 +114,7 @@ def _without_limit(limits: Limits, r: int) -> Limits:
 def binding_obstacles(
     ledger: QueueBooks, queue: int, amount: Vector, cluster: QueueBooks | None
 ) -> list[QueueObstacle]:
-    """A minimal set of limits without which the gang is allowed, one for each reason and resource.
+    """Return a minimal set of limits without which the gang is allowed, one for each reason and resource.
 
     cluster: what the cluster holds where guarantees are kept in all of it; None where that does not matter.
     Capabilities come first, then what guarantees leave, then shares by weight: each is derived from those before it,
@@ -134,7 +136,7 @@ def binding_obstacles(
 
 
 def _tightest_obstacles(several: Iterable[QueueObstacle]) -> list[QueueObstacle]:
-    """The limit that leaves least for each reason and resource, with the queues of all of them."""
+    """Return the limit that leaves least for each reason and resource, with the queues of all of them."""
     found: dict[tuple[str, int, int], QueueObstacle] = {}
     for o in several:
         other = found.get(o.reason_key, o)
@@ -146,7 +148,7 @@ def _tightest_obstacles(several: Iterable[QueueObstacle]) -> list[QueueObstacle]
 
 @dataclass(frozen=True, slots=True)
 class QueueDemand:
-    """What a gang wants of its queue: in addition to its running pods, and with nothing of it running."""
+    """A gang's request to its queue: in addition to its running pods, and with nothing of it running."""
 
     queue: int
     remaining: Vector
@@ -156,7 +158,7 @@ class QueueDemand:
 def queue_facts(
     state: DiagnosisState, ledger: QueueBooks, demand: QueueDemand, cluster: QueueBooks | None
 ) -> list[Fact]:
-    """All that must be lifted where the queues hold what `ledger` says, and the cluster what `cluster` says."""
+    """Return all limits to be lifted under these usages of the queues (`ledger`) and of the cluster (`cluster`)."""
     queue, idle = demand.queue, state.idle_ledger
     found: list[Fact] = []
     if not ledger.queue_rules.accepts_gangs[queue]:
@@ -176,8 +178,8 @@ def queue_facts(
 def _kept_capability(
     idle: QueueBooks, demand: QueueDemand, present: Iterable[QueueObstacle], o: QueueObstacle
 ) -> QueueObstacle | None:
-    """A capability that is used up and would not suffice with nothing running either, since guarantees keep some of it:
-    who has these may hold that now, and so only the capability is in the way. None where waiting may help."""
+    """Return a capability that is used up and would not suffice with nothing running either, since guarantees keep some
+    of it: who has these may hold that now, and so only the capability is in the way. None where waiting may help."""
     if o.code != CapabilityLimit.code:
         return None
     problem = idle.problem
@@ -207,6 +209,6 @@ def _queue_fact(state: DiagnosisState, ledger: QueueBooks, demand: QueueDemand, 
 
 
 def _started_inside(state: DiagnosisState, q: int) -> tuple[int, ...]:
-    """The gangs that the plan starts in a queue or below it."""
+    """Return the gangs that the plan starts in a queue or below it."""
     gangs, path = state.problem.gangs, state.after.queue_books.path
     return tuple(j for j in sorted(state.started_placements) if q in path(gangs[j].queue))

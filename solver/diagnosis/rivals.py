@@ -16,8 +16,8 @@ from solver.semantics.priorities import serving_order_key
 
 
 def others_may_start_instead(case: GangDiagnosis, w: World) -> bool:
-    """Whether a gang of another class, which may be decided first, starts on the nodes that the world adds as well, or
-    one of another queue grows there first. Of its own class one starts."""
+    """Return whether a gang of another class, which may be decided first, starts on the added nodes as well, or one of
+    another queue grows there first. Of its own class one starts."""
     if w.added_nodes is None:
         return False
     case, state = case, case.state
@@ -31,8 +31,8 @@ def others_may_start_instead(case: GangDiagnosis, w: World) -> bool:
 
 
 def _others_grow_first(case: GangDiagnosis, w: World, n: int) -> bool:
-    """Whether the gang would borrow, and one of another queue may get more pods on nodes like this one within what that
-    queue is entitled to."""
+    """Return whether the gang would borrow, and one of another queue may get more pods on nodes like this one within
+    what that queue is entitled to."""
     state, books, home = case.state, case.ledger(w), case.gang.queue
     if not is_decided_by_entitlement(state.problem) or books.is_entitled(home, case.demand(w)):
         return False
@@ -45,7 +45,7 @@ def _others_grow_first(case: GangDiagnosis, w: World, n: int) -> bool:
 
 
 def _waiting_gangs(state: DiagnosisState) -> Sequence[int]:
-    """One of each class, in serving order."""
+    """Return one of each class, in serving order."""
 
     def make() -> Sequence[int]:
         gangs, first = state.problem.gangs, dict[object, int]()
@@ -59,8 +59,9 @@ def _waiting_gangs(state: DiagnosisState) -> Sequence[int]:
 
 
 def _may_precede(case: GangDiagnosis, i: int) -> bool:
-    """A lower priority never precedes in one queue, nor in others unless entitlements decide. Of one priority in one
-    queue a younger gang may too, which fills the room better, but not one of the same size."""
+    """Return whether gang i may be decided first. A lower priority never is in one queue, nor in others unless
+    entitlements decide. With equal priority in one queue a younger gang may be, which fills the room better, but not
+    one of the same size."""
     gang, other = case.gang, case.state.problem.gangs[i]
     if other.queue != gang.queue:
         return other.priority >= gang.priority or is_decided_by_entitlement(case.state.problem)

@@ -43,14 +43,14 @@ from solver.repairs import EndOfGangs, EndOfPods, Repair, ReturnOfNodes
 
 
 def gang_repairs(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[Repair, ...]:
-    """A few, the cheapest first; none for a gang of which nothing is proved."""
+    """Return a few, the cheapest first; none for a gang of which nothing is proved."""
     if any(isinstance(fact, Undecided) for fact in facts):
         return ()
     budget, start, is_never = case.state.options.budget, case.tried_world, any(fact.never for fact in facts)
     singles = islice(_single_changes(case, start, facts), budget.repairs)
     found = list({w.changes: w for w in singles}.values())  # two facts may want the same change
     enough = 1 if all(isinstance(fact, PrecedingGangs | Borrowing) for fact in facts) else budget.enough_repairs
-    # Where waiting alone never helps, all that is in the way goes together.
+    # Where waiting alone never helps, all obstacles are removed together.
     together = _all_in_the_way(case, start) if is_never and not found else ()
     for worlds in (together, _added_nodes(case, start), _two_changes(case, start)):
         for w in worlds if len(found) < enough else ():
@@ -108,8 +108,8 @@ def _all_in_the_way(case: GangDiagnosis, start: World) -> Iterator[World]:
 
 
 def _completed(case: GangDiagnosis, w: World) -> Iterator[World]:
-    """The world with what the gang then lacks: room, by a wider topology, ends of gangs or fewer pods, else by more
-    nodes, else by a higher priority; and what its queues lack, else with fewer pods."""
+    """Yield the world with what the gang then lacks: room, by a wider topology, ends of gangs or fewer pods, else by
+    more nodes, else by a higher priority; and what its queues lack, else with fewer pods."""
     if case.fits_nodes(w):
         allowed = list(case.sufficient(with_queue_changes(case, w)))
         yield from allowed or case.least_of_each(w, fewer_pods(w))
@@ -138,7 +138,7 @@ def _two_changes(case: GangDiagnosis, start: World) -> Iterator[World]:
 
 
 def _pair(case: GangDiagnosis, start: World, one: Family[Any], two: Family[Any]) -> Iterator[World]:
-    """The least second step with the greatest first one, then the least first step with that."""
+    """Yield the least second step with the greatest first one, then the least first step with that."""
     step = two.least_step(one.most(start), case.lets_start)
     if step is not None:
         both = Family(one.steps, lambda w, first: two.make(one.make(w, first), step))
@@ -156,7 +156,7 @@ def _fewer_pods_later(case: GangDiagnosis, start: World) -> Iterator[World]:
 
 
 def _with_queue_changes(case: GangDiagnosis, w: World, families: Iterable[Family[Any]]) -> Iterator[World]:
-    """The least step of each family with which the gang finds room, and what the queues then lack."""
+    """Yield the least step of each family with which the gang finds room, and what the queues then lack."""
     for family in families:
         least = family.least(w, case.fits_nodes)
         if least is not None:
@@ -167,8 +167,8 @@ def _with_queue_changes(case: GangDiagnosis, w: World, families: Iterable[Family
 
 
 def _after_ends(case: GangDiagnosis, w: World) -> World:
-    """The world after the end of a minimal set of few gangs: those after which the gang starts soonest, where ends are
-    known; or of any pods where none is known to help."""
+    """Return the world after the end of a minimal set of few gangs: those after which the gang starts soonest, where
+    ends are known; or of any pods where none is known to help."""
     found = _soonest_ends(case, w) or _fewest_ends(case, w)
     return w.with_change(EndOfPods(), with_running=False) if found is None else found
 
@@ -180,9 +180,11 @@ def _ended(case: GangDiagnosis, w: World, some: Sequence[int]) -> World:
 
 
 def _soonest_ends(case: GangDiagnosis, w: World) -> World | None:
-    """Gangs end one after another, T_1 <= T_2 <= ...; the gang starts at the first T_k at which it fits, since it fits
-    the better the more have ended. Of those that have ended by then, the ones that it does not need are dropped, first
-    all that hold nothing on the nodes where it would be."""
+    """Return the world at the soonest end after which the gang starts.
+
+    Gangs end one after another, T_1 <= T_2 <= ...; the gang starts at the first T_k at which it fits, since more ended
+    gangs leave more room. Ended gangs that it does not need are dropped, first all without pods on its nodes.
+    """
     state, ends = case.state, case.state.expected_ends
 
     def suffices(some: Sequence[int]) -> bool:
@@ -197,7 +199,8 @@ def _soonest_ends(case: GangDiagnosis, w: World) -> World | None:
 
 
 def _fewest_ends(case: GangDiagnosis, w: World) -> World | None:
-    """Running gangs, whatever is known of their ends: a single one, the smallest first, else the largest."""
+    """Return the world without running gangs, ignoring their expected ends: a single one, the smallest first, else the
+    largest."""
     kept = case.state.kept_placements
     order = sorted(kept, key=lambda i: (sum(p.pods for p in kept[i]), i))
     chosen = shortest_prefix(order[::-1], lambda some: case.lets_start(_ended(case, w, some)))

@@ -20,17 +20,18 @@ AddedNodes = tuple[int, int | None, int]
 
 @dataclass(frozen=True)
 class World:
-    """A gang, as written or changed, and what is in its way: gangs that the plan starts, all running pods, pod rules.
+    """A gang, as written or changed, and its possible obstacles: gangs that the plan starts, all running pods, pod
+    rules.
 
-    Worlds are equal where their nodes hold the same. own_running: its pods that run in truth; where `gang.running` is
-    empty they have given their room back. returned_nodes: nodes that are away now and are back. split_kinds: (class,
-    kind) of nodes that form a class of their own, numbered from `DiagnosisState.split_class` on. quota_limits: (pod
-    rule, another limit of it). held_back: gangs to which the plan gives nothing; or ended_gangs: gangs that are gone
-    with all their pods. start_delay: seconds until the gang starts, by which nodes may have closed. excluded: nodes on
-    which it gets no pods. is_tried: whether it is to start so: not on nodes that are reserved for another gang, and
-    once running pods have ended next to pods that it needs, which may have come by then.
+    Worlds are equal where their nodes hold the same. own_running: its real running pods; where `gang.running` is empty
+    their room is free again. returned_nodes: nodes that are away now and are back. split_kinds: (class, kind) of nodes
+    that form a class of their own, numbered from `DiagnosisState.split_class` on. quota_limits: (pod rule, another
+    limit of it). held_back: gangs to which the plan gives nothing; or ended_gangs: gangs that ended with all their
+    pods. start_delay: seconds until the gang starts, by which nodes may have closed. excluded: nodes on which it gets
+    no pods. is_tried: whether it is a real start: not on nodes that are reserved for another gang, and once running
+    pods have ended next to pods that it needs, which may exist by then.
 
-    limits_problem: with the queues' limits then. queue: the gang's. changes: the repairs that made it.
+    limits_problem: with the queues' limits in this world. queue: the gang's. changes: the repairs that made it.
     """
 
     gang: Gang
@@ -61,7 +62,7 @@ class World:
         return hash((self.gang, *cluster, self.split_kinds, self.held_back, self.ended_gangs, self.added_nodes))
 
     def with_change(self, repair: Repair, **changes: Any) -> World:
-        """The world after one more change."""
+        """Return the world after one more change."""
         return replace(self, changes=(*self.changes, repair), **changes)
 
 
@@ -74,16 +75,16 @@ class Family(Generic[Step]):
     make: Callable[[World, Step], World]
 
     def least_step(self, w: World, accepts: Callable[[World], bool]) -> Step | None:
-        """The first step after which the world is accepted."""
+        """Return the first step after which the world is accepted."""
         return first_sufficient(self.steps, lambda step: accepts(self.make(w, step)))
 
     def least(self, w: World, accepts: Callable[[World], bool]) -> World | None:
-        """The world after that step."""
+        """Return the world after that step."""
         step = self.least_step(w, accepts)
         return None if step is None else self.make(w, step)
 
     def most(self, w: World) -> World:
-        """The world after the last step."""
+        """Return the world after the last step."""
         return self.make(w, self.steps[-1])
 
 
@@ -91,12 +92,12 @@ class Family(Generic[Step]):
 
 
 def anonymous_gang(gang: Gang) -> Gang:
-    """The gang without what its facts do not depend on, so that gangs of one class are equal."""
+    """Return the gang without what its facts do not depend on, so that gangs of one class are equal."""
     return replace(gang, name="", queue=0, priority=0, age=0, times=GangTimes(), role_affinities=(), former=())
 
 
 def gang_kinds(problem: Problem) -> Sequence[int]:
-    """Gang -> a number, the same for gangs that differ in nothing but what `anonymous_gang` leaves out."""
+    """Return gang -> a number, the same for gangs that differ in nothing but what `anonymous_gang` leaves out."""
 
     def make() -> Sequence[int]:
         numbers = dict[Gang, int]()
@@ -106,16 +107,16 @@ def gang_kinds(problem: Problem) -> Sequence[int]:
 
 
 def with_role(gang: Gang, t: int, **changes: Any) -> Gang:
-    """The gang with role t changed."""
+    """Return the gang with role t changed."""
     return replace(gang, roles=tuple(replace(r, **changes) if k == t else r for k, r in enumerate(gang.roles)))
 
 
 def with_subgroup(gang: Gang, i: int, **changes: Any) -> Gang:
-    """The gang with its subgroup i changed."""
+    """Return the gang with its subgroup i changed."""
     parts = tuple(replace(part, **changes) if k == i else part for k, part in enumerate(gang.subgroups))
     return replace(gang, subgroups=parts)
 
 
 def has_pod_rules(gang: Gang) -> bool:
-    """Whether its pods own pod rules, or are selected by some."""
+    """Return whether its pods own pod rules, or are selected by some."""
     return any(role.owned_rules or role.selecting_rules for role in gang.roles)

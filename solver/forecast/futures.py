@@ -1,8 +1,8 @@
-"""One future: when waiting jobs start if every run takes the time that was drawn for it.
+"""One future: when waiting jobs start if every run takes its drawn time.
 
 The cluster is one pool of devices with EASY backfilling (`solver.timeline.reservation`): jobs start in order; the first
-that does not fit has the room of the moment at which it will fit, and others pass if they do not delay it. Who arrives
-later is not known. Places, queues' limits and evictions are left out: the windows make up for what that costs
+that does not fit has the room of the moment at which it will fit, and others pass if they do not delay it. Later
+arrivals are unknown. Places, queues' limits and evictions are left out; the windows compensate for the error
 (`solver.forecast.windows`).
 """
 
@@ -28,8 +28,8 @@ class Pool:
 
 
 def start_times(pool: Pool, length: Callable[[int], int], rest: Callable[[int], int]) -> dict[int, int]:
-    """Job -> when it starts; without those that never fit and those behind them. length: of a waiting job's run. rest:
-    what is left of a running one."""
+    """Return job -> its start; without jobs that never fit and those behind them. length: of a waiting job's run. rest:
+    remaining time of a running one."""
     return _Future(pool, length, rest).starts()
 
 
@@ -65,7 +65,7 @@ class _Future:
         return None
 
     def _backfill(self, shadow: int, spare: int) -> None:
-        """Start who ends before the shadow, or takes of what is spare then."""
+        """Start jobs that end before the shadow, or that fit into the spare devices."""
         left = self.waiting[:1]
         for at in range(1, len(self.waiting)):
             if not self.free:

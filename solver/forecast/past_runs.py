@@ -1,4 +1,4 @@
-"""What is known of the run times of gangs."""
+"""Known run times of gangs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How long jobs run, from runs that ended and runs that go on.
+"""How long jobs run, from ended and running runs.
 
-A run that goes on says that it is longer than it is old. Leaving it out would make jobs look short, so the share of
+A running run shows that its length exceeds its age. Leaving it out would make jobs look short, so the share of
 runs longer than t is the product-limit estimate (Kaplan and Meier, Nonparametric Estimation from Incomplete
 Observations, JASA 1958), with n_i runs that reached the age t_i of the i-th end:
 
@@ -39,12 +39,12 @@ class RunTimes:
                 self._ended_by.append(1 - lasting)
 
     def covers(self, age: int) -> bool:
-        """Whether a run of this class is known to have lasted longer."""
+        """Return whether a run of this class is known to have lasted longer."""
         return bool(self._times) and age < self._times[-1]
 
     def draw(self, age: int, rng: random.Random) -> int:
-        """A run time of a run that is that old. Beyond the longest known one a run lasts as Pareto's law with the
-        exponent 1 says: half of those that are so old double their age."""
+        """Return a random run time of a run of this age. Beyond the longest known one it follows Pareto's law with the
+        exponent 1: half of the runs of an age double it."""
         known = bisect_right(self._times, age)
         gone = self._ended_by[known - 1] if known else 0.0
         at = bisect_left(self._ended_by, gone + rng.random() * (1 - gone), known)
@@ -54,7 +54,7 @@ class RunTimes:
 
 
 class RunHistory:
-    """Ended runs by class, and what they say together with those that go on."""
+    """Ended runs by class, and run times estimated from them together with the running ones."""
 
     def __init__(self) -> None:
         self._ended: dict[Hashable, deque[int]] = {}
@@ -65,7 +65,7 @@ class RunHistory:
             self._ended.setdefault(key, deque(maxlen=LAST)).append(length)
 
     def run_times(self, running: Iterable[tuple[Classes, int]]) -> Mapping[Hashable, RunTimes]:
-        """Class -> its run times, of classes with enough runs. running: classes and age of each run that goes on."""
+        """Return class -> its run times, of classes with enough runs. running: classes and age of each running run."""
         ages: dict[Hashable, list[int]] = {}
         for classes, age in running:
             for key in classes:

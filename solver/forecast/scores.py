@@ -9,9 +9,9 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a promise; times of any unit, from when it was made. low, middle, high: of its window. by_limits:
+    """The outcome of a promise; times in any unit, from when it was made. low, middle, high: of its window. by_limits:
     the start if every run took its requested time, None where that is unknown. wait: until the real start. whole: the
-    job's wait from its submission. share: of such windows in percent that were to hold, None for a first estimate."""
+    job's wait from its submission. share: percentage of such windows that should hold, None for a first estimate."""
 
     low: int
     middle: int
@@ -24,10 +24,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class PromiseScore:
-    """Of the promises that stated a share and whose job started. inside: part of them that started in their window.
-    width: median of the window's width / the whole wait of its job. error, limits_error: medians of the differences
-    between the real start and the middle of the window, and the start by limits, None where no such start is known.
-    estimates: first estimates, which are no more than counted."""
+    """Statistics of the promises that stated a share and whose job started. inside: the part that started in their
+    window. width: median of the window's width / the whole wait of its job. error, limits_error: medians of the
+    differences between the real start and the middle of the window, and the start by limits, None where no such start
+    is known. estimates: the number of first estimates, which are not scored."""
 
     made: int
     estimates: int
@@ -38,7 +38,7 @@ class PromiseScore:
 
 
 def promise_score(outcomes: Sequence[Outcome]) -> PromiseScore | None:
-    """How the promises held; None without any that stated a share."""
+    """Return how the promises held; None without any that stated a share."""
     stated = [each for each in outcomes if each.share is not None]
     if not stated:
         return None

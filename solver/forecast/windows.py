@@ -25,15 +25,15 @@ SHARE = 80
 
 FUTURES = 20
 PART = 0.9
-"""Part of earlier ratios in a window. Jobs that wait at one time err alike, so that the last few hundred ratios say
-less than as many independent ones: four fifths of them held 70 % on two traces."""
+"""Part of earlier ratios in a window. Jobs that wait at the same time have similar errors, so the last few hundred
+ratios are less informative than independent ones: four fifths of them held 70 % on two traces."""
 
 RECENT, ENOUGH = 400, 20
 """Ratios that are remembered, and with how many of them windows are corrected."""
 
 
 class Lengths(Protocol):
-    """What a job's run takes, or what is left of it, in one future."""
+    """The run time of a job, or the rest of it, in one future."""
 
     def __call__(self, j: int, rng: random.Random) -> int:
         """Drawn for job `j` from this source of chance."""
@@ -53,7 +53,7 @@ class Window:
 
 
 def starts_in_futures(pool: Pool, length: Lengths, rest: Lengths, seed: int) -> Mapping[int, Sequence[int]]:
-    """Job -> when it starts in each future, from now, in order; of jobs that start in all of them."""
+    """Return job -> when it starts in each future, from now, in order; of jobs that start in all of them."""
     found: dict[int, list[int]] = {job: [] for job, _ in pool.waiting}
     for number in range(FUTURES):
         rng = random.Random(f"{seed} {number}")  # noqa: S311  # the same futures each time
@@ -76,11 +76,11 @@ class Correction:
 
     @property
     def share(self) -> int | None:
-        """Percent of the windows that are to hold; None while too few ratios are known to say so."""
+        """Return the percentage of the windows that should hold; None while too few ratios are known."""
         return SHARE if len(self._ratios) >= ENOUGH else None
 
     def window(self, starts: Sequence[int]) -> Window:
-        """The window of a job that starts at these times, in order, in the futures."""
+        """Return the window of a job that starts at these times, in order, in the futures."""
         raw = starts[len(starts) // 2]
         if self.share is None:
             outside = len(starts) // 10

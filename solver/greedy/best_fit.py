@@ -48,12 +48,12 @@ class GreedyPlacer:
     # ---- which gang is next
 
     def serving_order(self, gangs: Iterable[int]) -> Iterator[int]:
-        """The gangs by precedence, priority of the queue, share of the queue at that moment, what the gang holds (drf),
-        size where the largest come first, and age. A queue with strict order serves by age alone.
+        """Yield the gangs by precedence, priority of the queue, share of the queue at that moment, the gang's usage
+        (drf), size where the largest are first, and age. A queue with strict order serves by age alone.
 
-        Queues first: before that, in the same order, those that their queue's entitlement covers, up to the first one
-        of the queue that it does not; then starts that were told, and the others queue by queue, the lowest share
-        first, in it by precedence.
+        Queues first: before that, in the same order, the gangs covered by their queue's entitlement, up to the queue's
+        first one that is not; then announced starts, and the others queue by queue, the lowest share first, in it by
+        precedence.
 
         Charge the queues between two of them.
         """
@@ -84,14 +84,14 @@ class GreedyPlacer:
                 covered[q].clear()
 
     def _serve_lowest(self, waiting: dict[int, list[int]], by_precedence: bool) -> Iterator[int]:
-        """Empties the stacks, the queue with the lowest share first, but before it one whose next gang was told a
+        """Empty the stacks, the queue with the lowest share first, but before it one whose next gang has an announced
         start."""
         for q in self._turns(waiting, by_precedence):
             yield waiting[q].pop()
 
     def _turns(self, stacks: dict[int, list[int]], by_precedence: bool) -> Iterator[int]:
-        """The queues in turn, as long as they have gangs. Between two of them the first one and those above it may hold
-        more, and the turns change of all that are compared by what these hold."""
+        """Yield the queues in turn, as long as they have gangs. Between two of them the first one and those above it
+        may hold more, and the turns change of all that are compared by what these hold."""
         books, paths = self.state.queue_books, self.state.queue_books.queue_rules.comparison_paths
         related = {q: [of for of in stacks if not set(paths[of]).isdisjoint(books.path(q))] for q in stacks}
         turns, changed = dict[int, tuple[object, ...]](), list(stacks)
@@ -122,10 +122,11 @@ class GreedyPlacer:
             size = dominant_share(waiting_class(j, gang).min_demand(len(totals)), totals)
         return gang_dominant_share(self.problem, gang, gang.running, totals), -size, gang.age, j
 
-    # ---- where it goes
+    # ---- placement
 
     def place_gang(self, index: int, gang_class: GangClass | None = None) -> Pods | None:
-        """The new pods of a gang, taken from the state; None, and nothing taken, when this greedy finds no room."""
+        """Return the new pods of a gang, taken from the state; None, and nothing taken, when this greedy finds no
+        room."""
         gang = self.problem.gangs[index]
         gang_class = gang_class or waiting_class(index, gang)
         running = gang_class.running_pods
@@ -151,7 +152,7 @@ class GreedyPlacer:
         return best[1]
 
     def max_pods_in_domain(self, index: int, gang_class: GangClass) -> int:
-        """The most pods of the gang that this greedy gets into one of its domains, short of all of them. Takes
+        """Return the most pods of the gang that this greedy gets into one of its domains, short of all of them. Takes
         nothing."""
         best, want, gang = 0, gang_class.smallest_mix(), self.problem.gangs[index]
         domains = self.tree.domains_at_tier(gang_class.hard_tier) if gang_class.hard_tier is not None else (ROOT,)
@@ -170,7 +171,7 @@ class GreedyPlacer:
         return min(best, gang_class.min_pods - 1)
 
     def _place_in_domain(self, h: int, gang: Gang, gang_class: GangClass, unplaced: list[int]) -> Pods:
-        """The unplaced pods (per role, counted down) that fit under h; none where pod rules forbid all of them
+        """Return the unplaced pods (per role, counted down) that fit under h; none where pod rules forbid all of them
         together."""
         filler, placed = self._filler(gang, gang_class), list[Placement]()
         if isinstance(filler, PodByPodPlacer):
@@ -181,7 +182,7 @@ class GreedyPlacer:
         return tuple(placed)
 
     def _is_rule_bound(self, gang_class: GangClass) -> bool:
-        """Whether pod rules say where its pods may be."""
+        """Return whether pod rules restrict the nodes of its pods."""
         return gang_class.has_pod_rules and self.state.rule_counts is not None
 
     def _filler(self, gang: Gang, gang_class: GangClass) -> PodByPodPlacer | DomainFiller:
@@ -190,9 +191,9 @@ class GreedyPlacer:
         return DomainFiller(self.state, gang, gang_class, self.fragmentation)
 
     def _tighter_variants(self, gang: Gang, gang_class: GangClass) -> list[Gang]:
-        """The gang with its subgroups bound to ever higher tiers: first as many as possible lie in a domain of the
-        lowest tier, then of the next one, and only the rest obeys no more than it must. None where all obey the lowest
-        tier anyway, or pods run already."""
+        """Return the gang with its subgroups bound to ever higher tiers: first as many as possible lie in a domain of
+        the lowest tier, then of the next one, and only the rest obeys no more than it must. None where all obey the
+        lowest tier anyway, or pods run already."""
         found: list[Gang] = []
         for tier in () if gang_class.running_pods else self.tree.tiers:
             wider = [s.topology.mode == "soft" or s.topology.tier > tier for s in gang.subgroups]
@@ -208,8 +209,8 @@ class GreedyPlacer:
     # ---- which domains are tried
 
     def _distinct_domains(self, gang_class: GangClass, domains: Iterable[int]) -> Iterator[int]:
-        """The domains without those that are built and free, node by node, like one before: what fails there fails
-        here."""
+        """Yield the domains without those that equal an earlier one in structure and free amounts, node by node: they
+        would fail as well."""
         has_slots = any(role.pod_request.slot_requests for role in gang_class.roles)
         comparable = not gang_class.running_pods and self.state.rule_counts is None and not has_slots
         seen: set[object] = set()
@@ -225,9 +226,9 @@ class GreedyPlacer:
             yield h
 
     def _candidate_domains(self, gang: Gang, gang_class: GangClass, want: list[int]) -> list[int]:
-        """Domains in which every role fits by number: lowest tier first; of these the ones without unwanted company,
-        then with room to grow, then with least left over. Pods that join running ones go where they spread the gang
-        least."""
+        """Return the domains in which every role fits by number: lowest tier first; then those without unwanted
+        company, with room to grow, with the smallest remainder. Pods that join running ones go where they spread the
+        gang least."""
         reach = [self.tree.domain_sum_array(self.state.fit_counts(role)) for role in gang_class.roles]
         holding, found = self._fits_by_number(gang_class, want, reach), list[int]()
         ranks = self.tree.node_group_ranks(gang.queue)
@@ -272,9 +273,9 @@ def _best_fit_order(
     unwanted: IntArray | None,
     company: IntArray,
 ) -> list[int]:
-    """The domains: those with the least unwanted company first, then those in which the gang could grow to its most,
-    then by the fits that it would leave over, then those with the fewest unwanted nodes. unwanted: hypernode -> the sum
-    of its nodes' ranks, where the queue prefers some groups. company: of each domain what it costs."""
+    """Return the domains: least unwanted company first, then room for the gang's full growth, then the fewest remaining
+    fits, then the fewest unwanted nodes. unwanted: hypernode -> the sum of its nodes' ranks, where the queue prefers
+    some groups. company: each domain's cost of company."""
     cramped, over = np.zeros(len(domains), dtype=np.bool_), np.zeros(len(domains), dtype=np.int64)
     for fits, role, n in zip(reach, gang_class.roles, want, strict=True):
         cramped |= fits[1:][domains] < role.max_pods

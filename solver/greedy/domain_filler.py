@@ -13,7 +13,7 @@ from solver.state.state import Pods, State
 
 
 class DomainFiller:
-    """gang: whose subgroups to respect; gang_class: what it still asks for."""
+    """gang: whose subgroups to respect; gang_class: its remaining request."""
 
     def __init__(
         self, state: State, gang: Gang, gang_class: GangClass, fragmentation: Fragmentation | None = None
@@ -22,7 +22,7 @@ class DomainFiller:
         self.state, self.gang, self.gang_class, self.fragmentation = state, gang, gang_class, fragmentation
 
     def place_pods(self, h: int, unplaced: list[int]) -> Pods:
-        """The unplaced pods (per role, counted down) that fit under h, complete subgroups only."""
+        """Return the unplaced pods (per role, counted down) that fit under h, complete subgroups only."""
         mark, before = self.free_nodes.mark(), list(unplaced)
         placed = self._place_ignoring_subgroups(h, unplaced)
         for s in self.gang.subgroups:
@@ -41,17 +41,17 @@ class DomainFiller:
         return placed
 
     def _is_confined_to(self, s: Subgroup, h: int) -> bool:
-        """Whether the subgroup is hard, and h one of its maximal domains."""
+        """Return whether the subgroup is hard, and h one of its maximal domains."""
         return h != ROOT and s.topology.is_hard and h in self.tree.domains_at_tier(s.topology.tier)
 
     def _pods_inside(self, subgroup: Subgroup, h: int, placed: Pods) -> int:
-        """The subgroup's pods under h: placed ones, and running ones."""
+        """Return the subgroup's pods under h: placed ones, and running ones."""
         under = [p for p in self.gang_class.running_pods if h in self.tree.path(self.state.problem.nodes[p.node].leaf)]
         return sum(p.pods for p in (*placed, *under) if p.role in subgroup.roles)
 
     def _place_ignoring_subgroups(self, h: int, unplaced: list[int]) -> Pods:
-        """Pods under h: on its own nodes, then in the smallest child that holds all that is left, or in the one that
-        holds most of it."""
+        """Place pods under h: on its own nodes, then in the smallest child that holds all remaining ones, or in the
+        child that holds most of them."""
         placed = self._place_on_direct_nodes(h, unplaced)
         children, nodes, starts = self.tree.children_with_nodes(h)
         if not children or not any(unplaced):
@@ -73,8 +73,8 @@ class DomainFiller:
         return placed
 
     def _place_on_direct_nodes(self, h: int, unplaced: list[int]) -> Pods:
-        """Pods on the nodes that h itself holds: large requests first, the fullest nodes first, of equal ones those of
-        the node groups that the queue wants most."""
+        """Return pods on the nodes that h itself holds: large requests first, the fullest nodes first, of equal ones
+        those of the node groups that the queue wants most."""
         nodes = self.tree.direct_nodes[h]
         if not len(nodes):
             return ()
@@ -101,14 +101,14 @@ class DomainFiller:
         return tuple(placed)
 
     def _lacks_domain(self, h: int, t: int) -> bool:
-        """Whether h is outside every domain of a hard subgroup of the role."""
+        """Return whether h is outside every domain of a hard subgroup of the role."""
         leaf = None if h == ROOT else h
         tiers = hard_subgroup_tiers(self.gang.subgroups, t)
         return any(self.tree.enclosing_domain(leaf, tier) is None for tier in tiers)
 
 
 def _trim(want: list[int], subgroup: Subgroup, total: int) -> list[int]:
-    """The wanted pods, those of the subgroup's last roles lowered until its sum is `total`."""
+    """Return the wanted pods, those of the subgroup's last roles lowered until its sum is `total`."""
     found, excess = list(want), sum(want[t] for t in subgroup.roles) - max(0, total)
     for t in reversed(subgroup.roles):
         cut = min(excess, found[t])

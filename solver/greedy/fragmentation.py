@@ -19,11 +19,11 @@ PodClass = tuple[PodRequest, frozenset[int]]
 """(request, node classes that it may use)."""
 
 SORTS_LAST = np.iinfo(np.int64).max
-"""Sorts behind every slot in an order by what is free."""
+"""Sorts behind every slot in an order by free amount."""
 
 
 def scarcest_resource(free: FreeVectors, pods: Iterable[tuple[PodClass, int]]) -> int:
-    """The resource of which all these pods together request the largest part of what is free."""
+    """Return the resource of which all these pods together request the largest part of the free amount."""
     total = np.zeros(free.amounts.shape[1])
     for (request, _), number in pods:
         total += np.array(request.amounts, dtype=np.float64) * number
@@ -33,7 +33,7 @@ def scarcest_resource(free: FreeVectors, pods: Iterable[tuple[PodClass, int]]) -
 class TargetWorkload:
     """The pod classes that request the scarcest resource, and the number of pods of each.
 
-    scarcest_resource: of which all pods together request the largest part of what is free. A pod takes it from slots
+    scarcest_resource: of which all pods together request the largest part of the free amount. A pod takes it from slots
     where one of its slot requests (`_slot_request`) asks for it.
     """
 
@@ -64,7 +64,7 @@ class TargetWorkload:
         return group, indices, numbers, shares
 
     def fragmentation(self, nodes: IntArray, free: FreeVectors) -> IntArray:
-        """F of these nodes, were this free on them."""
+        """Return F of these nodes for these free amounts."""
         r0 = self.scarcest_resource
         held = self._eligible[nodes].copy()
         for r, amounts in enumerate(free.amounts.T):
@@ -81,8 +81,8 @@ class TargetWorkload:
         return np.asarray(free.amounts[:, r0] * self._pods.sum() - usable)
 
     def free_after(self, free: FreeVectors, request: PodRequest) -> FreeVectors:
-        """What is free once such a pod is on each of the nodes, on the fullest slots that hold it; meaningless where
-        it does not fit."""
+        """Return the free amounts after adding such a pod to each node, on the fullest slots that hold it; meaningless
+        where it does not fit."""
         amounts, a = free.amounts - np.array(request.amounts, dtype=np.int64), self._slot_request(request)
         if a is None:
             return FreeVectors(amounts, free.slots)
@@ -99,7 +99,7 @@ class Fragmentation:
 
     F(node) = sum over the workload's pods of free_r(node) - useful_r(node, pod)
 
-    useful_r: nothing where the node cannot hold the pod; else what is free of r on the slots that hold its share; on
+    useful_r: nothing where the node cannot hold the pod; else r's free amount on the slots that hold its share; on
     the node where it requests no slot. r: the workload's scarcest resource.
     """
 
@@ -111,8 +111,7 @@ class Fragmentation:
         self._fragmentation_mark = nodes.mark()
 
     def increase(self, request: PodRequest) -> IntArray:
-        """Node -> by how much F rises when such a pod comes; meaningless where it does not fit. Do not write to the
-        result."""
+        """Return node -> increase of F by such a pod; meaningless where it does not fit. Do not write to the result."""
         rises, seen = self._increase_cache.get(request, (np.zeros(len(self._every), dtype=np.int64), -1))
         changed = self._every if seen < 0 else self.free_nodes.changed_nodes(seen)
         if len(changed):

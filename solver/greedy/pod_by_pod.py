@@ -28,14 +28,14 @@ class PodByPodPlacer:
             self._mark_near_gang(p.node)
 
     def is_forbidden_by_rules(self, h: int, want: Sequence[int]) -> bool:
-        """Whether pod rules alone keep these pods from lying under h together."""
+        """Return whether pod rules alone keep these pods from lying under h together."""
         nodes = self.tree.nodes_under(h)
         wanted = ((role, n) for role, n in zip(self.gang_class.roles, want, strict=True) if n)
         return any(n > self.rule_counts.max_new_pods(role, h, nodes) for role, n in wanted)
 
     def place_pods(self, h: int, unplaced: list[int]) -> Pods:
-        """The unplaced pods (per role, counted down) that fit under h one after another; none where a subgroup would be
-        incomplete."""
+        """Return the unplaced pods (per role, counted down) that fit under h one after another; none where a subgroup
+        would be incomplete."""
         mark, before = self.free_nodes.mark(), list(unplaced)
         placed: list[Placement] = []
         subgroups = self._largest_subgroups()
@@ -51,7 +51,7 @@ class PodByPodPlacer:
         return tuple(placed)
 
     def _splits_subgroup(self, pods: Pods) -> bool:
-        """Whether a domain holds part of a subgroup, or a pod of one is outside its domains."""
+        """Return whether a domain holds part of a subgroup, or a pod of one is outside its domains."""
         for s in self.gang.subgroups:
             count = subgroup_pods_by_domain(self.tree, s, pods)
             if None in count or any(number % s.size for number in count.values()):
@@ -59,12 +59,12 @@ class PodByPodPlacer:
         return False
 
     def _largest_subgroups(self) -> list[Subgroup]:
-        """The largest of the hard subgroups that share roles; the smaller ones are formed inside its domains."""
+        """Return the largest of the hard subgroups that share roles; the smaller ones are formed inside its domains."""
         hard = [s for s in self.gang.subgroups if self.tree.confines(s.topology)]
         return [s for n, s in enumerate(hard) if not any(_precedes(o, s, m < n) for m, o in enumerate(hard))]
 
     def _place_subgroup(self, subgroup: Subgroup, h: int, unplaced: list[int]) -> list[Placement]:
-        """One complete subgroup inside one domain under h; counts `unplaced` down."""
+        """Return one complete subgroup inside one domain under h; counts `unplaced` down."""
         want, missing = [0] * len(unplaced), subgroup.size
         for t in subgroup.roles:
             want[t] = min(unplaced[t], missing)
@@ -85,8 +85,8 @@ class PodByPodPlacer:
         return []
 
     def _place_one_by_one(self, nodes: IntArray, unplaced: list[int], roles: Sequence[int]) -> list[Placement]:
-        """Role after role, those that others need next to them and those that request most first, until no further pod
-        comes."""
+        """Place role after role, first those that others need next to them, then the largest requests, until no further
+        pod fits."""
         placed: list[Placement] = []
         own, rule = self.gang_class.roles, self.rule_counts.rule
         needs_others = {t: any(rule(rho).rule_kind == "affinity" for rho in own[t].owned_rules) for t in roles}
@@ -104,7 +104,7 @@ class PodByPodPlacer:
         return placed
 
     def _best_node(self, nodes: IntArray, t: int) -> int | None:
-        """The node for one more pod: where most pods under affinity fit together, then near the gang, then the
+        """Return the node for one more pod: where most pods under affinity fit together, then near the gang, then the
         fullest."""
         role = self.gang_class.roles[t]
         fits = self.state.fit_counts(role)
@@ -117,7 +117,7 @@ class PodByPodPlacer:
         return int(able[np.lexsort((able, fits[able], ~self.near_gang[able], -capacity))[0]])
 
     def _affinity_capacity(self, t: int, fit_counts: IntArray) -> IntArray:
-        """Node -> the fits in its domains of the role's affinity rules; 0 without one."""
+        """Return node -> the fits in its domains of the role's affinity rules; 0 without one."""
         found = np.zeros(len(fit_counts), dtype=np.int64)
         for rho in self.rule_counts.rules_of(self.gang_class.roles[t]):
             rule, domain = self.rule_counts.rule(rho), self.rule_counts.existing_pods.partitions[rho]
@@ -133,7 +133,7 @@ class PodByPodPlacer:
 
 
 def _precedes(one: Subgroup, other: Subgroup, is_earlier: bool) -> bool:
-    """Whether two subgroups share roles and the first is larger, or as large and earlier."""
+    """Return whether two subgroups share roles and the first is larger, or as large and earlier."""
     if set(one.roles).isdisjoint(other.roles):
         return False
     return one.size > other.size or (one.size == other.size and is_earlier)

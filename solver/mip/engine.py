@@ -26,9 +26,9 @@ AGGREGATOR_RULE = 1 << 12
 
 @dataclass(frozen=True, slots=True)
 class SolveResult:
-    """status: "optimal" within the requested gap; "feasible" when a limit came first; "infeasible" proved; "unknown"
-    when a limit came before any solution. value, bound: in the model's own sense and sign. values: variable name ->
-    value, integers exact; empty without a solution."""
+    """status: "optimal" within the requested gap; "feasible" when a limit was reached first; "infeasible" proved;
+    "unknown" when a limit was reached before any solution. value, bound: in the model's own sense and sign. values:
+    variable name -> value, integers exact; empty without a solution."""
 
     status: Status
     value: float
@@ -48,9 +48,9 @@ def solve_model(
     """Solve `model`, whose objective is set.
 
     start: variable name -> value of a known solution; HiGHS completes missing names. relaxation: integers may be
-    fractions, and values are not rounded. skip_presolve: for a model where a limit is likely to come first anyway.
-    target_value: of a maximisation, a value that no solution exceeds by more than rounding; the search may end there.
-    arrays: what was translated of this model before, and is kept for the next solve.
+    fractions, and values are not rounded. skip_presolve: for a model where a limit is likely to be reached first
+    anyway. target_value: of a maximisation, a value that no solution exceeds by more than rounding; the search may stop
+    there. arrays: the translation of this model so far, kept for the next solve.
 
     Raises ValueError when two variables have one name.
     """

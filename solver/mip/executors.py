@@ -5,7 +5,7 @@
 
 with any mapper: `function` is at module level and depends only on its arguments, workers run the same code
 (`code_fingerprint`), and results come back in the order of the tasks. A part without an answer from a remote executor
-is computed here; `RemoteExecutor.faults` says why.
+is computed here; `RemoteExecutor.faults` has the cause.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ POLL_SECONDS = 1.0
 class Mapper(Protocol):
     """work: a deterministic estimate of all tasks, about microseconds of one core; it decides where, never what.
 
-    clock: of all tasks; in `shared` it is where `function` finds it. None: there is no limit of time.
+    clock: of all tasks; in `shared` the function finds the same one. None: no time limit.
 
-    faults: why parts that were sent away were computed here after all, for people; empty when all went well.
+    faults: why remote parts were computed here after all, for people; empty without faults.
     """
 
     @property
@@ -95,7 +95,7 @@ class WorkerPool:
 class RemoteExecutor:
     """Runs tasks on an executor, which is started by the first work large enough and given up at its first fault.
 
-    start_pool: whatever it raises is a fault. min_work: the least work for which it is started.
+    start_pool: any exception of it is a fault. min_work: the least work for which it is started.
     """
 
     start_pool: Callable[[], WorkerPool]
@@ -190,7 +190,8 @@ class RemoteExecutor:
 def _await_chunk(
     future: concurrent.futures.Future[tuple[list[R], bool]], is_alive: Callable[[], bool] | None
 ) -> tuple[list[R], bool]:
-    """Raises what the executor or the function raised; ConnectionError when no worker is left to answer."""
+    """Return the chunk's result. Raises the exception of the executor or the function; ConnectionError without any
+    worker."""
     while is_alive is not None:
         try:
             return future.result(timeout=POLL_SECONDS)
@@ -256,8 +257,8 @@ class VersionMismatch(Exception):
 def run_chunk(
     code: str, payload: bytes, function: Callable[[Any, Any], R], tasks: Sequence[object]
 ) -> tuple[list[R], bool]:
-    """What a worker runs: the results, and whether the clock cut anything off. payload: the clock and the shared
-    argument, pickled together: the clock inside of that is the same. Raises VersionMismatch."""
+    """Return a worker's results, and whether the clock cut anything off. payload: the clock and the shared argument,
+    pickled together, so that both have the same clock. Raises VersionMismatch."""
     if code != code_fingerprint():
         raise VersionMismatch("the workers have another version of gangplan or of what it needs")
     clock, shared = _load_shared(payload)
@@ -268,7 +269,7 @@ _THREAD_CACHE = threading.local()
 
 
 def _load_shared(payload: bytes) -> Any:
-    """The clock and the shared argument, kept from one chunk to the next; per thread, as its caches are not
+    """Return the clock and the shared argument, kept from one chunk to the next; per thread, as its caches are not
     thread-safe."""
     if getattr(_THREAD_CACHE, "sent", None) != payload:
         _THREAD_CACHE.shared = pickle.loads(payload)  # noqa: S301 - from our own parent, as the executor itself does

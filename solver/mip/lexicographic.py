@@ -32,12 +32,13 @@ class Goal:
     offset: float = 0.0
 
     def attainable(self, bound: float) -> float:
-        """The bound, rounded down to a value that the goal can have."""
+        """Return the bound, rounded down to a value that the goal can have."""
         return self.step * math.floor(bound / self.step + FEASIBILITY_TOLERANCE) if self.step else bound
 
 
 def verdict_of(name: str, value: float, bound: float, allowed_gap: float, maximise: bool = True) -> Objective:
-    """The objective's verdict, from value and bound alone. A bound below the value by rounding counts as the value."""
+    """Return the objective's verdict, from value and bound alone. A bound below the value by rounding counts as the
+    value."""
     bound = max(bound, value) if maximise else min(bound, value)
     gap = abs(bound - value) / max(1.0, abs(value))
     if gap <= FEASIBILITY_TOLERANCE:
@@ -98,8 +99,8 @@ class LexicographicSolver:
         return value, goal.attainable(bound)
 
     def relaxed_bound(self, goal: Goal) -> float:
-        """The goal's upper bound by the relaxation, in a fraction of the time that a solution takes; the solution in
-        hand stays."""
+        """Return the goal's upper bound by the relaxation, in a fraction of the time that a solution takes; the
+        solution in hand stays."""
         self.model.sense = pulp.LpMaximize
         self.model.setObjective(linear(goal.terms))
         answer = solve_model(self.model, self.options, relaxation=True, arrays=self._arrays)
@@ -108,7 +109,8 @@ class LexicographicSolver:
         return min(goal.upper_bound, goal.attainable(answer.value + goal.offset))
 
     def is_feasible(self, floors: list[tuple[Goal, float]]) -> bool | None:
-        """Whether the model, with its present bounds, lets each goal keep its floor. None: a limit came first."""
+        """Return whether the model, with its present bounds, lets each goal keep its floor. None: a limit was reached
+        first."""
         if all(self.value_of(goal) >= least - FEASIBILITY_TOLERANCE / 10 for goal, least in floors):
             return True
         self.model.sense = pulp.LpMaximize
@@ -166,7 +168,8 @@ def maximise_minimum(
 
 
 def relaxed_minimum_bound(lex: LexicographicSolver, goals: list[Goal]) -> float:
-    """An upper bound on  max t, t <= goal  for each of the goals, by the relaxation. Leaves the model as it was."""
+    """Return an upper bound on max t, t <= goal for each of the goals, by the relaxation. Leaves the model as it
+    was."""
     model = lex.model.copy()
     t = _add_minimum(model, goals, "t_relaxed")
     model.sense = pulp.LpMaximize

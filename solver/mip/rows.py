@@ -54,7 +54,7 @@ def normalized_at_most(terms: Terms, most: int) -> pulp.LpConstraint:
 
 
 def linear(terms: Iterable[Term]) -> pulp.LpAffineExpression:
-    """The expression with repeated variables added up; PuLP's own constructor would keep the last of them."""
+    """Return the expression with repeated variables added up; PuLP's own constructor would keep the last of them."""
     total: dict[pulp.LpVariable, float] = {}
     for v, c in terms:
         total[v] = total.get(v, 0) + c
@@ -66,5 +66,5 @@ def scale_terms(terms: Iterable[Term], factor: float) -> Terms:
 
 
 def value_of(terms: Iterable[Term], values: Mapping[str, float]) -> float:
-    """The expression's value in a solution by variable name."""
+    """Return the expression's value in a solution by variable name."""
     return sum(values[v.name] * c for v, c in terms)

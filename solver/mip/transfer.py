@@ -15,7 +15,7 @@ import pulp
 
 
 class ModelArrays:
-    """What has been translated of one model. No row is ever changed or removed; bounds and the objective may change.
+    """The translation of one model. Rows are never changed or removed; bounds and the objective may change.
 
     variables: in the order of the columns, which is that of their names. names: theirs.
     """
@@ -31,7 +31,7 @@ class ModelArrays:
         self._entry_numbers, self._entry_coefficients, self._row_starts = array("i"), array("d"), array("i", [0])
 
     def update(self, model: pulp.LpProblem) -> None:
-        """Take up what is new in the model. Raises ValueError when two of its variables have one name."""
+        """Add the model's new variables and rows. Raises ValueError when two of its variables have one name."""
         known, objective = self._column, model.objective or ()
         if len(known) != model.numVariables() or not all(id(v) in known for v in objective):
             self._set_variables(list(model.variables()))  # PuLP walks through all rows for them
@@ -58,14 +58,14 @@ class ModelArrays:
         self._columns_of_numbers = None
 
     def costs(self, model: pulp.LpProblem) -> npt.NDArray[np.double]:
-        """The objective's coefficient of each column."""
+        """Return the objective's coefficient of each column."""
         costs = np.zeros(len(self.variables))
         for v, coefficient in (model.objective or {}).items():
             costs[self._column[id(v)]] = coefficient
         return costs
 
     def matrix(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.double]]:
-        """The rows without zeros: where each begins, the columns of its entries, and their coefficients."""
+        """Return the rows without zeros: where each begins, the columns of its entries, and their coefficients."""
         if self._columns_of_numbers is None:
             self._columns_of_numbers = np.array([self._column[v] for v in self._numbers], dtype=np.int32)
         index = self._columns_of_numbers[np.array(self._entry_numbers)]

@@ -64,11 +64,11 @@ def gang_size(s: Sets, x: Variables) -> Iterator[Row]:
 
 
 def capacity(s: Sets, x: Variables) -> Iterator[Row]:
-    """What a bucket holds, per resource, in units of each pod size z that occurs there (nested floors).
+    """Yield the capacity of a bucket, per resource, in units of each pod size z that occurs there (nested floors).
 
     sum_{k,t} floor(a_{k,t} / z) * n[k,t,i]  <=  sum_{nodes of i} floor(free / z)
 
-    Exact without node indices where the sizes divide one another; otherwise the plain sum, z = 1, is added. A resource
+    Exact without node indices where the sizes divide one another; else the plain sum, z = 1, is added. A resource
     is left out at a bucket where another one always runs out first.
     """
     floors: list[dict[int, list[int]]] = []
@@ -88,7 +88,8 @@ def capacity(s: Sets, x: Variables) -> Iterator[Row]:
 
 
 def floor_sizes(requests: Iterable[Vector], r: int, allowed: Container[int]) -> list[int]:
-    """The sizes z of resource r whose floors are rows: the allowed ones, and 1 unless they divide one another."""
+    """Return the sizes z of resource r whose floors are rows: the allowed ones, and 1 unless they divide one
+    another."""
     requested = sorted({request[r] for request in requests if request[r]})
     sizes = [z for z in requested if z in allowed]
     exact = len(sizes) == len(requested) and all(b % a == 0 for a, b in itertools.pairwise(requested))
@@ -102,7 +103,7 @@ def pods_of_size(pods: Iterable[tuple[Vector, Terms]], r: int, z: int) -> Terms:
 
 
 def _binding_resources(free: IntArray, requests: frozenset[Vector]) -> list[int]:
-    """The resources that can run out on these nodes (node x resource): those that no other one implies.
+    """Return the resources that can run out on these nodes (node x resource): those that no other one implies.
 
     b implies r  where  max(a_r / a_b) * free_b <= free_r  on each node, over the requests a
     """
@@ -143,7 +144,7 @@ def subgroups(s: Sets, x: Variables) -> Iterator[Row]:
 
 
 def queue_ceilings(s: Sets, x: Variables) -> Iterator[Row]:
-    """A queue stays under each of its ceilings; what it holds already counts, also where it is too much.
+    """Yield the ceilings of each queue; its usage counts already, also where it is too much.
 
     held_q[r] + sum_{classes counted in q} demand_k[r] * y[q',p,k]  <=  max(limit_q[r], held_q[r])
     """
@@ -157,7 +158,8 @@ def queue_ceilings(s: Sets, x: Variables) -> Iterator[Row]:
 
 
 def usage_terms(s: Sets, x: Variables, r: int, queues: Container[int]) -> Terms:
-    """What the batch's gangs of these queues take of resource r: demand_k[r] * y, or a * n where the mix is open."""
+    """Return the batch's usage of resource r by gangs of these queues: demand_k[r] * y, or a * n where the mix is
+    open."""
     terms: Terms = []
     for (q, _, k), y in x.y.items():
         if q not in queues:
@@ -172,7 +174,7 @@ def usage_terms(s: Sets, x: Variables, r: int, queues: Container[int]) -> Terms:
 
 
 def guarantees(s: Sets, x: Variables) -> Iterator[Row]:
-    """What others are guaranteed stays free for them, along the whole tree.
+    """Yield rows that keep guaranteed amounts of others free, along the whole tree.
 
     w[q,r]  >=  guarantee_q[r]
     w[q,r]  >=  direct_q[r] + what the batch takes in q itself + sum_{c child of q} w[c,r]
@@ -198,7 +200,7 @@ def guarantees(s: Sets, x: Variables) -> Iterator[Row]:
 
 
 def entitlements(s: Sets, x: Variables) -> Iterator[Row]:
-    """What queues claim of their entitlements, in an order that puts queues first.
+    """Yield the queues' claims on their entitlements, in an order that puts queues first.
 
     sum_{classes below a} demand_k[r] * e        <=  room_a[r]           a: q and the queues above it that are compared
     sum_{p' >= p, k} units_k * e[q,p',k]         <=  sum_{p' >= p, k} units_k * y[q,p',k]
@@ -241,7 +243,7 @@ def strict_order(s: Sets, x: Variables) -> Iterator[Row]:
 Family = Callable[[Sets, Variables], Iterator[Row]]
 
 PLACEMENT_CONSTRAINTS: Sequence[Family] = (domain_assignment, gang_size, capacity, device_slots, subgroups, pod_rules)
-"""What nodes, topology and pod rules allow, queues aside. Topology is in the domains of `link` and `gang`, eligibility
+"""Limits by nodes, topology and pod rules, without queues. Topology is in the domains of `link` and `gang`, eligibility
 in which n exist."""
 
 CONSTRAINTS: Sequence[Family] = (*PLACEMENT_CONSTRAINTS, queue_ceilings, guarantees, strict_order)

@@ -1,4 +1,4 @@
-"""What the device slots of the nodes hold: a relaxation where nodes are counted together, exact at a single node.
+"""The capacity of the nodes' device slots: a relaxation where nodes are counted together, exact at a single node.
 
 Letters as in docs/develop/model.md:
 
@@ -38,7 +38,7 @@ def device_slots(s: Sets, x: Variables) -> Iterator[Row]:
 
 
 def slot_request_terms(s: Sets, x: Variables) -> dict[int, dict[SlotRequest, Terms]]:
-    """Bucket -> slot request -> the pods with it, over all gang classes and roles."""
+    """Return bucket -> slot request -> the pods with it, over all gang classes and roles."""
     found: dict[int, dict[SlotRequest, Terms]] = {}
     for key, pods in x.n.items():
         for request in s.roles[key].pod_request.slot_requests:
@@ -49,7 +49,7 @@ def slot_request_terms(s: Sets, x: Variables) -> dict[int, dict[SlotRequest, Ter
 
 
 def by_slot_group(requests: Mapping[SlotRequest, Terms]) -> Iterator[tuple[int, dict[SlotRequest, Terms]]]:
-    """The requests of each slot group, in order."""
+    """Yield the requests of each slot group, in order."""
     for group, own in itertools.groupby(sorted(requests), key=lambda request: request.slot_group):
         yield group, {request: requests[request] for request in own}
 
@@ -104,7 +104,8 @@ def slot_variables(
 
 
 def slot_capacity_rows(slots: IntArray, pods: PodTerms, m: SlotVariables, key: tuple[int, ...]) -> Iterator[Row]:
-    """What the slots of one group of one node hold: `slot_count_rows`, and  sum_a share_a[r] m[a,c] <= free_c[r]"""
+    """Yield the capacity rows of one group's slots at one node: `slot_count_rows`, and sum_a share_a[r] m[a,c] <=
+    free_c[r]"""
     yield from slot_count_rows(pods, m, len(slots), key)
     for c, free in enumerate(slots.tolist()):
         for r, amount in enumerate(free):
@@ -132,7 +133,7 @@ def slot_count_rows(pods: PodTerms, m: SlotVariables, slot_count: int, key: tupl
 def slot_values(
     s: Sets, x: Variables, pods_per_slot: Mapping[int, Mapping[SlotRequest, tuple[int, ...]]]
 ) -> dict[str, float]:
-    """The values of m that go with these counts. pods_per_slot: node -> slot request -> slot -> pods."""
+    """Return the values of m that go with these counts. pods_per_slot: node -> slot request -> slot -> pods."""
     values = {}
     for (i, request, c), v in x.m.items():
         (node,) = s.buckets[i].nodes

@@ -1,9 +1,9 @@
 """Which pods of running gangs to evict so that given gangs start: their admission model, all forced to start, with the
-evicted pods as further variables. Every victim may go for every one of the gangs.
+evicted pods as further variables. Every victim may be evicted for every one of the gangs.
 
-Letters as in model.md: v a victim; z[v] it goes completely, d[v] it loses a pod, e[v,t,m] pods of role t that it
+Letters as in model.md: v a victim; z[v] all of it is evicted, d[v] it loses a pod, e[v,t,m] pods of role t that it
 loses on node m. n, g, u and the families link, gang, subgroup and pod rules are those of the admission model; capacity
-and queues are written again, with what the victims return on the right-hand side.
+and queues are written again, with the amounts that victims return on the right-hand side.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from solver.semantics.slot_holdings import HeldShare
 class EvictionModel:
     """The model over the sets s of the gangs that start, whose free amounts count every victim as gone.
 
-    free: now, below 0 where what runs exceeds the node. reclaim_limits: of the queues that the gangs reclaim from.
+    free: now, below 0 where running pods exceed the node. reclaim_limits: of the queues that the gangs reclaim from.
     budget_left: evictions that each disruption budget allows. count_everywhere: victims' pods count also on nodes
     outside the model (where a queue is short). roomy_nodes: of each gang class the nodes where victims' pods count as
     staying for anti-affinity; None: everywhere, else the pod rules of s count all victims' pods as gone.
@@ -87,11 +87,11 @@ class EvictionModel:
         return self.s.problem.gangs[v.gang]
 
     def held(self, v: Victim) -> Vector:
-        """What the victim's pods hold."""
+        """Return the amounts of the victim's pods."""
         return placed_demand(self.gang_of(v), v.running, self.s.resource_count)
 
     def request(self, v: Victim, p: Placement, r: int) -> int:
-        """What one of the victim's pods there holds of resource r."""
+        """Return the amount of resource r of one of the victim's pods there."""
         return self.gang_of(v).roles[p.role].request[r]
 
     def evicted_terms(self, v: Victim, weights: Iterable[tuple[Placement, float]]) -> Terms:
@@ -104,7 +104,7 @@ class EvictionModel:
         return list(total.items())
 
     def freed_terms(self, r: int, victims: Iterable[Victim]) -> Terms:
-        """What these victims return of resource r."""
+        """Return the amounts of resource r that these victims return."""
         found: Terms = []
         for v in victims:
             found += self.evicted_terms(v, ((p, self.request(v, p, r)) for p in v.running))
@@ -118,8 +118,8 @@ class EvictionModel:
         return found
 
     def tie_terms(self) -> Terms:
-        """sum_v weight_v * sum e[v]: of equal choices the one with the fewest pods that tell of a checkpoint, and among
-        these with the lowest priorities (in sum their ranks among the victims of equal loss)."""
+        """Return sum_v weight_v * sum e[v]: prefers the choice with the fewest pods that report a checkpoint, then with
+        the lowest priorities (in sum their ranks among the victims of equal loss)."""
         priorities: dict[int, set[int]] = {}
         for v in self.victims:
             priorities.setdefault(loss_per_pod(self.gang_of(v)), set()).add(self.gang_of(v).priority)
@@ -142,11 +142,11 @@ class EvictionModel:
 
     @property
     def has_surplus(self) -> bool:
-        """Whether some victim can lose pods and stay; otherwise d = z."""
+        """Return whether some victim can lose pods and stay; else d = z."""
         return any(v.max_surplus for v in self.victims)
 
     def with_minimal_d(self, values: Mapping[str, float]) -> dict[str, float]:
-        """The same solution with d as small as it may be."""
+        """Return the same solution with d as small as it may be."""
         gone = self.evicted_pods(values)
         return {**values, **{d.name: float(v in gone) for v, d in self.d.items()}}
 
@@ -161,7 +161,7 @@ class EvictionModel:
 
 
 def victim_surplus(m: EvictionModel) -> Iterator[Row]:
-    """A victim keeps its minima or goes completely.
+    """Yield rows by which a victim keeps its minima or is evicted whole.
 
     e[v,t,m] >= pods[v,t,m] z[v]
     sum_m e[v,t,m] <= surplus[v,t] + (pods[v,t] - surplus[v,t]) z[v]        and the same over all roles
@@ -211,8 +211,8 @@ def capacity(m: EvictionModel) -> Iterator[Row]:
 
     sum_t a_t n[t,m]  <=  free[m] + what the victims' pods there return
 
-    Where what runs exceeds the node, free[m] is below 0 and binds only where pods come: free[m] * s[m,r] with a binary
-    s[m,r] and  sum_t a_t n[t,m] <= M s[m,r].
+    Where running pods exceed the node, free[m] is below 0 and binds only where pods are added: free[m] * s[m,r] with a
+    binary s[m,r] and  sum_t a_t n[t,m] <= M s[m,r].
     """
     s = m.s
     running: dict[int, list[tuple[Victim, Placement]]] = {}
@@ -240,7 +240,8 @@ def capacity(m: EvictionModel) -> Iterator[Row]:
 
 
 def device_slots(m: EvictionModel) -> Iterator[Row]:
-    """What the slots of a node hold: `slot_count_rows`, and, with what victims give back of slot c (`_freed_slots`),
+    """Yield the capacity of a node's slots: `slot_count_rows`, and, with the shares that victims return of slot c
+    (`_freed_slots`),
 
     sum_a share_a[r] m[a,c]  <=  free_c[r] + sum of share[r] * given
     """
@@ -266,8 +267,8 @@ def device_slots(m: EvictionModel) -> Iterator[Row]:
 def _freed_slots(m: EvictionModel, node: int) -> Iterator[tuple[HeldShare, Terms, list[Row]]]:
     """For each share that victims hold of the node's slots, how many of its u pods give theirs back, with its rows.
 
-    given = u - min(u, N - e) of a placement with N pods: e where all of them hold the slot, u z where the placement
-    goes as one, otherwise by a binary w:        given <= u w        given <= e - (N - u) w
+    given = u - min(u, N - e) of a placement with N pods: e where all of them hold the slot, u z where the placement is
+    evicted as one, else by a binary w:        given <= u w        given <= e - (N - u) w
     """
     for v in m.victims:
         pods = {(p.role, p.node): p for p in v.running}
@@ -289,7 +290,7 @@ def _freed_slots(m: EvictionModel, node: int) -> Iterator[tuple[HeldShare, Terms
 
 
 def queue_ceilings(m: EvictionModel) -> Iterator[Row]:
-    """Every ceiling above the gangs that start, where they take any of the resource.
+    """Yield every ceiling above the starting gangs, of resources that they take.
 
     held_q[r] + what they take - what victims counted in q return  <=  limit_q[r]
     """
@@ -319,8 +320,8 @@ def guarantees(m: EvictionModel) -> Iterator[Row]:
 
 
 def reclaim_bounds(m: EvictionModel) -> Iterator[Row]:
-    """A queue that gangs of others take from keeps what it deserves of each resource by which it is measured, but for
-    the last unit (a pod, or a gang that goes whole), and above its guarantees.
+    """Yield rows by which a queue keeps the deserved amount of each resource by which it is measured, except for the
+    last unit (a pod, or a whole gang), and the amounts above its guarantees.
 
     taken_q[r] <= above_deserved_q[r] + what the last unit adds + M (1 - b[q,r])
     taken_q[r] <= above_guarantee_q[r]
@@ -339,7 +340,8 @@ def reclaim_bounds(m: EvictionModel) -> Iterator[Row]:
 
 
 def _deserved_rows(m: EvictionModel, below: Sequence[Victim], q: int, r: int, most: int) -> Iterator[Row]:
-    """What `below` lose of r: something is left above what the queue deserves before the last unit, of size a, goes.
+    """Yield the limit on the losses of `below` in r: the queue holds more than it deserves before the last unit, of
+    size a, is evicted.
 
     taken[r] - a < most  if some last_a, else  taken[r] <= most        where b[q,r]
     sum_a last_a <= 1        last_a <= units of size a that go
@@ -361,7 +363,7 @@ def _deserved_rows(m: EvictionModel, below: Sequence[Victim], q: int, r: int, mo
 
 
 def _units_by_size(m: EvictionModel, victims: Iterable[Victim], r: int) -> dict[int, Terms]:
-    """How much of r a unit holds -> how many such units go."""
+    """Return how much of r a unit holds -> how many such units go."""
     found: dict[int, Terms] = {}
     for v in victims:
         found.setdefault(whole_unit(m.gang_of(v), v).last[r], []).append((m.z[v.gang], 1.0))
@@ -372,7 +374,7 @@ def _units_by_size(m: EvictionModel, victims: Iterable[Victim], r: int) -> dict[
 
 
 def _measure_rows(m: EvictionModel, v: Victim, q: int, limits: ReclaimLimits) -> Iterator[Row]:
-    """The conditions c under which v goes, or a pod of it:
+    """Yield the conditions c under which v, or a pod of it, is evicted:
 
     z[v] <= sum_{r in c} b[q,r]        e[v,t,m] <= pods[v,t,m] (z[v] + sum_{r in c} b[q,r])
     """
@@ -408,9 +410,9 @@ def drf_shares(m: EvictionModel) -> Iterator[Row]:
 
 
 def opened_domains(m: EvictionModel) -> Iterator[Row]:
-    """Of each anti-affinity rho, where victims' pods stand in domain d against new ones, all of them go before any of
-    these comes, and none of these comes to the roomy nodes of its gang. gone_d, victims_d: their evicted pods, their
-    pods, that the rule selects (that own it).
+    """Yield rows on domains opened by eviction, for each anti-affinity rho. Where victims' pods block new ones in
+    domain d, all of them are evicted before any new one is placed there, and no new one is placed on the roomy nodes of
+    its gang. gone_d, victims_d: their evicted pods, their pods, that the rule selects (that own it).
 
     B_d + S_d <= most opened[d]  (M_d + S_d)        gone_d >= victims_d opened[d]        n[k,t,m] = 0  for roomy m in d
     """
@@ -433,7 +435,7 @@ def opened_domains(m: EvictionModel) -> Iterator[Row]:
 
 
 def _pods_on_roomy_nodes(m: EvictionModel, rho: int, d: int, owners: bool) -> Terms:
-    """The new pods in domain d, on roomy nodes of their gangs, that own rule rho or are selected."""
+    """Return the new pods in domain d, on roomy nodes of their gangs, that own rule rho or are selected."""
     found, domains = list[tuple[pulp.LpVariable, float]](), m.s.problem.pod_rules[rho].domains
     for (k, t), pods in m.x.n.items():
         role, roomy = m.s.roles[k, t], m.roomy_nodes[k] if m.roomy_nodes else frozenset[int]()

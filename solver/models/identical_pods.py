@@ -198,7 +198,7 @@ def _set_flow_start(x: PieceModel, capacity: LeafCapacity, known: LeafPods) -> N
 
 
 def read_solution(x: PieceModel, capacity: LeafCapacity, values: Mapping[str, float]) -> dict[int, dict[int, int]]:
-    """Gang -> leaf -> pods: the flow cut into leaves, and the pieces assigned to them."""
+    """Return gang -> leaf -> pods: the flow cut into leaves, and the pieces assigned to them."""
     held = {region: _leaves_by_piece(x, capacity, region, values) for region in capacity.leaves}
     found: dict[int, Counter[int]] = {}
     for (j, region, s), v in x.b.items():
@@ -211,7 +211,7 @@ def read_solution(x: PieceModel, capacity: LeafCapacity, values: Mapping[str, fl
 def _leaves_by_piece(
     x: PieceModel, capacity: LeafCapacity, region: Region, values: Mapping[str, float]
 ) -> dict[int, list[int]]:
-    """Pods of a piece -> the leaves that hold one, once for each."""
+    """Return pods of a piece -> the leaves that hold one, once for each."""
     found: dict[int, list[int]] = {}
     at: dict[int, list[int]] = {}
     for leaf, holds in capacity.leaves[region].items():

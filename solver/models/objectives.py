@@ -19,19 +19,19 @@ Counts = Mapping[AdmissionClass, pulp.LpVariable]
 
 
 def placed_resources(s: Sets, counts: Counts, level: PrecedenceLevel, name: str = "placed") -> Goal:
-    """Resources of the level's gangs that count, in dominant units:  max  sum_{q,k} units_k * y[q,p,k]"""
+    """Return resources of the level's gangs that count, in dominant units: max sum_{q,k} units_k * y[q,p,k]"""
     terms: Terms = [(counts[key], s.dominant_units[key[2]]) for key in s.classes_of_level(level)]
     return Goal(f"{name}[{s.level_label(level)}]", terms, sum(y.upBound * units for y, units in terms), 1)
 
 
 def started_gangs(s: Sets, counts: Counts, level: PrecedenceLevel, name: str = "gangs") -> Goal:
-    """Gangs of the level that count:  max  sum_{q,k} y[q,p,k]"""
+    """Return gangs of the level that count: max sum_{q,k} y[q,p,k]"""
     terms: Terms = [(counts[key], 1) for key in s.classes_of_level(level)]
     return Goal(f"{name}[{s.level_label(level)}]", terms, sum(y.upBound for y, _ in terms), 1)
 
 
 def oldest_first(s: Sets, x: Variables) -> Goal:
-    """The fixed tie-break: the gangs that have waited longest, as a sum of ranks.
+    """Return the fixed tie-break: the gangs that have waited longest, as a sum of ranks.
 
     max  sum_j rank_j * z_j        sum_{j in class} z_j = y[class],  0 <= z_j <= 1
 
@@ -58,7 +58,7 @@ class ShareGoal:
     choices: list[pulp.LpVariable]
 
     def own_values(self, values: Mapping[str, float]) -> dict[str, float]:
-        """The values of the share's own variables in a known solution."""
+        """Return the values of the share's own variables in a known solution."""
         if not self.choices:
             return {}
         shares = [constant + sum(values.get(v.name, 0.0) * c for v, c in terms) for terms, constant in self.by_resource]
@@ -101,7 +101,7 @@ def share_goals(s: Sets, x: Variables, compared: ComparedQueues) -> tuple[dict[i
 
 
 def _share_goal(x: Variables, tag: str, by_resource: list[tuple[Terms, float]]) -> ShareGoal:
-    """The largest of these as a goal, with a variable and rows of its own where there are several."""
+    """Return the largest of these as a goal, with a variable and rows of its own where there are several."""
     most = max((constant + sum(c * y.upBound for y, c in terms) for terms, constant in by_resource), default=0.0)
     if len(by_resource) == 1:
         terms, constant = by_resource[0]
@@ -134,7 +134,7 @@ def _share_terms(s: Sets, q: int, compared: ComparedQueues) -> list[tuple[Terms,
 
 
 def _dominant_candidates(parts: list[list[float]]) -> list[int]:
-    """The resources that may be dominant: no other is at least as large in every part."""
+    """Return the resources that may be dominant: no other is at least as large in every part."""
     width = len(parts[0])
 
     def covers(b: int, r: int) -> bool:

@@ -70,7 +70,7 @@ def _domain_at_tier(s: Sets, level: int, leaf: int | None) -> int:
 
 
 def spread_goal(s: Sets, x: Variables, start: StartValues, min_domains: Sequence[Sequence[int]]) -> Goal:
-    """Domains touched beyond the first.
+    """Return domains touched beyond the first.
 
     min  sum_{k,tier} weight_tier * ( sum_d e[k,tier,d] - 1 )
     n[k,t,i]  <=  limit[k,t,i] * e[k, lowest tier, domain of i]        e[k,tier,d]  <=  e[k, tier above, domain of d]
@@ -93,7 +93,7 @@ TouchVariables = dict[tuple[int, int, int], pulp.LpVariable]
 
 
 def _add_touch_variables(s: Sets, x: Variables, start: StartValues) -> tuple[TouchVariables, StartValues]:
-    """The variables e[k, level, d] with their rows, and their values in the known solution."""
+    """Return the variables e[k, level, d] with their rows, and their values in the known solution."""
     e: TouchVariables = {}
     touched: StartValues = {}
     for k, gang_class in enumerate(s.gang_classes):
@@ -141,7 +141,7 @@ def opening_goals(s: Sets, x: Variables, start: StartValues, opened_nodes: Set[i
 
     c: groups of equal unopened nodes; z: sizes of pods of a resource that they count. These are the capacity rows, in
     which an unopened node holds nothing until it is opened. Exact where the sizes divide one another and one resource
-    decides; otherwise a relaxation, which stage C makes good.
+    decides; else a relaxation, which stage C corrects.
     """
     unopened = UnopenedCapacity(s.problem, s.tree, s.free.amounts)
     o: dict[int, pulp.LpVariable] = {}
@@ -193,7 +193,8 @@ def separation_goal(s: Sets, x: Variables, start: StartValues, held: HeldDomains
 
 
 def _add_held_variables(s: Sets, x: Variables, start: StartValues, tier: int) -> dict[tuple[int, int], pulp.LpVariable]:
-    """The variables z[k, d] of the hypernodes of this tier with their rows, and their values in the known solution."""
+    """Return the variables z[k, d] of the hypernodes of this tier with their rows, and their values in the known
+    solution."""
     z: dict[tuple[int, int], pulp.LpVariable] = {}
     domains = s.tree.hypernodes_of_tier(tier)
     for (k, t), pods in x.n.items():
@@ -212,7 +213,7 @@ def _add_held_variables(s: Sets, x: Variables, start: StartValues, tier: int) ->
 
 
 def node_group_goal(s: Sets, x: Variables) -> Goal:
-    """New pods outside the node groups that their queue wants most; every gang is a class of its own.
+    """Return new pods outside the node groups that their queue wants most; every gang is a class of its own.
 
     min  sum_{k,t,i} rank_{q(k)}(group of i) * n[k,t,i]
     """

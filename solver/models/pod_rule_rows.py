@@ -65,8 +65,8 @@ class RuleTerms:
 def rule_terms(
     s: Sets, x: Variables, rule_counts: PodRuleCounts, implied: Collection[int] = ()
 ) -> list[tuple[int, RuleTerms]]:
-    """Every enforced rule that pods of the batch own or are selected by, with these pods; of a quota, with what they
-    request. implied: rules that are left out."""
+    """Return every enforced rule that owns or selects pods of the batch, with these pods; for a quota, with their
+    requests. implied: rules that are left out."""
     found: dict[int, RuleTerms] = {}
     for (k, t), pods in x.n.items():
         role = s.roles[k, t]
@@ -115,9 +115,9 @@ def separation(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTer
 
 
 def separated_gangs(s: Sets, x: Variables, rule_counts: PodRuleCounts) -> Iterator[Row]:
-    """Of gangs that are separated pair by pair and lie in one domain each, a domain gets one at most. Where all pods of
-    a separation are of such gangs this row stands in place of its own rows (`_implied_rules`); else these imply it, and
-    their relaxation allows many halves of gangs.
+    """Yield the row by which a domain gets at most one of the gangs that are separated pair by pair and are in one
+    domain each. Where all pods of a separation are of such gangs this row replaces its own rows (`_implied_rules`);
+    else these imply it, and their relaxation allows many halves of gangs.
 
     sum_{k in clique} sum_{h in d} g[k,h] <= 1
     """
@@ -135,8 +135,8 @@ def separated_gangs(s: Sets, x: Variables, rule_counts: PodRuleCounts) -> Iterat
 
 
 def _implied_rules(s: Sets, x: Variables, rule_counts: PodRuleCounts) -> frozenset[int]:
-    """The separations that the rows of `separated_gangs` imply: all their pods in the batch are of gangs of one clique
-    that lie in one domain each, none is both an owner and selected, and nothing is there already."""
+    """Return the separations that the rows of `separated_gangs` imply: all their pods in the batch are of gangs of one
+    clique that lie in one domain each, none is both an owner and selected, and nothing is there already."""
     found, owners, selected = set[int](), dict[int, set[int]](), dict[int, set[int]]()
     cliques = _separated_classes(s, rule_counts)
     for (k, _), role in s.roles.items() if cliques else ():
@@ -159,7 +159,7 @@ def _implied_rules(s: Sets, x: Variables, rule_counts: PodRuleCounts) -> frozens
 
 
 def _is_bare_separation(rule_counts: PodRuleCounts, rho: int, domains: tuple[int | None, ...]) -> bool:
-    """Whether it is a separation by this partition that meets no pod that is there."""
+    """Return whether it is a separation by this partition that meets no pod that is there."""
     rule = rule_counts.rule(rho)
     if rule.rule_kind != "separation" or rule.domains != domains:
         return False
@@ -167,7 +167,7 @@ def _is_bare_separation(rule_counts: PodRuleCounts, rho: int, domains: tuple[int
 
 
 class _DomainsHeld:
-    """Of each hypernode the one domain of a partition that all its nodes are in; None for several, or none."""
+    """For each hypernode the one domain of a partition that all its nodes are in; None for several, or none."""
 
     def __init__(self, s: Sets, domains: tuple[int | None, ...]) -> None:
         self._tree, self._domains, self._known = s.tree, domains, dict[int, int | None]()
@@ -179,7 +179,7 @@ class _DomainsHeld:
         return self._known[h]
 
     def is_one(self, hypernodes: Collection[int]) -> bool:
-        """Whether there are some, each in one domain."""
+        """Return whether there are some, each in one domain."""
         return bool(hypernodes) and all(self.domain(h) is not None for h in hypernodes)
 
 
@@ -200,7 +200,7 @@ def _rules_of_all_roles(s: Sets, k: int, owned: bool) -> frozenset[int]:
 
 
 def _cliques(s: Sets, classes: list[int]) -> list[list[int]]:
-    """The classes of one gang each in parts in which one of each two owns a rule that selects the other."""
+    """Return the classes of one gang each in parts in which one of each two owns a rule that selects the other."""
     owned = {k: _rules_of_all_roles(s, k, owned=True) for k in classes}
     selecting = {k: _rules_of_all_roles(s, k, owned=False) for k in classes}
     found: list[list[int]] = []
@@ -319,9 +319,9 @@ def topology_spread(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: Ru
 
 
 def quota(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTerms) -> Iterator[Row]:
-    """What the queue holds in the node group stays within its limit: M <= limit - what is held there, in amounts.
+    """Yield rows that keep the queue's usage in the node group within its limit: M <= limit - held amounts.
 
-    Nothing is added where what runs exceeds it.
+    Nothing is added where running pods exceed it.
     """
     for d, new in rule.inside.items():
         yield Row("quota", (rho, d), at_most(new.M, max(0, int(rule_counts.quota_room(rho)[d]))))
@@ -351,8 +351,8 @@ def set_rule_values(s: Sets, x: Variables, values: dict[str, float]) -> None:
         for d, new in rule.domains.items():
             owners = new.B if s.problem.pod_rules[rho].only_forbids else new.owners
             bears = _pod_count(owners, values)
-            told = {"bears": bears, "counted": _pod_count(new.M, values), "opens": bears and not anchored}
-            for what, true in told.items():
+            values_of = {"bears": bears, "counted": _pod_count(new.M, values), "opens": bears and not anchored}
+            for what, true in values_of.items():
                 if (rho, what, d) in x.c:
                     values[x.c[rho, what, d].name] = float(bool(true))
         if least := x.c.get((rho, "least", NO_DOMAIN)):

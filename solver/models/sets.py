@@ -36,20 +36,20 @@ AdmissionClass = tuple[int, int, int]
 """(queue q, precedence p, gang class k)."""
 
 PrecedenceLevel = tuple[int, int]
-"""(precedence of gangs, priority of their queues, 0 where no plugin compares it): what is decided as one."""
+"""(precedence of gangs, priority of their queues, 0 where no plugin compares it): decided together."""
 
 
 def split_promised(
     levels: Iterable[PrecedenceLevel],
 ) -> tuple[tuple[PrecedenceLevel, ...], tuple[PrecedenceLevel, ...]]:
-    """(the levels of gangs that were told a start, the others)."""
+    """Return (the levels of gangs with an announced start, the others)."""
     levels = tuple(levels)
-    told = tuple(level for level in levels if is_promised_level(level[0]))
-    return told, tuple(level for level in levels if level not in told)
+    promised = tuple(level for level in levels if is_promised_level(level[0]))
+    return promised, tuple(level for level in levels if level not in promised)
 
 
 _SHARE_STEPS = 10_000
-"""Of the whole cluster, where a share has to be rounded."""
+"""Steps of the whole cluster, where a share has to be rounded."""
 
 _MAX_EXACT_SCALE = 100_000
 """Common denominators up to this one keep the sums of a model exact within a solver's tolerances."""
@@ -65,13 +65,14 @@ class Bucket:
 
 
 def coarsest_buckets(tree: TopologyTree) -> tuple[Bucket, ...]:
-    """One bucket for each leaf and node class, and each domain of the pod rules whose domains hold several nodes."""
+    """Return one bucket for each leaf and node class, and each domain of the pod rules whose domains hold several
+    nodes."""
     nodes = tree.problem.nodes
     return tuple(Bucket(nodes[of[0]].leaf, nodes[of[0]].node_class, of) for of in tree.alike_nodes)
 
 
 def split_buckets(buckets: Iterable[Bucket], to_split: Iterable[int]) -> tuple[Bucket, ...]:
-    """The same buckets, those with an index in `to_split` split into single nodes."""
+    """Return the same buckets, those with an index in `to_split` split into single nodes."""
     split, found = set(to_split), list[Bucket]()
     for i, bucket in enumerate(buckets):
         found += [Bucket(bucket.leaf, bucket.node_class, (n,)) for n in bucket.nodes] if i in split else [bucket]
@@ -114,14 +115,14 @@ class Sets:
         return self.state.rule_counts
 
     def state_after(self, placements: Placements) -> State:
-        """A copy of the state in which these gangs have started; pods added before keep their device slots."""
+        """Return a copy of the state in which these gangs have started; pods added before keep their device slots."""
         state = self.state.copy().with_free(self.free, self.rule_counts)
         for j, pods in placements.items():
             state.start_gang(j, pods)
         return state
 
     def free_nodes(self) -> FreeNodes:
-        """The free nodes before the batch, to be changed."""
+        """Return the free nodes before the batch, to be changed."""
         return FreeNodes(self.free, self.rule_counts)
 
     @cached_property
@@ -138,14 +139,14 @@ class Sets:
 
     @cached_property
     def bucket_of(self) -> IntArray:
-        """Node -> its bucket."""
+        """Return node -> its bucket."""
         found, sizes = np.empty(len(self.problem.nodes), dtype=np.int64), [len(bucket.nodes) for bucket in self.buckets]
         nodes = itertools.chain.from_iterable(bucket.nodes for bucket in self.buckets)
         found[np.fromiter(nodes, np.intp, sum(sizes))] = np.repeat(np.arange(len(sizes)), sizes)
         return found
 
     def sum_per_bucket(self, per_node: IntArray) -> list[int]:
-        """Bucket -> the sum of a figure over its nodes."""
+        """Return bucket -> the sum of a figure over its nodes."""
         total = np.zeros(len(self.buckets), dtype=np.int64)
         np.add.at(total, self.bucket_of, per_node)
         sums: list[int] = total.tolist()
@@ -156,15 +157,15 @@ class Sets:
 
     @cached_property
     def batch_queues(self) -> tuple[int, ...]:
-        """The queues in which gangs wait, ascending."""
+        """Return the queues in which gangs wait, ascending."""
         return tuple(sorted({q for q, _, _ in self.waiting_gangs}))
 
     def is_counted(self, ceiling: QueueCeiling, queue: int) -> bool:
-        """Whether the ceiling counts what the gangs of this queue hold."""
+        """Return whether the ceiling counts what the gangs of this queue hold."""
         return ceiling.queue in (self.queue_books.path(queue) if ceiling.includes_descendants else (queue,))
 
     def guarantee_unit(self, r: int) -> int:
-        """The unit of w[q,r]: keeps bytes of memory in the range that a MIP solver's tolerances are made for."""
+        """Return the unit of w[q,r]: keeps bytes of memory in the range that a MIP solver's tolerances are made for."""
         return max(1, self.queue_books.cluster_total[r] // 1_000_000)
 
     @cached_property
@@ -185,7 +186,7 @@ class Sets:
         return tuple(h for h in domains if h == home)
 
     def subgroup_domain(self, subgroup: Subgroup, leaf: int | None) -> int:
-        """The domain of a hard subgroup's tier around a leaf; ROOT for a soft one, or where there is none."""
+        """Return the domain of a hard subgroup's tier around a leaf; ROOT for a soft one, or without a domain."""
         if not subgroup.topology.is_hard:
             return ROOT
         h = self.tree.enclosing_domain(leaf, subgroup.topology.tier)
@@ -241,7 +242,7 @@ class Sets:
         return sum(len(self._buckets_for(k, t)[0]) for k, t in self.roles if self._max_pods(k, t))
 
     def _buckets_for(self, k: int, t: int) -> tuple[IntArray, IntArray]:
-        """The buckets that take pods of role t of class k, in order, and how many fit each."""
+        """Return the buckets that take pods of role t of class k, in order, and how many fit each."""
         gang_class, role = self.gang_classes[k], self.roles[k, t]
         tiers = tuple(sorted(hard_subgroup_tiers(gang_class.subgroups, t)))
         key = role.pod_request, role.node_classes, gang_class.hard_tier, self.domains[k], tiers, self.rule_key(role)
@@ -265,20 +266,21 @@ class Sets:
         return count
 
     def rule_key(self, role: ClassRole) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        """What tells roles apart that pod rules bind; None for one that none binds."""
+        """Return the rules that distinguish roles; None for a role without any."""
         if self.rule_counts is None or not self.rule_counts.rules_of(role):
             return None
         return role.owned_rules, role.selecting_rules
 
     def _fit_counts_under_rules(self, role: ClassRole) -> IntArray:
-        """Node -> pods of the role that fit and that pod rules allow there, whatever else is placed."""
+        """Return node -> pods of the role that fit and that pod rules allow there, whatever else is placed."""
         fits = self.free.fit_counts(role.pod_request)
         if self.rule_counts is None or self.rule_key(role) is None:
             return fits
         return self.rule_counts.cap_fit_counts(role, fits)
 
     def bucket_domains(self, partition: IntArray) -> tuple[int | None, ...]:
-        """Bucket -> the domain of a pod rule's partition that holds all its nodes; None where it straddles several."""
+        """Return bucket -> the domain of a pod rule's partition that holds all its nodes; None where it straddles
+        several."""
         if id(partition) not in self._bucket_domains:
             inside = [set(partition[list(bucket.nodes)].tolist()) for bucket in self.buckets]
             domains = tuple(found.pop() if len(found) == 1 else None for found in inside)
@@ -286,20 +288,20 @@ class Sets:
         return self._bucket_domains[id(partition)]
 
     def domain_capacities(self, request: PodRequest, node_classes: frozenset[int]) -> tuple[tuple[int, ...], ...]:
-        """Tier -> the pods that its domains hold on these node classes, largest first."""
+        """Return tier -> the pods that its domains hold on these node classes, largest first."""
         if (request, node_classes) not in self._by_tier:
             fits = self.free.fit_counts(request)
             self._by_tier[request, node_classes] = self._sorted_by_tier(fits, node_classes)
         return self._by_tier[request, node_classes]
 
     def domain_capacities_under_rules(self, role: ClassRole) -> tuple[tuple[int, ...], ...]:
-        """`domain_capacities` for a role, less what pod rules forbid whatever else is placed."""
+        """Return `domain_capacities` for a role, less the pods that rules forbid whatever else is placed."""
         if self.rule_key(role) is None:
             return self.domain_capacities(role.pod_request, role.node_classes)
         return self._sorted_by_tier(self._fit_counts_under_rules(role), role.node_classes)
 
     def free_per_domain(self, r: int, node_classes: frozenset[int]) -> tuple[tuple[int, ...], ...]:
-        """Tier -> what is free of resource r in its domains on these node classes, largest first."""
+        """Return tier -> free amounts of resource r in its domains on these node classes, largest first."""
         if (r, node_classes) not in self._by_tier:
             self._by_tier[r, node_classes] = self._sorted_by_tier(self.free.amounts[:, r], node_classes)
         return self._by_tier[r, node_classes]
@@ -318,7 +320,7 @@ class Sets:
 
     @cached_property
     def _leaves_and_classes(self) -> tuple[IntArray, IntArray]:
-        """Bucket -> its leaf, ROOT for none; and its node class."""
+        """Return bucket -> its leaf, ROOT for none; and its node class."""
         leaves = np.array([ROOT if bucket.leaf is None else bucket.leaf for bucket in self.buckets], dtype=np.int64)
         return leaves, np.array([bucket.node_class for bucket in self.buckets], dtype=np.int64)
 
@@ -333,37 +335,37 @@ class Sets:
 
     @cached_property
     def precedence_levels(self) -> tuple[PrecedenceLevel, ...]:
-        """The highest first."""
+        """Return the highest first."""
         return tuple(sorted(set(self.level_of.values()), reverse=True))
 
     @cached_property
     def queue_rounds(self) -> tuple[tuple[PrecedenceLevel, ...], ...]:
-        """The levels that are decided together where queues come first."""
+        """Return the levels that are decided together where queues come first."""
         rounds = serving_rounds(self.problem, (priority for _, priority in self.precedence_levels))
         return tuple(tuple(level for level in self.precedence_levels if level[1] in served) for served in rounds)
 
     @cached_property
     def puts_queues_first(self) -> bool:
-        """Whether entitlements come before priorities in this batch."""
+        """Return whether entitlements come before priorities in this batch."""
         return puts_queues_first(self.problem, self.batch_queues)
 
     def lending_steps(
         self, levels: Iterable[PrecedenceLevel]
     ) -> Iterator[tuple[int, list[AdmissionClass], list[AdmissionClass]]]:
-        """(priority of queues, the classes that count, those of them that compete), the highest priority first: what is
-        left is shared among the queues of one priority, in addition to all that those above it got."""
+        """Yield (priority of queues, the counted classes, the competing ones among them), the highest priority first.
+        The rest is shared among the queues of one priority, in addition to the amounts of those above."""
         for priority in sorted({level[1] for level in levels}, reverse=True):
             counted = [key for key, own in self.level_of.items() if own[1] >= priority]
             yield priority, counted, [key for key in counted if self.level_of[key][1] == priority]
 
     def competing_queues(self, classes: Iterable[AdmissionClass], group: SiblingQueues) -> list[int]:
-        """The queues of a group that have gangs of these classes, inside them or below."""
+        """Return the queues of a group that have gangs of these classes, inside them or below."""
         asking = {q for q, _, _ in classes}
         return [q for q, inside in sorted(group.members.items()) if asking & inside]
 
     @cached_property
     def entitled_subtrees(self) -> dict[int, frozenset[int]]:
-        """Queue with waiting gangs, in it or below -> the queues whose gangs count against its entitlement."""
+        """Return queue with waiting gangs, in it or below -> the queues whose gangs count against its entitlement."""
         rules = self.queue_books.queue_rules
         paths = {q: rules.comparison_paths[q] for q in self.batch_queues}
         above = sorted({a for path in paths.values() for a in path})
@@ -371,7 +373,8 @@ class Sets:
 
     @cached_property
     def entitled_room(self) -> dict[int, Limits]:
-        """Queue with waiting gangs, in it or below -> what it may still take before it borrows; None for no limit."""
+        """Return queue with waiting gangs, in it or below -> the amounts that it may still take before it borrows; None
+        for no limit."""
         books, found = self.queue_books, {}
         for q in self.entitled_subtrees:
             limits, held = books.queue_rules.entitled[q], books.compared_amount(q)
@@ -379,8 +382,8 @@ class Sets:
         return found
 
     def entitled_counts(self, number: Mapping[AdmissionClass, int]) -> dict[AdmissionClass, int]:
-        """What queues can claim of their entitlements where so many gangs of each class start, as the rows
-        `entitlements` have it: the highest level first, in it the largest gangs."""
+        """Return the gangs of each class that can claim entitlements when so many start, as the rows `entitlements` do:
+        the highest level first, in it the largest gangs."""
         room = {q: list(limits) for q, limits in self.entitled_room.items()}
         above = {q: [room[a] for a, below in self.entitled_subtrees.items() if q in below] for q in self.batch_queues}
         unclaimed, found = Counter[int](), dict[AdmissionClass, int]()  # unclaimed: queue -> dominant units
@@ -402,7 +405,7 @@ class Sets:
         return *(-level for level in self.level_of[key]), -self.dominant_units[key[2]], *key
 
     def _claimable(self, key: AdmissionClass, units: int, room: Iterable[Sequence[int | None]]) -> int:
-        """How many gangs of a class fit in so many dominant units and in what is left of the entitlements."""
+        """Return how many gangs of a class fit in so many dominant units and in the rest of the entitlements."""
         demand = self.min_demands[key[2]]
         limits = []
         for left in room:
@@ -416,7 +419,8 @@ class Sets:
         return gang_dominant_share(self.problem, gang, gang.running, self.problem.totals), gang.age, j
 
     def level_label(self, level: PrecedenceLevel) -> str:
-        """The level in an objective's name: the priority, "overdue", and the queues' priority where several occur."""
+        """Return the level in an objective's name: the priority, "overdue", and the queues' priority where several
+        occur."""
         priority, late = divmod(level[0], 3)
         name = f"{priority}{('', ', overdue', ', promised')[late]}"
         is_only_one = sum(p == level[0] for p, _ in self.precedence_levels) == 1
@@ -424,9 +428,9 @@ class Sets:
 
     @cached_property
     def dominant_units(self) -> tuple[int, ...]:
-        """k -> a whole number proportional to the dominant share of one gang's demand, at least 1: exact where one
-        resource dominates every demand (GPUs usually do) or the shares have a small common denominator, otherwise in
-        steps of 1/_SHARE_STEPS of the cluster. Rounding would prefer two halves of 1,786 to a whole of 3,571."""
+        """Return k -> a whole number proportional to the dominant share of one gang's demand, at least 1. It is exact
+        where one resource dominates every demand (GPUs usually do) or the shares have a small common denominator, else
+        in steps of 1/_SHARE_STEPS of the cluster. Rounding would prefer two halves of 1,786 to a whole of 3,571."""
         if self.dominant_resource is not None:
             r, unit = self.dominant_resource
             return tuple(max(1, d[r] // unit) for d in self.min_demands)
@@ -438,7 +442,8 @@ class Sets:
 
     @cached_property
     def dominant_resource(self) -> tuple[int, int] | None:
-        """(the resource that dominates every demand, the demands' common divisor); None where there is none."""
+        """Return (the resource that dominates every demand, the demands' common divisor); None where no resource
+        does."""
         for r in range(self.resource_count):
             if all(shares[r] >= max(shares) for shares in self._resource_shares):
                 return r, math.gcd(*(d[r] for d in self.min_demands)) or 1
@@ -454,7 +459,7 @@ class Sets:
 
     @cached_property
     def max_dominant_units(self) -> float:
-        """An upper bound on the dominant units of gangs that fit at once; inf without a dominant resource.
+        """Return an upper bound on the dominant units of gangs that fit at once; inf without a dominant resource.
 
         sum_v floor(free_v / g) * g / unit          g: the common divisor of what single pods ask for
         """

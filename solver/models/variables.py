@@ -54,7 +54,7 @@ class Variables:
 
 
 def build_variables(s: Sets, fixed_admission: bool = False) -> Variables:
-    """All variables, within their simple bounds. fixed_admission: every gang of the batch starts."""
+    """Return all variables, within their simple bounds. fixed_admission: every gang of the batch starts."""
     x = Variables(pulp.LpProblem("batch", pulp.LpMaximize))
     for (q, p, k), gangs in s.waiting_gangs.items():
         low = len(gangs) if fixed_admission else 0
@@ -89,7 +89,7 @@ def _add_placement_variables(s: Sets, x: Variables, k: int) -> None:
 def _max_gangs(
     limits_and_needs: Iterable[tuple[Mapping[int, int], int]], min_pods: int, waiting: int, buckets: Iterable[int]
 ) -> int:
-    """An upper bound on the gangs of a class in these buckets: by each role, and by all pods. Asked of tens of
+    """Return an upper bound on the gangs of a class in these buckets: by each role, and by all pods. Asked of tens of
     thousands of domains, most of them one bucket. limits_and_needs: per role its pod limits and least pods."""
     total = 0
     for limits, needed in limits_and_needs:
@@ -101,7 +101,7 @@ def _max_gangs(
 
 
 def pods_by_bucket(s: Sets, x: Variables) -> dict[int, list[tuple[Vector, Terms]]]:
-    """Bucket -> (request of one pod, pods n) of every role with variables there, in the order of buckets."""
+    """Return bucket -> (request of one pod, pods n) of every role with variables there, in the order of buckets."""
     found: dict[int, list[tuple[Vector, Terms]]] = {}
     for (k, t), pods in x.n.items():
         for i, terms in pods.items():
@@ -113,7 +113,7 @@ def pods_by_bucket(s: Sets, x: Variables) -> dict[int, list[tuple[Vector, Terms]
 def subgroup_pods(
     s: Sets, x: Variables, k: int, subgroup: Subgroup, domain_of: Callable[[int | None], int]
 ) -> dict[int, tuple[Terms, int]]:
-    """Domain -> (new pods of the subgroup of class k, how many run there), ascending. domain_of: of a leaf."""
+    """Return domain -> (new pods of the subgroup of class k, how many run there), ascending. domain_of: of a leaf."""
     pods: dict[int, Terms] = {}
     for t in subgroup.roles:
         for i, terms in x.n[k, t].items():

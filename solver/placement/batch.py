@@ -64,12 +64,12 @@ def decide_batch(
 
 
 def placement_alone(state: State, j: int, options: Options, mapper: Mapper) -> Pods | None:
-    """All pods of gang j where it fits alone, by nodes and queues. Takes nothing."""
+    """Return all pods of gang j where it fits alone, by nodes and queues. Takes nothing."""
     return None if cannot_start(state, j) else decide_batch(state, [j], options, mapper)[0].get(j)
 
 
 def starts_alone(state: State, j: int, options: Options, mapper: Mapper) -> bool:
-    """Whether gang j fits alone, by nodes and queues: mostly by the greedy. Takes nothing."""
+    """Return whether gang j fits alone, by nodes and queues: mostly by the greedy. Takes nothing."""
     if cannot_start(state, j):
         return False
     by_greedy = greedy_floor(GreedyPlacer(state.copy(), budget=options.budget), [j])
@@ -77,7 +77,7 @@ def starts_alone(state: State, j: int, options: Options, mapper: Mapper) -> bool
 
 
 def cannot_start(state: State, j: int) -> bool:
-    """Whether counting proves that gang j does not start even alone: by its queue or by the nodes."""
+    """Return whether counting proves that gang j does not start even alone: by its queue or by the nodes."""
     gang = state.problem.gangs[j]
     gang_class = waiting_class(j, gang)
     least = gang_class.min_demand_by_resource(len(state.problem.resources))
@@ -87,13 +87,14 @@ def cannot_start(state: State, j: int) -> bool:
 def floor_result(
     s: Sets, floor: Placements, options: Options, mapper: Mapper, bound: Objective | None = None
 ) -> BatchResult:
-    """The floor's gangs, placed well, and what is known of their objectives. bound: the first one of a relaxation."""
+    """Return the floor's gangs, placed well, and the known verdicts on their objectives. bound: the first one of a
+    relaxation."""
     placed = place_independent_groups(s, Admission(tuple(sorted(floor)), {}, ()), floor, options, mapper)
     return placed.placements, floor_objectives(s, floor, options, bound) + placed.objectives
 
 
 def joint_floor(state: State, gangs: Sequence[int], budget: Budget) -> GreedyFloor:
-    """The gangs that the greedy alone starts of all these, and the order in which it serves them."""
+    """Return the gangs that the greedy alone starts of all these, and the order in which it serves them."""
     state = state.copy()
     gangs = _accepted_gangs(state, gangs)
     served = dict(serve_gangs(GreedyPlacer(state.copy(), budget=budget), gangs))
@@ -102,13 +103,13 @@ def joint_floor(state: State, gangs: Sequence[int], budget: Budget) -> GreedyFlo
 
 
 def _accepted_gangs(state: State, gangs: Sequence[int]) -> list[int]:
-    """The gangs whose queues accept gangs; the others wait and are in no model."""
+    """Return the gangs whose queues accept gangs; the others wait and are in no model."""
     accepts = state.queue_books.queue_rules.accepts_gangs
     return [j for j in gangs if accepts[state.problem.gangs[j].queue]]
 
 
 def batch_sets(state: State, gangs: Sequence[int], later: Sequence[int] = ()) -> Sets:
-    """The sets of a batch with these gangs."""
+    """Return the sets of a batch with these gangs."""
     waiting = gangs_by_class(state.problem, gangs)
     classes = tuple(dict.fromkeys(gang_class for _, _, gang_class in waiting))
     index = {gang_class: k for k, gang_class in enumerate(classes)}
@@ -119,7 +120,7 @@ def batch_sets(state: State, gangs: Sequence[int], later: Sequence[int] = ()) ->
 def _recounted_objectives(
     s: Sets, objectives: tuple[Objective, ...], placements: Placements, options: Options
 ) -> tuple[Objective, ...]:
-    """The sums again for the gangs that start in the end, with the bounds that were proved."""
+    """Return the sums again for the gangs that start in the end, with the bounds that were proved."""
     sums, gangs = Counter[str](), s.problem.gangs
     for key, js in s.waiting_gangs.items():
         number, label = len(placements.keys() & js), s.level_label(s.level_of[key])

@@ -36,7 +36,7 @@ def min_domains_per_tier(s: Sets, gang_class: GangClass) -> tuple[int, ...]:
 
 
 def min_tier_span(s: Sets, gang_class: GangClass) -> int:
-    """The least span of a gang of this class: sum over tiers of weight * (fewest - 1)."""
+    """Return the least span of a gang of this class: sum over tiers of weight * (fewest - 1)."""
     fewest = min_domains_per_tier(s, gang_class)
     return sum(weight * (m - 1) for weight, m in zip(s.tree.tier_weights, fewest, strict=True))
 
@@ -106,7 +106,7 @@ def min_opened(s: Sets, gang_classes: Iterable[GangClass], unopened: UnopenedCap
 
 
 def _resource_groups(s: Sets, unopened: UnopenedCapacity) -> list[npt.NDArray[np.intp]]:
-    """The nodes in groups that count by the same resources; groups that share a leaf are one."""
+    """Return the nodes in groups that count by the same resources; groups that share a leaf are one."""
     marks = unopened.counted_resources @ (1 << np.arange(s.resource_count, dtype=np.int64))
     group = {int(mark): int(mark) for mark in np.unique(marks)}
     if len(group) > 1:
@@ -121,7 +121,7 @@ def _resource_groups(s: Sets, unopened: UnopenedCapacity) -> list[npt.NDArray[np
 def _exclusive_pods(
     s: Sets, groups: Sequence[npt.NDArray[np.intp]], pods: Mapping[frozenset[int], Mapping[Vector, int]]
 ) -> list[Counter[Vector]]:
-    """Group -> request -> pods that no node of another group holds."""
+    """Return group -> request -> pods that no node of another group holds."""
     found = [Counter[Vector]() for _ in groups]
     for node_classes, requests in pods.items():
         for request, number in requests.items():
@@ -162,8 +162,8 @@ def _sorted_descending(figures: npt.NDArray[Any]) -> list[int]:
 
 
 def domains_needed(amount: int, domains: Iterable[int]) -> int:
-    """How many of the domains, largest first, it takes to hold the amount; as many as there are where all of them are
-    too few."""
+    """Return how many of the domains, largest first, it takes to hold the amount; as many as there are where all of
+    them are too few."""
     number = 0
     for holds in domains:
         if amount <= 0:

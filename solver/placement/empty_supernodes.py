@@ -36,7 +36,7 @@ class EmptySupernodes:
         return frozenset(int(self.task.s.tree.leaf_of[n]) for n in opened) & self.task.unopened.unopened_supernodes
 
     def _place_outside(self, placements: Placements, h: int, excluded: frozenset[int]) -> Placements | None:
-        """The gangs with new pods in supernode h placed outside the excluded supernodes."""
+        """Return the gangs with new pods in supernode h placed outside the excluded supernodes."""
         s = self.task.s
         new = self.task.new_pods(placements)
         freed = [j for j, pods in new.items() if any(s.tree.leaf_of[p.node] == h for p in pods)]

@@ -68,7 +68,8 @@ def _conditional_bound(value: PlacementCost, found: ModelResult, lower_bound: Pl
 def single_gang_sets(
     task: PlacementTask, placements: Placements, gangs: Collection[int], buckets: Collection[int] | None = None
 ) -> Sets:
-    """Sets in which each of these gangs is a class of its own, next to the others; only in these buckets, if given."""
+    """Return sets in which each of these gangs is a class of its own, next to the others; only in these buckets, if
+    given."""
     s, movable = task.s, sorted(gangs)
     state = s.state_after({j: pods for j, pods in placements.items() if j not in gangs})
     free = state.free
@@ -84,8 +85,8 @@ def single_gang_sets(
 def solve_gangs(
     task: PlacementTask, s: Sets, placements: Placements, nodes: int, topology_only: bool = False
 ) -> ModelResult:
-    """The gangs of `s` (`single_gang_sets`) placed again by objectives in order. nodes: branch-and-bound nodes.
-    topology_only: whatever they open."""
+    """Place the gangs of `s` (`single_gang_sets`) again by objectives in order. nodes: branch-and-bound nodes.
+    topology_only: ignores opened nodes."""
     gangs = {gang_class.only_gang: gang_class for gang_class in s.gang_classes if gang_class.only_gang is not None}
     held = {j: placements[j] for j in gangs}
     x = variables.build_variables(s, fixed_admission=True)
@@ -128,8 +129,8 @@ def _pods_by_bucket(s: Sets, x: Variables, values: Mapping[str, float]) -> dict[
 
 
 def relaxed_spread_bound(task: PlacementTask, placements: Placements) -> int:
-    """The least span of all gangs together if pods could be divided: a bound that knows that gangs share nodes. 0 where
-    they are too many."""
+    """Return the least span of all gangs together if pods could be divided: a bound that knows that gangs share nodes.
+    0 where they are too many."""
     s = single_gang_sets(task, placements, placements)
     if s.variable_count > task.options.budget.relaxed_variables:
         return 0

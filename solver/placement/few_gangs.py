@@ -39,7 +39,7 @@ class FewGangs:
             yield partial(self._place_again, placements, near)
 
     def _place_again(self, placements: Placements, near: GangsAndBuckets) -> Placements:
-        """The gangs placed again in these buckets by the root node of the exact model."""
+        """Return the gangs placed again in these buckets by the root node of the exact model."""
         sets = single_gang_sets(self.task, placements, *near)
         return repack_tighter(self.task, solve_gangs(self.task, sets, placements, 1, topology_only=True).placements)
 
@@ -64,7 +64,7 @@ class GangSelector:
         return self._neighbourhood_of(first, self._touched_buckets[first] | self._target_buckets(first))
 
     def _neighbourhood_of(self, first: int, near_buckets: set[int]) -> GangsAndBuckets:
-        """The gang and those that share most of these buckets with it, as many as one model holds."""
+        """Return the gang and the gangs that share most of these buckets with it, as many as one model holds."""
         touched, gangs, buckets = self._touched_buckets, [first], near_buckets
         near = [j for j in self.placements.keys() - {first} if touched[j] & near_buckets]
 
@@ -80,8 +80,8 @@ class GangSelector:
         return gangs, buckets
 
     def _variable_count(self, gangs: list[int], buckets: set[int]) -> int:
-        """Pod variables of these gangs: a bucket counts for a role if pods of it fit next to all gangs, or if one of
-        the gangs might leave room there."""
+        """Return the pod variables of these gangs: a bucket counts for a role if pods of it fit next to all gangs, or
+        if one of the gangs might leave room there."""
         left, count = buckets & set[int]().union(*(self._touched_buckets[j] for j in gangs)), 0
         untouched = buckets - left
         for j in gangs:
@@ -91,8 +91,8 @@ class GangSelector:
         return count
 
     def _target_buckets(self, j: int) -> set[int]:
-        """The buckets of the lowest and emptiest domain that would hold the whole gang alone, and a few with most room
-        anywhere, for gangs that make way."""
+        """Return the buckets of the lowest and emptiest domain that would hold the whole gang alone, and a few with
+        most room anywhere, for gangs that make way."""
         s, roles, budget = self.task.s, self.task.gang_classes[j].roles, self.task.options.budget
         after = self.task.state_after(self.placements)
         alone, vacant = ([s.tree.domain_sum_array(at.fit_counts(role)) for role in roles] for at in (s.state, after))
@@ -112,7 +112,7 @@ class GangSelector:
         return {*nearest, *order[: budget.neighbourhood_spare_buckets]}
 
     def _vacant_by_bucket(self, request: PodRequest) -> list[int]:
-        """Bucket -> pods that fit next to all gangs."""
+        """Return bucket -> pods that fit next to all gangs."""
         if request not in self._vacant:
             free = self.task.state_after(self.placements).free_nodes
             self._vacant[request] = self.task.s.sum_per_bucket(free.fit_counts(request))
@@ -129,6 +129,6 @@ class GangSelector:
 
     @cached_property
     def _touched_buckets(self) -> dict[int, set[int]]:
-        """Gang -> the buckets of its new pods."""
+        """Return gang -> the buckets of its new pods."""
         bucket_of = self.task.s.bucket_of
         return {j: {int(bucket_of[p.node]) for p in pods} for j, pods in self.task.new_pods(self.placements).items()}

@@ -21,8 +21,8 @@ from solver.state.state import State
 
 
 def shortage(state: State, gang_class: GangClass) -> Fact | None:
-    """A proof by counting that the gang does not fit: a role alone, all roles together, every subgroup, every domain.
-    None proves nothing."""
+    """Return a proof by counting that the gang does not fit: a role alone, all roles together, every subgroup, every
+    domain. None proves nothing."""
     tree, reach = state.tree, fit_counts_by_role(state, gang_class)
     for t, role in enumerate(gang_class.roles):
         if reach[t][ROOT] < role.min_pods:
@@ -34,7 +34,7 @@ def shortage(state: State, gang_class: GangClass) -> Fact | None:
 
 
 def fit_counts_by_role(state: State, gang_class: GangClass) -> list[dict[int, int]]:
-    """Role -> domain -> pods of the role that fit under it by number, pod rules aside."""
+    """Return role -> domain -> pods of the role that fit under it by number, pod rules aside."""
     tree, nodes = state.tree, state.free_nodes
     return [
         tree.sum_per_domain(np.where(tree.class_mask(role.node_classes), nodes.fit_counts(role.pod_request), 0))
@@ -43,7 +43,7 @@ def fit_counts_by_role(state: State, gang_class: GangClass) -> list[dict[int, in
 
 
 def total_shortage(gang_class: GangClass, reach: list[dict[int, int]]) -> Fragmentation | None:
-    """All roles together find room for too few pods."""
+    """Return all roles together find room for too few pods."""
     total = sum(min(role.max_pods, reach[t][ROOT]) for t, role in enumerate(gang_class.roles))
     return Fragmentation(gang_class.min_pods, total) if total < gang_class.min_pods else None
 
@@ -64,7 +64,7 @@ def domain_shortage(tree: TopologyTree, gang_class: GangClass, reach: list[dict[
 def subgroup_shortage(
     tree: TopologyTree, gang_class: GangClass, k: int, reach: list[dict[int, int]]
 ) -> SubgroupShortage | None:
-    """The domains of subgroup k's tier hold too few of it by number, inside the best domain of the gang."""
+    """Return the domains of subgroup k's tier hold too few of it by number, inside the best domain of the gang."""
     subgroup = gang_class.subgroups[k]
     if gang_class.running_pods or not tree.confines(subgroup.topology):
         return None
@@ -77,21 +77,21 @@ def subgroup_shortage(
 
 
 def subgroups_needed(gang_class: GangClass, subgroup: Subgroup) -> int:
-    """How many parts of the subgroup the gang needs at least, those that run not counted."""
+    """Return the least number of parts of the subgroup that the gang needs, without running ones."""
     others = sum(role.max_pods for t, role in enumerate(gang_class.roles) if t not in subgroup.roles)
     pods = max(sum(gang_class.roles[t].min_pods for t in subgroup.roles), gang_class.min_pods - others)
     return -(-pods // subgroup.size)
 
 
 def _common_domains(tree: TopologyTree, domains: tuple[int, ...], home: int) -> list[int]:
-    """What the domains of a subgroup have in common with the home of the whole gang, be they smaller or larger."""
+    """Return the intersection of a subgroup's domains with the home of the whole gang, whichever is smaller."""
     if home == ROOT:
         return list(domains)
     return [h for h in domains if home in tree.path(h)] or [home for h in domains if h in tree.path(home)]
 
 
 def fits_exactly(state: State, j: int, gang_class: GangClass, options: Options) -> bool | None:
-    """Whether gang j fits, queues aside, by the model alone. None when a limit struck before an answer."""
+    """Return whether gang j fits, queues aside, by the model alone. None when a limit struck before an answer."""
     buckets, gang = coarsest_buckets(state.tree), state.problem.gangs[j]
     while True:
         s = Sets(state, buckets, (gang_class,), {(gang.queue, precedence(gang), 0): (j,)})

@@ -15,12 +15,12 @@ from solver.state.state import Pods, State
 
 
 def unused_former_places(gang: Gang, placed: Iterable[Placement]) -> Pods:
-    """The gang's former places that none of these pods has."""
+    """Return the gang's former places that these pods do not use."""
     return tuple([p for p in subtract_placements(gang.former, placed) if p.pods > 0])
 
 
 def keeps_former_places(gang: Gang, pods: Iterable[Placement]) -> bool:
-    """Whether it has former places, and all new pods among these are there."""
+    """Return whether it has former places, and all new pods among these are there."""
     if not gang.former:
         return False
     allowed = Counter({(p.role, p.node): p.pods for p in unused_former_places(gang, gang.running)})
@@ -28,9 +28,9 @@ def keeps_former_places(gang: Gang, pods: Iterable[Placement]) -> bool:
 
 
 def take_former_places(state: State, j: int, gang_class: GangClass, obey_rules: bool = True) -> Pods | None:
-    """The new pods of gang j, of this class, at its former places, and their room taken from the nodes. None, and
-    nothing taken, where they are too few or not as they were. obey_rules: nor where pods that are there or taken break
-    a pod rule next to them."""
+    """Return the new pods of gang j, of this class, at its former places, and their room taken from the nodes. None,
+    and nothing taken, where they are too few or not as they were. obey_rules: nor where pods that are there or taken
+    break a pod rule next to them."""
     gang, tree, mark = state.problem.gangs[j], state.tree, state.free_nodes.mark()
     chosen = _chosen_places(gang, gang_class)
     if chosen is None or not all(_is_open(state, p, gang_class) for p in chosen):
@@ -54,8 +54,8 @@ def _is_open(state: State, place: Placement, gang_class: GangClass) -> bool:
 
 
 def _chosen_places(gang: Gang, gang_class: GangClass) -> Pods | None:
-    """The former places of its new pods; where there are more of them, those on nodes that it has already, then those
-    with most pods. None where there are too few."""
+    """Return the former places of its new pods; where there are more of them, those on nodes that it has already, then
+    those with most pods. None where there are too few."""
     own, left = {p.node for p in gang_class.running_pods}, gang_class.smallest_mix()
     unused = unused_former_places(gang, gang_class.running_pods)
     chosen = []
@@ -67,14 +67,14 @@ def _chosen_places(gang: Gang, gang_class: GangClass) -> Pods | None:
 
 
 def has_no_choice(gang: Gang, gang_class: GangClass) -> bool:
-    """Whether its former places are just as many as its new pods."""
+    """Return whether its former places are just as many as its new pods."""
     unused = unused_former_places(gang, gang_class.running_pods)
     return pods_per_role(len(gang.roles), unused) == gang_class.smallest_mix()
 
 
 def must_move(state: State, gang: Gang, gang_class: GangClass) -> bool:
-    """Whether its former places provably cannot hold its new pods. By nodes and amounts only: pods of rules, and those
-    that share devices, may find what others make possible."""
+    """Return whether its former places provably cannot hold its new pods. By nodes and amounts only: pods under rules,
+    or with shared devices, may fit after other pods."""
     room, left = Counter[int](), gang_class.smallest_mix()
     for p in unused_former_places(gang, gang_class.running_pods):
         if _is_open(state, p, gang_class):

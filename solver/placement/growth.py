@@ -1,5 +1,5 @@
-"""Growth: elastic gangs take what is left, one unit at a time, the queue with the lowest share first; where queues come
-first, within what they are entitled to before beyond it."""
+"""Growth: elastic gangs take the remaining room, one unit at a time, the queue with the lowest share first; where
+queues are first, within their entitlements before beyond them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from solver.state.state import Pods, State
 
 @dataclass(frozen=True, slots=True)
 class GrowthRequest:
-    """What a gang would still like: whole units of one kind after another, `stride` units at a time, fewer where that
-    many do not fit. unit: pods of each role."""
+    """A gang's further growth: whole units of one kind after another, `stride` units at a time, fewer where that many
+    do not fit. unit: pods of each role."""
 
     kind: int
     unit: tuple[int, ...]
@@ -36,7 +36,7 @@ def grow_gangs(
     budget: Budget | None = None,
     within_entitlements: bool = False,
 ) -> dict[int, Pods]:
-    """The placements with the growth, which is also taken from the state.
+    """Return the placements with the growth, which is also taken from the state.
 
     placements: gang -> pods of all gangs that run or start. A unit is a pod, or a whole subgroup where the pod belongs
     to one. books_at_start: what the queues hold at the start of a reservation; lasting gangs, which are still there
@@ -50,8 +50,8 @@ def grow_gangs(
 
 
 def growth_stages(problem: Problem) -> Iterator[tuple[frozenset[int], bool]]:
-    """(the queues whose gangs grow, whether only within what these are entitled to), one after another. Where queues
-    come first what is entitled goes before what is borrowed."""
+    """Yield (the queues whose gangs grow, whether only within their entitlements), one after another. Where queues are
+    first, entitled growth precedes borrowed growth."""
     queues = range(len(problem.queues))
     if not puts_queues_first(problem, queues):
         yield frozenset(queues), False
@@ -112,7 +112,7 @@ class _Growth:
         return *order, gang_dominant_share(problem, gang, self.grown[j], problem.totals), gang.age, j
 
     def _place(self, j: int, wish: GrowthRequest, only_entitled: bool) -> bool:
-        """Whether the pods of the request find room and the queues allow them; takes the room then."""
+        """Return whether the pods of the request find room and the queues allow them; takes the room then."""
         gang, books = self._state.problem.gangs[j], self._state.queue_books
         mix = [wish.stride * pods for pods in wish.unit]
         amount = tuple(
@@ -139,7 +139,7 @@ class _Growth:
 def _next_request(
     gang: Gang, pods: tuple[Placement, ...], first: int, strides: int, previous: GrowthRequest | None = None
 ) -> GrowthRequest | None:
-    """The next stride of the first kind of units, from `first` on, of which some are left; never longer than the one
+    """Return the next stride of the first kind of units, from `first` on, with units left; never longer than the one
     before it of that kind."""
     for kind, (unit, left) in enumerate(_units(gang, pods_per_role(len(gang.roles), pods))):
         if kind >= first and left > 0:
@@ -150,8 +150,8 @@ def _next_request(
 
 
 def _units(gang: Gang, have: Sequence[int]) -> Iterator[tuple[tuple[int, ...], int]]:
-    """The kinds of units by which a gang grows, and how many of each are left: one role after another; or what a begun
-    unit of all roles lacks, then whole ones."""
+    """Yield the kinds of units by which a gang grows, and the remaining number of each: one role after another; or the
+    missing pods of a begun unit of all roles, then whole ones."""
     if not gang.growth_unit:
         for t, role in enumerate(gang.roles):
             size = math.lcm(*(s.size for s in gang.subgroups if t in s.roles))

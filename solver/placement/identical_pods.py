@@ -42,7 +42,7 @@ class JointBounds:
 
 
 def joint_bounds(s: Sets, gang_classes: Mapping[int, GangClass], options: Options) -> JointBounds:
-    """Bounds on the span of these gangs, wherever they are."""
+    """Return bounds on the span of these gangs, wherever they are."""
     known = {gang_class: pod_class_of(s, gang_class) for gang_class in dict.fromkeys(gang_classes.values())}
     groups: dict[PodClass, dict[int, IdenticalPodsGang]] = {}
     for j, gang_class in sorted(gang_classes.items()):
@@ -70,8 +70,8 @@ def improve_spread(task: PlacementTask, placements: Placements, known_bounds: Jo
 
 
 def pod_class_of(s: Sets, gang_class: GangClass) -> PodClass | None:
-    """The class of the pods that make up most of the gang; its other pods follow them to their leaves. None for a gang
-    with pod rules, subgroups, device slots or running pods."""
+    """Return the class of the pods that make up most of the gang; its other pods follow them to their leaves. None for
+    a gang with pod rules, subgroups, device slots or running pods."""
     bound = gang_class.running_pods or gang_class.has_pod_rules or gang_class.subgroups
     if bound or not gang_class.min_pods or any(role.pod_request.slot_requests for role in gang_class.roles):
         return None
@@ -92,13 +92,13 @@ def _identical_pods_gang(s: Sets, j: int, gang_class: GangClass, pod_class: PodC
 
 
 def _roles_of_class(gang_class: GangClass, pod_class: PodClass) -> list[int]:
-    """The roles whose pods are of this class."""
+    """Return the roles whose pods are of this class."""
     roles = ((t, role) for t, role in enumerate(gang_class.roles) if role.min_pods)
     return [t for t, role in roles if (role.pod_request, role.node_classes) == pod_class]
 
 
 def leaf_capacity(s: Sets, free: FreeNodes, pod_class: PodClass, leaves: Iterable[int], max_pods: int) -> LeafCapacity:
-    """How many pods of the class these leaves hold, none more than `max_pods`."""
+    """Return how many pods of the class these leaves hold, none more than `max_pods`."""
     request, node_classes = pod_class
     fits = np.where(s.tree.class_mask(node_classes), free.fit_counts(request), 0)
     per_leaf = np.bincount(s.tree.leaf_of - ROOT, weights=fits, minlength=len(s.problem.hypernodes) - ROOT)
@@ -121,7 +121,7 @@ def leaves_of(s: Sets) -> list[int]:
 
 
 def _joint_lower_bound(s: Sets, pod_class: PodClass, gangs: Mapping[int, IdenticalPodsGang], options: Options) -> int:
-    """The least span of these gangs together: the model of pieces in the free nodes, relaxed and rounded up.
+    """Return the least span of these gangs together: the model of pieces in the free nodes, relaxed and rounded up.
 
     Where it is too large, as if all leaves were below one domain, plus each gang's own least of the domains above;
     without the first part where that is too large as well.
@@ -159,7 +159,7 @@ class IdenticalPods:
         return sum(tier_span(self.task.s.tree, placements[j]) for j in self.gangs)
 
     def moves(self, incumbent: Incumbent[Placements]) -> Moves[Placements]:
-        """Every set of domains with the gangs that are nowhere else."""
+        """Return every set of domains with the gangs that are nowhere else."""
         for domains in self._domain_sets(incumbent.solution):
             placements = incumbent.solution
             movers = tuple(self.gangs)
@@ -170,7 +170,7 @@ class IdenticalPods:
                 yield partial(self._place_again, placements, domains, movers)
 
     def _domain_sets(self, placements: Placements) -> Iterator[frozenset[int]]:
-        """Domains one by one, then in pairs, those with most excess span first; an empty set for all leaves."""
+        """Yield domains one by one, then in pairs, those with most excess span first; an empty set for all leaves."""
         tree = self.task.s.tree
         if len(tree.tiers) < 2:
             yield frozenset()
@@ -196,8 +196,8 @@ class IdenticalPods:
     def _place_again(
         self, placements: Placements, domains: frozenset[int], movers: tuple[int, ...]
     ) -> Placements | None:
-        """The movers placed again in these domains; None where a bound says that their span cannot be smaller, or the
-        model is too large."""
+        """Return the movers placed again in these domains; None where a bound proves that their span cannot be smaller,
+        or the model is too large."""
         options, s, gangs = self.task.options, self.task.s, [self.gangs[j] for j in movers]
         free = self.task.state_after(placements).without({j: placements[j] for j in movers}).free_nodes
         leaves = leaves_of(s)
@@ -230,8 +230,8 @@ class IdenticalPods:
     def _place_on_nodes(
         self, free: FreeNodes, gangs: list[IdenticalPodsGang], wanted: Mapping[int, Mapping[int, int]]
     ) -> dict[int, Pods] | None:
-        """Gang -> its pods on nodes: the identical ones in the wanted leaves, the others next to them. None where those
-        do not fit there."""
+        """Return gang -> its pods on nodes: the identical ones in the wanted leaves, the others next to them. None
+        where those do not fit there."""
         s, found = self.task.s, dict[int, list[Placement]]()
         for gang in gangs:
             gang_class = self.task.gang_classes[gang.gang]

@@ -18,7 +18,7 @@ from solver.semantics.topology import ROOT
 
 @dataclass(frozen=True, slots=True)
 class PartsTask:
-    """What the parts share; each part is some of the gangs."""
+    """Inputs shared by the parts; each part is some of the gangs."""
 
     sets: Sets
     admission: Admission
@@ -45,7 +45,7 @@ def place_group(task: PartsTask, gangs: tuple[int, ...]) -> PlacementResult:
 
 
 def merge_groups(results: list[PlacementResult], options: Options) -> PlacementResult:
-    """All parts as one. Where buckets of one are unpackable, all are placed again, with other buckets."""
+    """Return all parts as one. Where buckets of one are unpackable, all are placed again, with other buckets."""
     coarse = tuple(sorted(i for part in results for i in part.unpackable_buckets))
     if coarse:
         return PlacementResult({}, (), coarse)
@@ -61,8 +61,8 @@ def merge_groups(results: list[PlacementResult], options: Options) -> PlacementR
 
 
 def independent_groups(s: Sets, gangs: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The gangs in parts, the first gang's first. Node classes belong together when they share a leaf, when a gang
-    may use both, or when a pod rule or a separation wish concerns gangs on both."""
+    """Return the gangs in parts, the first gang's first. Node classes belong together when they share a leaf, when a
+    gang may use both, or when a pod rule or a separation wish concerns gangs on both."""
     class_of = {j: k for (_, _, k), js in s.waiting_gangs.items() for j in js}
     existing, leaves = {bucket.node_class for bucket in s.buckets}, dict[int, set[int]]()
     for bucket in s.buckets:

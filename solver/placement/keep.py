@@ -23,8 +23,8 @@ from solver.state.state import Pods, State
 
 
 def kept_placements(task: PlacementTask) -> dict[int, Pods]:
-    """Gang -> all its pods, of the task's gangs that can have their former places together; those that come first
-    choose first."""
+    """Return gang -> all its pods, of the task's gangs that can have their former places together; earlier gangs choose
+    first."""
     gangs, state = task.s.problem.gangs, task.s.state_after({})
     named = [j for j in task.gang_classes if gangs[j].former]
     order = sorted(named, key=lambda j: (-precedence(gangs[j]), gangs[j].age, j))
@@ -32,7 +32,7 @@ def kept_placements(task: PlacementTask) -> dict[int, Pods]:
 
 
 def _keep_in(state: State, task: PlacementTask, gangs: Iterable[int], obey_rules: bool = True) -> dict[int, Pods]:
-    """Those of the gangs that find their former places in this state, from which they are taken."""
+    """Return the gangs that find their former places in this state, and take these from it."""
     found: dict[int, Pods] = {}
     for j in gangs:
         gang_class = task.gang_classes[j]
@@ -42,8 +42,8 @@ def _keep_in(state: State, task: PlacementTask, gangs: Iterable[int], obey_rules
 
 
 def _without_rule_breakers(state: State, task: PlacementTask, kept: dict[int, Pods]) -> dict[int, Pods]:
-    """Those of the kept gangs, taken from the state, that break no pod rule together: of the gangs of a rule that is
-    broken the last one goes, until none is. One by one they could not be judged: one may allow the other."""
+    """Return the kept gangs, taken from the state, that break no pod rule together. The last gang of a broken rule is
+    dropped, until no rule is broken. Gangs cannot be checked one by one: one may allow the other."""
     while state.rule_counts is not None and (broken := {rho for rho, _ in state.rule_counts.violations()}):
         last = next((j for j in reversed(kept) if _is_bound_by(task.gang_classes[j], broken)), None)
         if last is None:
@@ -58,9 +58,9 @@ def _is_bound_by(gang_class: GangClass, rules: Set[int]) -> bool:
 
 
 def place_beside_kept(task: PlacementTask, kept: Placements) -> tuple[Placements, PlacementCost] | None:
-    """(placements in which as many of these gangs as are found keep their places, a lower bound on what the placements
-    cost given those). None where the greedy finds no room for all. Where the others find none, one of the kept gangs,
-    the last, gives up its place, then two, four, until they do."""
+    """Return (placements that keep the places of as many of these gangs as found, a lower bound on their cost given
+    those). None where the greedy finds no room for all. Where the others find none, one of the kept gangs, the last,
+    gives up its place, then two, four, until they do."""
     order, given_up = list(kept), 0
     while True:
         staying = {j: kept[j] for j in order[: len(order) - given_up]}
@@ -74,8 +74,8 @@ def place_beside_kept(task: PlacementTask, kept: Placements) -> tuple[Placements
 def _place_others(
     task: PlacementTask, staying: Placements, leaving: Collection[int]
 ) -> tuple[Placements, PlacementCost] | None:
-    """The task's gangs, of which some stay. First those that neither stay nor leave are placed; those that leave keep
-    their places after all where these are left."""
+    """Place the task's gangs, of which some stay. First gangs that neither stay nor leave are placed; leaving ones keep
+    their places after all where these are still free."""
     movers = task.gang_classes.keys() - staying.keys() - set(leaving)
     before = task.s.state_after(staying)
     for held_back in (True, False):
@@ -93,8 +93,8 @@ def _place_others(
 
 
 def _hold_back(state: State, task: PlacementTask, staying: Placements) -> bool:
-    """Take the room of former places that are not given yet: of gangs that are decided later, and of those that stay
-    and may grow. Whether there are any. Pod rules do not count them, since they may come to nothing."""
+    """Take the room of former places that are not assigned yet: of gangs decided later, and of staying ones that may
+    grow. Return whether there are any. Pod rules do not count them, since they may not be used."""
     gangs, nodes, mark = state.problem.gangs, state.free_nodes, state.free_nodes.mark()
     places = {j: unused_former_places(gangs[j], staying.get(j, gangs[j].running)) for j in (*staying, *task.s.later)}
     for j, pods in places.items():
@@ -110,13 +110,13 @@ def _hold_back(state: State, task: PlacementTask, staying: Placements) -> bool:
 def _improve_beside(
     task: PlacementTask, kept: Placements, placed: Placements, held_back: bool
 ) -> tuple[Placements, PlacementCost]:
-    """These placements of the other gangs, improved next to those that are kept, and what all cost at least."""
+    """Improve these placements of the other gangs next to the kept ones, and return them with the least cost of all."""
     state, least = task.s.state_after(kept), PlacementCost()
     if held_back:
         _hold_back(state, task, kept)
     if placed:
         placed, least = improve_placements(task.with_started(kept, state), placed)
-    # What is held back, and which device slots the kept pods take, is a choice that other placements need not make.
+    # Rooms held back, and the device slots of kept pods, are choices that other placements need not make.
     is_choice = held_back or bool(task.s.problem.slot_groups)
     return dict(sorted({**kept, **placed}.items())), _least_cost(task, kept, placed, None if is_choice else least)
 
@@ -124,8 +124,9 @@ def _improve_beside(
 def _least_cost(
     task: PlacementTask, kept: Placements, others: Placements, beside_kept: PlacementCost | None
 ) -> PlacementCost:
-    """A lower bound on what placements with as few moves cost. beside_kept: of the others where the kept gangs are;
-    None where it is not known. Where no gang moves that need not, the same ones keep their places in all of them."""
+    """Return a lower bound on what placements with as few moves cost. beside_kept: of the others where the kept gangs
+    are; None where it is not known. Where no gang moves that need not, the same ones keep their places in all of
+    them."""
     state, gangs = task.s.state, task.s.problem.gangs
     if not all(must_move(state, gangs[j], task.gang_classes[j]) for j in others if gangs[j].former):
         return task.lower_bound

@@ -84,8 +84,8 @@ class NodeExchange:
         return role.pod_request, role.node_classes
 
     def moves(self, incumbent: Incumbent[NodeExchange]) -> Moves[NodeExchange]:
-        """Every node with some of the scarcest resource left, most first; its device slots one by one. The highest
-        precedence first."""
+        """Return every node with some of the scarcest resource left, most first; its device slots one by one. The
+        highest precedence first."""
         free, scarce = self.state.free, self.scarcest_resource
         for group in sorted(self.waiting, key=lambda group: (-group[1], group[0])):
             if self.problem.queues[group[0]].strict_order:
@@ -143,7 +143,7 @@ class NodeExchange:
         return self
 
     def _pod_share(self, request: PodRequest) -> int:
-        """The dominant share of a pod."""
+        """Return the dominant share of a pod."""
         pairs = zip(request.amounts, self.cluster_totals, strict=True)
         return max((SHARE_UNITS * a // t for a, t in pairs if t), default=0) + 1
 
@@ -162,7 +162,8 @@ class NodeExchange:
         return [ClassChoice(pod_class, *map(tuple, found[pod_class])) for pod_class in in_order]
 
     def _gangs_on_slot(self, node: int, placed_gangs: list[int], slot: SlotIndex) -> list[int]:
-        """Gangs whose pod on the node uses this device slot alone; of pods with equal slot requests the largest."""
+        """Return gangs whose pod on the node uses this device slot alone; of pods with equal slot requests the
+        largest."""
         found, gangs = list[int](), self.problem.gangs
         for requests, (_, counts) in sorted(self.state.free_nodes.slot_layout.get(node, {}).items()):
             if len(requests) == 1 and requests[0].number == 1 and requests[0].slot_group == slot[0]:
@@ -173,7 +174,7 @@ class NodeExchange:
 
 
 def _fits_slot(request: PodRequest, slot: SlotIndex | None) -> bool:
-    """Whether a pod uses one slot of the slot group and nothing else; no slot where there is none."""
+    """Return whether a pod uses one slot of the slot group and nothing else; for no slot, whether it requests none."""
     if slot is None:
         return not request.slot_requests
     (first, *others) = request.slot_requests or (None,)
@@ -181,7 +182,7 @@ def _fits_slot(request: PodRequest, slot: SlotIndex | None) -> bool:
 
 
 def _is_single_pod(problem: Problem, j: int) -> bool:
-    """Whether the gang is one pod for now, bound to no domain and no other pod."""
+    """Return whether the gang is one pod for now, bound to no domain and no other pod."""
     gang, gang_class = problem.gangs[j], waiting_class(j, problem.gangs[j])
     is_one = len(gang_class.roles) == 1 and gang_class.min_pods == 1 and not gang_class.running_pods
     return is_one and not (gang_class.has_pod_rules or gang.subgroups or hard_tier(gang) is not None)
@@ -194,8 +195,8 @@ def best_counts(
     resource: int,
     options: Options,
 ) -> list[int] | None:
-    """Pods of each choice that are worth most together; None where those that are here are. free: on the node, and on
-    its device slot, if only that is refilled.
+    """Return the pods of each choice that are worth most together; None where the present ones are. free: on the node,
+    and on its device slot, if only that is refilled.
 
     max sum_c share_c x_c       0 <= x_c <= placed_c + waiting_c
     sum_c a_c[r] x_c <= free[r] + what is placed            on the node

@@ -52,7 +52,7 @@ class FloorCost:
         return cls(started)
 
     def __lt__(self, other: FloorCost) -> bool:
-        """Whether more of some queue and precedence is started, and less of none, by both sums."""
+        """Return whether more of some queue and precedence is started, and less of none, by both sums."""
         for key, theirs in other.started.items():
             mine = self.started.get(key, (0.0, 0.0))
             if mine[0] < theirs[0] or mine[1] < theirs[1]:
@@ -61,7 +61,7 @@ class FloorCost:
 
 
 def best_floor(state: State, floor: Placements, gangs: Sequence[int], options: Options) -> Placements:
-    """The first floor of another greedy that starts more, else this one."""
+    """Return the first floor of another greedy that starts more, else this one."""
 
     def moves(_: Incumbent[Placements]) -> Moves[Placements]:
         for placer in fragmentation_aware_placers(state, gangs, options.budget):
@@ -71,8 +71,8 @@ def best_floor(state: State, floor: Placements, gangs: Sequence[int], options: O
 
 
 def floor_after_exchange(s: Sets, floor: Placements, gangs: list[int], options: Options) -> Placements:
-    """The floor after exchanges of pods and with the gangs that then still fit; the floor itself, if that starts no
-    more."""
+    """Return the floor after exchanges of pods and with the gangs that then still fit; the floor itself, if that starts
+    no more."""
 
     def exchange() -> Placements:
         state, found = exchange_pods(s.state, floor, gangs, options)
@@ -97,8 +97,8 @@ def fragmentation_aware_placers(
 
 
 def unpackable_objective(s: Sets, floor: Placements, options: Options) -> Objective | None:
-    """The first objective of a batch, if nodes cannot hold what its buckets could: then no model of later objectives
-    is worth its time."""
+    """Return the first objective of a batch, if nodes cannot hold what its buckets could: then no model of later
+    objectives is worth its time."""
     admission = solve_first_goal(s, floor, options)
     packed = pack_buckets(s, admission.admitted, gang_pods_by_bucket(s, admission), options)
     return admission.objectives[0] if isinstance(packed, tuple) else None

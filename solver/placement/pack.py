@@ -30,8 +30,8 @@ PackedPods = dict[int, list[Placement]]
 def pack_bucket(
     problem: Problem, free: FreeNodes, bucket: Bucket, wanted_pods: Mapping[GangRole, int], options: Options
 ) -> PackedPods | None:
-    """The pods on the bucket's nodes, taken from the free nodes. None, and nothing taken, when they provably do not
-    fit, when the model that would tell is too large, or when pods under rules that straddle the bucket found no way one
+    """Return the pods on the bucket's nodes, taken from the free nodes. None, and nothing taken, when they provably do
+    not fit, when the deciding model is too large, or when pods under rules that straddle the bucket found no nodes one
     by one: the bucket is too coarse."""
     mark, found, nodes = free.mark(), dict[int, list[Placement]](), np.array(bucket.nodes, dtype=np.intp)
     roles = {of: problem.gangs[of[0]].roles[of[1]] for of in wanted_pods}
@@ -65,13 +65,13 @@ def pack_bucket(
 
 
 def rules_of(role: Role) -> tuple[int, ...]:
-    """The pod rules that pods of the role own or that select them."""
+    """Return the pod rules that pods of the role own or that select them."""
     return *role.owned_rules, *role.selecting_rules
 
 
 def straddling_rules(free: FreeNodes, nodes: np.ndarray) -> frozenset[int]:
-    """The pod rules of which these nodes are in several domains: a model that counts the nodes together knows too
-    little of them."""
+    """Return the pod rules of which these nodes are in several domains: a model that counts the nodes together knows
+    too little of them."""
     if (counts := free.rule_counts) is None:
         return frozenset()
     partitions = counts.existing_pods.partitions
@@ -81,7 +81,8 @@ def straddling_rules(free: FreeNodes, nodes: np.ndarray) -> frozenset[int]:
 def _place_one_by_one(
     free: FreeNodes, nodes: np.ndarray, role: Role, pods: int, straddling: frozenset[int]
 ) -> list[int]:
-    """The node of each pod, the fullest that these rules allow; empty where a pod finds none. What is placed stays."""
+    """Return the node of each pod, the fullest that these rules allow; empty where a pod finds none. Placed pods
+    stay."""
     found: list[int] = []
     for _ in range(pods):
         allowed = free.rule_counts is None or free.rule_counts.allowed_nodes(role, straddling)
@@ -95,7 +96,7 @@ def _place_one_by_one(
 
 
 def pod_size(free: FreeNodes, nodes: np.ndarray, request: PodRequest) -> float:
-    """The largest part that one pod takes of what these nodes have free of a resource."""
+    """Return the largest part that one pod takes of what these nodes have free of a resource."""
     total = free.vectors.amounts[nodes].sum(axis=0)
     return max((a / int(f) for a, f in zip(request.amounts, total, strict=True) if f), default=0.0)
 
@@ -160,7 +161,7 @@ def _deal_pods(
     nodes: Iterable[int],
     left: dict[tuple[PodRequest, int], int],
 ) -> PackedPods:
-    """The pods of each request and node that are left, dealt out to the gangs in order."""
+    """Return the placed pods of each request and node, assigned to the gangs in order."""
     found: PackedPods = {}
     for (j, t), pods in sorted(wanted_pods.items()):
         for v in nodes:

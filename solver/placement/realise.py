@@ -24,7 +24,7 @@ BucketPods = Mapping[int, Mapping[GangRole, int]]
 def pack_buckets(
     s: Sets, gangs: Iterable[int], wanted_pods: BucketPods, options: Options
 ) -> Placements | tuple[int, ...]:
-    """All pods of the gangs, every bucket packed; else the buckets that cannot be packed."""
+    """Return all pods of the gangs, every bucket packed; else the buckets that cannot be packed."""
     room = s.free_nodes()
     found: dict[int, list[Placement]] = {j: list(s.problem.gangs[j].running) for j in gangs}
     coarse = []
@@ -56,13 +56,13 @@ def _straddling_buckets(s: Sets, room: FreeNodes, wanted_pods: BucketPods) -> li
 
 
 def _rules_of(s: Sets, gang_roles: Iterable[GangRole]) -> set[int]:
-    """The pod rules that these pods own or that select them."""
+    """Return the pod rules that these pods own or that select them."""
     roles = [s.problem.gangs[j].roles[t] for j, t in gang_roles]
     return {rho for role in roles for rho in rules_of(role)}
 
 
 def repack_tighter(task: PlacementTask, placements: Placements) -> Placements:
-    """The same pods per bucket, packed again where they open more nodes than their number requires."""
+    """Return the same pods per bucket, packed again where they open more nodes than their number requires."""
     s, new_pods, wanted = task.s, task.new_pods(placements), dict[int, Counter[GangRole]]()
     for j, pods in new_pods.items():
         for p in pods:
@@ -84,8 +84,8 @@ def repack_tighter(task: PlacementTask, placements: Placements) -> Placements:
 
 
 def _pack_tighter(task: PlacementTask, i: int, wanted_pods: Mapping[GangRole, int], nodes: int) -> PackedPods | None:
-    """The pods of bucket i on fewer opened nodes than `nodes`: largest first, and where that is above the bound and the
-    bucket is small, by a model. None where there is no better way."""
+    """Return the pods of bucket i on fewer opened nodes than `nodes`: largest first, and where that is above the bound
+    and the bucket is small, by a model. None where there is no better solution."""
     s, bucket, gangs = task.s, task.s.buckets[i], task.s.problem.gangs
     requests = Counter[Vector]()
     for (j, t), number in wanted_pods.items():
@@ -107,7 +107,7 @@ def _pack_tighter(task: PlacementTask, i: int, wanted_pods: Mapping[GangRole, in
 
 
 def _may_move(s: Sets, i: int, gang_roles: Iterable[GangRole]) -> bool:
-    """Whether all nodes of the bucket are alike to the pod rules of these pods."""
+    """Return whether the pod rules of these pods treat all nodes of the bucket alike."""
     if s.rule_counts is None:
         return True
     partitions = s.rule_counts.existing_pods.partitions

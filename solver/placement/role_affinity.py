@@ -18,13 +18,14 @@ from solver.semantics.placements import Placements, merge_placements, new_placem
 from solver.state.free_nodes import FreeNodes
 
 Step = tuple[int, int, int, int | None]
-"""(role, from node, to node, role that comes back in exchange or None)"""
+"""(role, from node, to node, role returned in exchange or None)"""
 
 
 def improve_role_affinity(
     problem: Problem, free: FreeNodes, placements: Placements, unopened: BoolArray, options: Options
 ) -> dict[int, tuple[Placement, ...]]:
-    """The same pods per role and leaf, with more role affinity. free: next to these placements, changed with them.
+    """Return the same pods per role and leaf, with more role affinity. free: next to these placements, changed with
+    them.
 
     unopened: node -> whether it was unopened before the plan. Its new pods keep requesting the same resources, so that
     it counts as opened as before.
@@ -92,13 +93,13 @@ class LeafExchange:
         )
 
     def moves(self, incumbent: Incumbent[LeafExchange]) -> Moves[LeafExchange]:
-        """The possible step with the largest gain."""
+        """Return the possible step with the largest gain."""
         best = max(self._improving_steps(), key=lambda found: found[0], default=None)
         if best is not None:
             yield partial(self._make_step, best[1])
 
     def _improving_steps(self) -> Iterator[tuple[int, Step]]:
-        """(gain, step) of those that gain something and are possible."""
+        """Yield (gain, step) of possible steps with a gain."""
         for step in self._steps():
             self.steps_left -= 1
             if self.steps_left < 0:
@@ -121,7 +122,8 @@ class LeafExchange:
                         yield from ((a, u, v, b) for b in others if there[b])
 
     def _is_possible(self, step: Step) -> bool:
-        """Node classes and free amounts allow it; the gang leaves no node and opens its nodes by the same resources."""
+        """Return whether node classes and free amounts allow it; the gang leaves no node and opens its nodes by the
+        same resources."""
         a, u, v, b = step
         for t, node in ((a, v), (b, u)):
             if t is not None and self.problem.nodes[node].node_class not in self.gang.roles[t].node_classes:
@@ -141,12 +143,12 @@ class LeafExchange:
         return True
 
     def _ranks_differ(self, u: int, v: int) -> bool:
-        """Whether the queue prefers the node group of one node to that of the other."""
+        """Return whether the queue prefers the node group of one node to that of the other."""
         ranks, nodes = self.problem.queues[self.gang.queue].node_group_ranks, self.problem.nodes
         return bool(ranks) and ranks[nodes[u].node_group] != ranks[nodes[v].node_group]
 
     def _resources_of(self, pods: Sequence[int]) -> set[int]:
-        """The resources that pods per role request."""
+        """Return the resources that pods per role request."""
         return requested_resources(role.request for role, number in zip(self.gang.roles, pods, strict=True) if number)
 
     def _move_pods(self, step: Step) -> None:
@@ -167,7 +169,7 @@ class LeafExchange:
 
 
 def _after_step(step: Step, pods: Mapping[int, Sequence[int]]) -> tuple[list[int], list[int]]:
-    """Pods per role on the two nodes of the step after it."""
+    """Return pods per role on the two nodes of the step after it."""
     a, u, v, b = step
     left, right = list(pods[u]), list(pods[v])
     left[a], right[a] = left[a] - 1, right[a] + 1

@@ -58,9 +58,9 @@ def place_admitted(s: Sets, admission: Admission, floor: Placements, options: Op
 
 
 def _placement_objectives(task: PlacementTask, placements: Placements, least: PlacementCost) -> tuple[Objective, ...]:
-    """The objectives that can differ between placements: moves where a plan is in force, subgroups where there are any,
-    separations where a gang wishes some, openings where something is unopened, node groups where a queue prefers
-    some."""
+    """Return the objectives that can differ between placements: moves where a plan is in force, subgroups where there
+    are any, separations where a gang wishes some, openings where something is unopened, node groups where a queue
+    prefers some."""
     value, gap, gangs = task.cost(placements), task.options.gap, task.s.problem.gangs
     found = list[Objective]()
     if any(gangs[j].former for j in task.gang_classes):
@@ -81,7 +81,7 @@ def _placement_objectives(task: PlacementTask, placements: Placements, least: Pl
 
 
 def classes_with_role_mix(s: Sets, admission: Admission, floor: Placements) -> dict[int, GangClass]:
-    """Gang -> its class, with the mix of roles that the admission chose and charged to the queue."""
+    """Return gang -> its class, with the mix of roles that the admission chose and charged to the queue."""
     found, class_of = {}, {j: k for (_, _, k), js in s.waiting_gangs.items() for j in js}
     for j in admission.admitted:
         gang_class, k = s.gang_classes[class_of[j]], class_of[j]
@@ -97,7 +97,7 @@ def classes_with_role_mix(s: Sets, admission: Admission, floor: Placements) -> d
 
 
 def gang_pods_by_bucket(s: Sets, admission: Admission) -> dict[int, Counter[tuple[int, int]]]:
-    """Bucket -> (gang, role) -> pods: the counts of the admission dealt out to the gangs that they count.
+    """Return bucket -> (gang, role) -> pods: the counts of the admission dealt out to the gangs that they count.
 
     Dealing in order keeps subgroups whole: every domain's count is a multiple of their size, and so is every gang's.
     """

@@ -16,8 +16,8 @@ from solver.state.state import State
 
 
 def spread_pods_evenly(state: State, placements: Placements) -> dict[int, tuple[Placement, ...]]:
-    """The same new pods per bucket, dealt out evenly. A bucket where a pod finds no node stays as it is, and so do pods
-    under pod rules. state: next to these placements; what is free changes with them."""
+    """Spread the same new pods evenly over each bucket's nodes. A bucket where a pod finds no node stays as it is, and
+    so do pods under pod rules. state: next to these placements; its free amounts change with them."""
     problem, free = state.problem, state.free_nodes
     found = {j: list(problem.gangs[j].running) for j in placements}
     buckets = coarsest_buckets(state.tree)

@@ -1,4 +1,4 @@
-"""What is to be placed: the gangs of a batch that start, what their placements cost, and what they cost at least."""
+"""Inputs of placement: the starting gangs of a batch, the cost of their placements, and its lower bounds."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ class PlacementTask:
 
     @cached_property
     def unopened(self) -> UnopenedCapacity:
-        """Nodes and supernodes that nothing uses before the batch."""
+        """Return nodes and supernodes that nothing uses before the batch."""
         return UnopenedCapacity(self.s.problem, self.s.tree, self.s.free.amounts)
 
     @cached_property
     def min_costs(self) -> dict[int, TopologyCost]:
-        """Gang -> what it costs at least, alone in the free nodes."""
+        """Return gang -> its least cost, alone in the free nodes."""
         classes, s = dict.fromkeys(self.gang_classes.values()), self.s
         least = {c: (bounds.min_split_subgroups(s, c), bounds.min_tier_span(s, c)) for c in classes}
         return {j: least[gang_class] for j, gang_class in self.gang_classes.items()}
 
     @cached_property
     def lower_bound(self) -> PlacementCost:
-        """No placements of these gangs cost less, entry by entry."""
+        """Return a lower bound on the cost of any placements of these gangs, entry by entry."""
         split, span = (sum(least[entry] for least in self.min_costs.values()) for entry in range(2))
         opened = bounds.min_opened(self.s, self.gang_classes.values(), self.unopened)
         apart = sum(self.min_separation_costs.values())
@@ -51,12 +51,12 @@ class PlacementTask:
 
     @cached_property
     def held_domains(self) -> HeldDomains:
-        """The domains that gangs hold before the batch."""
+        """Return the domains that gangs hold before the batch."""
         return self.s.state.held_domains
 
     @cached_property
     def min_separation_costs(self) -> dict[int, int]:
-        """Gang with separation wishes -> what the domains that are held before the batch cost it at least."""
+        """Return gang with separation wishes -> what the domains that are held before the batch cost it at least."""
         gangs = self.s.problem.gangs
         return {
             j: bounds.min_separation_cost(self.s, gang_class, gangs[j], self.held_domains)
@@ -66,7 +66,7 @@ class PlacementTask:
 
     @cached_property
     def min_node_group_costs(self) -> dict[int, int]:
-        """Gang of a queue that prefers node groups -> its least cost of them, alone in the free nodes."""
+        """Return gang of a queue that prefers node groups -> its least cost of them, alone in the free nodes."""
         queues, gangs = self.s.problem.queues, self.s.problem.gangs
         prefers = {j: gangs[j].queue for j in self.gang_classes if queues[gangs[j].queue].node_group_ranks}
         classes = {(self.gang_classes[j], q) for j, q in prefers.items()}
@@ -77,7 +77,7 @@ class PlacementTask:
         return topology_cost(self.s.tree, self.s.problem.gangs[j], pods)
 
     def new_pods(self, placements: Placements) -> dict[int, Pods]:
-        """Gang -> its pods that do not run yet."""
+        """Return gang -> its pods that do not run yet."""
         return {j: new_placements(self.s.problem.gangs[j], pods) for j, pods in placements.items()}
 
     def cost(self, placements: Placements) -> PlacementCost:
@@ -91,7 +91,7 @@ class PlacementTask:
         return PlacementCost(split, span, self.separation_cost(new_pods), supernodes, nodes, groups)
 
     def separation_cost(self, new_pods: Mapping[int, Pods]) -> int:
-        """What these new pods cost next to one another and next to what is there before the batch."""
+        """Return the cost of these new pods next to one another and next to the pods before the batch."""
         gangs = self.s.problem.gangs
         if not any(gangs[j].separation_wishes for j in new_pods):
             return 0
@@ -99,20 +99,21 @@ class PlacementTask:
         return sum(held.cost(gangs[j], pods) for j, pods in new_pods.items())
 
     def with_started(self, started: Placements, state: State) -> PlacementTask:
-        """The task of the other gangs. state: that in which these have started."""
+        """Return the task of the other gangs. state: that in which these have started."""
         waiting = {key: tuple(j for j in js if j not in started) for key, js in self.s.waiting_gangs.items()}
         sets = replace(self.s, state=state, waiting_gangs={key: js for key, js in waiting.items() if js})
         return PlacementTask(sets, {j: c for j, c in self.gang_classes.items() if j not in started}, self.options)
 
     def state_after(self, placements: Placements) -> State:
-        """The state in which these gangs have started, cached for the placements last asked for. Do not change it."""
+        """Return the state in which these gangs have started, cached for the placements last asked for. Do not change
+        it."""
         if not self._last_state or self._last_state[0][0] is not placements:
             self._last_state[:] = [(placements, self.s.state_after(placements))]
         return self._last_state[0][1]
 
     def place_greedily(self, state: State, gangs: Iterable[int]) -> dict[int, Pods] | None:
-        """All pods of these gangs, the most constrained first (the tightest tier, then those with subgroups, then the
-        largest), the new ones taken from the state; None where one gang finds no room."""
+        """Place all pods of these gangs, the most constrained first (the tightest tier, then those with subgroups, then
+        the largest), and take the new ones from the state; None where one gang finds no room."""
         highest, totals = self.s.tree.highest_tier + 1, self.s.problem.totals
 
         def key(j: int) -> tuple[int, bool, float, int]:

@@ -39,8 +39,8 @@ EvictablePods = list[tuple[int, Vector, int]]
 
 
 def evictable_pods(problem: Problem, victims: Sequence[Victim]) -> dict[int, EvictablePods]:
-    """Node -> the pods there that may be evicted. Of several pods that share slots, the first are said to hold all of
-    them."""
+    """Return node -> the pods there that may be evicted. Of several pods that share slots, the first are assumed to
+    hold all of them."""
     found: dict[int, EvictablePods] = {}
     for v in victims:
         gang = problem.gangs[v.gang]
@@ -58,7 +58,8 @@ def evictable_pods(problem: Problem, victims: Sequence[Victim]) -> dict[int, Evi
 
 
 def extended_vector(problem: Problem, request: Vector, slots: Iterable[tuple[int, int, Vector]]) -> Vector:
-    """The request, and behind it the sums over the slots of each group. slots: (group, number, share of each)."""
+    """Return the request, and behind it the sums over the slots of each group. slots: (group, number, share of
+    each)."""
     width = len(problem.resources)
     sums = [0] * (len(problem.slot_groups) * width)
     for group, number, share in slots:
@@ -100,8 +101,8 @@ def _fractional_loss(segments: list[tuple[float, int, int]], amount: int) -> flo
 
 
 class LossBounds:
-    """The bounds for the one gang of `s`, whose free vectors count every victim as gone. free: what is free while none
-    of them is."""
+    """The bounds for the one gang of `s`, whose free vectors exclude every victim. free: the free amounts with all of
+    them."""
 
     def __init__(self, s: Sets, free: FreeVectors, victims: Sequence[Victim]) -> None:
         self.s, self.gang_class = s, s.gang_classes[0]
@@ -120,7 +121,7 @@ class LossBounds:
     def _steps_of(
         self, role: ClassRole, free: list[list[int]], pods: Mapping[int, EvictablePods]
     ) -> dict[int, list[float]]:
-        """Node that the role may use -> its loss steps."""
+        """Return node that the role may use -> its loss steps."""
         slots = ((a.slot_group, a.number, a.share) for a in role.pod_request.slot_requests)
         request, most = extended_vector(self.s.problem, role.request, slots), min(role.max_pods, UNLIMITED)
         nodes = sorted(n for inside in self.domain_nodes.values() for n in inside)
@@ -128,8 +129,8 @@ class LossBounds:
         return {n: loss_steps(request, tuple(free[n]), pods.get(n, []), most) for n in eligible}
 
     def choose_nodes(self, size: int) -> NodeChoice:
-        """The cheapest domains, and of each the cheapest nodes, until there are `size` nodes; of the first domain all
-        that are needed."""
+        """Return the cheapest domains, and of each the cheapest nodes, until there are `size` nodes; of the first
+        domain all that are needed."""
         chosen: set[int] = set()
         outside = math.inf
         for least, h in sorted((self._domain_bound(h), h) for h in self.domain_nodes):
@@ -154,8 +155,8 @@ class LossBounds:
         return max((_cheapest_sum(self._sorted_steps(t, h), role.min_pods) for t, role in roles), default=0.0)
 
     def _node_bounds(self, h: int) -> dict[int, float]:
-        """Node of h -> no placement inside h that uses it loses less: the domain's own bound, with one pod of some role
-        on it."""
+        """Return node of h -> no placement inside h that uses it loses less: the domain's own bound, with one pod of
+        some role on it."""
         least = self._domain_bound(h)
         found = dict.fromkeys(self.domain_nodes[h], math.inf)
         for t, role in enumerate(self.gang_class.roles):

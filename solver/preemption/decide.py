@@ -60,8 +60,8 @@ def _decide_with_eviction(plan: PlanState, groups: Sequence[BatchGroup]) -> Plan
 
 
 def _decide_queues_first(plan: PlanState, waiting: Sequence[int]) -> PlanState:
-    """Decide what the entitlements cover, precedence after precedence, evicting for it; then the others in turn. Of
-    very many others all that fit start first."""
+    """Decide the entitled gangs, precedence after precedence, evicting for them; then the others in turn. Of very many
+    others all that fit start first."""
     entitled = entitled_gangs(plan.state.queue_books, plan.eligible_gangs(waiting))
     groups, _ = precedence_groups(plan.problem, entitled, plan.options, partial(floor_of, plan, entitled))
     plan = _decide_with_eviction(plan, groups)
@@ -78,8 +78,8 @@ def _decide_queues_first(plan: PlanState, waiting: Sequence[int]) -> PlanState:
 
 
 class _EarlierGangs:
-    """Queue -> its gangs that had their turn, and the number of evicting gangs when the last of them had it. What
-    evictions have left over since then is theirs before one that comes later in their queue."""
+    """Queue -> its gangs that had their turn, and the number of evicting gangs when the last of them had it. Room that
+    evictions have freed since then is offered to them before later gangs of their queue."""
 
     def __init__(self) -> None:
         self._gangs: dict[int, list[int]] = {}
@@ -95,8 +95,8 @@ class _EarlierGangs:
 
 
 def _decide_in_turn(plan: PlanState, gangs: Sequence[int]) -> PlanState:
-    """Start gang after gang, of the queue with the lowest share the first one, in free room or by evicting; starts that
-    were told come before all of these."""
+    """Start gang after gang, the first one of the queue with the lowest share, in free room or by evicting; announced
+    starts precede all of these."""
     problem, refused, passed_over, earlier = plan.problem, set[object](), list[int](), _EarlierGangs()
     stacks: dict[int, list[int]] = {}
     for j in sorted(gangs, key=partial(serving_order_key, problem), reverse=True):
@@ -167,7 +167,7 @@ def decide_batches(plan: PlanState, groups: Sequence[BatchGroup], floor: GreedyF
 
 
 def floor_of(plan: PlanState, gangs: Sequence[int]) -> GreedyFloor:
-    """The gangs among these that the greedy alone starts."""
+    """Return the gangs among these that the greedy alone starts."""
     return joint_floor(plan.state, plan.eligible_gangs(sorted(gangs)), plan.options.budget)
 
 
@@ -180,7 +180,7 @@ def _decide_batch(plan: PlanState, gangs: list[int]) -> None:
 
 
 def _decide_by_greedy(plan: PlanState, floor: GreedyFloor, gangs: Collection[int]) -> None:
-    """Start what the greedy starts of these gangs."""
+    """Start the greedy's starts of these gangs."""
     clock = time.perf_counter()
     s, started = floor.restricted_to(gangs)
     placements, objectives = floor_result(s, started, plan.options, plan.mapper)

@@ -18,12 +18,12 @@ from solver.semantics.priorities import precedence, serving_order_key
 from solver.state.state import Pods
 
 EVICTING_SHARE = 0.5
-"""Of the time left, for the choice of victims; the rest is to find those that are not needed after all."""
+"""Share of the remaining time for the choice of victims; the rest is for dropping unneeded ones."""
 
 
 def evict_for_waiting(plan: PlanState, waiting: Sequence[int], current: int) -> PlanState:
-    """Evict for the waiting gangs of this precedence in serving order. Room that evictions leave over goes to the next
-    in order, and in the end to those whose turn came before it was there."""
+    """Evict for the waiting gangs of this precedence in serving order. Room that evictions leave over is offered to the
+    next in order, and in the end to earlier gangs."""
     clock = time.perf_counter()
     order = sorted(waiting, key=partial(serving_order_key, plan.problem))
     limited, evicted = _evict_in_order(replace(plan, options=plan.options.within(EVICTING_SHARE)), order, current)
@@ -60,7 +60,7 @@ def _with_eviction_for(plan: PlanState, j: int) -> PlanState | None:
 
 
 def start_in_leftovers(plan: PlanState, order: Sequence[int]) -> None:
-    """Start those of these gangs that fit into room which evictions have left over, in this order."""
+    """Start the gangs that fit into room which evictions have left over, in this order."""
     refused: set[object] = set()
     for j in order:
         class_key = plan.problem.gangs[j].queue, waiting_class(j, plan.problem.gangs[j])
@@ -69,7 +69,7 @@ def start_in_leftovers(plan: PlanState, order: Sequence[int]) -> None:
 
 
 def _is_eligible(plan: PlanState, j: int) -> bool:
-    """Whether gang j waits and may start."""
+    """Return whether gang j waits and may start."""
     return j not in plan.placements and bool(plan.eligible_gangs([j]))
 
 
@@ -98,7 +98,7 @@ def evict_for_gang(plan: PlanState, j: int) -> bool:
 
 
 def without_needless_victims(plan: PlanState) -> PlanState:
-    """The plan without the victims that it does not need. The proven choice for a single preemptor has none."""
+    """Return the plan without the victims that it does not need. The proven choice for a single preemptor has none."""
     alone = len({j for js in plan.evictions.preemptors_of.values() for j in js}) <= 1
     if alone and all(o.verdict == "proven" for o in plan.preemptor_objectives("loss")):
         return plan
@@ -106,8 +106,8 @@ def without_needless_victims(plan: PlanState) -> PlanState:
 
 
 def with_spared_victims(plan: PlanState) -> PlanState:
-    """The plan in which victims stay whose preemptors fit next to them, tried in order of their loss, the largest
-    first."""
+    """Return the plan in which victims stay whose preemptors fit next to them, tried in order of their loss, the
+    largest first."""
 
     def moves(incumbent: Incumbent[PlanState]) -> Moves[PlanState]:
         """A victim of the plan stays after all, and its preemptors are placed again; the largest loss first."""
@@ -126,8 +126,8 @@ def _evicted_amount(plan: PlanState) -> tuple[int, int]:
 
 
 def _restorable_units(plan: PlanState, v: int) -> list[Pods]:
-    """What a victim may get back: everything when it goes whole, or loses parts of subgroups; else one pod after
-    another."""
+    """Return the parts that a victim may get back: everything when it is evicted whole, or loses parts of subgroups;
+    else one pod after another."""
     evicted = plan.evictions.evicted_pods[v]
     if v not in plan.placements or plan.problem.gangs[v].subgroups:
         return [evicted]
@@ -135,8 +135,8 @@ def _restorable_units(plan: PlanState, v: int) -> list[Pods]:
 
 
 def _with_restored_victim(plan: PlanState, v: int, pods: Pods) -> PlanState | None:
-    """The plan in which these pods stay and the victim's preemptors are placed again; None where one of them then finds
-    no room."""
+    """Return the plan in which these pods stay and the victim's preemptors are placed again; None where one of them
+    then finds no room."""
     plan = plan.copy()
     preemptors = plan.evictions.preemptors_of[v]
     for j in preemptors:

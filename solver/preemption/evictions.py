@@ -41,10 +41,10 @@ from solver.state.state import Pods, State
 
 @dataclass
 class EvictionState:
-    """evictable_gangs: gangs whose running pods may go; not those that the plan starts. shorts: what gangs lack before
-    the plan. evicted_pods: victim -> pods.
-    preemptors_of: victim -> the gangs it goes for. measured_resources: queue that lost pods to other queues -> the
-    resources of which it keeps what it deserves, but for the last pod or gang that went. settled: nobody else goes."""
+    """evictable_gangs: gangs whose running pods may be evicted; without gangs that the plan starts. shorts: resources
+    that gangs lack before the plan. evicted_pods: victim -> pods. preemptors_of: victim -> the gangs it is evicted for.
+    measured_resources: queue that lost pods to other queues -> the resources of which it keeps the deserved amount,
+    except for the last evicted pod or gang. settled: no further evictions."""
 
     state: State
     evictable_gangs: set[int]
@@ -56,12 +56,12 @@ class EvictionState:
 
     @classmethod
     def initial(cls, unrestricted_problem: Problem, state: State) -> EvictionState:
-        """The state before any eviction. unrestricted_problem: without exclusions."""
+        """Return the state before any eviction. unrestricted_problem: without exclusions."""
         evictable = {j for j in state.running if state.problem.gangs[j].eviction.evictable}
         return cls(state, evictable, ShortResources(unrestricted_problem, state.free_nodes.vectors.amounts.copy()))
 
     def copy(self, state: State) -> EvictionState:
-        """A copy over a copy of the state."""
+        """Return a copy over a copy of the state."""
         return replace(
             self,
             state=state,
@@ -77,7 +77,7 @@ class EvictionState:
 
     @cached_property
     def accessible_dedicated_nodes(self) -> dict[int, frozenset[int]]:
-        """Queue -> the nodes of domains that it may take back."""
+        """Return queue -> the nodes of domains that it may take back."""
         return accessible_dedicated_nodes(self.problem)
 
     # ---- who may go
@@ -103,7 +103,7 @@ class EvictionState:
         return found, limits
 
     def right_to_reclaim(self, gangs: Sequence[int], queue: int) -> ReclaimRight:
-        """The right of these gangs of one queue, together, to take from another queue."""
+        """Return the right of these gangs of one queue, together, to reclaim from another queue."""
         books, home = self.state.queue_books, self.problem.gangs[gangs[0]].queue
         if not self.problem.reclaim_enabled or home == queue:
             return "none"
@@ -115,8 +115,8 @@ class EvictionState:
         return waiting_class(j, self.problem.gangs[j]).certain_demand(len(self.problem.resources))
 
     def _checked_queues(self, j: int, v: int, asked: Vector, right: ReclaimRight) -> tuple[int, ...] | None:
-        """The queues that must be able to spare what gang v loses to gang j; None where v may not go for j. A victim
-        goes for gangs of its own queue or of others, not both."""
+        """Return the queues that must be able to spare gang v's loss to gang j; None where v may not be evicted for j.
+        A victim is evicted for gangs of its own queue or of others, not both."""
         problem, gangs = self.problem, self.problem.gangs
         home, queue = gangs[j].queue, gangs[v].queue
         own = may_preempt(problem, j, v)
@@ -132,8 +132,8 @@ class EvictionState:
         return queues_to_check(problem, home, queue)
 
     def _can_spare(self, victim: Victim, j: int, asked: Vector, limits: dict[int, ReclaimLimits]) -> bool:
-        """Whether each queue to check can spare anything that the victim may lose to gang j. limits: filled on the
-        way."""
+        """Return whether each queue to check can spare anything that the victim may lose to gang j. limits: filled on
+        the way."""
         gang = self.problem.gangs[victim.gang]
         surplus = tuple(p for p in victim.running if victim.surplus_per_role[p.role]) if victim.max_surplus else ()
         units = [*units_lost(gang, victim, (), True), *units_lost(gang, victim, surplus, False)]
@@ -145,7 +145,7 @@ class EvictionState:
         return True
 
     def _victim(self, j: int, v: int, checked_queues: tuple[int, ...], right: ReclaimRight) -> Victim | None:
-        """What gang v may lose for gang j; None for nothing."""
+        """Return the possible losses of gang v for gang j; None for nothing."""
         problem, running = self.problem, self.state.running[v]
         surplus, most = surplus_pods(problem, self.state.tree, v, running, not meets_minima(problem.gangs[v]))
         whole = may_go_whole(problem, j, v)
@@ -156,7 +156,8 @@ class EvictionState:
         return Victim(v, running, surplus, most, whole, retained, checked_queues, right, held)
 
     def _reclaim_limits(self, q: int, j: int, asked: Vector) -> ReclaimLimits | None:
-        """What queue q keeps when gang j reclaims from it; None where a guarantee of the queue is not met."""
+        """Return the amounts that queue q keeps when gang j reclaims from it; None where a guarantee of the queue is
+        not met."""
         books, guarantee = self.state.queue_books, self.problem.queues[q].guarantee
         held, deserved = books.held[q], books.queue_rules.deserved[q]
         measured = self.measured_resources.get(q, frozenset())
@@ -185,7 +186,7 @@ class EvictionState:
         return tuple(budget.allowed - sum(gone.get(role, 0) for role in set(budget.roles)) for budget in budgets)
 
     def free_without(self, victims: Iterable[Victim]) -> FreeVectors:
-        """What is free were all of these gone."""
+        """Return the free amounts without any of these victims."""
         free = self.state.free_nodes.net_vectors
         for v in victims:
             for p in evictable_placements(self.problem.gangs[v.gang], v.running):
@@ -194,7 +195,7 @@ class EvictionState:
         return free.nonnegative()
 
     def rule_counts_without(self, victims: Iterable[Victim]) -> PodRuleCounts | None:
-        """The pods that pod rules count were all of these gone."""
+        """Return the pods that pod rules count without any of these victims."""
         if self.state.rule_counts is None:
             return None
         left = self.state.rule_counts.copy()
@@ -204,12 +205,12 @@ class EvictionState:
         return left
 
     def is_hopeless(self, j: int, victims: Sequence[Victim]) -> bool:
-        """Whether counting proves that gang j does not fit even without all of these victims."""
+        """Return whether counting proves that gang j does not fit even without all of these victims."""
         state = self.state.with_free(self.free_without(victims))
         return shortage(state, waiting_class(j, self.problem.gangs[j])) is not None
 
     def eviction_may_help(self, j: int) -> bool:
-        """Whether some gang may be evicted for gang j, and counting does not prove that this helps nothing."""
+        """Return whether some gang may be evicted for gang j, and counting does not prove that this helps nothing."""
         victims, _ = self.candidates(j)
         return bool(victims) and not self.is_hopeless(j, victims)
 
@@ -222,14 +223,14 @@ class EvictionState:
         self.preemptors_of[v] = tuple(sorted({*self.preemptors_of.get(v, ()), *preemptors}))
 
     def restore_pods(self, v: int, pods: Pods) -> None:
-        """Undo the eviction of these pods. Raises ValueError where their room is taken; then nothing has changed."""
+        """Undo the eviction of these pods. Raises ValueError, and changes nothing, where their room is taken."""
         self.state.restore_pods(v, pods)
         self.evicted_pods[v] = subtract_placements(self.evicted_pods[v], pods)
         if not self.evicted_pods[v]:
             del self.evicted_pods[v], self.preemptors_of[v]
 
     def settle(self, settled: bool = True) -> None:
-        """Let nobody else go from now on; or, not settled, those that may."""
+        """Allow no further evictions; or, if not settled, allow them again."""
         self.settled = settled
 
     def protect_gang(self, j: int) -> None:
@@ -237,7 +238,7 @@ class EvictionState:
         self.evictable_gangs.discard(j)
 
     def fully_evicted_count(self, victims: Iterable[int]) -> int:
-        """How many of these victims have no pod left."""
+        """Return the number of these victims without any remaining pod."""
         return sum(1 for v in victims if not self.state.running[v])
 
     def note_measures(
@@ -255,7 +256,7 @@ class EvictionState:
             self._measure_queue(q, some, limits[q])
 
     def _measure_queue(self, q: int, units: Sequence[tuple[Victim, EvictedUnit]], limits: ReclaimLimits) -> None:
-        """Of the resources by which the conditions hold, take few: one for all of them where that is enough."""
+        """Choose few resources by which the conditions hold: one for all of them where that is enough."""
         held, deserved = self.state.queue_books.held[q], self.state.queue_books.queue_rules.deserved[q]
         enough = {
             r for r in limits.above_deserved if held[r] + max(unit.last[r] for _, unit in units) > (deserved[r] or 0)
@@ -273,12 +274,12 @@ class EvictionState:
 
     @property
     def reclaimed_gangs(self) -> frozenset[int]:
-        """The victims that go for gangs of other queues."""
+        """Return the victims that go for gangs of other queues."""
         queue = [gang.queue for gang in self.problem.gangs]
         return frozenset(v for v, js in self.preemptors_of.items() if any(queue[j] != queue[v] for j in js))
 
     def total_loss(self) -> int:
-        """The loss of all evicted pods."""
+        """Return the loss of all evicted pods."""
         return total_loss(self.problem, self.evicted_pods)
 
 

@@ -29,8 +29,8 @@ spare what the victim loses, the gang's right to reclaim)."""
 
 
 def with_joint_victims(plan: PlanState) -> PlanState:
-    """The plan with the victims and places of all preemptors chosen again, jointly where they have the same rights, if
-    that loses less."""
+    """Return the plan with the victims and places of all preemptors chosen again, jointly where they have the same
+    rights, if that loses less."""
     if len(plan.preemptors) < 2 or _is_too_large(plan, len(plan.preemptors)):
         return plan
     best = plan
@@ -41,8 +41,8 @@ def with_joint_victims(plan: PlanState) -> PlanState:
 
 
 def with_extra_preemptor(plan: PlanState, j: int) -> PlanState | None:
-    """The plan in which gang j, for which no victims are found alone, starts next to the preemptors so far, all of them
-    placed again; None where it cannot."""
+    """Return the plan in which gang j, for which no victims are found alone, starts next to the preemptors so far, all
+    of them placed again; None where it cannot."""
     if not plan.preemptors or _is_too_large(plan, len(plan.preemptors) + 1):
         return None
     group = next((group for group in _groups_by_rights(plan, (j,)) if j in group), [j])
@@ -51,8 +51,8 @@ def with_extra_preemptor(plan: PlanState, j: int) -> PlanState | None:
 
 
 def _is_too_large(plan: PlanState, gangs: int) -> bool:
-    """Whether gangs times nodes are far beyond the size of a model, so that the nodes that matter are not even looked
-    for."""
+    """Return whether gangs times nodes are far beyond the size of a model, so that the nodes that matter are not even
+    looked for."""
     budget = plan.options.budget
     return gangs * len(plan.problem.nodes) > budget.preemptor_node_factor * budget.preemptor_variables
 
@@ -75,8 +75,8 @@ def _eviction_rights(plan: PlanState, j: int, victims: Sequence[Victim]) -> Evic
 
 
 def with_joint_preemption(plan: PlanState, preemptors: Sequence[int], extra_gangs: Sequence[int]) -> PlanState | None:
-    """The plan in which victims are chosen at once for these preemptors and for extra gangs, which have none; None
-    where that is no better, or too much to ask.
+    """Return the plan in which victims are chosen at once for these preemptors and for extra gangs, which have none;
+    None where that is no better, or too costly.
 
     minimise sum_v loss_v e[v], then sum_v z[v], then sum_v d[v]        all of them start        (docs/develop/model.md,
     Evictions)
@@ -106,8 +106,8 @@ def with_joint_preemption(plan: PlanState, preemptors: Sequence[int], extra_gang
 
 
 def _solve_joint_evictions(joint: EvictionProblem, current_nodes: set[int], options: Options) -> EvictionChoice | None:
-    """The answer over the nodes where each of the gangs is cheapest and those in use now; over more of them until it is
-    proved."""
+    """Return the answer over the nodes where each of the gangs is cheapest and those in use now; over more of them
+    until it is proved."""
     bounds = [joint.loss_bounds(k) for k in range(len(joint.gangs))]
     role_count = sum(len(gang_class.roles) for gang_class in joint.gang_classes)
     best: EvictionChoice | None = None
@@ -125,8 +125,8 @@ def _solve_joint_evictions(joint: EvictionProblem, current_nodes: set[int], opti
 
 
 def _incumbent_objectives(answer: EvictionChoice, values: tuple[int, int, int], gap: float) -> tuple[Objective, ...]:
-    """The objectives of the incumbent: no choice loses less. Bounds on whole gangs and victims hold only where the
-    model's answer is as good until there."""
+    """Return the objectives of the incumbent: no choice loses less. Bounds on whole gangs and victims hold only where
+    the model's answer is as good until there."""
     loss, whole, victims = answer.objectives
     same_loss = loss.value == values[0]
     same_whole = (loss.value, whole.value) == values[:2]
@@ -143,8 +143,8 @@ def _incumbent_objectives(answer: EvictionChoice, values: tuple[int, int, int], 
 
 
 def _without_preemptors(plan: PlanState, preemptors: Iterable[int]) -> PlanState | None:
-    """The plan in which these preemptors do not start and their victims stay; None where victims go for others too, or
-    their room, on nodes or in queues, is taken."""
+    """Return the plan in which these preemptors do not start and their victims stay; None where victims go for others
+    too, or their room, on nodes or in queues, is taken."""
     cancelled, base = set(preemptors), plan.copy()
     for j in sorted(cancelled):
         base.cancel_start(j)
@@ -165,7 +165,7 @@ def _without_preemptors(plan: PlanState, preemptors: Iterable[int]) -> PlanState
 
 
 def _joint_problem(base: PlanState, gangs: Sequence[int]) -> EvictionProblem | None:
-    """The joint eviction problem of these gangs; None where they no longer have the same rights, or not all of them
+    """Return the joint eviction problem of these gangs; None where their rights differ, or not all of them have rights
     jointly."""
     problem, evictions = base.problem, base.evictions
     found = [evictions.candidates(j) for j in gangs]
@@ -190,7 +190,7 @@ def _joint_problem(base: PlanState, gangs: Sequence[int]) -> EvictionProblem | N
 
 
 def _apply_choice(base: PlanState, gangs: Sequence[int], choice: EvictionChoice) -> PlanState:
-    """The plan with this choice, each gang then spread as well as the others let it."""
+    """Return the plan with this choice, each gang then spread as well as the others let it."""
     for v, pods in choice.evicted_pods.items():
         nodes = {p.node for p in pods}
         beneficiaries = [j for j in gangs if any(p.node in nodes for p in choice.placements[j])]

@@ -1,4 +1,4 @@
-"""The plan under construction: what is decided so far, and the state that follows from it."""
+"""The plan under construction: the decisions so far, and the resulting state."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class PlanState:
 
     @classmethod
     def initial(cls, unrestricted_problem: Problem, state: State, options: Options, mapper: Mapper) -> PlanState:
-        """The plan in which gangs that run with their minima are kept, and nothing else is decided."""
+        """Return the plan in which gangs that run with their minima are kept, and nothing else is decided."""
         kept = {j: pods for j, pods in state.running.items() if meets_minima(state.problem.gangs[j])}
         return cls(
             unrestricted_problem, state, options, mapper, kept, EvictionState.initial(unrestricted_problem, state)
@@ -73,27 +73,27 @@ class PlanState:
 
     @property
     def problem(self) -> Problem:
-        """The problem with the exclusions in force."""
+        """Return the problem with the exclusions in force."""
         return self.state.problem
 
     @property
     def reservation(self) -> Reservation | None:
-        """The reservation in force."""
+        """Return the reservation in force."""
         return None if self.reserved is None else self.reserved.reservation
 
     @property
     def blocked_gangs(self) -> frozenset[int]:
-        """Gangs that may not start for the sake of the reservation's queues."""
+        """Return gangs that may not start for the sake of the reservation's queues."""
         return frozenset() if self.reserved is None else self.reserved.blocked_gangs
 
     # ---- other plans
 
     def copy(self) -> PlanState:
-        """An independent copy."""
+        """Return an independent copy."""
         return self._copy_with_state(self.state.copy())
 
     def _copy_with_state(self, state: State) -> PlanState:
-        """An independent copy over another state."""
+        """Return an independent copy over another state."""
         reserved = self.reserved
         return replace(
             self,
@@ -106,23 +106,23 @@ class PlanState:
         )
 
     def for_borrowers(self, opened: Problem) -> PlanState:
-        """A copy in which dedicated domains are open to borrowers, without the batches so far."""
+        """Return a copy in which dedicated domains are open to borrowers, without the batches so far."""
         return replace(self._copy_with_state(self.state.for_problem(opened)), batches=[])
 
     def with_reservation(self, reserved: ReservedStart) -> PlanState:
-        """A copy in which no decision delays this start."""
+        """Return a copy in which no decision delays this start."""
         return replace(self._copy_with_state(self.state.excluding(reserved.exclusions)), reserved=reserved)
 
     def with_minima(self, minima: Mapping[int, Minima]) -> PlanState:
-        """A copy in which these gangs need so many pods to start."""
+        """Return a copy in which these gangs need so many pods to start."""
         if not minima:
             return self.copy()
         plan = self._copy_with_state(self.state.with_gangs(with_minima(self.problem, minima)))
         return replace(plan, unrestricted_problem=with_minima(self.unrestricted_problem, minima))
 
     def with_settled(self, other: PlanState, larger: Placements) -> PlanState:
-        """A copy in which the evictions of another plan stand, with the gangs that they are for, and these gangs have
-        these pods, which fit next to them; nobody else goes."""
+        """Return a copy with the evictions of another plan, the gangs that they are for, and these pods of gangs, which
+        fit next to them; no further evictions."""
         evicting = other.evicting_gangs
         plan = replace(self.copy(), settled_gangs=evicting | larger.keys())
         for v, pods in sorted(other.evictions.evicted_pods.items()):
@@ -135,7 +135,8 @@ class PlanState:
         return plan
 
     def with_borrowers(self, other: PlanState) -> PlanState:
-        """The plan `other` with the gangs that start in dedicated domains of other queues, in batches of their own."""
+        """Return the plan `other` with the gangs that start in dedicated domains of other queues, in batches of their
+        own."""
         batches = (replace(b, gangs=tuple(j for j in b.gangs if j in other.placements)) for b in other.batches)
         lent = other._copy_with_state(other.state.for_problem(self.problem, self.state.tree))
         return replace(lent, batches=self.batches, borrower_batches=tuple(b for b in batches if b.gangs))
@@ -144,34 +145,35 @@ class PlanState:
 
     @property
     def evicting_gangs(self) -> frozenset[int]:
-        """Gangs for which others go; not those that only start in what evictions have left over."""
+        """Return the gangs for which others are evicted; without gangs that only start in leftovers of evictions."""
         chosen = (j for j, objectives in self.preemptors.items() if any(o.name == "loss" for o in objectives))
         return frozenset(chosen).union(*self.evictions.preemptors_of.values())
 
     def preemptor_objectives(self, name: str) -> list[Objective]:
-        """The objective of this name of each preemptor that has it."""
+        """Return the objective of this name of each preemptor that has it."""
         every = (o for objectives in self.preemptors.values() for o in objectives)
         return [o for o in every if o.name == name]
 
     def waiting_gangs(self) -> list[int]:
-        """Gangs that neither run nor start nor are evicted."""
+        """Return gangs that neither run nor start nor are evicted."""
         decided = self.placements.keys() | self.evictions.evicted_pods.keys()
         return [j for j in range(len(self.problem.gangs)) if j not in decided]
 
     def eligible_gangs(self, gangs: Iterable[int]) -> list[int]:
-        """The gangs among these that may start."""
+        """Return the gangs among these that may start."""
         unblocked = (j for j in gangs if j not in self.blocked_gangs)
         candidates = [j for j in unblocked if j not in self.evictions.evicted_pods]
         has_order = any(self.problem.queues[self.problem.gangs[j].queue].strict_order for j in candidates)
         return eligible_in_order(self.problem, self.waiting_gangs(), candidates) if has_order else candidates
 
     def gangs_after(self, gangs: Collection[int]) -> list[int]:
-        """The waiting gangs with former places that are decided after these."""
+        """Return the waiting gangs with former places that are decided after these."""
         named = (j for j in self.waiting_gangs() if self.problem.gangs[j].former)
         return [j for j in named if j not in gangs]
 
     def feasible_placement(self, j: int) -> tuple[Pods, tuple[Objective, ...]] | None:
-        """(pods of gang j in what is free now, how well they are spread); None where it does not fit. Takes nothing."""
+        """Return (pods of gang j in the free room, the objectives of their spread); None where it does not fit. Takes
+        nothing."""
         if cannot_start(self.state, j):
             return None
         chosen, objectives = decide_batch(self.state, [j], self.options, self.mapper, self.gangs_after([j]))
@@ -214,7 +216,7 @@ class PlanState:
         self.record_preemptor(j, objectives)
 
     def record_preemptor(self, j: int, objectives: tuple[Objective, ...]) -> None:
-        """Note what is known of a start that evictions allow."""
+        """Note the objectives of a start that evictions allow."""
         self.preemptors[j] = objectives
 
     def evict_pods(self, v: int, pods: Pods, preemptors: Iterable[int]) -> None:
@@ -232,8 +234,8 @@ class PlanState:
             self.placements[v] = self.state.running[v]
 
     def starts_beyond_ceilings(self) -> bool:
-        """Whether some gang started in a queue that now holds more than it may, since pods stay after all that had made
-        room for it there."""
+        """Return whether some gang started in a queue that now holds more than it may, since pods stay after all that
+        had made room for it there."""
         books, width = self.state.queue_books, len(self.problem.resources)
         for j, pods in self.placements.items():
             gang = self.problem.gangs[j]

@@ -32,7 +32,7 @@ from solver.semantics.topology import ROOT
 @dataclass(frozen=True, slots=True)
 class EvictionChoice:
     """evicted_pods: victim -> the pods it loses. placements: preemptor -> its pods in the model's own answer. victims:
-    the gangs that might have gone. reclaim_limits: queue -> what it could spare."""
+    all candidates. reclaim_limits: queue -> amounts that it could spare."""
 
     evicted_pods: Mapping[int, tuple[Placement, ...]]
     placements: Mapping[int, tuple[Placement, ...]]
@@ -42,8 +42,8 @@ class EvictionChoice:
 
 
 def cheapest_victims(evictions: EvictionState, j: int, options: Options) -> EvictionChoice | None:
-    """The victims for gang j with the least loss; None where no allowed eviction lets it start, or a limit struck
-    before an answer."""
+    """Return the victims for gang j with the least loss; None where no allowed eviction lets it start, or a limit
+    struck before an answer."""
     victims, limits = evictions.candidates(j)
     if not victims or evictions.is_hopeless(j, victims):
         return None
@@ -85,12 +85,12 @@ class EvictionProblem:
 
     @cached_property
     def free_without_victims(self) -> FreeVectors:
-        """What is free were all victims gone."""
+        """Return the free amounts without any victims."""
         return self.evictions.free_without(self.victims)
 
     @cached_property
     def asked_per_queue(self) -> dict[int, Vector]:
-        """Queue -> what its preemptors ask for at least."""
+        """Return queue -> what its preemptors ask for at least."""
         asked: dict[int, Vector] = {}
         nothing = (0,) * len(self.problem.resources)
         for j, gang_class in zip(self.gangs, self.gang_classes, strict=True):
@@ -100,7 +100,8 @@ class EvictionProblem:
 
     @cached_property
     def count_everywhere(self) -> bool:
-        """Whether evicted pods count wherever they are: a queue is short, or they may be in the way of new ones."""
+        """Return whether evicted pods count wherever they are: a queue is short, or they may be in the way of new
+        ones."""
         asked, books = self.asked_per_queue, self.evictions.state.queue_books
         if self.opens_domains:
             return True
@@ -108,8 +109,8 @@ class EvictionProblem:
 
     @cached_property
     def opens_domains(self) -> bool:
-        """Whether evicted pods may be no longer in the way of new ones that keep apart from them. As in Volcano, only
-        what is evicted for its room makes way: each gang lacks some somewhere."""
+        """Return whether evicted pods may make room for new ones that keep apart from them. As in Volcano, only pods
+        evicted for their resources count: each gang lacks some somewhere."""
         nodes = len(self.problem.nodes)
         return any(gang_class.has_pod_rules for gang_class in self.gang_classes) and all(
             len(roomy) < nodes for roomy in self.roomy_nodes
@@ -117,7 +118,7 @@ class EvictionProblem:
 
     @cached_property
     def roomy_nodes(self) -> tuple[frozenset[int], ...]:
-        """Of each gang the nodes of its domains in which it lacks no resource (`ShortResources.lacks_room`)."""
+        """Return for each gang the nodes of its domains in which it lacks no resource (`ShortResources.lacks_room`)."""
         tree, shorts, found = self.evictions.state.tree, self.evictions.shorts, []
         for j, gang_class in zip(self.gangs, self.gang_classes, strict=True):
             homes = (ROOT,) if gang_class.hard_tier is None else tree.domains_at_tier(gang_class.hard_tier)
@@ -126,26 +127,27 @@ class EvictionProblem:
         return tuple(found)
 
     def useful_victims(self, nodes: Iterable[int]) -> list[Victim]:
-        """The victims whose pods count in a model over these nodes."""
+        """Return the victims whose pods count in a model over these nodes."""
         if self.count_everywhere:
             return list(self.victims)
         inside = set(nodes)
         return [v for v in self.victims if any(p.node in inside for p in v.running)]
 
     def is_conclusive(self, best: EvictionChoice, outside_bound: float) -> bool:
-        """Whether a model of more nodes has nothing to add: nothing loses less, and where surplus might go instead of a
-        gang, or pods that tell of no checkpoint instead of others, nothing loses as little."""
+        """Return whether a model of more nodes cannot improve the choice: nothing has a smaller loss, and where surplus
+        might be evicted instead of a gang, or pods without a reported checkpoint instead of others, nothing has as
+        small a loss."""
         loss, whole, _ = best.objectives
         if loss.verdict != "proven":
             return False
-        telling = {v.gang for v in self.victims if self.problem.gangs[v.gang].eviction.reports_checkpoint}
-        told = not telling.isdisjoint(best.evicted_pods) and len(telling) < len(self.victims)
-        if told and outside_bound <= loss.value:
+        reporting = {v.gang for v in self.victims if self.problem.gangs[v.gang].eviction.reports_checkpoint}
+        is_limited = not reporting.isdisjoint(best.evicted_pods) and len(reporting) < len(self.victims)
+        if is_limited and outside_bound <= loss.value:
             return False
         return whole.verdict == "proven" or not any(v.max_surplus for v in self.victims)
 
     def loss_bounds(self, k: int) -> LossBounds:
-        """The bounds on the loss for gang k alone."""
+        """Return the bounds on the loss for gang k alone."""
         state = self.evictions.state.with_free(self.free_without_victims)
         waiting = {self._admission_class(k, 0): (self.gangs[k],)}
         s = Sets(state, self.buckets, (self.gang_classes[k],), waiting)
@@ -156,11 +158,12 @@ class EvictionProblem:
         return gang.queue, precedence(gang), index
 
     def solve(self, nodes: frozenset[int], outside_bound: float, options: Options) -> EvictionChoice | None:
-        """The cheapest victims with new pods on these nodes only. outside_bound: no answer elsewhere loses less."""
+        """Return the cheapest victims with new pods on these nodes only. outside_bound: no answer elsewhere loses
+        less."""
         return solve_eviction_model(self._model(nodes), self.gangs, outside_bound, options)
 
     def _model(self, nodes: frozenset[int]) -> EvictionModel:
-        """The model over these nodes, each a bucket of its own."""
+        """Return the model over these nodes, each a bucket of its own."""
         within = [i for i, bucket in enumerate(self.buckets) if nodes.intersection(bucket.nodes)]
         free = self.free_without_victims.copy()
         free.amounts[[n for n in range(len(self.problem.nodes)) if n not in nodes]] = 0
@@ -180,9 +183,9 @@ class EvictionProblem:
 def solve_eviction_model(
     m: EvictionModel, gangs: Sequence[int], outside_bound: float, options: Options
 ) -> EvictionChoice | None:
-    """Least loss, then fewest gangs that go whole, then fewest victims, each held while the next is minimised; among
-    equals the fewest pods that tell of a checkpoint, so that telling never costs a job its place, then the lowest
-    priorities. outside_bound: no answer outside the model loses less."""
+    """Minimize the loss, then the number of whole gangs, then of victims, each held while the next is minimised. Among
+    equals, the fewest pods that report a checkpoint, so that reporting never costs a job its place, then the lowest
+    priorities. outside_bound: no answer outside the model has a smaller loss."""
     model = m.x.model
     model.sense = pulp.LpMinimize
     losses = m.loss_terms()
@@ -239,7 +242,8 @@ def solve_eviction_model(
 def _minimize_count(
     m: EvictionModel, terms: Terms, known_bound: int, values: Mapping[str, float], options: Options
 ) -> tuple[Mapping[str, float], int]:
-    """(the solution with the least sum of these terms, a bound on the sum), given what is held. values: a solution."""
+    """Return (the solution with the least sum of these terms, a bound on the sum), given the held goals. values: a
+    solution."""
     number = _objective_value(terms, values)
     if number <= known_bound:
         return values, number

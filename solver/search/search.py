@@ -74,9 +74,9 @@ def improve(
     limits: Limits,
     is_least: Callable[[Any], bool] = lambda cost: False,
 ) -> Solution:
-    """The cheapest solution found from `start`; `start` itself where no move is cheaper.
+    """Return the cheapest solution found from `start`; `start` itself where no move is cheaper.
 
-    is_least: whether a bound says that nothing is cheaper than this cost.
+    is_least: whether a bound proves that nothing is cheaper than this cost.
     """
     best = Incumbent(start, cost(start))
     tries = failures = improvements = passes = 0

@@ -1,2 +1,2 @@
-"""What words mean, as formulas: topology, gang sizes and classes, priorities, queue limits and shares, eviction rights,
-device slots, placement cost."""
+"""Semantics as formulas: topology, gang sizes and classes, priorities, queue limits and shares, eviction rights, device
+slots, placement cost."""

@@ -36,13 +36,13 @@ UNLIMITED = 1 << 31
 """Pods that fit where they request nothing."""
 
 MAX_SEARCH_STEPS = 20_000
-"""Partial assignments that `exact_assignment` looks at before it gives up, which proves nothing; one node has a
-handful. What cannot fit is proved by counting or by a model's own rows (`solver.models.device_slots`)."""
+"""Partial assignments that `exact_assignment` examines before it gives up, which proves nothing; one node has a
+handful. An impossible request is proved by counting or by a model's own rows (`solver.models.device_slots`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FreeVectors:
-    """What is free. amounts: node x resource. slots: node x slot group x slot x resource, 0 where a node has no such
+    """Free amounts. amounts: node x resource. slots: node x slot group x slot x resource, 0 where a node has no such
     slot; the slots of a group in the order of `Node.slots`."""
 
     amounts: IntArray
@@ -52,20 +52,20 @@ class FreeVectors:
         return FreeVectors(self.amounts.copy(), self.slots.copy())
 
     def minus(self, other: FreeVectors) -> FreeVectors:
-        """The difference, maybe below 0."""
+        """Return the difference, maybe below 0."""
         return FreeVectors(self.amounts - other.amounts, self.slots - other.slots)
 
     def nonnegative(self) -> FreeVectors:
-        """The same, nothing below 0."""
+        """Return the same, nothing below 0."""
         return FreeVectors(np.maximum(self.amounts, 0), np.maximum(self.slots, 0))
 
     def at_nodes(self, nodes: Sequence[int] | npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> FreeVectors:
-        """The slots of these nodes, in their order."""
+        """Return the slots of these nodes, in their order."""
         return FreeVectors(self.amounts[nodes], self.slots[nodes])
 
     def fit_counts(self, request: PodRequest) -> IntArray:
-        """Node -> pods of the request that fit alone: min over r with request_r > 0 of floor(free_r / request_r), and
-        what its slots hold."""
+        """Return node -> pods of the request that fit alone: min over r with request_r > 0 of floor(free_r /
+        request_r), and what its slots hold."""
         found = times_fitting(self.amounts, request.amounts)
         for a in request.slot_requests:
             held = times_fitting(self.slots[:, a.slot_group], a.share)
@@ -74,13 +74,13 @@ class FreeVectors:
 
 
 def capacity_vectors(problem: Problem) -> FreeVectors:
-    """The capacity of the nodes."""
+    """Return the capacity of the nodes."""
     slots = [[slot.capacity for slot in n.slots] for n in problem.nodes]
     return _free_vectors(problem, [n.capacity for n in problem.nodes], slots)
 
 
 def vectors_without_foreign(problem: Problem) -> FreeVectors:
-    """What foreign pods leave free; of the slots, what the gangs' running pods leave free as well."""
+    """Return the amounts free next to foreign pods; for slots, next to the gangs' running pods as well."""
     return _free_vectors(problem, [n.free for n in problem.nodes], [[c.free for c in n.slots] for n in problem.nodes])
 
 
@@ -95,12 +95,12 @@ def _free_vectors(problem: Problem, amounts: Sequence[Vector], slots: Sequence[S
 
 
 def vector_array(vectors: Sequence[Vector], width: int) -> IntArray:
-    """The vectors as the rows of an array."""
+    """Return the vectors as the rows of an array."""
     return np.fromiter(chain.from_iterable(vectors), np.int64, len(vectors) * width).reshape(len(vectors), width)
 
 
 def slot_positions(problem: Problem) -> list[list[tuple[int, int]]]:
-    """Node -> for each of its slots (slot group, slots of this group before it)."""
+    """Return node -> for each of its slots (slot group, slots of this group before it)."""
     if not problem.slot_groups:
         return [[] for _ in problem.nodes]
     found = []
@@ -117,7 +117,7 @@ def slot_positions(problem: Problem) -> list[list[tuple[int, int]]]:
 
 
 def times_fitting(free: IntArray, amounts: Vector) -> IntArray:
-    """How many times the amounts fit. free: ... x resource."""
+    """Return how many times the amounts fit. free: ... x resource."""
     found = np.full(free.shape[:-1], UNLIMITED, dtype=np.int64)
     for r, amount in enumerate(amounts):
         if amount:
@@ -126,7 +126,7 @@ def times_fitting(free: IntArray, amounts: Vector) -> IntArray:
 
 
 def pods_per_node(held: IntArray, number: int) -> IntArray:
-    """Node -> the largest n with sum_c min(s_c, n) >= number n. held: s, node x slot.
+    """Return node -> the largest n with sum_c min(s_c, n) >= number n. held: s, node x slot.
 
     From above: n <- floor(sum_c min(s_c, n) / number) never falls below the answer, and stops there.
     """
@@ -203,8 +203,8 @@ def _greedy_assignment(slots: IntArray, pods: Mapping[SlotRequest, int]) -> dict
 
 
 def exact_assignment(slots: IntArray, pods: Mapping[SlotRequest, int]) -> dict[SlotRequest, PodsPerSlot] | None:
-    """Counts m[a,c] for all these pods on the slots of one group of one node, exactly; None where there are none, or
-    where the search gives up.
+    """Return counts m[a,c] for all these pods on the slots of one group of one node, exactly; None where there are
+    none, or where the search gives up.
 
     Slot after slot, with every maximal set of shares that fits it, tightest slot first. A slot never holds less for
     holding more of one request, so sets that are not maximal need no try.
@@ -228,7 +228,8 @@ class _SlotSearch:
         self.dead_ends: set[tuple[int, PodsPerSlot]] = set()
 
     def counts_from(self, c: int, missing: PodsPerSlot) -> list[PodsPerSlot] | None:
-        """The counts of slot c and of each later slot such that no share is missing; None where there are none."""
+        """Return the counts of slot c and of each later slot such that no share is missing; None where there are
+        none."""
         if c == len(self.free):
             return None if any(missing) else []
         self.steps += 1
@@ -242,14 +243,15 @@ class _SlotSearch:
         return None
 
     def _may_suffice(self, c: int, missing: PodsPerSlot) -> bool:
-        """Whether counting alone leaves it open that the slots from c on hold what is missing."""
+        """Return whether the slots from c on may hold the missing shares, by counting alone."""
         if any(sum(column) < m for column, m in zip(zip(*self.limits[c:], strict=True), missing, strict=True)):
             return False
         free = [sum(column) for column in zip(*self.free[c:], strict=True)]
         return all(sum(m * a[r] for m, a in zip(missing, self.shares, strict=True)) <= f for r, f in enumerate(free))
 
     def _maximal_counts(self, free: Vector, limits: Sequence[int]) -> Iterator[PodsPerSlot]:
-        """Every set of shares that fits what is free of a slot and to which none can be added, the largest first."""
+        """Yield every set of shares that fits a slot's free amounts and to which none can be added, the largest
+        first."""
 
         def extend(counts: PodsPerSlot, free: Vector) -> Iterator[PodsPerSlot]:
             k = len(counts)
@@ -267,7 +269,7 @@ class _SlotSearch:
 
 
 def _times(free: Sequence[int], share: Vector) -> int:
-    """How many times the share fits."""
+    """Return how many times the share fits."""
     return min((f // x for f, x in zip(free, share, strict=True) if x), default=UNLIMITED)
 
 
@@ -279,8 +281,8 @@ def slot_uses_of(
     layout: Mapping[int, Mapping[tuple[SlotRequest, ...], tuple[int, tuple[PodsPerSlot, ...]]]],
     new: NewPods,
 ) -> SlotUses:
-    """The device slots of each gang's new pods. layout: node -> slot requests -> (pods, counts) in sum; pods with the
-    same requests on one node are dealt to their gangs in order."""
+    """Return the device slots of each gang's new pods. layout: node -> slot requests -> (pods, counts) in sum; pods
+    with the same requests on one node are dealt to their gangs in order."""
     if not layout:
         return {}
     index = [{at: c for c, at in enumerate(own)} for own in slot_positions(problem)]
@@ -315,7 +317,7 @@ def _split_counts(
 
 
 def deal_slots(counts: PodsPerSlot, pods: int) -> list[tuple[int, ...]]:
-    """For each of the pods its slots, all different: unit u of the slots in a row goes to pod u mod pods.
+    """Return for each of the pods its slots, all different: unit u of the slots in a row is assigned to pod u mod pods.
 
     No slot gives more than `pods` units, so no pod gets two of one slot; and each gets as many as any other.
     """

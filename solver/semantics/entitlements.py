@@ -1,5 +1,5 @@
-"""What a queue deserves: its declared amount with capacity, its water-filled share with proportion. And its
-entitlement: what it may count on before any queue borrows.
+"""The deserved amounts of a queue: declared with capacity, water-filled with proportion. And its entitlement: the
+amounts it may count on before any queue borrows.
 
 Pure functions of the problem; references name Volcano's source (v1.15).
 """
@@ -30,18 +30,18 @@ from solver.semantics.queues import (
 
 FloatArray = npt.NDArray[np.double]
 EMPTY_SHARE = 0.1
-"""Of a millicore, a byte, or the thousandth part of anything else: below it proportion shares out nothing more, and
-takes what is asked for as met."""
+"""Part of a millicore, a byte, or the thousandth of any other unit: below it proportion distributes nothing more, and
+counts a request as met."""
 
 _ORDERED_AMOUNTS = 8
 """So many amounts are added in all orders."""
 
 _SHARE_ROUNDING = 1e-9
-"""Of the cluster: what a fair share in floating point may miss."""
+"""Part of the cluster: the error of a fair share in floating point."""
 
 
 def water_filled_shares(problem: Problem, held: Collection[int] = ()) -> tuple[Vector | None, ...]:
-    """What each queue deserves by weight, in whole units; None for a queue without jobs, which takes no part.
+    """Return what each queue deserves by weight, in whole units; None for a queue without jobs, which takes no part.
 
     held: gangs that are kept out of the cluster, and so ask for nothing.
 
@@ -52,10 +52,11 @@ def water_filled_shares(problem: Problem, held: Collection[int] = ()) -> tuple[V
         met_q   when asked_q <= d_q, or d_q did not change
         remaining  =  max( 0, remaining - what the d grew ),    until it is empty or did not change
 
-    What nobody asks for remains (memory, where no pod says how much it needs): then it is never empty.
+    Resources without requests remain (memory, where no pod requests any): then it is never empty.
 
     In the floating point of the source, which compares without tolerance: a share that is 4 devices on paper and
-    3.9999999999 there holds 3. It adds up in any order (`_largest_sum`), so the least of what may come of that counts.
+    3.9999999999 there holds 3. Volcano sums in map order (`_largest_sum`); we assume the order that gives the smallest
+    share.
 
     Source: OnSessionOpen of pkg/scheduler/plugins/proportion, which ignores the tree of queues.
     """
@@ -81,8 +82,8 @@ def _water_filled_shares(problem: Problem, held: Collection[int]) -> tuple[Vecto
 
 
 def water_fill(b: ShareBounds, weights: FloatArray, *, until_empty: bool) -> FloatArray:
-    """The rounds of `water_filled_shares`, in the source's units: a row for each queue with jobs. until_empty: nothing
-    but the resources of the bounds is shared out."""
+    """Return the rounds of `water_filled_shares`, in the source's units: a row for each queue with jobs. until_empty:
+    nothing but the resources of the bounds is shared out."""
     share, unmet, remaining = np.zeros_like(b.want), np.arange(len(b.want)), b.whole
     while len(unmet) and (not until_empty or (remaining >= EMPTY_SHARE).any()):
         old, ratio = share[unmet], (weights[unmet] / weights[unmet].sum())[:, np.newaxis]
@@ -96,13 +97,13 @@ def water_fill(b: ShareBounds, weights: FloatArray, *, until_empty: bool) -> Flo
 
 
 def source_units(problem: Problem) -> list[int]:
-    """How many of the source's units one of each resource is; 0 for pods, which it does not share out."""
+    """Return how many of the source's units one of each resource is; 0 for pods, which it does not share out."""
     return [{"cpu": 1, "memory": 1, PODS: 0}.get(name, 1000) for name in problem.resources]
 
 
 class ShareBounds(NamedTuple):
-    """queues: those with jobs. Of these, by resource and in the source's units: what is asked for, that within the real
-    capability, the guarantee. whole: of the cluster."""
+    """queues: those with jobs. For these, by resource and in the source's units: the requests, the requests within the
+    real capability, the guarantee. whole: of the cluster."""
 
     queues: list[int]
     want: FloatArray
@@ -125,8 +126,7 @@ def _share_bounds(problem: Problem, held: Collection[int]) -> ShareBounds:
 
 
 def _largest_sum(amounts: Sequence[float]) -> float:
-    """The largest sum of the amounts in floating point, one added after the other in whatever order; of many no less
-    than that."""
+    """Return the largest floating-point sum of the amounts over all orders; for many amounts an upper bound."""
     some = tuple(sorted(amount for amount in amounts if amount))
     if len(some) <= 2 or all(amount.is_integer() for amount in some):
         return sum(some)
@@ -147,8 +147,8 @@ def _largest_ordered_sum(amounts: tuple[float, ...]) -> float:
 
 
 def asked_amounts(problem: Problem, held: Collection[int] = ()) -> list[list[int] | None]:
-    """What each queue holds and waits for as proportion counts it: without gangs that have no pods because they are
-    held, or because Volcano's action enqueue never lets in what exceeds the queue's real capability."""
+    """Return each queue's held and requested amounts as proportion counts them: without gangs that have no pods because
+    they are held, or because Volcano's action enqueue never admits requests above the queue's real capability."""
     real, used = flat_real_capability(problem), tuple(queue.used for queue in problem.queues)
     if held:
         return _asked_amounts(problem, held, real)
@@ -166,8 +166,8 @@ def _asked_amounts(problem: Problem, held: Collection[int], real: Sequence[Vecto
 
 
 def capacity_deserved(problem: Problem) -> tuple[Limits, ...]:
-    """What a queue deserves with the capacity plugin: max(min(deserved_q, real_q), guarantee_q), None where neither is
-    given.
+    """Return a queue's deserved amounts with the capacity plugin: max(min(deserved_q, real_q), guarantee_q), None where
+    neither is given.
 
     It limits nothing: others may borrow it while it is idle. Source: newQueueAttr of pkg/scheduler/plugins/capacity.
     """
@@ -179,7 +179,8 @@ def capacity_deserved(problem: Problem) -> tuple[Limits, ...]:
 
 
 def deserved_amounts(problem: Problem) -> tuple[Limits, ...]:
-    """What each queue deserves in effect: its water-filled share with proportion, None for 0; else as with capacity."""
+    """Return each queue's deserved amounts in effect: its water-filled share with proportion, None for 0; else as with
+    capacity."""
     if not problem.policy.proportion:
         return capacity_deserved(problem)
     nothing = (0,) * len(problem.resources)
@@ -187,12 +188,12 @@ def deserved_amounts(problem: Problem) -> tuple[Limits, ...]:
 
 
 def entitled_amounts(problem: Problem) -> tuple[Limits, ...]:
-    """What each queue may hold before it borrows; None where nothing is said about a resource.
+    """Return the amounts that each queue may hold before it borrows; None for a resource without a limit.
 
     capacity     deserved, scaled down where together more is deserved and asked for than there is; 0 of everything for
                  a queue that deserves nothing but pods, unless it has queues below it
     proportion   the water-filled share, which does not count pods
-    else         the fair share of what is asked for: d_q * total[r], d_q the dominant share of `hierarchical_drf`, by
+    else         the fair share of the requests: d_q * total[r], d_q the dominant share of `hierarchical_drf`, by
                  weight or along drf's hierarchy
 
     Never below the guarantee.
@@ -230,7 +231,7 @@ def _scaled_deserved(problem: Problem) -> list[Limits]:
 
 
 def _common_scale(deserved_and_asked: Sequence[tuple[int, int]], total: int) -> Fraction:
-    """The largest t <= 1 with  sum min(asked, t * deserved) <= total: those that ask for least are met first."""
+    """Return the largest t <= 1 with sum min(asked, t * deserved) <= total: the smallest requests are met first."""
     left, open_queues = Fraction(total), sorted((Fraction(a, d), d, a) for d, a in deserved_and_asked if d)
     while open_queues:
         level = left / sum(d for _, d, _ in open_queues)

@@ -33,10 +33,10 @@ ReclaimRight = Literal["none", "partial", "full"]
 class Victim:
     """A gang that may lose pods to another one.
 
-    running: its pods. surplus_per_role, max_surplus: pods that may go while it stays, per role and in sum (0: it only
-    goes whole). retained_amounts: of one resource it must keep at least that much; () for nothing. checked_queues: the
-    queues that must be able to spare what it loses; none where it goes for its own queue. right: to reclaim, of the
-    gangs that it goes for. held_shares: device slots that its pods hold.
+    running: its pods. surplus_per_role, max_surplus: pods that may be evicted while it stays, per role and in sum (0:
+    only the whole gang). retained_amounts: of one resource it must keep at least that much; () for nothing.
+    checked_queues: the queues that must be able to spare its loss; none where it is evicted for its own queue. right:
+    to reclaim, of the gangs that it is evicted for. held_shares: device slots that its pods hold.
     """
 
     gang: int
@@ -52,8 +52,8 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class EvictedUnit:
-    """Pods that go at once: one that its gang can spare, or a whole gang. returned: what they hold. last: as much of
-    that may go although the queue then has less than it deserves."""
+    """Pods that are evicted at once: one that its gang can spare, or a whole gang. returned: their amounts. last: the
+    part of these that may be evicted although the queue then has less than it deserves."""
 
     returned: Vector
     last: Vector
@@ -63,13 +63,13 @@ class EvictedUnit:
 
 
 def allows_eviction(problem: Problem) -> bool:
-    """Whether the problem allows any eviction at all."""
+    """Return whether the problem allows any eviction at all."""
     enabled = problem.preempt_enabled or problem.reclaim_enabled
     return enabled and any(gang.eviction.evictable and gang.running for gang in problem.gangs)
 
 
 def has_eviction_right(problem: Problem, j: int, v: int) -> bool:
-    """Whether gang j may evict gang v by any rule."""
+    """Return whether gang j may evict gang v by any rule."""
     return may_preempt(problem, j, v) or may_reclaim(problem, j, v)
 
 
@@ -81,17 +81,17 @@ def may_preempt(problem: Problem, j: int, v: int) -> bool:
 
 
 def may_reclaim(problem: Problem, j: int, v: int) -> bool:
-    """Across queues: reclaim is on, and both gangs and the victim's queue let it happen, whatever their priorities
-    (Volcano, action reclaim). How much of the queue may go is `ReclaimLimits`, whether the preemptor may take it
-    `reclaim_right`."""
+    """Return whether a gang may be evicted across queues: reclaim is on, and both gangs and the victim's queue allow
+    it, whatever their priorities (Volcano, action reclaim). `ReclaimLimits` limits the queue's loss, `reclaim_right`
+    the preemptor's right."""
     preemptor, victim = problem.gangs[j], problem.gangs[v]
     allowed = problem.reclaim_enabled and preemptor.eviction.may_evict and victim.eviction.evictable
     return allowed and preemptor.queue != victim.queue and problem.queues[victim.queue].reclaimable
 
 
 def may_reclaim_domain(problem: Problem, dedicated_nodes: Mapping[int, frozenset[int]], j: int, v: int) -> bool:
-    """Whether gang v goes for gang j because it runs in a dedicated domain that j's queue has access to and v's has
-    not. What the queues deserve and priorities do not matter: the domain is j's queue's own.
+    """Return whether gang v is evicted for gang j because it runs in a dedicated domain that j's queue has access to
+    and v's has not. Deserved amounts and priorities do not matter: the domain is j's queue's own.
 
     dedicated_nodes: queue -> nodes that it may take back (`accessible_dedicated_nodes`).
     """
@@ -103,8 +103,8 @@ def may_reclaim_domain(problem: Problem, dedicated_nodes: Mapping[int, frozenset
 
 
 def may_borrow_domains(problem: Problem, j: int) -> bool:
-    """Whether gang j may start in dedicated domains of other queues: their owners can have it evicted whole at once,
-    since it is reclaimable and no disruption budget covers a role of it."""
+    """Return whether gang j may start in dedicated domains of other queues: their owners can have it evicted whole at
+    once, since it is reclaimable and no disruption budget covers a role of it."""
     return is_reclaimable_whole(problem, problem.gangs[j]) and j not in problem.budgeted_gangs
 
 
@@ -116,7 +116,7 @@ def is_reclaimable_whole(problem: Problem, gang: Gang) -> bool:
 
 
 def eviction_votes(problem: Problem, preemptor: int, v: int) -> EvictionVotes:
-    """The votes that count when gang v goes for this preemptor."""
+    """Return the votes that count when gang v is evicted for this preemptor."""
     same_queue = problem.gangs[preemptor].queue == problem.gangs[v].queue
     return problem.preempt_votes if same_queue else problem.reclaim_votes
 
@@ -125,8 +125,9 @@ def eviction_votes(problem: Problem, preemptor: int, v: int) -> EvictionVotes:
 
 
 def deserved_limits(problem: Problem) -> tuple[Limits, ...]:
-    """What each queue deserves, None where nothing is said: the share by weight with Volcano's plugin proportion, else
-    what is written, as the plugin capacity reads it: 0 says nothing. The number of pods is never asked."""
+    """Return each queue's deserved amounts, None where undeclared: the share by weight with Volcano's plugin
+    proportion, else the declared amounts as the plugin capacity reads them, with 0 for undeclared. The number of pods
+    never counts."""
     if problem.policy.proportion:
         found: Sequence[Limits] = [
             share or (0,) * len(problem.resources) for share in entitlements.water_filled_shares(problem)
@@ -140,15 +141,16 @@ def deserved_limits(problem: Problem) -> tuple[Limits, ...]:
 
 
 def reclaim_ancestors(problem: Problem, q: int) -> tuple[int, ...]:
-    """The queues above q that are checked as well, nearest first: `Policy.ancestor_reclaim_levels` of them, with
+    """Return the queues above q that are checked as well, nearest first: `Policy.ancestor_reclaim_levels` of them, with
     capacity's hierarchy."""
     number = problem.policy.ancestor_reclaim_levels if problem.policy.hierarchical else 0
     return tuple(queues.queue_path(problem, q)[1 : 1 + number])
 
 
 def queues_to_check(problem: Problem, home: int, q: int) -> tuple[int, ...]:
-    """The queues that must be able to spare what a gang of queue q loses to one of queue `home`: q, and its ancestors
-    to check but for those that stand as high above `home` (Volcano, plugin capacity, getReclaimeeAncestorToCheck)."""
+    """Return the queues that must be able to spare the loss of a gang of queue q to one of queue `home`: q, and its
+    ancestors to check except those at the same height above `home` (Volcano, plugin capacity,
+    getReclaimeeAncestorToCheck)."""
     own, other = reclaim_ancestors(problem, q), reclaim_ancestors(problem, home)
     pairs = zip(own, itertools.chain(other, itertools.repeat(None)), strict=False)
     return (q, *(a for a, b in pairs if a != b))
@@ -156,8 +158,8 @@ def queues_to_check(problem: Problem, home: int, q: int) -> tuple[int, ...]:
 
 @dataclass(slots=True)
 class ShortResources:
-    """What waiting gangs lack before the plan. free: node x resource, at least 0. node_classes: of the nodes. missing:
-    gang -> the pods that it misses of its minima. known: answers so far."""
+    """Resources that waiting gangs lack before the plan. free: node x resource, at least 0. node_classes: of the nodes.
+    missing: gang -> the pods that it misses of its minima. known: answers so far."""
 
     problem: Problem
     free: IntArray
@@ -169,21 +171,23 @@ class ShortResources:
         self.node_classes = np.array([node.node_class for node in self.problem.nodes], dtype=np.int64)
 
     def of_gang(self, j: int) -> frozenset[int]:
-        """The resources of which there is too little on the nodes that gang j may use, whichever pods it takes to reach
-        its minima: for the pods of one role, node by node, or for the cheapest mix of roles in sum. All that any mix
-        asks for where there is enough of each (but nowhere enough of all)."""
+        """Return the resources of which there is too little on the nodes that gang j may use, whichever pods it takes
+        to reach its minima: for the pods of one role, node by node, or for the cheapest mix of roles in sum. All that
+        any mix asks for where there is enough of each (but nowhere enough of all)."""
         missing = self._missing_pods(j)
         asked, lacked = self._lacked(missing, missing, slice(None))
         return lacked or asked
 
     def lacks_room(self, j: int, domain: int, nodes: IntArray) -> bool:
-        """Whether gang j lacks a resource other than the number of pods among these nodes, all under the domain."""
+        """Return whether gang j lacks a resource other than the number of pods among these nodes, all under the
+        domain."""
         missing = self._missing_pods(j)
         _, lacked = self._lacked((domain, missing), missing, nodes)
         return any(self.problem.resources[r] != queues.PODS for r in lacked)
 
     def _missing_pods(self, j: int) -> GangClass:
-        """The pods that gang j misses of its minima, of roles that these leave open; subgroups are not completed."""
+        """Return the pods that gang j misses of its minima, of roles that these leave open; subgroups are not
+        completed."""
         if j not in self.missing:
             found = waiting_class(j, replace(self.problem.gangs[j], subgroups=()))
             if found.is_rigid:
@@ -202,7 +206,7 @@ class ShortResources:
         return self.known[key]
 
     def _is_short(self, missing: GangClass, r: int, nodes: slice | IntArray) -> bool:
-        """Whether no mix of the pods finds enough of resource r, that one alone looked at."""
+        """Return whether no mix of the pods finds enough of resource r, that one alone looked at."""
         free, classes = self.free[nodes, r], self.node_classes[nodes]
         open_to, room = np.zeros(len(free), dtype=bool), [role.max_pods for role in missing.roles]
         for t, role in enumerate(missing.roles):
@@ -224,7 +228,7 @@ def reclaim_right(
     amount: Vector,
     short: Set[int],
 ) -> ReclaimRight:
-    """The right to reclaim of a gang that asks for `amount` (`GangClass.certain_demand`) and lacks the resources
+    """Return the right to reclaim of a gang that requests `amount` (`GangClass.certain_demand`) and lacks the resources
     `short`. homes: its queue, and the victim's. held: per queue.
 
         held_q[r] + amount[r] <= deserved_q[r]      q: its queue, or an ancestor to check that is not above both
@@ -249,8 +253,8 @@ def reclaim_right(
 def contend_without_entitlement(
     problem: Problem, home: int, q: int, deserved: Sequence[Limits], amount: Vector
 ) -> bool:
-    """Whether two queues below one ancestor to check contend for what neither deserves anything of: then neither takes
-    from the other (Volcano, plugin capacity, sharesAnyNonRootAncestorWithinLevel)."""
+    """Return whether two queues below one ancestor to check contend for what neither deserves anything of: then neither
+    takes from the other (Volcano, plugin capacity, sharesAnyNonRootAncestorWithinLevel)."""
     if set(reclaim_ancestors(problem, home)).isdisjoint(reclaim_ancestors(problem, q)):
         return False
     return all(deserved[home][r] is None and deserved[q][r] is None for r, a in enumerate(amount) if a)
@@ -258,12 +262,12 @@ def contend_without_entitlement(
 
 @dataclass(frozen=True, slots=True)
 class ReclaimLimits:
-    """What gangs of other queues may take from one queue.
+    """The most that gangs of other queues may take from one queue.
 
-    asked: resources that the gangs ask for. short: those of them that they lack. named: resources of which the queue
-    deserves something. measured: those by which it was measured before in this plan. above_deserved: resource -> how
-    much of it the queue holds beyond what it deserves (0: none of it goes any more). above_guarantee: resource -> the
-    most that may go in all.
+    asked: resources that the gangs request. short: those of them that they lack. named: resources with a deserved
+    amount of the queue. measured: resources by which it was measured before in this plan. above_deserved: resource ->
+    the queue's usage beyond its deserved amount (0: no further evictions by it). above_guarantee: resource -> the most
+    that may be evicted in all.
     """
 
     asked: frozenset[int]
@@ -274,11 +278,12 @@ class ReclaimLimits:
     above_guarantee: Mapping[int, int]
 
     def conditions(self, amount: Vector, right: ReclaimRight) -> list[frozenset[int]]:
-        """Sets of resources, of each of which the queue must hold too much of one that this may go.
+        """Return sets of resources: the queue must hold too much of one resource in each set for this amount to be
+        evicted.
 
-        A full right asks for one of the resources that the queue deserves by name (of those that are short, if any
-        are), a partial right for all of them, so that the queue has no right to take this back. No condition where it
-        deserves none; one that never holds where nothing is returned that is asked for.
+        A full right requires one of the queue's named resources (of the short ones, if any), a partial right all of
+        them, so that the queue has no right to take this back. No condition where it deserves none; one that never
+        holds where nothing requested is returned.
         """
         if not any(amount[r] for r in self.asked):
             return [frozenset()]
@@ -288,7 +293,7 @@ class ReclaimLimits:
         return [touched & self.short or touched] if touched else []
 
     def allow(self, amount: Vector, right: ReclaimRight) -> bool:
-        """Whether this may be the first to go."""
+        """Return whether this may be the first to go."""
         return all(any(self.above_deserved.get(r) for r in one) for one in self.conditions(amount, right))
 
 
@@ -296,8 +301,8 @@ class ReclaimLimits:
 
 
 def min_retained_amounts(problem: Problem, preemptors: Iterable[int], v: int) -> Vector:
-    """What gang v must keep of one resource where drf votes: the largest dominant share of its preemptors; () for
-    nothing.
+    """Return the amount of one resource that gang v must keep where drf votes: the largest dominant share of its
+    preemptors; () for nothing.
 
     left_v[r] / total_r >= max_j share_j - 1e-6  for one r,  share_j = max_r demand_j[r] / total_r, of j's largest start
 
@@ -317,24 +322,24 @@ def min_retained_amounts(problem: Problem, preemptors: Iterable[int], v: int) ->
 
 
 def may_go_whole(problem: Problem, preemptor: int, v: int) -> bool:
-    """Whether gang v may lose all of its pods to this preemptor."""
+    """Return whether gang v may lose all of its pods to this preemptor."""
     terms = problem.gangs[v].eviction
     return not terms.protected and (terms.may_lose_all or eviction_votes(problem, preemptor, v).whole_gangs)
 
 
 def evictable_placements(gang: Gang, running: Iterable[Placement]) -> tuple[Placement, ...]:
-    """The gang's running pods that are not protected."""
+    """Return the gang's running pods that are not protected."""
     return tuple(p for p in subtract_placements(running, gang.eviction.protected) if p.pods > 0)
 
 
 def surplus_pods(
     problem: Problem, tree: TopologyTree, v: int, running: tuple[Placement, ...], below_minima: bool
 ) -> tuple[tuple[int, ...], int]:
-    """(per role, in sum) pods that gang v may lose above the minima of roles, subgroups and gang. Its last pod is no
-    surplus: a gang that loses it goes whole.
+    """Return (per role, in sum) the pods that gang v may lose above the minima of roles, subgroups and gang. Its last
+    pod is not surplus: a gang that loses it is evicted whole.
 
-    below_minima: nothing of it is surplus; nor is where it grows by units of several pods, or a subgroup spans roles or
-    is incomplete.
+    below_minima: nothing of it is surplus; nor is there surplus where it grows by units of several pods, or a subgroup
+    spans roles or is incomplete.
     """
     gang = problem.gangs[v]
     have = [0] * len(gang.roles)
@@ -350,20 +355,20 @@ def surplus_pods(
 
 
 def loss_per_pod(gang: Gang) -> int:
-    """Seconds that one pod has run, at least 1."""
+    """Return seconds that one pod has run, at least 1."""
     return max(1, gang.eviction.loss)
 
 
 def units_lost(gang: Gang, victim: Victim, gone: tuple[Placement, ...], whole: bool) -> list[EvictedUnit]:
-    """The units in which the victim loses these pods: all of them at once where it goes whole, otherwise pods."""
+    """Return the units in which the victim loses these pods: all of them at once if it is evicted whole, else pods."""
     if whole:
         return [whole_unit(gang, victim)]
     return [EvictedUnit(gang.roles[t].request, gang.roles[t].request) for t in sorted({p.role for p in gone})]
 
 
 def whole_unit(gang: Gang, victim: Victim) -> EvictedUnit:
-    """A gang that goes whole. Last may go, of each resource, the pods that are left when the largest have gone as
-    surplus, or the largest one if that is more; all of them where it has subgroups."""
+    """Return the unit of a gang that is evicted whole. The last part, of each resource: the pods that remain after
+    evicting the largest as surplus, or the largest one if that is more; all of them where it has subgroups."""
     pods = Counter[int]()
     for p in victim.running:
         pods[p.role] += p.pods

@@ -15,8 +15,8 @@ NodeSet = frozenset[int]
 
 
 def exclude_nodes(problem: Problem, exclusions: Mapping[int, NodeSet]) -> Problem:
-    """The problem in which gang j gets no new pod on the nodes exclusions[j]. Indices stay; node classes are numbered
-    again, those of returning nodes too.
+    """Return the problem in which gang j gets no new pod on the nodes exclusions[j]. Indices stay; node classes are
+    numbered again, those of returning nodes too.
 
     class'(n) = (class(n), which of the sets n is in)    classes'_j = { class'(n) : class(n) in classes_j, n allowed }
     """
@@ -32,8 +32,8 @@ def exclude_nodes(problem: Problem, exclusions: Mapping[int, NodeSet]) -> Proble
 
 
 def _split_classes(problem: Problem, labels: Sequence[Hashable], closed: Sequence[frozenset[Hashable]]) -> Problem:
-    """Node classes by label as well, numbered by their first node. labels: of each node; closed: those that gang j
-    cannot use."""
+    """Split node classes by label as well, numbered by their first node. labels: of each node; closed: labels that gang
+    j cannot use."""
     number: dict[tuple[int, Hashable], int] = {}
 
     def new_class(node_class: int, label: Hashable) -> int:
@@ -61,14 +61,14 @@ def _split_classes(problem: Problem, labels: Sequence[Hashable], closed: Sequenc
 
 
 def without_closed_groups(problem: Problem) -> Problem:
-    """The problem in which no gang gets a new pod in a node group that is closed to its queue. Where groups matter to
-    some queue, each node class then lies in one of them."""
+    """Return the problem in which no gang gets a new pod in a node group that is closed to its queue. Where groups
+    matter to some queue, each node class then lies in one of them."""
     return _split_by_group(problem, [frozenset(queue.closed_node_groups) for queue in problem.queues])
 
 
 def closed_classes(problem: Problem) -> dict[int, tuple[frozenset[int], ...]]:
-    """Gang -> for each role the node classes of `without_closed_groups` that it could use but for its queue; only gangs
-    that have such classes."""
+    """Return gang -> for each role the node classes of `without_closed_groups` that it could use but for its queue;
+    only gangs that have such classes."""
     opened, closed = _split_by_group(problem, [frozenset()] * len(problem.queues)), without_closed_groups(problem)
     found = {}
     for j, (all_open, gang) in enumerate(zip(opened.gangs, closed.gangs, strict=True)):
@@ -97,8 +97,8 @@ def exclude_for_gang(
 
 
 def fixed_exclusions(problem: Problem, lending: bool = True) -> dict[int, NodeSet]:
-    """The exclusions that no plan changes: dedicated domains of other queues, and maintenance. lending: gangs that may
-    borrow dedicated domains are not excluded from them."""
+    """Return the exclusions that no plan changes: dedicated domains of other queues, and maintenance. lending: gangs
+    that may borrow dedicated domains are not excluded from them."""
     return merge_exclusions(dedicated_exclusions(problem, lending=lending), maintenance_exclusions(problem))
 
 
@@ -107,13 +107,13 @@ def with_fixed_exclusions(problem: Problem, lending: bool = True) -> Problem:
 
 
 def merge_exclusions(one: Mapping[int, NodeSet], other: Mapping[int, NodeSet]) -> dict[int, NodeSet]:
-    """The union, gang by gang."""
+    """Return the union, gang by gang."""
     return {j: one.get(j, frozenset()) | other.get(j, frozenset()) for j in sorted(one.keys() | other.keys())}
 
 
 def maintenance_conflicts(problem: Problem, gang: Gang, start: int | None) -> list[int]:
-    """Nodes whose maintenance begins before the gang has ended if it starts then; every node with maintenance where
-    the start or the duration is unknown."""
+    """Return nodes whose maintenance begins before the gang has ended if it starts then; every node with maintenance
+    where the start or the duration is unknown."""
     if start is None or gang.times.duration is None:
         return [n for n, _ in _maintenance(problem)]
     end = start + gang.times.duration
@@ -121,7 +121,7 @@ def maintenance_conflicts(problem: Problem, gang: Gang, start: int | None) -> li
 
 
 def maintenance_exclusions(problem: Problem) -> dict[int, NodeSet]:
-    """Gang -> the nodes whose maintenance begins before its expected end; all of them where that is unknown."""
+    """Return gang -> the nodes whose maintenance begins before its expected end; all of them where that is unknown."""
     upcoming = _maintenance(problem)
     times = sorted({begins for _, begins in upcoming})
     if not times:
@@ -146,8 +146,8 @@ def _maintenance(problem: Problem) -> list[tuple[int, int]]:
 def dedicated_exclusions(
     problem: Problem, owners: frozenset[int] | None = None, lending: bool = True
 ) -> dict[int, NodeSet]:
-    """Gang -> the nodes dedicated to queues that are neither its own nor above it. owners: only these queues' domains;
-    None for all. lending: no exclusions for a gang that may borrow the domains."""
+    """Return gang -> the nodes dedicated to queues that are neither its own nor above it. owners: only these queues'
+    domains; None for all. lending: no exclusions for a gang that may borrow the domains."""
     dedicated = dedicated_nodes(problem)
     if owners is not None:
         dedicated = {q: nodes for q, nodes in dedicated.items() if q in owners}
@@ -165,7 +165,7 @@ def dedicated_exclusions(
 
 
 def dedicated_nodes(problem: Problem) -> dict[int, NodeSet]:
-    """Queue with dedicated domains -> their nodes."""
+    """Return queue with dedicated domains -> their nodes."""
     tree, found = TopologyTree(problem), {}
     for q, queue in enumerate(problem.queues):
         if queue.dedicated_domains:
@@ -176,7 +176,7 @@ def dedicated_nodes(problem: Problem) -> dict[int, NodeSet]:
 
 
 def accessible_dedicated_nodes(problem: Problem) -> dict[int, NodeSet]:
-    """Queue -> the nodes dedicated to it or to a queue above it."""
+    """Return queue -> the nodes dedicated to it or to a queue above it."""
     dedicated, found = dedicated_nodes(problem), {}
     for q in range(len(problem.queues)) if dedicated else ():
         if nodes := frozenset[int]().union(*(dedicated.get(a, frozenset()) for a in queue_path(problem, q))):

@@ -18,7 +18,7 @@ Minima = tuple[int, tuple[int, ...]]
 
 
 def with_minima(problem: Problem, minima: Mapping[int, Minima]) -> Problem:
-    """The problem in which these gangs need so many pods."""
+    """Return the problem in which these gangs need so many pods."""
     gangs = list(problem.gangs)
     for j, (total, of_roles) in minima.items():
         roles = (replace(role, minimum=n) for role, n in zip(gangs[j].roles, of_roles, strict=True))
@@ -56,19 +56,19 @@ def required_pods(gang: Gang, have: Sequence[int]) -> tuple[tuple[int, ...], int
 
 
 def hard_subgroup_tiers(subgroups: Iterable[Subgroup], t: int) -> set[int]:
-    """The tiers of the hard subgroups that cover role t."""
+    """Return the tiers of the hard subgroups that cover role t."""
     topologies = (s.topology for s in subgroups if t in s.roles)
     return {topology.tier for topology in topologies if topology.is_hard}
 
 
 def least_demand(gang: Gang, r: int) -> int:
-    """The least of resource r that the gang's minima ask for."""
+    """Return the least of resource r that the gang's minima ask for."""
     return least_amount(gang.minimum, [(role.request[r], role.minimum, role.replicas) for role in gang.roles])
 
 
 def least_amount(pods: int, roles: Iterable[tuple[int, int, int]]) -> int:
-    """The least that so many pods ask for of one resource. roles: (request, at least, at most) of each role. Pods
-    beyond the most of all roles are not counted."""
+    """Return the least that so many pods ask for of one resource. roles: (request, at least, at most) of each role.
+    Pods beyond the most of all roles are not counted."""
     cheapest_first = sorted(roles)
     total, missing = 0, pods - sum(least for _, least, _ in cheapest_first)
     for request, least, most in cheapest_first:
@@ -83,7 +83,8 @@ def most_amount(pods: int, roles: Iterable[tuple[int, int, int]]) -> int:
 
 
 def role_blocks(need: Sequence[int], most: Sequence[int], subgroups: Iterable[Subgroup]) -> list[RoleBlock]:
-    """The blocks of a gang in the order of their first roles. need, most: pods per role, at least and at most."""
+    """Return the blocks of a gang in the order of their first roles. need, most: pods per role, at least and at
+    most."""
     parts = tuple(subgroups)
     if not parts:
         return [RoleBlock((t,), 1, least, max(0, most[t] - least)) for t, least in enumerate(need)]
@@ -106,7 +107,8 @@ def role_blocks(need: Sequence[int], most: Sequence[int], subgroups: Iterable[Su
 def role_mix(
     need: Sequence[int], most: Sequence[int], have: Sequence[int], subgroups: Iterable[Subgroup], total: int
 ) -> list[int]:
-    """New pods per role that sum to `total`, the first blocks taking most; the needs alone if `total` is unreachable.
+    """Return new pods per role that sum to `total`, the first blocks taking most; the needs alone if `total` is
+    unreachable.
 
     need, most: new pods per role, at least and at most. have: running pods per role.
     """
@@ -130,7 +132,7 @@ def role_mix(
 
 
 def _reachable_extras(made: Sequence[RoleBlock], most: int) -> int:
-    """The reachable sums of extra pods up to `most`, as the bits of a number."""
+    """Return the reachable sums of extra pods up to `most`, as the bits of a number."""
     bits, mask = 1, (1 << (most + 1)) - 1
     for block in made:
         left, step = block.max_extra_units, 1

@@ -1,7 +1,7 @@
 """Fair shares along a tree of weights (drf with `enableHierarchy`), without the starvation of naive hierarchical DRF.
 
 Bhattacharya et al., Hierarchical Scheduling for Diverse Datacenter Workloads, SoCC 2013: the share of an inner node is
-not the dominant share of what its subtree holds. Otherwise a leaf that gets a resource without competition makes its
+not the dominant share of its subtree's usage. Else a leaf that gets a resource without competition makes its
 parent look rich, and its siblings starve. Children are scaled down to the least of them before they are summed, and
 blocked ones count for nothing. Here the same is done in the fluid limit: the tree is filled continuously, and the final
 share of each leaf is the weight of its queue in the model (docs/develop/decisions/0005-queues.md).
@@ -16,7 +16,7 @@ from solver.problem import Problem
 from solver.semantics.queues import accepts_gangs, demand_by_queue, held_by_queue
 
 EPSILON = 1e-12
-"""What is left of a resource, or of a demand, below which it is used up."""
+"""Remaining amount of a resource, or of a demand, below which it counts as used up."""
 
 
 @dataclass(slots=True)
@@ -30,8 +30,8 @@ class HierarchyNode:
 
 
 def build_hierarchy(problem: Problem) -> HierarchyNode:
-    """The root of the tree with every queue at the end of its path. Where two queues give an inner node different
-    weights, the first one's counts."""
+    """Return the root of the tree with every queue at the end of its path. Where two queues give an inner node
+    different weights, the first one's counts."""
     root = HierarchyNode(1)
     for q, queue in enumerate(problem.queues):
         *way, (last, own) = queue.hierarchy or ((queue.name, queue.weight),)
@@ -43,8 +43,8 @@ def build_hierarchy(problem: Problem) -> HierarchyNode:
 
 
 def entitlements(problem: Problem) -> tuple[float, ...]:
-    """The final dominant share of each queue were gangs divisible and nodes one pool; 1 for a queue that asks for
-    nothing.
+    """Return the final dominant share of each queue were gangs divisible and nodes one pool; 1 for a queue that asks
+    for nothing.
 
     Progressive filling: all queues with unmet demand grow at the rates of `_growth_rates`. A queue stops when its
     demand is met, or when a resource that it needs is used up; then its siblings continue with its rate. A queue asks
@@ -77,7 +77,7 @@ def entitlements(problem: Problem) -> tuple[float, ...]:
 
 
 def _queue_demands(problem: Problem) -> list[Sequence[int]]:
-    """The demand of each queue; only what it holds where it takes nothing new."""
+    """Return the demand of each queue; only its usage if it accepts nothing new."""
     nothing = [0] * len(problem.resources)
     return [
         (all_of_it or nothing) if accepts_gangs(problem, q) else own

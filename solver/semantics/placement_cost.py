@@ -74,7 +74,7 @@ def topology_cost(tree: TopologyTree, gang: Gang, pods: Iterable[Placement]) -> 
 
 
 def node_group_cost(problem: Problem, gang: Gang, new_pods: Iterable[Placement]) -> int:
-    """How far new pods are from the node groups that their queue prefers.
+    """Return how far new pods are from the node groups that their queue prefers.
 
     sum over pods of rank_q(group of their node)
     """
@@ -97,7 +97,7 @@ class UnopenedCapacity:
 
     @cached_property
     def counted_resources(self) -> BoolArray:
-        """Node x resource: whether the node counts by it."""
+        """Return node x resource: whether the node counts by it."""
         has = self._capacity > 0
         named = has & np.isin(np.arange(has.shape[1]), self.problem.device_resources)
         return np.where(named.any(axis=1, keepdims=True), named, has)
@@ -108,7 +108,7 @@ class UnopenedCapacity:
 
     @cached_property
     def unopened_nodes(self) -> BoolArray:
-        """Node -> unopened."""
+        """Return node -> unopened."""
         unused = (self.free == self._capacity) | ~self.counted_resources
         return np.asarray(unused.all(axis=1) & self.counted_resources.any(axis=1))
 
@@ -123,7 +123,7 @@ class UnopenedCapacity:
         return np.isin(self.tree.leaf_of, sorted(self.unopened_supernodes))
 
     def opened_nodes(self, gangs: Mapping[int, Iterable[Placement]]) -> frozenset[int]:
-        """The unopened nodes that new pods open. gangs: index -> new pods."""
+        """Return the unopened nodes that new pods open. gangs: index -> new pods."""
         found = set()
         for j, pods in gangs.items():
             opens = [self._nodes_opened_by(role.request) for role in self.problem.gangs[j].roles]
@@ -131,7 +131,7 @@ class UnopenedCapacity:
         return frozenset(found)
 
     def _nodes_opened_by(self, request: Vector) -> list[bool]:
-        """Node -> whether a pod of this request opens it."""
+        """Return node -> whether a pod of this request opens it."""
         resources = tuple(r for r, amount in enumerate(request) if amount)
         if resources not in self._opened_by_resources:
             counted = self.counted_resources[:, resources].any(axis=1)

@@ -17,7 +17,7 @@ def add_vectors(a: Sequence[int], b: Sequence[int], times: int = 1) -> Vector:
 
 
 def vector_sum(vectors: Iterable[Vector], times: int = 1) -> Vector:
-    """The sum of the vectors, of which there is at least one, times a number."""
+    """Return the sum of the vectors, of which there is at least one, times a number."""
     return tuple([times * sum(amounts) for amounts in zip(*vectors, strict=True)])
 
 
@@ -27,7 +27,7 @@ def negative_of(a: Vector) -> Vector:
 
 
 def requested_resources(requests: Iterable[Vector]) -> set[int]:
-    """The resources of which any of the requests asks for something."""
+    """Return the resources of which any of the requests asks for something."""
     return {r for r, amounts in enumerate(zip(*requests, strict=True)) if any(amounts)}
 
 
@@ -37,7 +37,7 @@ def dominant_share(amounts: Iterable[int], totals: Vector) -> float:
 
 
 def placed_demand(gang: Gang, placements: Iterable[Placement], resources: int) -> Vector:
-    """The sum of what the placed pods request."""
+    """Return the sum of what the placed pods request."""
     pods = [0] * len(gang.roles)
     for p in placements:
         pods[p.role] += p.pods
@@ -48,17 +48,17 @@ def placed_demand(gang: Gang, placements: Iterable[Placement], resources: int) -
 
 
 def new_placements(gang: Gang, placements: Iterable[Placement]) -> tuple[Placement, ...]:
-    """The gang's pods that do not run yet."""
+    """Return the gang's pods that do not run yet."""
     return subtract_placements(placements, gang.running)
 
 
 def subtract_placements(placements: Iterable[Placement], removed: Iterable[Placement]) -> tuple[Placement, ...]:
-    """The placements without the removed pods, merged."""
+    """Return the placements without the removed pods, merged."""
     return merge_placements([*placements, *(Placement(p.role, p.node, -p.pods) for p in removed)])
 
 
 def merge_placements(placements: Iterable[Placement]) -> tuple[Placement, ...]:
-    """One entry per (role, node), sorted."""
+    """Return one entry per (role, node), sorted."""
     placements = tuple(placements)
     if all(p.pods for p in placements) and all((p.role, p.node) < (q.role, q.node) for p, q in pairwise(placements)):
         return placements  # as most are

@@ -1,4 +1,4 @@
-"""What pods request, as rows that are added to the amounts of their nodes all at once."""
+"""Requests of pods as rows, which are added to the amounts of their nodes all at once."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from solver.problem import Gang, Placement
 from solver.semantics.device_slots import IntArray
 
 PodRows = tuple[IntArray, IntArray]
-"""(nodes, what pods request on each of them: node x resource). A node may stand there several times."""
+"""(nodes, the requests of pods on each of them: node x resource). A node may occur several times."""
 
 
 def pod_rows(gang: Gang, pods: Sequence[Placement]) -> PodRows:
-    """What these pods of the gang request."""
+    """Return the requests of these pods of the gang."""
     rows = [[p.pods * amount for amount in gang.roles[p.role].request] for p in pods]
     width = len(gang.roles[0].request) if gang.roles else 0
     return np.array([p.node for p in pods], dtype=np.int64), np.array(rows, dtype=np.int64).reshape(-1, width)

@@ -14,7 +14,7 @@ def precedence(gang: Gang) -> int:
 
 
 def is_promised_level(value: int) -> bool:
-    """Whether this precedence is that of gangs that an earlier plan told a start."""
+    """Return whether this is the precedence of gangs with a start announced by an earlier plan."""
     return value % 3 == 2
 
 
@@ -30,20 +30,20 @@ def precedence_level(problem: Problem, j: int) -> tuple[int, int]:
 
 
 def expected_end(problem: Problem, j: int) -> int | None:
-    """Seconds until gang j is expected to end, if it runs or starts now; None where unknown."""
+    """Return seconds until gang j is expected to end, if it runs or starts now; None where unknown."""
     return problem.gangs[j].times.ends_in if problem.gangs[j].running else problem.gangs[j].times.duration
 
 
 def strict_queue_order(problem: Problem, gangs: Iterable[int]) -> list[int]:
-    """Gangs of one queue in the order in which a queue with strict order starts them."""
+    """Return gangs of one queue in the order in which a queue with strict order starts them."""
     return sorted(gangs, key=lambda j: (-precedence(problem.gangs[j]), problem.gangs[j].age, j))
 
 
 def blocking_gangs(problem: Problem, waiting: Iterable[int], candidates: Container[int]) -> dict[int, int]:
-    """Gang of a queue with strict order -> the earliest waiting gang of that queue that is no candidate and so blocks
-    it.
+    """Return gang of a queue with strict order -> the earliest waiting gang of that queue that is not a candidate and
+    so blocks it.
 
-    waiting: all gangs that have not started. candidates: those of them that may start now.
+    waiting: all gangs that have not started. candidates: waiting gangs that may start now.
     """
     lines: dict[int, list[int]] = {}
     for j in waiting:

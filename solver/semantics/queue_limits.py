@@ -23,8 +23,8 @@ class QueueCeiling:
 
 
 def queue_ceilings(problem: Problem, held: Collection[int] = ()) -> tuple[QueueCeiling, ...]:
-    """Every limit on what queues hold: capabilities, then what guarantees leave of them, then proportional shares while
-    the `held` gangs are kept out of the cluster."""
+    """Return every limit on what queues hold: capabilities, then what guarantees leave of them, then proportional
+    shares while the `held` gangs are kept out of the cluster."""
     stated = tuple((queue.capability, queue.guarantee, queue.parent) for queue in problem.queues)
     key = "capability ceilings", problem.policy, problem.totals, stated
     found = list(problem.memoize(key, lambda: _capability_ceilings(problem)))
@@ -35,7 +35,7 @@ def queue_ceilings(problem: Problem, held: Collection[int] = ()) -> tuple[QueueC
 
 
 def share_limits(problem: Problem, q: int) -> Limits:
-    """What the plugin proportion lets queue q hold."""
+    """Return the most that queue q may hold with the plugin proportion."""
     return _share_limits(problem, water_filled_shares(problem)[q], asked_amounts(problem)[q])
 
 
@@ -58,8 +58,8 @@ def _capability_ceilings(problem: Problem) -> tuple[QueueCeiling, ...]:
             limits = [problem.queues[above].capability for above in queue_path(problem, q)]
             tighter: list[int | None] = []
             for r, (name, m) in enumerate(zip(problem.resources, most, strict=True)):
-                said = [limit[r] for limit in limits]
-                looser = m is not None and (m >= whole[r] or any(s is not None and s <= m for s in said))
+                named = [limit[r] for limit in limits]
+                looser = m is not None and (m >= whole[r] or any(s is not None and s <= m for s in named))
                 tighter.append(None if name == PODS or looser else m)
             found.append(QueueCeiling("GW106", q, tree, tuple(tighter)))
     return tuple(found)

@@ -15,14 +15,13 @@ from solver.semantics.gang_sizes import least_demand
 from solver.semantics.placements import add_vectors
 
 PODS = "pods"
-"""The number of pods. Volcano leaves it out where it compares with limits and with what a queue deserves
-(ignoredScalarResources of pkg/scheduler/api/resource_info.go), but a share is the largest over all resources of the
-total, or of what is deserved, and pods are one of them (calculateShare of plugins/drf, updateQueueAttrShare of
-plugins/capacity)."""
+"""The number of pods. Volcano ignores it in comparisons with limits and deserved amounts (ignoredScalarResources of
+pkg/scheduler/api/resource_info.go). But a share is the largest over all resources of the total, or of the deserved
+amount, and pods are one of them (calculateShare of plugins/drf, updateQueueAttrShare of plugins/capacity)."""
 
 
 def held_by_queue(problem: Problem) -> list[list[int]]:
-    """What each queue itself holds before the plan, descendants not included."""
+    """Return the usage of each queue before the plan, without its descendants."""
     found = [list(queue.used) for queue in problem.queues]
     for gang in problem.gangs:
         pods = [0] * len(gang.roles)
@@ -36,8 +35,8 @@ def held_by_queue(problem: Problem) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class GangDemand:
-    """What a gang asks of its queue. whole: all its replicas, or its running pods where these are more; replicas: those
-    as written. least: what its minima ask for, None where the action enqueue does not look at them."""
+    """A gang's demand on its queue. whole: all its replicas, or its running pods if these are more; replicas: the
+    declared ones. least: the demand of its minima, None where the action enqueue ignores them."""
 
     queue: int
     whole: Vector
@@ -62,7 +61,7 @@ def _demand_of_pods(gang: Gang, pods: Iterable[int], width: int) -> Vector:
 
 
 def gang_demands(problem: Problem, held: Collection[int] = ()) -> Mapping[GangDemand, int]:
-    """How many gangs but the `held` ones have each demand. Gangs are many and their demands few."""
+    """Return how many gangs but the `held` ones have each demand. Gangs are many and their demands few."""
     width = len(problem.resources)
 
     def number_demands() -> tuple[list[GangDemand], list[int]]:
@@ -81,8 +80,8 @@ def gang_demands(problem: Problem, held: Collection[int] = ()) -> Mapping[GangDe
 
 
 def demand_by_queue(problem: Problem, held: Collection[int] = ()) -> list[list[int] | None]:
-    """What each queue itself holds and waits for, all replicas of its gangs but the `held` ones; None for a queue
-    without any job."""
+    """Return the usage and waiting demand of each queue, with all replicas of its gangs except the `held` ones; None
+    for a queue without any job."""
     found: list[Vector | None] = [queue.used if any(queue.used) else None for queue in problem.queues]
     for demand, number in gang_demands(problem, held).items():
         total = found[demand.queue] or (0,) * len(problem.resources)
@@ -91,7 +90,7 @@ def demand_by_queue(problem: Problem, held: Collection[int] = ()) -> list[list[i
 
 
 def queue_path(problem: Problem, queue: int) -> list[int]:
-    """The queue and its ancestors, itself first."""
+    """Return the queue and its ancestors, itself first."""
     found, above = [queue], problem.queues[queue].parent
     while above is not None:
         found.append(above)
@@ -100,8 +99,8 @@ def queue_path(problem: Problem, queue: int) -> list[int]:
 
 
 def accepts_gangs(problem: Problem, queue: int) -> bool:
-    """Whether gangs may start in the queue: it and all above it are open, and with capacity's hierarchy it has no
-    children.
+    """Return whether gangs may start in the queue: it and all above it are open, and with capacity's hierarchy it has
+    no children.
 
     Source: allocatableFn and checkJobQueuePosition of pkg/scheduler/plugins/capacity.
     """
@@ -110,7 +109,7 @@ def accepts_gangs(problem: Problem, queue: int) -> bool:
 
 
 def real_capability(problem: Problem) -> tuple[Limits, ...]:
-    """What others' guarantees leave of each capability; None for no limit.
+    """Return each capability less others' guarantees; None for no limit.
 
         flat        real_q = min(capability_q, max(0, total - sum of all guarantees) + guarantee_q)
         hierarchy   real_q = min(capability_q, max(0, real_parent - sum of siblings' and q's guarantees) + guarantee_q)

@@ -16,19 +16,19 @@ Pods = tuple[Placement, ...]
 
 @dataclass(frozen=True)
 class HeldDomains:
-    """The hypernodes in which gangs have pods: those that run, and these new ones (gang, pods). Pods that are evicted
-    count as staying."""
+    """The hypernodes in which gangs have pods: running ones, and these new ones (gang, pods). Evicted pods count as
+    staying."""
 
     tree: TopologyTree
     new_pods: tuple[tuple[int, Pods], ...]
 
     def with_pods(self, placements: Mapping[int, Pods]) -> HeldDomains:
-        """The same with these gangs' new pods as well."""
+        """Return the same with these gangs' new pods as well."""
         return HeldDomains(self.tree, (*self.new_pods, *placements.items()))
 
     @cached_property
     def _pods_by_node(self) -> dict[int, dict[int, int]]:
-        """Gang -> node -> its pods; those that were started and stopped again count for nothing."""
+        """Return gang -> node -> its pods; pods that were started and stopped again do not count."""
         found: dict[int, dict[int, int]] = {}
         running = ((j, gang.running) for j, gang in enumerate(self.tree.problem.gangs))
         for j, pods in (*running, *self.new_pods):
@@ -53,16 +53,16 @@ class HeldDomains:
         return self._holders_by_tier[tier]
 
     def is_held(self, wish: SeparationWish, h: int) -> bool:
-        """Whether the hypernode holds pods of a gang that the wish selects, or foreign ones."""
+        """Return whether the hypernode holds pods of a gang that the wish selects, or foreign ones."""
         return h in wish.present or not wish.gangs.isdisjoint(self.holders(wish.tier).get(h, ()))
 
     def conflicts(self, wish: SeparationWish, nodes: Iterable[int]) -> int:
-        """The domains of the wish that these nodes lie in, and that others hold."""
+        """Return the domains of the wish that these nodes lie in, and that others hold."""
         domains = self.tree.hypernodes_of_tier(wish.tier)[sorted(set(nodes))].tolist()
         return sum(self.is_held(wish, h) for h in set(domains))
 
     def cost(self, gang: Gang, new_pods: Iterable[Placement]) -> int:
-        """What the new pods of the gang cost, none of which need be counted here.
+        """Return the cost of the gang's new pods, which need not be counted here.
 
         sum over wishes of weight * (domains of the tier with new pods of the gang and with pods that it selects)
         """
@@ -70,7 +70,7 @@ class HeldDomains:
         return sum(wish.weight * self.conflicts(wish, nodes) for wish in gang.separation_wishes)
 
     def node_costs(self, gang: Gang) -> IntArray:
-        """Node -> what the first pod of the gang in its domains costs."""
+        """Return node -> what the first pod of the gang in its domains costs."""
         found = np.zeros(len(self.tree.problem.nodes), dtype=np.int64)
         for wish in gang.separation_wishes:
             domains = self.tree.hypernodes_of_tier(wish.tier)

@@ -35,7 +35,7 @@ class SiblingQueues:
 
 
 def share_measures(problem: Problem, entitlements: Sequence[float]) -> tuple[ShareMeasure, ...]:
-    """How fair shares are measured.
+    """Return the measures of fair shares.
 
     capacity         max_r held_r / deserved_r, pods among them; where nothing but pods is deserved 1 + the weighted
                      dominant share: after those that have less than they deserve, as in Volcano (where it is 1),
@@ -60,8 +60,8 @@ def share_measures(problem: Problem, entitlements: Sequence[float]) -> tuple[Sha
 
 
 def sibling_groups(problem: Problem) -> tuple[SiblingQueues, ...]:
-    """Groups of queues, the top of the tree first: with capacity's hierarchy the children of each queue, each with its
-    descendants; otherwise all queues."""
+    """Return groups of queues, the top of the tree first: with capacity's hierarchy the children of each queue, each
+    with its descendants; else all queues."""
     if not problem.policy.hierarchical:
         return (SiblingQueues("", {q: frozenset({q}) for q in range(len(problem.queues))}),)
     ways = [queue_path(problem, q) for q in range(len(problem.queues))]
@@ -78,19 +78,19 @@ def sibling_groups(problem: Problem) -> tuple[SiblingQueues, ...]:
 
 
 def puts_queues_first(problem: Problem, queues: Collection[int]) -> bool:
-    """Whether entitlements come before priorities among gangs of these queues: one queue alone contends with none."""
+    """Return whether entitlements precede priorities among gangs of these queues: one queue alone has no competitor."""
     return problem.policy.queues_first and len(queues) > 1
 
 
 def serving_rounds(problem: Problem, priorities: Iterable[int]) -> list[frozenset[int]]:
-    """The queue priorities that are served together where queues come first: all; where nothing can be reclaimed each
-    by itself, the highest first, since Volcano then lets it overrule what queues deserve."""
+    """Return the queue priorities that are served together where queues come first: all; where nothing can be reclaimed
+    each by itself, the highest first, since Volcano then lets it overrule what queues deserve."""
     found = set(priorities)
     return [frozenset(found)] if problem.reclaim_enabled else [frozenset([p]) for p in sorted(found, reverse=True)]
 
 
 def queue_priority(problem: Problem, queue: int) -> int:
-    """The queue's priority where a plugin compares it; source: queueOrderFn of proportion and capacity."""
+    """Return the queue's priority where a plugin compares it; source: queueOrderFn of proportion and capacity."""
     return problem.queues[queue].priority if problem.policy.capacity or problem.policy.proportion else 0
 
 

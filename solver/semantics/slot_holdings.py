@@ -1,4 +1,4 @@
-"""The device slots that running pods are known to hold, and what evictions return of them (model.md, Evictions).
+"""The known device slots of running pods, and their shares that evictions return (model.md, Evictions).
 
 Of the pods of one role on one node, u_c hold a share of slot c. The plan does not choose which pods go; while n stay,
 
@@ -34,7 +34,7 @@ class HeldShare:
 
 @dataclass(frozen=True)
 class SlotHoldings:
-    """What the running pods of each gang hold of device slots."""
+    """The device slots that the running pods of each gang hold."""
 
     problem: Problem
 
@@ -62,8 +62,8 @@ class SlotHoldings:
     def returned_amounts(
         self, v: int, before: Iterable[Placement], after: Iterable[Placement]
     ) -> Mapping[int, IntArray]:
-        """Node -> slot group x slot x resource: what gang v holds with the pods `before`, less what it holds with the
-        pods `after`."""
+        """Return node -> slot group x slot x resource: the amounts that gang v holds with the pods `before`, less those
+        with the pods `after`."""
         found: dict[int, IntArray] = {}
         for pods, times in ((before, 1), (after, -1)):
             for h in self.shares_held(v, pods):
@@ -79,6 +79,6 @@ class SlotHoldings:
 
 
 def add_held_shares(slots: IntArray, holdings: Iterable[HeldShare]) -> None:
-    """Add what is held to free amounts (node x slot group x slot x resource)."""
+    """Add held shares to free amounts (node x slot group x slot x resource)."""
     for h in holdings:
         slots[h.node, h.slot_group, h.position] += np.array(h.share, dtype=np.int64) * h.pods

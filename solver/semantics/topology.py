@@ -13,7 +13,7 @@ import numpy.typing as npt
 from solver.problem import Problem, Topology
 
 ROOT = -1
-"""Stands for the whole cluster, nodes outside the topology included."""
+"""The whole cluster, nodes outside the topology included."""
 
 IntArray = npt.NDArray[np.int64]
 IndexArray = npt.NDArray[np.intp]
@@ -42,11 +42,11 @@ class TopologyTree:
 
     @cached_property
     def highest_tier(self) -> int:
-        """The highest tier of any hypernode, 0 without hypernodes."""
+        """Return the highest tier of any hypernode, 0 without hypernodes."""
         return max((h.tier for h in self.problem.hypernodes), default=0)
 
     def confines(self, topology: Topology | None) -> bool:
-        """Whether the topology is hard, at a tier that the tree has: what is above means the whole cluster."""
+        """Return whether the topology is hard, at a tier of the tree: a higher one means the whole cluster."""
         return topology is not None and topology.is_hard and topology.tier <= self.highest_tier
 
     @cached_property
@@ -55,7 +55,7 @@ class TopologyTree:
 
     @cached_property
     def children(self) -> dict[int, tuple[int, ...]]:
-        """Domain -> hypernodes right below it. ROOT's children are the hypernodes without a parent."""
+        """Return domain -> hypernodes right below it. ROOT's children are the hypernodes without a parent."""
         below: dict[int, list[int]] = {h: [] for h in range(ROOT, len(self.problem.hypernodes))}
         for h, hypernode in enumerate(self.problem.hypernodes):
             below[ROOT if hypernode.parent is None else hypernode.parent].append(h)
@@ -63,7 +63,7 @@ class TopologyTree:
 
     @cached_property
     def direct_nodes(self) -> dict[int, IndexArray]:
-        """Domain -> the nodes that it holds directly; for ROOT those outside the topology."""
+        """Return domain -> the nodes that it holds directly; for ROOT those outside the topology."""
         by_leaf: dict[int, list[int]] = {h: [] for h in self.children}
         for n, leaf in enumerate(self.leaf_of.tolist()):
             by_leaf[leaf].append(n)
@@ -71,12 +71,12 @@ class TopologyTree:
 
     @cached_per_tree
     def nodes_under(self, h: int) -> IndexArray:
-        """All nodes under a domain, ascending."""
+        """Return all nodes under a domain, ascending."""
         return np.sort(self.nodes_in_tree_order(h))
 
     @cached_per_tree
     def nodes_in_tree_order(self, h: int) -> IndexArray:
-        """All nodes under a domain: those that it holds directly, then child by child."""
+        """Return all nodes under a domain: its direct ones, then child by child."""
         return np.concatenate([self.direct_nodes[h], *map(self.nodes_in_tree_order, self.children[h])])
 
     @cached_per_tree
@@ -95,24 +95,24 @@ class TopologyTree:
 
     @cached_property
     def leaf_of(self) -> IndexArray:
-        """Node -> its leaf, ROOT outside the topology."""
+        """Return node -> its leaf, ROOT outside the topology."""
         return np.array([ROOT if n.leaf is None else n.leaf for n in self.problem.nodes], dtype=np.intp)
 
     @cached_property
     def node_class_of(self) -> IntArray:
-        """Node -> its class."""
+        """Return node -> its class."""
         return np.array([n.node_class for n in self.problem.nodes], dtype=np.int64)
 
     @cached_per_tree
     def node_group_ranks(self, q: int) -> IntArray:
-        """Node -> the rank of its group for queue q; nothing where the queue prefers none. Do not write to the
+        """Return node -> the rank of its group for queue q; nothing where the queue prefers none. Do not write to the
         result."""
         ranks = self.problem.queues[q].node_group_ranks
         return np.array([ranks[node.node_group] for node in self.problem.nodes] if ranks else (), dtype=np.int64)
 
     @cached_per_tree
     def hypernodes_of_tier(self, tier: int) -> IntArray:
-        """Node -> the hypernode of exactly this tier around it, ROOT without one. Do not write to the result."""
+        """Return node -> the hypernode of exactly this tier around it, ROOT without one. Do not write to the result."""
         at = np.full(len(self.problem.hypernodes) - ROOT, ROOT, dtype=np.int64)
         for leaf in set(self.leaf_of.tolist()):
             at[leaf - ROOT] = next((h for h in self.path(leaf) if self.problem.hypernodes[h].tier == tier), ROOT)
@@ -121,7 +121,7 @@ class TopologyTree:
 
     @cached_property
     def alike_nodes(self) -> tuple[tuple[int, ...], ...]:
-        """The nodes of each leaf and node class, and of each domain of the pod rules whose domains hold several
+        """Return the nodes of each leaf and node class, and of each domain of the pod rules whose domains hold several
         nodes."""
         partitions = dict.fromkeys(rule.domains for rule in self.problem.pod_rules)
         coarse = [domains for domains in partitions if len(set(domains)) < len(domains)]
@@ -133,11 +133,11 @@ class TopologyTree:
 
     @cached_per_tree
     def class_mask(self, node_classes: frozenset[int]) -> npt.NDArray[np.bool_]:
-        """Node -> whether it is of one of these classes. Do not write to the result."""
+        """Return node -> whether it is of one of these classes. Do not write to the result."""
         return np.isin(self.node_class_of, sorted(node_classes))
 
     def path(self, leaf: int | None) -> tuple[int, ...]:
-        """The leaf and its ancestors, lowest first; empty for None."""
+        """Return the leaf and its ancestors, lowest first; empty for None."""
         found: list[int] = []
         while leaf is not None and leaf != ROOT:
             found.append(leaf)
@@ -145,7 +145,8 @@ class TopologyTree:
         return tuple(found)
 
     def enclosing_domain(self, leaf: int | None, tier: int) -> int | None:
-        """The largest domain of tier <= `tier` around a leaf: ROOT for a tier above the tree, None without one."""
+        """Return the largest domain of tier <= `tier` around a leaf: ROOT for a tier above the tree, None without
+        one."""
         return self._enclosing_domain((leaf, tier))
 
     @cached_per_tree
@@ -157,7 +158,7 @@ class TopologyTree:
 
     @cached_per_tree
     def domains_at_tier(self, tier: int) -> tuple[int, ...]:
-        """The largest domains of tier <= `tier`: disjoint; pods obey a hard limit iff one of them holds all."""
+        """Return the largest domains of tier <= `tier`: disjoint; pods obey a hard limit iff one of them holds all."""
         if tier > self.highest_tier:
             return (ROOT,)
         hypernodes = self.problem.hypernodes
@@ -165,11 +166,11 @@ class TopologyTree:
         return tuple(h for h in sorted(below) if hypernodes[h].parent not in below)
 
     def sum_per_domain(self, per_node: IntArray) -> dict[int, int]:
-        """Domain -> sum over all nodes under it. per_node: one number per node."""
+        """Return domain -> sum over all nodes under it. per_node: one number per node."""
         return dict(enumerate(self.domain_sum_array(per_node).tolist(), ROOT))
 
     def domain_sum_array(self, per_node: IntArray) -> IntArray:
-        """`sum_per_domain` as an array, in which domain h stands at h - ROOT."""
+        """Return `sum_per_domain` as an array, in which domain h is at h - ROOT."""
         domains = len(self.problem.hypernodes) - ROOT
         total: IntArray = np.bincount(self.leaf_of - ROOT, weights=per_node, minlength=domains).astype(np.int64)
         for children, parents in self._parents_by_tier:
@@ -183,15 +184,16 @@ class TopologyTree:
 
     @cached_property
     def _parents_by_tier(self) -> tuple[tuple[IntArray, IntArray], ...]:
-        """Tier by tier, the lowest first: its hypernodes and their parents, as positions of `domain_sum_array`."""
+        """Return tier by tier, the lowest first: its hypernodes and their parents, as positions of
+        `domain_sum_array`."""
         above = np.array([ROOT if h.parent is None else h.parent for h in self.problem.hypernodes], dtype=np.int64)
         members = [np.flatnonzero(self.tier_of == tier) for tier in self.tiers]
         return tuple((of - ROOT, above[of] - ROOT) for of in members)
 
     @cached_per_tree
     def domains_by_tier(self, leaf: int | None) -> tuple[int, ...]:
-        """The domain around a leaf at each of `tiers`. Where a tier has none (a ragged tree, a node outside) the one
-        below stands for it."""
+        """Return the domain around a leaf at each of `tiers`. Where a tier has none (a ragged tree, a node outside) the
+        one below is used."""
         at = {self.problem.hypernodes[h].tier: h for h in self.path(leaf)}
         found, below = [], ROOT if leaf is None else leaf
         for tier in self.tiers:
@@ -201,7 +203,8 @@ class TopologyTree:
 
     @cached_property
     def leaf_domains_by_tier(self) -> IndexArray:
-        """Tier (in the order of `tiers`) x leaf (at leaf - ROOT) -> the domain around it, as `domains_by_tier`."""
+        """Return tier (in the order of `tiers`) x leaf (at leaf - ROOT) -> the domain around it, as
+        `domains_by_tier`."""
         leaves = (None, *range(len(self.problem.hypernodes)))
         lines = [self.domains_by_tier(leaf) for leaf in leaves]
         return np.array(lines, dtype=np.intp).reshape(len(lines), len(self.tiers)).T

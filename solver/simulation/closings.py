@@ -24,16 +24,16 @@ class Closings:
             self._left = {window: nodes for window, nodes in self._left.items() if window[1] > now}
 
     def __bool__(self) -> bool:
-        """Whether any has not ended."""
+        """Return whether any has not ended."""
         return bool(self._left)
 
     def nodes(self, begin: int, end: int) -> Nodes:
-        """The nodes that are closed at some moment from `begin` until before `end`."""
+        """Return the nodes that are closed at some moment from `begin` until before `end`."""
         met = (nodes for (start, until), nodes in self._left.items() if max(begin, start) < min(end, until))
         return frozenset[int]().union(*met)
 
     def windows(self) -> dict[int, list[tuple[int, int]]]:
-        """Node -> its times (from, to)."""
+        """Return node -> its times (from, to)."""
         found: dict[int, list[tuple[int, int]]] = {}
         for window, nodes in self._left.items():
             for node in nodes:
@@ -41,5 +41,5 @@ class Closings:
         return found
 
     def ends(self) -> set[int]:
-        """The moments at which nodes open again."""
+        """Return the moments at which nodes open again."""
         return {end for _, end in self._left}

@@ -28,7 +28,7 @@ DRAWS, CERTAIN = 400, 90
 UNCERTAIN, EQUAL = "no certain difference", "no difference"
 
 LEAST = SECOND
-"""Microseconds up to which a known difference is none: Volcano's cycle."""
+"""Microseconds up to which a known difference counts as zero: Volcano's cycle."""
 
 WINDOWS = 30
 """Parts of equal length into which the arrivals of all windows are divided."""
@@ -36,7 +36,7 @@ WINDOWS = 30
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Of a group of jobs, in microseconds: the 95th percentile of waits before and after, and the interval of their
+    """Waits of a group of jobs, in microseconds: the 95th percentile before and after, and the interval of their
     difference. is_known: all jobs of the group were replayed, and the interval is the difference itself."""
 
     jobs: int
@@ -48,7 +48,7 @@ class Contrast:
 
     @property
     def verdict(self) -> str:
-        """Whether the waits are longer, shorter, or not certainly different."""
+        """Return whether the waits are longer, shorter, or not certainly different."""
         least = LEAST if self.is_known else 0
         if self.low > least:
             return "longer"
@@ -64,8 +64,8 @@ def contrasts_by(
     seed: int = 1,
     is_whole: bool = False,
 ) -> Mapping[str, Contrast]:
-    """The contrast of each group, in the order of their names. group_of: of a job of the windows, one after another.
-    is_whole: the pieces are all of the workload. Raises ValueError for replays of different jobs."""
+    """Return the contrast of each group, in the order of their names. group_of: of a job of the windows, one after
+    another. is_whole: the pieces are all of the workload. Raises ValueError for replays of different jobs."""
     if _names(before) != _names(after):
         raise ValueError("the replays are of different jobs")
     waits = [np.array([wait for piece in side for wait in piece.waits()], dtype=np.int64) for side in (before, after)]
@@ -84,7 +84,7 @@ def _names(pieces: Sequence[Piece]) -> list[list[str]]:
 
 
 def _blocks(piece: Piece, number: int) -> IntArray:
-    """Job of a window -> in which of so many equal parts of the window's time it arrives."""
+    """Return job of a window -> in which of so many equal parts of the window's time it arrives."""
     submits = np.array([job.submit for job in piece.replay.workload.jobs[piece.carried :]], dtype=np.int64)
     since = submits - submits.min(initial=NEVER)
     found: IntArray = since * number // (since.max(initial=0) + 1)

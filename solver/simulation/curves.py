@@ -36,8 +36,8 @@ def edges_of(replays: Iterable[Replay], parts: int) -> Edges:
 
 
 def curves(replay: Replay, shares: ShareCurves, edges: Edges) -> Curves:
-    """The curves between these moments; nothing is held and nobody waits before and after the replay. shares: its
-    `share_curves`."""
+    """Return the curves between these moments; nothing is held and nobody waits before and after the replay. shares:
+    its `share_curves`."""
     total = max(1, replay.workload.cluster.totals[replay.workload.device])
     spans = replay.spans
     stranded = np.array([span.stranded for span in spans], dtype=np.double) / total

@@ -1,4 +1,5 @@
-"""Of a deep queue the jobs that a plan may start now: for the others there are more like them before than find room."""
+"""Selects the jobs of a deep queue that a plan may start now: enough similar ones precede the others to fill all
+room."""
 
 from __future__ import annotations
 
@@ -15,14 +16,15 @@ from solver.simulation.workload import SECOND, Job
 
 @dataclass(slots=True)
 class _Line:
-    """Jobs of one queue, priority and shape. room: how many of them fit at most. ends: requested times of those that a
-    plan may start, ascending."""
+    """Jobs of one queue, priority and shape. room: how many of them fit at most. ends: requested times of the selected
+    jobs, ascending."""
 
     room: int
     ends: list[int] = field(default_factory=list)
 
     def has_enough_before(self, seconds: int) -> bool:
-        """Whether so many earlier ones as fit request no more time: a plan takes these first, whatever it reserves."""
+        """Return whether as many earlier jobs as fit request no more time: a plan starts these first, whatever it
+        reserves."""
         return bisect_right(self.ends, seconds) >= max(1, self.room)
 
 
@@ -31,8 +33,8 @@ class Foremost:
 
     Jobs of one queue, priority and shape start in order; a later one passes only if it ends before a reservation and
     earlier ones do not. A job is left out only if smaller ones before it already claim more than its queue can be
-    entitled to, so that entitlements are claimed as before. Of a queue with strict order none is left out, since each
-    keeps those behind it waiting.
+    entitled to, so that entitlements are claimed as before. In a queue with strict order none is left out, since each
+    blocks those behind it.
     """
 
     def __init__(self, site: Site, waiting: Sequence[int]) -> None:
@@ -50,7 +52,7 @@ class Foremost:
                 self.jobs.append(j)
 
     def _is_behind(self, job: Job) -> bool:
-        """Whether the job is left out; else it claims its place in line."""
+        """Return whether the job is left out; else it claims its place in line."""
         key, seconds = (job.queue, job.priority, job.shape), requested_seconds(job)
         line = self._lines.get(key)
         if line is None:
@@ -65,8 +67,8 @@ class Foremost:
         return False
 
     def _are_exhausted(self, queue: int, demand: Vector) -> bool:
-        """Whether what the queue holds and what its earlier jobs that ask for no more claim is all that the cluster has
-        of each resource of this demand."""
+        """Return whether what the queue holds and what its earlier jobs that ask for no more claim is all that the
+        cluster has of each resource of this demand."""
         total = self._held.get(queue, [0] * len(demand))
         for each, number in self._claims[queue].items():
             if all(map(le, each, demand)):
@@ -95,7 +97,7 @@ def _demand(job: Job) -> Vector:
 
 
 def _held_amounts(site: Site) -> dict[int, list[int]]:
-    """Queue -> what its jobs that run hold of each resource."""
+    """Return queue -> what its jobs that run hold of each resource."""
     found: dict[int, list[int]] = {}
     for j in site.running:
         job = site.job(j)
@@ -104,12 +106,12 @@ def _held_amounts(site: Site) -> dict[int, list[int]]:
 
 
 def requested_seconds(job: Job) -> int:
-    """The requested time as a plan knows it, in whole seconds."""
+    """Return the requested time as a plan knows it, in whole seconds."""
     return -(-job.requested // SECOND)
 
 
 def may_all_start(site: Site, waiting: Sequence[int]) -> bool:
-    """Whether the waiting jobs together ask for no more than what is free."""
+    """Return whether the waiting jobs together request no more than the free amounts."""
     asked = [sum(amounts) for amounts in zip(*(_demand(site.job(j)) for j in waiting), strict=True)]
     free = site.room.free.amounts[site.room.up].sum(axis=0)
     return bool((free >= asked).all())

@@ -1,14 +1,14 @@
 """Fragmentation gradient descent (Weng et al., Beware of Fragmentation, USENIX ATC'23).
 
 The GPUs of a node that a pod of the workload cannot use are fragments to it; the expectation over a pod drawn from the
-workload is the node's fragmentation. A pod goes where it makes that rise least: of every node each device that holds
-its share is tried.
+workload is the node's fragmentation. A pod is placed where that rises least: on every node each device that holds its
+share is tried.
 
     F(node) = sum over the workload's pods m of
         all that is free of the node's GPUs                    where it cannot hold m
         what is free on devices with less than m asks of one   else (not divided by their number)
 
-Pods without GPUs see every GPU as a fragment on every node alike, so that they make no difference to the choice.
+Pods without GPUs see every GPU as a fragment on every node alike, so they do not affect the choice.
 The workload is known beforehand, as in the paper, where it is taken from the past.
 
 Nodes are compared as the paper's scheduler does, by a whole number from 0 to 100:
@@ -32,8 +32,8 @@ from solver.semantics.device_slots import IntArray
 from solver.simulation.room import Hold, Holds, Room
 
 NodeState = tuple[int, Vector, Vector]
-"""(node class, what is free on it, what is free of the GPU on each device, ascending): nodes of one state are as good
-as one another. No devices where only their number counts."""
+"""(node class, free amounts, free GPU amount of each device, ascending): nodes of one state are equally good. No
+devices where only their number counts."""
 
 
 class FragmentationGradient:
@@ -79,7 +79,7 @@ class FragmentationGradient:
         return _by_node(found) if len(found) == role.replicas else None
 
     def _place(self, room: Room, role: Role) -> Hold | None:
-        """Where one pod goes."""
+        """Return the place of one pod."""
         self._follow(room)
         nodes = np.flatnonzero(room.fit_counts(role))
         states, first = np.unique(self._state_of[nodes], return_index=True)
@@ -92,7 +92,7 @@ class FragmentationGradient:
         return None if best is None else self._hold(room, role, best[2], best[3])
 
     def _score(self, rise: int) -> int:
-        """What a node counts where F, summed over the workload's pods, rises by so much."""
+        """Return a node's score when F, summed over the workload's pods, rises by so much."""
         return int(100 / (1 + math.exp(rise / self._pods / self.unit)))
 
     def _device_request(self, request: PodRequest) -> tuple[int, int]:
@@ -124,7 +124,8 @@ class FragmentationGradient:
         return self._numbers[state]
 
     def _tie_break(self, number: int) -> tuple[int, ...]:
-        """What settles ties, of which the paper says nothing: the least GPUs free, then the least of the rest."""
+        """Return the key that settles ties, which the paper leaves open: the least GPUs free, then the least of the
+        rest."""
         node_class, free, _ = self._states[number]
         return free[self.gpu], *(amount for r, amount in enumerate(free) if r != self.gpu), node_class
 
@@ -159,7 +160,7 @@ class FragmentationGradient:
         return self._fragmentation_of[state]
 
     def _hold(self, room: Room, role: Role, node: int, after: Vector) -> Hold:
-        """The pod on the devices that lose its share between now and `after`."""
+        """Return the pod on the devices that lose its share between now and `after`."""
         if not role.slot_requests:
             return Hold(node, 1)
         (request,) = role.slot_requests
@@ -183,8 +184,7 @@ def _by_node(holds: Sequence[Hold]) -> Holds:
 
 
 def _devices_after(devices: Vector, number: int, share: int) -> Iterator[Vector]:
-    """The devices after each way to take the shares, as far as they differ: from neighbours in the order of what is
-    free."""
+    """Yield the devices after each different way to take the shares: from neighbours in the order of free amounts."""
     fits = [d for d, have in enumerate(devices) if have >= share]
     for chosen in sorted({tuple(devices[d] for d in fits[i : i + number]) for i in range(len(fits) - number + 1)}):
         left = Counter(devices) - Counter(chosen)

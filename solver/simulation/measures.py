@@ -1,4 +1,4 @@
-"""What a replay was like: waits by group of jobs, use of the devices, what was lost."""
+"""Results of a replay: waits by group of jobs, use of the devices, losses."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ SIZES = (1, 8, 64, 512)
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Of a group of jobs. Waits in microseconds, of those that started: mean and percentiles by nearest rank; None
-    where none started. slowdown: mean over those that ended of (wait + run) / max(run, `SLOWDOWN_FLOOR`), at least 1.
-    """
+    """Results of a group of jobs. Waits in microseconds, of started jobs: mean and percentiles by nearest rank; None
+    where none started. slowdown: mean over ended jobs of (wait + run) / max(run, `SLOWDOWN_FLOOR`), at least 1."""
 
     jobs: int
     started: int
@@ -51,7 +50,7 @@ class Usage:
 
 
 def waits(replay: Replay, jobs: Iterable[int]) -> Waits:
-    """The waits of these jobs."""
+    """Return the waits of these jobs."""
     chosen = [*jobs]
     found, slowdowns = list[int](), list[float]()
     for j in chosen:
@@ -74,7 +73,7 @@ def waits_by(replay: Replay, group_of: Callable[[int], str]) -> Mapping[str, Wai
 
 
 def groups_of(jobs: int, group_of: Callable[[int], str]) -> Mapping[str, Sequence[int]]:
-    """Group -> its jobs, of so many; both in order."""
+    """Return group -> its jobs, of so many; both in order."""
     groups: dict[str, list[int]] = {}
     for j in range(jobs):
         groups.setdefault(group_of(j), []).append(j)
@@ -82,7 +81,7 @@ def groups_of(jobs: int, group_of: Callable[[int], str]) -> Mapping[str, Sequenc
 
 
 def usage(replay: Replay) -> Usage:
-    """How the devices were used."""
+    """Return how the devices were used."""
     workload = replay.workload
     total = max(1, workload.cluster.totals[workload.device])
     span = max(1, sum(part.end - part.start for part in replay.spans))
@@ -106,7 +105,7 @@ def usage(replay: Replay) -> Usage:
 
 
 def size_class(devices: int) -> str:
-    """The class of job sizes, named so that names sort by size."""
+    """Return the class of job sizes, named so that names sort by size."""
     low = 0
     for high in SIZES:
         if devices <= high:

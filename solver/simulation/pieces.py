@@ -1,8 +1,8 @@
-"""A long workload by pieces of it: some windows of its jobs, each replayed alone.
+"""A long workload in pieces: some windows of its jobs, each replayed alone.
 
-Which windows is drawn by a replay in outline (`solver.simulation.pool`). The more jobs of a window wait there, the more
-likely it is drawn, and the fewer jobs each of its jobs stands for (Hansen and Hurwitz, On the Theory of Sampling from
-Finite Populations, 1943). A window begins with what runs and waits in the outline at its first arrival.
+The windows are drawn by a replay in outline (`solver.simulation.pool`). The more jobs of a window wait there, the more
+likely it is drawn, and the fewer jobs each of its jobs represents (Hansen and Hurwitz, On the Theory of Sampling from
+Finite Populations, 1943). A window begins with the outline's running and waiting jobs at its first arrival.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ WORK, LEAST_WORK = {"gangplan": 20_000, "volcano": 2_000}, 1_000
 """Policy -> microseconds that a job takes in a replay, measured with a month of 20,000; of all others."""
 
 LEAD = 20
-"""Periods of Volcano from the start of what runs at the beginning of a window to its first arrival: it decides at the
-third. What waits comes after half of that."""
+"""Periods of Volcano from the start of the jobs running at the beginning of a window to its first arrival: it decides
+at the third. Waiting jobs arrive after half of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The replay of a window. carried: of its jobs those at the beginning, which are not of the window. weight: how
-    many jobs of the workload each of the others stands for."""
+    """The replay of a window. carried: the number of its jobs from before the window. weight: how many jobs of the
+    workload each of the others represents."""
 
     replay: Replay
     carried: int
@@ -51,16 +51,16 @@ class Piece:
 
     @property
     def end(self) -> int:
-        """The last moment of the replay."""
+        """Return the last moment of the replay."""
         return max((span.end for span in self.replay.spans), default=0)
 
     @property
     def is_complete(self) -> bool:
-        """Whether the replay came to its end, or at least all jobs of the window have started."""
+        """Return whether the replay was completed, or at least all jobs of the window have started."""
         return self.replay.is_complete or all(run.start is not None for run in self.replay.runs[self.carried :])
 
     def waits(self) -> list[int]:
-        """Job of the window -> its wait; of one that never started until the end of the replay."""
+        """Return job of the window -> its wait; of one that never started until the end of the replay."""
         chosen = slice(self.carried, None)
         pairs = zip(self.replay.runs[chosen], self.replay.workload.jobs[chosen], strict=True)
         return [max(0, (self.end if run.start is None else run.start) - job.submit) for run, job in pairs]
@@ -76,7 +76,7 @@ class PieceTask:
 
     @property
     def asked(self) -> range:
-        """The jobs with whose starts the replay of a cut window may end; none for a replay of all."""
+        """Return the jobs with whose starts the replay of a cut window may end; none for a replay of all."""
         return range(self.carried, len(self.workload.jobs)) if self.carried else range(0)
 
     @property
@@ -86,8 +86,8 @@ class PieceTask:
 
 
 class WindowOrder:
-    """The windows of a workload in the order in which they are drawn. The first n draws are spread evenly over the
-    chances, as in systematic sampling, whatever n is (van der Corput's sequence)."""
+    """The windows of a workload in the order of drawing. The first n draws are spread evenly over the chances, as in
+    systematic sampling, for every n (van der Corput's sequence)."""
 
     def __init__(self, waiting: Floats, size: int, seed: int) -> None:
         """waiting: job -> how likely it waits. size: of a window, in jobs."""
@@ -104,7 +104,7 @@ class WindowOrder:
         return {self.windows[at]: count / (draws * float(self.chances[at])) for at, count in counts}
 
     def draws_of(self, number: int) -> int:
-        """The fewest draws that have so many windows, or all there are."""
+        """Return the fewest draws that have so many windows, or all there are."""
         draws = most = min(number, len(self.windows))
         while len(self.first(draws)) < most:
             draws += 1
@@ -120,17 +120,17 @@ class Side:
 
     @cached_property
     def outline(self) -> Sequence[int | None]:
-        """Job -> when it starts in outline."""
+        """Return job -> when it starts in outline."""
         return pool_starts(self.workload, self.policy in WITH_LIMITS)
 
     @property
     def is_late(self) -> Floats:
-        """Job -> 1 where it waits in outline, else 0."""
+        """Return job -> 1 where it waits in outline, else 0."""
         pairs = zip(self.outline, self.workload.jobs, strict=True)
         return np.array([float(start != job.submit) for start, job in pairs])
 
     def task(self, window: Window) -> PieceTask:
-        """The replay of a window; the same object each time."""
+        """Return the replay of a window; the same object each time."""
         if window not in self._tasks:
             self._tasks[window] = PieceTask(self.policy, *cut(self.workload, self.outline, window))
         return self._tasks[window]
@@ -145,20 +145,20 @@ class Windows(WindowOrder):
         self.sides = sides
 
     def draws_within(self, budget: float, least: int) -> int:
-        """The most draws by which so many jobs of a side are replayed; `least` at least."""
+        """Return the most draws by which so many jobs of a side are replayed; `least` at least."""
         draws = least
         while draws < len(self.windows) and self.jobs_replayed(draws + 1) <= budget:
             draws += 1
         return draws
 
     def jobs_replayed(self, draws: int) -> float:
-        """Jobs of a side that so many draws replay, with those that are carried into windows."""
+        """Return how many jobs of a side so many draws replay, including those carried into windows."""
         tasks = [side.task(window) for window in self.first(draws) for side in self.sides]
         return sum(len(task.workload.jobs) for task in tasks) / len(self.sides)
 
 
 def _van_der_corput(n: int) -> float:
-    """The binary digits of n behind the point, in reverse."""
+    """Return the binary digits of n behind the point, in reverse."""
     return int(f"{n:b}"[::-1], 2) / (1 << n.bit_length())
 
 

@@ -14,12 +14,13 @@ PlaceRule = Callable[[Room, Role], Holds | None]
 
 
 def lowest_numbered(room: Room, role: Role) -> Holds | None:
-    """The first nodes with room, in the order of the cluster, as batch schedulers choose by default."""
+    """Return the first nodes with room, in the order of the cluster, as batch schedulers choose by default."""
     return _fill_in_order(room, role, np.arange(len(room.classes)))
 
 
 def best_fit(room: Room, role: Role) -> Holds | None:
-    """The nodes with the least left over: sum over resources of free_r / (largest free_r of any node when empty)."""
+    """Return the nodes with the least left over: sum over resources of free_r / (largest free_r of any node when
+    empty)."""
     largest = np.maximum(room.largest, 1)
     left = (room.free.amounts / largest).sum(axis=1)
     return _fill_in_order(room, role, np.argsort(left, kind="stable"))

@@ -18,8 +18,8 @@ from solver.simulation.workload import SECOND
 
 
 class Planned:
-    """The plan that gangplan makes of what runs and what waits, at each event at which some waiting job fits. Of a deep
-    queue only the foremost jobs are decided."""
+    """Gangplan's plan of running and waiting jobs, at each event at which some waiting job fits. Of a deep queue only
+    the foremost jobs are decided."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -39,18 +39,18 @@ class Planned:
         _start(site, foremost.jobs, self._decisions(problem, foremost.jobs))
 
     def _decisions(self, problem: Problem, waiting: Sequence[int]) -> Sequence[Decision]:
-        """What gangplan decides on the waiting jobs, the last gangs of a problem."""
+        """Return gangplan's decisions on the waiting jobs, the last gangs of a problem."""
         return solve(problem, self.options, reasons=False).decisions[-len(waiting) :]
 
 
 def whole_problem(site: Site, waiting: Sequence[int], others: Iterable[Gang] = ()) -> Problem:
-    """Each job that runs, and after them these that wait. others: gangs between the two."""
+    """Return each job that runs, and after them these that wait. others: gangs between the two."""
     return _problem(site, [*(_gang(site, j) for j in site.running), *others], waiting)
 
 
 def problem_by_queue(site: Site, waiting: Sequence[int]) -> Problem:
-    """The same, with one gang for all that a queue runs. It does not say when that ends, which does not matter where
-    all that waits starts; and it is many times smaller."""
+    """Return the same problem, with one gang for all running jobs of a queue. It omits their ends, which do not matter
+    where all waiting jobs start; and it is many times smaller."""
     return _problem(site, _running_by_queue(site), waiting)
 
 
@@ -66,7 +66,7 @@ def _start(site: Site, jobs: Sequence[int], decisions: Sequence[Decision]) -> No
 
 
 def _running_by_queue(site: Site) -> list[Gang]:
-    """What runs, as one gang for each queue with a role for each kind of pods."""
+    """Return the running jobs, as one gang for each queue with a role for each kind of pods."""
     kinds: dict[int, dict[object, int]] = {}
     roles: dict[int, list[Role]] = {}
     pods: dict[int, Counter[tuple[int, int]]] = {}
@@ -104,8 +104,8 @@ def _whole_gang(
 
 
 def _nodes(site: Site) -> tuple[Node, ...]:
-    """The nodes with what their device slots have free, and with their maintenance; without room where they are away
-    for another reason."""
+    """Return the nodes with what their device slots have free, and with their maintenance; without room where they are
+    away for another reason."""
     cluster, up = site.workload.cluster, site.believed_up()
     if not cluster.slot_groups and up.all() and not site.closings:
         return cluster.nodes
@@ -128,7 +128,7 @@ def _nodes(site: Site) -> tuple[Node, ...]:
 
 
 def _gang(site: Site, j: int) -> Gang:
-    """A job as a gang: where it runs and until when, or as it waits. Jobs may share a name, gangs may not."""
+    """Return a job as a gang: where it runs and until when, or as it waits. Jobs may share a name, gangs may not."""
     job, running = site.job(j), site.running.get(j)
     role = job.role
     times = GangTimes(duration=requested_seconds(job))
@@ -144,7 +144,7 @@ def _gang(site: Site, j: int) -> Gang:
 
 
 def _slot_holds(site: Site, role: Role, running: Running) -> Iterator[SlotHold]:
-    """The device slots of a job that runs, as of role 0."""
+    """Yield the device slots of a job that runs, as of role 0."""
     for held in running.holds if role.slot_requests else ():
         for request, counts in zip(role.slot_requests, held.slots, strict=True):
             for at, pods in enumerate(counts):

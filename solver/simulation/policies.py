@@ -14,8 +14,8 @@ from solver.simulation.site import NEVER, Site
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happened at one moment. arrived: jobs that wait since then. ended: jobs that run no longer. nodes_changed:
-    whether a node has come back, or its maintenance was announced. woken: whether the policy asked for the moment
+    """The events of one moment. arrived: jobs that wait since then. ended: jobs that run no longer. nodes_changed:
+    whether a node has returned, or its maintenance was announced. woken: whether the policy asked for the moment
     (`Site.wake_at`)."""
 
     arrived: Sequence[int]
@@ -25,7 +25,7 @@ class Event:
 
     @property
     def gives_room(self) -> bool:
-        """Whether room may have come."""
+        """Return whether room may have come."""
         return bool(self.ended) or self.nodes_changed
 
 
@@ -62,9 +62,9 @@ class FirstThatFits:
 
 class Easy:
     """EASY backfilling (Lifka, The ANL/IBM SP Scheduling System, 1995): the first job that does not fit gets a
-    reservation, and others start now if they do not delay it: they end before it, or use nothing of what it reserves.
+    reservation, and others start now if they do not delay it: they end before it, or use nothing of the reserved room.
 
-    The reservation is on concrete nodes and devices, as in Batsim's EASY. It is renewed when room has come.
+    The reservation is on concrete nodes and devices, as in Batsim's EASY. It is renewed when room was freed.
     """
 
     def __init__(self, place: PlaceRule) -> None:
@@ -113,9 +113,9 @@ class Easy:
 class Conservative:
     """Conservative backfilling: every waiting job has a reservation, and nobody delays one.
 
-    When room comes early, the reservations are made again one after another in the order of the queue, each without
-    touching the others, as Batsim does. Otherwise new jobs are added behind. A reservation is the first that fits, so
-    it stays as long as nothing has changed before its end.
+    When room is freed early, the reservations are made again one after another in the order of the queue, each without
+    touching the others, as Batsim does. Else new jobs are added behind. A reservation is the first that fits, so it
+    stays as long as nothing has changed before its end.
     """
 
     def __init__(self, place: PlaceRule) -> None:
@@ -138,7 +138,7 @@ class Conservative:
             self._note_change(site, self._booked.get(j))
             self._unbook(site, profile, j)
         for j, (start, end, holds) in self._booked.items():
-            if end <= site.now:  # it runs longer than it said
+            if end <= site.now:  # it runs longer than requested
                 self._booked[j] = start, site.now + 1, holds
                 profile.take(end, site.now + 1, site.job(j).role, holds)
                 self._changes.append(site.now)
@@ -150,8 +150,8 @@ class Conservative:
                 site.start(j, self._booked[j][2])
 
     def _stays(self, site: Site, j: int) -> bool:
-        """Whether the job has a reservation that would be made again as it is. Which device slots are the fullest, and
-        which nodes are there, may have changed anywhere."""
+        """Return whether the job has a reservation that would be made again as it is. Which device slots are the
+        fullest, and which nodes are there, may have changed anywhere."""
         if j not in self._booked or site.workload.outages or site.workload.cluster.slot_groups:
             return False
         return min(self._changes[self._changes_seen[j] :], default=NEVER) >= self._booked[j][1]

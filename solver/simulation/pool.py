@@ -1,6 +1,6 @@
 """A replay in outline: the cluster is one pool of devices, and every job starts that fits into it and its queues.
 
-It takes a second for 40,000 jobs and says about when jobs wait under any policy that leaves no devices idle. Places,
+It takes a second for 40,000 jobs and shows roughly when jobs wait under any policy that leaves no devices idle. Places,
 shares of queues and requested times are left out.
 """
 
@@ -18,7 +18,7 @@ Kind = tuple[int, int]
 
 
 def pool_starts(workload: Workload, has_limits: bool) -> Sequence[int | None]:
-    """Job -> when it starts; None where it never does. has_limits: whether queues' capabilities count."""
+    """Return job -> when it starts; None where it never does. has_limits: whether queues' capabilities count."""
     return _Pool(workload, has_limits).starts()
 
 
@@ -47,7 +47,7 @@ class _Pool:
         return self.found
 
     def _pass_to(self, moment: int) -> None:
-        """Runs end, and give room to those that wait."""
+        """End runs up to this moment, and start waiting jobs in the freed room."""
         while self.ends and self.ends[0][0] <= moment:
             now = self.ends[0][0]
             while self.ends and self.ends[0][0] == now:

@@ -1,4 +1,4 @@
-"""What will be free when: a line of moments, with the room from each to the next."""
+"""Free room over time: a line of moments, with the room from each to the next."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from solver.simulation.workload import Outage
 
 
 class Profile:
-    """times[k]: from when `rooms[k]` is what is free; the last holds for ever, the first is now. A later moment is kept
-    while something begins or ends then: without that the line would grow with all that was ever booked."""
+    """times[k]: from when `rooms[k]` is free; the last holds for ever, the first is now. A later moment is kept while a
+    booking begins or ends then: else the line would grow with every former booking."""
 
     def __init__(self, empty: Room) -> None:
         self.times, self.rooms = [0], [empty.copy()]
         self._changes = Counter[int]()
 
     def advance(self, now: int, up: npt.NDArray[np.bool_]) -> None:
-        """Forget what is past. up: nodes that take pods, but for maintenance (`close`)."""
+        """Forget the past. up: nodes that take pods, but for maintenance (`close`)."""
         first = bisect_right(self.times, now) - 1
         for past in self.times[: first + 1]:
             del self._changes[past]
@@ -63,7 +63,7 @@ class Profile:
                 del self.times[at], self.rooms[at]
 
     def _split(self, time: int) -> int:
-        """The index of a slice that begins at this time, which is made where there is none."""
+        """Return the index of a slice that begins at this time; a missing one is created."""
         at = bisect_left(self.times, time)
         if at == len(self.times) or self.times[at] != time:
             self.times.insert(at, time)
@@ -82,8 +82,8 @@ class Profile:
 
 
 def _may_fit(rooms: Sequence[Room], role: Role) -> bool:
-    """Whether all pods fit where a node holds as many as in the fullest of these rooms: no more fit in their meet, and
-    without device slots just as many. Much cheaper than the meet, which most spans need not."""
+    """Return whether all pods fit if each node holds as many as in the fullest of these rooms: no more fit in their
+    meet, and without device slots just as many. Much cheaper than the meet, which most spans do not need."""
     counts = rooms[0].fit_counts(role)
     for room in rooms:
         counts = np.minimum(counts, room.fit_counts(role))

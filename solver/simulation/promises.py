@@ -1,8 +1,8 @@
 """Promised starts of a replay against the real ones.
 
-At moments at which jobs wait some of them are promised a start, from what was known by then. Every n-th such moment is
-taken, and n doubles after each `LOOKS` taken ones, so that long replays cost little more. A second promise is what
-EASY's reservation rests on: every run takes its requested time.
+At moments at which jobs wait some of them are promised a start, from the facts known by then. Every n-th such moment is
+taken, and n doubles after each `LOOKS` taken ones, so that long replays cost little more. A second promise uses the
+assumption of EASY's reservation: every run takes its requested time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from solver.simulation.site import Site
 from solver.simulation.workload import SECOND, Workload
 
 LOOKS, LOOKED_AT = 150, 20
-"""Moments after which fewer are taken, and jobs to which a promise is made at each, drawn from those that wait."""
+"""Moments after which fewer are taken, and the number of waiting jobs drawn for a promise at each."""
 
 LONGEST_LINE = 200
 """Waiting jobs that a future follows, from the head of the line."""
@@ -64,12 +64,13 @@ class Promises:
                 self._look(site)
 
     def score(self) -> PromiseScore | None:
-        """How the promises held, in microseconds; None without any that stated a share."""
+        """Return how the promises held, in microseconds; None without any that stated a share."""
         return promise_score(self.outcomes)
 
     @cached_property
     def _classes(self) -> list[tuple[Hashable, ...]]:
-        """Job -> whom its run times are like: the user's of this size, the queue's of this size, the queue's, all."""
+        """Return job -> whom its run times are like: the user's of this size, the queue's of this size, the queue's,
+        all."""
         found = list[tuple[Hashable, ...]]()
         for j, job in enumerate(self.workload.jobs):
             size = self.workload.devices(j)

@@ -20,8 +20,8 @@ END, ARRIVAL, DOWN, UP, WAKE, KNOWN = range(6)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of a job. start: of its last run. finish: None where it has not ended. lost: microseconds that it ran
-    without success. An outcome without a start is a job that never started."""
+    """The outcome of a job. start: of its last run. finish: None where it has not ended. lost: microseconds that it ran
+    without success. Without a start the job never started."""
 
     start: int | None = None
     finish: int | None = None
@@ -32,8 +32,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From `start` to `end`, in units of the device resource: what each queue held, and what its waiting jobs ask for.
-    stranded: what was free while a job waited that asks for no more of it: it is in the wrong places, or reserved."""
+    """From `start` to `end`, in units of the device resource: the usage of each queue, and the requests of its waiting
+    jobs. stranded: free devices while a waiting job requests no more than these: they are in the wrong places, or
+    reserved."""
 
     start: int
     end: int
@@ -43,7 +44,7 @@ class Span:
 
     @property
     def used(self) -> int:
-        """What all queues held."""
+        """Return the usage of all queues."""
         return sum(self.held)
 
 
@@ -105,14 +106,14 @@ class Simulation:
         return self.result()
 
     def result(self) -> Replay:
-        """What is known so far: of a replay that was interrupted, as far as it came."""
+        """Return the results so far; of an interrupted replay, up to the interruption."""
         return Replay(self.workload, self.runs, self.spans, is_complete=not self._events)
 
     def _add(self, time: int, kind: int, subject: int, generation: int = 0) -> None:
         heappush(self._events, (time, kind, subject, generation))
 
     def _next_event(self) -> Event:
-        """All that happens at this moment, done to the site."""
+        """Return all that happens at this moment, done to the site."""
         arrived, ended, changed, woken = list[int](), list[int](), False, False
         while self._events and self._events[0][0] == self.site.now:
             _, kind, subject, generation = heappop(self._events)
@@ -144,7 +145,7 @@ class Simulation:
         return sorted(j for j, of in self.site.running.items() if any(held.node == node for held in of.holds))
 
     def _note_evictions(self) -> list[int]:
-        """The jobs that were evicted, or lost a node: all that they did is lost."""
+        """Return the jobs that were evicted, or lost a node: all that they did is lost."""
         evicted = self.site.take_evicted()
         for j, ran in evicted:
             run = self.runs[j]
@@ -168,7 +169,7 @@ class Simulation:
         return started
 
     def _note_span(self, now: int) -> None:
-        """What was held since the last moment."""
+        """Note the usage since the last moment."""
         if now > self.site.now:
             free = self._all - sum(self.site.held)
             least = min((self.workload.devices(line[0][2]) for line in self.site.waiting.values()), default=None)

@@ -1,4 +1,4 @@
-"""What is free on the nodes while time passes: pods stay on the device slots that they got until they end."""
+"""Free room on the nodes while time passes: pods stay on their device slots until they end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class Room:
     """Free amounts and device slots, node by node. Fit counts are cached and refreshed for changed nodes only.
 
     classes: node -> its class. largest: the most of each resource that an empty node has. up: node -> takes pods.
-    closing: nodes that take none here, since their maintenance comes too soon."""
+    closing: nodes that take none here, since their maintenance begins too soon.
+    """
 
     def __init__(
         self,
@@ -48,34 +49,34 @@ class Room:
 
     @classmethod
     def of_cluster(cls, cluster: Problem) -> Room:
-        """All that is free without the cluster's gangs, on nodes that are all up."""
+        """Return all that is free without the cluster's gangs, on nodes that are all up."""
         classes = np.array([node.node_class for node in cluster.nodes], dtype=np.int64)
         empty = vectors_without_foreign(cluster)
         return cls(empty, classes, empty.amounts.max(axis=0), np.ones(len(cluster.nodes), dtype=bool))
 
     def copy(self) -> Room:
-        """An independent copy."""
+        """Return an independent copy."""
         return Room(self.free.copy(), self.classes, self.largest, self.up.copy(), self.closing)
 
     def with_up(self, up: npt.NDArray[np.bool_]) -> Room:
-        """The same room where other nodes take pods."""
+        """Return the same room where other nodes take pods."""
         return Room(self.free, self.classes, self.largest, up.copy(), self.closing)
 
     def without(self, nodes: Nodes) -> Room:
-        """A view of this room, which changes with it, where these nodes take no pods either."""
+        """Return a view of this room, which changes with it, where these nodes take no pods either."""
         if nodes <= self.closing:
             return self
         return Room(self.free, self.classes, self.largest, self.up, self.closing | nodes, self._changed)
 
     def meet(self, other: Room) -> Room:
-        """What is free in both."""
+        """Return the room free in both."""
         amounts = np.minimum(self.free.amounts, other.free.amounts)
         slots = np.minimum(self.free.slots, other.free.slots)
         closing = self.closing | other.closing
         return Room(FreeVectors(amounts, slots), self.classes, self.largest, self.up & other.up, closing)
 
     def fit_counts(self, role: Role) -> IntArray:
-        """Node -> pods of the role that it holds. Do not write to the result."""
+        """Return node -> pods of the role that it holds. Do not write to the result."""
         key = role.pod_request, role.node_classes
         if key not in self._fit_counts:
             self._fit_counts[key] = self._count(role, slice(None)), len(self._changed)
@@ -99,7 +100,7 @@ class Room:
         return np.where(is_open, free.fit_counts(role.pod_request), 0)
 
     def fits(self, role: Role) -> bool:
-        """Whether all pods of the role fit together."""
+        """Return whether all pods of the role fit together."""
         return int(self.fit_counts(role).sum()) >= role.replicas
 
     def hold(self, role: Role, node: int, pods: int) -> Hold:
@@ -135,5 +136,5 @@ class Room:
         return len(self._changed)
 
     def changed_since(self, version: int) -> list[int]:
-        """The nodes that changed since then, ascending."""
+        """Return the nodes that changed since then, ascending."""
         return sorted(set(self._changed[version:]))

@@ -1,7 +1,7 @@
-"""What each queue held of the devices over time, against what it deserved while it asked for any.
+"""Each queue's usage of the devices over time, against its deserved amount while it requested any.
 
-A queue asks for what it holds and waits for, within its capability. Of that it deserves, with d its `deserved` where
-queues are measured by it (Volcano's capacity), else by its weight, so that weights share all that is asked for:
+A queue's demand is its usage and waiting requests, within its capability. Of that it deserves, with d its `deserved`
+where queues are measured by it (Volcano's capacity), else by its weight, so that weights share all that is asked for:
 
     deserved_q  =  min( asked_q, max( t * d_q, guarantee_q ) )
     t           :  the most for which  sum_q min( asked_q, t * d_q ) <= total,  at most 1 (with weights: total)
@@ -25,8 +25,8 @@ Floats = npt.NDArray[np.double]
 
 @dataclass(frozen=True, slots=True)
 class ShareCurves:
-    """lengths: of the replay's spans, microseconds. Span by queue, as parts of all devices: what it held, asked for
-    (held and waiting, within the capability) and deserved of that. waits: whether a job of it waited."""
+    """lengths: of the replay's spans, microseconds. Span by queue, as parts of all devices: its usage, its demand (held
+    and waiting, within the capability) and the deserved part of that. waits: whether a job of it waited."""
 
     lengths: Floats
     held: Floats
@@ -36,21 +36,21 @@ class ShareCurves:
 
     @property
     def lacking(self) -> Floats:
-        """Span by queue: what it held less than it deserved."""
+        """Return span by queue: the usage missing to the deserved amount."""
         return np.maximum(self.deserved - self.held, 0.0)
 
     @property
     def starves(self) -> npt.NDArray[np.bool_]:
-        """Span by queue: whether a job of it waited while it held nothing of what it deserved."""
+        """Return span by queue: whether a job of it waited while it held nothing of its deserved amount."""
         found: npt.NDArray[np.bool_] = self.waits & (self.deserved > 0) & (self.held == 0)
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class QueueShare:
-    """Means over the time in which the queue asked for devices, as parts of all: what it deserved, held, and held less
-    than it deserved. starved: the longest time in which it held nothing of what it deserved while a job of it waited,
-    microseconds. asking: microseconds."""
+    """Means over the time in which the queue requested devices, as parts of all: deserved, held, and missing amounts.
+    starved: the longest time in which it held nothing of its deserved amount while a job of it waited, microseconds.
+    asking: microseconds."""
 
     deserved: float
     held: float
@@ -60,7 +60,7 @@ class QueueShare:
 
 
 def share_curves(replay: Replay) -> ShareCurves:
-    """The shares of all queues over the spans of a replay."""
+    """Return the shares of all queues over the spans of a replay."""
     cluster, device, spans = replay.workload.cluster, replay.workload.device, replay.spans
     total, shape = max(1, cluster.totals[device]), (len(spans), len(cluster.queues))
     held = np.array([span.held for span in spans], dtype=np.double).reshape(shape) / total
@@ -72,7 +72,7 @@ def share_curves(replay: Replay) -> ShareCurves:
 
 
 def queue_share(curves: ShareCurves, q: int) -> QueueShare:
-    """One queue's shares in short."""
+    """Return one queue's shares in short."""
     asking = np.where(curves.asked[:, q] > 0, curves.lengths, 0.0)
     deserved, held, error = (
         float((part[:, q] * asking).sum() / max(1.0, asking.sum()))
@@ -87,7 +87,7 @@ def share_error(curves: ShareCurves) -> float:
 
 
 def _longest(lengths: Floats, chosen: npt.NDArray[np.bool_]) -> int:
-    """The longest sum of lengths of chosen spans that follow each other."""
+    """Return the longest sum of lengths of chosen spans that follow each other."""
     after = np.cumsum(np.where(chosen, lengths, 0.0))
     breaks = np.maximum.accumulate(np.where(chosen, 0.0, after))
     return int((after - breaks).max(initial=0.0))

@@ -1,4 +1,4 @@
-"""The cluster while a workload is replayed: what runs until when, what waits in which order, what is free."""
+"""The cluster while a workload is replayed: running jobs and their ends, waiting jobs in order, free room."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A job that runs since `start`. believed_end: when its request says that it ends. rows: its lines in `Ends`."""
+    """A job that runs since `start`. believed_end: its end by its request. rows: its lines in `Ends`."""
 
     start: int
     believed_end: int
@@ -34,7 +34,7 @@ class Running:
 
 
 class Ends:
-    """Believed ends of what runs, as arrays: row -> (end, node, what it gives back)."""
+    """Believed ends of running jobs, as arrays: row -> (end, node, freed amounts)."""
 
     def __init__(self, room: Room) -> None:
         self._room = room
@@ -46,7 +46,7 @@ class Ends:
         self._slots = np.zeros((64, *room.free.slots.shape[1:]), dtype=np.int64)
 
     def add(self, end: int, role: Role, holds: Holds) -> tuple[int, ...]:
-        """Rows for these pods, until they are removed."""
+        """Return rows for these pods, until they are removed."""
         return tuple(self._add_row(end, role, holds, at) for at in range(len(holds)))
 
     def remove(self, rows: tuple[int, ...]) -> None:
@@ -84,11 +84,11 @@ class Ends:
         return sorted({*ends[ends < NEVER].tolist()})
 
     def room_at(self, moment: int, now: int) -> Room:
-        """What is free at a later moment if nothing else starts."""
+        """Return the free room at a later moment if nothing else starts."""
         return self._room_after(np.flatnonzero(self._believed(now) <= moment))
 
     def first_fit(self, now: int, role: Role) -> tuple[int, Room] | None:
-        """(when all pods of the role fit if nothing else starts, what is free then); None where they never do.
+        """Return (when all pods of the role fit if nothing else starts, the free room then); None where they never do.
 
         Room only grows, so the first of the sorted ends is found by halving.
         """
@@ -118,7 +118,8 @@ class Ends:
 class Site:
     """A cluster in the middle of a replay. Policies read it and call `start`; the replay calls the rest.
 
-    held, asked: queue -> units of the device resource that its jobs hold, and that those that wait ask for."""
+    held, asked: queue -> units of the device resource that its running jobs hold, and that its waiting ones request.
+    """
 
     def __init__(self, workload: Workload) -> None:
         self.workload, self.now = workload, 0
@@ -140,7 +141,7 @@ class Site:
 
     @cached_property
     def slot_positions(self) -> list[list[tuple[int, int]]]:
-        """Node -> for each of its device slots (slot group, slots of this group before it)."""
+        """Return node -> for each of its device slots (slot group, slots of this group before it)."""
         return slot_positions(self.workload.cluster)
 
     def advance(self, now: int) -> None:
@@ -171,30 +172,30 @@ class Site:
 
     @property
     def waiting(self) -> Mapping[Shape, list[Order]]:
-        """The waiting jobs of each shape, in order. Do not write to it."""
+        """Return the waiting jobs of each shape, in order. Do not write to it."""
         return self._waiting
 
     def head(self) -> int | None:
-        """The waiting job that is asked first."""
+        """Return the waiting job that is asked first."""
         return min((line[0] for line in self._waiting.values()), default=(0, 0, None))[2]
 
     def waiting_in_order(self, fits: Room | None = None) -> Iterator[int]:
-        """The jobs that wait now; with `fits`, only those that fit it."""
+        """Yield the waiting jobs; with `fits`, only those that fit it."""
         lines = ([*line] for line in self._waiting.values() if self._fits(line, fits))
         return (order[2] for order in merge(*lines))
 
     def _fits(self, line: list[Order], room: Room | None) -> bool:
-        """Whether the jobs of a line, which are of one shape, fit the room, if there is one to fit."""
+        """Return whether the jobs of a line, which are of one shape, fit the room, if there is one to fit."""
         return room is None or room.fits(self.job(line[0][2]).role)
 
     # ---- what closes
 
     def closed_for(self, j: int, start: int) -> Nodes:
-        """The nodes whose maintenance the job would meet if it started then, as far as its request says."""
+        """Return the nodes whose maintenance the job would meet if it started then, by its requested time."""
         return self.closings.nodes(start, start + self.job(j).requested) if self.closings else frozenset()
 
     def room_for(self, j: int) -> Room:
-        """What is free for this job now: without the nodes that close before it would end."""
+        """Return the free room for this job now: without the nodes that close before it would end."""
         if not (closed := self.closed_for(j, self.now)):
             return self.room
         if closed not in self._views:
@@ -202,15 +203,16 @@ class Site:
         return self._views[closed]
 
     def believed_up(self) -> npt.NDArray[np.bool_]:
-        """Node -> whether it takes pods, or will after its maintenance."""
+        """Return node -> whether it takes pods, or will after its maintenance."""
         up = self.room.up.copy()
         up[[*self.closings.nodes(self.now, self.now + 1)]] = True
         return up
 
     def first_fit(self, j: int) -> tuple[int, Room] | None:
-        """(when all pods of the job fit if nothing else starts, what is free then); None where they never do.
+        """Return (when all pods of the job fit if nothing else starts, the free room then); None where they never do.
 
-        With maintenance room does not only grow, so moment after moment is tried."""
+        With maintenance room may also shrink, so moment after moment is tried.
+        """
         role = self.job(j).role
         if not self.closings:
             return self.ends.first_fit(self.now, role)
@@ -220,7 +222,7 @@ class Site:
                 return moment, room
         return None
 
-    # ---- what runs
+    # ---- running jobs
 
     def start(self, j: int, holds: Holds) -> None:
         """Start a waiting job now."""
@@ -233,16 +235,16 @@ class Site:
         self._started.append(j)
 
     def take_started(self) -> list[int]:
-        """The jobs that started since the last call."""
+        """Return the jobs that started since the last call."""
         found, self._started = self._started, []
         return found
 
     def wake_at(self, time: int) -> None:
-        """Let there be an event at this later time, whatever happens."""
+        """Request an event at this later time."""
         self._wakes.append(time)
 
     def take_wakes(self) -> list[int]:
-        """The times that were asked for since the last call."""
+        """Return the times that were asked for since the last call."""
         found, self._wakes = self._wakes, []
         return found
 
@@ -260,10 +262,10 @@ class Site:
         self.wait(j)
 
     def take_evicted(self) -> list[tuple[int, Running]]:
-        """The jobs that were evicted since the last call, with what ran of them."""
+        """Return the jobs that were evicted since the last call, with what ran of them."""
         found, self._evicted = self._evicted, []
         return found
 
     def can_ever_start(self, j: int) -> bool:
-        """Whether the job fits the empty cluster."""
+        """Return whether the job fits the empty cluster."""
         return self.empty.fits(self.job(j).role)

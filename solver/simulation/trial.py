@@ -1,9 +1,9 @@
 """Two configurations on one workload: all of it where the budget allows, and its differences are known; else windows.
 
-The interval of windows is looked at once, with the whole budget spent. Who looks at it again and again until it has no
-zero errs more often; to give each look a part of the error (Lan and DeMets, Discrete Sequential Boundaries for Clinical
+The interval of windows is examined once, with the whole budget spent. Examining it repeatedly until it excludes zero
+errs more often. Giving each look a part of the error (Lan and DeMets, Discrete Sequential Boundaries for Clinical
 Trials, Biometrika 70, 1983) does not help: an early look has few windows, and their interval is too narrow. Of 144
-pairs of `bench compare-pairs` that way named 11 wrongly, one look at all the windows 5.
+pairs of `bench compare-pairs` that method got 11 wrong, one look at all the windows 5.
 
 Nothing depends on time: work is counted in jobs.
 """
@@ -20,9 +20,9 @@ DEFAULT_WORK = 400_000_000
 """Microseconds for each side where no number of jobs is given: 20,000 jobs of gangplan's planner."""
 
 WINDOWS_IN_BUDGET, LEAST_WINDOWS = 15, 10
-"""Windows that the budget would hold if nothing were carried into them, and how many there are at least. Of certain
-verdicts one in eight was wrong with two or three windows, one in seventeen with five, one in twenty with ten. Shorter
-windows seem to be wrong more often: they depend more on their beginning, which is in outline."""
+"""Windows that the budget would hold if nothing were carried into them, and their least number. Of certain verdicts one
+in eight was wrong with two or three windows, one in seventeen with five, one in twenty with ten. Shorter windows seem
+to be wrong more often: they depend more on their beginning, which is in outline."""
 
 Replays = Callable[[Sequence[PieceTask]], Sequence[Piece]]
 """Replays windows, anywhere and in any order: of each the side before, then the one after."""
@@ -40,22 +40,22 @@ class Trial:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no replay was interrupted."""
+        """Return whether no replay was interrupted."""
         return all(piece.is_complete for piece in (*self.before, *self.after))
 
     def contrasts(self, group_of: Callable[[int], str]) -> Mapping[str, Contrast]:
-        """The contrast of each group. group_of: of a job of the windows, one after another."""
+        """Return the contrast of each group. group_of: of a job of the windows, one after another."""
         return contrasts_by(self.before, self.after, group_of, self.seed, self.is_whole)
 
 
 def default_budget(policy: str) -> int:
-    """Jobs of a side that are replayed at most where no number is given."""
+    """Return jobs of a side that are replayed at most where no number is given."""
     return DEFAULT_WORK // WORK.get(policy, LEAST_WORK)
 
 
 def try_sides(sides: Sequence[Side], budget: int, seed: int, replays: Replays) -> Trial:
-    """The trial of two sides of the same jobs. budget: about how many jobs of a side are replayed, with those that are
-    carried into windows."""
+    """Return the trial of two sides of the same jobs. budget: about how many jobs of a side are replayed, including
+    those carried into windows."""
     jobs = len(sides[0].workload.jobs)
     if budget < jobs:
         windows = Windows(sides, max(1, budget // WINDOWS_IN_BUDGET), seed)

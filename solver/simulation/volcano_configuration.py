@@ -1,4 +1,4 @@
-"""The configuration of Volcano's scheduler, as its file says it."""
+"""The configuration of Volcano's scheduler, as in its file."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Plugin:
     flags: Mapping[str, bool] = field(default_factory=dict)
 
     def whole(self, argument: str, default: int) -> int:
-        """A whole number, else the default, as `GetInt` of framework/arguments.go."""
-        said = self.arguments.get(argument)
-        return said if type(said) is int else default
+        """Return a whole number, else the default, as `GetInt` of framework/arguments.go."""
+        found = self.arguments.get(argument)
+        return found if type(found) is int else default
 
 
 CHART_TIERS = (
@@ -37,7 +37,7 @@ CHART_TIERS = (
         Plugin("binpack"),
     ),
 )
-"""What Volcano's chart installs (installer/helm/chart/volcano/config/volcano-scheduler.conf)."""
+"""The tiers that Volcano's chart installs (installer/helm/chart/volcano/config/volcano-scheduler.conf)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class VolcanoScheduler:
     cycles: tuple[int, ...] = ()
 
     def next_cycle(self, now: int) -> int:
-        """The first cycle that is not before this moment."""
+        """Return the first cycle that is not before this moment."""
         at = bisect_left(self.cycles, now)
         if at < len(self.cycles):
             return self.cycles[at]
@@ -59,14 +59,14 @@ class VolcanoScheduler:
         return last + -(-(now - last) // self.period) * self.period
 
     def voters(self, flag: str, known: Collection[str]) -> tuple[tuple[str, ...], ...]:
-        """Tier by tier, which of these plugins have the function that the flag switches; tiers with none are left
+        """Return tier by tier which of these plugins have the function that the flag switches; empty tiers are left
         out."""
         enabled = ([plugin for plugin in tier if plugin.flags.get(flag, True)] for tier in self.tiers)
         found = (tuple(plugin.name for plugin in tier if plugin.name in known) for tier in enabled)
         return tuple(tier for tier in found if tier)
 
     def voter(self, flag: str, name: str) -> Plugin | None:
-        """The plugin, if it is listed and has the function; of one that is listed twice the first counts."""
+        """Return the plugin, if it is listed and has the function; of one that is listed twice the first counts."""
         plugins = chain.from_iterable(self.tiers)
         listed = next((plugin for plugin in plugins if plugin.name == name), None)
         return listed if listed is not None and listed.flags.get(flag, True) else None

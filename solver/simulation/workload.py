@@ -1,4 +1,4 @@
-"""What is replayed: jobs that arrive on a cluster, and nodes that fail or close meanwhile.
+"""The input of a replay: jobs that arrive on a cluster, and nodes that fail or close meanwhile.
 
 Times are integer microseconds since the start of the workload, so that sums are exact and every run gives the same
 bytes. Amounts are those of the cluster's `Problem`.
@@ -64,6 +64,6 @@ class Workload:
     scheduler: VolcanoScheduler = DEFAULT_SCHEDULER
 
     def devices(self, j: int) -> int:
-        """What the job asks for of the device resource, over all pods."""
+        """Return the job's request of the device resource, over all pods."""
         role = self.jobs[j].role
         return role.replicas * role.request[self.device]

@@ -41,8 +41,8 @@ def free_and_overcommitted(problem: Problem) -> tuple[FreeVectors, IntArray]:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """What different nodes had before a change. slots: layout and free amounts of the device slots of a single node,
-    where they changed."""
+    """The state of different nodes before a change. slots: layout and free amounts of the device slots of a single
+    node, where they changed."""
 
     nodes: IntArray
     amounts: IntArray
@@ -69,13 +69,13 @@ class FreeNodes:
         self._fit_counts: dict[PodRequest, tuple[IntArray, int]] = {}
 
     def copy(self) -> FreeNodes:
-        """An independent copy, which cannot undo what happened before."""
+        """Return an independent copy, which cannot undo what happened before."""
         other = FreeNodes(self.vectors, self.rule_counts, self.overcommitted)
         other.slot_layout = {node: dict(layout) for node, layout in self.slot_layout.items()}
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        """As of a copy: what is sent to another process needs no log and no cache."""
+        """Return the state of a copy: another process needs no log and no cache."""
         return {**vars(self), "_log": [], "_fit_counts": {}}
 
     @property
@@ -84,7 +84,7 @@ class FreeNodes:
         return FreeVectors(self.vectors.amounts - self.overcommitted, self.vectors.slots.copy())
 
     def fit_counts(self, request: PodRequest) -> IntArray:
-        """Node -> pods of the request that fit next to the others' device slots. Do not write to the result."""
+        """Return node -> pods of the request that fit next to the others' device slots. Do not write to the result."""
         if request not in self._fit_counts:
             self._fit_counts[request] = self.vectors.fit_counts(request), len(self._log)
         counts, seen = self._fit_counts[request]
@@ -112,7 +112,7 @@ class FreeNodes:
             self.rule_counts.add_pods(role, node, pods, stamp)
 
     def add_gang_pods(self, gang: Gang, placements: Iterable[Placement]) -> None:
-        """`add_pods` for all of these pods."""
+        """Call `add_pods` for all of these pods."""
         if self.rule_counts is not None or any(role.slot_requests for role in gang.roles):
             for p in placements:
                 self.add_pods(p.node, gang.roles[p.role], p.pods)
@@ -125,7 +125,8 @@ class FreeNodes:
             self._take_on_nodes(gang.roles[t].pod_request, nodes, pods)
 
     def fill_nodes(self, nodes: IntArray, fits: IntArray, request: PodRequest, pods: int) -> IntArray:
-        """Take the room of these pods from different nodes in turn, on each for as many as fit. How many each took."""
+        """Take the room of these pods from different nodes in turn, on each for as many as fit; return how many each
+        took."""
         taken: IntArray = np.clip(pods - (np.cumsum(fits) - fits), 0, fits)
         used = np.flatnonzero(taken)
         if request.slot_requests:
@@ -211,11 +212,11 @@ class FreeNodes:
 
     @property
     def breaks_pod_rules(self) -> bool:
-        """Whether pods added here break a pod rule."""
+        """Return whether pods added here break a pod rule."""
         return self.rule_counts is not None and bool(self.rule_counts.violations())
 
     def mark(self) -> int:
-        """A point to which `undo` returns."""
+        """Return a point to which `undo` returns."""
         return len(self._log)
 
     def _log_nodes(self, nodes: IntArray, with_slots: bool = False) -> None:
@@ -227,7 +228,7 @@ class FreeNodes:
         self._log.append(LogEntry(nodes, self.vectors.amounts[nodes], self.overcommitted[nodes], slots))
 
     def changed_nodes(self, mark: int) -> IntArray:
-        """The nodes that changed since `mark`, ascending."""
+        """Return the nodes that changed since `mark`, ascending."""
         return np.unique(np.concatenate([np.array([], dtype=np.int64), *(entry.nodes for entry in self._log[mark:])]))
 
     def undo(self, mark: int) -> None:
@@ -245,7 +246,7 @@ class FreeNodes:
 def _add_shares(
     slots: IntArray, requests: Sequence[SlotRequest], counts: Sequence[PodsPerSlot], times: int = 1
 ) -> None:
-    """Add the shares of these pods to the slots of one node, or take them off (times = -1)."""
+    """Add the shares of these pods to the slots of one node, or subtract them (times = -1)."""
     for request, pods in zip(requests, counts, strict=True):
         slots[request.slot_group] += times * np.outer(pods, request.share)
 

@@ -1,4 +1,4 @@
-"""Amounts that queues hold, and what they may still take: exact integers, with undo."""
+"""Usage of queues, and the amounts that they may still take: exact integers, with undo."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class QueueRules:
 
     @cached_property
     def ceilings_by_queue(self) -> tuple[tuple[QueueCeiling, ...], ...]:
-        """Queue -> every limit on what it holds."""
+        """Return queue -> every limit on its usage."""
         found: list[list[QueueCeiling]] = [[] for _ in self.problem.queues]
         for ceiling in queue_ceilings(self.problem, self.held_gangs):
             found[ceiling.queue].append(ceiling)
@@ -33,7 +33,7 @@ class QueueRules:
 
     @cached_property
     def binding_ceilings(self) -> tuple[tuple[QueueCeiling, ...], ...]:
-        """Queue -> the ceilings that count what its own gangs hold, along its path."""
+        """Return queue -> the ceilings that count what its own gangs hold, along its path."""
         found = []
         for q, own in enumerate(self.ceilings_by_queue):
             above = (c for a in queues.queue_path(self.problem, q)[1:] for c in self.ceilings_by_queue[a])
@@ -47,28 +47,28 @@ class QueueRules:
 
     @cached_property
     def deserved(self) -> tuple[Limits, ...]:
-        """Queue -> what it deserves when others may reclaim."""
+        """Return queue -> its deserved amounts when others may reclaim."""
         return deserved_limits(self.problem)
 
     @cached_property
     def entitled(self) -> tuple[Limits, ...]:
-        """Queue -> what it may hold before it borrows."""
+        """Return queue -> the amounts that it may hold before it borrows."""
         return entitlements.entitled_amounts(self.problem)
 
     @cached_property
     def share_measures(self) -> tuple[ShareMeasure, ...]:
-        """Queue -> the measure by which it is compared with others."""
+        """Return queue -> the measure by which it is compared with others."""
         weights = hierarchical_drf.entitlements(self.problem) if self.problem.policy.drf_hierarchy else ()
         return share_measures.share_measures(self.problem, weights)
 
     @cached_property
     def sibling_groups(self) -> tuple[SiblingQueues, ...]:
-        """The groups of queues that are compared with one another."""
+        """Return the groups of queues that are compared with one another."""
         return share_measures.sibling_groups(self.problem)
 
     @cached_property
     def descendants(self) -> tuple[Sequence[int], ...]:
-        """Queue -> itself and all below it."""
+        """Return queue -> itself and all below it."""
         found: list[list[int]] = [[] for _ in self.problem.queues]
         for q in range(len(self.problem.queues)):
             for above in queues.queue_path(self.problem, q):
@@ -77,7 +77,7 @@ class QueueRules:
 
     @cached_property
     def comparison_paths(self) -> tuple[tuple[int, ...], ...]:
-        """Queue -> the queues from the root down to it that are compared; only itself without a hierarchy."""
+        """Return queue -> the queues from the root down to it that are compared; only itself without a hierarchy."""
         every = range(len(self.problem.queues))
         if not self.problem.policy.hierarchical:
             return tuple((q,) for q in every)
@@ -85,8 +85,8 @@ class QueueRules:
 
     @cached_property
     def entitlement_roots(self) -> tuple[int, ...]:
-        """Queue -> the highest queue on its path whose entitlement limits anything: what queues with different ones
-        hold never counts against the same entitlement."""
+        """Return queue -> the highest queue on its path whose entitlement limits anything: what queues with different
+        ones hold never counts against the same entitlement."""
         limits = [any(most is not None for most in amounts) for amounts in self.entitled]
         return tuple(next((a for a in path if limits[a]), path[-1]) for path in self.comparison_paths)
 
@@ -94,9 +94,9 @@ class QueueRules:
 class QueueBooks:
     """Amounts held per queue, along the whole path to its root.
 
-    held[q]: by q and its descendants. direct[q]: by q itself. Guarantees are respected as in the verifier:
-    need(q) = max(guarantee(q), direct(q) + sum of need over the children) stays below capability(q) and, in sum,
-    below the cluster's total, or below what it was at the start.
+    held[q]: by q and its descendants. direct[q]: by q itself. Guarantees are respected as in the verifier: need(q) =
+    max(guarantee(q), direct(q) + sum of need over the children) stays below capability(q) and, in sum, below the
+    cluster's total, or below its initial value.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -129,14 +129,14 @@ class QueueBooks:
         return books
 
     def copy(self) -> QueueBooks:
-        """An independent copy with the same needs at the start, which cannot undo what happened before."""
+        """Return an independent copy with the same needs at the start, which cannot undo what happened before."""
         other = copy.copy(self)
         other.direct, other.held, other._log = list(self.direct), list(self.held), []
         return other
 
     def with_problem(self, problem: Problem, held_gangs: frozenset[int] = frozenset()) -> QueueBooks:
-        """The same amounts, now and at the start, under the limits of another problem that differs in nothing else but
-        empty nodes and the gangs' minima, and where these gangs are held."""
+        """Return the same amounts, now and at the start, under the limits of another problem that differs in nothing
+        else but empty nodes and the gangs' minima, and where these gangs are held."""
         return self.with_rules(QueueRules(problem, held_gangs))
 
     def with_rules(self, rules: QueueRules) -> QueueBooks:
@@ -160,21 +160,21 @@ class QueueBooks:
             self.held[q] = add_vectors(self.held[q], amount)
 
     def release_amount(self, queue: int, amount: Vector, at_start: Vector) -> None:
-        """Take `amount` off what the queue holds, and for good `at_start` off what it held at the start."""
+        """Subtract `amount` from the queue's usage, and permanently `at_start` from its initial usage."""
         self.charge_queue(queue, negative_of(amount))
         self._initial_direct = list(self._initial_direct)
         self._initial_direct[queue] = add_vectors(self._initial_direct[queue], at_start, -1)
         self._initial_needs = {}
 
     def min_demand(self, j: int) -> Vector:
-        """What gang j of the books' problem asks for at least, in addition to its running pods; worked out once."""
+        """Return the least request of gang j of the books' problem, in addition to its running pods; computed once."""
         if j not in self._min_demands:
             gang_class = waiting_class(j, self.problem.gangs[j])
             self._min_demands[j] = gang_class.min_demand(len(self.problem.resources))
         return self._min_demands[j]
 
     def mark(self) -> int:
-        """A point to which `undo` returns."""
+        """Return a point to which `undo` returns."""
         return len(self._log)
 
     def undo(self, mark: int) -> None:
@@ -184,7 +184,7 @@ class QueueBooks:
         del self._log[mark:]
 
     def path(self, queue: int) -> list[int]:
-        """The queue and its ancestors, itself first."""
+        """Return the queue and its ancestors, itself first."""
         return queues.queue_path(self.problem, queue)
 
     # ---- how queues compare
@@ -199,11 +199,11 @@ class QueueBooks:
         return dominant_share(self.held[queue], totals) / self.problem.queues[queue].weight
 
     def compared_amount(self, q: int) -> Vector:
-        """What a queue holds where queues are compared: with its descendants in a hierarchy, else by itself."""
+        """Return a queue's usage for comparisons: with its descendants in a hierarchy, else by itself."""
         return self.held[q] if self.problem.policy.hierarchical else self.direct[q]
 
     def is_entitled(self, queue: int, amount: Vector) -> bool:
-        """Whether with `amount` more the queue, and those above it that are compared, hold no more than their
+        """Return whether with `amount` more the queue, and those above it that are compared, hold no more than their
         entitlements."""
         return all(
             not asked or limit is None or have + asked <= limit
@@ -212,8 +212,8 @@ class QueueBooks:
         )
 
     def is_growth_entitled(self, queue: int, amount: Vector) -> bool:
-        """Whether `is_entitled`, and some queue that is compared says how much of one of the resources it is entitled
-        to: of what nobody speaks a gang's minimum may count as covered, but no growth at the cost of others' minima."""
+        """Return whether `is_entitled`, and some compared queue names an entitlement to one of the resources. Without
+        one, a gang's minimum may count as covered, but no growth at the cost of others' minima."""
         path, asked = self.queue_rules.comparison_paths[queue], [r for r, some in enumerate(amount) if some]
         is_named = any(self.queue_rules.entitled[q][r] is not None for q in path for r in asked)
         return is_named and self.is_entitled(queue, amount)
@@ -221,7 +221,7 @@ class QueueBooks:
     # ---- what queues may take
 
     def allows_amount(self, queue: int, amount: Vector) -> bool:
-        """Whether the queue accepts gangs and may take `amount` more."""
+        """Return whether the queue accepts gangs and may take `amount` more."""
         return (
             self.queue_rules.accepts_gangs[queue]
             and not self.exceeds_ceiling(queue, amount)
@@ -229,8 +229,8 @@ class QueueBooks:
         )
 
     def related_queues(self, queue: int) -> Sequence[int]:
-        """The queues on whose holdings it depends what this one may take: all where anything is guaranteed, else those
-        below the highest one on its path whose ceiling counts its descendants."""
+        """Return the queues on whose holdings it depends what this one may take: all where anything is guaranteed, else
+        those below the highest one on its path whose ceiling counts its descendants."""
         if self._guaranteed_resources:
             return range(len(self.problem.queues))
         ceilings = self.queue_rules.binding_ceilings[queue]
@@ -238,20 +238,20 @@ class QueueBooks:
         return self.queue_rules.descendants[counting[-1]] if counting else (queue,)
 
     def amount_counted(self, ceiling: QueueCeiling) -> Vector:
-        """The amount that counts against a ceiling."""
+        """Return the amount that counts against a ceiling."""
         return self.held[ceiling.queue] if ceiling.includes_descendants else self.direct[ceiling.queue]
 
     def exceeds_ceiling(self, queue: int, amount: Vector) -> bool:
-        """Whether `amount` more would exceed a ceiling on the path."""
+        """Return whether `amount` more would exceed a ceiling on the path."""
         return any(self.is_beyond(ceiling, amount) for ceiling in self.queue_rules.binding_ceilings[queue])
 
     def is_beyond(self, ceiling: QueueCeiling, amount: Vector) -> bool:
-        """Whether `amount` more would exceed the ceiling."""
+        """Return whether `amount` more would exceed the ceiling."""
         entries = zip(self.amount_counted(ceiling), amount, ceiling.limits, strict=True)
         return any(asked and most is not None and have + asked > most for have, asked, most in entries)
 
     def holds_beyond_ceiling(self, queue: int, taken: Vector) -> bool:
-        """Whether with `taken`, which it holds, the queue exceeds a ceiling on its path."""
+        """Return whether with `taken`, which it holds, the queue exceeds a ceiling on its path."""
         mark = self.mark()
         self.charge_queue(queue, negative_of(taken))
         exceeds = self.exceeds_ceiling(queue, taken)
@@ -259,7 +259,8 @@ class QueueBooks:
         return exceeds
 
     def violated_guarantees(self, queue: int, amount: Vector) -> Iterator[tuple[int | None, int]]:
-        """Each (queue, resource) where `amount` more would break others' guarantees; None for the whole cluster."""
+        """Yield each (queue, resource) where `amount` more would break others' guarantees; None for the whole
+        cluster."""
         resources = [r for r in self._guaranteed_resources if amount[r]]
         if not resources:
             return

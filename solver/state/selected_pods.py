@@ -1,8 +1,9 @@
 """Pods per pod rule and domain, with undo.
 
-`allowed_nodes` asks, one pod at a time, what an online scheduler would ask, and what the pods placed so far need of it;
-so any order of placements that it allows ends in a state that the `PodRule`s allow. Letters of docs/develop/model.md
-for new pods: B own a rule, M are selected by it, S are both. Under a quota pods count as what they request.
+`allowed_nodes` asks, one pod at a time, the questions of an online scheduler, and what the pods placed so far need of
+it; so any order of placements that it allows ends in a state that the `PodRule`s allow. Letters of
+docs/develop/model.md for new pods: B own a rule, M are selected by it, S are both. Under a quota pods count as their
+requests.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from solver.problem import Gang, PodRule, Problem, Role
 from solver.semantics.gang_classes import ClassRole
 
 NO_DOMAIN = -1
-"""Stands for the nodes outside a rule's partition."""
+"""The nodes outside a rule's partition."""
 
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
 Change = tuple[int, int, int, int, int]
-"""Of one domain: new pods B, M, S, and evicted ones that are selected, and that are owners."""
+"""Counts of one domain: new pods B, M, S, and evicted ones that are selected, and that are owners."""
 
 
 _UNCHANGED: Change = (0, 0, 0, 0, 0)
@@ -61,13 +62,13 @@ class DomainCount:
 
     @property
     def is_unanchored(self) -> bool:
-        """Whether new owners are here and nothing that they may join."""
+        """Return whether new owners are here and nothing that they may join."""
         return bool(self.new_owners) and not self.anchors
 
 
 class ExistingPods:
-    """Pods that are there whatever is planned, per rule; shared by all counts of a problem and never changed. only: on
-    a cluster that holds nothing but the running pods of this gang."""
+    """Pods that exist in every plan, per rule; shared by all counts of a problem and never changed. only: on a cluster
+    that holds nothing but the running pods of this gang."""
 
     def __init__(self, problem: Problem, only: Gang | None = None) -> None:
         self.pod_rules = problem.pod_rules
@@ -90,7 +91,7 @@ class ExistingPods:
                 self.owners[rho][int(self.partitions[rho][node])] += pods
 
     def without_pods(self, removed: Iterable[tuple[AnyRole, int, int]]) -> ExistingPods:
-        """The same without some of these pods: (role, node, number)."""
+        """Return the same without some of these pods: (role, node, number)."""
         other = copy.copy(self)
         other.selected, other.owners = [*map(Counter, self.selected)], [*map(Counter, self.owners)]
         for role, node, pods in removed:
@@ -98,7 +99,7 @@ class ExistingPods:
         return other
 
     def with_limits(self, limits: Mapping[int, int]) -> ExistingPods:
-        """The same under other limits of these quotas."""
+        """Return the same under other limits of these quotas."""
         other = copy.copy(self)
         other.pod_rules = tuple(
             replace(rule, quota=replace(rule.quota, limit=limits[rho])) if rule.quota and rho in limits else rule
@@ -107,7 +108,8 @@ class ExistingPods:
         return other
 
     def split_domains(self, rho: int, h: int, nodes: IntArray) -> tuple[IntArray, IntArray, bool]:
-        """(the rule's domains of these nodes, its other domains, whether a node is in none). h: names the nodes."""
+        """Return (the rule's domains of these nodes, its other domains, whether a node is in none). h: names the
+        nodes."""
         key = (id(self.partitions[rho]), h)
         if key not in self._split_cache:
             found = np.unique(self.partitions[rho][nodes])
@@ -118,7 +120,7 @@ class ExistingPods:
 
 
 def unit(rule: PodRule, role: AnyRole) -> int:
-    """As what a pod of the role counts: one; under a quota, what it requests."""
+    """Return how much a pod of the role counts: one; under a quota, its request."""
     return 1 if rule.quota is None else role.request[rule.quota.resource]
 
 
@@ -130,7 +132,7 @@ def _node_partitions(rules: tuple[PodRule, ...]) -> list[IntArray]:
 
 
 class PodRuleCounts:
-    """Existing pods and those that came or went since. enforced_rules: the others are ignored; None for all."""
+    """Existing pods and those added or removed since. enforced_rules: the others are ignored; None for all."""
 
     def __init__(
         self, problem: Problem, existing_pods: ExistingPods | None = None, enforced: frozenset[int] | None = None
@@ -143,7 +145,8 @@ class PodRuleCounts:
         self._own_totals: set[int] = set()
 
     def copy(self) -> PodRuleCounts:
-        """An independent copy, which cannot undo what happened before. Totals are shared until either changes."""
+        """Return an independent copy, which cannot undo what happened before. Totals are shared until either
+        changes."""
         other = copy.copy(self)
         other._changes, other._log = {rho: dict(domains) for rho, domains in self._changes.items()}, []
         other._totals = dict(self._totals)
@@ -151,7 +154,7 @@ class PodRuleCounts:
         return other
 
     def without_pods(self, removed: Iterable[tuple[AnyRole, int, int]]) -> PodRuleCounts:
-        """A copy without some existing pods: (role, node, number). New ones are removed by `add_pods`."""
+        """Return a copy without some existing pods: (role, node, number). New ones are removed by `add_pods`."""
         other, gone = self.copy(), list(removed)
         if gone:
             other.existing_pods = self.existing_pods.without_pods(gone)
@@ -160,7 +163,7 @@ class PodRuleCounts:
         return other
 
     def restrict_to(self, enforced: frozenset[int]) -> PodRuleCounts:
-        """A copy that ignores all other rules."""
+        """Return a copy that ignores all other rules."""
         other = self.copy()
         other.enforced_rules = self.enforced_rules & enforced
         return other
@@ -213,13 +216,13 @@ class PodRuleCounts:
             _, rho, d, change = self._log.pop()
             self._add_change(rho, d, change, -1)
 
-    # ---- what is there
+    # ---- existing pods
 
     def rule(self, rho: int) -> PodRule:
         return self.existing_pods.pod_rules[rho]
 
     def rules_of(self, role: AnyRole) -> list[int]:
-        """The enforced rules that the role owns or that select it, ascending."""
+        """Return the enforced rules that the role owns or that select it, ascending."""
         return sorted(self.enforced_rules.intersection((*role.owned_rules, *role.selecting_rules)))
 
     def domain_counts(self, rho: int) -> Iterator[tuple[int, DomainCount]]:
@@ -234,19 +237,19 @@ class PodRuleCounts:
         return DomainCount(existing.selected[rho][d] - selected, existing.owners[rho][d] - owners, b, m, s)
 
     def selected_counts(self, rho: int) -> IntArray:
-        """Domain -> pods that the rule selects; not to be changed."""
+        """Return domain -> pods that the rule selects; not to be changed."""
         return self.totals(rho)[0]
 
     def count_array(self, rho: int, figure: Callable[[DomainCount], int]) -> IntArray:
-        """Domain -> a figure of its count."""
+        """Return domain -> a figure of its count."""
         found = np.zeros(len(self.rule(rho).selected_present), dtype=np.int64)
         for d, count in self.domain_counts(rho):
             found[d] = figure(count)
         return found
 
     def totals(self, rho: int) -> tuple[IntArray, IntArray]:
-        """Domain -> pods that the rule selects, and owners. Kept up to date, since rules that keep apart are asked for
-        every pod; not to be changed."""
+        """Return domain -> pods that the rule selects, and owners. Kept up to date, since rules that keep apart are
+        asked for every pod; not to be changed."""
         if rho not in self._totals:
             domains = len(self.rule(rho).selected_present)
             selected, owners = np.zeros(domains + 1, dtype=np.int64), np.zeros(domains + 1, dtype=np.int64)
@@ -267,7 +270,8 @@ class PodRuleCounts:
     # ---- what rules allow
 
     def allowed_nodes(self, role: AnyRole, rules: frozenset[int] | None = None) -> BoolArray:
-        """Node -> whether one more pod of the role may come there now. rules: those that count; None for all."""
+        """Return node -> whether one more pod of the role may be placed there now. rules: the rules that count; None
+        for all."""
         asked = self.rules_of(role) if rules is None else sorted(rules.intersection(self.rules_of(role)))
         apart = [rho for rho in asked if self.rule(rho).keeps_apart]
         found = self._nodes_apart(role, apart)
@@ -277,8 +281,8 @@ class PodRuleCounts:
         return found
 
     def _nodes_apart(self, role: AnyRole, rules: Iterable[int]) -> BoolArray:
-        """Node -> whether these rules, which keep apart, allow one more pod of the role there: no owner next to a
-        selected pod or, of a separation, outside all domains, and no selected pod next to an owner."""
+        """Return node -> whether these rules, which keep apart, allow one more pod of the role there: no owner next to
+        a selected pod or, of a separation, outside all domains, and no selected pod next to an owner."""
         by_partition: dict[int, list[int]] = {}
         for rho in rules:
             by_partition.setdefault(id(self.existing_pods.partitions[rho]), []).append(rho)
@@ -300,26 +304,26 @@ class PodRuleCounts:
         return allowed(self, rho, rho in role.owned_rules, rho in role.selecting_rules)
 
     def quota_room(self, rho: int) -> IntArray:
-        """Domain -> what a quota leaves there; below 0 where what runs exceeds it."""
+        """Return domain -> the rest of a quota there; below 0 where running pods exceed it."""
         quota = self.rule(rho).quota
         room: IntArray = (quota.limit if quota else 0) - self.totals(rho)[0]
         return room
 
     def _quota_pods(self, rho: int, role: AnyRole) -> IntArray:
-        """Domain -> the most new pods of the role under the quota."""
+        """Return domain -> the most new pods of the role under the quota."""
         if not (each := unit(self.rule(rho), role)):
             return np.full(len(self.rule(rho).selected_present), self.existing_pods.node_count << 20)
         pods: IntArray = np.maximum(self.quota_room(rho) // each, 0)
         return pods
 
     def with_limits(self, limits: Mapping[int, int]) -> PodRuleCounts:
-        """A copy under other limits of these quotas."""
+        """Return a copy under other limits of these quotas."""
         other = self.copy()
         other.existing_pods = self.existing_pods.with_limits(limits)
         return other
 
     def cap_fit_counts(self, role: AnyRole, fit_counts: IntArray) -> IntArray:
-        """Node -> the most pods of the role that ever come there: those that fit and that rules which only forbid
+        """Return node -> the most pods of the role that it can ever get: pods that fit and that rules which only forbid
         allow."""
         rules = self.rules_of(role)
         apart = [rho for rho in rules if self.rule(rho).keeps_apart]
@@ -333,7 +337,8 @@ class PodRuleCounts:
         return fit_counts
 
     def max_new_pods(self, role: AnyRole, h: int, nodes: IntArray) -> int:
-        """The most new pods of the role that ever come to domain h with these nodes, while none come elsewhere."""
+        """Return the most new pods of the role that ever come to domain h with these nodes, while none come
+        elsewhere."""
         most = self.existing_pods.node_count << 20
         for rho in self.rules_of(role):
             rule = self.rule(rho)
@@ -363,8 +368,9 @@ AllowedDomains = tuple[BoolArray, bool]
 
 
 def _affinity_domains(x: PodRuleCounts, rho: int, owns: bool, selected: bool) -> AllowedDomains:
-    """An owner: next to an anchor; else next to new owners without one; else, if it is selected itself, anywhere as the
-    first. A selected pod that owns nothing becomes an anchor: first next to owners without one, then anywhere."""
+    """Return an owner: next to an anchor; else next to new owners without one; else, if it is selected itself, anywhere
+    as the first. A selected pod that owns nothing becomes an anchor: first next to owners without one, then
+    anywhere."""
     counts = dict(x.domain_counts(rho))
     unanchored = [d for d, count in counts.items() if count.is_unanchored]
     anchored = [d for d, count in counts.items() if count.anchors] if owns else []
@@ -401,7 +407,8 @@ def _separation_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
 
 
 def _affinity_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
-    """New owners without an anchor: one is elsewhere, none of them is selected, or they are in several domains."""
+    """Yield new owners without an anchor: one is elsewhere, none of them is selected, or they are in several
+    domains."""
     counts = dict(x.domain_counts(rho))
     anchored = any(c.anchors for c in counts.values())
     unanchored = [d for d, c in counts.items() if c.is_unanchored]
@@ -414,7 +421,7 @@ def _affinity_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
 
 
 def _spread_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
-    """New owners in a domain with more than the least count + max_skew."""
+    """Yield new owners in a domain with more than the least count + max_skew."""
     counts = x.selected_counts(rho)
     most = x.min_selected(rho, counts) + x.rule(rho).max_skew
     for d, c in x.domain_counts(rho):
@@ -425,7 +432,7 @@ def _spread_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
 
 
 def _quota_violations(x: PodRuleCounts, rho: int) -> Iterator[int]:
-    """New pods in a domain with more than the limit."""
+    """Yield new pods in a domain with more than the limit."""
     room = x.quota_room(rho)
     for d, c in x.domain_counts(rho):
         if c.M > 0 and room[d] < 0:

@@ -1,6 +1,6 @@
 """The state of a cluster under decision: problem, topology, free nodes, queues' books and pod-rule counts in one value.
 
-    state = State.initial(problem)                  what runs is taken, nothing is started
+    state = State.initial(problem)                  running pods are taken, nothing is started
     state.start_gang(j, pods); state.stop_gang(j, pods)         new pods come or go: nodes, slots, pod rules and queue
     state.evict_pods(v, pods); state.restore_pods(v, pods)      running pods go, or stay after all
     mark = state.mark(); ...; state.undo(mark)      take back everything since
@@ -59,7 +59,7 @@ class State:
 
     @classmethod
     def initial(cls, problem: Problem, tree: TopologyTree | None = None) -> State:
-        """The state in which the running pods hold what they hold, and nothing is started."""
+        """Return the state with the running pods, before any start."""
         free, overcommitted = free_and_overcommitted(problem)
         nodes = FreeNodes(free, initial_rule_counts(problem), overcommitted)
         running = {j: merge_placements(gang.running) for j, gang in enumerate(problem.gangs) if gang.running}
@@ -71,12 +71,12 @@ class State:
 
     @property
     def free(self) -> FreeVectors:
-        """What is free on the nodes. Do not write to it."""
+        """Return the free amounts of the nodes. Do not write to them."""
         return self.free_nodes.vectors
 
     @property
     def rule_counts(self) -> PodRuleCounts | None:
-        """The pods that pod rules count; None without pod rules."""
+        """Return the pods that pod rules count; None without pod rules."""
         return self.free_nodes.rule_counts
 
     @property
@@ -87,12 +87,12 @@ class State:
         return self.rule_counts
 
     def fit_counts(self, role: ClassRole) -> IntArray:
-        """Node -> pods of the role that fit, by node class, free amounts, and what pod rules forbid for good."""
+        """Return node -> pods of the role that fit, by node class, free amounts, and what pod rules forbid for good."""
         counts = np.where(self.tree.class_mask(role.node_classes), self.free_nodes.fit_counts(role.pod_request), 0)
         return counts if self.rule_counts is None else self.rule_counts.cap_fit_counts(role, counts)
 
     def fit_counts_on(self, nodes: npt.NDArray[np.intp], role: ClassRole) -> IntArray:
-        """`fit_counts` of these nodes only, in their order."""
+        """Return `fit_counts` of these nodes only, in their order."""
         if self.rule_counts is not None:
             return np.asarray(self.fit_counts(role)[nodes])
         eligible, counts = self.tree.class_mask(role.node_classes), self.free_nodes.fit_counts(role.pod_request)
@@ -109,11 +109,11 @@ class State:
         queue_books: QueueBooks,
         rule_counts: PodRuleCounts | None = None,
     ) -> State:
-        """The state in which this is free, whatever runs; queues and counts as given."""
+        """Return the state with these free amounts, whatever runs; queues and counts as given."""
         return cls(problem, tree, FreeNodes(free, rule_counts), queue_books, {}, SlotHoldings(problem))
 
     def copy(self) -> State:
-        """An independent copy, which cannot undo what happened before."""
+        """Return an independent copy, which cannot undo what happened before."""
         return replace(
             self,
             free_nodes=self.free_nodes.copy(),
@@ -123,28 +123,29 @@ class State:
         )
 
     def without(self, pods: Mapping[int, Iterable[Placement]]) -> State:
-        """A copy without these pods, which were started in this state: gang -> its pods."""
+        """Return a copy without these pods, which were started in this state: gang -> its pods."""
         other = self.copy()
         for j, placements in pods.items():
             other.stop_gang(j, placements)
         return other
 
     def excluding(self, exclusions: Mapping[int, NodeSet]) -> State:
-        """A copy in which gang j gets no new pods on the nodes exclusions[j]."""
+        """Return a copy in which gang j gets no new pods on the nodes exclusions[j]."""
         return self.for_problem(exclude_nodes(self.problem, exclusions))
 
     def for_problem(self, problem: Problem, tree: TopologyTree | None = None) -> State:
-        """A copy for a problem that differs in exclusions and gangs' wishes only: nodes and queues hold the same."""
+        """Return a copy for a problem that differs in exclusions and gangs' wishes only: nodes and queues hold the
+        same."""
         unchanged = self.tree if problem is self.problem else None
         return replace(self.copy(), problem=problem, tree=tree or unchanged or TopologyTree(problem))
 
     def with_gangs(self, problem: Problem) -> State:
-        """A copy for a problem whose gangs have other minima, which neither nodes nor queues know of."""
+        """Return a copy for a problem whose gangs have other minima, which neither nodes nor queues know of."""
         other = self.for_problem(problem, self.tree)
         return replace(other, queue_books=other.queue_books.with_problem(problem))
 
     def with_free(self, free: FreeVectors, rule_counts: PodRuleCounts | None = None) -> State:
-        """The same queues with other free nodes, and other pods counted by pod rules; the rest is shared."""
+        """Return the same queues with other free nodes, and other pods counted by pod rules; the rest is shared."""
         return replace(self, free_nodes=FreeNodes(free, rule_counts))
 
     # ---- pods come and go
@@ -166,7 +167,7 @@ class State:
 
     @property
     def held_domains(self) -> HeldDomains:
-        """The domains that gangs hold which run or were started."""
+        """Return the domains that gangs hold which run or were started."""
         return HeldDomains(self.tree, tuple(self.started))
 
     def _demand(self, j: int, pods: Pods) -> Vector:
@@ -199,7 +200,7 @@ class State:
     # ---- undo
 
     def mark(self) -> StateMark:
-        """A point to which `undo` returns."""
+        """Return a point to which `undo` returns."""
         return self.free_nodes.mark(), self.queue_books.mark(), len(self._running_log), len(self.started)
 
     def undo(self, mark: StateMark) -> None:

@@ -1,10 +1,10 @@
-"""Entitled growth: what an elastic gang may still take within its queue's entitlement comes before what other queues
-borrow (docs/develop/model.md, Growth).
+"""Entitled growth: the growth of an elastic gang within its queue's entitlement precedes the borrowing of other queues
+(docs/develop/model.md, Growth).
 
 All gangs are decided by their minima first. Where borrowers then take room in which gangs of other queues could grow
-within these queues' entitlements, that growth is worked out next to all gangs but those borrowers, and everything is
-decided again with it: gangs that run have these pods, gangs that wait need them to start. What evictions have settled
-stays, so that nobody goes for growth.
+within these queues' entitlements, that growth is computed next to all gangs except those borrowers, and everything is
+decided again with it: running gangs have these pods, waiting gangs need them to start. Settled evictions stay, so that
+nobody is evicted for growth.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from solver.timeline.reservation import ends_in_time
 from solver.timeline.two_pass import plan_with_reservation
 
 ROUNDS = 3
-"""So often is growth of the same queues worked out: other borrowers may start in place of those that wait for it, and
+"""How often growth of the same queues is computed: other borrowers may start in place of those that wait for it, and
 some of these keep their place since they would evict."""
 
 
 def plan_with_entitled_growth(initial: PlanState) -> PlanState:
-    """Decide all waiting gangs, with the growth that comes before borrowers. No gang waits for growth but those
-    borrowers, and none is evicted: otherwise the plan is that of the minima."""
+    """Decide all waiting gangs, with the growth that precedes borrowers. No gang waits for growth except those
+    borrowers, and none is evicted: else the plan is that of the minima."""
     decided, growth = plan_with_reservation(initial.copy()), dict[int, Pods]()
     entitled = (queues for queues, is_entitled in growth_stages(initial.problem) if is_entitled)
     for queues in entitled:
@@ -49,8 +49,8 @@ def plan_with_entitled_growth(initial: PlanState) -> PlanState:
 def _with_more_growth(
     initial: PlanState, decided: PlanState, growth: Placements, queues: frozenset[int]
 ) -> tuple[PlanState, dict[int, Pods]] | None:
-    """(the plan with the growth of these queues that borrowers crowd out, all such growth so far); None where there is
-    no more of it. Borrowers that would evict instead keep their place."""
+    """Return (the plan with the growth of these queues that borrowers crowd out, all such growth so far); None where
+    there is no more of it. Borrowers that would evict instead keep their place."""
     borrowers = _borrowers(initial, decided, queues)
     for _ in range(ROUNDS):
         found = _decide_with_growth(initial, decided, growth, _crowded_growth(decided, queues, borrowers))
@@ -66,9 +66,9 @@ def _with_more_growth(
 def _decide_with_growth(
     initial: PlanState, decided: PlanState, growth: Placements, more: Placements
 ) -> tuple[PlanState, dict[int, Pods]] | None:
-    """(the plan in which these gangs have all this growth, their pods in it); None where no more is left of it. A gang
-    that waits for its larger size although its minimum fits is asked for that again: borrowers are not refused for
-    growth that never comes."""
+    """Return (the plan in which these gangs have all this growth, their pods in it); None where no more of it remains.
+    If a gang waits for its larger size although its minimum fits, its growth is dropped: borrowers are not refused for
+    growth that never happens."""
     larger = {**growth, **more}
     while larger != growth and not initial.options.clock.is_over():
         again = _decide_with_sizes(initial, decided, larger)
@@ -83,9 +83,9 @@ def _decide_with_growth(
 
 
 def _borrowers(initial: PlanState, decided: PlanState, queues: Collection[int]) -> frozenset[int]:
-    """Gangs that start beyond the entitlement of their queue: the queues among these, or of lower priority; no start
-    that was told, and none that evictions settle. Of a queue those of the highest precedence, in it the largest, claim
-    the entitlement first, as in the goals of admission."""
+    """Return gangs that start beyond the entitlement of their queue: the queues among these, or of lower priority;
+    without announced starts, and starts that evictions settle. Of a queue the gangs of the highest precedence, in it
+    the largest, claim the entitlement first, as in the goals of admission."""
     problem, books, found = initial.problem, _books_without_victims(initial, decided), set[int]()
     last = max(queue_priority(problem, q) for q in queues)
     started = {j: pods for j, pods in decided.placements.items() if j not in initial.placements}
@@ -106,7 +106,7 @@ def _borrowers(initial: PlanState, decided: PlanState, queues: Collection[int]) 
 
 
 def _books_without_victims(initial: PlanState, decided: PlanState) -> QueueBooks:
-    """What the queues hold before anything starts, without what is evicted."""
+    """Return the queues' usage before anything starts, without evicted pods."""
     problem, books = initial.problem, initial.state.queue_books.copy()
     for v, pods in sorted(decided.evictions.evicted_pods.items()):
         gone = placed_demand(problem.gangs[v], pods, len(problem.resources))
@@ -115,8 +115,8 @@ def _books_without_victims(initial: PlanState, decided: PlanState) -> QueueBooks
 
 
 def _settled_gangs(decided: PlanState) -> frozenset[int]:
-    """The gangs for which others are evicted, and all that come before such a one in their queue: what those could not
-    have, no gang after them may get by an eviction."""
+    """Return the gangs for which others are evicted, and all that come before such a one in their queue: what those
+    could not have, no gang after them may get by an eviction."""
     problem, last = decided.problem, dict[int, tuple[int, ...]]()
     for j in decided.evicting_gangs:
         q, turn = problem.gangs[j].queue, serving_order_key(problem, j)
@@ -126,14 +126,14 @@ def _settled_gangs(decided: PlanState) -> frozenset[int]:
 
 
 def _new_demand(problem: Problem, j: int, pods: Pods) -> Vector:
-    """What the gang's pods that do not run yet request."""
+    """Return the request of the gang's pods that do not run yet."""
     gang = problem.gangs[j]
     return placed_demand(gang, new_placements(gang, pods), len(problem.resources))
 
 
 def _crowded_growth(decided: PlanState, queues: frozenset[int], borrowers: Collection[int]) -> dict[int, Pods]:
-    """Gang -> all its pods, of gangs of these queues that grow within their entitlements next to all but the borrowers;
-    nothing where none of them grows less next to the borrowers."""
+    """Return gang -> all its pods, for gangs of these queues that grow within their entitlements next to all but the
+    borrowers; nothing where none of them grows less next to the borrowers."""
     problem = decided.problem
     lending = queues - {problem.gangs[j].queue for j in borrowers}
     whole = {j: pods for j, pods in decided.placements.items() if j not in decided.evictions.evicted_pods}
@@ -148,7 +148,7 @@ def _crowded_growth(decided: PlanState, queues: frozenset[int], borrowers: Colle
 
 
 def _entitled_growth(decided: PlanState, state: State, growing: Placements) -> dict[int, Pods]:
-    """These gangs with what they may grow in this state, a copy, without delaying the reservation."""
+    """Return these gangs with their possible growth in this state, a copy, without delaying the reservation."""
     reserved = decided.reserved
     return grow_gangs(
         state,
@@ -165,8 +165,9 @@ def _pod_count(pods: Pods) -> int:
 
 
 def _decide_with_sizes(initial: PlanState, decided: PlanState, larger: Placements) -> PlanState:
-    """The plan in which these gangs have these pods where they run, or as many of each role where they start. The
-    evictions stay, with the gangs that they are for, unless these fit next to a victim now; nobody else goes."""
+    """Return the plan in which these gangs have these pods where they run, or as many of each role where they start.
+    The evictions stay, with the gangs that they are for, unless these fit next to a victim now; nobody else is
+    evicted."""
     problem, evicting = initial.problem, decided.evicting_gangs
     starting = sorted(larger.keys() - initial.placements.keys() - evicting)
     roles = {j: pods_per_role(len(problem.gangs[j].roles), larger[j]) for j in starting}
@@ -178,19 +179,19 @@ def _decide_with_sizes(initial: PlanState, decided: PlanState, larger: Placement
 
 
 def _keeps_starts(decided: PlanState, again: PlanState, borrowers: Collection[int]) -> bool:
-    """Whether what started within entitlements starts again or gave way to gangs of its queue that come no later, what
-    was told starts again, and the reserved start is no later."""
+    """Return whether gangs that started within entitlements start again or gave way to gangs of their queue with at
+    least their order, announced starts start again, and the reserved start is no later."""
     gangs = decided.problem.gangs
-    told = {j for j in decided.placements if gangs[j].times.promised}
-    if not told <= again.placements.keys() or not _keeps_reservation(decided, again):
+    promised = {j for j in decided.placements if gangs[j].times.promised}
+    if not promised <= again.placements.keys() or not _keeps_reservation(decided, again):
         return False
     queues = {gangs[j].queue for j in decided.placements}
     return all(_is_made_good(decided, again, borrowers, q) for q in queues)
 
 
 def _keeps_reservation(decided: PlanState, again: PlanState) -> bool:
-    """Whether the reserved start is no later, and no reservation is on nodes that were settled for gangs which come
-    after it in its queue."""
+    """Return whether the reserved start is no later, and no reservation is on nodes that were settled for gangs after
+    it in its queue."""
     before, after = decided.reservation, again.reservation
     if after is not None:
         settled = again.settled_gangs.difference(after.gangs_before)
@@ -204,7 +205,7 @@ def _keeps_reservation(decided: PlanState, again: PlanState) -> bool:
 
 
 def _evicting_instead(decided: PlanState, again: PlanState) -> frozenset[int]:
-    """Gangs that started and now wait, and would start by evicting: others would go for the growth after all."""
+    """Return gangs that started and now wait, and would start by evicting: others would go for the growth after all."""
     waiting = [j for j in decided.placements if j not in again.placements]
     unsettled = again.copy()
     unsettled.evictions.settle(False)
@@ -229,5 +230,5 @@ def _is_made_good(decided: PlanState, again: PlanState, borrowers: Collection[in
 
 
 def _start_of(reservation: Reservation) -> float:
-    """Seconds until the reserved start."""
+    """Return seconds until the reserved start."""
     return math.inf if reservation.starts_in is None else reservation.starts_in

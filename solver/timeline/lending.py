@@ -1,8 +1,8 @@
 """Idle dedicated domains are lent last of all, and only to gangs that the owner can have evicted at once.
 
-All gangs are decided as if nothing were lent, so gangs that may not borrow, and above all the owners', get what they
-get without borrowers. Gangs that then still wait and may borrow (`eviction_rights.may_borrow_domains`) are decided once
-more in what is left, with the dedicated domains open to them.
+All gangs are decided as if nothing were lent, so gangs that may not borrow, and above all the owners', are decided as
+without borrowers. Gangs that then still wait and may borrow (`eviction_rights.may_borrow_domains`) are decided once
+more in the remaining room, with the dedicated domains open to them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from solver.timeline.reservation import reserved_exclusions
 
 
 def lend_dedicated_domains(plan: PlanState) -> PlanState:
-    """The plan with waiting gangs started in dedicated domains of others, where they may borrow and fit."""
+    """Return the plan with waiting gangs started in dedicated domains of others, where they may borrow and fit."""
     problem, reservation = plan.unrestricted_problem, plan.reservation
     reserved_for = None if reservation is None else reservation.gang
     others = (j for j in plan.waiting_gangs() if j != reserved_for)

@@ -33,16 +33,16 @@ from solver.state.state import Pods, State
 
 
 def has_known_times(problem: Problem) -> bool:
-    """Whether anything is known of time; else there is nothing to reserve."""
+    """Return whether anything is known of time; else there is nothing to reserve."""
     return any(gang.times != GangTimes() for gang in problem.gangs)
 
 
 @dataclass(frozen=True)
 class ReleaseTimeline:
-    """What gangs hold, and what is free once some of them have ended.
+    """Amounts held by gangs, and free amounts once some of them have ended.
 
-    state: problem and topology. held_pods: gang -> all its pods, of gangs that run or start. queue_books: what the
-    queues hold with them.
+    state: problem and topology. held_pods: gang -> all its pods, of gangs that run or start. queue_books: the queues'
+    usage with them.
     """
 
     state: State
@@ -57,12 +57,12 @@ class ReleaseTimeline:
 
     @cached_property
     def _rows(self) -> Mapping[int, PodRows]:
-        """Gang -> what its held pods request on their nodes."""
+        """Return gang -> what its held pods request on their nodes."""
         return {v: pod_rows(self.problem.gangs[v], pods) for v, pods in self.held_pods.items()}
 
     @cached_property
     def _amounts(self) -> Mapping[int, tuple[Vector, Vector]]:
-        """Gang -> (what its held pods request, what its running pods do)."""
+        """Return gang -> (what its held pods request, what its running pods do)."""
         gangs, width = self.problem.gangs, len(self.problem.resources)
         return {
             v: (placed_demand(gangs[v], pods, width), placed_demand(gangs[v], gangs[v].running, width))
@@ -71,14 +71,14 @@ class ReleaseTimeline:
 
     @cached_property
     def _free_amounts(self) -> IntArray:
-        """Node x resource: what is free next to the held pods; below 0 where a node is overcommitted."""
+        """Return node x resource: the amounts free next to the held pods; below 0 where a node is overcommitted."""
         free = vectors_without_foreign(self.problem).amounts
         add_rows(free, self._rows.values(), -1)
         return free
 
     def _release_gangs(self, free_amounts: IntArray, books: QueueBooks, gangs: Sequence[int], sign: int = 1) -> None:
-        """These gangs give back what they hold, to their queues as if they had not been there at the start. sign -1:
-        they take it again."""
+        """Release the amounts of these gangs, to their queues as if they had not been there at the start. sign -1: they
+        take them again."""
         add_rows(free_amounts, (self._rows[v] for v in gangs), sign)
         of_queue = dict[int, list[tuple[Vector, Vector]]]()
         for v in gangs:
@@ -89,8 +89,8 @@ class ReleaseTimeline:
 
     @cached_property
     def state_after(self) -> Callable[[tuple[int, ...], tuple[int, ...]], State]:
-        """The state once these gangs have ended, with nothing free on the excluded nodes; kept for a while, since gang
-        after gang is asked about the same ends. Takes no change."""
+        """Return the state once these gangs have ended, with nothing free on the excluded nodes; kept for a while,
+        since gang after gang is asked about the same ends. Takes no change."""
         return lru_cache(maxsize=16)(self._state_after)
 
     def _state_after(self, ended_gangs: tuple[int, ...], excluded_nodes: tuple[int, ...]) -> State:
@@ -101,8 +101,8 @@ class ReleaseTimeline:
         return State.from_free(self.problem, self.state.tree, free, books, self._rule_counts_after(ended_gangs))
 
     def _slots_after(self, ended_gangs: Collection[int]) -> IntArray:
-        """What is free of device slots then, as far as it is known. Which slots running pods hold is not: theirs come
-        back only on a node that is empty then, and where a gang starts before, it may take any."""
+        """Return the free device slots then, as far as they are known. Slots of running pods are not: they are returned
+        only on a node that is empty then, and where a gang starts before, it may take any."""
         slots, problem = vectors_without_foreign(self.problem).slots, self.problem
         if not problem.slot_groups:
             return slots
@@ -115,7 +115,7 @@ class ReleaseTimeline:
         return slots
 
     def _rule_counts_after(self, ended_gangs: Collection[int]) -> PodRuleCounts | None:
-        """The pods that pod rules count then."""
+        """Return the pods that pod rules count then."""
         if not self.problem.pod_rules:
             return None
         there = [() if v in ended_gangs else self.held_pods.get(v, ()) for v in range(len(self.problem.gangs))]
@@ -123,11 +123,11 @@ class ReleaseTimeline:
         return initial_rule_counts(replace(self.problem, gangs=tuple(gangs)))
 
     def starts_after(self, j: int, ended_gangs: Collection[int], excluded_nodes: Sequence[int] = ()) -> bool:
-        """Whether gang j fits alone once these have ended, by nodes and queues."""
+        """Return whether gang j fits alone once these have ended, by nodes and queues."""
         return starts_alone(self._state_for(j, ended_gangs, excluded_nodes), j, self.options, self.mapper)
 
     def _placement_after(self, j: int, ended_gangs: Collection[int], excluded_nodes: Sequence[int]) -> Pods | None:
-        """All pods of gang j then."""
+        """Return all pods of gang j then."""
         return placement_alone(self._state_for(j, ended_gangs, excluded_nodes), j, self.options, self.mapper)
 
     def _state_for(self, j: int, ended_gangs: Collection[int], excluded_nodes: Sequence[int]) -> State:
@@ -138,8 +138,8 @@ class ReleaseTimeline:
         return state
 
     def first_reservation(self, waiting: Sequence[int], starts: Callable[[int], bool]) -> Reservation | None:
-        """The reservation of the first of these gangs that cannot start now and has one. starts: whether a gang can,
-        alone and at once."""
+        """Return the reservation of the first of these gangs that cannot start now and has one. starts: whether a gang
+        can, alone and at once."""
         known: set[object] = set()
         for j in waiting:
             gang = self.problem.gangs[j]
@@ -151,10 +151,10 @@ class ReleaseTimeline:
         return None
 
     def reservation_for(self, j: int) -> Reservation | None:
-        """The reservation of gang j at its soonest start. None where that is unknown, or it does not fit even when all
-        other gangs are gone.
+        """Return the reservation of gang j at its soonest start. None where that is unknown, or it does not fit even
+        without all other gangs.
 
-        The gangs end one after another: those whose end is known, soonest first; for an overdue gang then the others,
+        The gangs end one after another: those with a known end, soonest first; for an overdue gang then the others,
         oldest first, an order that no new gang can enter before them. Gang j waits for the shortest beginning of that
         line after which it fits. Each end makes the line shorter, and no gang that starts meanwhile takes its room, so
         it never gets longer.
@@ -189,7 +189,7 @@ class ReleaseTimeline:
         return Reservation(j, start, new, tuple(sorted(awaited)))
 
     def _awaited_gangs(self, j: int, new_pods: Pods, line: Sequence[int]) -> list[int]:
-        """The gangs of the line whose end these pods need, trying to do without the last ones first."""
+        """Return the gangs of the line whose end these pods need, trying to do without the last ones first."""
         gang, width = self.problem.gangs[j], len(self.problem.resources)
         nodes, asked = sorted({p.node for p in new_pods}), placed_demand(gang, new_pods, width)
         free, books = self._free_amounts.copy(), self.queue_books.copy()
@@ -204,7 +204,8 @@ class ReleaseTimeline:
         return needed
 
     def books_at_start(self, reservation: Reservation) -> QueueBooks:
-        """What the queues hold when the gang starts: without gangs that have ended by then, and with its own pods."""
+        """Return the queues' usage when the gang starts: without gangs that have ended by then, and with its own
+        pods."""
         others = self.held_pods.keys() - {reservation.gang}
         ended = {v for v in others if ends_in_time(self.problem, v, reservation)}
         books = self.state_after(tuple(sorted(ended.union(reservation.awaited_gangs))), ()).queue_books.copy()
@@ -214,13 +215,13 @@ class ReleaseTimeline:
 
 
 def ends_in_time(problem: Problem, j: int, reservation: Reservation) -> bool:
-    """Whether gang j is expected to have ended when the reserved room is needed."""
+    """Return whether gang j is expected to have ended when the reserved room is needed."""
     ends = expected_end(problem, j)
     return reservation.starts_in is not None and ends is not None and ends <= reservation.starts_in
 
 
 def reserved_exclusions(problem: Problem, reservation: Reservation) -> dict[int, frozenset[int]]:
-    """Gang -> the reserved nodes, for every gang that would still be there when they are needed."""
+    """Return gang -> the reserved nodes, for every gang that would still be there when they are needed."""
     nodes = frozenset(p.node for p in reservation.placements)
     others = (j for j in range(len(problem.gangs)) if j != reservation.gang)
     return {j: nodes for j in others if not ends_in_time(problem, j, reservation)}
@@ -229,7 +230,7 @@ def reserved_exclusions(problem: Problem, reservation: Reservation) -> dict[int,
 def blocked_gangs(
     problem: Problem, reservation: Reservation, books_at_start: QueueBooks, serving_order: Iterable[int]
 ) -> frozenset[int]:
-    """Gangs that may not start because a queue would not have enough left for the reservation.
+    """Return gangs that may not start because a queue would not have enough left for the reservation.
 
     Gangs that have ended by then take nothing from it. Each of the others may start as long as all before it in order
     leave enough.

@@ -26,11 +26,11 @@ def plan_with_reservation(plan: PlanState) -> PlanState:
         return decide_gangs(plan, waiting)
     trial, levels = decide_gangs(plan.copy(), waiting), gang_levels(plan, waiting)
     # The trial may evict to pass these by.
-    told = {levels[j] for j in trial.waiting_gangs() if problem.gangs[j].times.promised}
+    promised = {levels[j] for j in trial.waiting_gangs() if problem.gangs[j].times.promised}
     for level in sorted(set(levels.values()), reverse=True):
         if plan.options.clock.is_over():
             return trial
-        if level not in told and reservation_at_level(trial, levels, level, allow_eviction=False) is None:
+        if level not in promised and reservation_at_level(trial, levels, level, allow_eviction=False) is None:
             continue
         above = [j for j in waiting if levels[j] > level]
         again = decide_gangs(plan.copy(), above)
@@ -45,13 +45,14 @@ def plan_with_reservation(plan: PlanState) -> PlanState:
 
 
 def _breaks_promise(trial: PlanState, again: PlanState, above: Iterable[int]) -> bool:
-    """Whether one of these gangs, which come before the reservation, was told a start and waits for its sake."""
-    told = (j for j in above if trial.problem.gangs[j].times.promised)
-    return any(j in trial.placements and j not in again.placements for j in told)
+    """Return whether one of these gangs, which precede the reservation, has an announced start and waits for the
+    reservation's sake."""
+    promised = (j for j in above if trial.problem.gangs[j].times.promised)
+    return any(j in trial.placements and j not in again.placements for j in promised)
 
 
 def _evicts_awaited_gang(plan: PlanState, reservation: Reservation) -> bool:
-    """Whether a gang whose end is awaited is evicted: the next plan reserves with what is there then."""
+    """Return whether a gang whose end is awaited is evicted: the next plan reserves with the gangs of its time."""
     return any(v in plan.evictions.evicted_pods and v not in plan.placements for v in reservation.awaited_gangs)
 
 
@@ -60,7 +61,7 @@ GangLevel = tuple[bool, int, int]
 
 
 def gang_levels(plan: PlanState, waiting: Iterable[int]) -> dict[int, GangLevel]:
-    """Gang -> its level; gangs of a higher level are decided before a reservation for one of a lower level."""
+    """Return gang -> its level; gangs of a higher level are decided before a reservation for one of a lower level."""
     problem, waiting = plan.problem, list(waiting)
     by_entitlement = puts_queues_first(problem, {problem.gangs[j].queue for j in waiting})
     first = set(entitled_gangs(plan.state.queue_books, waiting) if by_entitlement else waiting)
@@ -70,7 +71,7 @@ def gang_levels(plan: PlanState, waiting: Iterable[int]) -> dict[int, GangLevel]
 def reservation_at_level(
     plan: PlanState, levels: Mapping[int, GangLevel], level: GangLevel, allow_eviction: bool
 ) -> Reservation | None:
-    """The reservation of the first gang of this level that cannot start even alone after the levels above it.
+    """Return the reservation of the first gang of this level that cannot start even alone after the levels above it.
 
     allow_eviction: just those levels are decided, so that eviction may be tried.
     """
@@ -97,13 +98,13 @@ def reservation_at_level(
 
 
 def _comes_before(problem: Problem, j: int, reserved: int) -> bool:
-    """Whether a settled gang comes before the reservation of another: not one of a lower level in the same queue."""
+    """Return whether a settled gang precedes the reservation of another: not one of a lower level in the same queue."""
     is_other = problem.gangs[j].queue != problem.gangs[reserved].queue
     return is_other or precedence_level(problem, j) >= precedence_level(problem, reserved)
 
 
 def _reserved_start(plan: PlanState, reservation: Reservation, rest: Collection[int]) -> ReservedStart:
-    """What keeps the reservation from being delayed. rest: gangs decided after it."""
+    """Return what prevents a delay of the reservation. rest: gangs decided after it."""
     problem, books = plan.problem, release_timeline(plan, rest).books_at_start(reservation)
     order = sorted(rest, key=partial(serving_order_key, problem))
     blocked = blocked_gangs(problem, reservation, books, order)
@@ -111,7 +112,7 @@ def _reserved_start(plan: PlanState, reservation: Reservation, rest: Collection[
 
 
 def release_timeline(plan: PlanState, rest: Collection[int]) -> ReleaseTimeline:
-    """What gangs hold before `rest` is decided."""
+    """Return the amounts that gangs hold before `rest` is decided."""
     problem, running, evicted = plan.problem, plan.state.running, plan.evictions.evicted_pods
     decided = plan.placements.keys() - rest
     staying = running.keys() - decided - evicted.keys()
@@ -124,6 +125,6 @@ def release_timeline(plan: PlanState, rest: Collection[int]) -> ReleaseTimeline:
         ran, holds, gone = (
             placed_demand(gang, pods, width) for pods in (gang.running, held.get(j, ()), evicted.get(j, ()))
         )
-        books.release_amount(gang.queue, gone, gone)  # what is evicted no longer excuses what the queue holds
+        books.release_amount(gang.queue, gone, gone)  # evicted pods no longer excuse the queue's usage
         books.charge_queue(gang.queue, add_vectors(add_vectors(holds, ran, -1), gone))
     return ReleaseTimeline(plan.state, held, books, plan.options, plan.mapper)

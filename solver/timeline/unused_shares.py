@@ -1,10 +1,10 @@
-"""Unused shares: with the plugin proportion, what a queue's own waiting gangs cannot use goes to other queues.
+"""Unused shares: with the plugin proportion, the part of a queue's share that its own waiting gangs cannot use is given
+to other queues.
 
-Proportion shares out what the gangs ask for that have pods. All gangs are decided as if all were there, so that each
-queue gets what it is entitled to. A gang that then waits, larger than what is left of its queue's share, is held: kept
-out of the cluster, where it is not there yet, and so asking for nothing. What that frees is given to one held gang
-after another, of the queue with the lowest share first, as far as the shares let it in that come of what is then asked
-for.
+Proportion distributes by the requests of gangs with pods. All gangs are decided as if all had pods, so that each queue
+gets its entitlement. A gang that then waits, larger than the rest of its queue's share, is held: kept out of the
+cluster, if it is not there yet, and so without a request. The freed share is given to one held gang after another, of
+the queue with the lowest share first, as far as the shares that result from the remaining requests admit it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from solver.semantics.share_measures import queue_priority
 
 
 def pass_shares_on(plan: PlanState) -> PlanState:
-    """The plan with held gangs, and with those of them started that fit into what the others leave. With evictions
-    none starts: the next plan sees to it."""
+    """Return the plan with held gangs, and with those of them started that fit into what the others leave. With
+    evictions none starts: the next plan sees to it."""
     problem, plan = plan.problem, plan.copy()
     held, batches = _held_gangs(plan), list(plan.borrower_batches)
     lines = [] if plan.evictions.evicted_pods else _lines_of_equals(problem, held)
@@ -42,7 +42,7 @@ def pass_shares_on(plan: PlanState) -> PlanState:
 
 
 def _refused_by_share(plan: PlanState) -> Iterator[int]:
-    """Waiting gangs, not in the cluster yet, that exceed what is left of their queue's proportional share."""
+    """Yield waiting gangs, not in the cluster yet, that exceed the rest of their queue's proportional share."""
     problem, books = plan.problem, plan.state.queue_books
     reserved_for = None if plan.reservation is None else plan.reservation.gang
     for j in plan.waiting_gangs() if problem.policy.proportion else ():
@@ -54,8 +54,8 @@ def _refused_by_share(plan: PlanState) -> Iterator[int]:
 
 
 def _held_gangs(plan: PlanState) -> set[int]:
-    """Those refused. Where another order of summation then leaves a queue a hair less than what starts in it, only
-    those of the queues, one after another, next to which everything keeps its share."""
+    """Return the refused gangs. Where another order of summation then leaves a queue slightly less than its starts
+    need, only those of the queues, one after another, with which every start keeps its share."""
     refused = set(_refused_by_share(plan))
     if _all_keep_shares(plan, refused):
         return refused
@@ -68,7 +68,7 @@ def _held_gangs(plan: PlanState) -> set[int]:
 
 
 def _all_keep_shares(plan: PlanState, held: Collection[int]) -> bool:
-    """Whether all that starts is within its queue's share while these gangs are held."""
+    """Return whether all that starts is within its queue's share while these gangs are held."""
     plan.state.hold_gangs(frozenset(held))
     try:
         return not plan.starts_beyond_ceilings()
@@ -77,7 +77,7 @@ def _all_keep_shares(plan: PlanState, held: Collection[int]) -> bool:
 
 
 def _lines_of_equals(problem: Problem, gangs: Collection[int]) -> list[list[int]]:
-    """Gangs of one queue, precedence and class, in serving order: where the first does not start, none does."""
+    """Return gangs of one queue, precedence and class, in serving order: where the first does not start, none does."""
     lines: dict[object, list[int]] = {}
     for j in sorted(gangs, key=lambda j: serving_order_key(problem, j)):
         gang = problem.gangs[j]
@@ -95,7 +95,7 @@ def _turn_key(plan: PlanState, line: Sequence[int]) -> tuple[object, ...]:
 
 
 def _start_beside(plan: PlanState, j: int, held: Collection[int]) -> tuple[Objective, ...] | None:
-    """Start gang j while the others of these are held, where it fits by nodes and by every queue's share; its
+    """Start gang j while the others of these are held, where it fits by nodes and by every queue's share; return its
     objectives."""
     if not plan.eligible_gangs([j]) or shortage(plan.state, waiting_class(j, plan.problem.gangs[j])) is not None:
         return None

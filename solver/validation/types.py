@@ -1,5 +1,5 @@
-"""Whether a problem has the types of its annotations: classes, tuples, names, truth values. `values` checks integers;
-here only that no tuple stands in place of one.
+"""Checks that a problem has the types of its annotations: classes, tuples, names, truth values. `values` checks
+integers; here only that no tuple is in place of one.
 
 A list in place of a tuple, or an incomplete pair, is reported at once, with its index, and not from the depth of a
 model.
@@ -22,7 +22,7 @@ _CONTAINERS = frozenset((tuple, frozenset))
 
 
 def first_mismatch(value: Any, hint: Any = Problem) -> tuple[tuple[str | int, ...], str] | None:
-    """(path of indices, fault) of the first part of a value that is not of the type that its annotation says."""
+    """Return (path of indices, fault) of the first part of a value that is not of its annotated type."""
     if _matcher(hint)([value]):
         return None
     base: Any = get_origin(hint) or hint
@@ -47,7 +47,8 @@ def first_mismatch(value: Any, hint: Any = Problem) -> tuple[tuple[str | int, ..
 
 
 def _matcher(hint: Any) -> _Matcher:
-    """Whether all of these values match this annotation exactly, field by field of all of them at once."""
+    """Return a check whether all of these values match this annotation exactly, field by field of all of them at
+    once."""
     base: Any = get_origin(hint) or hint
     inside = get_args(hint)
     if _is_integer(hint):
@@ -89,18 +90,18 @@ def _field_matchers(owner: type) -> list[tuple[str, _Matcher]]:
 
 
 def _is_integer(hint: Any) -> bool:
-    """Whether it is int or int | None."""
+    """Return whether it is int or int | None."""
     return hint is int or (get_origin(hint) in (Union, UnionType) and int in get_args(hint))
 
 
 @cache
 def _field_hints(owner: type) -> list[tuple[str, Any]]:
-    """The fields of a dataclass with their annotations."""
+    """Return the fields of a dataclass with their annotations."""
     hints = get_type_hints(owner)
     return [(field.name, hints[field.name]) for field in fields(owner)]
 
 
 def _non_none_hint(arms: tuple[Any, ...]) -> Any:
-    """The annotation X of X | None."""
+    """Return the annotation X of X | None."""
     (other,) = (arm for arm in arms if arm is not NoneType)
     return other

@@ -38,14 +38,14 @@ from solver.problem import (
 from solver.validation.types import first_mismatch
 
 MAX_PODS = 2**31 - 1
-"""Of a role, or of its running pods on a node: Kubernetes counts them in 32 bits."""
+"""Most pods of a role, or of its running pods on a node: Kubernetes counts them in 32 bits."""
 
 FieldPath = tuple[str | int, ...]
 
 
 class _Rule(NamedTuple):
-    """What a field holds, or each entry of a tuple: an integer from `least` to `most`; an index into `items` of the
-    problem, or of the gang; a vector has an entry for each resource. Optional: or None."""
+    """Valid contents of a field, or of each entry of a tuple: an integer from `least` to `most`; an index into `items`
+    of the problem, or of the gang; a vector has an entry for each resource. Optional: or None."""
 
     least: int = 0
     most: int = MAX_AMOUNT
@@ -147,9 +147,9 @@ def validate(problem: Problem) -> None:
       min_domains are positive, a role's rules are ascending, one with own_gang_only concerns no other pods, only a
       separation has a tier, but no owners that are present, and a quota selects the roles of its queue that request its
       resource;
-    * a disruption budget names roles of gangs;
-    * the slots that running pods hold are sorted, of requests of their roles and no more than these ask for, and with
-      what is free at most the slot;
+    * a disruption budget names roles of gangs; * the slots that running pods hold are sorted, of requests of their
+    roles and no more than these ask for, and with the free amounts at most the
+      slot;
     * no role has more than `MAX_PODS` replicas, and no sum of amounts is above `MAX_AMOUNT`.
 
     A problem without nodes, hypernodes, queues or gangs is well formed. A gang that cannot fit is well formed too: it
@@ -201,7 +201,7 @@ def _check_unique(where: FieldPath, names: Sequence[str], *field: str) -> None:
 
 
 def _are_all_right(items: Sequence[Any], sizes: Mapping[str, int]) -> bool:
-    """Whether all numbers in items of one class are as their rules say: a field of all of them at once, at any depth.
+    """Return whether all numbers in items of one class obey their rules: a field of all of them at once, at any depth.
     sizes: of the tuples into which indices point."""
     for name, rule in _RULES[type(items[0])].items():
         column = list(map(attrgetter(name), items))
@@ -234,7 +234,7 @@ def _check_fields(where: FieldPath, found: Any, sizes: Mapping[str, int]) -> Non
 
 
 def _are_right(values: list[Any], rule: _Rule, sizes: Mapping[str, int]) -> bool:
-    """Whether all values of a field are as the rule says; `_check_value` finds the error."""
+    """Return whether all values of a field obey the rule; `_check_value` finds the error."""
     values = [value for value in values if value is not None] if rule.optional else values
     while values and isinstance(values[0], tuple | frozenset):
         if not set(map(type, values)) <= {tuple, frozenset}:
@@ -257,7 +257,7 @@ def _check_value(where: FieldPath, value: Any, rule: _Rule, sizes: Mapping[str, 
         for i, each in enumerate(value if isinstance(value, tuple) else sorted(value, key=repr)):
             _check_value((*where, i), each, rule, sizes)
         return
-    # a bool or a float, NaN included, compares like a number but is none of ours
+    # a bool or a float, NaN included, compares like an integer but is invalid
     _require(type(value) is int, where, f"{value!r} is not an integer")
     if rule.items:
         _require(0 <= value < sizes[rule.items], where, f"there is no {value} among {sizes[rule.items]}")
@@ -410,7 +410,7 @@ def _check_slot_holds(where: FieldPath, gang: Gang, problem: Problem) -> None:
 
 
 def _check_slot_totals(problem: Problem) -> None:
-    """What pods hold of a slot and what is free there are at most the slot."""
+    """Check that held shares of a slot and its free amounts are at most the slot."""
     held: dict[tuple[int, int], list[int]] = {}
     for g, gang in enumerate(problem.gangs):
         for k, hold in enumerate(gang.slot_holds):

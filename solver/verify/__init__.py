@@ -3,15 +3,15 @@ here.
 
 The docstrings of `RULES` are the definition of a valid plan; docs/develop/model.md has the mathematics. *Running* pods
 are those of `Gang.running`, *new* pods the placed ones beyond them, counted per (role, node). A gang *grows* when it
-gets a new pod. What runs may already break a rule (the topology changed, a limit was lowered): that is no fault of the
-plan, and every rule says what new pods may still do then.
+gets a new pod. Running pods may already break a rule (the topology changed, a limit was lowered). That is not a fault
+of the plan, and every rule states the limits for new pods then.
 
 The problem is taken as valid; `solver.validation.values` sees to that.
 
     checked_plan        problem and plan side by side, with the sums that several rules need
     gangs               decisions, actions, running pods, replicas, domains, nodes open to a gang, topology, subgroups
-    capacity            what nodes and their device slots hold
-    queues              limits, guarantees, proportional shares, what the plan says that queues hold
+    capacity            capacity of nodes and their device slots
+    queues              limits, guarantees, proportional shares, usage of queues in the plan
     quotas              Volcano's queue plugins, implemented a second time
     batches             which gangs each batch decides, its verdicts, the objectives' values and bounds
     reasons             facts and repairs
@@ -55,7 +55,7 @@ class Violation:
 
 
 def verify(problem: Problem, plan: Plan) -> list[Violation]:
-    """Every rule that the plan breaks, in the order of `RULES` and of the indices; empty for a valid plan."""
+    """Return every rule that the plan breaks, in the order of `RULES` and of the indices; empty for a valid plan."""
     x = CheckedPlan(problem, plan)
     return [Violation(rule.__name__, where, message) for rule in RULES for where, message in rule(x)]
 

@@ -43,7 +43,7 @@ def _verdict_findings(b: int, batch: Batch) -> Findings:
 
 
 def _objective_fault(objective: Objective) -> str:
-    """What is wrong with an objective; empty if nothing is.
+    """Return the fault of an objective; empty if there is none.
 
     gap = |bound - value| / max(1, |value|); proven only when it is at most `PROVEN_GAP`.
     """
@@ -74,15 +74,15 @@ ROUNDING = 1e-6
 
 
 def objective_values(x: CheckedPlan) -> Findings:
-    """A bound is on the right side of its value: above it for what is maximised, below it for what is minimised.
+    """A bound is on the right side of its value: above it for a maximised goal, below it for a minimised one.
 
     `gangs[p]` is the number of the batch's gangs of that priority that start; `loss` counts all evicted pods, each with
     the seconds that its gang has run, at least 1; `victims` the gangs that lose any, `whole gangs` those of them of
     which nothing stays; `node groups` the new pods of the batch's gangs that start, each with the rank that its queue
     gives the group of its node, where none of them is elastic: others grow afterwards. `moves` is no less than the
     gangs that start with a pod where the plan in force has none of them, again without elastic ones. `separations` is
-    no less than what the batch's gangs that start cost next to one another and next to what runs, without elastic ones,
-    and no more than what they cost in the whole plan.
+    no less than what the batch's gangs that start cost next to one another and next to running pods, without elastic
+    ones, and no more than their cost in the whole plan.
     """
     gone = [(g, decision.evicted_pods) for g, decision in sorted(x.decisions.items()) if decision.evicted_pods]
     evicted = {
@@ -110,7 +110,8 @@ def objective_values(x: CheckedPlan) -> Findings:
 
 
 def _is_group_cost(x: CheckedPlan, batch: Batch, value: float) -> bool:
-    """Whether this is what the batch's new pods cost in node groups, or no more than that where gangs are elastic."""
+    """Return whether this is what the batch's new pods cost in node groups, or no more than that where gangs are
+    elastic."""
     counted, is_exact = 0, True
     for g in batch.gangs:
         if g not in x.decisions or x.decisions[g].action != "start":
@@ -124,15 +125,15 @@ def _is_group_cost(x: CheckedPlan, batch: Batch, value: float) -> bool:
 
 
 def _least_company(x: CheckedPlan, batch: Batch) -> int:
-    """What separation wishes cost at least: of the gangs that start in the batch with as many pods as they need,
-    next to one another and next to what runs."""
+    """Return the least cost of separation wishes: of the gangs that start in the batch with as many pods as they need,
+    next to one another and next to running pods."""
     started = {g for g, decision in x.decisions.items() if decision.action == "start"}
     sure = {g: _new_nodes(x, g) for g in started.intersection(batch.gangs) if not _is_elastic(x.problem.gangs[g])}
     return _company(x, sure, sure)
 
 
 def _most_company(x: CheckedPlan, batch: Batch) -> int:
-    """The same of all that the batch starts, next to all that runs or gets pods."""
+    """Return the same of all that the batch starts, next to all that runs or gets pods."""
     everyone = {g: _new_nodes(x, g) for g in x.decisions}
     return _company(x, {g: nodes for g, nodes in everyone.items() if g in batch.gangs}, everyone)
 
@@ -142,7 +143,7 @@ def _new_nodes(x: CheckedPlan, g: int) -> set[int]:
 
 
 def _company(x: CheckedPlan, placed: Mapping[int, set[int]], others: Mapping[int, set[int]]) -> int:
-    """What the gangs' wishes cost that get pods on these nodes."""
+    """Return the cost of the wishes of gangs that get pods on these nodes."""
     cost, gangs = 0, x.problem.gangs
     for g, nodes in placed.items():
         for wish in gangs[g].separation_wishes:
@@ -156,7 +157,7 @@ def _company(x: CheckedPlan, placed: Mapping[int, set[int]], others: Mapping[int
 
 
 def _above(problem: Problem, node: int, tier: int) -> int | None:
-    """The hypernode of exactly this tier above the node."""
+    """Return the hypernode of exactly this tier above the node."""
     h = problem.nodes[node].leaf
     while h is not None and problem.hypernodes[h].tier != tier:
         h = problem.hypernodes[h].parent
@@ -168,7 +169,7 @@ def _is_elastic(gang: Gang) -> bool:
 
 
 def _count_moved(x: CheckedPlan, batch: Batch) -> int:
-    """How many gangs of the batch start with a pod outside their former places; not elastic ones, which may grow
+    """Return how many gangs of the batch start with a pod outside their former places; not elastic ones, which may grow
     there."""
     moved = 0
     for g in batch.gangs:
@@ -184,7 +185,7 @@ def _count_moved(x: CheckedPlan, batch: Batch) -> int:
 
 
 def _count_started(x: CheckedPlan, batch: Batch, level: re.Match[str]) -> int:
-    """How many gangs of the batch and of this level start."""
+    """Return how many gangs of the batch and of this level start."""
     wanted, rank = (int(level["priority"]), level["late"]), level["rank"]
     decided = [g for g in batch.gangs if g in x.decisions]
     started = [x.problem.gangs[g] for g in decided if x.decisions[g].action == "start"]

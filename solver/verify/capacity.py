@@ -37,7 +37,7 @@ def device_slots(x: CheckedPlan) -> Findings:
     * For N new pods of a role on a node with a request for `number` slots: the entries for slots of that group come to
     number * N pods, none of them above N (so the slots of each pod can all differ).
 
-    * Per slot and resource, the shares taken are at most what is free there and what evicted pods are sure to return
+    * Per slot and resource, the shares taken are at most the free ones and those that evicted pods certainly return
     (`released_slot_amounts`).
     """
     for g, decision in sorted(x.decisions.items()):
@@ -67,8 +67,8 @@ def overcommitted_slots(x: CheckedPlan, staying: Mapping[int, PodCounts]) -> Fin
 
 
 def released_slot_amounts(x: CheckedPlan, staying: Mapping[int, PodCounts]) -> Counter[tuple[int, int, int]]:
-    """(node, slot, resource) -> what evicted pods are sure to return. Of the pods of a role on a node that stay, as
-    many as possible are taken to hold the slot; slots without a known holder stay held."""
+    """Return (node, slot, resource) -> the amounts that evicted pods certainly return. Of the pods of a role on a node
+    that stay, as many as possible are assumed to hold the slot; slots without a known holder stay held."""
     back: Counter[tuple[int, int, int]] = Counter()
     for g, gang in enumerate(x.problem.gangs):
         for hold in gang.slot_holds if x.evicted_pods[g] else ():
@@ -83,7 +83,7 @@ def released_slot_amounts(x: CheckedPlan, staying: Mapping[int, PodCounts]) -> C
 
 
 def _slot_request(x: CheckedPlan, g: int, use: SlotUse) -> SlotRequest | None:
-    """What the pods of an entry take from the slot; None where the entry makes no sense."""
+    """Return the request of an entry's pods to the slot; None for an invalid entry."""
     slots = x.problem.nodes[use.node].slots if (use.role, use.node) in x.new_pods[g] else ()
     if use.pods < 1 or not 0 <= use.slot < len(slots):
         return None

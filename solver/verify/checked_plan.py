@@ -16,13 +16,14 @@ from solver.verify import quotas
 PlanPath = tuple[str | int, ...]
 """The path of indices into the plan (or, for a node or queue, the problem)."""
 Findings = Iterator[tuple[PlanPath, str]]
-"""What a rule finds: where, and what is wrong there."""
+"""Findings of a rule: where, and the fault."""
 PodCounts = Mapping[tuple[int, int], int]
 """Pods by (role, node)."""
 
 
 def needs(problem: Problem, holdings: Sequence[Vector]) -> list[Vector]:
-    """What must stay available to each queue, its descendants included, when queue q itself holds `holdings[q]`.
+    """Return the amounts that must stay available to each queue, its descendants included, when queue q itself holds
+    `holdings[q]`.
 
         need(q) = max(guarantee(q), holding(q) + sum of need(c) over the children c of q)        per resource
 
@@ -37,12 +38,12 @@ def needs(problem: Problem, holdings: Sequence[Vector]) -> list[Vector]:
 
 
 def _bottom_up_queues(problem: Problem) -> list[tuple[int, Queue]]:
-    """The queues with their indices, each before its parent."""
+    """Return the queues with their indices, each before its parent."""
     return sorted(enumerate(problem.queues), key=lambda item: -len(quotas.queue_path(problem, item[0])))
 
 
 def at(gang: int, field: str = "placements") -> PlanPath:
-    """The path of a field of the gang's decision."""
+    """Return the path of a field of the gang's decision."""
     return "decisions", gang, field
 
 
@@ -55,13 +56,13 @@ def _pod_counts(placements: Iterable[Placement]) -> PodCounts:
 
 
 def is_sorted(placements: Iterable[Placement]) -> bool:
-    """Whether they are sorted by (role, node), each pair once."""
+    """Return whether they are sorted by (role, node), each pair once."""
     pairs = [(place.role, place.node) for place in placements]
     return pairs == sorted(set(pairs))
 
 
 def _difference(pods: PodCounts, others: PodCounts) -> PodCounts:
-    """The pods by which `pods` exceed `others`, where they do."""
+    """Return the pods by which `pods` exceed `others`, where they do."""
     if not others or pods is others:
         return pods if not others else {}
     return {spot: more for spot, number in sorted(pods.items()) if (more := number - others.get(spot, 0)) > 0}
@@ -84,7 +85,7 @@ class _OpenRole(NamedTuple):
 
 
 def _least_request(roles: Iterable[_OpenRole], others: int, r: int) -> int:
-    """What the missed pods ask of resource r, with as many others as the gang's minimum misses, the cheapest."""
+    """Return the missed pods' request of resource r, with as many others as the gang's minimum misses, the cheapest."""
     missed, optional = 0, list[int]()
     for role, pods, more in roles:
         missed += pods * role.request[r]
@@ -93,7 +94,7 @@ def _least_request(roles: Iterable[_OpenRole], others: int, r: int) -> int:
 
 
 class CheckedPlan:
-    """Problem and plan side by side. Placements out of range are left to rule `decisions`."""
+    """Problem and plan side by side. Rule `decisions` reports placements out of range."""
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self.problem = problem
@@ -119,7 +120,7 @@ class CheckedPlan:
         return _pod_counts(place for place in self.decisions[gang].placements if self.is_valid_placement(gang, place))
 
     def _evicted_pods_of(self, gang: int) -> PodCounts:
-        """Running pods that the plan evicts; pods that never ran are left to rule `evictions`."""
+        """Return running pods that the plan evicts; rule `evictions` reports pods that never ran."""
         if gang not in self.decisions or not self.decisions[gang].evicted_pods:
             return {}
         places, running = self.decisions[gang].evicted_pods, self.running_pods[gang]
@@ -134,7 +135,7 @@ class CheckedPlan:
         )
 
     def admitted_gangs(self) -> Iterator[tuple[int, Gang, Decision]]:
-        """The gangs that start or are kept."""
+        """Yield the gangs that start or are kept."""
         for g, decision in sorted(self.decisions.items()):
             if decision.action in ("start", "keep"):
                 yield g, self.problem.gangs[g], decision
@@ -155,7 +156,7 @@ class CheckedPlan:
         return pods
 
     def meets_minima(self, gang: int, counts: PodCounts) -> bool:
-        """Whether the pods reach the minimum of the gang, of each role and, as a total, of each subgroup."""
+        """Return whether the pods reach the minimum of the gang, of each role and, as a total, of each subgroup."""
         spec, pods = self.problem.gangs[gang], self.pods_per_role(gang, counts)
         for amount, role in zip(pods, spec.roles, strict=True):
             if amount < role.minimum:
@@ -165,11 +166,12 @@ class CheckedPlan:
         return sum(pods) >= spec.minimum
 
     def is_binding(self, topology: Topology) -> bool:
-        """Whether the topology restricts anything: it is hard, and not wider than the widest hypernode."""
+        """Return whether the topology restricts anything: it is hard, and not wider than the widest hypernode."""
         return topology.mode == "hard" and topology.tier <= self.highest_tier
 
     def domain(self, node: int, tier: int) -> int | None:
-        """The maximal domain of a node: the highest hypernode reached from its leaf through tiers <= `tier` only."""
+        """Return the maximal domain of a node: the highest hypernode reached from its leaf through tiers <= `tier`
+        only."""
         leaf = self.problem.nodes[node].leaf
         if (leaf, tier) not in self._domains:
             found, above = None, leaf
@@ -179,7 +181,7 @@ class CheckedPlan:
         return self._domains[leaf, tier]
 
     def domain_node_sets(self, topology: Topology | None) -> list[list[int]]:
-        """The sets of nodes of which one must hold a gang with this topology, in the order of their domains."""
+        """Return the sets of nodes of which one must hold a gang with this topology, in the order of their domains."""
         tier = topology.tier if topology is not None and self.is_binding(topology) else None
         if tier not in self._domain_node_sets:
             inside = defaultdict(list)
@@ -191,7 +193,8 @@ class CheckedPlan:
         return self._domain_node_sets[tier]
 
     def subgroup_pods_by_domain(self, subgroup: Subgroup, counts: PodCounts) -> Counter[int | None]:
-        """Domain (None: none) -> these pods of the subgroup there; all in domain 0 without a binding topology."""
+        """Return domain (None: none) -> these pods of the subgroup there; all in domain 0 without a binding
+        topology."""
         found: Counter[int | None] = Counter()
         binding, tier = self.is_binding(subgroup.topology), subgroup.topology.tier
         for (role, node), pods in counts.items():
@@ -200,14 +203,14 @@ class CheckedPlan:
         return found
 
     def gang_demand(self, gang: int, counts: PodCounts) -> Vector:
-        """What these pods of the gang request."""
+        """Return the request of these pods of the gang."""
         total = [0] * len(self.problem.resources)
         for role, pods in zip(self.problem.gangs[gang].roles, self.pods_per_role(gang, counts), strict=True):
             add_vector(total, role.request, pods)
         return tuple(total)
 
     def demand(self, counts: Sequence[PodCounts]) -> list[Vector]:
-        """What these pods, by gang, request in each queue, descendants not included."""
+        """Return the requests of these pods, by gang, in each queue, descendants not included."""
         total = [[0] * len(self.problem.resources) for _ in self.problem.queues]
         for g, (gang, pods) in enumerate(zip(self.problem.gangs, counts, strict=True)):
             if pods:
@@ -215,10 +218,10 @@ class CheckedPlan:
         return [tuple(amounts) for amounts in total]
 
     def lacking(self, gang: int) -> set[int]:
-        """The resources of which the gang finds too little before the plan for the pods that it misses of its minima:
-        on all nodes that they may use together, or for one role alone. Where the gang's own minimum leaves open which
-        roles they are of, the pods count that ask for least. All that it has to ask for where it finds enough of each.
-        """
+        """Return the resources of which the gang finds too little before the plan for the pods that it misses of its
+        minima: on all nodes that they may use together, or for one role alone. Where the gang's own minimum leaves open
+        which roles they are of, the pods count that ask for least. All that it has to ask for where it finds enough of
+        each."""
         if gang not in self._lacking:
             spec, have = self.problem.gangs[gang], self.pods_per_role(gang, self.running_pods[gang])
             missed = [max(0, role.minimum - pods) for role, pods in zip(spec.roles, have, strict=True)]
@@ -256,11 +259,11 @@ class CheckedPlan:
         return [tuple(amounts) for amounts in total]
 
     def queue_path(self, queue: int | None) -> list[int]:
-        """The queue and its ancestors, the nearest first."""
+        """Return the queue and its ancestors, the nearest first."""
         return quotas.queue_path(self.problem, queue)
 
     def is_closed(self, gang: int, node: int) -> bool:
-        """Whether the node is in a node group that the gang's queue may not use."""
+        """Return whether the node is in a node group that the gang's queue may not use."""
         queue = self.problem.queues[self.problem.gangs[gang].queue]
         return self.problem.nodes[node].node_group in queue.closed_node_groups
 
@@ -273,12 +276,12 @@ class CheckedPlan:
 
     @cached_property
     def totals(self) -> Vector:
-        """The capacity of all nodes."""
+        """Return the capacity of all nodes."""
         return quotas.cluster_totals(self.problem)
 
     @cached_property
     def free_amounts(self) -> list[list[int]]:
-        """What is free on each node before the plan."""
+        """Return the free amounts of each node before the plan."""
         free = [list(node.free) for node in self.problem.nodes]
         for gang, pods in zip(self.problem.gangs, self.running_pods, strict=True):
             for (role, node), number in pods.items():
@@ -304,20 +307,20 @@ class CheckedPlan:
 
     @property
     def held_gangs(self) -> set[int]:
-        """Gangs that the plan keeps out of the cluster."""
+        """Return gangs that the plan keeps out of the cluster."""
         return {g for g, decision in self.decisions.items() if decision.held}
 
     @cached_property
     def own(self) -> QueueAmounts:
-        """The amounts that each queue itself holds before the plan (`used` and its gangs' running pods), gets and
-        loses."""
+        """Return the amounts that each queue itself holds before the plan (`used` and its gangs' running pods), gets
+        and loses."""
         running = self.demand(self.running_pods)
         held = [vector_sum(queue.used, amounts) for queue, amounts in zip(self.problem.queues, running, strict=True)]
         return QueueAmounts(held, self.demand(self.new_pods), self.demand(self.evicted_pods))
 
     @cached_property
     def inclusive(self) -> QueueAmounts:
-        """The amounts of each queue with its descendants."""
+        """Return the amounts of each queue with its descendants."""
         return QueueAmounts(*map(self.with_descendants, self.own))
 
 
@@ -331,12 +334,12 @@ def vector_sum(left: Vector, right: Vector, times: int = 1) -> Vector:
 
 
 def has_plain_minima(gang: Gang) -> bool:
-    """Whether the roles' minima are all that the gang needs: no subgroups, pod rules or slot requests."""
+    """Return whether the roles' minima are all that the gang needs: no subgroups, pod rules or slot requests."""
     if any(role.owned_rules or role.selecting_rules or role.slot_requests for role in gang.roles):
         return False
     return not gang.subgroups and gang.minimum <= sum(role.minimum for role in gang.roles)
 
 
 def fitting_pods(free: Iterable[int], request: Vector, most: int) -> int:
-    """Pods with this request that fit into what is free, at most so many."""
+    """Return how many pods with this request fit into the free amounts, at most so many."""
     return min([most, *(have // ask for have, ask in zip(free, request, strict=True) if ask)])

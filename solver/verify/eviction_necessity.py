@@ -24,7 +24,7 @@ def eviction_necessity(x: CheckedPlan) -> Findings:
 
 
 def _fits_without_eviction(x: CheckedPlan, g: int, restored_pods: PodCounts, preemptors: Sequence[int]) -> bool:
-    """Whether a plain search places the preemptors while these of the victim's pods stay."""
+    """Return whether a plain search places the preemptors while these of the victim's pods stay."""
     if any(overcommitted_slots(x, {g: restored_pods})) or is_in_the_way(x, g, restored_pods):
         return False
     gangs, free = x.problem.gangs, [list(node.free) for node in x.problem.nodes]

@@ -17,7 +17,7 @@ SHARE_TOLERANCE = Fraction(1, 10**6)
 
 
 def _preemptors(x: CheckedPlan, g: int) -> Iterator[tuple[int, EvictionVotes]]:
-    """The preemptors of gang g, with the votes that count for each."""
+    """Yield the preemptors of gang g, with the votes that count for each."""
     for j in x.decisions[g].evicted_for if x.evicted_pods[g] and g in x.decisions else ():
         if 0 <= j < len(x.problem.gangs):
             inside = x.problem.gangs[j].queue == x.problem.gangs[g].queue
@@ -25,7 +25,7 @@ def _preemptors(x: CheckedPlan, g: int) -> Iterator[tuple[int, EvictionVotes]]:
 
 
 def gang_votes(x: CheckedPlan) -> Findings:
-    """Where the plugin gang votes, no gang goes completely, unless it has no minimum."""
+    """Where the plugin gang votes, no gang is evicted whole, unless it has no minimum."""
     for g in sorted(x.decisions):
         if x.problem.gangs[g].eviction.may_lose_all:
             continue
@@ -46,8 +46,8 @@ def share_votes(x: CheckedPlan) -> Findings:
 
 
 def minimum_demand(gang: Gang, r: int) -> int:
-    """The least of resource r with which the gang can start: its roles' minima, then the pods up to its own that ask
-    for least."""
+    """Return the least of resource r with which the gang can start: its roles' minima, then the pods up to its own that
+    ask for least."""
     total, missing = 0, gang.minimum - sum(role.minimum for role in gang.roles)
     for role in sorted(gang.roles, key=lambda role: role.request[r]):
         more = max(0, min(missing, role.replicas - role.minimum))
@@ -56,8 +56,8 @@ def minimum_demand(gang: Gang, r: int) -> int:
 
 
 def maximum_demand(gang: Gang, running: Sequence[int], r: int) -> int:
-    """The most of resource r that the gang may hold when it reaches its minima: what runs of each role, what its
-    minimum misses, and then the pods up to the gang's own that ask for most."""
+    """Return the most of resource r that the gang may hold when it reaches its minima: running pods of each role, what
+    its minimum misses, and then the pods up to the gang's own that ask for most."""
     sure = [max(role.minimum, pods) for role, pods in zip(gang.roles, running, strict=True)]
     more = [role.request[r] for role, n in zip(gang.roles, sure, strict=True) for _ in range(role.replicas - n)]
     missing = max(0, gang.minimum - sum(sure))
@@ -75,8 +75,8 @@ def disruption_budgets(x: CheckedPlan) -> Findings:
 
 
 def may_take_back(x: CheckedPlan, g: int, j: int) -> bool:
-    """Whether gang g runs in a domain dedicated to gang j's queue, or one above that, and to none at or above g's own:
-    then j may evict it."""
+    """Return whether gang g runs in a domain dedicated to gang j's queue, or one above that, and to none at or above
+    g's own: then j may evict it."""
     mine, theirs = (
         {h for q in x.queue_path(x.problem.gangs[gang].queue) for h in x.problem.queues[q].dedicated_domains}
         for gang in (j, g)
@@ -86,8 +86,8 @@ def may_take_back(x: CheckedPlan, g: int, j: int) -> bool:
 
 
 def may_borrow_domains(x: CheckedPlan, g: int) -> bool:
-    """Whether gang g may get pods in domains dedicated to other queues: reclaim is on and no plugin votes on it, the
-    gang and its queue may be reclaimed, and no disruption budget covers it."""
+    """Return whether gang g may get pods in domains dedicated to other queues: reclaim is on and no plugin votes on it,
+    the gang and its queue may be reclaimed, and no disruption budget covers it."""
     problem, gang = x.problem, x.problem.gangs[g]
     if problem.reclaim_votes.compare_shares or not problem.reclaim_votes.whole_gangs:
         return False
@@ -99,12 +99,12 @@ def may_borrow_domains(x: CheckedPlan, g: int) -> bool:
 
 
 def reclaim_ancestors(x: CheckedPlan, q: int) -> list[int]:
-    """The queues above q, the nearest first, that `Policy.ancestor_reclaim_levels` includes."""
+    """Return the queues above q, the nearest first, that `Policy.ancestor_reclaim_levels` includes."""
     return x.queue_path(q)[1 : 1 + x.problem.policy.ancestor_reclaim_levels] if x.problem.policy.hierarchical else []
 
 
 def queues_to_check(x: CheckedPlan, g: int) -> set[int]:
-    """The queues that must be able to spare what gang g loses to gangs of other queues: its own, and included
+    """Return the queues that must be able to spare what gang g loses to gangs of other queues: its own, and included
     ancestors, unless one is at the same height above the preemptor's queue."""
     found, home = set(), x.problem.gangs[g].queue
     for j, _ in _preemptors(x, g):
@@ -117,7 +117,8 @@ def queues_to_check(x: CheckedPlan, g: int) -> set[int]:
 
 
 def named_amounts(x: CheckedPlan, q: int) -> quotas.Amounts:
-    """What queue q deserves of each resource by which it is measured; with the plugin capacity 0 says nothing."""
+    """Return the deserved amount of queue q for each resource by which it is measured; with the plugin capacity 0 means
+    undeclared."""
     deserved = x.deserved[q]
     return dict(deserved) if x.problem.policy.proportion else {r: amount for r, amount in deserved.items() if amount}
 

@@ -27,9 +27,9 @@ from solver.verify.eviction_votes import (
 def evictions(x: CheckedPlan) -> Findings:
     """Evicted pods are running ones, sorted by (role, node) and merged, and their preemptors start.
 
-    A victim goes completely (action evict, all running pods evicted, none placed), or it is kept with exactly the rest,
-    at its minima, and loses complete subgroup parts only in each of their domains; nothing where it grows in units of
-    several pods.
+    A victim is evicted whole (action evict, all running pods evicted, none placed), or it is kept with exactly the
+    rest, at its minima, and loses complete subgroup parts only in each of their domains; nothing where it grows in
+    units of several pods.
     """
     for g, decision in sorted(x.decisions.items()):
         gone, where = decision.evicted_pods, at(g, "evicted_pods")
@@ -74,8 +74,8 @@ def eviction_rights(x: CheckedPlan) -> Findings:
     preemptors of a victim are in its own queue or none is.
 
     Own queue: preempt is enabled, and a victim has a lower priority than its preemptors. Other queues: reclaim is
-    enabled, and the victim's queue is reclaimable; rules `reclaim_limits` and `entitlement` say how much. A victim that
-    runs in a domain dedicated to its preemptor's queue goes whatever the queues hold (`may_take_back`).
+    enabled, and the victim's queue is reclaimable; rules `reclaim_limits` and `entitlement` limit how much. A victim
+    that runs in a domain dedicated to its preemptor's queue is evicted whatever the queues hold (`may_take_back`).
     """
     for g, decision in sorted(x.decisions.items()):
         victim = x.problem.gangs[g]
@@ -102,7 +102,7 @@ def eviction_rights(x: CheckedPlan) -> Findings:
 
 
 def reclaimers(x: CheckedPlan, g: int) -> list[int]:
-    """The preemptors of gang g in other queues, without those that take back their queue's dedicated domain."""
+    """Return the preemptors of gang g in other queues, without those that take back their queue's dedicated domain."""
     queue, gangs = x.problem.gangs[g].queue, x.problem.gangs
     preemptors = x.decisions[g].evicted_for if g in x.decisions else ()
     known = (j for j in preemptors if 0 <= j < len(gangs))
@@ -112,9 +112,9 @@ def reclaimers(x: CheckedPlan, g: int) -> list[int]:
 
 def reclaim_limits(x: CheckedPlan) -> Findings:
     """A queue that must be able to spare what gangs of other queues took (`queues_to_check`) retains, descendants
-    included, its guarantees, and what it deserves, but for the last unit that went.
+    included, its guarantees, and its deserved amounts, except for the last evicted unit.
 
-    Each unit that went, a pod or a gang, returned something that its preemptor asks for, the number of pods aside. It
+    Each evicted unit, a pod or a gang, returned something that its preemptor requests, the number of pods aside. It
     was measured by what it returned and the queue deserves: by the resources of these that its preemptor lacks, if any.
     Of one of them the queue held too much until the last; of all that the queue deserves where the preemptor's right is
     partial (`rights_to_reclaim`). Pods that went for gangs inside the queue count as held.
@@ -135,8 +135,8 @@ def reclaim_limits(x: CheckedPlan) -> Findings:
 
 
 def _units(x: CheckedPlan, g: int) -> list[tuple[Vector, Vector]]:
-    """What goes of gang g as one, with what of it may be the last: each pod, or the gang, and of that its largest pod,
-    or those that it cannot spare."""
+    """Return the units in which gang g is evicted, each with its possible last part: each pod, or the gang, and of that
+    its largest pod, or the pods that it cannot spare."""
     gang, evicted = x.problem.gangs[g], x.evicted_pods[g]
     if x.remaining_pods[g]:
         return [(gang.roles[role].request, gang.roles[role].request) for role, _ in evicted]
@@ -147,7 +147,8 @@ def _units(x: CheckedPlan, g: int) -> list[tuple[Vector, Vector]]:
 
 
 def _least_rest(x: CheckedPlan, g: int, r: int) -> int:
-    """The least of resource r that gang g keeps when it loses pods one by one, down to its minima or to one pod."""
+    """Return the least of resource r that gang g keeps when it loses pods one by one, down to its minima or to one
+    pod."""
     gang, left = x.problem.gangs[g], Counter(x.running_pods[g])
     for role, node in sorted(left, key=lambda spot: gang.roles[spot[0]].request[r], reverse=True):
         while left[role, node] and left.total() > 1 and x.meets_minima(g, left - Counter([(role, node)])):
@@ -156,8 +157,8 @@ def _least_rest(x: CheckedPlan, g: int, r: int) -> int:
 
 
 def _is_measured(x: CheckedPlan, g: int, returned: Vector, due: Container[int], beyond: set[int]) -> bool:
-    """Whether gang g returned something that a preemptor asks for, and the queue held too much of what it deserves of
-    that, in the sense of the preemptor's right."""
+    """Return whether gang g returned something that a preemptor requests, and the queue held too much of its deserved
+    part of that, in the sense of the preemptor's right."""
     given = {r for r, amount in enumerate(returned) if amount}
     measures = {r for r in given if r in due}
     for j in reclaimers(x, g):
@@ -171,7 +172,7 @@ def _is_measured(x: CheckedPlan, g: int, returned: Vector, due: Container[int], 
 
 
 def _internally_evicted(x: CheckedPlan, q: int) -> Vector:
-    """What gangs in or below queue q lost to others in or below it, and to owners of dedicated domains."""
+    """Return the losses of gangs in or below queue q to others in or below it, and to owners of dedicated domains."""
     found = [0] * len(x.problem.resources)
     for g, gang in enumerate(x.problem.gangs):
         if x.evicted_pods[g] and q not in queues_to_check(x, g):
@@ -191,9 +192,9 @@ def entitlement(x: CheckedPlan) -> Findings:
 
 
 def rights_to_reclaim(x: CheckedPlan, j: int, g: int) -> set[bool]:
-    """{True}: some queue stays within what it deserves of all that gang j lacks (if it deserves none of that: asks
-    for), so that the right to take from gang g's queue is full. {True, False}: of some of it, so that it is partial.
-    Else there is none."""
+    """Return {True}: some queue stays within its deserved amounts of all resources that gang j lacks (if it deserves
+    none of those: requests), so that the right to reclaim from gang g's queue is full. {True, False}: of some of them,
+    so that it is partial. Else there is none."""
     gang, own = x.problem.gangs[j], x.gang_demand(j, x.running_pods[j])
     running = x.pods_per_role(j, x.running_pods[j])
     found: set[bool] = set()

@@ -10,7 +10,7 @@ from solver.verify.plain_search import place_gang, queues_allow, take_pods
 
 def idle_room(x: CheckedPlan) -> Findings:
     """In a plan of which every batch is proven no gang waits undecided whose minima a plain search places next to it,
-    within what its queues may hold. Any other reason says who comes first, or what is short."""
+    within what its queues may hold. Any other reason names who is served first, or the shortage."""
     if x.plan.hit_time_limit or any(batch.verdict != "proven" for batch in x.plan.batches):
         return
     undecided = [g for g, decision in sorted(x.decisions.items()) if decision.facts == (Undecided(),)]

@@ -18,8 +18,8 @@ def take_pods(free: list[list[int]], gang: Gang, pods: PodCounts, times: int = 1
 def queues_allow(
     x: CheckedPlan, own: Sequence[Vector], starting_queues: set[int], before: Sequence[Vector] | None = None
 ) -> bool:
-    """Whether these holdings respect the ceilings of the queues in which gangs start, and guarantees. A limit that was
-    broken before counts as broken, so that this errs towards no; guarantees only beyond what was held `before`."""
+    """Return whether this usage respects the ceilings of the queues in which gangs start, and guarantees. A limit that
+    was broken before counts as broken, so that this errs towards no; guarantees only beyond the usage `before`."""
     held, paths = x.with_descendants(own), {above for home in starting_queues for above in x.queue_path(home)}
     for field, q, r, most, tree in x.queue_limits:
         if (field == "guarantee" or q in paths) and (held if tree else own)[q][r] > most:

@@ -1,8 +1,8 @@
 """The verifier's rules about pod rules, written from Kubernetes' text (InterPodAffinity and PodTopologySpread).
 
 The words of `solver.verify` hold. A pod *owns* a rule that its role owns, and is *selected* by one that selects its
-role. Pods that the plan evicts count as staying, except in the way of new ones: these wait until they are gone, and
-nothing else is sure by then.
+role. Pods that the plan evicts count as staying, except where they block new ones: these wait for their end, and
+nothing else is certain by then.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _PodGroup:
 
 
 def _pods_by_domain(x: CheckedPlan, rho: int) -> dict[int | None, list[_PodGroup]]:
-    """Domain (None: none) -> the gangs' pods there that own the rule or are selected by it."""
+    """Return domain (None: none) -> the gangs' pods there that own the rule or are selected by it."""
     found: dict[int | None, list[_PodGroup]] = defaultdict(list)
     staying = x.remaining_pods if x.problem.pod_rules[rho].rule_kind == "anti-affinity" else x.running_pods
     for g, gang in enumerate(x.problem.gangs):
@@ -47,14 +47,14 @@ def _pods_by_domain(x: CheckedPlan, rho: int) -> dict[int | None, list[_PodGroup
 def _rules_of_kind(
     x: CheckedPlan, rule_kind: RuleKind
 ) -> Iterator[tuple[int, PodRule, dict[int | None, list[_PodGroup]]]]:
-    """Each rule of this kind with its index and its pods by domain."""
+    """Yield each rule of this kind with its index and its pods by domain."""
     for rho, rule in enumerate(x.problem.pod_rules):
         if rule.rule_kind == rule_kind:
             yield rho, rule, _pods_by_domain(x, rho)
 
 
 def _new_owners(groups: Mapping[int | None, list[_PodGroup]]) -> dict[int | None, list[_PodGroup]]:
-    """The new owners of each domain that has any."""
+    """Return the new owners of each domain that has any."""
     owners = {d: [p for p in group if p.is_new_owner] for d, group in groups.items()}
     return {d: group for d, group in owners.items() if group}
 
@@ -111,7 +111,7 @@ def quota(x: CheckedPlan) -> Findings:
 
 
 def is_in_the_way(x: CheckedPlan, g: int, pods: PodCounts) -> bool:
-    """Whether an anti-affinity keeps some new pod apart from these pods of gang g."""
+    """Return whether an anti-affinity keeps some new pod apart from these pods of gang g."""
     roles = x.problem.gangs[g].roles
     for rho, rule, groups in _rules_of_kind(x, "anti-affinity"):
         for t, node in pods:
@@ -128,7 +128,7 @@ def affinity(x: CheckedPlan) -> Findings:
     one that runs, or a new one that is no owner.
 
     Only where there is no such pod in any domain may all new owners be in one domain with one of them selected: it is
-    let in first, since it matches its own rule.
+    admitted first, since it matches its own rule.
     """
     for rho, rule, groups in _rules_of_kind(x, "affinity"):
         safe = {d for d, pods in enumerate(rule.selected_present) if pods}

@@ -54,7 +54,7 @@ def _exceeded_limits(x: CheckedPlan, of_field: str) -> Findings:
 
 
 def guarantees(x: CheckedPlan) -> Findings:
-    """What is guaranteed and not used stays free for its queue. With `needs` before the plan and after it, for each
+    """Unused guarantees stay free for their queues. With `needs` before the plan and after it, for each
     resource of which some queue is guaranteed more than 0:
 
         sum of need(q) over the root queues   <=  sum of free over the nodes + sum of used over the queues

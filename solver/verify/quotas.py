@@ -14,24 +14,24 @@ from functools import cache
 from solver.problem import Gang, Problem, Queue
 
 Amounts = dict[int, Decimal]
-"""Resource -> amount, without those that nothing limits."""
+"""Resource -> amount, without unlimited ones."""
 DECIMAL_DIGITS = 60
 """Enough for any number in floating point."""
 
 SUMMED_IN_ALL_ORDERS = 8  # gains of one round
 
 LEAST_AMOUNT = 0.1
-"""Of Volcano's own unit (a millicore, a byte, a thousandth of a device): proportion takes less for nothing."""
+"""Part of Volcano's own unit (a millicore, a byte, a thousandth of a device): proportion treats less as nothing."""
 
 
 def cluster_totals(problem: Problem) -> tuple[int, ...]:
-    """The capacity of all nodes, per resource."""
+    """Return the capacity of all nodes, per resource."""
     alike = Counter([node.capacity for node in problem.nodes])
     return tuple(sum(capacity[r] * nodes for capacity, nodes in alike.items()) for r in range(len(problem.resources)))
 
 
 def queue_path(problem: Problem, queue: int | None) -> list[int]:
-    """The queue and its ancestors, the nearest first."""
+    """Return the queue and its ancestors, the nearest first."""
     found = []
     while queue is not None:
         found.append(queue)
@@ -40,16 +40,16 @@ def queue_path(problem: Problem, queue: int | None) -> list[int]:
 
 
 def non_admitting_queues(problem: Problem) -> set[int]:
-    """Queues in which no gang may get new pods: closed ones with all descendants; with capacity's hierarchy also those
-    with children."""
+    """Return queues in which no gang may get new pods: closed ones with all descendants; with capacity's hierarchy also
+    those with children."""
     queues = problem.queues
     parents = {queue.parent for queue in queues if queue.parent is not None} if problem.policy.hierarchical else set()
     return parents | {q for q in range(len(queues)) if not all(queues[a].open for a in queue_path(problem, q))}
 
 
 def real_capability(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
-    """(queue, resource, limit, whether it counts descendants) for each limit that the guarantees of others create or
-    tighten.
+    """Yield (queue, resource, limit, whether it counts descendants) for each limit that the guarantees of others create
+    or tighten.
 
     One that leaves the whole cluster is none: a queue that holds more than the cluster has lost nodes, not capability.
 
@@ -67,7 +67,7 @@ def real_capability(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
 
 
 def _counted_resources(problem: Problem) -> list[int]:
-    """All resources but the number of pods, of which the plugins keep no account."""
+    """Return all resources but the number of pods, of which the plugins keep no account."""
     return [r for r, name in enumerate(problem.resources) if name != "pods"]
 
 
@@ -82,7 +82,7 @@ def _guarantee_sum(queues: Iterable[Queue], r: int) -> int:
 
 
 def _hierarchical_limit(problem: Problem, q: int, r: int) -> int | None:
-    """The limit of one queue along the tree, from the queue upwards."""
+    """Return the limit of one queue along the tree, from the queue upwards."""
     queue = problem.queues[q]
     if queue.parent is None:
         return queue.capability[r]
@@ -96,11 +96,11 @@ def _hierarchical_limit(problem: Problem, q: int, r: int) -> int | None:
 
 
 def proportional_shares(problem: Problem, held: Collection[int] = ()) -> Mapping[int, Amounts]:
-    """Queue -> what it deserves by weight, for the queues that have jobs, by the proportion plugin's rounds, when these
-    gangs are kept out of the cluster.
+    """Return queue -> its deserved amounts by weight, for the queues that have jobs, by the proportion plugin's rounds,
+    when these gangs are kept out of the cluster.
 
-    In the plugin's own floating point and units, without tolerance. What all queues gain in a round is added up in any
-    order there; here it counts as the most that may come of it.
+    In the plugin's own floating point and units, without tolerance. The plugin sums the gains of a round in any order;
+    we assume the order with the largest sum.
     """
     if not problem.policy.proportion:
         return {}
@@ -133,7 +133,7 @@ def proportional_shares(problem: Problem, held: Collection[int] = ()) -> Mapping
 
 
 def _most_in_sum(gains: Iterable[float]) -> float:
-    """The most that the sum may come to in any order of up to SUMMED_IN_ALL_ORDERS gains; else a bound on it."""
+    """Return the most that the sum may come to in any order of up to SUMMED_IN_ALL_ORDERS gains; else a bound on it."""
     added = sorted(gain for gain in gains if gain)
     if len(added) < 3 or all(gain == int(gain) for gain in added):
         return float(sum(map(Fraction, added)))
@@ -148,8 +148,8 @@ def _most_in_sum(gains: Iterable[float]) -> float:
 
 
 def _requested_amounts(problem: Problem, held: Collection[int]) -> dict[int, dict[int, int]]:
-    """The demand of each queue with jobs, running and waiting; held gangs, and those that the action enqueue refuses,
-    ask for nothing."""
+    """Return the demand of each queue with jobs, running and waiting; held gangs, and gangs that the action enqueue
+    refuses, have none."""
     found: dict[int, dict[int, int]] = {}
     for q, queue in enumerate(problem.queues):
         if any(queue.used) or any(gang.queue == q for g, gang in enumerate(problem.gangs) if g not in held):
@@ -166,7 +166,7 @@ def _requested_amounts(problem: Problem, held: Collection[int]) -> dict[int, dic
 
 
 def _is_refused(problem: Problem, gang: Gang, totals: Sequence[int]) -> bool:
-    """Whether the gang's minimum is more than its queue's real capability, whichever pods make it up."""
+    """Return whether the gang's minimum is more than its queue's real capability, whichever pods make it up."""
     for r in _counted_resources(problem):
         cheapest = sorted(role.request[r] for role in gang.roles for _ in range(role.replicas - role.minimum))
         spare = max(0, gang.minimum - sum(role.minimum for role in gang.roles))
@@ -177,10 +177,10 @@ def _is_refused(problem: Problem, gang: Gang, totals: Sequence[int]) -> bool:
 
 
 def deserved(problem: Problem) -> list[Amounts]:
-    """Queue -> what it deserves of each resource that names an amount, pods aside.
+    """Return queue -> its deserved amount of each resource with one, pods aside.
 
-    By the proportion plugin's rounds where that decides; otherwise as declared, inside the real capability, but at
-    least the guarantee.
+    By the proportion plugin's rounds where that decides; else as declared, inside the real capability, but at least the
+    guarantee.
     """
     if problem.policy.proportion:
         by_weight = proportional_shares(problem)

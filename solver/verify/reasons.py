@@ -1,5 +1,5 @@
-"""The verifier's rule about reasons to wait: they point at what exists, their numbers make sense, and never is not said
-of what plainly fits."""
+"""The verifier's rule about reasons to wait: they refer to existing objects, their numbers make sense, and no obviously
+fitting gang is reported as never fitting."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _BAD_INDEX = "points at a role, subgroup, queue, resource, hypernode, node or ga
 
 
 def reasons(x: CheckedPlan) -> Findings:
-    """A waiting gang has at least one fact, any other neither facts nor repairs; their indices exist; no fact says that
-    there is as much as is asked for, and no repair changes nothing. No gang is said to fit never that plainly fits the
-    empty cluster, or for which the plan holds room.
+    """A waiting gang has at least one fact, any other neither facts nor repairs; their indices exist; no fact has as
+    much available as requested, and no repair changes nothing. No gang is reported as never fitting that obviously fits
+    the empty cluster, or for which the plan holds room.
 
     That the facts are the smallest set that suffices, and that each repair suffices, is left to property tests: it
     takes as long as finding them.
@@ -57,7 +57,7 @@ def _is_enough(available: int | None, asked: int) -> bool:
 
 
 def _has_valid_indices(problem: Problem, g: int, statement: Fact | Repair) -> bool:
-    """Whether each index field, by its name, holds indices of existing items."""
+    """Return whether each index field, by its name, holds indices of existing items."""
     gang = problem.gangs[g]
     sizes = {
         "role": len(gang.roles),
@@ -79,9 +79,9 @@ def _has_valid_indices(problem: Problem, g: int, statement: Fact | Repair) -> bo
 
 
 def _is_effective(x: CheckedPlan, g: int, repair: Repair) -> bool:
-    """Whether the repair, where its meaning is plain, changes something: more capability, fewer pods, a higher tier,
-    the end of gangs that hold something. Where a gang is changed twice, each change is compared with what is written.
-    """
+    """Return whether the repair, where its meaning is plain, changes something: more capability, fewer pods, a higher
+    tier, the end of gangs that hold something. Where a gang is changed twice, each change is compared with the
+    declaration."""
     gang, nodes = x.problem.gangs[g], x.problem.nodes
     match repair:
         case repairs.MoreCapability() | repairs.MoreNodes() | repairs.FewerDedicatedDomains():
@@ -129,8 +129,8 @@ def _is_effective_on_queue(queues: Sequence[Queue], repair: Repair) -> bool:
 
 
 def _fits_empty_cluster(x: CheckedPlan, g: int) -> bool:
-    """A sufficient test only, of gangs with plain minima: they fit inside one domain with no node shared by two roles,
-    within all queues' limits."""
+    """Return a sufficient test only, of gangs with plain minima: they fit inside one domain with no node shared by two
+    roles, within all queues' limits."""
     gang = x.problem.gangs[g]
     if not has_plain_minima(gang):
         return False
@@ -158,7 +158,7 @@ def _fits_nodes(x: CheckedPlan, gang: Gang, nodes: Iterable[int]) -> bool:
 
 
 def _fits_queue_limits(x: CheckedPlan, queue: int, demand: Vector) -> bool:
-    """Whether `demand` in one queue keeps every capability and guarantee when no queue holds anything else."""
+    """Return whether `demand` in one queue keeps every capability and guarantee when no queue holds anything else."""
     queues, nothing = x.problem.queues, (0,) * len(demand)
     before = needs(x.problem, [nothing] * len(queues))
     after = needs(x.problem, [demand if q == queue else nothing for q in range(len(queues))])

@@ -56,8 +56,9 @@ def dedicated_domains(x: CheckedPlan) -> Findings:
 
 
 def excluded_nodes(x: CheckedPlan, g: int) -> set[int]:
-    """Nodes that need not be open to gang g: in maintenance before it ends, in a domain dedicated to a queue that is
-    not above it (even where it may borrow), in a node group closed to its queue, or reserved for another gang."""
+    """Return nodes that need not be open to gang g: in maintenance before it ends, in a domain dedicated to a queue
+    that is not above it (even where it may borrow), in a node group closed to its queue, or reserved for another
+    gang."""
     gang, held = x.problem.gangs[g], x.plan.reservation
     path = x.queue_path(gang.queue)
     outside = (queue for q, queue in enumerate(x.problem.queues) if q not in path)
@@ -98,7 +99,7 @@ def reservation(x: CheckedPlan) -> Findings:
     running ones, are a valid gang. `awaited_gangs` are other gangs that hold pods in the plan; `starts_in` is the
     latest of their ends, None when one is unknown.
 
-    When these are gone, and with them all that end by the start, the placements fit: on every node, and in the queues
+    Without these gangs and all that end by the start, the placements fit: on every node, and in the queues
     as new pods would now. They respect dedicated domains. New pods on a reserved node are of a gang of a higher level,
     which starts or grows, or of one that ends by the start. Not checked are pod rules and device slots at that time,
     which are unknown.

@@ -22,14 +22,14 @@ from solver.simulation.workload import Shape, Workload
 MakeRoom = Callable[[Session, Pod, int], bool]
 
 MOST_EVICTIONS = 100
-"""Of one job; nobody evicts it more often. Volcano may let two jobs evict each other for ever."""
+"""Most evictions of one job. Volcano may let two jobs evict each other for ever."""
 
 
 class Draws(Protocol):
-    """What Volcano draws, or leaves to the order of a map."""
+    """Choices that Volcano draws at random, or leaves to the order of a map."""
 
     def best_node(self, pod: Pod, nodes: IntArray, scores: FloatArray) -> int:
-        """Which of these nodes is tried first for the pod."""
+        """Return which of these nodes is tried first for the pod."""
 
     def looked_at(self, pods: Sequence[Pod]) -> Sequence[Pod]:
         """In which order proportion looks at pods of a node that may go."""
@@ -68,7 +68,7 @@ class Evictions:
             self._session.open_to_eviction([j for j in running if self.times[j] < self._most])
 
     def close_cycle(self) -> list[int]:
-        """The jobs that have lost pods. The accounts of the queues are as before: these jobs end, and nobody has
+        """Return the jobs that have lost pods. The accounts of the queues are as before: these jobs end, and nobody has
         started."""
         if self._session is None:
             return []
@@ -91,7 +91,7 @@ class Evictions:
             self._make_room_for(jobs, self._others(queue), self._reclaim_pod)
 
     def _others(self, queue: int) -> Collection[int]:
-        """The queues from which this one may reclaim."""
+        """Return the queues from which this one may reclaim."""
         queues = self.accounts.cluster.queues
         return {q for q, other in enumerate(queues) if other.reclaimable} - {queue}
 
@@ -113,8 +113,8 @@ class Evictions:
                 refused.add(shape)
 
     def _give_idle(self, jobs: Iterable[int]) -> None:
-        """Preemption within a job, which has no pods that run: its waiting pods get what is idle, one by one, and hold
-        it although there is not enough for all of them."""
+        """Preempt within a job without running pods: its waiting pods get idle room, one by one, and hold it although
+        there is not enough for all of them."""
         refused = set[Shape]()
         if (session := self._session) is None or not self._starves:
             return
@@ -128,7 +128,7 @@ class Evictions:
                     refused.add(shape)
 
     def _find_node(self, session: Session, pod: Pod, held: IntArray, make_room: MakeRoom) -> bool:
-        """Whether the pod has got room on a node. held: node -> the most that may go there."""
+        """Return whether the pod has got room on a node. held: node -> the most that may go there."""
         role, room = session.role(pod[0]), session.site.room
         is_open = room.up & np.isin(room.classes, [*role.node_classes])
         nodes = np.flatnonzero(is_open & (session.future + held >= session.request(pod[0])).all(axis=1))
@@ -191,8 +191,8 @@ class Evictions:
         return False
 
     def _in_order(self, session: Session, home: int, pods: Sequence[Pod]) -> list[Pod]:
-        """Who goes first (BuildVictimsPriorityQueue): of the queue that is served last, the job that is, its last pod,
-        the youngest."""
+        """Return the victims in order (BuildVictimsPriorityQueue): of the queue that is served last, its last job, that
+        job's last pod, the youngest."""
         site, keys = session.site, {q: self.rules.victim_key(home, q) for q in session.held}
 
         def key(pod: Pod) -> tuple[object, ...]:
@@ -219,7 +219,7 @@ class Evictions:
         return ()
 
     def _released(self, name: str, session: Session, j: int, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """The pods that a plugin releases for job j. gang keeps whole gangs, which have no pod to spare."""
+        """Return the pods that a plugin releases for job j. gang keeps whole gangs, which have no pod to spare."""
         job = session.site.job
         if name == "gang":
             return ()
@@ -234,7 +234,8 @@ class Evictions:
         return [pods[at] for at in self.rules.reclaimable(name, (job(j).queue, job(j).role.request), held)]
 
     def _with_larger_shares(self, session: Session, j: int, pods: Sequence[Pod]) -> list[Pod]:
-        """drf: those without which their job's dominant share is no smaller than that of job j with its pod."""
+        """Return the pods that drf releases: without them their job's dominant share is no smaller than that of job j
+        with its pod."""
         own, left, found = self._share(session, j, session.left[j] + 1), session.left.copy(), list[Pod]()
         for pod in pods:
             left[pod[0]] -= 1
@@ -243,6 +244,6 @@ class Evictions:
         return found
 
     def _share(self, session: Session, j: int, pods: int) -> float:
-        """The dominant share of so many pods of the job."""
+        """Return the dominant share of so many pods of the job."""
         amounts = zip(session.role(j).request, self.accounts.cluster.totals, strict=True)
         return pods * max(amount / total for amount, total in amounts if total)

@@ -11,8 +11,8 @@ from solver.simulation.workload import Shape
 
 
 class Lines:
-    """The jobs of each shape in a line of its own. What one job of a line is refused the others are refused too: in the
-    same cycle there is only less and less room."""
+    """The jobs of each shape in a line of its own. A refusal of one job applies to its whole line: room only shrinks
+    within a cycle."""
 
     def __init__(self) -> None:
         self._lines: dict[Shape, list[Order]] = {}
@@ -30,16 +30,16 @@ class Lines:
             del self._lines[shape]
 
     def in_order(self) -> Iterator[int]:
-        """The last parts of the orders of all jobs."""
+        """Return the last parts of the orders of all jobs."""
         return (order[2] for order in merge(*self._lines.values()))
 
     def turns(self, without: Collection[Shape] = ()) -> Turns:
-        """One round through the lines, but for those of some shapes."""
+        """Return one round through the lines, but for those of some shapes."""
         return Turns({shape: line for shape, line in self._lines.items() if shape not in without})
 
 
 class Turns:
-    """A round: `head` is asked, then `taken` or `refused` is said of it, `taken` when it has left its line."""
+    """A round: `head` is asked, then `taken` or `refused` is called for it, `taken` when it has left its line."""
 
     def __init__(self, lines: dict[Shape, list[Order]]) -> None:
         self._heads = [(line[0], line, shape) for shape, line in lines.items()]
@@ -47,7 +47,7 @@ class Turns:
 
     @property
     def head(self) -> int | None:
-        """The last part of the order of the job that is asked next."""
+        """Return the last part of the order of the job that is asked next."""
         return self._heads[0][0][2] if self._heads else None
 
     def taken(self) -> None:

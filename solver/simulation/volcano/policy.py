@@ -27,12 +27,13 @@ EVICTING = ("preempt", "reclaim")
 
 
 class Volcano:
-    """Decides at cycles only. A job is let in at one cycle (`enqueue`), has pods at the next, and starts whole there or
-    later (`allocate`), each pod on the node with the best score; the first of equals, where Volcano draws one. A job
-    that loses a pod (`preempt`, `reclaim`) loses all, as with the policy RestartJob, and comes again as a new one.
+    """Decides at cycles only. A job is admitted at one cycle (`enqueue`), has pods at the next, and starts whole there
+    or later (`allocate`), each pod on the node with the best score; the first of equals, where Volcano draws one. A job
+    that loses a pod (`preempt`, `reclaim`) loses all, as with the policy RestartJob, and is submitted again as a new
+    one.
 
     A cycle is left out where the one before changed nothing and nothing has happened since. Sources: actions/enqueue,
-    actions/allocate, plugins/overcommit; the pods come from the job controller (syncJob), which waits for `enqueue`.
+    actions/allocate, plugins/overcommit; the job controller creates the pods (syncJob), and waits for `enqueue`.
     """
 
     def __init__(self, workload: Workload, most_evictions: int = MOST_EVICTIONS) -> None:
@@ -71,13 +72,13 @@ class Volcano:
             site.wake_at(self.scheduler.next_cycle(site.now + 1))
 
     def order(self, site: Site, j: int) -> Order:
-        """JobOrder among jobs that wait: priority where its plugin has a say, then age, which counts in seconds; then
-        the name, which a podgroup's begins with."""
+        """Return the key of JobOrder among waiting jobs: priority where its plugin is enabled, then age, which counts
+        in seconds; then the name, which a podgroup's begins with."""
         job = site.job(j)
         return -job.priority if self._by_priority else 0, self._states[j].came // SECOND, self._ranks[j]
 
     def best_node(self, pod: Pod, nodes: IntArray, scores: FloatArray) -> int:
-        """Which of these nodes the pod goes to, or is to have room on: the first of the best."""
+        """Return which of these nodes gets the pod, or room for it: the first of the best."""
         del pod, nodes
         return int(np.argmax(scores))
 
@@ -91,7 +92,7 @@ class Volcano:
     # ---- a cycle
 
     def _run_cycle(self, site: Site) -> bool:
-        """Whether another must follow."""
+        """Return whether another must follow."""
         counted, self._just_started = self._just_started, []
         coming = [q for q, lines in enumerate(self._new) if lines]
         if coming or any(self._let_in):
@@ -111,16 +112,16 @@ class Volcano:
         return bool(let_in or counted or self._just_started or evicted)
 
     def _fill_shares(self) -> None:
-        """Proportion's, of what is held and asked for at the beginning of the cycle."""
+        """Fill proportion's shares of the usage and requests at the beginning of the cycle."""
         self.queues.open_cycle()
 
     def make_pods(self, site: Site, j: int) -> None:
-        """The controller makes the pods of a job that has been let in, after the cycle."""
+        """Create the pods of an admitted job, after the cycle, as the controller does."""
         self._let_in[site.job(j).queue].add(site.job(j).shape, self.order(site, j))
         self._states[j] = replace(self._states[j], made=site.now)
 
     def _enqueue(self, site: Site, queues: list[int]) -> list[int]:
-        """The jobs that are let in, queue by queue."""
+        """Return the admitted jobs, queue by queue."""
         idle, found = self._idle(site), list[int]()
         for q in sorted(queues, key=self.queues.key):
             turns = self._new[q].turns()
@@ -136,7 +137,7 @@ class Volcano:
         return found
 
     def _lets_in(self, queue: int, demand: Vector, idle: list[float]) -> bool:
-        """JobEnqueueable: nobody of the first tier in which somebody has a say rejects it."""
+        """JobEnqueueable: return whether no plugin rejects it in the first tier with a voting plugin."""
         for voter in self._enqueue_voters:
             if voter == "overcommit":
                 permits = all(not demand[r] or self._inqueue[r] + demand[r] <= idle[r] for r in self._compared)
@@ -147,7 +148,7 @@ class Volcano:
         return True
 
     def _idle(self, site: Site) -> list[float]:
-        """What overcommit shares out: so many times the cluster, less what is used."""
+        """Return the amounts that overcommit distributes: so many times the cluster, less its usage."""
         whole, up = self.scores.capacity, site.room.up
         used = (whole[up] - site.room.free.amounts[up]).sum(axis=0).tolist()
         return [total * self._factor - taken for total, taken in zip(whole[up].sum(axis=0).tolist(), used, strict=True)]
@@ -174,7 +175,7 @@ class Volcano:
         return None
 
     def _may_start(self, queue: int, j: int) -> bool:
-        """What has got future room in this cycle waits for it."""
+        """Return whether the job may start: jobs with future room in this cycle wait for it."""
         return j not in self.evictions.has_room and self.queues.allows(queue, self.demands[j])
 
     def _place(self, site: Site, j: int) -> Holds | None:
@@ -233,7 +234,7 @@ class Volcano:
         self.evictions.nominated.pop(j, None)
         self._note_arrival(site, j)
 
-    # ---- what is remembered
+    # ---- state
 
     def _start(self, site: Site, j: int, holds: Holds) -> None:
         job = site.job(j)

@@ -1,4 +1,4 @@
-"""What queues hold and may hold during Volcano's cycles, and which queue is next."""
+"""Usage and limits of queues during Volcano's cycles, and which queue is next."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Key = tuple[float | int, ...]
 
 
 class QueueAccounts:
-    """held: by each queue, and with capacity's hierarchy by those below it. asked: by jobs that are let in and wait.
-    jobs: of the queue that have not ended. deserved: with capacity. shares: of proportion, in
-    this cycle. Sources: plugins/capacity and plugins/proportion."""
+    """held: by each queue, and with capacity's hierarchy by those below it. asked: by admitted jobs that wait. jobs: of
+    the queue that have not ended. deserved: with capacity. shares: of proportion, in this cycle. Sources:
+    plugins/capacity and plugins/proportion."""
 
     def __init__(self, workload: Workload) -> None:
         cluster, scheduler = workload.cluster, workload.scheduler
@@ -45,11 +45,11 @@ class QueueAccounts:
             _add(self.held[q], demand, times)
 
     def ask(self, queue: int, demand: Vector, times: int = 1) -> None:
-        """A job of the queue is let in, or waits no longer (times = -1)."""
+        """Count an admitted job's request, or remove it when the job no longer waits (times = -1)."""
         _add(self.asked[queue], demand, times)
 
     def open_cycle(self) -> None:
-        """Fill the shares of proportion for what is held and asked for now."""
+        """Fill the shares of proportion for the present usage and requests."""
         if not (self.limits_share or any("proportion" in tier for tier in self.orders)):
             return
         queues = [q for q, jobs in enumerate(self.jobs) if jobs]
@@ -79,7 +79,8 @@ class QueueAccounts:
     # ---- what a queue may hold
 
     def allows(self, queue: int, demand: Vector) -> bool:
-        """Whether the queue may hold so much more: Allocatable, pod by pod, which is the same for all of equal pods."""
+        """Return whether the queue may hold so much more: Allocatable, pod by pod, which is the same for all of equal
+        pods."""
         if not self.opened[queue]:
             return False
         share = self.shares[queue]
@@ -90,8 +91,8 @@ class QueueAccounts:
         )
 
     def lets_in(self, voter: str, queue: int, demand: Vector) -> bool:
-        """Whether proportion or capacity lets a job of the queue in: what is held, let in and asked for is within the
-        real capability."""
+        """Return whether proportion or capacity admits a job of the queue: usage, admitted and new requests are within
+        the real capability."""
         if not self.opened[queue]:
             return False
         if voter == "proportion":
@@ -99,7 +100,7 @@ class QueueAccounts:
         return all(self.fits(self.held[q], demand, self.real[q], self._asked_below(q)) for q in self.paths[queue])
 
     def _asked_below(self, queue: int) -> Sequence[int]:
-        """What jobs of the queue and its descendants that are let in ask for."""
+        """Return the requests of admitted jobs of the queue and its descendants."""
         below = [asked for asked, path in zip(self.asked, self.paths, strict=True) if queue in path]
         return [sum(amounts) for amounts in zip(*below, strict=True)]
 

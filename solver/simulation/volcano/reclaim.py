@@ -1,4 +1,4 @@
-"""What a queue may take back from others, pod by pod, as Volcano's plugins proportion and capacity vote."""
+"""Which pods a queue may reclaim from others, one by one, as Volcano's plugins proportion and capacity vote."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class ReclaimRules:
         return self._overuse and share is not None and all(s <= h for s, h in zip(share, held, strict=True))
 
     def may_reclaim(self, queue: int, request: Vector) -> bool:
-        """Preemptive: whether a pod of the queue may take room back, by proportion within its share, by capacity within
-        what it or a queue above it deserves of one resource."""
+        """Preemptive: return whether a pod of the queue may reclaim room, by proportion within its share, by capacity
+        within the deserved amount of it or a queue above it for one resource."""
         held, opened = self.accounts.held[queue], self.accounts.opened[queue]
         for voter in chain.from_iterable(self._reclaimers):
             most = self.accounts.shares[queue] if voter == "proportion" else self.accounts.real[queue]
@@ -54,7 +54,7 @@ class ReclaimRules:
         return any(due is not None and amount and held + amount <= due for held, amount, due in rows)
 
     def reclaimable(self, voter: str, home: Claim, pods: Sequence[Claim]) -> list[int]:
-        """Which of these pods proportion or capacity releases, one after the other, for a pod of another queue
+        """Return which of these pods proportion or capacity releases, one after the other, for a pod of another queue
         (`home`)."""
         held, found = [[*amounts] for amounts in self.accounts.held], list[int]()
         for at, (queue, request) in enumerate(pods):
@@ -88,7 +88,7 @@ class ReclaimRules:
         return ReclaimLimits(asked, frozenset(), frozenset(due), frozenset(), above, {})
 
     def victim_key(self, home: int, queue: int) -> Key:
-        """Pods of the queue with the smallest go first for a pod of `home`: nearest to it below the root, then the
-        queue that is served last (VictimQueueOrder)."""
+        """Return pods of the queue with the smallest go first for a pod of `home`: nearest to it below the root, then
+        the queue that is served last (VictimQueueOrder)."""
         shared = len({*self.accounts.paths[home][1:]} & {*self.accounts.paths[queue][1:]})
         return -shared, *(-part for part in self.accounts.key(queue))

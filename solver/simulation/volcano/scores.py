@@ -1,4 +1,4 @@
-"""Which node a pod goes to: the scores of nodeorder and binpack, summed."""
+"""The node of a pod: the scores of nodeorder and binpack, summed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from solver.simulation.volcano_configuration import VolcanoScheduler
 BEST = 100
 """MaxNodeScore of Kubernetes."""
 LEAST_REQUEST = {"cpu": 100, "memory": 200 * 1024 * 1024}
-"""What a pod counts as that asks for nothing of it (k8s.io/kubernetes pkg/scheduler/util/pod_resources.go)."""
+"""Counted request of a pod without one (k8s.io/kubernetes pkg/scheduler/util/pod_resources.go)."""
 ROUNDING = 1e-9
 BALANCED = ("cpu", "memory", "nvidia.com/gpu")
 
@@ -39,12 +39,12 @@ class NodeScores:
         self._always = dict.fromkeys((r for r, _ in self.counted), True)
 
     def counted_request(self, request: Vector) -> IntArray:
-        """What nodeorder counts a pod as, for each of `counted`."""
+        """Return the request that nodeorder counts for a pod, for each of `counted`."""
         return np.array([request[r] or least for r, least in self.counted], dtype=np.int64)
 
     def of_nodes(self, request: Vector, nodes: IntArray, free: IntArray, counted: IntArray) -> FloatArray:
-        """Score of each of these nodes for one more pod. free, counted: what each has free, and what nodeorder counts
-        its pods as."""
+        """Return the score of each of these nodes for one more pod. free, counted: each node's free amounts, and the
+        requests that nodeorder counts there."""
         whole = self.capacity[nodes]
         used = whole - free + np.array(request, dtype=np.int64)
         score = np.zeros(len(nodes))

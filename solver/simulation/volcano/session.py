@@ -21,8 +21,8 @@ Pod = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """came: when its podgroup did. made: the cycle after which its pods were made. holds, nodes: what it runs on, and
-    the node of each pod."""
+    """came: when its podgroup was created. made: the cycle after which its pods were created. holds, nodes: where it
+    runs, and the node of each pod."""
 
     came: int
     made: int = 0
@@ -61,7 +61,7 @@ class Session:
 
     @property
     def future(self) -> IntArray:
-        """Node -> what will be free."""
+        """Return node -> what will be free."""
         return self.site.room.free.amounts + self._freed
 
     def open_to_eviction(self, jobs: Collection[int]) -> None:
@@ -73,18 +73,18 @@ class Session:
                 held[node] += self.request(j)
 
     def pods_on(self, node: int, queues: Collection[int]) -> list[Pod]:
-        """The pods of these queues that may go from the node."""
+        """Return the pods of these queues that may be evicted from the node."""
         return [pod for pod in self._on.get(node, ()) if self.site.job(pod[0]).queue in queues]
 
     def role(self, j: int) -> Role:
         return self.site.job(j).role
 
     def request(self, j: int) -> IntArray:
-        """Of each pod of the job."""
+        """Return the request of each pod of the job."""
         return np.array(self.role(j).request, dtype=np.int64)
 
     def pods_without_room(self, j: int) -> list[Pod]:
-        """The pods of a waiting job that have not got any."""
+        """Return the pods of a waiting job that have not got any."""
         given = {each.pod for each in self.done if each.times > 0}
         return [(j, k) for k in range(self.role(j).replicas) if (j, k) not in given]
 

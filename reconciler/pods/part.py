@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 from compiler.cluster_state.pods import leaving_until
@@ -19,15 +19,21 @@ from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import Snapshot
 from reconciler.pods.departures import PodEvictor
 from reconciler.pods.lifts import GateLifter, Orders
+from reconciler.pods.missing import MissingPods
 
 
 @dataclass(slots=True)
 class PodsPart(Part):
-    """lifter: of gates. evictor: of pods, with what nodes and the scheduler did. clock: seconds, of this process."""
+    """lifter: of gates. evictor: of pods, with what nodes and the scheduler did. clock: seconds, of this process.
+    missing: of gangs that are to start."""
 
     lifter: GateLifter
     evictor: PodEvictor
     clock: Callable[[], float]
+    missing: MissingPods = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.missing = MissingPods(self.lifter.timings)
 
     def observe(self, observation: Observation) -> None:
         """Take up what nodes and pods have done. A kind that could not be read leaves the memory as it is."""
@@ -50,7 +56,13 @@ class PodsPart(Part):
         now, evictor = self.clock(), self.evictor
         jobs = [gang.job for gang in snapshot.gangs.values()] if snapshot else []
         unreadable = _unreadable_pods(observation)
-        held = {**evictor.binding.held_jobs(now), **dict(_unserved_jobs(observation, jobs)), **held}
+        self.missing.observe(observation, snapshot, now)
+        held = {
+            **self.missing.held_jobs(now),
+            **evictor.binding.held_jobs(now),
+            **dict(_unserved_jobs(observation, jobs)),
+            **held,
+        }
         held |= _jobs_of_gated(observation, unreadable)
         quarantined = frozenset(evictor.node_health.quarantined_nodes(now)) | _unnamed_nodes(observation, snapshot)
         quarantined |= observation.node_index({}).pods_by_node(unreadable).keys()
@@ -106,7 +118,8 @@ class PodsPart(Part):
 
     def unplaced_jobs(self, observation: Observation) -> Iterator[Change]:
         """Yield the jobs whose pods should be given their nodes and are not, with why."""
-        for key, reason in sorted(self.lifter.lasting_troubles(self.clock()).items()):
+        now = self.clock()
+        for key, reason in sorted({**self.missing.lasting(now), **self.lifter.lasting_troubles(now)}.items()):
             if (job := observation.objects.get(key)) is not None:
                 yield Change("held", ref_of(job), live=job, reason=f"its pods are not given their nodes: {reason}")
 
@@ -126,6 +139,7 @@ class PodsPart(Part):
     def deadlines(self, now: float) -> Iterator[float]:
         yield from self.evictor.deadlines(now)
         yield from self.lifter.deadlines()
+        yield from self.missing.deadlines(now)
 
 
 def _unnamed_nodes(observation: Observation, snapshot: Snapshot | None) -> frozenset[str]:

@@ -15,6 +15,7 @@ from tests.builders.compiles import node
 from tests.builders.scripted_server import error_answer
 from tests.builders.whole_passes import PODS, Passes, shown_at_once
 
+GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups/"
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs/"
 
 
@@ -103,6 +104,40 @@ def test_a_job_that_somebody_stopped_keeps_no_room_until_it_is_resumed(
     assert reason not in reasons(report, "other"), "now it waits for room"
     passes.cluster.put("/api/v1/nodes/gpu-3", node("gpu-3"))
     assert decisions(after(passes, clock, 3))["other"] == "keep"
+
+
+def test_a_gang_of_which_pods_are_refused_is_reported_and_keeps_no_room(passes: Passes, clock: Clock) -> None:
+    """Seen once: a quota let three of four pods be created. The gang stayed gated, its nodes idle, and the status said
+    that all was applied."""
+    passes.run(2)
+    refused = passes.cluster.objects.pop(f"{PODS}other-worker-1")
+    assert decisions(after(passes, clock, 25)) == {"other": "start", "train": "wait"}
+    report = after(passes, clock, 10)
+    assert decisions(report) == {"other": "start", "train": "wait"}, "it may go on"
+    assert ["has created 1 of 2 pods" in text for ref, text in report.held if ref.name == "other"] == [True]
+    report = after(passes, clock, 40)
+    assert decisions(report) == {"other": "wait", "train": "keep"}
+    assert "keeps no room" in reasons(report, "other")
+    passes.cluster.put(f"{PODS}other-worker-1", refused)
+    passes.cluster.put("/api/v1/nodes/gpu-3", node("gpu-3"))
+    assert decisions(after(passes, clock, 5)) == {"other": "keep", "train": "keep"}
+
+
+@pytest.mark.parametrize(
+    ("phase", "cause"), [("Pending", "has not admitted its PodGroup"), ("Inqueue", "Events of the job name")]
+)
+def test_a_gang_without_pods_is_reported_with_its_cause(
+    passes: Passes, clock: Clock, phase: str, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Passes, "_make_pods", lambda *_: None)
+    after(passes, clock, 5)
+    uid = passes.cluster.objects[JOBS + "other"]["metadata"]["uid"]
+    group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "status": {"phase": phase}}
+    metadata = {"name": f"other-{uid}", "namespace": "default"}
+    passes.cluster.put(f"{GROUPS}other-{uid}", {**group, "metadata": metadata})
+    report = after(passes, clock, 40)
+    assert [cause in text for ref, text in report.held if ref.name == "other"] == [True]
+    assert decisions(report) == {"other": "start", "train": "wait"}, "nothing is refused for certain"
 
 
 @pytest.mark.parametrize("damage", [{"status": {"state": "x"}}, {"status": {"state": {"phase": []}}}, {"spec": 5}])

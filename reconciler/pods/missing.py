@@ -1,0 +1,97 @@
+"""Gangs that are to start and whose controllers do not create every pod. Decisions on data, no IO.
+
+No gate is lifted before all pods exist. A quota, a LimitRange or a webhook may refuse some of them, and most
+controllers try for ever. So after a while the gang keeps no room, until another pod of it exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from compiler.kubernetes import is_gated, status_of, stopped_by, uid_of
+from compiler.run_kinds import end_of_run
+from reconciler.changes.planned import PlannedGang
+from reconciler.cluster.objects import Object
+from reconciler.observation.observe import Observation
+from reconciler.observation.pods import VOLCANO_JOB, has_ended, pod_group_key
+from reconciler.planning.snapshot import Snapshot
+from reconciler.timings import TIMINGS, PodTimings
+
+_REFUSED = "Events of the job name what refuses more (a ResourceQuota, a LimitRange, a webhook), if the controller runs"
+_NOT_ADMITTED = "Volcano's scheduler has not admitted its PodGroup (action enqueue)"
+
+
+class Creation(NamedTuple):
+    """How far the pods of a gang are created. job: its uid. since: on the clock, when the last of them appeared. cause:
+    why there are not more, as far as it is known."""
+
+    job: str
+    created: int
+    planned: int
+    since: float
+    cause: str
+
+    @property
+    def message(self) -> str:
+        return f"its controller has created {self.created} of {self.planned} pods: {self.cause}"
+
+
+@dataclass(slots=True)
+class MissingPods:
+    """creations: by Ref.key, of gangs that have not begun and lack pods."""
+
+    timings: PodTimings = TIMINGS.pods
+    creations: dict[str, Creation] = field(default_factory=dict)
+
+    def observe(self, observation: Observation, snapshot: Snapshot | None, now: float) -> None:
+        """Note which gangs lack pods. Pods that cannot be read leave the memory as it is."""
+        if "Pod" not in observation.readable_kinds or snapshot is None or not snapshot.gated:
+            return
+        found = dict[str, Creation]()
+        for key, gang in snapshot.gangs.items():
+            if gang.decision != "start" and key not in self.creations:
+                continue
+            job, pods = observation.objects.get(key), observation.pods_by_job[0].get(key, ())
+            if job is None:
+                continue
+            group = observation.objects.get(pod_group_key(job)) if gang.job.group_kind == VOLCANO_JOB else None
+            is_admitted = pods or group is None or status_of(group).get("phase") not in (None, "", "Pending")
+            cause = _REFUSED if is_admitted else _NOT_ADMITTED
+            if (creation := self._creation(key, gang, job, pods, now, cause)) is not None:
+                found[key] = creation
+        self.creations = found
+
+    def _creation(
+        self, key: str, gang: PlannedGang, job: Object, pods: Collection[Object], now: float, cause: str
+    ) -> Creation | None:
+        """Return how far the pods of the gang are created; None where it lacks none, has begun or is not to begin."""
+        known = self.creations.get(key)
+        if not all(map(is_gated, pods)) or end_of_run(job) is not None or stopped_by(job):
+            return None
+        created = sum(not has_ended(pod) for pod in pods)
+        is_same = known is not None and (known.job, known.created) == (uid_of(job), created)
+        if gang.decision != "start":
+            return known if is_same else None
+        planned = sum(sum(nodes.values()) for role, nodes in gang.pods.items() if role not in gang.dependent_roles)
+        if created >= planned:
+            return None
+        return Creation(uid_of(job), created, planned, known.since if known and is_same else now, cause)
+
+    def lasting(self, now: float) -> dict[str, str]:
+        """Return why gangs are not given their nodes, by Ref.key, where that is not only so for a moment."""
+        patience = self.timings.missing_reported_after
+        return {key: one.message for key, one in self.creations.items() if now - one.since >= patience}
+
+    def held_jobs(self, now: float) -> dict[str, str]:
+        """Return why gangs keep no room, by Ref.key. One without any pod keeps it: its controller may be late."""
+        until = now - self.timings.missing_keep_room
+        late = {key: one for key, one in self.creations.items() if one.since <= until}
+        return {key: f"it keeps no room: {one.message}" for key, one in late.items() if one.created}
+
+    def deadlines(self, now: float) -> Iterator[float]:
+        times = self.timings
+        for one in self.creations.values():
+            moments = (one.since + times.missing_reported_after, one.since + times.missing_keep_room)
+            yield from (at for at in moments if at > now)

@@ -90,7 +90,9 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     others.append(sorted(restrictions.crowded_jobs))
     others += [_budgets(observation, snapshot), _domains_of_others(observation), _ended_steps(observation, snapshot)]
     others.append(_succeeded_pods(snapshot, pods_of))
-    others.append({key: why for key in all_pods if (why := stopped_by(observation.objects[key]))})
+    jobs = [observation.objects[key] for key in all_pods]
+    reasons = memory.session.each("stopped", zip(jobs), stopped_by)
+    others.append({key: why for key, why in zip(all_pods, reasons, strict=True) if why})
     others.append(sorted(unready_queues(observation.objects_of_kind(_LOCAL_QUEUE))))
     others.append(sorted(_refused_queues(observation, snapshot)))
     others.append(_release(observation, snapshot))

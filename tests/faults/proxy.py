@@ -390,8 +390,8 @@ class FaultProxy:
     def writes(self, method: str = "", path: str = "", since: float = 0.0) -> list[Request]:
         """The writes that the API server has done."""
         rule = Rule(_relay, method, path)
-        committed = [request for request in list(self.log) if request.is_committed]
-        return [request for request in committed if request.at >= since and rule.matches(request)]
+        recent = [request for request in list(self.log) if request.at >= since]  # of a log that only grows
+        return [request for request in recent if request.is_committed and rule.matches(request)]
 
     def log_text(self, last: int = 60) -> str:
         return "\n".join(map(str, self.log[-last:]))

@@ -1,7 +1,7 @@
 """Names and accessors of Kubernetes objects: labels, annotations, the scheduling gate, phases, and metadata.
 
 The only module that spells a label or an annotation of gangplan, Kubernetes, Volcano, Kubeflow or MetaX. Resource names
-such as volcano.sh/vgpu-memory stand in `compiler.volcano`. Accessors take objects as the API server gives them.
+such as volcano.sh/vgpu-memory are in `compiler.volcano`. Accessors take objects as the API server returns them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ANNOTATION_PREFIX = f"{API_GROUP}/"
 SCHEDULING_GATE = f"{ANNOTATION_PREFIX}placement"
 """The scheduling gate that holds a pod until the reconciler gives it its node."""
 SCHEDULER_NAMESPACE = "volcano-system"
-"""Of Volcano's scheduler and its ConfigMap, unless the repository says otherwise."""
+"""The namespace of Volcano's scheduler and its ConfigMap, unless the repository names another."""
 SYSTEM_NAMESPACES = ("kube-node-lease", "kube-public", "kube-system")
 """The cluster's own."""
 
@@ -94,11 +94,12 @@ CLUSTER_LABEL = f"{ANNOTATION_PREFIX}cluster"
 MEMORY_LABEL = f"{ANNOTATION_PREFIX}memory-of"
 """Written on the ConfigMaps in which the reconciler of a cluster remembers."""
 JOB_MARK = f"{ANNOTATION_PREFIX}job"
-"""Written as an annotation into a pod template: Kind.group/name of its job, where its controller does not say that."""
+"""Written as an annotation into a pod template: Kind.group/name of its job, where its controller does not write
+that."""
 ROLE_MARK = f"{ANNOTATION_PREFIX}role"
 """Likewise: the role."""
 POD_OWNERS_ANNOTATION = f"{ANNOTATION_PREFIX}pod-owners"
-"""Written on a job: Kind.group, separated by commas, of the objects that may stand between it and its pods."""
+"""Written on a job: Kind.group, separated by commas, of possible objects between it and its pods."""
 DEPENDENT_ROLES_ANNOTATION = f"{ANNOTATION_PREFIX}dependent-roles"
 """Written on a job: its roles, separated by commas, whose pods appear only once others run."""
 PLACE_ANNOTATION = f"{ANNOTATION_PREFIX}place"
@@ -122,12 +123,12 @@ GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
 VOLCANO_GROUP_NAME_ANNOTATION = "scheduling.volcano.sh/group-name"
 """On a pod: another name of its PodGroup, which Volcano's scheduler reads as well."""
 TRAIN_JOB_STEP_LABEL = "trainer.kubeflow.org/trainjob-ancestor-step"
-"""On a replicated job of a TrainJob's runtime: what it does for the TrainJob."""
+"""On a replicated job of a TrainJob's runtime: its function for the TrainJob."""
 NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 UNREACHABLE_TAINT = "node.kubernetes.io/unreachable"
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 MAPPING_TYPES: Final = (dict, Mapping)
-"""For isinstance: nearly all mappings of an object are a dict, which is quick to tell."""
+"""For isinstance: nearly all mappings of an object are a dict, which is quick to recognize."""
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 """The terms of an affinity that must hold."""
 PRESSURE_TAINTS = tuple(f"node.kubernetes.io/{what}-pressure" for what in ("disk", "memory", "pid"))
@@ -177,7 +178,7 @@ TASK_INDEX_LABEL = "volcano.sh/task-index"
 PARTITION_LABEL = "volcano.sh/partition-id"
 NODE_GROUP_LABEL = "volcano.sh/nodegroup-name"
 NODE_GROUP_LIMITS_ANNOTATION = "volcano.sh/nodegroup-resource-limits"
-"""Of a Queue, since Volcano 1.16: most that its pods may hold on the nodes of each group."""
+"""Of a Queue, since Volcano 1.16: the most that its pods may hold on the nodes of each group."""
 """On a node: the group by which queues choose nodes (plugin nodegroup)."""
 TASK_PRIORITY_ANNOTATION = "volcano.sh/task-priority"
 """On a pod: Volcano places the pods of a job in its order, the highest first (plugin priority)."""
@@ -197,7 +198,7 @@ PREEMPTABLE_ANNOTATION = "volcano.sh/preemptable"
 CHECKPOINT_ANNOTATION = "volcano.sh/last-checkpoint-time"
 QUEUE_OVERCOMMIT_ANNOTATION, CROSS_QUOTA_PREFIX = "volcano.sh/overcommit-factor", "volcano.sh/crossquota-"
 DEQUEUE_ANNOTATION = "volcano.sh/dequeue-strategy"
-"""Of designs and examples, which no release of Volcano reads."""
+"""In designs and examples; no release of Volcano reads it."""
 COOLDOWN_ANNOTATION = "volcano.sh/cooldown-time"
 """On a job or its pods: how long they run before the plugin cdp allows their eviction."""
 TASK_AFFINITY_ANNOTATION = "volcano.sh/task-topology-affinity"
@@ -267,7 +268,7 @@ def name_of(item: Object) -> str:
 
 
 def namespace_of(item: Object) -> str:
-    """The object's namespace, "default" where it names none."""
+    """Return the object's namespace, "default" where it names none."""
     return str(item["metadata"].get("namespace") or "default")
 
 
@@ -282,12 +283,12 @@ def annotations_of(item: Object) -> Mapping[str, str]:
 
 
 def is_suspended(item: Object) -> bool:
-    """Whether its owner keeps the reconciler from the object."""
+    """Return whether its owner keeps the reconciler from the object."""
     return annotations_of(item).get(SUSPEND_ANNOTATION) == "true"
 
 
 def is_never_pruned(item: Object) -> bool:
-    """Whether the object stays in the cluster when it leaves the repository."""
+    """Return whether the object stays in the cluster when it leaves the repository."""
     return annotations_of(item).get(PRUNE_ANNOTATION) == "disabled"
 
 
@@ -296,12 +297,12 @@ def uid_of(item: Object) -> str:
 
 
 def api_group_of(item: Object) -> str:
-    """The API group: "batch.volcano.sh" of batch.volcano.sh/v1alpha1, "" of v1."""
+    """Return the API group: "batch.volcano.sh" of batch.volcano.sh/v1alpha1, "" of v1."""
     return str(item.get("apiVersion", "")).rpartition("/")[0]
 
 
 def controller_of(item: Object) -> Mapping[str, Any] | None:
-    """The owner reference of the object's controller, else its first one; None where nothing owns it."""
+    """Return the owner reference of the object's controller, else its first one; None where nothing owns it."""
     references = item["metadata"].get("ownerReferences") or ()
     return next((each for each in references if each.get("controller")), next(iter(references), None))
 
@@ -313,13 +314,13 @@ def marked_job(pod: Object) -> tuple[str, str] | None:
 
 
 def is_planned_job(item: Object) -> bool:
-    """Whether the object was written with a plan of its pods."""
+    """Return whether the object was written with a plan of its pods."""
     annotations = annotations_of(item)
     return PLACEMENT_ANNOTATION in annotations or WAITING_ANNOTATION in annotations
 
 
 def created_at(item: Object) -> str:
-    """RFC 3339, in whole seconds; empty where the server has not said it."""
+    """Return the creation time, RFC 3339, in whole seconds; empty if the server has not set it."""
     return str(item["metadata"].get("creationTimestamp") or "")
 
 
@@ -334,7 +335,7 @@ def status_of(item: Object) -> Mapping[str, Any]:
 
 
 def conditions_of(item: Object) -> Iterable[Mapping[str, Any]]:
-    """The rows of a list; a JobFlow has a map there, of its steps, which are no conditions."""
+    """Return the rows of a list; a JobFlow has a map there, of its steps, which are not conditions."""
     conditions = status_of(item).get("conditions")
     return [row for row in conditions if isinstance(row, MAPPING_TYPES)] if isinstance(conditions, list) else ()
 
@@ -348,38 +349,39 @@ def is_succeeded_pod(pod: Object) -> bool:
 
 
 def is_gated(pod: Object) -> bool:
-    """Whether the pod still carries gangplan's scheduling gate."""
+    """Return whether the pod still carries gangplan's scheduling gate."""
     gates = (pod.get("spec") or _NOTHING).get("schedulingGates") or ()
     return bool(gates) and any(gate.get("name") == SCHEDULING_GATE for gate in gates)
 
 
 def kubelet_labels(arch: str) -> dict[str, str]:
-    """The labels that every kubelet of Linux sets, the node's name aside (pkg/kubelet, initialNode)."""
+    """Return the labels that every kubelet of Linux sets, the node's name aside (pkg/kubelet, initialNode)."""
     return {label.format(key): value for key, value in (("os", "linux"), ("arch", arch)) for label in _PLATFORM_LABELS}
 
 
 def assigned_node(pod: Object, node_of_hostname: Mapping[str, str]) -> str | None:
-    """The pod's node: where it is bound, or the one whose hostname the reconciler selected when it lifted the gate."""
+    """Return the pod's node: where it is bound, or the one whose hostname the reconciler selected when it lifted the
+    gate."""
     return bound_node(pod) or node_of_hostname.get(selected_hostname(pod))
 
 
 def bound_node(pod: Object) -> str:
-    """The name of the pod's node, "" where it is not bound."""
+    """Return the name of the pod's node, "" where it is not bound."""
     return str((pod.get("spec") or _NOTHING).get("nodeName") or "")
 
 
 def selected_hostname(pod: Object) -> str:
-    """The hostname that an ungated pod selects, "" where it selects none."""
+    """Return the hostname that an ungated pod selects, "" where it selects none."""
     return "" if is_gated(pod) else str(((pod.get("spec") or {}).get("nodeSelector") or {}).get(HOSTNAME_LABEL, ""))
 
 
 def is_ready_node(node: Object) -> bool:
-    """Whether the node is ready; one without a Ready condition counts as ready."""
+    """Return whether the node is ready; one without a Ready condition counts as ready."""
     return all(row.get("status") == "True" for row in conditions_of(node) if row.get("type") == "Ready")
 
 
 def final_phase(job: Object) -> str | None:
-    """The final phase of a job or PodGroup, None while it can still run."""
+    """Return the final phase of a job or PodGroup, None while it can still run."""
     status = status_of(job)
     state = status.get("state")
     phase = state.get("phase") if isinstance(state, Mapping) else status.get("phase")
@@ -392,7 +394,8 @@ def final_phase(job: Object) -> str | None:
 
 
 def stopped_by(job: Object) -> str:
-    """Why no pod of the job starts until somebody resumes it, by what its live object says; empty if nothing does."""
+    """Return why no pod of the job starts until somebody resumes it, by what its live object says; empty if nothing
+    does."""
     state = status_of(job).get("state")
     phase = state.get("phase") if isinstance(state, Mapping) else None
     if phase in ABORTED_JOB_PHASES and api_group_of(job) == "batch.volcano.sh":

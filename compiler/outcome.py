@@ -58,12 +58,12 @@ class SlotAssignment:
 
 @dataclass(frozen=True, slots=True)
 class JobDecision:
-    """What happens to one job, in the user's names.
+    """The decision on one job, in the user's names.
 
     running_count: how many of `pods` run already. gang_index: the gang's index in the problem, None if it is in none.
     evicted_for: the jobs, by namespace/name, that start because of it. seconds_run: `EvictionTerms.loss`.
     slot_assignments: device slots from which the new pods can take their shares. held: it is to be kept out of the
-    cluster, since its queue's share goes on to others while it waits.
+    cluster, since its queue's share is given to others while it waits.
     """
 
     gang: GangSpec
@@ -92,7 +92,7 @@ class JobDecision:
 
     @property
     def pod_count(self) -> int:
-        """Pods placed, those that run included."""
+        """Return the number of placed pods, including running ones."""
         return _pod_total(self.pods)
 
     @property
@@ -102,37 +102,37 @@ class JobDecision:
 
     @property
     def is_change(self) -> bool:
-        """Whether the job gets or loses pods."""
+        """Return whether the job gets or loses pods."""
         return self.grows or bool(self.evicted_pods)
 
     @property
     def grows(self) -> bool:
-        """Whether the job gets pods."""
+        """Return whether the job gets pods."""
         return self.action in ("start", "keep") and self.pod_count > self.running_count
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether the job runs or starts with fewer pods than it has replicas."""
+        """Return whether the job runs or starts with fewer pods than it has replicas."""
         replicas = sum(role.replicas for role in self.gang.roles)
         return self.action in ("start", "keep") and self.pod_count < replicas
 
     @property
     def lost_its_start(self) -> bool:
-        """Whether it waits beyond the start that an earlier plan announced."""
+        """Return whether it waits beyond the start that an earlier plan announced."""
         return any(reason.code == LostStart.code for reason in self.reasons)
 
     @property
     def never(self) -> bool:
-        """Whether it can never start as written."""
+        """Return whether it can never start as written."""
         return any(reason.never for reason in self.reasons)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`problem`, `origins` and `plan` are None when nothing could be planned; then `diagnostics` says why.
+    """`problem`, `origins` and `plan` are None when nothing could be planned; then `diagnostics` has the cause.
 
-    input_digests: "sha256:..." of each file that the specs were read from. decisions: one for each job that could be
-    read, in the order of the specs.
+    input_digests: "sha256:..." of each file that the specs were read from. decisions: one for each readable job, in the
+    order of the specs.
     """
 
     diagnostics: tuple[Diagnostic, ...]
@@ -150,7 +150,7 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether there is a verified plan. Single jobs may still have errors: see `error_count`."""
+        """Return whether there is a verified plan. Single jobs may still have errors: see `error_count`."""
         return self.plan is not None
 
     @property
@@ -248,12 +248,13 @@ class _DecisionTranslator:
         return JobDecision(spec, action, self.priority_of(spec))
 
     def inactive_decision(self, spec: GangSpec) -> JobDecision:
-        """The decision on a job that is held, suspended by its owner, or placed by another scheduler."""
+        """Return the decision on a job that is held, suspended by its owner, or placed by another scheduler."""
         reason = suspended_message(spec, self.origins.left_out.held_jobs.get(spec.key, ""))
         return JobDecision(spec, "wait", self.priority_of(spec), reasons=(reason,))
 
     def unbound_decision(self, spec: GangSpec) -> JobDecision:
-        """The decision on a job whose pods its own scheduler places: what runs, and the room reserved for the rest."""
+        """Return the decision on a job whose pods its own scheduler places: running pods, and the room reserved for the
+        rest."""
         rooms = tuple(self._rooms_of(spec))
         counts = [(room.pods.role, sorted((room.by_node + room.running_by_node).items())) for room in rooms]
         names = [node.name for node in self.origins.nodes]
@@ -267,7 +268,7 @@ class _DecisionTranslator:
         return JobDecision(spec, action, self.priority_of(spec), pods, running)
 
     def _rooms_of(self, spec: GangSpec) -> Iterator[ReservedRoom]:
-        """What is kept for the pods of a job that its own scheduler places."""
+        """Yield the room kept for the pods of a job that its own scheduler places."""
         of_roles = (room for room in self.origins.reserved_rooms if room.pods.role)
         return (room for room in of_roles if room.pods.document is spec.document)
 

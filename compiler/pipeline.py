@@ -147,12 +147,12 @@ def compile_specs(
 
 
 def lowered_problem(tree: Repository, specs: Specs, state: ClusterState | None = None) -> Problem:
-    """The problem of which `compile_specs` makes the first plan."""
+    """Return the problem of which `compile_specs` makes the first plan."""
     return _lower(specs, state, tree.commit_dates).problem
 
 
 def empty_cluster(specs: Specs) -> Problem:
-    """The cluster without the jobs, with all resources that its nodes offer."""
+    """Return the cluster without the jobs, with all resources that its nodes offer."""
     cluster = replace(specs, gangs=())
     return lower(cluster, resources={name for node in specs.nodes for name in node.allocatable} - {"pods"})[0]
 
@@ -177,7 +177,7 @@ class _Lowered:
 
 def _lower(specs: Specs, state: ClusterState | None, dates: Mapping[str, int]) -> _Lowered:
     """Documents with which lowering fails have an error and are left out, with what depends on them. Where it fails
-    because of what runs, no document is to blame, and its exception passes."""
+    because of running pods, no document is to blame, and its exception passes."""
 
     def lowered(left_out: LeftOut) -> _Lowered:
         documents = [each for each in spec_documents(specs) if each.identity in left_out] if left_out else []
@@ -197,7 +197,7 @@ def _lower(specs: Specs, state: ClusterState | None, dates: Mapping[str, int]) -
 
 
 def _without_what_runs(state: ClusterState) -> ClusterState:
-    """The nodes alone."""
+    """Return the nodes alone."""
     return ClusterState(state.nodes, hypernodes=state.hypernodes, numatopologies=state.numatopologies)
 
 
@@ -238,8 +238,8 @@ def _plan_diagnostics(
 
 
 def _specs_within(specs: Specs, state: ClusterState | None) -> Specs:
-    """The specs as the state lets them be: without closed nodes and pods that have ended well, with the pods that
-    services have beyond theirs, and with what the cluster's pods ask for."""
+    """Return the specs as the state lets them be: without closed nodes and pods that have ended well, with the pods
+    that services have beyond theirs, and with what the cluster's pods ask for."""
     if state is None:
         return specs
     present = with_present_pods(without_succeeded_pods(with_closed_nodes(specs, state), state), state)
@@ -247,7 +247,7 @@ def _specs_within(specs: Specs, state: ClusterState | None) -> Specs:
 
 
 def _options_within(limit: CommandLimit, reserved: float, specs: Specs) -> Options:
-    """The options of a plan that leaves the command so many seconds of its limit, and a share of it."""
+    """Return the options of a plan that leaves the command so many seconds of its limit, and a share of it."""
     seconds = specs.cluster.time_limit if limit.seconds is None else limit.seconds
     left = seconds * (1 - RESERVED_SHARE) - reserved - (time.monotonic() - limit.started_at)
     return Options(gap=specs.cluster.gap, time_limit=max(0.0, left))
@@ -262,7 +262,7 @@ def input_digests(tree: Repository, specs: Specs) -> dict[str, str]:
 def _invalid_problem(
     error: InvalidProblemError, specs: Specs, origins: Origins, problem: Problem
 ) -> tuple[Diagnostic, Document | None]:
-    """The diagnostic of a refused problem, and the job that is to blame, if one is."""
+    """Return the diagnostic of a refused problem, and the job that is to blame, if one is."""
     culprit = _invalid_gang(problem, error.where)
     where = error.where if culprit is None or error.where[1] == culprit else ("gangs", culprit)
     document = None if culprit is None else origins.gangs[culprit].document
@@ -271,7 +271,7 @@ def _invalid_problem(
 
 
 def _invalid_gang(problem: Problem, where: tuple[str | int, ...]) -> int | None:
-    """The gang that a refusal names; of a sum over all gangs, the one with the largest request."""
+    """Return the gang that a refusal names; of a sum over all gangs, the one with the largest request."""
     match where:
         case ("gangs", int(), "roles", int(), "request", int(r)):
             requested = [
@@ -314,7 +314,7 @@ def _time_limit_diagnostics(specs: Specs, plan: Plan) -> list[Diagnostic]:
 
 
 def _problem_path(where: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """The problem's path for one of the plan: decisions are in the order of the gangs."""
+    """Return the problem's path for one of the plan: decisions are in the order of the gangs."""
     return ("gangs", *where[1:]) if where[:1] == ("decisions",) else where
 
 

@@ -1,4 +1,5 @@
-"""Kinds for which a reconciler needs rights: those that a repository holds, and those that the shipped rights cover."""
+"""Kinds for which a reconciler needs RBAC permissions: those of a repository, and those that the shipped permissions
+cover."""
 
 from __future__ import annotations
 
@@ -29,20 +30,20 @@ DEFAULT_KINDS = (
     KindInUse("topology.volcano.sh", "HyperNode"),
     *(KindInUse(group, kind) for kind, _, group in (key.partition(".") for key in sorted(_PLANNED_KINDS))),
 )
-"""What the compiler plans, which the rights in `deploy/` cover; a repository that holds other kinds needs `gangplan
+"""The planned kinds, which the RBAC permissions in `deploy/` cover; a repository with other kinds needs `gangplan
 rbac`."""
 
 
 def kinds_in_use(specs: Specs) -> Iterator[KindInUse]:
-    """The kinds of what a repository's plan brings to the cluster."""
+    """Yield the kinds of what a repository's plan brings to the cluster."""
     for document in specs.documents:
         if (found := kind_in_use(document)) is not None:
             yield found
 
 
 def kind_in_use(document: Document) -> KindInUse | None:
-    """The kind of what the document brings to the cluster, None where that is nothing. The scheduler's configuration is
-    a ConfigMap."""
+    """Return the kind of what the document brings to the cluster, None where that is nothing. The scheduler's
+    configuration is a ConfigMap."""
     if document.kind == "SchedulerConfiguration":
         return KindInUse("", "ConfigMap", document.namespace or SCHEDULER_NAMESPACE)
     if (document.group, document.kind) == ("", "ConfigMap"):

@@ -1,7 +1,7 @@
-"""Kinds of which each object runs once and ends, and how an object of each says that it is over.
+"""Kinds of which each object runs once and ends, and how an object of each shows its end.
 
-The planned kinds, those that only pass through, and whatever else says in its specification how long it is kept after
-its end. Any other object is a service: what is gone is made again. Most say it by a condition
+The planned kinds, those that only pass through, and every other object whose specification has a time to live after its
+end. Any other object is a service: a deleted one is recreated. Most show it by a condition
 (`compiler.kubernetes.final_phase`), the others by a word in their status.
 """
 
@@ -19,7 +19,7 @@ _PLANNED_RUN_KINDS = """
     AscendJob.mindxdl.gitee.com ElasticJob.elastic.iml.github.io RayJob.ray.io TrainJob.trainer.kubeflow.org
 """
 PLANNED_RUN_KINDS = frozenset(_PLANNED_RUN_KINDS.split())
-"""Kind.group of those that gangplan plans."""
+"""Kind.group of the kinds that gangplan plans."""
 _PLANNED_SERVICE_KINDS = """
     LeaderWorkerSet.leaderworkerset.x-k8s.io ModelServing.workload.serving.volcano.sh RayCluster.ray.io
     RayService.ray.io
@@ -39,13 +39,13 @@ _STATUS_PATHS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 """Kind.group -> where its status holds the word. The first that is there decides."""
 _USUAL_STATUS_PATHS = (("phase",), ("state",))
-"""Where kinds that are not known may hold it; else they say it by a condition."""
+"""Places of the status word in unknown kinds; else they show it by a condition."""
 _PHASE_OF_WORD: Mapping[str, str] = {
     **dict.fromkeys(("COMPLETE", "COMPLETED", "SUCCEED", "SUCCEEDED"), "Completed"),
     **dict.fromkeys(("ERROR", "FAILED", "STOPPED", "VALIDATIONFAILED"), "Failed"),
 }
-"""Word, in capitals, with which nothing goes on -> the phase. A SparkApplication with SUBMISSION_FAILED is submitted
-again, or becomes FAILED."""
+"""Final status word, in capitals -> the phase. A SparkApplication with SUBMISSION_FAILED is submitted again, or becomes
+FAILED."""
 RUN_KINDS = PLANNED_RUN_KINDS | _STATUS_PATHS.keys() | frozenset(_CONDITION_KINDS.split())
 """Kind.group of all of them."""
 _TIME_TO_LIVE_FIELDS = ("ttlSecondsAfterFinished", "ttlStrategy", "timeToLiveSeconds")
@@ -59,8 +59,8 @@ def run_kind_of(item: Object) -> str:
 
 
 def runs_once(item: Object) -> bool:
-    """Whether the object runs once, where no Cluster says what its kind does: by its kind, or since it is deleted some
-    time after its end and would be made again for ever. A template or a schedule of runs is none."""
+    """Return whether the object runs once, without a Cluster's declaration of its kind: by its kind, or since it is
+    deleted some time after its end and would be recreated for ever. A template or a schedule of runs does not."""
     if run_kind_of(item) in RUN_KINDS:
         return True
     is_recipe = str(item["kind"]).endswith("Template") or "schedule" in _spec_of(item)
@@ -68,13 +68,13 @@ def runs_once(item: Object) -> bool:
 
 
 def is_run(item: Object) -> bool:
-    """Whether the object in the cluster runs once: by its kind, or because it was written with the digest of its
-    run, as whatever the plan takes for a run."""
+    """Return whether the object in the cluster runs once: by its kind, or since it was written with the digest of its
+    run, like every run in the plan."""
     return run_kind_of(item) in RUN_KINDS or DIGEST_ANNOTATION in annotations_of(item)
 
 
 def end_of_run(item: Object) -> str | None:
-    """The final phase of an object that runs once; None while it can still run."""
+    """Return the final phase of an object that runs once; None while it can still run."""
     kind = run_kind_of(item)
     is_unknown_run = kind not in RUN_KINDS and (is_run(item) or runs_once(item))
     for path in _STATUS_PATHS.get(kind, _USUAL_STATUS_PATHS if is_unknown_run else ()):
@@ -87,7 +87,7 @@ def end_of_run(item: Object) -> str | None:
 
 
 def has_time_to_live(item: Object) -> bool:
-    """Whether the cluster deletes it some time after its end."""
+    """Return whether the cluster deletes it some time after its end."""
     spec = _spec_of(item)
     policies = (policy for name in _POLICY_FIELDS if isinstance(policy := spec.get(name), Mapping))
     return any(part.get(name) is not None for part in (spec, *policies) for name in _TIME_TO_LIVE_FIELDS)

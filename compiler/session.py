@@ -1,6 +1,6 @@
-"""What a command, or a process that does the same again and again, has worked out last.
+"""The last results of a command, or of a process that repeats the same work.
 
-It is made by the command or the worker and handed down; no module remembers anything by itself.
+The command or the worker creates it and passes it down; no module caches anything by itself.
 """
 
 from __future__ import annotations
@@ -10,19 +10,20 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 _Kept = tuple[tuple[object, ...], Any]
-"""What a result follows from, and the result."""
+"""The inputs of a result, and the result."""
 
 
 class Session:
-    """The last results of steps, each given again while what it follows from is the same. A result must not be changed
-    afterwards; the very same one lets those who read it tell that nothing has changed."""
+    """The last results of steps, each returned again while its inputs are the same. A result must not be changed
+    afterwards; an identical result shows its readers that nothing has changed."""
 
     def __init__(self) -> None:
         self._last: dict[Hashable, _Kept] = {}
         self._each: dict[Hashable, dict[int, _Kept]] = {}
 
     def last(self, step: Hashable, inputs: tuple[object, ...], compute: Callable[[], T]) -> T:
-        """The result of a step. Its inputs are compared by value, which is quick where most is the same object."""
+        """Return the result of a step. Its inputs are compared by value, which is quick where most is the same
+        object."""
         kept = self._last.get(step)
         if kept is None or kept[0] != inputs:
             kept = self._last[step] = inputs, compute()
@@ -44,7 +45,7 @@ class Session:
         return found
 
     def known(self, step: Hashable, *inputs: object) -> Any:
-        """What `each` returned for this item when it was asked last; None where it was not."""
+        """Return the last result of `each` for this item; None if there is none."""
         kept = self._each.get(step, {}).get(id(inputs[0]))
         return None if kept is None or kept[0] != inputs else kept[1]
 

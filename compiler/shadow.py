@@ -34,8 +34,8 @@ Devices = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What gangs hold. running, waiting: gangs. domains: leaf hypernodes of a gang of several pods, in the mean; None
-    without such gangs. owed: devices that queues deserve, ask for and do not hold."""
+    """Usage of gangs. running, waiting: gangs. domains: leaf hypernodes of a gang of several pods, in the mean; None
+    without such gangs. owed: devices that queues deserve, request and do not hold."""
 
     running: int
     waiting: int
@@ -57,7 +57,7 @@ class Look:
     left_out: tuple[str, ...] = ()
 
     def startable_since(self, before: Look | None) -> Mapping[str, Devices]:
-        """The gangs that were startable at the look before already: the scheduler had the room and the time."""
+        """Return the gangs that were startable at the look before already: the scheduler had the room and the time."""
         former = {} if before is None else before.startable
         return {
             name: {resource: min(number, former[name].get(resource, 0)) for resource, number in devices.items()}
@@ -66,14 +66,14 @@ class Look:
         }
 
     def gained(self) -> Devices:
-        """How many more devices gangs would hold from empty; fewer where it is below 0."""
+        """Return how many more devices gangs would hold from empty; fewer where it is below 0."""
         names = {**self.now.devices, **self.from_empty.devices}
         return {name: self.from_empty.devices.get(name, 0) - self.now.devices.get(name, 0) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
 class Shadowed:
-    """A cluster as it was read: its objects as a repository, and what that says."""
+    """A cluster as it was read: its objects as a repository, and the specs of that."""
 
     tree: Repository
     specs: Specs
@@ -81,7 +81,7 @@ class Shadowed:
 
     @classmethod
     def of(cls, objects: Sequence[Object], clock: int) -> Shadowed:
-        """clock: seconds since the epoch. Raises StateError for what is no state."""
+        """Read a cluster. clock: seconds since the epoch. Raises StateError for an invalid state."""
         state = ClusterState.from_objects(objects, clock=clock)
         files = import_objects(_as_written(objects), "shadow").files
         tree = Repository.of_files({path: text.encode() for path, text in files.items()})
@@ -93,7 +93,7 @@ def look_at(cluster: Shadowed, options: Options, mapper: Mapper = LOCAL_EXECUTOR
     for a plan that the verifier refuses."""
     tree, specs, state = cluster.tree, cluster.specs, cluster.state
     problem = lowered_problem(tree, specs, state)
-    calm = replace(problem, preempt_enabled=False, reclaim_enabled=False)  # what is certain needs no eviction
+    calm = replace(problem, preempt_enabled=False, reclaim_enabled=False)  # a certain gain needs no eviction
     plan = _verified_plan(calm, options, mapper)
     running = {j: gang.running for j, gang in enumerate(problem.gangs) if gang.running}
     started = {each.gang: each.placements for each in plan.decisions if each.action == "start"}
@@ -115,15 +115,15 @@ def look_at(cluster: Shadowed, options: Options, mapper: Mapper = LOCAL_EXECUTOR
 
 
 def page_of(cluster: Shadowed, mapper: Mapper = LOCAL_EXECUTOR) -> str | None:
-    """The report page of the cluster as it is and of what would start; None where nothing can be planned."""
+    """Return the report page of the cluster as it is and of what would start; None where nothing can be planned."""
     outcome = compile_specs(cluster.tree, cluster.specs, cluster.state, mapper=mapper)
     return report_page(outcome) if outcome.ok else None
 
 
 def _as_written(objects: Iterable[Object]) -> Iterator[Object]:
-    """The objects as if people had written them all: a job that something makes which is not planned is what waits or
-    runs, and gangplan's own are no others'. Without queues of other systems, which the scheduler does not know, and
-    without Jobs that somebody suspended."""
+    """Yield the objects as if people had written them all. A job created by an unplanned object counts itself, and
+    gangplan's own jobs are not foreign. Queues of other systems, which the scheduler does not know, and suspended Jobs
+    are left out."""
     for item in objects:
         if run_kind_of(item) in queue_kinds() or _is_suspended(item):
             continue
@@ -136,13 +136,13 @@ def _as_written(objects: Iterable[Object]) -> Iterator[Object]:
 
 
 def _is_suspended(item: Object) -> bool:
-    """Whether the item is a Volcano Job of which no pod starts until somebody resumes it."""
+    """Return whether the item is a Volcano Job of which no pod starts until somebody resumes it."""
     phase = mapping(status_of(item), "state").get("phase")
     return run_kind_of(item) == "Job.batch.volcano.sh" and phase in ABORTED_JOB_PHASES
 
 
 def _verified_plan(problem: Problem, options: Options, mapper: Mapper) -> Plan:
-    """Why gangs wait is not asked."""
+    """Return why gangs wait is not asked."""
     plan = solve(problem, options, mapper, reasons=False)
     if violations := [each for each in verify(problem, plan) if each.rule != "reasons"]:
         raise RuntimeError(f"the verifier refuses the plan: {violations[0].rule}: {violations[0].message}")
@@ -150,7 +150,7 @@ def _verified_plan(problem: Problem, options: Options, mapper: Mapper) -> Plan:
 
 
 def _without_pods(specs: Specs, state: ClusterState) -> ClusterState:
-    """The state without the pods of the gangs."""
+    """Return the state without the pods of the gangs."""
     own = observe_state(specs, state).gang_role_by_pod
     return replace(state, pods=tuple(pod for pod in state.pods if (namespace_of(pod), name_of(pod)) not in own))
 

@@ -61,7 +61,7 @@ class ModelOf(Generic[Model]):
 
 
 class DocumentInput:
-    """What checks of one document examine."""
+    """The input of checks of one document."""
 
     models: tuple[ReadModel[Any], ...]
 
@@ -78,7 +78,7 @@ class DocumentInput:
     def documents_of(
         self, wanted: ModelOf[Model], but: Collection[DocumentIdentity] = ()
     ) -> Iterator[tuple[Document, Model]]:
-        """The documents of that kind that have a model. but: those that are not read for it."""
+        """Yield the documents of that kind that have a model. but: documents to leave out."""
         for found in self._models_by_kind.get(wanted.kind, ()):
             if found.document.identity not in but:
                 yield found.document, found.model
@@ -96,13 +96,13 @@ def _names_volcano(gang: GangSpec) -> bool:
 
 @dataclass(frozen=True)
 class CheckInput(DocumentInput):
-    """What checks examine: the specs, those of objects with errors included, and the models that they were made of.
+    """The input of checks: the specs, including objects with errors, and their models.
 
     failed_objects: objects with errors, which must not be reported as missing. tree_problems: of the hypernode tree.
-    schedulers: every scheduler configuration found; `specs` has the first. unbound_gangs: those whose pods the plan
+    schedulers: every scheduler configuration found; `specs` has the first. unbound_gangs: gangs whose pods the plan
     binds to no node; `specs` has the others. privileged: the privileged containers of all documents. listed_resources:
-    the resources that they list with amounts. dated_fields: what only some releases of Volcano read in them.
-    inner_jobs: those that controllers make of a part of an object. session: what checks share.
+    the resources that they list with amounts. dated_fields: their fields that only some releases of Volcano read.
+    inner_jobs: jobs that controllers create from a part of an object. session: results shared by checks.
     """
 
     specs: Specs
@@ -120,7 +120,8 @@ class CheckInput(DocumentInput):
 
     @cached_property
     def jobs(self) -> tuple[GangSpec, ...]:
-        """The jobs that documents describe: planned ones, and those that controllers make of a part of an object."""
+        """Return the jobs that documents describe: planned ones, and jobs that controllers create from a part of an
+        object."""
         inner = {job.gang.document.identity for job in self.inner_jobs}
         written = (gang for gang in self.specs.gangs if _template_identity(gang) not in inner)
         return (*written, *(job.gang for job in self.inner_jobs))
@@ -133,7 +134,7 @@ class CheckInput(DocumentInput):
 
     @cached_property
     def jobs_and_services(self) -> tuple[GangSpec, ...]:
-        """The jobs, and whatever else runs pods that no plan binds."""
+        """Return the jobs, and all other objects with pods that no plan binds."""
         known = {inner.gang.document.identity for inner in self.inner_jobs}
         return (*self.jobs, *(gang for gang in self.unbound_gangs if gang.document.identity not in known))
 
@@ -158,7 +159,7 @@ class Finding:
 
 
 CheckFunction = Callable[[Any], Iterator[Finding]]
-"""Of a `DocumentInput` where the check looks at one document at a time, else of a `CheckInput`."""
+"""Takes a `DocumentInput` where the check examines one document at a time, else a `CheckInput`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +192,8 @@ def check(
     on_partial: bool = False,
     of_document: bool = False,
 ) -> Callable[[CheckFunction], CheckFunction]:
-    """Declare the decorated function as a check. on_partial: it also judges jobs with an error elsewhere. of_document:
-    what it says of a document follows from that document alone."""
+    """Declare the decorated function as a check. on_partial: it also checks jobs with an error elsewhere. of_document:
+    its findings on a document depend on that document alone."""
 
     def declare(function: CheckFunction) -> CheckFunction:
         rule = declare_rule(code, severity, title, inspect.getdoc(function) or "", folds=folds)
@@ -203,7 +204,7 @@ def check(
 
 
 def document_findings(models: Iterable[ReadModel[Any]]) -> list[tuple[Document, Diagnostic]]:
-    """What the checks of one document find, with the document."""
+    """Return the findings of checks of one document, with the document."""
     examined = DocumentInput(models)
     checks = [check for check in all_checks() if check.of_document] if examined.models else []
     return [(found.document.written, check.diagnostic(found)) for check in checks for found in check.function(examined)]

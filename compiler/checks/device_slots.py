@@ -104,7 +104,7 @@ def _more_than_a_card(gang: GangSpec, role: RoleSpec) -> Iterator[Finding]:
 
 
 def annotation_place(gang: GangSpec, role: RoleSpec, key: str) -> tuple[Document, FieldPath]:
-    """Where an annotation of the role's pods stands."""
+    """Return the place of an annotation of the role's pods."""
     document, path = _pod_location(gang, role)
     return document, (*path[: -1 if role.pod_documents else None], "metadata", "annotations", key)
 
@@ -292,7 +292,7 @@ _MEMORY_OF_NPUS = {
     "Ascend910B3": 65536,
     "Ascend910B4": 32768,
 }
-"""Model -> MiB of a whole NPU, as the ConfigMap of Volcano's and HAMi's device plugins comes."""
+"""Model -> MiB of a whole NPU, as in the ConfigMap of Volcano's and HAMi's device plugins."""
 _NPU_MEMORY = re.compile(r"huawei\.com/(Ascend\w+)-memory")
 _OF_KAI = frozenset({"gpu-fraction", "gpu-memory"})
 _QOS_LEVELS = ("HLS", "LC", "LS", "BE")

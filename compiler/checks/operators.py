@@ -1,4 +1,4 @@
-"""What operators refuse beyond the shape of their kinds: Kubeflow, JobSet, LWS, Ray, Spark, Argo and others."""
+"""Rules of operators beyond the shape of their kinds: Kubeflow, JobSet, LWS, Ray, Spark, Argo and others."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from compiler.validation.rows import breaches
 
 @dataclass(frozen=True, slots=True)
 class _Operator:
-    """Where roles stand, the container that each must have, the roles there may be (none given: any), the one there
-    must be, the one of which there is one pod, and the one that is never without."""
+    """The place of roles, the container that each must have, the allowed roles (none given: any), the required one, the
+    one with a single pod, and the one that must not be empty."""
 
     field: str
     container: str = ""
@@ -260,4 +260,4 @@ _OTHERS = {
     "StatefulSet.apps": _stateful_set,
     "Workflow.argoproj.io": workflow,
 }
-"""Kind.group -> what is wrong with an object of it."""
+"""Kind.group -> the check of its objects."""

@@ -1,5 +1,7 @@
-"""Checks of what jobs ask of nodes: resources, labels, tolerations, and room for a whole gang. They judge by the nodes
-that the repository declares, each node empty, so that what they say holds whatever runs."""
+"""Checks of jobs' requests to nodes: resources, labels, tolerations, and room for a whole gang.
+
+They use the nodes that the repository declares, each node empty, so that findings hold whatever runs.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ from compiler.volcano.shared_devices import CARD_ANNOTATIONS, without_ascend_mem
 
 @dataclass(frozen=True)
 class _NodeFacts:
-    """What is asked of nodes alone."""
+    """Facts about nodes alone."""
 
     nodes: Sequence[NodeSpec]
 
@@ -38,12 +40,12 @@ class _NodeFacts:
 
     @cached_property
     def resources(self) -> frozenset[str]:
-        """What any node states."""
+        """Return the resources of all nodes."""
         return frozenset(name for node in self.nodes for name in node.allocatable)
 
     @cached_property
     def shared_resources(self) -> frozenset[str]:
-        """What is asked of devices that pods share, whose room is not counted here."""
+        """Return the resources of devices that pods share, whose room is not counted here."""
         devices = [device for node in self.nodes for device in node.shared_devices]
         amounts = [offered for device in devices for _, offered in device.devices]
         return frozenset[str]().union(*amounts, *((device.resource, device.whole_resource) for device in devices))
@@ -53,7 +55,7 @@ class _NodeFacts:
         return {}
 
     def amounts(self, resource: str) -> tuple[list[int], bool]:
-        """What each node has of the resource, and whether all have the same."""
+        """Return each node's amount of the resource, and whether all have the same."""
         if resource not in self._known_amounts:
             default = DEFAULT_PODS_PER_NODE if resource == "pods" else 0
             found = [node.allocatable.get(resource, default) for node in self.nodes]
@@ -68,8 +70,8 @@ class _NodeFacts:
 
 @dataclass(frozen=True)
 class _Nodes:
-    """The declared nodes, as they are when nothing keeps them closed for a while, and what is asked of them and of the
-    pods of one repository. domains: (tier, indices of the nodes in it at any depth) of each hypernode."""
+    """The declared nodes without temporary closings, and facts about them and the pods of one repository. domains:
+    (tier, indices of the nodes in it at any depth) of each hypernode."""
 
     facts: _NodeFacts
     domains: Sequence[tuple[int, Sequence[int]]]
@@ -85,7 +87,7 @@ class _Nodes:
         return {}
 
     def matching(self, requirement: NodeRequirement) -> int:
-        """The mask of the nodes that keep the requirement, whatever their NUMA."""
+        """Return the mask of the nodes that meet the requirement, whatever their NUMA."""
         if requirement not in self._known_masks:
             self._known_masks[requirement] = self.facts.masks.nodes_matching(requirement)
         return self._known_masks[requirement]
@@ -148,7 +150,7 @@ def _roles(check_input: CheckInput) -> Iterator[tuple[GangSpec, RoleSpec]]:
 
 
 def _unbound_roles(check_input: CheckInput) -> Iterator[tuple[GangSpec, RoleSpec]]:
-    """Those whose pods are not bound, but for services, which may run on nodes that are not declared."""
+    """Yield roles with unbound pods, except services, which may run on undeclared nodes."""
     for gang in check_input.unbound_gangs:
         if gang.document.group != "apps":
             yield from ((gang, role) for role in gang.roles if role.replicas)
@@ -168,7 +170,7 @@ def unknown_resources(check_input: CheckInput) -> Iterator[Finding]:
     if (nodes := _declared_nodes(check_input)) is None:
         return
     known = sorted(name for name in nodes.facts.resources | nodes.facts.shared_resources if "/" in name)
-    of_pools = misspelt_in_pools(check_input).values()  # GP391 of the pool says so
+    of_pools = misspelt_in_pools(check_input).values()  # GP391 reports these at the pool
     for gang, role in (*_roles(check_input), *_unbound_roles(check_input)):
         for name in role.pod.requests:
             if "/" not in name or name in known or name in of_pools:
@@ -195,7 +197,7 @@ def selectors_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
         if (not pod.node_selector and pod.node_affinity is None) or nodes.matching(_labels_only(pod)):
             continue
         if any(role.name in units.roles for units in gang.exclusive):
-            continue  # GP308 says so
+            continue  # GP308 reports it
         document, path = gang.pod_spec_of(role)
         has_template = bool(role.template_path)
         for key, value in pod.node_selector.items():
@@ -323,7 +325,7 @@ def gangs_without_room(check_input: CheckInput) -> Iterator[Finding]:
             room = nodes.most_pods(role.pod, mask)
             if not room:
                 if _is_kept_out_by_taints(nodes, role.pod):
-                    continue  # GP394 says so
+                    continue  # GP394 reports it
                 yield Finding(document, path, _too_large(nodes, role, mask), "lower the requests, or add nodes")
             elif least and room < least:
                 message = f"{role.name} needs {least} pods to start, and all its nodes hold {room}"
@@ -343,7 +345,7 @@ def _devices(role: RoleSpec) -> list[str]:
 
 
 def _too_large(nodes: _Nodes, role: RoleSpec, mask: int) -> str:
-    """What no node of the mask has enough of for one pod."""
+    """Return which resource no node of the mask has enough of for one pod."""
     usable = [node for i, node in enumerate(nodes.facts.nodes) if mask >> i & 1]
     for name, amount in nodes.requests(role.pod).items():
         most = max(node.allocatable.get(name, DEFAULT_PODS_PER_NODE if name == "pods" else 0) for node in usable)
@@ -360,7 +362,8 @@ def _domain_members(specs: Specs) -> list[tuple[int, list[int]]]:
 
 
 def _highest_tier(check_input: CheckInput, gang: GangSpec) -> int | None:
-    """The highest tier of the hypernodes of which one must hold the whole gang; None where no hard topology says so."""
+    """Return the highest tier of the hypernodes of which one must hold the whole gang; None without a hard topology
+    that names one."""
     topology = gang.topology
     if topology is None or topology.mode != "hard":
         return None

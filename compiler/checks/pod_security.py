@@ -69,8 +69,8 @@ def privileged_containers(check_input: CheckInput) -> Iterator[Finding]:
 
 
 def _privileged_places(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath | None, FieldPath]]:
-    """Each privileged container's document, path of its template (None: of the runtime that a TrainJob names), and
-    place in the template. What each document says itself is known since it was read."""
+    """Yield each privileged container's document, path of its template (None: of the runtime that a TrainJob names),
+    and place in the template. Each document's own containers are known since it was read."""
     own = {found.document.identity: found.places for found in check_input.privileged}
     for document in _final_documents(check_input):
         for path, place in own.get(document.identity, ()):
@@ -110,7 +110,7 @@ def _labels(document: Document) -> Mapping[str, Any]:
 
 
 def _final_documents(check_input: CheckInput) -> Iterator[Document]:
-    """Objects of kinds that are planned, whose pods are as their templates say."""
+    """Yield objects of planned kinds whose pods are exactly as in their templates."""
     specs = check_input.specs
     declared = {gang.document.identity for gang in (*specs.gangs, *check_input.unbound_gangs)}
     for document in specs.documents:

@@ -34,11 +34,11 @@ _FIELD_PATHS: Mapping[str, FieldPath] = {
     "capability": ("spec", "capability"),
 }
 _CORE_RESOURCES = ("cpu", "memory")
-"""Of these Volcano takes a missing amount for 0."""
+"""Volcano treats a missing amount of these as 0."""
 UNCOUNTED_RESOURCES = re.compile(
     r"(?!cpu\Z|memory\Z|pods\Z|ephemeral-storage\Z|hugepages-|attachable-volumes-)[^/]*\Z|(?:count|requests)[./]"
 )
-"""Names that are no resource to Volcano, which leaves them out (NewResource of pkg/scheduler/api/resource_info.go)."""
+"""Names that Volcano does not treat as resources, and ignores (NewResource of pkg/scheduler/api/resource_info.go)."""
 
 
 def _cluster_queues(check_input: CheckInput) -> list[QueueSpec]:
@@ -54,7 +54,7 @@ def unread_queues(check_input: CheckInput) -> set[str]:
 
 
 def known_queues(check_input: CheckInput) -> set[str]:
-    """Names of the queues that there are, those with errors and those that Volcano makes included."""
+    """Return the names of existing queues, including queues with errors and those that Volcano creates."""
     return {queue.name for queue in check_input.specs.queues} | {ROOT_QUEUE, DEFAULT_QUEUE} | unread_queues(check_input)
 
 
@@ -352,7 +352,7 @@ def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
         ):
             help = _queues_to_name(known, gang.namespace, gang.queue)
             yield Finding(gang.document, gang.field_paths["queue"], f"there is no queue {gang.queue!r}", help)
-    for document, group in check_input.documents_of(POD_GROUP):  # one without pods is no gang
+    for document, group in check_input.documents_of(POD_GROUP):  # a PodGroup without pods is not a gang
         namespace = document.namespace or "default"
         name = workload_queue(namespace, group.spec.queue or "")
         is_open = name not in known and not names_no_queue(group.spec.queue or "") and not is_newer(name)
@@ -368,14 +368,15 @@ def _is_refused(gang: GangSpec) -> bool:
 
 
 def _as_written(queues: Iterable[str], namespace: str) -> list[str]:
-    """What a workload of the namespace writes to name each of these queues; those of other namespaces it cannot."""
+    """Return the names by which a workload of the namespace can refer to these queues, without those of other
+    namespaces."""
     own = queue_name(namespace, "")
     there = [name.replace(own, f"{OWN_NAMESPACE}/") if name.startswith(own) else name for name in queues]
     return sorted(name for name in there if name.partition("/")[0] in (name, OWN_NAMESPACE))
 
 
 def _queues_to_name(known: Iterable[str], namespace: str, missing: str) -> str:
-    """What a workload of the namespace may write in place of a queue that does not exist."""
+    """Return the fix for a workload of the namespace that names a missing queue."""
     names = _as_written(known, namespace)
     return suggestion(missing, names, f"use one of {', '.join(name for name in names if name != ROOT_QUEUE)}")
 

@@ -1,4 +1,4 @@
-"""Checks of what the cluster's release of Volcano has, and of what is known to be unsafe in it."""
+"""Checks against the cluster's release of Volcano: missing features, and known vulnerabilities."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def newer_than_the_cluster(check_input: CheckInput) -> Iterator[Finding]:
     the release into the Cluster."""
     cluster = check_input.specs.cluster
     if check_input.failed_names("Cluster.gangplan.dev"):
-        return  # its release may be what is wrong with it
+        return  # its release may be invalid
     for document, path, what, (since, gate) in (*_newer_objects(check_input), *_newer_arguments(check_input)):
         if since > cluster.volcano.minor and is_of_tenant(check_input):
             message = f"{what} came with Volcano 1.{since}, and no Cluster names the release that runs"
@@ -125,7 +125,7 @@ def _replaced_fields(dated: DatedFields, release: int) -> Iterator[Finding]:
 
 
 Newer = tuple[Document, FieldPath, str, Addition]
-"""Document, path, what stands there, and when it came."""
+"""Document, path, the value there, and the release that introduced it."""
 
 
 def _newer_objects(check_input: CheckInput) -> Iterator[Newer]:
@@ -239,7 +239,7 @@ def refused_namespace_queues(check_input: CheckInput) -> Iterator[Finding]:
             yield Finding(queue.document, ("spec", "parent"), message, "name a queue below it")
     gangs = (gang for gang in check_input.jobs_and_services if "/" in gang.queue)
     places = {(id(gang.document), gang.field_paths["queue"]): gang.document for gang in gangs}
-    groups = check_input.documents_of(POD_GROUP)  # those without pods are no gangs
+    groups = check_input.documents_of(POD_GROUP)  # PodGroups without pods are not gangs
     places |= {(id(each), ("spec", "queue")): each for each, group in groups if "/" in (group.spec.queue or "")}
     for (_, path), document in places.items():
         written = value_at(document.data, path)
@@ -249,8 +249,8 @@ def refused_namespace_queues(check_input: CheckInput) -> Iterator[Finding]:
 
 
 def _known_namespace_queues(check_input: CheckInput) -> list[QueueSpec]:
-    """The NamespaceQueues, where the cluster's Volcano has the kind, or a tenant does not say; else GP436 reports
-    them."""
+    """Return the NamespaceQueues, if the cluster's Volcano has the kind, or in a tenant's repository; else GP436
+    reports them."""
     is_known = check_input.specs.cluster.has_namespace_queues or is_of_tenant(check_input)
     return [queue for queue in check_input.specs.queues if queue.namespace] if is_known else []
 
@@ -407,7 +407,7 @@ def _fairshare_flaws(
     arguments: Mapping[str, Any], actions: tuple[str, ...], queues: set[str], offered: set[str]
 ) -> Iterator[tuple[str, str, str]]:
     """(argument, message, help)"""
-    texts = {name: value for name, value in arguments.items() if isinstance(value, str)}  # of others says GP404
+    texts = {name: value for name, value in arguments.items() if isinstance(value, str)}  # GP404 reports the others
     targets = [name.strip() for name in texts.get("fairshare.targetQueues", "").split(",") if name.strip()]
     for target in targets:
         if target not in queues:

@@ -1,4 +1,4 @@
-"""Names of resources wherever a list of amounts stands: in queues, pools, quotas, and minima of pod groups."""
+"""Names of resources in every list of amounts: in queues, pools, quotas, and minima of pod groups."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ USUAL_DEVICES = frozenset((*_USUAL_DEVICES.split(), *HAMI_RESOURCES))
 
 
 def near_resource(name: str, known: Iterable[str]) -> str:
-    """The known resource that `name` is a misspelling of, or "". Models differ in their digits, and variants have more
-    at their end (nvidia.com/gpu.shared): those are no slips."""
+    """Return the known resource that `name` is a misspelling of, or "". Models with other digits, and variants with a
+    longer name (nvidia.com/gpu.shared), are not misspellings."""
     if name in USUAL_DEVICES:
         return ""
     alike = [other for other in known if _digits(other) == _digits(name)]

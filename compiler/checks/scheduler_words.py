@@ -123,7 +123,7 @@ class _GivenArgument:
     names: tuple[str, ...]
 
     def nested(self, *categories: Category) -> Iterator[tuple[FieldPath, NestedFlaw]]:
-        """What is wrong inside it, with the place."""
+        """Yield the flaws inside it, each with its place."""
         if self.type_name is not None and _has_type(self.value, self.type_name):
             for flaw in nested_flaws(self.owner, self.name, self.value):
                 if flaw.category in categories:

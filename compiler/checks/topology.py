@@ -40,7 +40,7 @@ def minima_under_hard_topology(check_input: CheckInput) -> Iterator[Finding]:
 
 
 def _elastic_subgroups(gang: GangSpec, scheduler: SchedulerSpec | None) -> Iterator[Finding]:
-    """Of each policy the subgroup with most pods above what makes it ready."""
+    """Yield a finding for each policy's subgroup with the most pods above its ready pods."""
     largest: dict[FieldPath, SubgroupSpec] = {}
     for subgroup in gang.subgroups:
         if subgroup_starts_in_full(subgroup, scheduler) and 0 < subgroup.ready_pods < subgroup.size:
@@ -138,7 +138,7 @@ def both_tier_fields(check_input: CheckInput) -> Iterator[Finding]:
 
 
 def _pod_group_topologies(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath, TopologySpec]]:
-    """The topologies of PodGroups, those without pods too, which are no gangs."""
+    """Yield the topologies of PodGroups, including those without pods, which are not gangs."""
     for document, group in check_input.documents_of(POD_GROUP):
         if group.spec.network_topology is not None:
             yield document, ("spec", "networkTopology"), group.spec.network_topology.to_spec()
@@ -168,13 +168,13 @@ def repeated_tier_names(check_input: CheckInput) -> Iterator[Finding]:
     pkg/scheduler/api/hyper_node_info.go. Fix: give each tier a name of its own."""
     first: dict[str, HyperNodeSpec] = {}
     asked = {topology.highest_tier_name for _, _, topology in _topology_requests(check_input)}
-    told = set[tuple[str, int]]()
+    reported = set[tuple[str, int]]()
     for hypernode in check_input.specs.hypernodes:
         name = hypernode.tier_name
         if not name or (one := first.setdefault(name, hypernode)).tier == hypernode.tier:
             continue
-        if (name, hypernode.tier) not in told:
-            told.add((name, hypernode.tier))
+        if (name, hypernode.tier) not in reported:
+            reported.add((name, hypernode.tier))
             message = f"tier name {name!r} is at tiers {one.tier} and {hypernode.tier}: Volcano takes either"
             severity: Severity | None = "error" if name in asked else None
             see = (one.document, _TIER_NAME)

@@ -1,4 +1,4 @@
-"""Checks of jobs that Volcano never takes up, although the plan starts them."""
+"""Checks of jobs that Volcano never schedules, although the plan starts them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def best_effort_without_backfill(check_input: CheckInput) -> Iterator[Finding]:
 
 
 STOCK_VOTERS = (PluginSpec("overcommit", {}, {}), PluginSpec("proportion", {}, {}))
-"""The plugins that have a say in Volcano's own configuration, which holds where none is declared."""
+"""The voting plugins in Volcano's own configuration, which applies where none is declared."""
 
 
 @check("GP434", "pod group that is never admitted", "warning")
@@ -66,8 +66,8 @@ def never_enqueued(check_input: CheckInput) -> Iterator[Finding]:
 def _exceeded_limits(
     check_input: CheckInput, plugins: Iterable[PluginSpec], queue: str, asked: Mapping[str, int]
 ) -> Iterator[tuple[str, str, int]]:
-    """(resource, whose limit in words, the limit) of those that the amounts exceed. Nothing is said of the number of
-    pods, which Volcano does not compare, nor of what no declared node has or a queue does not limit."""
+    """Yield (resource, whose limit in words, the limit) for exceeded limits. The number of pods, which Volcano does not
+    compare, is left out, and so are resources that no declared node has or a queue does not limit."""
     for whose, limits in _limits(check_input, plugins, queue):
         for name in sorted(asked.keys() & limits.keys() - {"pods"}):
             if asked[name] > limits[name] > 0:
@@ -77,7 +77,7 @@ def _exceeded_limits(
 def _limits(
     check_input: CheckInput, plugins: Iterable[PluginSpec], queue: str
 ) -> Iterator[tuple[str, Mapping[str, int]]]:
-    """(whose in words, resource -> the most that one group may ask for), of each plugin that has a say."""
+    """Yield (whose in words, resource -> the most that one group may request), for each voting plugin."""
     total = reduce(amounts_sum, (node.allocatable for node in check_input.specs.nodes), dict[str, int]())
     for plugin in plugins:
         if plugin.name not in ENQUEUE_VOTERS or not plugin.flags.get("enableJobEnqueued", True):
@@ -93,8 +93,8 @@ def _limits(
 
 
 def _overcommit(plugin: PluginSpec) -> float:
-    said = plugin.arguments.get("overcommit-factor", DEFAULT_OVERCOMMIT)
-    return said if isinstance(said, int | float) and said >= 1 else DEFAULT_OVERCOMMIT
+    factor = plugin.arguments.get("overcommit-factor", DEFAULT_OVERCOMMIT)
+    return factor if isinstance(factor, int | float) and factor >= 1 else DEFAULT_OVERCOMMIT
 
 
 def _queue_path(check_input: CheckInput, name: str, climbs: bool) -> Iterator[QueueSpec]:

@@ -203,8 +203,8 @@ def cyclic_dependencies(check_input: DocumentInput) -> Iterator[Finding]:
 
 
 def dependency_cycle(needs: dict[str, list[str]]) -> list[str]:
-    """A cycle of dependencies, its first task at both ends; empty if there is none. Iterative, for jobs of very many
-    tasks."""
+    """Return a cycle of dependencies, its first task at both ends; empty if there is none. Iterative, for jobs of very
+    many tasks."""
     done: set[str] = set()
     for start in needs:
         stack = {start: filter(needs.__contains__, needs[start])} if start not in done else {}

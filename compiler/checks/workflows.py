@@ -1,4 +1,4 @@
-"""What Argo refuses of a workflow: unknown names, templates of no type or of two, and missing arguments.
+"""Argo's rules for a workflow: unknown names, templates of no type or of two, and missing arguments.
 
 Source: workflow/validate/validate.go of argo-workflows 3.7.
 """
@@ -24,7 +24,7 @@ _LOOPS = ("withItems", "withParam", "withSequence")
 _OF_OTHERS = re.compile(r"\{\{\s*(?:tasks|steps)\.([\w-]+)\.")
 _OUTPUT = re.compile(r"\{\{\s*(?:tasks|steps)\.([\w-]+)\.outputs\.(parameters|artifacts)\.([\w.-]+)\s*\}\}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*", re.ASCII)
-"""Of a template, step or task. Those of parameters and artifacts may have _ and . as well."""
+"""Names of templates, steps and tasks. Names of parameters and artifacts may have _ and . as well."""
 _OF_WORKFLOW = re.compile(r"\{\{\s*workflow\.parameters\.([\w-]+)\s*\}\}")
 _OF_TEMPLATE = re.compile(r"\{\{\s*inputs\.parameters\.([\w-]+)\s*\}\}")
 _AWAITED = re.compile(r"[A-Za-z_][\w-]*(?:\.\w+)?")
@@ -268,7 +268,7 @@ def _texts_in(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
 def unknown_names(
     document: Document, named: Iterable[tuple[FieldPath, str]], known: Sequence[str], what: str
 ) -> Iterator[Finding]:
-    """Names at their places that are none of those known."""
+    """Yield a finding for each unknown name."""
     for path, name in named:
         if name not in known:
             help = suggestion(name, known, "name one that is there")

@@ -113,7 +113,7 @@ def check(
 def _fixed(
     ctx: click.Context, tree: Repository, root: Path, find: Callable[[Repository], list[Diagnostic]], is_shown: bool
 ) -> Repository:
-    """The tree with the fixes that are certain; they are written and listed, or shown as a patch, which ends the
+    """Return the tree with the fixes that are certain; they are written and listed, or shown as a patch, which ends the
     command."""
     from compiler.cli.fixing import fixed_tree, write_files
     from compiler.diagnostics.render.words import place_text, sentence
@@ -135,8 +135,8 @@ def _fixed(
 def repository_diagnostics(
     tree: Repository, cluster: str | None, cached: Path | None = None, state: ClusterState | None = None
 ) -> tuple[Diagnostic, ...]:
-    """The problems of the chosen cluster, or of all clusters; then each says of which, and one that several share is
-    reported once. cached: the folder under whose name the cache keeps what the files say; None for no cache. state: of
+    """Return the problems of the chosen cluster, or of all clusters; then each names its cluster, and a shared one is
+    reported once. cached: the folder under whose name the cache keeps the files' contents; None for no cache. state: of
     a cluster, whose release of Volcano counts where no Cluster names one."""
     from compiler.cli.reading_cache import ReadingCache
 
@@ -184,7 +184,7 @@ def _diagnostics_of_cluster(
 
 
 def _root(ctx: click.Context, repo: Path | None, paths: Sequence[Path]) -> Path:
-    """The repository's root: --repo, else the one around the first path, or around this folder."""
+    """Return the repository's root: --repo, else the one around the first path, or around this folder."""
     from compiler.repository.tree import find_root, folders_to_git_root
 
     if repo is not None:
@@ -205,8 +205,8 @@ def _root(ctx: click.Context, repo: Path | None, paths: Sequence[Path]) -> Path:
 def _with_paths(
     ctx: click.Context, tree: Repository, root: Path, paths: Sequence[Path]
 ) -> tuple[Repository, list[str]]:
-    """The tree with what the paths name in addition to its own files, and the paths as the tree names them. A path of
-    which nothing is read is refused."""
+    """Return the tree with what the paths name in addition to its own files, and the paths as the tree names them. A
+    path of which nothing is read is refused."""
     from compiler.repository.tree import read_named
 
     wanted = []
@@ -226,7 +226,7 @@ def _with_paths(
 
 
 def _new_files(tree: Repository, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The files outside of the folders that are read anyway."""
+    """Return the files outside of the folders that are read anyway."""
     tops = tuple(f"{top}/" for top in ROOT_FOLDERS)
     outside = {file: text for file, text in files.items() if not file.startswith(tops)}
     return {file: text for file, text in outside.items() if file not in tree.files}
@@ -245,7 +245,7 @@ def _path_in_repository(ctx: click.Context, root: Path, path: Path) -> str:
 
 
 def _is_selected(file: str, wanted: Sequence[str]) -> bool:
-    """Whether the file is one of the paths or inside one; without paths every file is."""
+    """Return whether the file is one of the paths or inside one; without paths every file is."""
     return not wanted or any(path == "." or file == path or file.startswith(f"{path}/") for path in wanted)
 
 
@@ -273,7 +273,7 @@ def _report_text(diagnostics: Sequence[Diagnostic], form: str, tree: Repository,
 
 
 def _from_git_root(diagnostics: Sequence[Diagnostic], root: Path) -> list[Diagnostic]:
-    """The diagnostics with paths from the top of the git repository, as GitHub knows the files."""
+    """Return the diagnostics with paths from the top of the git repository, as GitHub knows the files."""
     folder = folder_in_git(root)
 
     def moved(at: Place) -> Place:

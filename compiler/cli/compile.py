@@ -50,8 +50,8 @@ def compile(  # noqa: A001 - the command's name
     if with_namespaces:
         texts = (*namespace_texts(texts), *texts)
     if outcome.specs.cluster.binding == "gated":
-        said = "pods are gated: none starts before `gangplan reconcile` gives it its node (or set binding: static)"
-        click.echo(said, err=True)
+        note = "pods are gated: none starts before `gangplan reconcile` gives it its node (or set binding: static)"
+        click.echo(note, err=True)
     if folder is None:
         echo(stream_text(texts))
         ctx.exit(outcome.exit_code())
@@ -62,14 +62,14 @@ def compile(  # noqa: A001 - the command's name
             f"{foreign} is not gangplan's: no gangplan.lock lists it. Name another folder, or remove the file"
         )
     with reported():
-        # The lock first: whatever is written afterwards is listed, also when the writing is cut off.
+        # The lock first: it lists all later files, also when writing is interrupted.
         write_files(folder, {LOCK_FILE: lock_text(outcome, made), **made}, former)
     click.echo(f"{len(texts)} objects in {len(made) + 1} files under {folder}", err=True)
     ctx.exit(outcome.exit_code())
 
 
 def write_in_parallel(made: Sequence[ManifestSource]) -> dict[int, str]:
-    """The texts of manifests by their number. One that fails is missing: written alone, it tells why."""
+    """Return the texts of manifests by their number. A failed one is missing: writing it alone reports the cause."""
     from compiler.cli.forks import in_forks, process_count
     from compiler.emit.texts import manifest_text
 
@@ -99,8 +99,8 @@ def write_files(folder: Path, files: dict[str, str], former: Iterable[str]) -> N
 
 
 def _former_files(lock: Path, made: Iterable[str]) -> list[str]:
-    """What an earlier compile wrote next to this lock. Of one that lists nothing, no more than what is written
-    again."""
+    """Return the files that an earlier compile wrote next to this lock. For a lock without a list, only the files
+    written again."""
     from compiler.emit.lock import LockError, listed_files, read_lock
 
     if not os.path.lexists(lock):
@@ -113,14 +113,14 @@ def _former_files(lock: Path, made: Iterable[str]) -> list[str]:
 
 
 def _foreign_file(folder: Path, files: Iterable[str], former: Iterable[str]) -> Path | None:
-    """A file of other origin where the output would be written."""
+    """Return a file of other origin where the output would be written."""
     ours = set(former)
     others = (folder / name for name in files if name not in ours)
     return next((file for file in others if os.path.lexists(file)), None)
 
 
 def _source_within(folder: Path, repo: Path) -> Path | None:
-    """The folder of sources that `folder` is in, is, or holds; None where the two are apart."""
+    """Return the folder of sources that `folder` is in, is, or holds; None where the two are apart."""
     from compiler.repository.paths import ROOT_FOLDERS
 
     target = Path(os.path.realpath(folder))

@@ -24,28 +24,27 @@ COMMANDS_WITHOUT_FILE = frozenset({"reconcile"})
 
 
 def _options(command: click.Command) -> Iterator[tuple[str, click.Option]]:
-    """Each option with its long name, without the dashes."""
+    """Yield each option with its long name, without the dashes."""
     for option in command.params:
         if isinstance(option, click.Option) and option.expose_value:
             yield max(option.opts, key=len).lstrip("-"), option
 
 
 def add_variables(name: str, command: click.Command) -> None:
-    """Let GANGPLAN_PLAN_TIME_LIMIT, and for shared options GANGPLAN_TIME_LIMIT, stand for an option that is not
-    given."""
+    """Let GANGPLAN_PLAN_TIME_LIMIT, and for shared options GANGPLAN_TIME_LIMIT, set an option that is not given."""
     for spelling, option in _options(command):
         prefixes = [f"{PREFIX}_{name}", *([PREFIX] if spelling in SHARED else [])]
         option.envvar = [f"{prefix}_{spelling}".upper().replace("-", "_") for prefix in prefixes]
 
 
 def file_around(folder: Path) -> Path | None:
-    """The nearest gangplan.toml, of this folder or one around it."""
+    """Return the nearest gangplan.toml, of this folder or one around it."""
     found = (each / CONFIGURATION_FILE for each in (folder, *folder.parents))
     return next((file for file in found if file.is_file()), None)
 
 
 def configured_defaults(file: Path, name: str, command: click.Command) -> dict[str, Any]:
-    """What the file says of the options of a command, by the parameter's name.
+    """Return the file's options of a command, by the parameter's name.
 
     Raises ClickException for an option that the command does not have or that may not be given in a file.
     """

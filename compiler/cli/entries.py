@@ -1,7 +1,7 @@
-"""What reading a file came to, as bytes: for the cache, and from one process to another.
+"""Results of reading a file, as bytes: for the cache, and from one process to another.
 
-An entry has two parts. The first is pickled: the file's diagnostics, the head of each document, and what reading these
-came to. The second, by marshal, is the documents in full, kept only where more than a head was asked for.
+An entry has two parts. The first is pickled: the file's diagnostics, the head of each document, and the results of
+reading these. The second, by marshal, is the documents in full, kept only where more than a head was requested.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Entry = tuple[bytes, bytes | None]
 
 
 def file_entry(parsed: ParsedFile) -> Entry | None:
-    """The entry of a file, without its documents; None where something in it is known to this process only, or where
-    reading it failed, which is not remembered."""
+    """Return the entry of a file, without its documents; None where something in it is known to this process only, or
+    where reading it failed, which is not remembered."""
     if has_internal_error(parsed.all_diagnostics()):
         return None
     documents = [document for document, _ in parsed.documents]
@@ -38,7 +38,7 @@ def file_entry(parsed: ParsedFile) -> Entry | None:
 
 
 def with_documents(entry: Entry, documents: Sequence[Document]) -> Entry:
-    """The entry with the documents in full; unchanged where it holds a value that marshal does not know."""
+    """Return the entry with the documents in full; unchanged where it holds a value that marshal does not know."""
     try:
         plain = [(d.file, d.line, d.text, d.data, dict(d.positions), d.item_path) for d in documents]
         return entry[0], marshal.dumps(plain)
@@ -47,12 +47,12 @@ def with_documents(entry: Entry, documents: Sequence[Document]) -> Entry:
 
 
 def entry_documents(entry: Entry) -> list[Document] | None:
-    """The documents in full, where the entry has them."""
+    """Return the documents in full, where the entry has them."""
     return None if entry[1] is None else [Document(*fields) for fields in marshal.loads(entry[1])]  # noqa: S302
 
 
 def parsed_file(entry: Entry, file: str, fetch: Callable[[int], Document]) -> ParsedFile:
-    """The file that the entry is of. fetch: returns a document in full, by its index."""
+    """Return the file that the entry is of. fetch: returns a document in full, by its index."""
 
     def remembered_document(at: int, head: Any) -> Document:
         line, item_path, known = head
@@ -62,7 +62,7 @@ def parsed_file(entry: Entry, file: str, fetch: Callable[[int], Document]) -> Pa
 
 
 def _file_of(stream: io.BytesIO, make_document: Callable[[int, Any], Document]) -> ParsedFile:
-    """The file of the first part of an entry. make_document: index and head of a document -> the document."""
+    """Return the file of the first part of an entry. make_document: index and head of a document -> the document."""
     heads = pickle.load(stream)  # noqa: S301  # of this user and this code (reading_cache)
     documents = [make_document(at, head) for at, (head, _) in enumerate(heads)]
     diagnostics, readings, claim = _Unpickler(stream, documents).load()
@@ -107,7 +107,7 @@ class _Unpickler(pickle.Unpickler):
 
 @cache
 def _field_names(owner: type) -> tuple[str, ...] | None:
-    """The fields with which a dataclass is called, where these are all that it has."""
+    """Return the fields with which a dataclass is called, where these are all that it has."""
     fields = dataclasses.fields(owner) if dataclasses.is_dataclass(owner) else ()
     is_plain = dataclasses.is_dataclass(owner) and all(each.init and not each.kw_only for each in fields)
     return tuple(each.name for each in fields) if is_plain else None

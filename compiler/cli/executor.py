@@ -21,12 +21,12 @@ LEAST_SECONDS = 2.0
 """A --time-limit below which no worker is forked: reading takes most of it, and a worker costs 0.05 CPU seconds."""
 
 MIN_REMOTE_WORK = 250_000
-"""Work from which on parts go to Dask (`solver.mip.executors.Mapper`): its workers run already, but everything goes
-through its scheduler."""
+"""Least work that is sent to Dask (`solver.mip.executors.Mapper`): its workers run already, but everything passes its
+scheduler."""
 
 
 class ExecutorError(ValueError):
-    """An unknown or unavailable executor; the message says what to do."""
+    """An unknown or unavailable executor; the message has the fix."""
 
 
 def check_executor(name: str) -> None:
@@ -65,13 +65,13 @@ def open_executor(name: str, forks: bool = False) -> Iterator[Mapper]:
 
 
 def _dask_pool(address: str) -> WorkerPool:
-    """The workers of a Dask cluster. Raises OSError when its scheduler does not answer in the time that Dask's own
-    configuration gives it, ConnectionError when it has none."""
+    """Return the workers of a Dask cluster. Raises OSError when its scheduler does not answer in the time that Dask's
+    own configuration gives it, ConnectionError when it has none."""
     dask: Any = importlib.import_module("dask")
     distributed: Any = importlib.import_module("distributed")
     timeout = dask.config.get("distributed.scheduler.no-workers-timeout", None) or NO_WORKER_TIMEOUT
     patience = float(dask.utils.parse_timedelta(timeout))
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told as a diagnostic, once
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # lost work is reported once, as a diagnostic
     client = distributed.Client(f"tcp://{address}", set_as_default=False)
     threads = sum(client.nthreads().values())
     if not threads:

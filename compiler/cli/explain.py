@@ -71,8 +71,8 @@ def explain(ctx: click.Context, job: str, inputs: CompileInputs, output: str, pa
 def _print_patches(
     ctx: click.Context, inputs: CompileInputs, outcome: Outcome, decisions: Sequence[JobDecision], wanted: str | None
 ) -> None:
-    """The patch of each repair to stdout, which says before it what it is for; to stderr the repairs without one. They
-    are alternatives: one that a former one has not made needless is for `--repair` to choose."""
+    """Print the patch of each repair to stdout, after a line with its purpose; repairs without a patch to stderr. They
+    are alternatives: `--repair` chooses one that an earlier one has not made needless."""
     from compiler.cli.inputs import folder_in_git, load_tree
     from compiler.emit.repaired_files import edited_by_repairs
     from compiler.views.patch import patch_text
@@ -116,7 +116,8 @@ def _repository_path(job: str, repo: Path) -> str:
 
 
 def _named_decisions(outcome: Outcome, job: str) -> list[JobDecision]:
-    """The decisions on the jobs that `job` names; where none is of that name the one whose generateName it is."""
+    """Return the decisions on the jobs that `job` names; where none is of that name the one whose generateName it
+    is."""
     if found := [decision for decision in outcome.decisions if _is_named(decision.gang.document, job)]:
         return found
     begun = _begun_decisions(outcome, job)
@@ -128,14 +129,15 @@ def _begun_decisions(outcome: Outcome, job: str) -> list[JobDecision]:
 
 
 def _is_named(document: Document, job: str) -> bool:
-    """Whether `job` is the document's name, namespace/name, kind/name (whatever the case) or file."""
+    """Return whether `job` is the document's name, namespace/name, kind/name (in any case) or file."""
     namespaced_name = f"{document.namespace or 'default'}/{document.name}"
     kind_name = f"{document.kind}/{document.name}".lower()
     return job in (document.name, namespaced_name, document.file) or job.lower() == kind_name
 
 
 def _begins(document: Document, job: str) -> bool:
-    """Whether `job` is what `_is_named` takes, of a name that follows from generateName, without the end of that."""
+    """Return whether `job` is what `_is_named` takes, of a name that follows from generateName, without the end of
+    that."""
     from compiler.syntax.runs import name_suffix
 
     return document.has_generated_name and any(
@@ -144,7 +146,7 @@ def _begins(document: Document, job: str) -> bool:
 
 
 def _broken_documents(outcome: Outcome, job: str) -> list[Document]:
-    """The documents with errors that `job` names."""
+    """Return the documents with errors that `job` names."""
     broken = {diagnostic.object for diagnostic in outcome.diagnostics if diagnostic.severity == "error"}
     named = (document for document in outcome.specs.documents if _is_named(document, job))
     return [document for document in named if document.display_name in broken]
@@ -167,7 +169,7 @@ def _print_findings(outcome: Outcome, documents: Sequence[Document]) -> None:
 
 
 def _unknown_job(ctx: click.Context, outcome: Outcome, job: str) -> click.ClickException:
-    """Why there is no such job in the plan: its document has errors, or the name is wrong."""
+    """Return why there is no such job in the plan: its document has errors, or the name is wrong."""
     import difflib
 
     if _broken_documents(outcome, job):

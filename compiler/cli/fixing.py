@@ -1,4 +1,4 @@
-"""`gangplan check --fix` and `--diff`: the fixes that are certain, made until none is left."""
+"""`gangplan check --fix` and `--diff`: certain fixes, repeated until none remains."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from compiler.repository.tree import Repository
 
 _MAX_ROUNDS = 10
-"""A fix may bring to light what was hidden behind the finding; no more often than this."""
+"""Most rounds: a fix may reveal a further finding."""
 
 
 def fixed_tree(
     tree: Repository, find: Callable[[Repository], Sequence[Diagnostic]]
 ) -> tuple[Repository, list[Diagnostic]]:
-    """The tree with every fix that is certain, and the findings that it ends. find: the findings on a tree."""
+    """Return the tree with every fix that is certain, and the findings that it ends. find: the findings on a tree."""
     from compiler.emit.fixes import Fixes
 
     fixed: list[Diagnostic] = []

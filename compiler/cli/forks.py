@@ -1,4 +1,4 @@
-"""Work shared out to as many forks of this process as there are cores. What comes of it is the same as in one."""
+"""Work distributed to as many forks of this process as there are cores, with the same results as in one."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def process_count(items: int) -> int:
 
 
 def in_forks(processes: int, work: Callable[[int], Any], own: Callable[[], T]) -> tuple[T, list[Any]]:
-    """What `own` returns, and what `work` returns, as plain data, for 1, 2, ... in a fork each; less those that
-    fail."""
+    """Return the result of `own`, and the results of `work`, as plain data, for 1, 2, ... in a fork each, except failed
+    ones."""
     forks = [_start(work, number) for number in range(1, processes)]
     done = own()
     return done, [answer for process, pipe in forks for answer in _answer(process, pipe)]

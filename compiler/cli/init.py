@@ -11,7 +11,7 @@ from compiler.cli.inputs import reported
 from compiler.version import VERSION
 
 VERSION_MARK = "@VERSION@"
-"""What this version stands in place of in the files."""
+"""The placeholder for this version in the files."""
 WORKFLOW_FILE = ".github/workflows/gangplan.yml"
 EXAMPLE_FILES = {
     "cluster-specs/example/cluster.yaml": "cluster.yaml",
@@ -19,7 +19,7 @@ EXAMPLE_FILES = {
     "jobs/research/pretrain.yaml": "pretrain.yaml",
     WORKFLOW_FILE: "workflow.yaml",
 }
-"""File of the repository -> the file of the folder `example` next to this module with what it holds."""
+"""File of the repository -> its source in the folder `example` next to this module."""
 
 
 @click.command()

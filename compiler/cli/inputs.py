@@ -1,4 +1,4 @@
-"""What the commands share: options, loading of repository and state, compiling, reporting."""
+"""Shared by the commands: options, loading of repository and state, compiling, reporting."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from compiler.cli.root import Command
 
 @dataclass(frozen=True, slots=True)
 class CompileInputs:
-    """What a command compiles, where parts of the plan are worked out, and how long all of it may take. time_limit:
-    seconds since `started_at`; None for the cluster's. live_state: the content of a state file that is none."""
+    """The input of a command, where to compute parts of the plan, and its time limit. time_limit: seconds since
+    `started_at`; None for the cluster's. live_state: the content of a state that is not a file."""
 
     repo: Path
     cluster: str | None
@@ -46,13 +46,14 @@ class CompileInputs:
 
 
 def pause_garbage_collection() -> None:
-    """What a command imports and reads stays until the end: looking for cycles in it takes a sixth of the time."""
+    """Pause garbage collection: a command's objects live until its end, and looking for cycles in them takes a sixth of
+    the time."""
     gc.disable()
     click.get_current_context().call_on_close(resume_garbage_collection)
 
 
 def resume_garbage_collection() -> None:
-    """Not in what is there already, also as the process ends."""
+    """Resume garbage collection for new objects only, also at the exit of the process."""
     gc.freeze()
     gc.enable()
 
@@ -94,8 +95,8 @@ ANY_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def take_defaults(ctx: click.Context, param: click.Parameter, repo: Path | None) -> Path | None:
-    """A callback of --repo, before other options: these have the defaults of the gangplan.toml in a folder that was
-    named, and not of the one around the working folder."""
+    """Return a callback of --repo, before other options: these have the defaults of the gangplan.toml in a folder that
+    was named, and not of the one around the working folder."""
     if repo is not None and ctx.info_name is not None:
         from compiler.cli.defaults import configured_defaults
         from compiler.repository.paths import CONFIGURATION_FILE
@@ -106,7 +107,7 @@ def take_defaults(ctx: click.Context, param: click.Parameter, repo: Path | None)
 
 
 def _repository_around(ctx: click.Context, param: click.Parameter, repo: Path | None) -> Path:
-    """The folder that was named, else the one around this that holds cluster-specs/."""
+    """Return the folder that was named, else the one around this that holds cluster-specs/."""
     if (named := take_defaults(ctx, param, repo)) is not None:
         return named
     from compiler.repository.tree import find_root
@@ -148,7 +149,7 @@ def executor_option(command: Command) -> Command:
 
 
 FAIL_LEVELS = ("no-plan", "error", "never-starts", "longer-waits")
-"""What makes a command fail; each includes the ones before it."""
+"""Causes of a failed command; each includes the ones before it."""
 
 
 class _FailLevel(click.Choice[str]):
@@ -179,7 +180,7 @@ def compile_and_report(ctx: click.Context, inputs: CompileInputs) -> Outcome:
 
 
 def compile_inputs(ctx: click.Context, inputs: CompileInputs) -> Outcome:
-    """The outcome of compiling the repository with the options of a command."""
+    """Return the outcome of compiling the repository with the options of a command."""
     from compiler.cli.executor import LEAST_SECONDS, open_executor
     from compiler.cli.forks import LEAST_ITEMS
     from compiler.cli.progress import progress
@@ -210,7 +211,7 @@ def report_missed_limit(seconds: float, started_at: float) -> None:
 
 
 def _read_or_remember(ctx: click.Context, tree: Repository, inputs: CompileInputs, state: ClusterState) -> Specs:
-    """The specs; what a file said when it was last read is remembered in the user's cache folder."""
+    """Return the specs; unchanged files are read from the user's cache folder."""
     from compiler.cli.reading_cache import ReadingCache
     from compiler.reading import read_specs
 
@@ -222,8 +223,8 @@ def _read_or_remember(ctx: click.Context, tree: Repository, inputs: CompileInput
 
 
 def load_tree(ctx: click.Context, repo: Path) -> Repository:
-    """The repository, by the loader that a higher layer put into `ctx.obj` (it knows the dates of commits), else from
-    the files."""
+    """Return the repository, by the loader that a higher layer put into `ctx.obj` (it knows the dates of commits), else
+    from the files."""
     if callable(ctx.obj):
         tree: Repository = ctx.obj(repo)
         return tree
@@ -233,7 +234,7 @@ def load_tree(ctx: click.Context, repo: Path) -> Repository:
 
 
 def folder_in_git(root: Path) -> str:
-    """What stands before a file's name for git, with a slash; empty at the top of the git repository or outside."""
+    """Return the prefix of a file's name for git, with a slash; empty at the top of the git repository or outside."""
     from compiler.repository.tree import folders_to_git_root
 
     root = Path(os.path.abspath(root))
@@ -244,8 +245,7 @@ def folder_in_git(root: Path) -> str:
 
 @contextmanager
 def reported(path: Path | None = None, *errors: type[ValueError]) -> Iterator[None]:
-    """End the command in one line where a file cannot be read or written, or (`errors`) the text at the path is not
-    what it has to be."""
+    """Exit the command with one line where a file cannot be read or written, or (`errors`) its text is invalid."""
     try:
         yield
     except OSError as error:
@@ -263,7 +263,7 @@ def write_file(path: Path, text: str) -> None:
 
 
 def load_state_file(path: Path | None, content: bytes = b"") -> ClusterState | None:
-    """The state in a file, or in its content if that is known; None without a path."""
+    """Return the state in a file, or in its content if that is known; None without a path."""
     if path is None:
         return None
     from compiler.cluster_state.cluster_state import StateError, load_state
@@ -273,7 +273,7 @@ def load_state_file(path: Path | None, content: bytes = b"") -> ClusterState | N
 
 
 def _with_lock(path: Path | None, specs: Specs, state: ClusterState | None) -> ClusterState | None:
-    """The state with what the lock has run."""
+    """Return the state with what the lock has run."""
     if path is None:
         return state
     from compiler.comparison.carry_over import state_with_pods
@@ -294,19 +294,19 @@ def print_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
 
 
 def wants_colour(stream: Any) -> bool:
-    """Whether to write colours: on a terminal, unless NO_COLOR is not empty (https://no-color.org)."""
+    """Return whether to write colours: on a terminal, unless NO_COLOR is not empty (https://no-color.org)."""
     return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def wants_links(stream: Any) -> bool:
-    """Whether to write links: where colours are, on a terminal that shows links."""
+    """Return whether to write links: where colours are, on a terminal that shows links."""
     from compiler.diagnostics.pages import shows_links
 
     return wants_colour(stream) and shows_links(os.environ)
 
 
 def terminal_style() -> Style:
-    """The style of texts: as wide as the terminal, within what reads well; 100 columns where there is none."""
+    """Return the style of texts: as wide as the terminal, within a readable width; 100 columns without a terminal."""
     import shutil
 
     from compiler.views.style import Style

@@ -1,4 +1,4 @@
-"""Progress on stderr, where that is a terminal: what goes on, and for how many seconds."""
+"""Progress on stderr, where that is a terminal: the present step, and its seconds."""
 
 from __future__ import annotations
 

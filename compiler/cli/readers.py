@@ -1,4 +1,4 @@
-"""Many files read at once, in as many processes as there are cores. What comes of it is the same as in one."""
+"""Many files read at once, in as many processes as there are cores, with the same results as in one."""
 
 from __future__ import annotations
 

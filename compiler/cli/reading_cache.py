@@ -1,11 +1,10 @@
-"""What files said when they were last read, in the user's cache folder: an unchanged file is not read again.
+"""Contents of files when they were last read, in the user's cache folder: an unchanged file is not read again.
 
-One pack per repository: digest of a file's name and content -> what reading it came to (`entries`), and what the last
-run of `check` found. What a file says follows from its name and content alone, so that an entry is never stale; what
-files say together is found again in each run, and so is the plan.
-A pack is written to a new file and renamed, so that runs at the same time see a whole pack, and the last one stays;
-deleting it costs time only. A pack of other code, of another Python or of another user is not read. GANGPLAN_NO_CACHE
-switches all of it off.
+One pack per repository: digest of a file's name and content -> the result of reading it (`entries`), and the findings
+of the last `check`. A file's content depends on its name and bytes alone, so that an entry is never stale; results
+about several files, and the plan, are computed in each run. A pack is written to a new file and renamed, so that
+concurrent runs see a whole pack, and the last one stays; deleting it costs time only. A pack of other code, of another
+Python or of another user is not read. GANGPLAN_NO_CACHE switches all of it off.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _DIGEST_BYTES = 32
 
 
 def cache_folder() -> Path | None:
-    """The folder of the packs; XDG_CACHE_HOME holds the user's choice. None for a user without a home, such as a
+    """Return the folder of the packs; XDG_CACHE_HOME holds the user's choice. None for a user without a home, such as a
     container's."""
     with contextlib.suppress(RuntimeError):
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gangplan" / "parsed"
@@ -64,8 +63,8 @@ def _file_key(file: str, content: bytes) -> bytes:
 
 
 class ReadingCache:
-    """Reads files, or remembers what they said. root: the repository whose pack it is; None for none. `save` keeps what
-    this run has used, `save_findings` also what it found."""
+    """Reads files, or returns their cached contents. root: the repository whose pack it is; None for none. `save` keeps
+    the entries that this run has used, `save_findings` also its findings."""
 
     def __init__(self, root: Path | None) -> None:
         self.path: Path | None = None
@@ -126,7 +125,7 @@ class ReadingCache:
         return parse.parse_file(file, content, adopt)
 
     def _full_document(self, key: bytes, file: str, content: bytes, adopt: Adopt, at: int) -> Document:
-        """A document of a remembered file in full."""
+        """Return a document of a remembered file in full."""
         if key not in self._documents:
             from compiler.cli.entries import entry_documents
             from compiler.syntax import parse
@@ -138,8 +137,8 @@ class ReadingCache:
         return self._documents[key][at]
 
     def read_ahead(self, files: Mapping[str, bytes]) -> Mapping[str, ParsedFile]:
-        """Read the files that are not known, where there are many, in several processes; `parse` then gives what they
-        said. Returns those read in this one."""
+        """Read the unknown files, if there are many, in several processes; `parse` then returns them. Returns the files
+        read in this process."""
         from compiler.cli.readers import read_at_once
 
         keys = {file: _file_key(file, content) for file, content in files.items()}
@@ -149,18 +148,18 @@ class ReadingCache:
         return {file: read[key] for file, key in keys.items() if key in read}
 
     def save_findings(self, tree: Repository, cluster: str | None, found: Sequence[Diagnostic]) -> None:
-        """Write the pack, with what was found on the whole repository. An internal error is found again each time."""
+        """Write the pack, with the findings on the whole repository. An internal error is not stored."""
         if self.path is not None and not has_internal_error(found):
             self._last_run = self._run_digest(tree, cluster), [astuple(diagnostic) for diagnostic in found]
             self._write(self.path, self._entries(tree, found), found)
 
     def save(self, tree: Repository, found: Sequence[Diagnostic]) -> None:
-        """Write the pack where it lacks something that was read. found: what was found on the files read."""
+        """Write the pack if it lacks a file that was read. found: the findings on the files read."""
         if self.path is not None and (entries := self._entries(tree, found)) != self._kept:
             self._write(self.path, entries, found)
 
     def _write(self, path: Path, entries: dict[bytes, Entry], found: Sequence[Diagnostic]) -> None:
-        """Write the pack. A folder that cannot be written is none of the user's concern."""
+        """Write the pack. A folder without write permission is ignored."""
         for each in (*found, *(each for parsed in self._given.values() for each in parsed.all_diagnostics())):
             self._codes.add(each.code)
         rules = [astuple(RULES[code]) for code in sorted(self._codes)]

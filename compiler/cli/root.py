@@ -66,7 +66,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, MemoryError, OSError):
-            raise  # for click, and Python, to tell
+            raise  # for click, and Python, to report
         except Exception as error:
             from compiler.diagnostics.guard import exception_text
 

@@ -60,7 +60,8 @@ def schema(ctx: click.Context, kind: str | None, vscode: bool, repo: Path) -> No
 
 
 def _write_vscode_files(repo: Path) -> None:
-    """The schema, and the setting for the extension redhat.vscode-yaml; a settings file that exists is left alone."""
+    """Write the schema, and the setting for the extension redhat.vscode-yaml; an existing settings file is not
+    changed."""
     from compiler.views.schema import schema_of_all_kinds
 
     with reported():

@@ -1,1 +1,1 @@
-"""What a cluster holds: read as a List (`state`), and related to the repository's specs (`observed`)."""
+"""A cluster's objects: read as a List (`state`), and related to the repository's specs (`observed`)."""

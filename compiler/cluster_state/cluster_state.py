@@ -1,7 +1,7 @@
-"""The state: a plain `List` of what a cluster holds, so that a decision can be made against it and replayed anywhere.
+"""The state: a plain `List` of a cluster's objects, so that a decision can be made against it and replayed anywhere.
 
-`gangplan snapshot` writes it, `plan --state FILE` reads it, and the reconciler makes one from its own caches. What each
-object means is settled by `compiler.cluster_state.observed`; here it is only sorted by kind.
+`gangplan snapshot` writes it, `plan --state FILE` reads it, and the reconciler builds one from its own caches.
+`compiler.cluster_state.observed` decides the meaning of each object; here it is only sorted by kind.
 """
 
 from __future__ import annotations
@@ -52,24 +52,23 @@ _FIELD_OF_KIND: Mapping[str, str] = {
     "ConfigMap.": "config_maps",
     f"{RUN_RECORDS}.{API_GROUP}": "run_records",
 }
-"""Kind.group -> where the object goes; everything else is a job."""
+"""Kind.group -> the field for the object; everything else is a job."""
 
 
 class StateError(ValueError):
-    """The text is no state: what is wrong with it, in one sentence."""
+    """The text is not a state; the message has the fault, in one sentence."""
 
 
 @dataclass(frozen=True)
 class ClusterState:
-    """What a cluster holds, as the API server gives it, each tuple sorted by (namespace, name, kind). Its objects do
+    """The objects of a cluster, as the API server returns them, each tuple sorted by (namespace, name, kind). They do
     not change.
 
-    jobs: objects of every kind that is none of the others. finished: (namespace, name, kind) of jobs that are known to
-    have finished although they are no longer in the cluster (deleted after their time to live). clock: seconds since
-    the epoch when the cluster was read, from which a plan counts (`timed_events`). held: job -> why nothing of it is
-    to start now. closed_nodes: job -> names of nodes that are to get no pod of it. former_places: job -> role ->
-    node name -> pods, running ones among them, as the plan in force has them. session: of the command or process that
-    plans.
+    jobs: objects of all other kinds. finished: (namespace, name, kind) of jobs that are known to have finished although
+    they are no longer in the cluster (deleted after their time to live). clock: seconds since the epoch when the
+    cluster was read, from which a plan counts (`timed_events`). held: job -> why nothing of it may start now.
+    closed_nodes: job -> names of nodes that get no pod of it. former_places: job -> role -> node name -> pods,
+    including running ones, by the plan in force. session: of the command or process that plans.
     """
 
     nodes: tuple[Object, ...] = ()
@@ -113,7 +112,7 @@ class ClusterState:
 
     @cached_property
     def node_facts(self) -> list[tuple[str, bool]]:
-        """The name of each of `nodes`, and whether it is ready."""
+        """Return the name of each of `nodes`, and whether it is ready."""
         return [(name_of(node), is_ready_node(node)) for node in self.nodes]
 
     @cached_property
@@ -121,7 +120,8 @@ class ClusterState:
         return tuple(read_pods(self.pods, self.pod_groups, self.session))
 
     def release_in(self, namespace: str) -> VolcanoVersion | None:
-        """The release of Volcano whose scheduler runs in a namespace: of several the oldest, whose rules both have."""
+        """Return the release of Volcano whose scheduler runs in a namespace: of several the oldest, whose rules both
+        have."""
         return min(self.releases_in(namespace), default=None)
 
     def releases_in(self, namespace: str) -> tuple[VolcanoVersion, ...]:
@@ -129,7 +129,7 @@ class ClusterState:
 
     @property
     def now(self) -> int | None:
-        """The clock's time or, if that is later or there is no clock, that of the newest event."""
+        """Return the clock's time or, if that is later or there is no clock, that of the newest event."""
         return max((at for at in (self.latest_event_time, self.clock) if at is not None), default=None)
 
     @cached_property
@@ -144,7 +144,7 @@ class ClusterState:
 
 
 def _place_of(item: Object) -> tuple[str, tuple[str, str, str]] | None:
-    """Where an object goes, and its key there; None for what is no object with a kind and a name."""
+    """Return the field of an object, and its key there; None for anything but an object with a kind and a name."""
     is_object = isinstance(item, MAPPING_TYPES) and item.get("kind") and isinstance(item.get("metadata"), MAPPING_TYPES)
     if not is_object or not item["metadata"].get("name"):
         return None
@@ -160,7 +160,7 @@ def _malformed(at: int, item: Object) -> StateError:
 
 
 def read_objects(text: str | bytes) -> list[Object]:
-    """The objects of a file: documents of YAML, or JSON, each an object or a List of them. Raises StateError."""
+    """Return the objects of a file: documents of YAML, or JSON, each an object or a List of them. Raises StateError."""
     found: list[Any] = []
     for document in _parse_documents(text):
         items = document.get("items") if isinstance(document, Mapping) else None
@@ -201,14 +201,16 @@ def check_object(item: Any, at: int) -> None:
 
 
 def _read_clock(metadata: object) -> int | None:
-    """What the List's annotation says."""
+    """Return the time in the List's annotation."""
     _check_shape(metadata, {"annotations": _TEXTS_SHAPE}, ("metadata",))
-    said = (metadata.get("annotations") or {}).get(SNAPSHOT_TIME_ANNOTATION) if isinstance(metadata, Mapping) else None
+    stated = (
+        (metadata.get("annotations") or {}).get(SNAPSHOT_TIME_ANNOTATION) if isinstance(metadata, Mapping) else None
+    )
     try:
-        return None if said is None else parse_timestamp(said)
+        return None if stated is None else parse_timestamp(stated)
     except ValueError:
         raise StateError(
-            f"metadata.annotations of the state: {SNAPSHOT_TIME_ANNOTATION} is {said!r}, "
+            f"metadata.annotations of the state: {SNAPSHOT_TIME_ANNOTATION} is {stated!r}, "
             "not a time such as 2026-01-31T12:00:00Z"
         ) from None
 
@@ -254,7 +256,7 @@ _TYPE_NAMES: Mapping[type, str] = {dict: "a mapping", list: "a list", str: "text
 
 
 def _check_shape(value: Any, shape: Any, path: tuple[str | int, ...]) -> None:
-    """Raises StateError at the first part of `value` that is of another type than `shape` says."""
+    """Raise StateError at the first part of `value` whose type differs from `shape`."""
     if value is None:
         return
     wanted: Any = shape if isinstance(shape, type) else type(shape)

@@ -22,9 +22,9 @@ GangRole = tuple[int, int]
 class BudgetSelection:
     """One PodDisruptionBudget. selector: None selects nothing, () every pod of the namespace (policy/v1).
 
-    disruptions_allowed: as the cluster says; of one that is not there yet it follows from `declared`, its spec, and
-    from the running pods that it selects. selected_roles: the roles of which it selects some running pod; the other
-    pods of such a role count as well.
+    disruptions_allowed: from the cluster; if the budget does not exist yet, from `declared`, its spec, and the running
+    pods that it selects. selected_roles: the roles of which it selects some running pod; the other pods of such a role
+    count as well.
     """
 
     name: str
@@ -46,7 +46,7 @@ class BudgetSelection:
 
     @property
     def allowed(self) -> int:
-        """How many of the selected pods may be evicted."""
+        """Return how many of the selected pods may be evicted."""
         if self.declared is None:
             return self.disruptions_allowed
         if (most := self.declared.get("maxUnavailable")) is not None:
@@ -58,13 +58,13 @@ class BudgetSelection:
 
 
 def _share(value: object, pods: int) -> int:
-    """A number of pods, or a percentage of them, rounded up."""
+    """Return a number of pods, or a percentage of them, rounded up."""
     number = whole_number(str(value).removesuffix("%")) or 0
     return number if isinstance(value, int) else -(-pods * number // 100)
 
 
 def read_budgets(objects: Iterable[Object], documents: Iterable[Document] = ()) -> list[BudgetSelection]:
-    """The budgets of the cluster, and those of the documents that it does not have yet. Raises StateError for a
+    """Return the budgets of the cluster, and those of the documents that it does not have yet. Raises StateError for a
     selector that cannot be read."""
     found = [_read_budget(item) for item in objects]
     known = {(budget.namespace, budget.name) for budget in found}

@@ -1,8 +1,8 @@
-"""Pods that ask for other than their template says: a webhook, a LimitRange or a RuntimeClass has added to them.
+"""Pods with other requests than their template: a webhook, a LimitRange or a RuntimeClass has added to them.
 
-They are planned with what they ask for, since that is what the scheduler and the node count. A role has one size, so
-where its pods differ, the ones to place count as the largest of them, and what each running one holds beyond that, or
-short of it, is counted on its node (`observed`).
+They are planned with their own requests, since the scheduler and the node count these. A role has one size, so where
+its pods differ, the ones to place count as the largest of them. The difference of each running pod is counted on its
+node (`observed`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from compiler.syntax.runs import run_digest
 
 
 def asked_by_pods(state: ClusterState) -> list[PodSpec | None]:
-    """What each of the state's pod records asks for; None of those that name no container."""
+    """Return the requests of each of the state's pod records; None for a pod without a container."""
     pods = ((record.pod,) for record in state.pod_records)
     return state.session.each("requests of a pod", pods, partial(asked_by_pod, cache=RequestCache()))
 
 
 def with_live_requests(specs: Specs, state: ClusterState) -> Specs:
-    """The specs, where roles ask for what their pods in the cluster do."""
+    """Return the specs, where roles ask for what their pods in the cluster do."""
     found = _pods_by_role(specs, state)
     unlike = {at: pods for at, pods in found.items() if pods.differ_from(specs.gangs[at[0]].roles[at[1]].pod)}
     if not unlike:
@@ -56,7 +56,7 @@ def with_live_requests(specs: Specs, state: ClusterState) -> Specs:
 
 @dataclass(slots=True)
 class _LivePods:
-    """What the pods of a role ask for, of those that still have a gate, and of those that have a node."""
+    """The requests of a role's pods: those that still have a gate, and those with a node."""
 
     gated: list[PodSpec] = field(default_factory=list)
     placed: list[PodSpec] = field(default_factory=list)
@@ -83,9 +83,9 @@ def _pods_by_role(specs: Specs, state: ClusterState) -> dict[tuple[int, int], _L
 
 
 def _with_requests(role: RoleSpec, pods: _LivePods, *, is_edited: bool) -> RoleSpec:
-    """The role with what its pods ask for. Where all have a node, with the least that they hold, so that a plan counts
-    on no more when one goes. Pods that are yet to be made are like those that wait, and without any at least as large
-    as those that run. is_edited: the template is another than the one that they were made from."""
+    """Return the role with its pods' requests. If all have a node, the smallest, so that a plan counts on no more when
+    one is deleted. Pods yet to be created are like the waiting ones, and without any at least as large as running ones.
+    is_edited: the pods were created from another template."""
     if len(pods.placed) >= role.replicas:
         pod = _smallest(role.pod, pods.placed)
     elif is_edited:
@@ -109,7 +109,7 @@ def _asks_alike(one: PodSpec, other: PodSpec) -> bool:
 
 
 def _largest(template: PodSpec, pods: Sequence[PodSpec]) -> PodSpec:
-    """The template with the most of everything that one of the pods asks for."""
+    """Return the template with the most of everything that one of the pods asks for."""
     return replace(
         template,
         requests={name: max(pod.requests.get(name, 0) for pod in pods) for name in _names(template, pods)},
@@ -119,7 +119,7 @@ def _largest(template: PodSpec, pods: Sequence[PodSpec]) -> PodSpec:
 
 
 def _smallest(template: PodSpec, pods: Sequence[PodSpec]) -> PodSpec:
-    """The template with what all of the pods ask for."""
+    """Return the template with what all of the pods ask for."""
     least = {name: min(pod.requests.get(name, 0) for pod in pods) for name in _names(template, pods)}
     return replace(
         template,
@@ -130,7 +130,7 @@ def _smallest(template: PodSpec, pods: Sequence[PodSpec]) -> PodSpec:
 
 
 def _names(template: PodSpec, pods: Iterable[PodSpec]) -> list[str]:
-    """The resources that the pods ask for, in the template's order."""
+    """Return the resources that the pods ask for, in the template's order."""
     named = {name for pod in pods for name in pod.requests}
     return [*(name for name in template.requests if name in named), *sorted(named - template.requests.keys())]
 
@@ -145,8 +145,8 @@ def _vgpu_size(requests: Collection[VgpuRequest]) -> tuple[int, int, int, int]:
 
 
 def _edited_gangs(gangs: dict[int, GangSpec], state: ClusterState) -> set[int]:
-    """Of these gangs the ones whose job in the cluster was made from another text: its pods say nothing of those that
-    the new text will have."""
+    """Return the gangs whose job in the cluster was created from another text: its pods do not show the requests of new
+    ones."""
     index: dict[JobIdentity, int] = {gang_identity(gang): j for j, gang in gangs.items()}
     edited = set[int]()
     for item in chain(state.jobs, state.pod_groups, state.pods if any(key[2] == "Pod" for key in index) else ()):

@@ -24,7 +24,7 @@ from compiler.volcano.shared_devices import shared_devices_of
 
 
 def observed_nodes(declared: Sequence[NodeSpec], state: ClusterState) -> tuple[NodeSpec, ...]:
-    """The cluster's nodes, sorted by name; the declared ones if the state shows none.
+    """Return the cluster's nodes, sorted by name; the declared ones if the state shows none.
 
     The state decides which nodes exist, and their labels, taints and allocatable amounts.
     """
@@ -39,13 +39,13 @@ def observed_nodes(declared: Sequence[NodeSpec], state: ClusterState) -> tuple[N
 
 
 def unready_nodes(state: ClusterState) -> frozenset[str]:
-    """The names of the nodes that are not ready."""
+    """Return the names of the nodes that are not ready."""
     return frozenset(name for name, is_ready in state.node_facts if not is_ready)
 
 
 def observed_hypernodes(specs: Specs, state: ClusterState, nodes: Sequence[NodeSpec]) -> tuple[HyperNodeSpec, ...]:
-    """The declared tree, its selectors applied to the nodes that exist; the cluster's own tree if none is declared.
-    A hypernode that contradicts others is left out, as one of a file is: a server takes it."""
+    """Return the declared tree, its selectors applied to the nodes that exist; the cluster's own tree if none is
+    declared. A hypernode that contradicts others is left out, as one of a file is: a server takes it."""
     declared = [spec for spec in specs.hypernodes if spec.document.kind == HYPERNODE.name]
     from_pools = [spec for spec in specs.hypernodes if spec.document.kind != HYPERNODE.name]
     if not state.nodes or (from_pools and not declared):
@@ -62,7 +62,7 @@ def observed_hypernodes(specs: Specs, state: ClusterState, nodes: Sequence[NodeS
 
 
 def drafts_of_hypernode(document: Document) -> tuple[HyperNodeDraft, ...]:
-    """The domain that a HyperNode is. Raises StateError."""
+    """Return the domain that a HyperNode is. Raises StateError."""
     try:
         drafts: Any = HYPERNODE.specs(document, HYPERNODE.read(document))
         return tuple(drafts)
@@ -71,7 +71,7 @@ def drafts_of_hypernode(document: Document) -> tuple[HyperNodeDraft, ...]:
 
 
 def numa_topology_spec(found: Object) -> NumaTopologySpec:
-    """The NUMA nodes that a Numatopology of the cluster names. Raises StateError."""
+    """Return the NUMA nodes that a Numatopology of the cluster names. Raises StateError."""
     document = state_document(found)
     try:
         (spec,) = NUMATOPOLOGY.specs(document, NUMATOPOLOGY.read(document))
@@ -83,12 +83,12 @@ def numa_topology_spec(found: Object) -> NumaTopologySpec:
 
 
 def state_document(found: Object) -> Document:
-    """An object of the cluster in the place of one of a file."""
+    """Return an object of the cluster in the place of one of a file."""
     return Document(STATE_SOURCE, 1, "", dict(found), {})
 
 
 def observed_node(found: Object, declared: NodeSpec | None = None) -> NodeSpec:
-    """A node of the cluster, completed by the one that is declared. Raises StateError."""
+    """Return a node of the cluster, completed by the one that is declared. Raises StateError."""
     allocatable = declared.allocatable if declared else {}
     if status_of(found).get("allocatable"):
         allocatable = offered_amounts(found)
@@ -114,7 +114,7 @@ def _taints(found: Object) -> Iterator[Taint]:
 
 
 def offered_amounts(node: Object, field: str = "allocatable") -> Amounts:
-    """What the node offers. Raises StateError."""
+    """Return the amounts that the node offers. Raises StateError."""
     offered = node["status"][field]
     try:
         return integer_amounts({name: parse_quantity(value) for name, value in offered.items()}, "down")

@@ -45,13 +45,12 @@ from compiler.syntax.documents import Document
 
 @dataclass(slots=True)
 class ObservedJobs:
-    """What the cluster says of jobs. Gangs are indices into Specs.gangs, times seconds since the epoch.
+    """The cluster's facts about jobs. Gangs are indices into Specs.gangs, times seconds since the epoch.
 
-    held: gang -> why nothing of it starts now; its pods count as foreign ones. finished: their jobs are over.
-    finished_keys: of all jobs that are over, whether they are planned or not. former_places: as in `ClusterState`.
-    reserved_starts, promises: gang -> the start that an earlier plan reserved for it, and its first window, as its
-    job says. with_pods: of which the cluster has pods, running or not. present: of which it has these, the
-    job or its PodGroup.
+    held: gang -> why nothing of it starts now; its pods count as foreign ones. finished: gangs whose jobs are finished.
+    finished_keys: all finished jobs, planned or not. former_places: as in `ClusterState`. reserved_starts, promises:
+    gang -> the start that an earlier plan reserved for it, and its first window, from its job. with_pods: gangs with
+    pods in the cluster, running or not. present: gangs with pods, a job or a PodGroup there.
     """
 
     held: Mapping[int, str] = field(default_factory=dict)
@@ -65,7 +64,7 @@ class ObservedJobs:
     present: set[int] = field(default_factory=set)
 
     def enter(self, j: int, job: Object) -> None:
-        """Note that the cluster has the gang's job, or another object that stands for it, and what that tells."""
+        """Note that the cluster has the gang's job, or another object in its place, and its facts."""
         self.present.add(j)
         if (created := epoch_seconds(job["metadata"].get("creationTimestamp"))) is not None:
             self.creation_times[j] = created
@@ -77,7 +76,7 @@ class ObservedJobs:
             self.promises[j] = promise
 
     def hold(self, gangs: Mapping[int, str]) -> None:
-        """Let nothing of these start, for the reasons given. None of them has pods on nodes."""
+        """Hold these gangs, for the reasons given. None of them has pods on nodes."""
         self.held = {**self.held, **gangs}
 
     def enter_finished(self, gangs: frozenset[int]) -> None:
@@ -90,13 +89,12 @@ class ObservedJobs:
 
 @dataclass(slots=True)
 class ForeignPods:
-    """What pods hold that are of no planned gang, and what those of a gang hold beyond what it is planned with.
+    """Usage of pods outside of planned gangs, and usage of gangs' pods beyond their planned requests.
 
     pods: these pods. amounts: node -> amounts held by them. queue_used: queue name -> amounts that count in it.
-    namespace_used: (queue name, namespace) -> amounts held by these pods.
-    limited_queues: those with limits on node groups. held_in_limited_queues: (queue, node) -> amounts that count in
-    such a queue there. lighter_pods: (namespace, name) of running pods that hold less of something than their role asks
-    for, which `amounts` takes back.
+    namespace_used: (queue name, namespace) -> amounts held by these pods. limited_queues: queues with limits on node
+    groups. held_in_limited_queues: (queue, node) -> amounts that count in such a queue there. lighter_pods: (namespace,
+    name) of running pods that hold less of a resource than their role requests, which `amounts` takes back.
     """
 
     limited_queues: frozenset[str] = frozenset()
@@ -116,7 +114,7 @@ class ForeignPods:
         self.namespace_used[place] = amounts_sum(self.namespace_used.get(place, {}), requests)
 
     def charge_difference(self, record: PodRecord, node: int, queue: str, planned: Amounts, asked: Amounts) -> None:
-        """Count what a running pod holds beyond what it is planned with; less than nothing where it holds less."""
+        """Count a running pod's usage beyond its planned request; negative where it is less."""
         difference = {name: asked.get(name, 0) - planned.get(name, 0) for name in {**planned, **asked}}
         self.charge(node, queue, difference)
         if min(difference.values()) < 0:
@@ -136,8 +134,8 @@ class ForeignPods:
 class ObservedState:
     """Gangs are indices into Specs.gangs, nodes indices into `nodes`, times seconds since the epoch.
 
-    now: when the cluster was read, or the newest event if that is later. unready_nodes: take nothing new whatever a pod
-    tolerates. closed_queues: by Command CloseQueue, NamespaceQueues that are not ready, and refused_queues:
+    now: when the cluster was read, or the newest event if that is later. unready_nodes: they get nothing new whatever a
+    pod tolerates. closed_queues: by Command CloseQueue, NamespaceQueues that are not ready, and refused_queues:
     NamespaceQueues that Volcano would refuse -> why. running_pods: gang -> (role, node) -> pods. running_records: gang
     -> (role, node, record) of each running pod. gang_role_by_pod: (namespace, name) of a running pod -> (gang, role).
     pods_by_node: node -> all pods on it.
@@ -169,12 +167,12 @@ class ObservedState:
         return min((start for start in starts if start is not None), default=None)
 
     def checkpoint_times(self, j: int) -> list[tuple[int | None, int]]:
-        """(start, last checkpoint) of each of the gang's running pods that tells of one."""
+        """Return (start, last checkpoint) of each of the gang's running pods that reports one."""
         records = [record for _, _, record in self.running_records.get(j, ())]
         return [(each.start_time, each.checkpoint_time) for each in records if each.checkpoint_time is not None]
 
     def enter_pod(self, pod: Object, node: int) -> None:
-        """Note that the pod, of whatever job, is on the node."""
+        """Note that the pod, of any job, is on the node."""
         self.pods_by_node.setdefault(node, []).append(pod)
 
     def count_running_pod(self, record: PodRecord, gang_role: tuple[int, int], node: int) -> None:
@@ -226,7 +224,8 @@ def _has_group_limits(queue: Document) -> bool:
 
 
 def _held_gangs(gangs: Sequence[GangSpec], state: ClusterState) -> Mapping[int, str]:
-    """The gangs suspended by an annotation or in the cluster, held by the reconciler, or preceded by other jobs."""
+    """Return the gangs suspended by an annotation or in the cluster, held by the reconciler, or preceded by other
+    jobs."""
     held = {}
     stopped = {object_identity(job): why for job in state.jobs if (why := stopped_by(job))}
     completed = {object_identity(job) for job in state.jobs if end_of_run(job) == "Completed"}
@@ -248,7 +247,7 @@ def _held_gangs(gangs: Sequence[GangSpec], state: ClusterState) -> Mapping[int, 
 
 
 def with_closed_nodes(specs: Specs, state: ClusterState) -> Specs:
-    """The specs, where no pod of a job matches the nodes that are closed to it."""
+    """Return the specs, where no pod of a job matches the nodes that are closed to it."""
     if not state.closed_nodes:
         return specs
     gangs = (_avoiding_nodes(gang, state.closed_nodes.get(gang.key, frozenset())) for gang in specs.gangs)
@@ -272,28 +271,27 @@ def _avoiding_nodes(gang: GangSpec, nodes: frozenset[str]) -> GangSpec:
 
 
 def unready_queues(queues: Iterable[Object]) -> frozenset[str]:
-    """The NamespaceQueues that are not open, or with the condition Ready or Authorized False, by the name that
-    Volcano's scheduler has for them: what waits in them does not start. One of which the controller has not said
-    anything yet counts as ready."""
+    """Return the NamespaceQueues that are not open, or with the condition Ready or Authorized False, by their name in
+    Volcano's scheduler: their waiting jobs do not start. One without a status from the controller counts as ready."""
     return frozenset(local_name(queue) for queue in queues if _is_unready(queue))
 
 
 def _is_unready(queue: Object) -> bool:
     is_open = status_of(queue).get("state") in (None, "", "Open") and not is_terminating(queue)
-    said = {row.get("type"): row.get("status") for row in conditions_of(queue)}
-    return not is_open or "False" in (said.get("Ready"), said.get("Authorized"))
+    states = {row.get("type"): row.get("status") for row in conditions_of(queue)}
+    return not is_open or "False" in (states.get("Ready"), states.get("Authorized"))
 
 
 def _closed_queues(queues: Sequence[Object]) -> frozenset[str]:
-    """The closed queues, by status.state, since no spec field closes a queue: all that are not Open accept nothing new
-    (Volcano, allocatable of capacity and proportion). One whose controller has not said anything yet is open."""
+    """Return the closed queues, by status.state, since no spec field closes a queue: all that are not Open accept
+    nothing new (Volcano, allocatable of capacity and proportion). One without a status from the controller is open."""
     return frozenset(name_of(queue) for queue in queues if status_of(queue).get("state") not in (None, "", "Open"))
 
 
 def _read_jobs(
     observed: ObservedState, gangs: Sequence[GangSpec], index: Mapping[JobIdentity, int], state: ClusterState
 ) -> None:
-    """Note what the cluster's jobs tell, and finished gangs."""
+    """Note the facts of the cluster's jobs, and finished gangs."""
     finished = set[int]()
     if state.finished:
         finished = {j for j, gang in enumerate(gangs) if state.finished & {gang.key, _maker_key(gang)}}
@@ -310,7 +308,7 @@ def _read_jobs(
 
 
 def _maker_key(gang: GangSpec) -> JobKey:
-    """The key of the object that makes the job; the job's own where nothing makes it."""
+    """Return the key of the object that makes the job; the job's own where nothing makes it."""
     return (gang.namespace, gang.step.flow.name, gang.step.flow.kind) if gang.step else gang.key
 
 
@@ -330,8 +328,8 @@ class _PodCounter:
 
     def count_pod(self, record: PodRecord, asked: PodSpec | None) -> None:
         """Count the pod as a running pod of a planned gang, or else as a foreign one; ignored if it holds no node. An
-        evicted pod of a gang gives its room away at once; a foreign one, which was evicted for no gang, when it is
-        gone. asked: what it asks for; None where it does not say so."""
+        evicted pod of a gang frees its room at once; a foreign one, which was evicted for no gang, when it is deleted.
+        asked: its request; None if unknown."""
         j = gang_of_pod(record, self.gangs, self.index)
         if j is not None:
             self.gangs_of_pods.add(j)

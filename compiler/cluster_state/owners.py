@@ -46,13 +46,14 @@ def possible_owners(pod: Object, group: Object | None) -> Iterator[JobIdentity]:
 
 
 def group_identities(group: Object) -> Iterator[JobIdentity]:
-    """A PodGroup itself, and its owners."""
+    """Yield a PodGroup itself, and its owners."""
     yield object_identity(group)
     yield from _owner_references(group)
 
 
 def marked_owner(pod: Object) -> tuple[JobIdentity, str] | None:
-    """The job that the pod's template names, and Kind.group of the pod's controller, by which it must be owned."""
+    """Return the job that the pod's template names, and Kind.group of the pod's controller, by which it must be
+    owned."""
     if (marked := marked_job(pod)) is None or (controller := controller_of(pod)) is None:
         return None
     kind, _, group = marked[0].partition(".")
@@ -66,7 +67,8 @@ def _owner_references(item: Object) -> Iterator[JobIdentity]:
 
 
 def role_name_of(pod: Object) -> str | None:
-    """The role's name by the controller's label or annotation, case ignored (Kubeflow writes "worker" for Worker)."""
+    """Return the role's name by the controller's label or annotation, case ignored (Kubeflow writes "worker" for
+    Worker)."""
     name = _first_value(pod, ROLE_KEYS, ("labels", "annotations"))
     return name.lower() if name else None
 
@@ -79,7 +81,7 @@ class RoleLookup:
         self._names: dict[int, tuple[dict[str, int], dict[str, int]]] = {}
 
     def role_of(self, j: int, pod_name: str, role_name: str | None) -> int | None:
-        """The pod's role: by the pod's name for bare pods, else by the role's name; a gang of one role needs
+        """Return the pod's role: by the pod's name for bare pods, else by the role's name; a gang of one role needs
         neither."""
         names = self._names.get(j)
         if names is None:
@@ -95,7 +97,7 @@ class RoleLookup:
 
 
 def queue_of(pod: Object, group: Object | None) -> str | None:
-    """The name of the pod's queue: its own annotation or label, else its PodGroup's queue."""
+    """Return the name of the pod's queue: its own annotation or label, else its PodGroup's queue."""
     for where in ("annotations", "labels"):
         if name := _first_value(pod, QUEUE_KEYS, (where,)):
             return workload_queue(namespace_of(pod), name)
@@ -103,7 +105,7 @@ def queue_of(pod: Object, group: Object | None) -> str | None:
 
 
 def spec_queue(item: Object) -> str:
-    """The name of the queue of a PodGroup or a Volcano Job."""
+    """Return the name of the queue of a PodGroup or a Volcano Job."""
     return workload_queue(namespace_of(item), str((item.get("spec") or {}).get("queue") or "default"))
 
 

@@ -1,4 +1,5 @@
-"""What plans read of a state's pods, whatever the specs: read once, since many plans are made against one state."""
+"""The parts of a state's pods that plans read, whatever the specs: read once, since many plans are made against one
+state."""
 
 from __future__ import annotations
 
@@ -29,9 +30,9 @@ from compiler.volcano.eviction_votes import EvictionWords, pod_eviction_words
 
 @dataclass(frozen=True, slots=True)
 class PodRecord:
-    """key: (namespace, name). node_name: where it is bound, else "". group: its PodGroup. owners: possible ones,
-    the surest first. marked_owner: the job that its template names, and Kind.group of its controller. start_time:
-    seconds since the epoch. checkpoint_time: of its last one, as it says. eviction_words: what it says itself."""
+    """key: (namespace, name). node_name: where it is bound, else "". group: its PodGroup. owners: possible ones, the
+    surest first. marked_owner: the job that its template names, and Kind.group of its controller. start_time: seconds
+    since the epoch. checkpoint_time: of its last one, as it reports. eviction_words: its own annotations."""
 
     pod: Object
     key: tuple[str, str]
@@ -48,13 +49,13 @@ class PodRecord:
 
 
 def read_pods(pods: Sequence[Object], pod_groups: Sequence[Object], session: Session) -> list[PodRecord]:
-    """A record of each pod that has not finished."""
+    """Return a record of each pod that has not finished."""
     unfinished = (pod for pod in pods if not is_finished_pod(pod))
     return session.each("pod record", _with_groups(unfinished, pod_groups), _pod_record)
 
 
 def read_succeeded_pods(pods: Sequence[Object], pod_groups: Sequence[Object]) -> list[PodRecord]:
-    """A record of each pod that has ended well and is not being deleted."""
+    """Return a record of each pod that has ended well and is not being deleted."""
     return list(starmap(_pod_record, _with_groups(filter(_has_ended_well, pods), pod_groups)))
 
 
@@ -63,7 +64,7 @@ def _has_ended_well(pod: Object) -> bool:
 
 
 def _with_groups(pods: Iterable[Object], pod_groups: Sequence[Object]) -> Iterator[tuple[Object, Object | None]]:
-    """Each pod with its PodGroup."""
+    """Return each pod with its PodGroup."""
     groups = {(namespace_of(group), name_of(group)): group for group in pod_groups}
     named = ((pod, (namespace_of(pod), annotations_of(pod).get(GROUP_NAME_ANNOTATION, ""))) for pod in pods)
     return ((pod, groups.get(name)) for pod, name in named)
@@ -100,8 +101,8 @@ def pods_of_roles(
 
 
 def gang_of_pod(record: PodRecord, gangs: Sequence[GangSpec], index: Mapping[JobIdentity, int]) -> int | None:
-    """The pod's gang by its owners; else the gang that its template names, if that may own pods through a controller of
-    its kind."""
+    """Return the pod's gang by its owners; else the gang that its template names, if that may own pods through a
+    controller of its kind."""
     for owner in record.owners:
         if (found := index.get(owner)) is not None:
             return found

@@ -1,4 +1,4 @@
-"""Pods of a cluster: what they request, and the anti-affinity of those that belong to no gang."""
+"""Pods of a cluster: their requests, and the anti-affinity of pods outside of gangs."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ MOST_KNOWN = 10_000
 
 
 def leaving_until(pod: Object) -> int | None:
-    """Until when an evicted pod gives its room to the gang that it was evicted for (seconds since the epoch); a plan
-    that counted it would take another victim in its place. None of other pods.
+    """Return until when an evicted pod frees its room for the gang that it was evicted for (seconds since the epoch); a
+    plan that counted it would evict another victim in its place. None for other pods.
 
-    The eviction API says so with the condition DisruptionTarget (Kubernetes, "Pod disruption conditions").
+    The eviction API marks such pods with the condition DisruptionTarget (Kubernetes, "Pod disruption conditions").
     """
     is_evicted = is_terminating(pod) and any(
         condition.get("type") == "DisruptionTarget" and condition.get("reason") == "EvictionByEvictionAPI"
@@ -50,8 +50,8 @@ def leaving_until(pod: Object) -> int | None:
 
 
 def with_leaving_mark(pod: Object, is_leaving: bool) -> Object:
-    """The evicted pod with a mark of whether it still returns its room: the caller knows, and the clocks of API server
-    and compiler may differ by hours. Other pods unchanged."""
+    """Return the evicted pod with a mark of whether it still returns its room: the caller knows, and the clocks of API
+    server and compiler may differ by hours. Other pods unchanged."""
     if leaving_until(pod) is None:
         return pod
     if is_leaving:
@@ -76,8 +76,8 @@ class ForeignPod:
 
 
 def foreign_pod(pod: Object, node: int, group: Object | None) -> ForeignPod:
-    """The pod of a PodGroup, or of none, as a foreign one. An affinity that cannot be read counts as none: the API
-    server would have refused it."""
+    """Return the pod of a PodGroup, or of none, as a foreign one. An affinity that cannot be read counts as none: the
+    API server would have refused it."""
     anti = ((pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}).get(REQUIRED)
     try:
         rules = pod_rule_fields.pod_rule_specs(None, PodAffinity.model_validate({REQUIRED: anti}), None) if anti else ()
@@ -92,7 +92,7 @@ def _label_texts(item: Object) -> Mapping[str, str]:
 
 
 class RequestCache:
-    """What pods ask for; of those with equal containers, of which a cluster has thousands, it is computed once."""
+    """Requests of pods; for equal containers, of which a cluster has thousands, they are computed once."""
 
     def __init__(self, most_known: int = MOST_KNOWN) -> None:
         self.most_known = most_known
@@ -102,7 +102,7 @@ class RequestCache:
         return self.asked_by(pod).requests
 
     def asked_by(self, pod: Object) -> PodSpec:
-        """The pod as a specification that says what it asks for and nothing else."""
+        """Return the pod as a specification with its requests and nothing else."""
         decisive = _decisive_fields(pod)
         key = repr(decisive)
         if key not in self._asked_by_containers:
@@ -119,12 +119,12 @@ class RequestCache:
 
 
 def asked_by_pod(pod: Object, cache: RequestCache) -> PodSpec | None:
-    """What the pod asks for; None where it names no container."""
+    """Return the pod's request; None without a container."""
     return cache.asked_by(pod) if (pod.get("spec") or {}).get("containers") else None
 
 
 def _decisive_fields(pod: Object) -> dict[str, Any]:
-    """What decides what the pod asks for."""
+    """Return the fields that determine the pod's request."""
     spec = pod["spec"]
     return {
         "containers": [_request_fields(container) for container in spec.get("containers") or ()],
@@ -143,7 +143,7 @@ def pod_model(pod: Object) -> PodSpecModel:
 
 
 def live_pod_spec(pod: Object) -> PodSpec:
-    """A pod of the cluster as a specification, with the topologyPolicy of its task."""
+    """Return a pod of the cluster as a specification, with the topologyPolicy of its task."""
     try:
         spec = pod_spec(pod_model(pod))
     except ValidationError as error:

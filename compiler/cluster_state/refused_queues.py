@@ -15,7 +15,7 @@ from compiler.kubernetes import Object, name_of, namespace_of, status_of
 from compiler.specs.namespace_queues import allows_namespace, parent_name, queue_name
 
 _COUNTERS = ("pending", "inqueue", "running", "unknown")
-"""Of a queue's status: PodGroups that are not over."""
+"""Fields of a queue's status that count unfinished PodGroups."""
 _AMOUNTS = ("allocated", "reservation")
 
 
@@ -59,12 +59,12 @@ class LiveQueues:
 
 
 def local_name(queue: Object) -> str:
-    """The name by which Volcano's scheduler knows a NamespaceQueue of the cluster."""
+    """Return the name by which Volcano's scheduler knows a NamespaceQueue of the cluster."""
     return queue_name(namespace_of(queue), name_of(queue))
 
 
 def local_parent(queue: Object) -> str:
-    """The parent of a NamespaceQueue of the cluster."""
+    """Return the parent of a NamespaceQueue of the cluster."""
     return parent_name(namespace_of(queue), (queue.get("spec") or {}).get("parent"))
 
 

@@ -19,10 +19,10 @@ _FIELDS = ("submitted", "started", "ended", "promise")
 
 @dataclass(frozen=True, slots=True)
 class StartPromise:
-    """The first window of a job, announced at the time `made`: it starts between `low` and `high`, and as likely before
-    `middle` as after. raw: the median of the futures from which it came. by_limits: the start if each run took
-    as long as its job declares, None where one declares nothing. Seconds since the epoch. share: percent of such
-    windows that are to hold, None for a first estimate."""
+    """The first window of a job, announced at the time `made`: it starts between `low` and `high`, and is as likely
+    before `middle` as after. raw: the median of the underlying futures. by_limits: the start if each run took as long
+    as its job declares, None where one declares nothing. Seconds since the epoch. share: percentage of such windows
+    that should hold, None for a first estimate."""
 
     made: int
     low: int
@@ -38,7 +38,7 @@ class StartPromise:
 
     @classmethod
     def from_data(cls, data: object) -> StartPromise | None:
-        """None for what is no promise: others may write into a job."""
+        """Return the promise; None for invalid data: other clients may write into a job."""
         try:
             texts = {str(name): text for name, text in dict(data).items()}  # type: ignore[call-overload]
             share = int(texts.pop("share")) if "share" in texts else None
@@ -48,14 +48,14 @@ class StartPromise:
 
     @classmethod
     def from_text(cls, text: object) -> StartPromise | None:
-        """As of the annotation; None for what is no promise."""
+        """Return the promise in the annotation; None if it is invalid."""
         try:
             return cls.from_data(json.loads(str(text)))
         except (ValueError, RecursionError):
             return None
 
     def outcome(self, started: int, submitted: int | None) -> Outcome:
-        """What came of it. started, submitted: when the job was, where that is known."""
+        """Return the outcome of the promise. started, submitted: when the job was, where that is known."""
         low, middle, high = (at - self.made for at in (self.low, self.middle, self.high))
         by_limits = None if self.by_limits is None else self.by_limits - self.made
         since = self.made if submitted is None else submitted
@@ -65,8 +65,8 @@ class StartPromise:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """Seconds since the epoch. promise: the first one, where there was any; submitted: then, when the job came into the
-    cluster, where that is known."""
+    """Seconds since the epoch. promise: the first one, if any; submitted: with a promise, when the job was created in
+    the cluster, if known."""
 
     started: int
     ended: int
@@ -75,8 +75,8 @@ class RecordedRun:
 
 
 def records_object(cluster: str, rows: Iterable[tuple[JobKey, Mapping[str, Any]]]) -> dict[str, Any]:
-    """The object for a state. rows: jobs with `started`, `ended` and `promise` as the reconciler records them; those
-    that do not say when the run began and ended are left out."""
+    """Return the object for a state. rows: jobs with `started`, `ended` and `promise` as the reconciler records them;
+    rows without begin or end of the run are left out."""
     runs = []
     for (namespace, name, kind), row in rows:
         if row.get("started") and row.get("ended"):
@@ -86,8 +86,8 @@ def records_object(cluster: str, rows: Iterable[tuple[JobKey, Mapping[str, Any]]
 
 
 def recorded_runs(objects: Iterable[Object]) -> list[tuple[JobKey, RecordedRun]]:
-    """The runs of such objects, those that ended first coming first. Without those whose times are none: a status may
-    hold anything."""
+    """Return the runs of such objects, in the order of their ends, without invalid times: a status may hold
+    anything."""
     found = list[tuple[JobKey, RecordedRun]]()
     for row in (row for item in objects for row in (item.get("spec") or {}).get("runs") or ()):
         started, ended = epoch_seconds(row.get("started")), epoch_seconds(row.get("ended"))

@@ -1,11 +1,11 @@
-"""Objects of a cluster as far as they can be read: one that is damaged holds up only itself.
+"""Objects of a cluster as far as they can be read: a damaged one blocks only itself.
 
-What reads an object relies on the types of its fields, and must not end because of a single one. An API server gives
-the built-in kinds their types; those of custom resources follow from a definition that may have changed since an object
-was stored, and texts and amounts may be anything. So each object is looked at once, when it is read. A field that is
-not what its kind has there is taken out. What cannot be told without it is taken for the least that is safe: a node
-takes nothing new, a pod's node takes nothing new, a budget lets nothing go. An object that passes and on which code
-fails nevertheless is held out (`held_out`): nothing of it is read but who it is.
+Readers of an object rely on the types of its fields, and must not fail because of a single one. An API server ensures
+the types of built-in kinds. Those of custom resources follow from a definition that may have changed since an object
+was stored, and texts and amounts may be anything. So each object is checked once, when it is read. A field of another
+type than its kind's is removed. Facts that depend on it take the safe value: a node gets nothing new, a pod's node gets
+nothing new, a budget allows no eviction. An object that passes and on which code fails nevertheless is held out
+(`held_out`): only its identity is read.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from compiler.kubernetes import (
 from compiler.run_kinds import RUN_KINDS, run_kind_of
 
 Path = tuple[str | int, ...]
-"""Of a field within an object."""
+"""Path of a field within an object."""
 
 
 class Fault(NamedTuple):
-    """What of an object cannot be read. path: of the field; empty where it is not one field. problem: what is wrong.
+    """An unreadable part of an object. path: of the field; empty where it is not one field. problem: the cause.
     holds_out: whether the object is held out for it."""
 
     path: Path
@@ -44,7 +44,7 @@ class Fault(NamedTuple):
 
     @property
     def hides_amounts(self) -> bool:
-        """Whether a pod may ask for more than what can be read of it."""
+        """Return whether a pod may ask for more than what can be read of it."""
         return self.path[:1] not in (("metadata",), ("status",))
 
     def __str__(self) -> str:
@@ -113,8 +113,8 @@ _SHAPES: Mapping[str, Any] = {
     "PodDisruptionBudget.policy": {"spec": {"selector": dict}, "status": {"disruptionsAllowed": int}},
     "Job.batch.volcano.sh": _JOB_SHAPE,
 }
-"""Kind.group -> the fields that are read, each with its type. Any may be missing. Of a kind that only passes through
-nothing but the metadata is read."""
+"""Kind.group -> the fields that are read, each with its type. Any may be missing. Of a kind that only passes through,
+only the metadata is read."""
 _TYPE_NAMES: Mapping[type, str] = {dict: "a mapping", list: "a list", str: "text", int: "a whole number"}
 
 
@@ -132,7 +132,7 @@ class SoundObjects:
         }
 
     def look_at(self, item: Object) -> tuple[Object, tuple[Fault, ...]]:
-        """The object, or a copy without what cannot be read of it, and what that is."""
+        """Return the object, or a copy without what cannot be read of it, and what that is."""
         faults: list[Fault] = []
         sound, kind = _sound_part(item, {"metadata": _METADATA_SHAPE}, faults), run_kind_of(item)
         shape = _SHAPES.get(kind) or (_JOB_SHAPE if kind in RUN_KINDS or is_planned_job(sound) else {})
@@ -145,11 +145,11 @@ class SoundObjects:
         return sound, tuple(faults)
 
     def _reads(self, kind: str, item: Object, faults: list[Fault]) -> bool:
-        """Whether what plans read of the object can be read; notes why not."""
+        """Return whether what plans read of the object can be read; notes why not."""
         if kind in self._readers:
             try:
                 self._readers[kind](item)
-            except Exception as error:  # whatever it is: no reader of all objects is to meet it
+            except Exception as error:  # any: no reader of all objects may meet it
                 text = str(error) if isinstance(error, StateError) else f"{type(error).__name__}: {error}"
                 faults.append(Fault((), text[:200]))
                 return False
@@ -161,13 +161,13 @@ class SoundObjects:
 
 
 def _sound_part(item: Object, shape: Mapping[str, Any], faults: list[Fault]) -> Object:
-    """The item itself where it has this shape, which is nearly always so; else a copy without what has not."""
+    """Return the item itself where it has this shape, which is nearly always so; else a copy without what has not."""
     found: Object = item if _is_sound(item, shape) else _sound_value(item, shape, (), faults)
     return found
 
 
 def _is_sound(value: Any, shape: Any) -> bool:
-    """Whether `_sound_value` finds no fault. Asked of each object that a watch shows, so it is quick."""
+    """Return whether `_sound_value` finds no fault. Asked of each object that a watch shows, so it is quick."""
     if isinstance(shape, type):
         return isinstance(value, shape) and not (shape is int and isinstance(value, bool))
     if isinstance(shape, list):
@@ -186,7 +186,8 @@ def _is_sound(value: Any, shape: Any) -> bool:
 
 
 def _sound_value(value: Any, shape: Any, path: Path, faults: list[Fault]) -> Any:
-    """The value itself where it has this shape; a copy without what has not; _MISSING where nothing is left."""
+    """Return the value itself if it has this shape; else a copy without the invalid parts; _MISSING if nothing
+    remains."""
     if value is None:
         return value
     wanted: Any = shape if isinstance(shape, type) else dict if isinstance(shape, dict) else list
@@ -203,7 +204,7 @@ def _sound_value(value: Any, shape: Any, path: Path, faults: list[Fault]) -> Any
 
 
 def _sound_row(value: Any, shape: Any, path: Path, faults: list[Fault]) -> Any:
-    """As `_sound_value`, of a row of a list, which is never nothing, and goes where it is not whole."""
+    """As `_sound_value`, for a row of a list, which is never null, and is removed if it is incomplete."""
     if value is None:
         faults.append(Fault(path, "is null"))
         return _MISSING
@@ -231,11 +232,11 @@ def _sound_fields(value: dict[str, Any], shape: dict[str, Any], path: Path, faul
     return {key: each for key, each in {**value, **changed}.items() if each is not _MISSING}
 
 
-# --- what a field says, beyond its type
+# --- meanings of fields, beyond their types
 
 
 def _closed_node(node: Object) -> Object:
-    """The node, which takes nothing new, with the amounts that can be read."""
+    """Return the node, which takes nothing new, with the amounts that can be read."""
     status = dict(status_of(node))
     for name in ("allocatable", "capacity"):
         if name in status:
@@ -275,7 +276,7 @@ _OF_POD = frozenset({"nodeName", "nodeSelector", "schedulingGates"})
 
 
 def held_out(item: Object, *, is_bare: bool) -> dict[str, Any]:
-    """A sound object without what anybody may write there: where it is, and whether it is there still.
+    """Return a sound object without what anybody may write there: where it is, and whether it is there still.
 
     is_bare: labels and annotations are left out too, but for the digest of its run.
     """

@@ -1,7 +1,7 @@
-"""Jobs of which some pods have ended well: these need no room any more, and the job does not wait for them.
+"""Jobs with some succeeded pods: these need no room any more, and the job does not wait for them.
 
-Volcano counts such a pod towards minAvailable (JobInfo.ReadyTaskNum), and the controllers of these kinds do not make it
-again: a job of four workers of which one is done is whole with three.
+Volcano counts such a pod towards minAvailable (JobInfo.ReadyTaskNum), and the controllers of these kinds do not
+recreate it: a job of four workers of which one is done is whole with three.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHRINKING_KINDS = ENDED_FOR_GOOD_KINDS | {"Job.batch"}
 
 
 def without_succeeded_pods(specs: Specs, state: ClusterState) -> Specs:
-    """The specs, where a job asks only for the pods that have not ended well."""
+    """Return the specs, where a job asks only for the pods that have not ended well."""
     index = {gang_identity(gang): j for j, gang in enumerate(specs.gangs) if _may_shrink(gang)}
     records = read_succeeded_pods(state.pods, state.pod_groups) if index else ()
     succeeded = dict[tuple[int, int], Counter[JobIdentity]]()
@@ -43,18 +43,19 @@ def without_succeeded_pods(specs: Specs, state: ClusterState) -> Specs:
 
 
 def _pods_gone(role: RoleSpec, succeeded: Mapping[JobIdentity, int]) -> int:
-    """How many pods fewer the role has. succeeded: by their controllers; a Job of Kubernetes first runs others for
-    those that are done."""
+    """Return how many pods fewer the role has. succeeded: by their controllers; a Job of Kubernetes first runs others
+    in place of those that are done."""
     return min(role.replicas, sum(max(number - role.later_pods, 0) for number in succeeded.values()))
 
 
 def _may_shrink(gang: GangSpec) -> bool:
-    """Whether fewer pods are the same job: subgroups are of a fixed size."""
+    """Return whether fewer pods are the same job: subgroups are of a fixed size."""
     return f"{gang.document.kind}.{gang.document.group}".removesuffix(".") in _SHRINKING_KINDS and not gang.subgroups
 
 
 def _without(gang: GangSpec, gone: Sequence[int]) -> GangSpec:
-    """The gang without so many pods of each role; itself where all are done, as its own status says so next."""
+    """Return the gang without so many pods of each role; itself if all are done, since its own status will show it
+    next."""
     if not any(gone) or sum(gone) == sum(role.replicas for role in gang.roles):
         return gang
     roles = tuple(

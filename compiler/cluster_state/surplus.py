@@ -1,7 +1,7 @@
-"""Services with more pods than are written: a rolling update or an autoscaler has made them.
+"""Services with more pods than declared: a rolling update or an autoscaler has created them.
 
-They are planned like the others, as there is room; without that, an update that first makes a new pod would wait for
-ever. When they are gone the service is what is written again.
+They are planned like the others, as there is room; without that, an update that first creates a new pod would wait for
+ever. Once they are deleted, the service is as declared again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from compiler.specs.gang_spec import GangSpec
 
 
 def with_present_pods(specs: Specs, state: ClusterState) -> Specs:
-    """The specs, where a service has at least the pods that its controller has made."""
+    """Return the specs, where a service has at least the pods that its controller has made."""
     gangs = specs.gangs
     index = {gang_identity(gang): j for j, gang in enumerate(gangs) if gang.controller.written_pods}
     if not index:

@@ -1,4 +1,5 @@
-"""The cluster as it is once a plan is in force: what runs stays, victims are gone, started pods run where planned."""
+"""The cluster after a plan is in force: other running pods stay, victims are deleted, started pods run where
+planned."""
 
 from __future__ import annotations
 
@@ -42,9 +43,9 @@ def state_after(
     limits: Limits | None = None,
     edited: Collection[JobKey] = (),
 ) -> ClusterState:
-    """The state with the pods as the outcome's plan has them. left_out: jobs of which nothing is left, since they are
-    removed or start again. limits: of jobs that have fewer pods from now on. edited: jobs whose objects are to say from
-    which text they were made."""
+    """Return the state with the pods as the outcome's plan has them. left_out: jobs without any pods, since they are
+    removed or start again. limits: of jobs that have fewer pods from now on. edited: jobs whose objects must show the
+    text that they were created from."""
     before = state or ClusterState()
     decisions, running, gone = outcome.by_key, _running_places(outcome), set[tuple[str, str]]()
     surplus = {key: running[key] - _places(decision.pods) for key, decision in decisions.items() if key in running}
@@ -77,7 +78,7 @@ def _job_key(job: Object) -> JobKey:
 
 
 def _made_job(gang: GangSpec) -> Object | None:
-    """The live object of a job, with the digest of its text; None of one that is no object of its own."""
+    """Return the live object of a job, with the digest of its text; None for a job without an object of its own."""
     document = gang.document
     if gang.step is not None or document.kind == "PodGroup":
         return None
@@ -87,7 +88,7 @@ def _made_job(gang: GangSpec) -> Object | None:
 
 
 def _within_limits(state: ClusterState, decisions: Mapping[JobKey, JobDecision], limits: Limits) -> Iterator[Object]:
-    """The pods without the last ones of roles that have more than the limits: a controller deletes the highest
+    """Yield the pods without the last ones of roles that have more than the limits: a controller deletes the highest
     numbers."""
     if not limits:
         yield from state.pods
@@ -108,8 +109,8 @@ def _within_limits(state: ClusterState, decisions: Mapping[JobKey, JobDecision],
 def state_with_pods(
     specs: Specs, planned: Mapping[tuple[str, str], PodsByNode], state: ClusterState | None
 ) -> ClusterState:
-    """The state with the pods of a former plan: (namespace/name, kind) of a job -> where they run. Jobs and nodes that
-    are gone are left out, and jobs of which pods are in the state."""
+    """Return the state with the pods of a former plan: (namespace/name, kind) of a job -> where they run. Deleted jobs
+    and nodes are left out, and jobs with pods in the state."""
     before = state or ClusterState()
     running = {(f"{namespace}/{name}", kind) for one in before.pod_records for namespace, name, kind, _ in one.owners}
     nodes = {node.name for node in specs.nodes}
@@ -156,7 +157,7 @@ def _is_at(record: PodRecord, place: Place) -> bool:
 
 
 def _new_pods(decision: JobDecision, places: Counter[Place], taken: Collection[tuple[str, str]]) -> Iterator[Object]:
-    """Running pods of the job, as many as the places say. taken: (namespace, name) of pods that are there."""
+    """Yield running pods of the job, as many as the places have. taken: (namespace, name) of existing pods."""
     gang = decision.gang
     is_made = any(role.new_template is not None for role in gang.roles)
     data = deepcopy(gang.document.data) if is_made else gang.document.data  # a template is made in it
@@ -175,7 +176,7 @@ def _new_pods(decision: JobDecision, places: Counter[Place], taken: Collection[t
 
 
 def _template_of(role: RoleSpec) -> Object:
-    """A template for pods of a role whose object holds none: those of a service, a runtime or an application."""
+    """Return a template for pods of a role whose object holds none: those of a service, a runtime or an application."""
     amounts = {name: exact_amount(name, amount) for name, amount in role.pod.requests.items() if name != "pods"}
     containers = [{"name": role.name, "resources": {"requests": amounts}}]
     return {"metadata": {"labels": dict(role.labels)}, "spec": {"containers": containers}}

@@ -1,4 +1,4 @@
-"""What a change does to the cluster itself: its nodes and what they have, network domains, priorities, rules of queues
+"""Effects of a change on the cluster itself: its nodes and their amounts, network domains, priorities, rules of queues
 in addition to their amounts, policy."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _by_name(items: Iterable[N]) -> dict[str, N]:
 
 
 def _listing(what: str, names: Sequence[str]) -> Iterator[str]:
-    """ "2 nodes gone: gpu-0, gpu-1". what: in the singular, and what became of it."""
+    """Yield "2 nodes gone: gpu-0, gpu-1". what: the noun in the singular, and its change."""
     if names:
         noun, _, word = what.rpartition(" ")
         yield f"{count_text(len(names), noun)} {word}: {compact_names(names, MAX_NAMES)}"
@@ -67,7 +67,8 @@ def _node_changes(before: Sequence[NodeSpec], after: Sequence[NodeSpec]) -> Iter
 
 
 def _change_texts(changed: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
-    """The fields of a node that differ; of labels and amounts the keys that do, of taints those that came or went."""
+    """Yield the fields of a node that differ; for labels and amounts the keys that do, for taints the added and removed
+    ones."""
     for field, (old, new) in changed.items():
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             for key in dict.fromkeys((*old, *new)):
@@ -92,7 +93,7 @@ def _value_text(name: str, old: Any, new: Any) -> str:
 
 
 def _totals(nodes: Sequence[NodeSpec]) -> Counter[str]:
-    """What the open nodes have."""
+    """Return the amounts of the open nodes."""
     total: Counter[str] = Counter()
     for node in nodes:
         total.update({} if node.unschedulable else node.allocatable)
@@ -116,7 +117,7 @@ def _value_changes(name: str, before: _Named, after: _Named) -> Iterator[str]:
 
 
 def _changed_fields(before: _Named, after: _Named) -> dict[str, tuple[Any, Any]]:
-    """The fields that differ, with both values; the document, where it is written, is none."""
+    """Return the fields that differ, with both values, without the document and its place."""
     names = [field.name for field in fields(after) if field.name not in _IDENTITY]
     values = {name: (getattr(before, name), getattr(after, name)) for name in names}
     return {name: pair for name, pair in values.items() if pair[0] != pair[1]}

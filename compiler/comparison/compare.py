@@ -1,9 +1,9 @@
-"""Two revisions of a repository compared: what a change of its files does to jobs, queues, the scheduler and findings.
+"""Two revisions of a repository compared: effects of a change of its files on jobs, queues, the scheduler and findings.
 
-The second revision is planned with what the first one started already running (`carry_over`), so that only what the
-change itself does differs, and not a placement that could have been either way. What a live job cannot take over keeps
-it as it is: the rules are the reconciler's (`live`). Both are planned for the empty cluster too: what runs then and
-would not start again is shown.
+The second revision is planned with the first one's starts already running (`carry_over`), so that only effects of the
+change differ, and not a placement that could have been either way. A live job that cannot take over a change stays as
+it is: the rules are the reconciler's (`live`). Both are planned for the empty cluster too: jobs that run and would not
+start again are shown.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from compiler.volcano.releases import release_changes
 DECLARED_AMOUNTS = ("guarantee", "deserved", "capability")
 LIMIT = "capability"
 HELD = "held"
-"""Of a queue: what its jobs hold once the plan is in force."""
+"""Usage of a queue's jobs once the plan is in force."""
 
 QueueAmounts = Mapping[str, Mapping[str, Any]]
 """One of `DECLARED_AMOUNTS` or `HELD` -> resource -> amount."""
@@ -46,12 +46,12 @@ Compile = Callable[[ClusterState | None], Outcome]
 
 
 MOST_PLANS = 6
-"""That one comparison makes: of each side three, as it is found, at rest or with what is bound, and from empty."""
+"""Most plans of one comparison: three of each side, as it is found, at rest or with bound pods, and from empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """What one revision says, and what compiles it."""
+    """The specs of one revision, and the function that compiles it."""
 
     specs: Specs
     compile: Compile
@@ -71,11 +71,11 @@ class QueueChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Of one cluster. errors: of the new revision: with one of them the reconciler rejects the commit, so that nothing
-    else is said of it. base_errors: number of errors in the old one, which never took effect. jobs: worst first, then
-    by name. lost_restarts: jobs that run on and could not start again. scheduler, resources, objects: sentences;
-    resources: on nodes, network domains, priorities and the Cluster's own fields. before, after: the outcomes that were
-    compared; None where the commit is rejected."""
+    """The comparison of one cluster. errors: of the new revision: with one of them the reconciler rejects the commit,
+    so that nothing else is reported. base_errors: number of errors in the old one, which never took effect. jobs: worst
+    first, then by name. lost_restarts: jobs that run on and could not start again. scheduler, resources, objects:
+    sentences; resources: on nodes, network domains, priorities and the Cluster's own fields. before, after: the
+    compared outcomes; None where the commit is rejected."""
 
     cluster: str
     jobs: tuple[JobChange, ...] = ()
@@ -92,12 +92,12 @@ class Comparison:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing changes."""
+        """Return whether nothing changes."""
         parts = (self.jobs, self.lost_restarts, self.queues, self.scheduler, self.resources, self.objects)
         return not any(parts) and not self.findings and not self.errors
 
     def fails(self, level: FailLevel) -> bool:
-        """Whether the change brings what the level names, or worse. Without a plan there is an error."""
+        """Return whether the change brings what the level names, or worse. Without a plan there is an error."""
         found = bool(self.errors)
         if level in ("never-starts", "longer-waits"):
             found |= any(job.never for job in (*self.jobs, *self.lost_restarts))
@@ -120,7 +120,7 @@ def compare(base: Revision, head: Revision, state: ClusterState | None) -> Compa
     after = _checked(before, _without_live_requests(compiled, edits))
     if after.error_count or not after.ok:
         return _rejected(before.specs, after.specs, after.diagnostics)
-    if _says_the_same(before.specs, after.specs):
+    if _has_same_contents(before.specs, after.specs):
         empty = first, first
     else:
         empty = first if state is None else base.compile(None), head.compile(None)
@@ -144,7 +144,7 @@ def compare(base: Revision, head: Revision, state: ClusterState | None) -> Compa
 
 
 def _rejected(base: Specs, head: Specs, diagnostics: tuple[Diagnostic, ...]) -> Comparison:
-    """The comparison with a revision that has errors: only its findings."""
+    """Return the comparison with a revision that has errors: only its findings."""
     changes = finding_changes(_known(base.diagnostics), (each for each in diagnostics if each.severity != "error"))
     still = {(each.code, each.object, each.message) for each in diagnostics}
     mended = tuple(each for each in changes.mended if (each.code, each.object, each.message) not in still)
@@ -167,8 +167,8 @@ def _error_count(specs: Specs) -> int:
 
 
 def _at_rest(compile_base: Compile, state: ClusterState | None) -> tuple[Outcome, Outcome, ClusterState | None]:
-    """The base planned once, and once more when what it starts runs and who it evicts is gone, and the state of then: a
-    revision that changes nothing comes to the same."""
+    """Plan the base once, and again with its starts running and its victims deleted; return both and that state. A
+    revision that changes nothing then gets an equal plan."""
     outcome = compile_base(state)
     if not outcome.ok or not outcome.change_count:
         return outcome, outcome, state
@@ -177,7 +177,7 @@ def _at_rest(compile_base: Compile, state: ClusterState | None) -> tuple[Outcome
 
 
 def _checked(base: Outcome, head: Outcome) -> Outcome:
-    """The head with the errors that come up when its objects are made and written."""
+    """Return the head with the errors that come up when its objects are made and written."""
     errors = list[Diagnostic]()
     manifests(head, errors.append)
     found = head.with_diagnostics((*errors, *refusals(base.specs, head.specs)))
@@ -191,8 +191,8 @@ def _state_for(
     removed: frozenset[JobKey],
     settled: ClusterState | None,
 ) -> ClusterState | None:
-    """The cluster that the head finds: jobs that are removed or start again have no pods left, and one that shrinks in
-    place has as many as it is to have."""
+    """Return the cluster that the head finds: jobs that are removed or start again have no pods left, and one that
+    shrinks in place has as many as it is to have."""
     if not base.ok:
         return settled
     gone = {key for key, treatment in treated.items() if treatment in ("restart", "at once")}
@@ -209,8 +209,8 @@ def _without_live_requests(outcome: Outcome, edits: Collection[JobKey]) -> Outco
     return replace(outcome, diagnostics=tuple(each for each in outcome.diagnostics if each not in left_out))
 
 
-def _says_the_same(base: Specs, head: Specs) -> bool:
-    """Whether all documents of the revisions are equal, wherever they are written."""
+def _has_same_contents(base: Specs, head: Specs) -> bool:
+    """Return whether all documents of the revisions are equal, wherever they are written."""
     one, other = ([(each.namespace, each.name, each.data) for each in _documents(specs)] for specs in (base, head))
     return one == other
 
@@ -231,7 +231,7 @@ def _queue_changes(base: Outcome, head: Outcome, jobs: tuple[JobChange, ...]) ->
 
 
 def _jobs_that_stay(base: Outcome, jobs: tuple[JobChange, ...]) -> dict[str, list[str]]:
-    """Queue of the base -> its jobs that run on, whatever queue the head names for them."""
+    """Return queue of the base -> its jobs that run on, whatever queue the head names for them."""
     over = {job.key for job in jobs if job.ends}
     found: dict[str, list[str]] = {}
     for decision in base.decisions:
@@ -252,8 +252,8 @@ def _above(before: QueueAmounts | None, after: QueueAmounts | None) -> tuple[str
 
 
 def _live_runs(base: Outcome, head: Outcome, jobs: tuple[JobChange, ...]) -> Mapping[str, Counter[str]]:
-    """Queue -> resource -> what its jobs hold beyond the head's plan: a live run that goes on does not grow, and stays
-    in the queue of the base."""
+    """Return queue -> resource -> its jobs' usage beyond the head's plan: a live run that continues does not grow, and
+    stays in the queue of the base."""
     stay = [job.key for job in jobs if job.effect == "new run"]
     parents = {entry["name"]: entry["parent"] for entry in queue_entries(head)}
     found: dict[str, Counter[str]] = {name: Counter() for name in parents}
@@ -284,8 +284,8 @@ def _amounts_of(decision: JobDecision, beyond: JobDecision | None = None) -> Cou
 def _queue_amounts(
     outcome: Outcome, beyond: Mapping[str, Counter[str]] | None = None
 ) -> dict[str, dict[str, dict[str, int | float]]]:
-    """A capability of 0 is said (nothing may be held of that); any other 0 says no more than silence. beyond: what is
-    held beyond the plan."""
+    """Return the amounts of each queue. A capability of 0 is kept (a limit); any other 0 means the same as absence.
+    beyond: usage beyond the plan."""
     found = {}
     entries: list[Any] = [*queue_entries(outcome)]
     for entry in entries:
@@ -295,8 +295,8 @@ def _queue_amounts(
             for name, amount in entry["allocated"].items()
         }
         amounts = {**{name: entry[name] for name in DECLARED_AMOUNTS}, HELD: held}
-        said = {what: {n: a for n, a in of.items() if a} for what, of in amounts.items()}
-        found[entry["name"]] = {**said, LIMIT: dict(amounts[LIMIT])}
+        named = {what: {n: a for n, a in of.items() if a} for what, of in amounts.items()}
+        found[entry["name"]] = {**named, LIMIT: dict(amounts[LIMIT])}
     return found
 
 
@@ -305,5 +305,5 @@ def _declared(entry: QueueAmounts | None) -> QueueAmounts:
 
 
 def _is_in_use(entry: QueueAmounts | None) -> bool:
-    """Whether the queue says or holds anything: one that Volcano makes by itself may do neither."""
+    """Return whether the queue declares or holds anything: one that Volcano creates by itself may do neither."""
     return entry is not None and any(entry.values())

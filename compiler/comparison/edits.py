@@ -18,7 +18,7 @@ from compiler.syntax.runs import run_digest
 _MAX_FIELDS, _MAX_TEXT = 2, 40
 _OUTSIDE = ("status", "apiVersion")
 _METADATA = ("labels", "annotations")
-"""What of a job's metadata is written to the cluster in addition to its name."""
+"""The parts of a job's metadata that are written to the cluster in addition to its name."""
 _NOTHING = object()
 
 
@@ -33,7 +33,7 @@ class Edit:
 
 
 def edited_jobs(base: Specs, head: Specs) -> dict[JobKey, Edit]:
-    """The jobs of which the specification, a label or an annotation differs, their bare pods included."""
+    """Return the jobs of which the specification, a label or an annotation differs, their bare pods included."""
     _, _, common = paired({gang.key: gang for gang in base.gangs}, {gang.key: gang for gang in head.gangs})
     found = {key: _edit_of(*pair) for key, pair in common.items()}
     return {key: edit for key, edit in found.items() if edit is not None}
@@ -56,25 +56,25 @@ def _edit_of(before: GangSpec, after: GangSpec) -> Edit | None:
 
 
 def _documents(gang: GangSpec) -> list[Document]:
-    """The job's own, its pods', and that of the object which makes it."""
+    """Return the job's own, its pods', and that of the object which makes it."""
     return [gang.document, *gang.pod_documents, *((gang.step.flow,) if gang.step is not None else ())]
 
 
 def _edit(places: Sequence[tuple[FieldPath, Any, Any]], is_new_run: bool) -> Edit:
-    said = [_difference_text(*place) for place in places[:_MAX_FIELDS]]
+    texts = [_difference_text(*place) for place in places[:_MAX_FIELDS]]
     if len(places) > _MAX_FIELDS:
-        said.append(f"{len(places) - _MAX_FIELDS} more")
-    return Edit(", ".join(said), places[0][0], is_new_run)
+        texts.append(f"{len(places) - _MAX_FIELDS} more")
+    return Edit(", ".join(texts), places[0][0], is_new_run)
 
 
 def _written(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that are written to the cluster; the specification first."""
+    """Return the fields that are written to the cluster; the specification first."""
     found = {key: value for key, value in data.items() if key not in (*_OUTSIDE, "metadata")}
     return {**found, "metadata": {key: data["metadata"].get(key) or {} for key in _METADATA}}
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[FieldPath, Any, Any]]:
-    """What of the written fields differs, with `_NOTHING` where there is nothing."""
+    """Return the written fields that differ, with `_NOTHING` for absence."""
     return list(differing_places(_written(before), _written(after), lambda old, new, _: bool(old == new), _NOTHING))
 
 

@@ -34,7 +34,7 @@ NO_CHANGES = FindingChanges()
 
 
 def finding_changes(base: Iterable[Diagnostic], head: Iterable[Diagnostic]) -> FindingChanges:
-    """What differs between the findings. One that only moved to another line is the same."""
+    """Return the differences between the findings. One that only moved to another line is the same."""
     before, after = _by_subject(base), _by_subject(head)
     new = [finding for key, finding in after.items() if key not in before]
     mended = [finding for key, finding in before.items() if key not in after]
@@ -49,7 +49,7 @@ def finding_changes(base: Iterable[Diagnostic], head: Iterable[Diagnostic]) -> F
 
 
 def _by_subject(findings: Iterable[Diagnostic]) -> dict[_Key, Diagnostic]:
-    """By what they are about."""
+    """Return the findings by their subjects."""
     return {_subject(each): each for each in findings if not _is_left_out(each)}
 
 

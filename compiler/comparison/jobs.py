@@ -1,4 +1,4 @@
-"""What a change does to each job."""
+"""Effects of a change on each job."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _ENDING: frozenset[JobEffect] = frozenset(("evicted", "removed", "restarts"))
 
 @dataclass(frozen=True, slots=True)
 class JobChange:
-    """What becomes of one job. why: in a sentence. decision: in the newer revision that has the job. before, after: its
-    pods. is_new: the job is not in the base. treatment: how an edit takes effect. sources: where the cause stands in
-    the new revision, if that is a field of it. code: of the reason. never: it can never start as written, and could
+    """The effect on one job. why: in a sentence. decision: in the newer revision that has the job. before, after: its
+    pods. is_new: the job is not in the base. treatment: how an edit takes effect. sources: the place of the cause in
+    the new revision, if it is a field of it. code: of the reason. never: it can never start as written, and could
     before."""
 
     effect: JobEffect
@@ -57,7 +57,7 @@ class JobChange:
 
     @property
     def waits_longer(self) -> bool:
-        """Whether the job of the base starts later than there, or is stopped."""
+        """Return whether the job of the base starts later than there, or is stopped."""
         return self.effect in ("evicted", "later") or (self.effect in ("waits", "never") and bool(self.before))
 
     @property
@@ -66,7 +66,7 @@ class JobChange:
 
     @property
     def ends(self) -> bool:
-        """Whether what ran of the job ends at once."""
+        """Return whether what ran of the job ends at once."""
         return self.effect in _ENDING or self.treatment == "restart"
 
 
@@ -88,7 +88,7 @@ def job_changes(
     treated: Mapping[JobKey, Treatment],
     removed: frozenset[JobKey],
 ) -> Iterator[JobChange]:
-    """One for each job that is not as before. What can never start is known for certain of the empty cluster."""
+    """Yield a change for each job that differs. Whether a job can never start is certain only for the empty cluster."""
     before, after = base.by_key, head.by_key
     by_name = {decision.name: decision for decision in head.decisions}
     nodes = {node.name for node in head.specs.nodes}
@@ -117,7 +117,7 @@ def _removal(former: JobDecision, is_deleted: bool, new_name: str) -> JobChange:
 
 
 def _renamed_jobs(base: Specs, head: Specs) -> dict[JobKey, str]:
-    """Job that is gone -> name of a new one that differs from it in its name only."""
+    """Return removed job -> name of a new one that differs from it in its name only."""
     new, gone, _ = paired({gang.key: gang for gang in base.gangs}, {gang.key: gang for gang in head.gangs})
     came = {run_digest(gang.document.data): f"{gang.namespace}/{gang.document.name}" for gang in new.values()}
     digests = {key: run_digest(gang.document.data) for key, gang in gone.items()}
@@ -127,7 +127,7 @@ def _renamed_jobs(base: Specs, head: Specs) -> dict[JobKey, str]:
 def _sources(
     change: JobChange, decision: JobDecision, edit: Edit | None, preemptors: Sequence[JobDecision]
 ) -> tuple[Source, ...]:
-    """Where the cause stands: that of the reason, the jobs for which it makes room, or the edited field."""
+    """Return the place of the cause: of the reason, the jobs for which it makes room, or the edited field."""
     if change.effect in ("never", "waits", "later", "reason"):
         return next((reason.sources for reason in decision.reasons if change.why.startswith(reason.message)), ())
     if change.effect in ("evicted", "shrinks") and preemptors:
@@ -156,7 +156,7 @@ class _JobComparison:
     could_never: bool
 
     def change(self) -> JobChange | None:
-        """What becomes of the job; None where all is as before."""
+        """Return the effect on the job; None where nothing changed."""
         found = self._effect()
         if found is None:
             return None
@@ -263,15 +263,15 @@ class _JobComparison:
 
 
 def lost_restarts(head: Outcome, empty: EmptyPlans, changes: Sequence[JobChange]) -> Iterator[JobChange]:
-    """Jobs that run on and would not start again, as planned for the empty cluster, where the base would start them;
-    those that could never start first."""
+    """Yield jobs that run on and would not start again, as planned for the empty cluster, where the base would start
+    them; those that could never start first."""
     before, after = (found.by_key for found in empty)
     stays = {change.key: change.after for change in changes if not change.is_new}
-    told = {change.key for change in changes if change.effect in ("never", "waits")}
+    reported = {change.key for change in changes if change.effect in ("never", "waits")}
     found = []
     for key, decision in head.by_key.items():
         then, now, pods = before.get(key), after.get(key), stays.get(key, decision.pods)
-        if then is None or now is None or now.action != "wait" or not pods or key in told:
+        if then is None or now is None or now.action != "wait" or not pods or key in reported:
             continue
         if is_suspended(decision.gang.document.data):
             continue
@@ -290,7 +290,7 @@ def _places(pods: PodsByNode) -> set[tuple[str, str, int]]:
 
 
 def _without_room(former: JobDecision, decision: JobDecision) -> str:
-    """What to say of pods that the job has from now on and that are not planned."""
+    """Return the sentence on pods that the job has from now on and that are not planned."""
     asked, before = (sum(role.replicas for role in each.gang.roles) for each in (decision, former))
     placed, had = (len(_places(each.pods)) for each in (decision, former))
     return f"; {asked - placed} of its {asked} pods wait for room" if asked - placed > max(before - had, 0) else ""

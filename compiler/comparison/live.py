@@ -1,4 +1,4 @@
-"""What the reconciler does to live objects whose text differs between two revisions, by its own rules."""
+"""The reconciler's treatment of live objects whose text differs between two revisions, by its own rules."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from compiler.specs.gang_spec import GangSpec, JobKey
 from compiler.syntax.documents import Document
 
 Treatment = Literal["in place", "update", "new run", "next run", "restart", "at once"]
-"""What becomes of an edited job. update: a service, whose controller rolls the change out. new run: the live run goes
-on, and the new one waits for its end. next run: a JobTemplate, of which the live job stays. restart: the live run ends
-for the new one. at once: nothing of it runs, so that nothing is lost."""
+"""The treatment of an edited job. update: a service, whose controller rolls the change out. new run: the live run
+continues, and the new one waits for its end. next run: a JobTemplate, whose live job stays. restart: the live run is
+ended for the new one. at once: nothing of it runs, so that nothing is lost."""
 _TREATMENTS: Mapping[RunAction, Treatment] = {"in-place": "in place", "replace": "restart", "held": "new run"}
 
 
 def treatments(base: Outcome, head: Specs, edits: Mapping[JobKey, Edit]) -> dict[JobKey, Treatment]:
-    """What becomes of each edited job that the base runs; of others, at once."""
+    """Return the treatment of each edited job that the base runs; of others, at once."""
     former, gangs = base.by_key, {gang.key: gang for gang in head.gangs}
     return {
         key: _treatment(base, head, former[key], replace(former[key], gang=gangs[key]), edit)
@@ -45,8 +45,8 @@ def treatments(base: Outcome, head: Specs, edits: Mapping[JobKey, Edit]) -> dict
 def bound_treatments(
     base: Outcome, head: Outcome, edits: Mapping[JobKey, Edit], treated: Mapping[JobKey, Treatment]
 ) -> dict[JobKey, Treatment]:
-    """The treatments once the head is planned: with static binding the planned nodes are in templates, which no live
-    job lets be changed."""
+    """Return the treatments once the head is planned: with static binding the planned nodes are in templates, which no
+    live job lets be changed."""
     if head.specs.cluster.binding != "static":
         return dict(treated)
     planned = {key: decision for key, decision in head.by_key.items() if treated.get(key) == "in place"}
@@ -55,7 +55,8 @@ def bound_treatments(
 
 
 def _treatment(base: Outcome, head: Specs, former: JobDecision, decision: JobDecision, edit: Edit) -> Treatment:
-    """decision: the former one, of the edited job: where its pods are planned is no edit."""
+    """Return the treatment of one edited job. decision: the former one, with the edited job: a new placement is not an
+    edit."""
     if not former.pods:
         return "at once"
     step, former_step = decision.gang.step, former.gang.step
@@ -72,7 +73,8 @@ def _treatment(base: Outcome, head: Specs, former: JobDecision, decision: JobDec
 
 
 def _is_of_template(gang: GangSpec, fields: Sequence[FieldDifference]) -> bool:
-    """Whether one of the fields is of a pod template; where the object holds none, whether one is more than a count."""
+    """Return whether one of the fields is of a pod template; where the object holds none, whether one is more than a
+    count."""
     templates = [path for role in gang.roles if (path := tuple(role.template_path))]
     if gang.document.kind == "LeaderWorkerSet":
         templates.append(("spec", "leaderWorkerTemplate"))  # groups are made again for a change of anything in it
@@ -85,7 +87,8 @@ _COUNTS = ("replicas", "minReplicas", "maxReplicas", "minAvailable", "instances"
 
 
 def refusals(base: Specs, head: Specs) -> Iterator[Diagnostic]:
-    """An error for each object of which the API server is known to refuse the change, so that the commit is held."""
+    """Yield an error for each object of which the API server is known to refuse the change, so that the commit is
+    held."""
     former = {_name_of(document): document for document in base.documents}
     for document in head.documents:
         live = former.get(_name_of(document))

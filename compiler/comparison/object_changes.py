@@ -33,7 +33,7 @@ def object_changes(before: Specs, after: Specs) -> Iterator[str]:
 
 
 def _text(kind: str, field: FieldDifference) -> str:
-    """The path, with the values where they are short, and none that a Secret or a ConfigMap keeps."""
+    """Return the path, with the values where they are short, and none that a Secret or a ConfigMap keeps."""
     values = [str(value) for value in (field.live, field.desired) if isinstance(value, int | str)]
     is_short = len(values) == 2 and all(len(value) <= _MAX_TEXT and "\n" not in value for value in values)
     is_shown = is_short and kind not in ("ConfigMap", "Secret")

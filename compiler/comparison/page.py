@@ -8,13 +8,13 @@ from compiler.views.report import Base, report_page
 
 
 def comparison_page(comparison: Comparison, base: str) -> str | None:
-    """The HTML; None where a commit is rejected and has no plan. base: what the old revision is called."""
+    """Return the HTML; None where a commit is rejected and has no plan. base: what the old revision is called."""
     found, after = comparison_base(comparison, base), comparison.after
     return None if found is None or after is None else report_page(after, found)
 
 
 def comparison_base(comparison: Comparison, base: str) -> Base | None:
-    """What the page compares with; None where a commit is rejected and has no plan."""
+    """Return the base for the page; None where a commit is rejected and has no plan."""
     before, after = comparison.before, comparison.after
     if before is None or after is None or not before.ok or not after.ok:
         return None

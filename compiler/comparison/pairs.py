@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 def paired(before: Mapping[K, V], after: Mapping[K, V]) -> tuple[dict[K, V], dict[K, V], dict[K, tuple[V, V]]]:
-    """Those that are new, those that are gone, and both versions of those that both revisions have."""
+    """Return new entries, removed entries, and both versions of common entries."""
     new = {key: value for key, value in after.items() if key not in before}
     gone = {key: value for key, value in before.items() if key not in after}
     return new, gone, {key: (before[key], value) for key, value in after.items() if key in before}

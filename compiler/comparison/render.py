@@ -30,7 +30,7 @@ MARKDOWN_LIMIT = 60_000
 COMMENT_MARK = "<!-- gangplan diff -->"
 """By which a comment is found again, to be updated in place."""
 DIFF_RULE = "diff"
-"""Of a job for which no reason has a code."""
+"""The rule of a job whose reason has no code."""
 MAX_NODES = 4
 MAX_JOBS = 3
 REJECTED = "the reconciler rejects this commit, nothing of it takes effect"
@@ -54,7 +54,7 @@ VERBS: Mapping[JobEffect, tuple[str, str]] = {
 
 
 def comparison_document(comparisons: Sequence[Comparison], base: str, head: str) -> DiffDocument:
-    """All as plain data."""
+    """Return all as plain data."""
     return {
         "apiVersion": API_VERSION,
         "kind": "PlanDiff",
@@ -94,9 +94,9 @@ def _job_entry(job: JobChange) -> JobChangeEntry:
     flags = {"new": job.is_new, "edited": job.treatment is not None, "never": job.never}
     known = {"takesEffect": job.treatment, "code": job.code}
     comes = {"from": [source_entry(source) for source in job.sources]} if job.sources else {}
-    told = {name: value for name, value in known.items() if value}
+    stated = {name: value for name, value in known.items() if value}
     pods = {"before": _plain(job.before), "after": _plain(job.after)}
-    return cast("JobChangeEntry", {**entry, **flags, **told, **comes, **pods})
+    return cast("JobChangeEntry", {**entry, **flags, **stated, **comes, **pods})
 
 
 def _plain(pods: PodsByNode) -> dict[str, dict[str, int]]:
@@ -104,7 +104,7 @@ def _plain(pods: PodsByNode) -> dict[str, dict[str, int]]:
 
 
 def comparison_sarif(comparisons: Sequence[Comparison], base: str, head: str) -> str:
-    """What a reviewer has to look at: errors, findings, and jobs that stop, wait or could not start again."""
+    """Return the findings for a reviewer: errors, findings, and jobs that stop, wait or could not start again."""
     found: list[tuple[Diagnostic, str]] = []
     for comparison in comparisons:
         findings = comparison.findings
@@ -144,7 +144,7 @@ def comparison_markdown(comparisons: Sequence[Comparison], base: str, head: str)
     left = MARKDOWN_LIMIT - len(pieces[0])
     for found in comparisons:
         piece = _picture(found, found.cluster if len(comparisons) > 1 else "")
-        if piece and len(piece) <= left // 4:  # the words say more where there is little room
+        if piece and len(piece) <= left // 4:  # words are more useful where there is little room
             pieces.append(piece)
             left -= len(piece)
     sections = [(comparison, section) for comparison in comparisons for section in _sections(comparison)]
@@ -166,7 +166,7 @@ def _picture(comparison: Comparison, cluster: str) -> str:
 
 
 def _details_text(title: str, rows: Sequence[str], limit: int, *, is_open: bool) -> str:
-    """A list, folded or open, of as many rows as fit; the others are counted."""
+    """Return a list, folded or open, of as many rows as fit; the others are counted."""
     end = "\n\n</details>\n"
     text = f"<details{' open' if is_open else ''}><summary>{_escape(title)} ({len(rows)})</summary>\n"
     for at, row in enumerate(rows):
@@ -233,7 +233,7 @@ class _Section:
 
 
 def _sections(comparison: Comparison) -> list[_Section]:
-    """The parts that have any rows."""
+    """Return the parts that have any rows."""
     return [section for section in _all_sections(comparison) if section.rows]
 
 
@@ -266,7 +266,7 @@ def _job_sections(jobs: Sequence[JobChange], effects: Sequence[JobEffect]) -> It
 
 
 def _job_row(job: JobChange) -> str:
-    is_edited = job.treatment is not None and job.effect not in ("edited", "new run")  # its title says so
+    is_edited = job.treatment is not None and job.effect not in ("edited", "new run")  # its title shows it
     words = [word for word, holds in (("new", job.is_new), ("edited", is_edited)) if holds]
     marked = f" ({', '.join(words)})" if words else ""
     return f"{_named(job, marked)}: {_why(job)}"
@@ -333,7 +333,7 @@ def _queue_row(queue: QueueChange, resources: Collection[str]) -> str:
 
 
 def _amount(resource: str, value: float) -> str:
-    """An amount of the plan's data (`json_amount`) as short text."""
+    """Return an amount of the plan's data (`json_amount`) as short text."""
     return f"{value:g}" if resource == "cpu" else rounded_amount(resource, int(value))
 
 
@@ -348,7 +348,7 @@ def _finding_row(finding: Diagnostic) -> str:
 
 
 def _folded_pairs(pairs: Sequence[tuple[Diagnostic, Diagnostic]]) -> Iterator[tuple[Diagnostic, Diagnostic]]:
-    """The pairs, of those with equal words the first, with the number of the others."""
+    """Yield the pairs, of those with equal words the first, with the number of the others."""
     former = {(after.code, after.object, after.position): before for before, after in pairs}
     for folded in fold_diagnostics(after for _, after in pairs):
         yield former[folded.code, folded.object, folded.position], folded

@@ -1,4 +1,4 @@
-"""What a change of the scheduler's configuration changes in its behaviour, in sentences."""
+"""Effects of a change of the scheduler's configuration on its behaviour, in sentences."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Diagnostics as data: what is wrong, where, and how to fix it. `compiler.diagnostics.render` makes text, JSON and
-SARIF of them.
+"""Diagnostics as data: the fault, its place, and the fix. `compiler.diagnostics.render` makes text, JSON and SARIF of
+them.
 
 Every code is declared once, as a `Rule`, and never changes its meaning: GP1xx reading files, GP2xx shape and types of
 one document, GP3xx rules inside and across objects, GP4xx scheduler configuration, GP5xx binding and placement.
@@ -27,7 +27,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class TextEdit:
-    """`text` instead of what is from one place of a file to another; these count from 1, the second is behind the last
+    """Replace the text between two places of a file by `text`; places count from 1, the second is behind the last
     character."""
 
     file: str
@@ -40,8 +40,8 @@ class TextEdit:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What to write at the field of a finding: `new` instead of `old`, its key, its value or a word in that; without
-    `old` as its value. at: the field, where that is another one than the finding's."""
+    """The new value for the field of a finding: `new` instead of `old`, its key, its value or a word in that; without
+    `old` as its value. at: the field, where it differs from the finding's."""
 
     new: str | int | float
     old: str = ""
@@ -62,7 +62,7 @@ class Help(str):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding. message: what is wrong. help: how to fix it. object: "Kind namespace/name" where known."""
+    """One finding. message: the fault. help: the fix. object: "Kind namespace/name" where known."""
 
     code: str
     severity: Severity
@@ -84,7 +84,7 @@ class Diagnostic:
     """The same in the text of its file, where a command asks for it (`compiler.emit.fixes`)."""
 
     def as_data(self) -> dict[str, Any]:
-        """The fields by name, for others to read: without those that only the reading of a document uses."""
+        """Return the fields by name, for others to read, without fields for internal use."""
         return {key: value for key, value in asdict(self).items() if key not in ("path", "explains", "edit", "fix")}
 
 
@@ -109,7 +109,7 @@ class Rule:
         see: Position | None = None,
         severity: Severity | None = None,
     ) -> Diagnostic:
-        """A diagnostic of this rule. severity: replaces the rule's own in another case."""
+        """Return a diagnostic of this rule. severity: replaces the rule's own in another case."""
         edit = help.edit if isinstance(help, Help) else None
         return Diagnostic(self.code, severity or self.severity, position, message, str(help), object, see, edit=edit)
 
@@ -127,7 +127,7 @@ def declare_rule(code: str, severity: Severity, title: str, text: str, *, folds:
 
 
 def sorted_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """The distinct diagnostics, sorted by position, code and message, and then by the rest."""
+    """Return the distinct diagnostics, sorted by position, code and message, and then by the rest."""
 
     def key(found: Diagnostic) -> tuple[object, ...]:
         rest = found.object, found.help, found.see or found.position, found.cause, found.severity
@@ -141,18 +141,19 @@ _LIKE, _DISTANCE = 0.75, 0.1
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The known word most similar to `word`, or "". Case does not count as a difference."""
+    """Return the known word most similar to `word`, or "". Case does not count as a difference."""
     return next(iter(_near_words(word, known)), "")
 
 
 def _near_words(word: str, known: Iterable[str]) -> list[str]:
-    """The two known words most similar to `word`, or fewer."""
+    """Return the two known words most similar to `word`, or fewer."""
     by_case = {name.lower(): name for name in sorted(known, reverse=True)}
     return [by_case[name] for name in difflib.get_close_matches(word.lower(), by_case, n=2, cutoff=_LIKE)]
 
 
 def key_suggestion(key: str, known: Iterable[str], present: Container[str], fallback: str) -> tuple[str, str]:
-    """The help on an unknown key of a mapping, and the key that was meant, if it is not there. present: its keys."""
+    """Return the help on an unknown key of a mapping, and the key that was meant, if it is not there. present: its
+    keys."""
     known = tuple(known)
     near = did_you_mean(key, known)
     if near and near in present:
@@ -161,8 +162,8 @@ def key_suggestion(key: str, known: Iterable[str], present: Container[str], fall
 
 
 def suggestion(word: str, known: Iterable[str], fallback: str, more: str = "") -> str:
-    """The help on an unknown word: the known word that it resembles, and `more`, else `fallback`; with its edit where
-    no other word is nearly as similar."""
+    """Return the help on an unknown word: the known word that it resembles, and `more`, else `fallback`; with its edit
+    where no other word is nearly as similar."""
     near, *others = (*_near_words(word, known), "")
     if not near:
         return fallback
@@ -172,7 +173,7 @@ def suggestion(word: str, known: Iterable[str], fallback: str, more: str = "") -
 
 
 def meant(word: str, right: str, help: str = "") -> str:
-    """The help on a word instead of which another was meant."""
+    """Return the help on a word instead of which another was meant."""
     return Help(help or f"did you mean {right!r}?", Edit(right, word))
 
 
@@ -181,12 +182,12 @@ def _likeness(word: str, known: str) -> float:
 
 
 def to_write(value: str | int | float, *at: str | int, help: str = "") -> str:
-    """The help that the value is to be written at the finding's field, or at that of another path."""
+    """Return the help that the value is to be written at the finding's field, or at that of another path."""
     return Help(help or f"write {value}", Edit(value, at=at))
 
 
 def unquoted(text: object) -> str:
-    """The help on a number or a truth value that is in quotes; "" for anything else."""
+    """Return the help on a number or a truth value that is in quotes; "" for anything else."""
     if not isinstance(text, str) or not _IN_QUOTES.fullmatch(text):
         return ""
     value = text == "true" if text in ("true", "false") else float(text) if "." in text else int(text)

@@ -12,8 +12,8 @@ MAX_NAMES = 3
 
 
 def fold_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """The diagnostics in their order, without those that only repeat another: what depends on an object with errors is
-    counted at its first error, and equal words about several objects are said at the first."""
+    """Return the diagnostics in their order, without repetitions: dependents of an object with errors are counted at
+    its first error, and equal messages about several objects are reported at the first."""
     found = list(diagnostics)
     causes = {each.object: each.cause for each in found if each.cause}
     first_error: dict[str, Diagnostic] = {}

@@ -1,7 +1,7 @@
 """The guard around code that works on one document: an exception there becomes an error of that document.
 
 Every place that reads, checks, lowers, explains or emits a document runs inside `guarded`. The document is then left
-out, and everything else goes on. An exception anywhere else ends the command in one line (`compiler.cli`).
+out, and all others are processed. An exception anywhere else exits the command with one line (`compiler.cli`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REPORT = "report this bug with the document; take the document out meanwhile"
 _SOURCES = Path(__file__).parents[2]
 _PACKAGES = ("compiler", "reconciler", "solver")
 
-Tell = Callable[[Diagnostic], None]
+TakeError = Callable[[Diagnostic], None]
 """Takes the error of a document."""
 
 
@@ -56,18 +56,18 @@ class Place:
 
 
 @contextmanager
-def guarded(subject: Subject, tell: Tell) -> Iterator[None]:
+def guarded(subject: Subject, report: TakeError) -> Iterator[None]:
     """Run the block; an exception in it becomes an error of `subject`."""
     try:
         yield
     except MemoryError:  # of the process, not of the document
         raise
     except Exception as error:
-        tell(internal_error(subject, error))
+        report(internal_error(subject, error))
 
 
 def internal_error(subject: Subject, error: Exception, task: str = "") -> Diagnostic:
-    """Return the error of a document that an exception stands for. task: what failed, in addition to the place."""
+    """Return the error of a document for an exception. task: the failed task, in addition to the place."""
     log.debug("internal error on %s", subject.display_name, exc_info=error)
     message = f"{task or 'gangplan'} failed on {subject.display_name or 'this document'}: {exception_text(error)}"
     return INTERNAL_ERROR.diagnostic(subject.position(), message, REPORT, object=subject.display_name)
@@ -93,7 +93,7 @@ def _innermost_place(traceback: TracebackType | None) -> str:
 
 
 def raise_again(diagnostic: Diagnostic) -> None:
-    """A `Tell` with which the exception passes the guard."""
+    """A `TakeError` with which the exception passes the guard."""
     raise  # guarded calls it while it handles the exception
 
 

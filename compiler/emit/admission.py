@@ -1,8 +1,7 @@
 """The defaults of Volcano's admission, filled in beforehand.
 
-Volcano's mutating webhooks act on create only, and what they add would look like drift ever after. The rules are
-Volcano's own (`pkg/webhooks/admission/{jobs,queues}/mutate`); the order of new keys is that of
-Volcano's types.
+Volcano's mutating webhooks act on create only, and their additions would look like drift ever after. The rules are
+Volcano's own (`pkg/webhooks/admission/{jobs,queues}/mutate`); the order of new keys is that of Volcano's types.
 """
 
 from __future__ import annotations

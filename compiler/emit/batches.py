@@ -37,7 +37,7 @@ def _batch_entry(batch: Batch, problem: Problem, timings: bool) -> BatchEntry:
 
 
 def json_number(value: float) -> int | float:
-    """The number for JSON: whole numbers without a point, others to nine digits, so that the last bit of a division is
-    no difference."""
+    """Return the number for JSON: whole numbers without a point, others to nine digits, so that the last bit of a
+    division makes no difference."""
     rounded = round(float(value), 9)
     return int(rounded) if rounded.is_integer() else rounded

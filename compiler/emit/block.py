@@ -18,7 +18,7 @@ _RESERVED_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false"
 
 
 def to_yaml(data: Mapping[str, Any]) -> str:
-    """The text of one document, ending in a newline."""
+    """Return the text of one document, ending in a newline."""
     return "".join(f"{line}\n" for line in yaml_lines(data)) or "{}\n"
 
 
@@ -56,7 +56,7 @@ def _add_entry(lines: list[str], head: str, value: Any, indent: str, nested_list
 
 
 def scalar_text(value: Any) -> str:
-    """A scalar, or an empty collection, on one line."""
+    """Return a scalar, or an empty collection, on one line."""
     if isinstance(value, str):
         if _PLAIN_SCALAR.fullmatch(value) and value.lower() not in _RESERVED_WORDS:
             return value

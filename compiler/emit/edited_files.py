@@ -1,8 +1,8 @@
 """Edits of fields written into the files of a repository.
 
 A value, a key or an item is put into the text where its node is; comments, anchors, quotes and line ends stay. The
-result is read again and taken only if it says exactly what is wanted, so that what cannot be written for certain (an
-alias, a block scalar, a file that is built) is refused and not guessed.
+result is read again and used only if it has exactly the wanted content. An uncertain edit (an alias, a block scalar, a
+generated file) is refused and not guessed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REST_OF_LINE = re.compile(r"[ \t]*(?:#[^\n]*|\r)?(?:\n|\Z)")
 
 @dataclass(frozen=True, slots=True)
 class _Splice:
-    """`text` instead of what is from `start` to `end` in the file."""
+    """Replaces the file's text from `start` to `end` by `text`."""
 
     start: int
     end: int
@@ -42,7 +42,8 @@ class _RefusedError(Exception):
 
 
 def edited_files(files: Mapping[str, bytes], edits: Iterable[FieldEdit]) -> dict[str, bytes] | None:
-    """The files that the edits change, with their content afterwards; None where one cannot be written for certain."""
+    """Return the files that the edits change, with their content afterwards; None where one cannot be written for
+    certain."""
     by_file: dict[str, list[FieldEdit]] = {}
     for edit in edits:
         by_file.setdefault(edit.document.file, []).append(edit)
@@ -59,7 +60,7 @@ class FileEditor:
     """One file: its text without a byte order mark, and its documents."""
 
     def __init__(self, file: str, content: bytes) -> None:
-        self.file, text = file, content.decode("utf-8", "replace")  # of another encoding there are no documents
+        self.file, text = file, content.decode("utf-8", "replace")  # a file in another encoding has no documents
         self.head, self.text = (_MARK, text[1:]) if text.startswith(_MARK) else ("", text)
         self.lines = [0, *(found.end() for found in re.finditer("\n", self.text))]
         self.parsed = parse_file(file, content)
@@ -67,7 +68,7 @@ class FileEditor:
         self._roots: dict[int, yaml.Node] = {}
 
     def edited(self, edits: Sequence[FieldEdit]) -> tuple[bytes, tuple[TextEdit, ...]] | None:
-        """The content afterwards, and what each edit replaces; None where it is not certain."""
+        """Return the content afterwards, and what each edit replaces; None where it is not certain."""
         try:
             return self._edited(edits)
         except (_RefusedError, yaml.YAMLError):
@@ -80,7 +81,7 @@ class FileEditor:
         documents = [document for document, _ in self.parsed.documents]
         if not by_document.keys() <= {document.identity for document in documents}:
             raise _RefusedError
-        wanted = [_Said.of(document, by_document.get(document.identity, [])) for document in documents]
+        wanted = [_Content.of(document, by_document.get(document.identity, [])) for document in documents]
         whole = {document.identity: document for document in documents}
         splices = [self._splice(whole[edit.document.identity], edit) for edit in edits]
         pieces, end = list[str](), 0
@@ -93,11 +94,11 @@ class FileEditor:
         self._demand(parse_file(self.file, content), wanted)
         return content, tuple(map(self._text_edit, splices))
 
-    def _demand(self, after: ParsedFile, wanted: Sequence[_Said]) -> None:
-        """That a file says what is wanted, and has no error that it had not."""
-        said = [_Said.of(document, []) for document, _ in after.documents]
+    def _demand(self, after: ParsedFile, wanted: Sequence[_Content]) -> None:
+        """Raise _RefusedError unless the file has the wanted contents, and no new error."""
+        contents = [_Content.of(document, []) for document, _ in after.documents]
         errors, known = ({(each.code, each.message) for each in of.diagnostics} for of in (after, self.parsed))
-        if said != wanted or errors - known:
+        if contents != wanted or errors - known:
             raise _RefusedError
 
     def _text_edit(self, splice: _Splice) -> TextEdit:
@@ -120,13 +121,13 @@ class FileEditor:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """What a document says, and the name that follows from it left out."""
+class _Content:
+    """The content of a document, without a name that is derived from it."""
 
     data: Any
 
     @classmethod
-    def of(cls, document: Document, edits: Sequence[FieldEdit]) -> _Said:
+    def of(cls, document: Document, edits: Sequence[FieldEdit]) -> _Content:
         data = document.data
         if document.has_generated_name:
             metadata = {key: value for key, value in document.metadata.items() if key != "name"}
@@ -138,7 +139,7 @@ class _Said:
 
 
 def _splice_of(document: Document, node: yaml.Node, edit: FieldEdit) -> _Splice:
-    """The splice of an edit in the document's text, of which this is the root."""
+    """Return the splice of an edit in the document's text, of which this is the root."""
     text, path = document.text, (*document.item_path, *edit.path)
     way: list[tuple[yaml.Node, int]] = []
     for depth, step in enumerate(path):
@@ -168,7 +169,8 @@ def _refuse() -> _Splice:
 
 
 def _replaced(text: str, node: yaml.Node, value: Any) -> _Splice:
-    """A scalar or a collection in flow style instead of one, behind its anchor; of an empty one after its key."""
+    """Return a scalar or a collection in flow style instead of one, behind its anchor; of an empty one after its
+    key."""
     start, end = node.start_mark.index, node.end_mark.index
     if found := _PROPERTY.match(text, start, end):
         start = found.end()
@@ -183,7 +185,7 @@ def _replaced(text: str, node: yaml.Node, value: Any) -> _Splice:
 
 
 def _scalar(value: Any, style: str | None) -> str:
-    """The value in the quotes that were there, in none where it needs none."""
+    """Return the value in the quotes that were there, in none where it needs none."""
     if isinstance(value, dict | list):
         return _flow_text(value)
     if isinstance(value, str) and value.isprintable():
@@ -205,7 +207,7 @@ def _flow_text(value: Any) -> str:
 
 
 def _new_key(document: Document, mapping: yaml.MappingNode, edit: FieldEdit, depth: int) -> _Splice:
-    """The field with all that leads to it, in the mapping that is there."""
+    """Return the field with all that leads to it, in the mapping that is there."""
     if edit.value is Removal.FIELD or edit.is_key:
         raise _RefusedError
     value = edit.value
@@ -234,7 +236,7 @@ def _new_key(document: Document, mapping: yaml.MappingNode, edit: FieldEdit, dep
 
 
 def _new_item(text: str, sequence: yaml.SequenceNode, value: Any) -> _Splice:
-    """Behind the last item; a block's goes below the last line of that."""
+    """Return the splice behind the last item; for a block below the last item's last line."""
     if sequence.flow_style:
         if not sequence.value:
             return _Splice(sequence.start_mark.index, sequence.end_mark.index, f"[{_flow_text(value)}]")

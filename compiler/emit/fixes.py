@@ -14,23 +14,24 @@ from compiler.syntax.parse import parse_file
 
 
 class Fixes:
-    """The fixes of findings on these files, by name; those that are built have none."""
+    """The fixes of findings on these files, by name; generated files have none."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self.files = files
         self._documents: dict[str, list[Document]] = {}
 
     def text_edits(self, findings: Iterable[Diagnostic]) -> dict[Diagnostic, TextEdit]:
-        """What to replace for each finding that has a certain fix."""
+        """Return the replacement for each finding that has a certain fix."""
         return {finding: edit for _, _, made in self._made(findings) for finding, edit in made}
 
     def applied(self, findings: Iterable[Diagnostic]) -> tuple[dict[str, bytes], list[Diagnostic]]:
-        """The files that change, with their content afterwards, and the findings that are fixed."""
+        """Return the files that change, with their content afterwards, and the findings that are fixed."""
         made = list(self._made(findings))
         return {file: content for file, content, _ in made}, [finding for *_, of in made for finding, _ in of]
 
     def _made(self, findings: Iterable[Diagnostic]) -> Iterator[tuple[str, bytes, list[tuple[Diagnostic, TextEdit]]]]:
-        """Each file with the fixes that are made in it, as many as go together: of two for the same text the first."""
+        """Yield each file with the fixes that are made in it, as many as go together: of two for the same text the
+        first."""
         by_file: dict[str, list[Fix]] = {}
         for finding in findings:
             if (edit := self._field_edit(finding)) is not None:
@@ -64,7 +65,7 @@ Fix = tuple[Diagnostic, FieldEdit]
 
 
 def _added(editor: FileEditor, kept: list[Fix], more: list[Fix]) -> list[Fix]:
-    """The fixes with as many more as go together; halved until one is refused alone."""
+    """Return the fixes with as many more as go together; halved until one is refused alone."""
     if editor.edited([edit for _, edit in (*kept, *more)]) is not None:
         return [*kept, *more]
     if len(more) < 2:
@@ -74,7 +75,7 @@ def _added(editor: FileEditor, kept: list[Fix], more: list[Fix]) -> list[Fix]:
 
 
 def _field_edits(document: Document, edit: Edit, path: FieldPath) -> Iterator[FieldEdit]:
-    """The edit of the document; none where what it replaces is not at the field, or more than once."""
+    """Yield the edit of the document; none if the replaced text is not at the field, or more than once."""
     at, new = edit.at or path, edit.new
     if not edit.old:
         if at:
@@ -87,7 +88,7 @@ def _field_edits(document: Document, edit: Edit, path: FieldPath) -> Iterator[Fi
 
 
 def _replaced_word(text: str, old: str, new: str) -> str:
-    """The text with another word; "" where the word is not there, or more than once."""
+    """Return the text with another word; "" where the word is not there, or more than once."""
     words = re.findall(rf"(?<![\w-]){re.escape(old)}(?![\w-])", text)
     return text.replace(old, new, 1) if len(words) == 1 else ""
 

@@ -1,6 +1,6 @@
 """Gated binding: scheduling gates hold pods until the reconciler gives each its node, a whole gang at a time.
 
-A Volcano Job's template is immutable, so every job has the gate whatever its decision; the plan is an annotation.
+A Volcano Job's template is immutable, so every job has the gate, for any decision; the plan is an annotation.
 """
 
 from __future__ import annotations
@@ -42,5 +42,5 @@ def add_gate(pod: dict[str, Any]) -> None:
 
 
 def compact_json(value: Any) -> str:
-    """A placement or another mapping as text, the same for equal ones, whatever their order."""
+    """Return a placement or another mapping as text, the same for equal ones in any order."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), default=dict)

@@ -1,7 +1,7 @@
-"""What is done to a live object whose text has changed: it is changed in place, or its job has another run.
+"""Decides how a live object with a changed text is treated: it is changed in place, or its job has another run.
 
-The reconciler and `gangplan diff` ask the same rules. Compared are the fields of a manifest; what defaults, webhooks
-and other managers add to them is not ours. Quantities are compared by value.
+The reconciler and `gangplan diff` use the same rules. They compare the fields of a manifest, without additions of
+defaults, webhooks and other managers. Quantities are compared by value.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KUBEFLOW_FIELDS = re.compile(
     r"metadata\..*|spec\.(runPolicy|elasticPolicy)(\..*)?|spec\.\w+ReplicaSpecs\.\w+\.replicas"
 )
 _TEXT_MAPS = frozenset(("labels", "annotations", "matchLabels", "nodeSelector", "data"))
-"""Of which an empty text is a value."""
+"""Mappings in which an empty text is a value."""
 _PASSED_THROUGH_FIELDS = re.compile(r"metadata\..*|spec\.suspend|spec\.runPolicy(\..*)?")
 """Fields of a live job that may change, and of one of a kind that only passes through. Volcano's admission
 (pkg/webhooks/admission/jobs/validate) refuses others."""
@@ -83,7 +83,7 @@ class FieldDifference:
 
 @dataclass(frozen=True, slots=True)
 class RunChange:
-    """What is done to a live job. movable: the differing fields that may be changed. fixed: the others."""
+    """The treatment of a live job. movable: the differing fields that may be changed. fixed: the others."""
 
     action: RunAction
     movable: tuple[FieldDifference, ...] = ()
@@ -100,7 +100,7 @@ def run_change(
     has_started: bool,
     is_update_refused: bool = False,
 ) -> RunChange:
-    """What is done to a live job that differs in these fields. is_new_run: its specification is another one. is_over:
+    """Return the treatment of a live job that differs in these fields. is_new_run: its specification changed. is_over:
     it has ended. has_started: its pods have been given nodes. is_update_refused: the server refused to change it."""
     kind = run_kind_of(desired)
     others = _KUBEFLOW_FIELDS if kind.partition(".")[2] == "kubeflow.org" else _PASSED_THROUGH_FIELDS
@@ -128,18 +128,19 @@ def _new_run_action(desired: Object, *, may_end_live: bool) -> tuple[RunAction, 
 
 
 def may_be_replaced(item: Object) -> bool:
-    """Whether its owner allows to delete the object and to recreate it, where it cannot be changed."""
+    """Return whether its owner allows to delete the object and to recreate it, where it cannot be changed."""
     return annotations_of(item).get(REPLACE_ANNOTATION) == "true"
 
 
 def refused_fields(fields: Sequence[FieldDifference], kind: str) -> tuple[FieldDifference, ...]:
-    """Those of the fields that the API server is known to refuse to change on a live object of this Kind.group."""
+    """Return the fields that the API server is known to refuse to change on a live object of this Kind.group."""
     refused = _REFUSED_FIELDS.get(kind)
     return () if refused is None else tuple(field for field in fields if refused.fullmatch(field.path_text))
 
 
 def written_differences(desired: Object, former: Object) -> tuple[FieldDifference, ...]:
-    """The fields in which two manifests differ, the removed ones in lists included. What is not ours is in neither."""
+    """Return the fields in which two manifests differ, including removed ones in lists. Fields of others are in
+    neither."""
     places = differing_places(_body(desired), _body(former), _is_same_value)
     return tuple(FieldDifference(*place) for place in places)
 
@@ -153,8 +154,8 @@ def _body(item: Object) -> dict[str, Any]:
 def differing_places(
     one: Any, other: Any, is_same: Callable[[Any, Any, FieldPath], bool], missing: Any = None, path: FieldPath = ()
 ) -> Iterator[tuple[FieldPath, Any, Any]]:
-    """The places at which two values differ, with what each has there. Lists of one length are compared item by item.
-    missing: stands for what one of the two lacks."""
+    """Yield the places at which two values differ, with both values. Lists of one length are compared item by item.
+    missing: represents an absent value."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in {**one, **other}:
             inside = one.get(key, missing), other.get(key, missing)
@@ -167,8 +168,8 @@ def differing_places(
 
 
 def differences_of_owned(desired: Object, live: Object, owned: Mapping[str, Any]) -> tuple[FieldDifference, ...]:
-    """All fields of ours in which `live` differs from `desired`, in the order of the latter, removed ones last. owned:
-    the field set (fieldsV1) that was applied."""
+    """Return all fields of ours in which `live` differs from `desired`, in the order of the latter, removed ones last.
+    owned: the field set (fieldsV1) that was applied."""
     body = _body(desired)
     return *_compare_values(body, live, owned, ()), *_removed_fields(body, live, owned, ())
 
@@ -187,7 +188,8 @@ def _compare_values(desired: Any, live: Any, owned: Mapping[str, Any], path: Fie
 def _compare_lists(
     desired: list[Any], live: list[Any], owned: Mapping[str, Any], path: FieldPath
 ) -> Iterator[FieldDifference]:
-    """A list that the server merges by keys (our field set then names its items) item by item; any other whole."""
+    """Yield a list that the server merges by keys (our field set then names its items) item by item; any other
+    whole."""
     keys = next((tuple(json.loads(name[2:])) for name in owned if name.startswith("k:")), ())
     if keys:
         for at, item in enumerate(desired):
@@ -200,14 +202,14 @@ def _compare_lists(
 
 
 def _item_with_keys(items: list[Any], like: Any, keys: Sequence[str]) -> Any:
-    """The first item that agrees with `like` in those of `keys` that it has; None where none does."""
+    """Return the first item that agrees with `like` in those of `keys` that it has; None where none does."""
     wanted = {key: like[key] for key in keys if key in like}
     return next((item for item in items if item.items() >= wanted.items()), None)
 
 
 def _removed_fields(desired: Any, live: Any, owned: Mapping[str, Any], path: FieldPath) -> Iterator[FieldDifference]:
-    """Fields in our applied set that are still there and that we no longer want. Inside atomic lists there are none:
-    they are compared whole."""
+    """Yield fields in our applied set that still exist and are no longer wanted. Atomic lists are compared as a
+    whole."""
     for name, below in owned.items():
         if not name.startswith("f:") or not isinstance(live, dict) or name[2:] not in live:
             continue
@@ -219,8 +221,8 @@ def _removed_fields(desired: Any, live: Any, owned: Mapping[str, Any], path: Fie
 
 
 def _is_same_value(desired: Any, live: Any, path: FieldPath) -> bool:
-    """Whether two values are equal. true is not 1. Quantities are compared by value; elsewhere 1 is not "1". false, 0,
-    an empty text or list are as good as nothing."""
+    """Return whether two values are equal. true is not 1. Quantities are compared by value; elsewhere 1 is not "1".
+    false, 0, an empty text or list are as good as nothing."""
     if desired == live:
         return isinstance(desired, bool) == isinstance(live, bool)
     if live is None and path[:1] == ("spec",) and _TEXT_MAPS.isdisjoint(path):  # the API server leaves such values out

@@ -15,8 +15,8 @@ LOCK_FILE = "gangplan.lock"
 
 
 def lock_text(outcome: Outcome, files: Iterable[str] = ()) -> str:
-    """YAML. Measured times are left out, since they differ from run to run; `clockStruck` tells that the time limit
-    decided something. files: what was written next to it."""
+    """Return the lock as YAML. Measured times are left out, since they differ from run to run; `clockStruck` shows that
+    the time limit decided something. files: written next to it."""
     return to_yaml(
         {
             "apiVersion": API_VERSION,
@@ -37,11 +37,11 @@ def lock_text(outcome: Outcome, files: Iterable[str] = ()) -> str:
 
 
 class LockError(ValueError):
-    """A file that is no lock of gangplan's; the message says why."""
+    """A file that is not a lock of gangplan's; the message has the cause."""
 
 
 def read_lock(content: bytes) -> Mapping[str, Any]:
-    """The lock as data. Raises LockError."""
+    """Return the lock as data. Raises LockError."""
     import yaml
 
     try:
@@ -54,7 +54,7 @@ def read_lock(content: bytes) -> Mapping[str, Any]:
 
 
 def listed_files(lock: Mapping[str, Any]) -> list[str] | None:
-    """The files that the lock lists, named from its folder; None for one that lists none, as older ones do."""
+    """Return the files that the lock lists, named from its folder; None for one that lists none, as older ones do."""
     if not isinstance(names := lock.get("files"), list):
         return None
     return [name for name in map(str, names) if _is_inside(name)]
@@ -78,12 +78,12 @@ def planned_pods(lock: Mapping[str, Any]) -> dict[tuple[str, str], PodsByNode]:
 
 
 def _job_entry(decision: JobDecision) -> dict[str, Any]:
-    said: dict[str, Any] = {"job": decision.name, "kind": decision.gang.document.kind, "decision": decision.action}
+    entry: dict[str, Any] = {"job": decision.name, "kind": decision.gang.document.kind, "decision": decision.action}
     if decision.pods:
-        said["pods"] = {role: dict(nodes) for role, nodes in decision.pods.items()}
+        entry["pods"] = {role: dict(nodes) for role, nodes in decision.pods.items()}
     if decision.reasons:
-        said["reasons"] = [reason.code for reason in decision.reasons]
+        entry["reasons"] = [reason.code for reason in decision.reasons]
     if decision.evicted_pods:
-        said["evicted"] = {role: dict(nodes) for role, nodes in decision.evicted_pods.items()}
-        said["evictedFor"] = list(decision.evicted_for)
-    return said
+        entry["evicted"] = {role: dict(nodes) for role, nodes in decision.evicted_pods.items()}
+        entry["evictedFor"] = list(decision.evicted_for)
+    return entry

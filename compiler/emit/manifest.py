@@ -25,8 +25,8 @@ class Manifest:
     """Waves are applied in order: 0 namespaces and priority classes, 1 queues (parents first), 2 hypernodes, 3 the
     scheduler's ConfigMap, 4 kinds that pass through, 5 jobs.
 
-    object: ready for server-side apply. position: "file:line" of the document that it comes from. run_digest: of a job
-    that runs once and finishes, else empty. pods: all replicas of a job, else 0.
+    object: ready for server-side apply. position: "file:line" of its document. run_digest: of a job that runs once and
+    finishes, else empty. pods: all replicas of a job, else 0.
     """
 
     wave: int

@@ -19,8 +19,8 @@ from compiler.specs.cluster_spec import ClusterSpec
 def edited_by_repairs(
     outcome: Outcome, decision: JobDecision, tree: Repository
 ) -> Iterator[tuple[CodedMessage, dict[str, bytes] | None]]:
-    """Each repair of a waiting job with the files that it changes; None where it edits none, or not for certain, or
-    where an error comes of it."""
+    """Yield each repair of a waiting job with its changed files; None if it changes none, or not for certain, or causes
+    an error."""
     if decision.gang_index is None or outcome.problem is None or outcome.origins is None or outcome.plan is None:
         return
     catalogue = Catalogue(Provenance(outcome.problem, outcome.origins, outcome.specs.cluster.document))

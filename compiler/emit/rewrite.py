@@ -1,7 +1,7 @@
-"""A user's document that says a little more than before, and otherwise stays as it was written.
+"""A user's document with a few additions, and otherwise unchanged text.
 
-Three ways, the most faithful first; each result is parsed again and taken only if it says exactly what is wanted: 1.
-splice: the new lines are put into the text where the marks say; not one byte of the rest changes; 2. round trip:
+Three ways, the most faithful first; each result is parsed again and used only if its content is exactly the wanted one:
+1. splice: the new lines are put into the text at the marks; not one byte of the rest changes; 2. round trip:
 ruamel.yaml keeps order, comments and quotes, but may touch blank lines and indentation (list items, anchors, more than
 scalars
    into flow style);
@@ -32,7 +32,7 @@ _INDENTED_LIST = re.compile(r"^( *)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """`value` stands at `path` afterwards; added: nothing stood there before."""
+    """`value` is at `path` afterwards; added: nothing was there before."""
 
     path: FieldPath
     value: Any
@@ -40,8 +40,8 @@ class Edit:
 
 
 def rewrite(document: Document, target: Mapping[str, Any]) -> str:
-    """The document's text, changed as little as possible so that it says `wanted`; ends in one newline. Nothing may
-    have been removed."""
+    """Return the document's text, changed as little as possible to the content `target`; ends in one newline. Nothing
+    may have been removed."""
     if document.has_generated_name:
         document = _with_written_name(document)
     changes = edits_between(document.data, target)
@@ -55,8 +55,8 @@ def rewrite(document: Document, target: Mapping[str, Any]) -> str:
 
 
 def _with_written_name(document: Document) -> Document:
-    """The document with metadata.name in its text where generateName stands; as it was where that is not to be done
-    in its line."""
+    """Return the document with metadata.name in place of generateName in its text; unchanged if that is impossible
+    within its line."""
     lines, at = document.text.splitlines(keepends=True), document.position("metadata", "generateName")
     row, column = at.line - document.line, at.column - 1
     head, line = lines[row][:column], lines[row][column:]
@@ -68,7 +68,7 @@ def _with_written_name(document: Document) -> Document:
 
 
 def edits_between(old: Any, new: Any, path: FieldPath = ()) -> list[Edit]:
-    """What leads from `old` to `new`, outermost first."""
+    """Return the edits from `old` to `new`, outermost first."""
     if isinstance(old, dict) and isinstance(new, Mapping) and old:
         found: list[Edit] = []
         for key, value in new.items():
@@ -95,7 +95,7 @@ def _apply_edits(data: Any, changes: Sequence[Edit]) -> None:
 
 
 def _parses_to(text: str, target: Mapping[str, Any]) -> bool:
-    """Whether our own reader finds exactly `wanted` in the text."""
+    """Return whether our own reader finds exactly `wanted` in the text."""
     parsed = parse_file("", text.encode())
     return not any(problem.severity == "error" for problem in parsed.diagnostics) and [
         document.data for document, _ in parsed.documents
@@ -103,8 +103,8 @@ def _parses_to(text: str, target: Mapping[str, Any]) -> bool:
 
 
 def _spliced_text(document: Document, changes: Sequence[Edit]) -> str | None:
-    """New keys of a block mapping go in after its first key where that is one line, else before it; scalars of a flow
-    mapping before its first key; all else is left to the other ways."""
+    """Return the text with new keys inserted. Keys of a block mapping are inserted after its first key where that is
+    one line, else before it; scalars of a flow mapping before its first key. None for all other edits."""
     if document.item_path or any(not edit.is_new or not isinstance(edit.path[-1], str) for edit in changes):
         return None
     groups: dict[FieldPath, dict[str, Any]] = {}
@@ -164,7 +164,7 @@ def insertion_point(document: Document, path: FieldPath, starts: Sequence[int]) 
 
 
 def _flow_mapping_start(document: Document, path: FieldPath, starts: Sequence[int]) -> int | None:
-    """Offset in the text of the first key of a flow mapping, where that stands in the line of its brace."""
+    """Return the offset in the text of the first key of a flow mapping, if it is in the line of its brace."""
     line, column = min(
         (document.positions[(*path, key)] for key in document.value_at(*path) if (*path, key) in document.positions),
         default=(0, 0),
@@ -177,7 +177,7 @@ def _flow_mapping_start(document: Document, path: FieldPath, starts: Sequence[in
 
 
 def _flow_pairs(added: Mapping[str, Any]) -> list[str] | None:
-    """The new keys with their values, each in one line; None where one of them is more than a scalar."""
+    """Return the new keys with their values, each in one line; None where one of them is more than a scalar."""
     found = [yaml_lines({key: value}) for key, value in added.items() if not isinstance(value, dict | list)]
     return [pair for (pair,) in found] if len(found) == len(added) and all(len(pair) == 1 for pair in found) else None
 

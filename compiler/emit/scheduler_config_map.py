@@ -36,8 +36,8 @@ def config_map(spec: SchedulerSpec, *, gated: bool) -> dict[str, Any]:
     ConfigMap stays, with its text changed only where the cache must be off."""
     if spec.raw_text is None:
         metadata: dict[str, Any] = {"name": spec.name, "namespace": spec.namespace}
-        said = annotations_of(spec.document.data)
-        if kept := {name: said[name] for name in _OBJECT_ANNOTATIONS if name in said}:
+        found = annotations_of(spec.document.data)
+        if kept := {name: found[name] for name in _OBJECT_ANNOTATIONS if name in found}:
             metadata["annotations"] = kept
         conf = scheduler_conf(spec, gated=gated)
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {CONF_KEY: conf}}
@@ -65,17 +65,17 @@ def scheduler_conf(spec: SchedulerSpec, *, gated: bool) -> str:
 
 
 def _actions_without_cache(actions: Sequence[str]) -> list[str]:
-    """The actions whose error cache is switched off: the first three always, so that adding an action later does not
-    bring the trap back; reclaim when it is used."""
+    """Return the actions whose error cache is switched off: the first three always, so that adding an action later does
+    not bring the trap back; reclaim when it is used."""
     unused = {"reclaim"}.difference(actions)
     return [action for action in CACHING_ACTIONS if action not in unused]
 
 
 def _plugin_entry(plugin: PluginSpec) -> dict[str, Any]:
-    said: dict[str, Any] = {"name": plugin.name, **plugin.flags}
+    found: dict[str, Any] = {"name": plugin.name, **plugin.flags}
     if plugin.arguments:
-        said["arguments"] = dict(plugin.arguments)
-    return said
+        found["arguments"] = dict(plugin.arguments)
+    return found
 
 
 def _with_cache_disabled(raw: str, actions: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """Static binding, for use without the reconciler: required node affinity in each role's template names its nodes.
 
 A template holds for all pods of its role, so it can name the nodes, but neither the number of pods on each nor the
-nodes of a subgroup. Where the planned counts do not follow from the nodes alone, a diagnostic says so.
+nodes of a subgroup. Where the planned counts do not follow from the nodes alone, a diagnostic reports it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ JOB_WITHHELD = declare_rule(
 
 
 def is_withheld(specs: Specs, decision: JobDecision) -> bool:
-    """Whether the job must not exist in the cluster yet."""
+    """Return whether the job must not exist in the cluster yet."""
     return (
         specs.cluster.binding == "static"
         and decision.action == "wait"
@@ -72,7 +72,7 @@ def _require_nodes(pod: dict[str, Any], hosts: list[str]) -> None:
 
 
 def binding_diagnostics(outcome: Outcome) -> Iterator[Diagnostic]:
-    """What static binding cannot do for this plan; none for other bindings."""
+    """Yield the limits of static binding for this plan; none for other bindings."""
     if outcome.specs.cluster.binding != "static":
         return
     for decided in outcome.decisions:
@@ -115,7 +115,7 @@ def _inexact_count_diagnostics(outcome: Outcome) -> Iterator[Diagnostic]:
 
 
 def _free_after(problem: Problem, plan: Plan) -> dict[str, Vector]:
-    """Node name -> what is free once the plan is carried out."""
+    """Return node name -> free amounts once the plan is carried out."""
     free = [node.free for node in problem.nodes]
     for decision in plan.decisions:
         for place in decision.placements:
@@ -131,8 +131,8 @@ def _fits(request: Vector, free: Vector) -> bool:
 
 
 def _shares_domains_or_nodes(decision: JobDecision, role: str) -> bool:
-    """Whether a group of the role that Volcano does not know of may lie in several domains, or another role uses one of
-    its nodes."""
+    """Return whether a group of the role that Volcano does not know of may lie in several domains, or another role uses
+    one of its nodes."""
     unknown = any(_is_unknown_to_volcano(subgroup, role) for subgroup in decision.gang.subgroups)
     if unknown and len(decision.domains) > 1:
         return True
@@ -141,5 +141,6 @@ def _shares_domains_or_nodes(decision: JobDecision, role: str) -> bool:
 
 
 def _is_unknown_to_volcano(subgroup: SubgroupSpec, role: str) -> bool:
-    """Whether the role is in a hard subgroup that only gangplan knows: Volcano handles partitions of its own Jobs."""
+    """Return whether the role is in a hard subgroup that only gangplan knows: Volcano handles partitions of its own
+    Jobs."""
     return role in subgroup.roles and subgroup.topology.mode == "hard" and subgroup.path[-1:] != ("partitionPolicy",)

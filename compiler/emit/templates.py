@@ -1,5 +1,5 @@
-"""Where binding touches a job: its pod templates and its annotations; the marks of pods that do not say whose they are,
-and the queue of pods for which Volcano makes the PodGroup."""
+"""Binding's changes of a job: its pod templates and its annotations; the marks of pods that do not name their job, and
+the queue of pods for which Volcano creates the PodGroup."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from compiler.syntax.paths import value_at
 
 
 def pod_templates(data: dict[str, Any], gang: GangSpec) -> Iterator[tuple[RoleSpec, dict[str, Any]]]:
-    """Each role with its pod template in `data`, made where the role says so; of a lone pod that is the pod itself. A
-    role that has none (of a bare PodGroup) is left out."""
+    """Yield each role with its pod template in `data`, created where the role has a new one; for a lone pod the pod
+    itself. A role without one (of a bare PodGroup) is left out."""
     for role in gang.roles:
         if role.pod_documents:
             continue
@@ -32,7 +32,7 @@ def pod_templates(data: dict[str, Any], gang: GangSpec) -> Iterator[tuple[RoleSp
 
 
 def _template_at(data: Any, role: RoleSpec) -> Any:
-    """What stands at the role's path, made with all that leads to it where the role says what."""
+    """Return the value at the role's path, created with all its parents where the role has a new template."""
     path = role.template_path
     for at, step in enumerate(path):
         child = _child(data, step)
@@ -61,7 +61,7 @@ def name_scheduler(data: dict[str, Any], gang: GangSpec) -> None:
 
 
 def mark_pods(data: dict[str, Any], gang: GangSpec) -> None:
-    """Write into the pod templates whose pods they make, where the gang's controller does not say it."""
+    """Write into the pod templates the job of their pods, where the gang's controller does not."""
     if not gang.controller.marks_pods:
         return
     for role, template in pod_templates(data, gang):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from compiler.diagnostics.guard import Tell, guarded, raise_again
+from compiler.diagnostics.guard import TakeError, guarded, raise_again
 from compiler.emit.block import to_yaml
 from compiler.emit.manifest import JOBS_WAVE, Manifest
 from compiler.emit.rewrite import rewrite
@@ -18,31 +18,32 @@ WAVE_NAMES = ("foundation", "queues", "hypernodes", "scheduler", "others", "jobs
 
 ManifestSource = tuple[Manifest, Document]
 WriteAhead = Callable[[Sequence[ManifestSource]], Mapping[int, str]]
-"""Given all manifests with their documents: the texts, by their number, of those that were written in other processes
-too, perhaps none."""
+"""Given all manifests with their documents: the texts, by their number, of those written in other processes too,
+perhaps none."""
 
 
 def manifest_texts(
-    outcome: Outcome, tell: Tell = raise_again, ahead: WriteAhead | None = None
+    outcome: Outcome, report: TakeError = raise_again, ahead: WriteAhead | None = None
 ) -> tuple[tuple[Manifest, str], ...]:
-    """Every manifest with its YAML text: one document, ending in a newline. tell: as in `manifests`. ahead: writes many
-    at once."""
-    made, found = tuple(manifests_with_documents(outcome, tell)), []
+    """Return every manifest with its YAML text: one document, ending in a newline. report: as in `manifests`. ahead:
+    writes many at once."""
+    made, found = tuple(manifests_with_documents(outcome, report)), []
     known = ahead(made) if ahead is not None else {}
     for number, (manifest, document) in enumerate(made):
-        with guarded(document, tell):
+        with guarded(document, report):
             found.append((manifest, known[number] if number in known else manifest_text(manifest, document)))
     return tuple(found)
 
 
 def manifest_text(manifest: Manifest, document: Document) -> str:
-    """The manifest's text: the user's own where the object is the user's, else our own style."""
+    """Return the manifest's text: the user's own where the object is the user's, else our own style."""
     own = document.kind != manifest.object["kind"]
     return to_yaml(manifest.object) if own else rewrite(document, manifest.object)
 
 
 def namespace_texts(texts: tuple[tuple[Manifest, str], ...]) -> tuple[tuple[Manifest, str], ...]:
-    """A Namespace for each namespace of the objects, except those declared among them and those of every cluster."""
+    """Return a Namespace for each namespace of the objects, except those declared among them and those of every
+    cluster."""
     objects = [manifest.object for manifest, _ in texts]
     there = {found["metadata"]["name"] for found in objects if found["kind"] == "Namespace"} | {"default"}
     needed = {namespace for found in objects if (namespace := found["metadata"].get("namespace"))} - there

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from compiler.diagnostics.guard import Tell, guarded, raise_again
+from compiler.diagnostics.guard import TakeError, guarded, raise_again
 from compiler.emit import admission, gated, static
 from compiler.emit.manifest import Manifest
 from compiler.emit.scheduler_config_map import config_map
@@ -40,13 +40,13 @@ EmittedObjects = Iterator[tuple[Document, Make]]
 """A document and what makes its object."""
 
 
-def manifests(outcome: Outcome, tell: Tell = raise_again) -> tuple[Manifest, ...]:
-    """All objects of the cluster, in the order of application; empty without a verified plan. tell: takes the errors of
-    documents whose objects cannot be made."""
-    return tuple(manifest for manifest, _ in manifests_with_documents(outcome, tell))
+def manifests(outcome: Outcome, report: TakeError = raise_again) -> tuple[Manifest, ...]:
+    """Return all objects of the cluster, in the order of application; empty without a verified plan. report: takes the
+    errors of documents whose objects cannot be built."""
+    return tuple(manifest for manifest, _ in manifests_with_documents(outcome, report))
 
 
-def manifests_with_documents(outcome: Outcome, tell: Tell) -> Iterator[tuple[Manifest, Document]]:
+def manifests_with_documents(outcome: Outcome, report: TakeError) -> Iterator[tuple[Manifest, Document]]:
     """Declarations of real things (Cluster, NodePool, Node) become no objects."""
     if not outcome.ok:
         return
@@ -55,7 +55,7 @@ def manifests_with_documents(outcome: Outcome, tell: Tell) -> Iterator[tuple[Man
     for wave, emitter in enumerate((_foundation, _queues, _hypernodes, _scheduler, _other_objects, _jobs)):
         for document, make in emitter(outcome):
             place, found = f"{document.file}:{document.line}", list[Manifest]()
-            with guarded(document, tell):
+            with guarded(document, report):
                 data = make(document)
                 run = run_digest(document.data) if runs_as_job(document, gangs.get(document.identity)) else ""
                 found.append(Manifest(wave, data, place, run, pods.get(document.identity, 0)))
@@ -64,8 +64,8 @@ def manifests_with_documents(outcome: Outcome, tell: Tell) -> Iterator[tuple[Man
 
 
 def runs_as_job(document: Document, gang: GangSpec | None) -> bool:
-    """Whether the document's object runs once. gang: that of the document, whose kind is known, or declared by the
-    Cluster, which says it."""
+    """Return whether the document's object runs once. gang: that of the document, of a known kind, or of one that the
+    Cluster declares."""
     if gang is None:
         return runs_once(document.data)
     return gang.controller.runs_once or run_kind_of(document.data) in RUN_KINDS
@@ -158,7 +158,7 @@ def _passed_object(document: Document) -> dict[str, Any]:
 
 
 def _gated_templates(outcome: Outcome) -> set[DocumentIdentity]:
-    """The JobTemplates of steps whose pods are to wait for their nodes."""
+    """Return the JobTemplates of steps whose pods are to wait for their nodes."""
     if outcome.specs.cluster.binding != "gated":
         return set()
     schedulable = (gang for gang in outcome.specs.gangs if gang.scheduling.schedulable)
@@ -183,7 +183,7 @@ def _documents_of_other_waves(specs: Specs) -> Iterator[Document]:
 
 
 def _valid_documents(specs: Specs) -> tuple[Document, ...]:
-    """The documents without errors: nothing else is ever emitted."""
+    """Return the documents without errors: nothing else is ever emitted."""
     broken = {d.object for d in specs.diagnostics if d.severity == "error"}
     if not broken:
         return specs.documents
@@ -203,7 +203,7 @@ def _jobs(outcome: Outcome) -> EmittedObjects:
 
 
 def job_object(specs: Specs, decision: JobDecision, origins: Origins | None) -> dict[str, Any]:
-    """The object of one job, bound as decided. origins: of the plan's nodes."""
+    """Return the object of one job, bound as decided. origins: of the plan's nodes."""
     return _job_object(specs, decision, _hostnames(origins), decision.gang.document)
 
 
@@ -230,7 +230,7 @@ def _job_object(specs: Specs, decision: JobDecision, hostnames: dict[str, str], 
 
 
 def _bare_pod(role: str, document: Document) -> dict[str, Any]:
-    """A pod of a PodGroup. role: with which it waits for its node, "" where it does not."""
+    """Return a pod of a PodGroup. role: with which it waits for its node, "" where it does not."""
     data = _with_namespace(document)
     if role:
         gated.add_gate(data["spec"])
@@ -239,7 +239,7 @@ def _bare_pod(role: str, document: Document) -> dict[str, Any]:
 
 
 def _with_namespace(document: Document) -> dict[str, Any]:
-    """A copy of the document's object that names its namespace."""
+    """Return a copy of the document's object that names its namespace."""
     data = _copy(document.data)
     if not data["metadata"].get("namespace"):
         data["metadata"]["namespace"] = "default"
@@ -247,7 +247,7 @@ def _with_namespace(document: Document) -> dict[str, Any]:
 
 
 def _copy(data: dict[str, Any]) -> dict[str, Any]:
-    """A deep copy of a document's data; what an alias stands for is copied in each place."""
+    """Return a deep copy of a document's data; the target of an alias is copied in each place."""
     return {key: _copy_of_value(value) if isinstance(value, _COLLECTIONS) else value for key, value in data.items()}
 
 

@@ -1,5 +1,5 @@
-"""All entries of reasons and repairs by their types, and what is said of a code alone. The pages of the
-reference are made of them.
+"""All entries of reasons and repairs by their types, and the texts about a code alone. The pages of the reference are
+generated from them.
 
 A new fact or repair gets an entry in the file of its family.
 """
@@ -34,15 +34,15 @@ ENTRIES: Mapping[type[Any], Entry[Any]] = {**REASONS, **REPAIRS}
 
 
 class Catalogue:
-    """Messages on the statements of one problem. That on gangs which are alike is made once, unless it names what the
-    gang's own document says."""
+    """Messages on the statements of one problem. A message on equal gangs is built once, unless it names contents of
+    the gang's own document."""
 
     def __init__(self, provenance: Provenance) -> None:
         self.provenance = provenance
         self._known: dict[object, CodedMessage] = {}
 
     def message(self, j: int, statement: Fact | Repair) -> CodedMessage:
-        """What is said of a statement about gang j; of a repair with the changes that must come with it."""
+        """Return the message on a statement about gang j; for a repair with the changes that it requires."""
         parts = (statement, *(statement.also if isinstance(statement, Repair) else ()))
         gang = self.provenance.problem.gangs[j]
         own = j if any(ENTRIES[type(part)].of_document for part in parts) else -1
@@ -54,8 +54,8 @@ class Catalogue:
         return replace(message, sources=first, also=also)
 
     def edits(self, j: int, repair: Repair) -> tuple[FieldEdit, ...]:
-        """What to write in the files for a repair of gang j and the changes that come with it; () where one of them is
-        no edit of a file, or not for certain."""
+        """Return the edits of files for a repair of gang j and the changes that it requires; () where one of them is
+        not an edit of a file, or not certain."""
         parts = (repair, *repair.also)
         found = [tuple(ENTRIES[type(part)].edits(self.provenance, j, part, parts)) for part in parts]
         return tuple(edit for edits in found for edit in edits) if all(found) else ()
@@ -72,17 +72,17 @@ class Catalogue:
 
 
 def entries_by_code(entries: Mapping[type[Any], Entry[Any]]) -> dict[str, Entry[Any]]:
-    """The first entry of each code, in the order of the codes."""
+    """Return the first entry of each code, in the order of the codes."""
     return dict(sorted({kind.code: entry for kind, entry in reversed(list(entries.items()))}.items()))
 
 
 def remedy(code: str) -> str:
-    """What helps in general against the reason with this code."""
+    """Return general advice on the reason with this code."""
     return entries_by_code(REASONS)[code].remedy
 
 
 def code_text(code: str) -> str | None:
-    """What `gangplan explain` says of the code of a reason or a repair; None for no such code."""
+    """Return the text of `gangplan explain` on the code of a reason or a repair; None for no such code."""
     if entry := entries_by_code(REASONS).get(code):
         texts = (entry.texts[0], *entry.special_texts, *entry.never_texts[:1])
         named = (f"  {with_names(text, '<{}>')}" for text in texts)
@@ -93,11 +93,11 @@ def code_text(code: str) -> str | None:
 
 
 def job_text(entry: Entry[Any]) -> str:
-    """The sentence about the whole job, where there is another one about its groups."""
+    """Return the sentence about the whole job, where there is another one about its groups."""
     return next((text for text in entry.texts if "{subgroup}" not in text), entry.texts[-1])
 
 
 def with_names(text: str, form: str) -> str:
-    """The text with the name of each value in its place, written as `form` says."""
+    """Return the text with the name of each value in its place, formatted by `form`."""
     parts = string.Formatter().parse(text)
     return "".join(f"{part}{form.format(name.replace('_', ' ')) if name else ''}" for part, name, _, _ in parts)

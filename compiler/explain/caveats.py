@@ -150,13 +150,13 @@ def turn_diagnostics(problem: Problem, origins: Origins, plan: Plan) -> Iterator
 
 
 def _position(gang: GangSpec, role: RoleSpec) -> Position:
-    """Of a role, or of the first of its bare pods."""
+    """Return the position of a role, or of the first of its bare pods."""
     document, path = (role.pod_documents[0], ("spec",)) if role.pod_documents else (gang.document, role.path)
     return document.position(*path)
 
 
 def live_request_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
-    """One for each role that is planned with what its pods ask for and not with what its template says."""
+    """Yield one diagnostic for each role that is planned with its pods' requests and not with its template's."""
     for gang in origins.gangs:
         for role in gang.roles:
             if role.live is None:
@@ -190,7 +190,7 @@ def reserved_room_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
         kept, at = sum(room.by_node.values()), document.position(*pods.path)
         named = document.display_name
         if pods.role:
-            continue  # the plan's decision on the job says it
+            continue  # reported by the plan's decision on the job
         if room.homeless:
             message = f"{named} is not planned, and {room.homeless} of its {pods.count} pods find no node with room"
             help = "room is kept for the others; see their requests, selectors and tolerations"

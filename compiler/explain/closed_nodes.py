@@ -18,8 +18,8 @@ from compiler.syntax.edits import FieldEdit
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a role demands of a node: one of the terms. label, values: where it is a single label's value, one of
-    these. in_selector: written in the node selector."""
+    """A role's demand on a node: one of the terms. label, values: where it is a single label's value, one of these.
+    in_selector: written in the node selector."""
 
     text: str
     terms: tuple[NodeSelectorTerm, ...]
@@ -36,15 +36,16 @@ class ClosedNodes:
         self._known: dict[NodeRequirement, Mapping[str, str]] = {}
 
     def reasons(self, pod: PodSpec) -> Mapping[str, str]:
-        """What texts about a role name: `unmatched` and `near`, or `demanded`, or `matched` and `tainted`; of a role
-        that can use some nodes `open`, `hold` and `tainted`."""
+        """Return the values in texts about a role: `unmatched` and `near`, or `demanded`, or `matched` and `tainted`;
+        for a role that can use some nodes `open`, `hold` and `tainted`."""
         key = node_requirement(pod)
         if key not in self._known:
             self._known[key] = self._reasons(pod)
         return self._known[key]
 
     def owners(self, pod: PodSpec, resource: str) -> dict[str, str]:
-        """What texts say of the nodes that have a resource, where labels or taints close all of them to the pod."""
+        """Return the values in texts about nodes that have a resource, if labels or taints close all of them to the
+        pod."""
         with_it = {n for n, node in enumerate(self.nodes) if node.allocatable.get(resource)}
         conditions = _conditions(pod)
         selected = [n for n in self._matching(conditions) if n in with_it]
@@ -60,13 +61,13 @@ class ClosedNodes:
         return {"owners": f"{owners}, which the role does not tolerate"}
 
     def edits(self, pod: PodSpec, n: int) -> tuple[str, ...]:
-        """The edits with which the role can use node n as well; () where labels and taints allow it."""
+        """Return the edits with which the role can use node n as well; () where labels and taints allow it."""
         node, (unmet, is_open) = self.nodes[n], self._unmet(pod, n)
         labels = [_label_edit(condition, node, is_open) or _term_edit(condition, node) for condition in unmet]
         return (*labels, *(f"toleration {_toleration_text(taint)}" for taint in untolerated_taints(node, pod)))
 
     def field_edits(self, pod: PodSpec, n: int, document: Document, base: FieldPath) -> list[FieldEdit]:
-        """The same in the pod spec at `base` of the document; [] where an affinity has to change its shape."""
+        """Return the same in the pod spec at `base` of the document; [] where an affinity has to change its shape."""
         node, (unmet, is_open) = self.nodes[n], self._unmet(pod, n)
         found = list[FieldEdit]()
         for condition in unmet:
@@ -83,7 +84,7 @@ class ClosedNodes:
         return [*found, *(FieldEdit(document, (*place, at), new) for at, new in enumerate(tolerations, number))]
 
     def _unmet(self, pod: PodSpec, n: int) -> tuple[list[Condition], bool]:
-        """What the role demands and node n lacks, and whether the role can use other nodes."""
+        """Return the role's demands that node n lacks, and whether the role can use other nodes."""
         conditions = _conditions(pod)
         is_open = any(not untolerated_taints(self.nodes[other], pod) for other in self._matching(conditions))
         return [condition for condition in conditions if not self._mask(condition) >> n & 1], is_open
@@ -103,7 +104,7 @@ class ClosedNodes:
         return found | {"matched": matched if demanded else there}
 
     def _first_unmatched(self, conditions: Sequence[Condition]) -> dict[str, str]:
-        """The first condition that no node meets, and what was perhaps meant."""
+        """Return the first condition that no node meets, and its probable intention."""
         missing = next((condition for condition in conditions if not self._mask(condition)), None)
         if missing is None:
             return {}
@@ -111,7 +112,7 @@ class ClosedNodes:
         return {"unmatched": missing.text} | ({"near": near} if near else {})
 
     def _near(self, condition: Condition) -> str:
-        """What was perhaps meant by the rows of the condition that no node meets, else what there is instead."""
+        """Return the probable intention of the condition's rows that no node meets, else the existing values."""
         every = (row for term in condition.terms for row in term.label_expressions)
         rows = [row for row in every if not self._mask(_label_condition(row))]
         if meant := list(dict.fromkeys(text for row in rows for text in self._meant(row))):
@@ -120,7 +121,8 @@ class ClosedNodes:
         return ", and ".join(there)
 
     def _meant(self, row: Expression) -> Iterator[str]:
-        """The values of the label that are spelt like the wanted ones, or its only one; or the label spelt like it."""
+        """Yield the values of the label that are spelt like the wanted ones, or its only one; or the label spelt like
+        it."""
         values = self._values_of(row.key)
         if not values and row.operator in ("In", "Exists", "Gt", "Lt"):
             if label := did_you_mean(row.key, {key for node in self.nodes for key in node.labels}):
@@ -131,7 +133,7 @@ class ClosedNodes:
                 yield f"{value} ({count_text(values[value], 'node')})"
 
     def _there(self, row: Expression) -> str:
-        """The most frequent values of the label."""
+        """Return the most frequent values of the label."""
         values = self._values_of(row.key)
         most = sorted(values, key=lambda value: (-values[value], value))[:MAX_LISTED]
         listed = [f"{value} ({count_text(values[value], 'node')})" for value in most]
@@ -139,11 +141,11 @@ class ClosedNodes:
         return f"there is {short_list(listed, len(values))}" if is_named and listed else ""
 
     def _values_of(self, label: str) -> Counter[str]:
-        """The values of the label, with how many nodes have each."""
+        """Return the values of the label, with how many nodes have each."""
         return Counter(node.labels[label] for node in self.nodes if label in node.labels)
 
     def _matching(self, conditions: Iterable[Condition]) -> list[int]:
-        """The nodes that meet all these conditions, taints aside."""
+        """Return the nodes that meet all these conditions, taints aside."""
         mask = self._masks.all_nodes
         for condition in conditions:
             mask &= self._mask(condition)
@@ -199,8 +201,8 @@ def _expression_text(row: Expression) -> str:
 
 
 def _label_edit(condition: Condition, node: NodeSpec, is_open: bool) -> str:
-    """The value of a single label; "" where that does not do. is_open: whether the role can use other nodes, which it
-    should keep."""
+    """Return the value of a single label; "" where that does not do. is_open: whether the role can use other nodes,
+    which it should keep."""
     value = node.labels.get(condition.label)
     if not condition.values or value is None:
         return ""
@@ -211,7 +213,8 @@ def _label_edit(condition: Condition, node: NodeSpec, is_open: bool) -> str:
 
 
 def _term_edit(condition: Condition, node: NodeSpec) -> str:
-    """Another value in a row of one of several terms that the node meets in all else; otherwise without all of it."""
+    """Return another value in a row of one of several terms that the node meets in all else; if there is none, the text
+    without all of it."""
     for term in condition.terms if len(condition.terms) > 1 else ():
         unmet = [row for row in term.label_expressions if not _is_met(NodeSelectorTerm((row,)), node)]
         rest = _is_met(NodeSelectorTerm((), term.field_expressions), node) if term.field_expressions else True
@@ -240,7 +243,7 @@ def _tainted_text(nodes_by_taints: Mapping[tuple[Taint, ...], int], selected: in
 
 
 def taint_text(taint: Taint) -> str:
-    """The taint as kubectl writes it."""
+    """Return the taint as kubectl writes it."""
     return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
 
 

@@ -16,15 +16,15 @@ from solver.problem import Gang
 from solver.repairs import FewerPods, Repair, SmallerSubgroups
 
 Edit = int | str
-"""A number to write; as a text where it stands in one, as in an annotation."""
+"""A number to write; as a text if the present value is a text, as in an annotation."""
 
 
 def pod_count_edits(
     spec: GangSpec, gang: Gang, repair: FewerPods, group_sizes: Mapping[int, int]
 ) -> Mapping[FieldPath, Edit]:
-    """What has to be written in addition to a role's replicas: every written minimum that is above the new count, of
-    the role, of its partitions and of the job, how many are to succeed, and the number of partitions, or of what its
-    pods come in. group_sizes: of subgroups that are made smaller with it."""
+    """Return the edits in addition to a role's replicas: every written minimum above the new count, of the role, of its
+    partitions and of the job, the pods that must succeed, and the number of partitions, or of the units of its pods.
+    group_sizes: of subgroups that become smaller with it."""
     found = dict[FieldPath, Edit]()
     for path, amount in _pod_count_fields(spec, gang, repair, group_sizes):
         written = _written_number(spec, path)
@@ -34,7 +34,8 @@ def pod_count_edits(
 
 
 def replica_edits(spec: GangSpec, gang: Gang, repair: FewerPods, group_sizes: Mapping[int, int]) -> list[FieldEdit]:
-    """The edits for fewer pods, the number of the role's replicas among them; [] where that is not written as such."""
+    """Return the edits for fewer pods, the number of the role's replicas among them; [] where that is not written as
+    such."""
     found = dict(pod_count_edits(spec, gang, repair, group_sizes))
     role = None if repair.role is None else gang.roles[repair.role]
     if repair.role is not None and role is not None and role.minimum >= role.replicas:
@@ -49,25 +50,25 @@ def replica_edits(spec: GangSpec, gang: Gang, repair: FewerPods, group_sizes: Ma
 
 
 def number_edit(document: Document, path: FieldPath, number: str) -> FieldEdit:
-    """The number at the path, in quotes where the one before it is."""
+    """Return the number at the path, in quotes where the one before it is."""
     bare = number.isdigit() and not isinstance(written_value(document, path), str)
     return FieldEdit(document, path, int(number) if bare else number)
 
 
 def named_field_edits(spec: GangSpec, field: str, name: str) -> list[FieldEdit]:
-    """The edit of a field of the job that names an object; [] where its kind has none of its own for that."""
+    """Return the edit of a field of the job that names an object; [] where its kind has none of its own for that."""
     path = spec.field_paths.get(field, ())
     is_own = path[-1:] and field.partition("_")[0] in str(path[-1]).lower()
     return [FieldEdit(spec.document, path, name)] if is_own else []
 
 
 def request_edits(spec: GangSpec, role: RoleSpec, resource: str, now: int, amount: str) -> list[FieldEdit]:
-    """The edits for pods that ask for another amount of a resource, where one container asks for all of it."""
+    """Return the edits for pods that ask for another amount of a resource, where one container asks for all of it."""
     document, base = spec.pod_spec_of(role)
     asked = [(*base, "containers", 0, "resources", kind, resource) for kind in ("requests", "limits")]
     paths = [path for path in document.positions if (path[: len(base)], path[-1:]) == (base, (resource,))]
-    said = [written_value(document, path) for path in paths]
-    is_known = all(path in asked and _amount(resource, value) == now for path, value in zip(paths, said, strict=True))
+    values = [written_value(document, path) for path in paths]
+    is_known = all(path in asked and _amount(resource, value) == now for path, value in zip(paths, values, strict=True))
     is_one = len(role.pod_documents) < 2 and role.live is None
     return [number_edit(document, path, amount) for path in paths] if is_known and is_one else []
 
@@ -87,12 +88,12 @@ def _written_number(spec: GangSpec, path: FieldPath) -> int | None:
 
 
 def written_value(document: Document, path: FieldPath) -> Any:
-    """What the document says at the path; None for nothing."""
+    """Return the document's value at the path; None for nothing."""
     return document.value_at(*path) if path in document.positions else None
 
 
 def partition_edits(spec: GangSpec, repair: SmallerSubgroups, with_counts: bool) -> Mapping[FieldPath, Edit]:
-    """What has to be written for smaller partitions of a task: their size, and (with_counts) how many there are."""
+    """Return the edits for smaller partitions of a task: their size, and (with_counts) their number."""
     path, times = spec.subgroups[repair.subgroup].path, repair.current_amount // repair.amount
     if path[-1:] != ("partitionPolicy",):
         return {}
@@ -102,8 +103,8 @@ def partition_edits(spec: GangSpec, repair: SmallerSubgroups, with_counts: bool)
 
 
 def in_whole_units(spec: GangSpec, repair: Repair) -> Repair | None:
-    """The repair, where it asks for fewer pods of a role that come in units so many that these are whole; None where
-    none would be left."""
+    """Return the repair, where it asks for fewer pods of a role that come in units so many that these are whole; None
+    where none would be left."""
     parts = [_whole_units(spec, part) for part in (replace(repair, also=()), *repair.also)]
     whole = [part for part in parts if part is not None]
     return replace(whole[0], also=tuple(whole[1:])) if len(whole) == len(parts) else None
@@ -119,7 +120,7 @@ def _whole_units(spec: GangSpec, repair: Repair) -> Repair | None:
 def _pod_count_fields(
     spec: GangSpec, gang: Gang, repair: FewerPods, group_sizes: Mapping[int, int]
 ) -> Iterator[tuple[FieldPath, int]]:
-    """Fields, and what may stand there at most."""
+    """Yield fields, and the most that may be written there."""
     pods, least = repair.amount, repair.amount
     if repair.role is not None:
         role, written = gang.roles[repair.role], spec.roles[repair.role]
@@ -139,14 +140,14 @@ def _pod_count_fields(
 
 
 def _pods_in_all(spec: GangSpec, gang: Gang, repair: FewerPods) -> int:
-    """How many pods the job has with the repair, which leaves out pods of a rigid role only."""
+    """Return how many pods the job has with the repair, which leaves out pods of a rigid role only."""
     total = sum(role.replicas for role in spec.roles) + sum(spec.succeeded_pods.values())
     role = None if repair.role is None else gang.roles[repair.role]
     return total if role is None or role.minimum < role.replicas else total - repair.current_amount + repair.amount
 
 
 def edit_text(path: FieldPath, amount: Edit) -> str:
-    """The edit in a sentence, by the field's own name."""
+    """Return the edit in a sentence, by the field's own name."""
     name = path[-1] if path[1:2] not in (("minTaskMember",), ("elasticPolicy",)) else f"{path[-2]}.{path[-1]}"
     whose = " of the role" if path[1:2] == ("tasks",) and len(path) == 4 else ""
     return f"{name}: {edit_value(amount)}{whose}"
@@ -158,7 +159,7 @@ def edit_value(amount: Edit) -> str:
 
 
 def path_text(path: FieldPath) -> str:
-    """The path as in kubectl's JSONPath: "spec.tasks[0].minAvailable"."""
+    """Return the path as in kubectl's JSONPath: "spec.tasks[0].minAvailable"."""
     return "".join(map(_step_text, path)).removeprefix(".")
 
 

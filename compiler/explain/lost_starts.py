@@ -1,7 +1,7 @@
-"""Lost starts: why a job does not start when an earlier plan told it to.
+"""Lost starts: why a job does not start as an earlier plan announced.
 
-An announced start is kept against all that would go later in the job's own queue, so that none of these is ever the
-cause, though they may be among those that have the room now.
+An announced start is kept against all later jobs of the job's own queue, so that none of these is ever the cause,
+though they may be among those that have the room now.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from solver.problem import Gang, Problem
 
 @dataclass(frozen=True, slots=True)
 class LostStart(Fact, code="GW125"):
-    """An earlier plan told the gang a start, and this one does not keep it. gangs: all that are named. Of these, ends:
-    those whose end is awaited; late: others that run longer than they said; first: the one that the plan reserves room
-    for; without these, those that took the room. queue: whose share became too small for it. told, at: the start of the
-    earlier plan and that of this one, in seconds since the epoch."""
+    """An earlier plan announced the gang's start, and this one does not keep it. gangs: all that are named. Among them,
+    ends: gangs whose end is awaited; late: others that run longer than declared; first: the one that the plan reserves
+    room for; without these, gangs that took the room. queue: whose share became too small for it. told, at: the start
+    of the earlier plan and that of this one, in seconds since the epoch."""
 
     gangs: tuple[int, ...]
     ends: tuple[int, ...] = ()
@@ -68,7 +68,7 @@ REASONS: tuple[Entry[Any], ...] = (
 
 
 def lost_start(problem: Problem, plan: Plan, decision: Decision) -> LostStart:
-    """Who took the start from the gang of this decision, which waits; else behind whose end it starts now."""
+    """Return who took the start from the gang of this decision, which waits; else the gangs whose end it awaits now."""
     j, held = decision.gang, plan.reservation
     facts = {other for fact in decision.facts for other in getattr(fact, "gangs", ())}
     named = _not_later(problem, j, facts)
@@ -89,7 +89,7 @@ def lost_start(problem: Problem, plan: Plan, decision: Decision) -> LostStart:
 
 
 def _not_later(problem: Problem, j: int, gangs: Iterable[int]) -> tuple[int, ...]:
-    """Those of the gangs that do not come after gang j in its own queue."""
+    """Return the gangs that are not behind gang j in its own queue."""
 
     def comes_later(i: int) -> bool:
         own, other = problem.gangs[j], problem.gangs[i]
@@ -99,12 +99,12 @@ def _not_later(problem: Problem, j: int, gangs: Iterable[int]) -> tuple[int, ...
 
 
 def _turn(gang: Gang, j: int) -> tuple[int, bool, bool, int, int]:
-    """The smaller comes first among the gangs of one queue."""
+    """Return the key of a gang's turn in its queue: the smallest is first."""
     return -gang.priority, not gang.times.promised, not gang.times.overdue, gang.age, j
 
 
 def _late_gangs(problem: Problem, j: int) -> Iterable[int]:
-    """Gangs that run longer than they said on nodes that gang j may use."""
+    """Yield gangs that run longer than declared on nodes that gang j may use."""
     usable = frozenset[int]().union(*(role.node_classes for role in problem.gangs[j].roles))
     for i, gang in enumerate(problem.gangs):
         is_late = gang.running and gang.times.duration is not None and gang.times.ends_in is None

@@ -12,7 +12,7 @@ MAX_LISTED = 3
 
 
 def short_list(texts: Sequence[str], count: int | None = None, most: int = MAX_LISTED) -> str:
-    """The first texts, and how many more there are of `count`; of these by default."""
+    """Return the first texts, and how many more there are of `count`; by default of the texts."""
     rest = (len(texts) if count is None else count) - most
     return ", ".join(texts[:most]) + (f" and {rest} more" if rest > 0 else "")
 
@@ -30,7 +30,7 @@ def compact_names(names: Sequence[str], max_pieces: int | None = None) -> str:
 
 
 def _name_runs(names: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Pieces with how many names each stands for."""
+    """Yield pieces, each with the number of names that it represents."""
     start = 0
     while start < len(names):
         end = start + 1

@@ -1,4 +1,4 @@
-"""Turns and times: who goes first, who is evicted, and until when what is awaited lasts."""
+"""Turns and times: who is served first, who is evicted, and until when an awaited event lasts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _reserved(s: Provenance, j: int, fact: facts.ReservedNodes) -> Iterator[Sour
 
 
 def _closing_nodes(s: Provenance, j: int, x: facts.Maintenance | repairs.EndOfMaintenance) -> Iterator[Source]:
-    """The nodes whose maintenance begins before the gang would end."""
+    """Return the nodes whose maintenance begins before the gang would end."""
     gang = s.problem.gangs[j]
     classes = {node_class for role in gang.roles for node_class in role.node_classes}
     closing = []
@@ -70,8 +70,8 @@ _OBSTACLES = {
     "budget": ("protection", "PodDisruptionBudgets keep the pods", "a PodDisruptionBudget that lets more pods go"),
     "policy": ("protection", _BY_CLASS, "preemptionPolicy: PreemptLowerPriority for PriorityClass {class}"),
 }
-"""What keeps pods from eviction -> the name that chooses its sentence, what stands there, what to write so that the
-pods may go. A higher priority needs neither."""
+"""Obstacle of an eviction -> the name that chooses its sentence, the value there, what to write so that the pods may be
+evicted. A higher priority needs neither."""
 
 
 def _obstacle_values(s: Provenance, j: int, fact: facts.NobodyEvicted, _: Any) -> Values:
@@ -165,7 +165,7 @@ def _eviction_values(s: Provenance, j: int, repair: repairs.AllowEviction, _: An
 
 
 def _priority_edits(s: Provenance, j: int, x: repairs.HigherPriority, _: Any) -> list[FieldEdit]:
-    """The least class that is high enough."""
+    """Return the least class that is high enough."""
     fitting = [(value, name) for name, value in s.origins.priority_classes.items() if value >= x.amount]
     return named_field_edits(s.origins.gangs[j], "priority_class", min(fitting)[1]) if fitting else []
 

@@ -1,4 +1,4 @@
-"""Jobs that are in no problem: those that nobody starts now, and those whose pods their own scheduler places."""
+"""Jobs outside of every problem: jobs that nobody starts now, and jobs whose pods their own scheduler places."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _ENTRIES: dict[type[Any], Entry[Any]] = {entry.kind: entry for entry in (*ROOM, 
 
 
 def suspended_message(spec: GangSpec, held_because: str = "") -> CodedMessage:
-    """Why a job is held, suspended by its owner, or left to another scheduler."""
+    """Return why a job is held, suspended by its owner, or left to another scheduler."""
     schedulers = {spec.scheduling.scheduler_name, *(role.pod.scheduler_name for role in spec.roles)} - {
         "",
         VOLCANO_SCHEDULER,
@@ -61,7 +61,7 @@ def suspended_message(spec: GangSpec, held_because: str = "") -> CodedMessage:
 
 
 def suspension_sources(spec: GangSpec) -> tuple[Source, ...]:
-    """What the owner of a suspended job wrote."""
+    """Return the fields by which the owner suspended a job."""
     for path in SUSPEND_PATHS:
         if path in spec.document.positions and spec.document.data["spec"].get(path[1]) not in (None, False):
             return (source_at(spec.document, "suspend", *path),)
@@ -79,8 +79,8 @@ class UnboundJob:
     rooms: tuple[ReservedRoom, ...]
 
     def reasons(self) -> Iterator[CodedMessage]:
-        """Why it waits: no node ever takes pods of it, or none has room now. It can never start where no node takes any
-        of its templates, and never end where that is one of them."""
+        """Yield why it waits: no node ever takes pods of it, or none has room now. It can never start where no node
+        takes any of its templates, and never end where that is one of them."""
         homeless = [room.pods for room in self.rooms if room.homeless]
         unfit = [pods for pods in homeless if self.nodes.never_take(pods.pod)]
         never = all(self.nodes.never_take(room.pods.pod) for room in self.rooms)
@@ -137,7 +137,7 @@ class UnboundJob:
         return source_at(self.spec.document, role.name, *role.template_path, "spec")
 
     def _selector_sources(self, role: RoleSpec) -> tuple[Source, ...]:
-        """What excludes nodes for the role, else the role."""
+        """Return the fields that exclude nodes for the role, else the role."""
         document, found = self.spec.document, list[Source]()
         for what, name in (("node selector", "nodeSelector"), ("affinity", "affinity"), ("tolerations", "tolerations")):
             paths = ((*path, name) for path in role.selector_paths)

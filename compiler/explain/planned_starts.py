@@ -23,9 +23,9 @@ moment to run."""
 
 @dataclass(frozen=True, slots=True)
 class StartWindow:
-    """A job is expected to start between `low` and `high`, seconds since the epoch. share: percent of such windows that
-    hold; None while too few earlier ones are known to say so. moved: why it comes after all of the window that
-    was announced first; empty where it does not."""
+    """A job is expected to start between `low` and `high`, seconds since the epoch. share: percentage of such windows
+    that hold; None while too few earlier ones are known. moved: why it is after all of the window that was announced
+    first; empty where it is not."""
 
     low: int
     high: int
@@ -55,10 +55,10 @@ class PlannedStarts:
         self.problem, self.origins, self.plan, self.catalogue = problem, origins, plan, catalogue
 
     def of(self, spec: GangSpec, decision: Decision) -> PlannedStart:
-        told = self.origins.starts
+        announced = self.origins.starts
         if decision.action != "wait":
-            return PlannedStart(promise=told.promises.get(spec.key))
-        start, reservation = PlannedStart(reserved=told.reserved.get(spec.key)), self.plan.reservation
+            return PlannedStart(promise=announced.promises.get(spec.key))
+        start, reservation = PlannedStart(reserved=announced.reserved.get(spec.key)), self.plan.reservation
         if reservation is not None and reservation.gang == decision.gang:
             starts_in, now = reservation.starts_in, self.origins.now
             starts_at = None if starts_in is None or now is None else now + starts_in
@@ -68,12 +68,12 @@ class PlannedStarts:
         return self._with_window(spec, decision, start)
 
     def lost(self, spec: GangSpec, decision: Decision, start: PlannedStart) -> Iterator[LostStart]:
-        """Why a waiting job does not start when an earlier plan said, where that is so."""
-        told, reservation = epoch_seconds(self.origins.starts.reserved.get(spec.key)), self.plan.reservation
+        """Yield why a waiting job does not start at its announced time, if so."""
+        announced, reservation = epoch_seconds(self.origins.starts.reserved.get(spec.key)), self.plan.reservation
         reserved = reservation is not None and reservation.gang == decision.gang
         expected = self.origins.now if start.starts_at is None else start.starts_at
-        if told is not None and not (reserved and expected is not None and expected <= told + START_SLACK):
-            yield replace(lost_start(self.problem, self.plan, decision), told=told, at=start.starts_at)
+        if announced is not None and not (reserved and expected is not None and expected <= announced + START_SLACK):
+            yield replace(lost_start(self.problem, self.plan, decision), told=announced, at=start.starts_at)
 
     @cached_property
     def _forecasts(self) -> Mapping[int, StartForecast]:
@@ -82,8 +82,8 @@ class PlannedStarts:
         return {} if past is None or self.origins.now is None else start_windows(self.problem, self.plan, past, seed=0)
 
     def _with_window(self, spec: GangSpec, decision: Decision, start: PlannedStart) -> PlannedStart:
-        told, found, now = self.origins.starts, self._forecasts.get(decision.gang), self.origins.now
-        promise = told.promises.get(spec.key)
+        announced, found, now = self.origins.starts, self._forecasts.get(decision.gang), self.origins.now
+        promise = announced.promises.get(spec.key)
         if found is None or now is None:
             return replace(start, promise=promise)
         window = found.window

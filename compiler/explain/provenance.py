@@ -1,6 +1,6 @@
 """The lines of the repository, and the objects of the cluster, behind the indices of a problem.
 
-The entries of statements say which of them a fact comes from and where a repair is made.
+The entries of statements name the sources of a fact, and the place of a repair.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ MAX_SOURCES = 2
 
 
 class Source(NamedTuple):
-    """object: "Kind namespace/name", or nodes and pods in few words. field: what of it is meant, "" for all of it.
+    """object: "Kind namespace/name", or nodes and pods in few words. field: its part that is meant, "" for all of it.
 
-    position: where it stands in the repository; None for what only the cluster knows. A tuple, since a plan compares
-    many of them.
+    position: its place in the repository; None for facts that only the cluster has. A tuple, since a plan compares many
+    of them.
     """
 
     object: str
@@ -64,7 +64,7 @@ class Provenance:
 
     @cached_property
     def node_resources(self) -> frozenset[str]:
-        """What nodes say that they have."""
+        """Return the resources that nodes declare."""
         amounts = (entry for node in self.origins.nodes for entry in node.allocatable.items())
         return frozenset(name for name, amount in amounts if amount)
 
@@ -80,7 +80,7 @@ class Provenance:
         return self._gang_sources[gangs]
 
     def gang_field(self, j: int, name: str) -> Source:
-        """A field of the gang, which each kind of job writes elsewhere."""
+        """Return a field of the gang, which each kind of job writes elsewhere."""
         spec = self.origins.gangs[j]
         return source_at(spec.document, name.replace("_", " "), *spec.field_paths.get(name, ()))
 
@@ -89,7 +89,7 @@ class Provenance:
         return source_at(self.origins.gangs[j].document, f"subgroup {part.name}", *part.path)
 
     def role_requests(self, j: int, role: int | None, resource: int | None) -> Iterator[Source]:
-        """What the role, or each role, asks for of the resource."""
+        """Yield the requests of the role, or each role, for the resource."""
         spec, gang = self.origins.gangs[j], self.problem.gangs[j]
         name = None if resource is None else self.problem.resources[resource]
         for t in range(len(gang.roles)) if role is None else (role,):
@@ -101,7 +101,7 @@ class Provenance:
         return source_if_written(self.origins.gangs[j].document, "expected duration", *path)
 
     def role_selectors(self, j: int, t: int) -> Iterator[Source]:
-        """What excludes nodes for role t."""
+        """Yield the fields that exclude nodes for role t."""
         spec = self.origins.gangs[j]
         role = spec.roles[t]
         document, base = spec.pod_spec_of(role)
@@ -126,7 +126,7 @@ class Provenance:
             yield Source(f"Queue {self.problem.queues[q].name}")
 
     def queue_amount(self, q: int, what: str, resource: int, *path: str) -> Iterator[Source]:
-        """A queue's amount of the resource."""
+        """Return a queue's amount of the resource."""
         return self.queue_field(q, what, "spec", *path, self.problem.resources[resource])
 
     def hypernode_source(self, h: int | None) -> Iterator[Source]:
@@ -140,7 +140,7 @@ class Provenance:
     def eligible_nodes(
         self, j: int, role: int | None, what: str, pool: FieldPath, node: FieldPath
     ) -> tuple[Source, ...]:
-        """The nodes eligible for the role, or for any: the documents they are made by, or their names."""
+        """Return the nodes eligible for the role, or for any: the documents they are made by, or their names."""
         roles = self.problem.gangs[j].roles
         classes = frozenset().union(*(r.node_classes for r in (roles if role is None else roles[role : role + 1])))
         closed = self.problem.queues[self.problem.gangs[j].queue].closed_node_groups
@@ -168,20 +168,21 @@ class Provenance:
 
 
 def source_at(document: Document, what: str, *path: str | int) -> Source:
-    """The source at a path, or at its nearest ancestor; of a document of the state its name."""
+    """Return the source at a path, or at its nearest ancestor; of a document of the state its name."""
     if document.file == STATE_SOURCE:
         return Source(document.display_name, what)
     return Source(document.display_name, what, document.position(*path))
 
 
 def source_if_written(document: Document, what: str, *path: str | int) -> Iterator[Source]:
-    """The source at a path, only where the document has the field."""
+    """Yield the source at a path, only where the document has the field."""
     if path in document.positions:
         yield source_at(document, what, *path)
 
 
 def _request_source(spec: GangSpec, role: RoleSpec, resource: str | None) -> Source:
-    """The first container that asks for the resource, else the role; the pods where these ask for another amount."""
+    """Return the first container that asks for the resource, else the role; the pods where these ask for another
+    amount."""
     document, base = spec.pod_spec_of(role)
     what = f"request of role {role.name}"
     written, asked = role.live.template if role.live else role.pod.requests, role.pod.requests

@@ -1,4 +1,4 @@
-"""Queues: what they may hold, are owed and keep for others, and whose jobs go first in them."""
+"""Queues: their limits, their entitlements and their guarantees, and whose jobs are first in them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _share(s: Provenance, j: int, fact: facts.ShareLimit | facts.Borrowing) -> I
 
 
 def _promised_values(s: Provenance, j: int, fact: facts.Borrowing, _: Any) -> Values:
-    """The gangs that go first for another reason than what their queues are entitled to."""
+    """Return the gangs that go first for another reason than what their queues are entitled to."""
     promised = Names(s.problem.gangs[i].name for i in fact.gangs if s.problem.gangs[i].times.promised)
     return {"promised": promised} if promised else {}
 
@@ -217,7 +217,7 @@ REASONS: tuple[Entry[Any], ...] = (
 
 
 def _open_values(s: Provenance, j: int, repair: repairs.OpenNodeGroups, together: Any) -> Values:
-    """What to write into the affinity that the queue has, its own or that of a queue above it."""
+    """Return the edits of the queue's affinity, its own or that of a queue above it."""
     owner = s.origins.affinity_owners[repair.queue]
     spec = s.origins.queues[owner]
     groups = [s.problem.node_groups[g] for g in repair.node_groups]
@@ -229,11 +229,12 @@ def _open_values(s: Provenance, j: int, repair: repairs.OpenNodeGroups, together
 
 
 def _group_edits(affinity: NodeGroupAffinity | None, groups: Sequence[str]) -> Mapping[FieldPath, str]:
-    """What a queue with this affinity needs to use these groups as well, of which it may use none now: other lists in
-    its affinity; for the nodes without a group a plugin that is not strict where it names none, else a label of theirs.
+    """Return the edits by which a queue with this affinity may use these groups as well, of which it may use none now:
+    other lists in its affinity; for the nodes without a group a plugin that is not strict where it names none, else a
+    label of theirs.
 
-    A group that its anti-affinity excludes has to go from there, and to be named in its affinity too: anti-affinity
-    alone opens nothing.
+    A group that its anti-affinity excludes must be removed there, and be named in its affinity too: anti-affinity alone
+    opens nothing.
     """
     known = affinity or NodeGroupAffinity()
     if UNGROUPED in groups:
@@ -252,7 +253,7 @@ def _group_edits(affinity: NodeGroupAffinity | None, groups: Sequence[str]) -> M
 
 
 def _group_edit_text(path: FieldPath, written: str, whose: str) -> str:
-    """The edit in a sentence. whose: the queue whose affinity it is."""
+    """Return the edit in a sentence. whose: the queue whose affinity it is."""
     where = {"arguments": "the plugin nodegroup", "metadata": "these nodes"}.get(str(path[0]))
     return f"{path[-1]}: {written} of {where}" if where else f"required {path[-2]}{whose} {written}"
 
@@ -269,14 +270,14 @@ def _affinity_edits(s: Provenance, j: int, repair: repairs.OpenNodeGroups, _: An
 
 
 def _amount_edits(s: Provenance, q: int, resource: int, amount: int, *path: str) -> list[FieldEdit]:
-    """An amount of a queue, with its path."""
+    """Return an amount of a queue, with its path."""
     spec, name = s.origins.queues[q], s.problem.resources[resource]
     text = amount_to_type(name, amount).text
     return [] if spec is None else [number_edit(spec.document, ("spec", *path, name), text)]
 
 
 def _queue_edits(s: Provenance, q: int, *path: str, value: Any, now: Any) -> list[FieldEdit]:
-    """A field of a queue that says something now."""
+    """Return the edit of a queue's field that has a value now."""
     spec = s.origins.queues[q]
     is_written = spec is not None and written_value(spec.document, path) == now
     return [FieldEdit(spec.document, path, value)] if spec is not None and is_written else []
@@ -288,7 +289,7 @@ def _weight_edits(s: Provenance, j: int, x: repairs.MoreWeight, _: Any) -> list[
 
 
 def _group_limit_edits(s: Provenance, j: int, x: repairs.HigherGroupLimit, _: Any) -> list[FieldEdit]:
-    """The annotation, which is JSON, with the limit of one node group."""
+    """Return the annotation, which is JSON, with the limit of one node group."""
     spec, path = s.origins.queues[x.queue], ("metadata", "annotations", NODE_GROUP_LIMITS_ANNOTATION)
     if spec is None or len(x.node_groups) != 1:
         return []

@@ -36,7 +36,7 @@ _RANKS = {"keep": 0, "start": 1, "wait": 2}
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """What a quota says of one resource."""
+    """A quota's limit on one resource."""
 
     quota: str
     spec: Mapping[str, Any]
@@ -59,7 +59,7 @@ def quota_diagnostics(
 
 
 def _limits(quota: Any, specs: Specs) -> Iterator[_Limit]:
-    """As the quota's status says it; what it may hold as the repository says it, where it declares the quota."""
+    """Yield the limits in the quota's status; or in the repository, if it declares the quota."""
     key, spec, status = (namespace_of(quota), name_of(quota)), quota.get("spec") or {}, status_of(quota)
     hard = status.get("hard") or spec.get("hard")
     for document in specs.documents:
@@ -113,7 +113,8 @@ class _PodsToCome:
 
     @cached_property
     def jobs_by_namespace(self) -> Mapping[str, Sequence[int]]:
-        """Those that run, those that start, those that wait; of each the highest priority first, then the oldest."""
+        """Return running, starting and waiting jobs, in this order; in each the highest priority first, then the
+        oldest."""
         gangs, found = self.problem.gangs, dict[str, list[int]]()
         made = [decision for decision in self.plan.decisions if self._is_made(decision)]
         for d in sorted(made, key=lambda d: (_RANKS[d.action], -gangs[d.gang].priority, gangs[d.gang].age, d.gang)):
@@ -121,13 +122,13 @@ class _PodsToCome:
         return found
 
     def _is_made(self, decision: Decision) -> bool:
-        """Whether the job is in the cluster once the plan is carried out, and its pods with it; an evicted one gets its
-        pods again."""
+        """Return whether the job is in the cluster once the plan is carried out, and its pods with it; an evicted one
+        gets its pods again."""
         is_kept_out = self.specs.cluster.binding == "static" or decision.held
         return decision.action in _RANKS and not (decision.action == "wait" and is_kept_out)
 
     def amount(self, j: int, limit: _Limit) -> int:
-        """What the job's pods to come ask for of what the quota limits."""
+        """Return the requests of the job's future pods for the quota's limited resource."""
         gang, total = self.origins.gangs[j], 0
         for t, role in enumerate(gang.roles):
             missing, each = role.replicas - self._present[j, t], role.pod.requests.get(limit.resource, 0)

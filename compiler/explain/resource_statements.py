@@ -1,4 +1,4 @@
-"""Room on nodes: why there is none, and with which other pods or nodes there would be."""
+"""Room on nodes: why there is none, and which other pods or nodes would change that."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _capacity(s: Provenance, j: int, role: int | None, resource: int | None) -> 
 
 
 def absence_values(s: Provenance, resource: str) -> dict[str, str]:
-    """That no node has the resource, and what was perhaps meant."""
+    """Return that no node has the resource, and the probable intention."""
     if not s.node_resources or resource in s.node_resources:
         return {}
     near = near_resource(resource, s.node_resources)
@@ -45,18 +45,18 @@ def _oversized_values(s: Provenance, j: int, fact: facts.OversizedPod | facts.Ov
 
 
 def _piece_values(s: Provenance, j: int, fact: facts.Fragmentation, _: Any) -> Values:
-    """How much there is, how it lies on nodes, and what a pod asks for."""
+    """Return how much there is, how it lies on nodes, and what a pod asks for."""
     if fact.role is None or fact.scarce is None:
         return {}
-    resource, said = s.problem.resources[fact.scarce], []
+    resource, texts = s.problem.resources[fact.scarce], []
     for amount, nodes in fact.pieces[:MAX_LISTED]:
-        said.append(f"{rounded_amount(resource, amount)} on {f'each of {nodes} nodes' if nodes > 1 else '1 node'}")
+        texts.append(f"{rounded_amount(resource, amount)} on {f'each of {nodes} nodes' if nodes > 1 else '1 node'}")
     rest = sum(nodes for _, nodes in fact.pieces[MAX_LISTED:])
     total = named_amount(resource, sum(amount * nodes for amount, nodes in fact.pieces))
     return {
         "resource": resource,
         "total": f"{total} {'even when empty' if fact.never else 'free'}",
-        "pieces": ", ".join(said) + (f" and less on {rest} more" if rest else ""),
+        "pieces": ", ".join(texts) + (f" and less on {rest} more" if rest else ""),
         "each": rounded_amount(resource, s.problem.gangs[j].roles[fact.role].request[fact.scarce]),
     }
 
@@ -98,7 +98,7 @@ def _own_pods(s: Provenance, j: int, fact: facts.OwnRunningPods) -> Iterator[Sou
 
 
 def _away_nodes(s: Provenance, j: int, x: facts.AwayNodes | repairs.ReturnOfNodes) -> Iterator[Source]:
-    """Nodes that are away because their documents say so, then those of which only the cluster does."""
+    """Yield nodes that are away by their documents, then those that only the cluster reports."""
     others = []
     for n in x.nodes:
         spec = s.origins.nodes[n]
@@ -275,7 +275,7 @@ def _pod_count(s: Provenance, j: int, repair: repairs.FewerPods) -> Iterator[Sou
 
 
 def _pod_count_values(s: Provenance, j: int, repair: repairs.FewerPods, together: Sequence[repairs.Repair]) -> Values:
-    """What to write in addition to the count, and a role whose pods are fewer than its replicas already: its
+    """Return the edits in addition to the count, and a role whose pods are fewer than its replicas already: its
     minimum."""
     gang = s.problem.gangs[j]
     values = Edits.of_fields(pod_count_edits(s.origins.gangs[j], gang, repair, _group_sizes(together)))
@@ -302,7 +302,7 @@ def _node_edits(s: Provenance, j: int, x: repairs.MoreNodeClasses, _: Any) -> li
 
 
 def node_edit_values(s: Provenance, pod: PodSpec, n: int) -> Values:
-    """What to write so that the pod may use node n."""
+    """Return the edits by which the pod may use node n."""
     edits = s.closed_nodes.edits(pod, n)
     return {"edits": Edits(edits, " and ".join(edits))} if edits else {}
 

@@ -40,7 +40,7 @@ _SHARED: Mapping[type[Repair], Callable[[Any], object]] = {
     AllowEviction: attrgetter("obstacle", "queue"),
     EndOfGangs: lambda repair: (),
 }
-"""Repairs that concern other gangs too: what they change. Of the same, a larger amount does what a smaller one does."""
+"""Repairs that affect other gangs too -> what they change. Of equal ones, a larger amount includes a smaller one."""
 MAX_NAMED_GANGS = 20
 """How many gangs a repair names that precede its own: with all of them a plan would grow with the square of the gangs
 that wait."""
@@ -70,8 +70,8 @@ class Rivals:
                     self._asking.setdefault(changes, []).append(self._order.ranks[decision.gang])
 
     def earlier(self, j: int, repair: Repair) -> EarlierGangs | None:
-        """The waiting gangs that would start with this change too and precede gang j; where none does, those that
-        may."""
+        """Return the waiting gangs that would start with this change too and precede gang j; if there are none, those
+        that may."""
         shared = _shared(_changes(repair))
         if not shared:
             return None
@@ -103,7 +103,7 @@ class _GangOrder:
         return self.gangs[self._by_rank[rank]]
 
     def first_rank(self, priority: int) -> int:
-        """The first rank of the gangs that have at most this priority."""
+        """Return the first rank of the gangs that have at most this priority."""
         return bisect_left(self._by_rank, -priority, key=lambda j: -self.gangs[j].priority)
 
     def named(self, surely: bool, count: int, ranks: Iterable[int]) -> EarlierGangs:
@@ -121,7 +121,8 @@ class _Users:
         self._possible: dict[object, EarlierGangs] = {}
 
     def preceding(self, j: int) -> EarlierGangs:
-        """Those before gang j in its queue; also those of a higher priority in others, unless queues come first."""
+        """Return the gangs before gang j in its queue; also those of a higher priority in others, unless queues are
+        first."""
         order, gang, most = self._order, self._order.gangs[j], MAX_NAMED_GANGS
         own, start = self._by_queue.get(gang.queue, []), 0 if order.queues_first else order.first_rank(gang.priority)
         higher, first, end = bisect_left(self._ranks, start), bisect_left(own, start), bisect_left(own, order.ranks[j])
@@ -129,7 +130,7 @@ class _Users:
         return order.named(True, higher + end - first, leading)
 
     def possible(self, j: int) -> EarlierGangs:
-        """Those that may precede a gang which none precedes: the same for all gangs that are alike."""
+        """Return gangs that may precede a gang which none precedes: the same for all equal gangs."""
         gang = self._order.gangs[j]
         kind = gang.queue, gang.priority, gang.roles, gang.minimum
         if kind not in self._possible:
@@ -156,7 +157,7 @@ def _changes(repair: Repair) -> tuple[Repair, ...]:
 
 
 def _shared(changes: Iterable[Repair]) -> tuple[Repair, ...]:
-    """Those that concern other gangs too."""
+    """Return the changes that affect other gangs too."""
     return tuple(change for change in changes if type(change) in _SHARED)
 
 
@@ -165,7 +166,7 @@ def _is_alike(gang: Gang, other: Gang) -> bool:
 
 
 def gang_before(problem: Problem, decision: Decision, repair: Repair) -> int | None:
-    """The waiting gang that still comes before the gang in its strictly ordered queue once it has this repair."""
+    """Return the waiting gang that still precedes the gang in its strictly ordered queue with this repair."""
     order = next((fact for fact in decision.facts if isinstance(fact, StrictOrder)), None)
     if order is None or any(_changes_order(problem.gangs[order.gang], change) for change in (repair, *repair.also)):
         return None
@@ -175,8 +176,8 @@ def gang_before(problem: Problem, decision: Decision, repair: Repair) -> int | N
 def with_earlier_gangs(
     problem: Problem, message: CodedMessage, earlier: EarlierGangs | None, before: int | None
 ) -> CodedMessage:
-    """The message of a repair, with the gangs that profit first or may (`earlier`), and the one that still comes before
-    it in its strictly ordered queue (`before`)."""
+    """Return the message of a repair, with the gangs that profit first or may (`earlier`), and the one that still
+    precedes it in its strictly ordered queue (`before`)."""
     sentence, facts = message.message, dict[str, Any](message.facts)
     if earlier is not None:
         others = Names(problem.gangs[j].name for j in earlier.leading)
@@ -201,8 +202,8 @@ def _order(problem: Problem, j: int) -> tuple[int, int, int]:
 
 
 def _covers(change: Repair, part: Repair) -> bool:
-    """Whether the change does what the part of another repair does: it ends the same gangs, or changes the same, by no
-    less."""
+    """Return whether the change does what the part of another repair does: it ends the same gangs, or changes the same,
+    by no less."""
     if type(change) is not type(part):
         return False
     if isinstance(change, EndOfGangs) and isinstance(part, EndOfGangs):

@@ -1,4 +1,4 @@
-"""Statements: what is said of one type of fact or repair, and the values in its sentences.
+"""Statements: the sentences on one type of fact or repair, and their values.
 
 A family of types has one file (`resource_statements`, `topology_statements`, `queue_statements`, `order_statements`,
 `lost_starts`, `outside_jobs`): for each type an entry with its sentences, the values in them, and its sources.
@@ -24,7 +24,7 @@ from solver.repairs import Repair
 
 T = TypeVar("T", bound=Fact | Repair)
 Values = Mapping[str, Any]
-"""Names in sentences, some of them keys of the JSON, and what stands for them."""
+"""Names in sentences, some of them keys of the JSON -> their values."""
 
 
 FACT_KEYS = (
@@ -43,8 +43,8 @@ FactValue = str | int | float | bool | tuple[str, ...]
 class CodedMessage:
     """A code, its sentence, and the values in it (amounts as in `compiler.fields.amounts.json_amount`).
 
-    never: waiting cannot help. also: of a repair, the changes that must come with it; its message includes them.
-    sources: the objects that a fact comes from; of a repair, where it is made or what is waited for.
+    never: waiting cannot help. also: of a repair, the changes that it requires; its message includes them. sources: the
+    objects behind a fact; of a repair, its place or the awaited objects.
     """
 
     code: str
@@ -57,13 +57,13 @@ class CodedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[T]):
-    """texts: the first whose names are all known is used. special_texts: tried before all others, where what they name
-    plays a part. never_texts: tried before texts where waiting cannot help. remedy: advice on the page.
+    """texts: the first whose names are all known is used. special_texts: tried before all others, where their values
+    matter. never_texts: tried before texts where waiting cannot help. remedy: advice on the page.
 
-    edits: of a repair, what to write in the files; () where that is not known for certain, or where it changes none.
-    sources: what the statement about gang j points to. values: those that do not follow from its fields alone; given
-    the statement and all changes that go together. of_document: whether they say what the gang's own document says.
-    command: of a repair that is made in the cluster, with {namespace}, {pods} (a label selector) and {nodes}.
+    edits: of a repair, its edits of files; () where they are uncertain, or there are none. sources: the sources of the
+    statement about gang j. values: values beyond its fields; given the statement and all changes that belong together.
+    of_document: whether they use contents of the gang's own document. command: of a repair that is made in the cluster,
+    with {namespace}, {pods} (a label selector) and {nodes}.
     """
 
     kind: type[T]
@@ -80,12 +80,12 @@ class Entry(Generic[T]):
 
     @property
     def edits_files(self) -> bool:
-        """Whether there are files that the repair may change: none for nodes, restarts, and what comes with time."""
+        """Return whether the repair may change files: none for nodes, restarts, and changes by time alone."""
         return self.edits is not Entry.__dataclass_fields__["edits"].default
 
     def message(self, values: Values, sources: Iterable[Source] = (), even_empty: bool = False) -> CodedMessage:
-        """The message with these values. even_empty: whether the obstacle is there on the empty cluster too, although
-        waiting may help."""
+        """Return the message with these values. even_empty: whether the obstacle is there on the empty cluster too,
+        although waiting may help."""
         never = bool(values.get("never"))
         texts = (*self.special_texts, *(self.never_texts if never or even_empty else ()), *self.texts)
         sentence = next((text.format_map(values) for text in texts if _names_in(text) <= values.keys()), self.title)
@@ -109,7 +109,7 @@ class Names(tuple[str, ...]):
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """What is to be written. json_value: with whole paths. text: as in a sentence."""
+    """Text to write. json_value: with whole paths. text: as in a sentence."""
 
     json_value: tuple[str, ...]
     text: str
@@ -148,7 +148,7 @@ class Amount:
 
 
 def amount_to_type(resource: str, amount: int) -> Amount:
-    """The amount as a queue or pod takes it, and exact: a rounded one may not suffice."""
+    """Return the amount as a queue or pod takes it, and exact: a rounded one may not suffice."""
     return Amount(resource, amount, exact_amount(resource, amount))
 
 
@@ -170,8 +170,8 @@ _PLAIN = frozenset(("tier", "seconds", "obstacle", "never"))
 
 
 def values_of(s: Provenance, j: int, statement: Any) -> dict[str, Any]:
-    """The fields of a statement about gang j by their names in sentences: names for indices (`solver.facts`), amounts
-    with their resource."""
+    """Return the fields of a statement about gang j by their names in sentences: names for indices (`solver.facts`),
+    amounts with their resource."""
     problem, gang = s.problem, s.problem.gangs[j]
     one: dict[str, Sequence[Role | Subgroup | Queue | HyperNode]] = {
         "role": gang.roles,

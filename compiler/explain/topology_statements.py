@@ -15,11 +15,11 @@ from compiler.volcano import metax
 from solver import facts, repairs
 
 WISH_WEIGHT = 100
-"""The largest that Volcano takes: what was required counts most."""
+"""The largest that Volcano accepts: a former requirement counts most."""
 
 
 def _domain(s: Provenance, j: int, fact: facts.DomainShortage) -> Iterator[Source]:
-    """A tighter domain than the job's topology asks for is that of its PodGroup's anti-affinity."""
+    """Yield a tighter domain than the job's topology asks for is that of its PodGroup's anti-affinity."""
     yield from s.hypernode_source(fact.hypernode)
     gang = s.problem.gangs[j]
     if gang.topology_without_rules in (None, gang.topology):
@@ -29,7 +29,7 @@ def _domain(s: Provenance, j: int, fact: facts.DomainShortage) -> Iterator[Sourc
 
 
 def _terms(s: Provenance, j: int, tier: int | None = None) -> Iterator[Source]:
-    """The terms of the gang's PodGroup; tier: those of it alone."""
+    """Yield the terms of the gang's PodGroup; tier: those of it alone."""
     for rho, (i, _) in s.origins.rules.terms.items():
         if i == j and tier in (None, s.problem.pod_rules[rho].tier):
             yield _term(s, rho)
@@ -43,7 +43,7 @@ def _term(s: Provenance, rho: int) -> Source:
 
 
 def _pod_rule(s: Provenance, j: int, fact: facts.PodRuleConflict) -> Iterator[Source]:
-    """The owners of the rule: the gang's own role, else other gangs and pods of no gang."""
+    """Yield the owners of the rule: the gang's own role, else other gangs and pods of no gang."""
     rho = fact.pod_rule
     if rho in s.origins.rules.terms:
         yield _term(s, rho)
@@ -140,7 +140,7 @@ def _topology(
 
 
 def _size_values(s: Provenance, j: int, repair: repairs.SmallerSubgroups, together: Sequence[repairs.Repair]) -> Values:
-    """What to write; how many partitions there are is told with the pods, where these are fewer."""
+    """Return the edits; the number of partitions is reported with the pods, where these are fewer."""
     spec, with_counts = s.origins.gangs[j], not any(isinstance(part, repairs.FewerPods) for part in together)
     annotation = metax.annotation_repair(spec, repair.subgroup, repair.code, repair.amount)
     return {**annotation, **Edits.of_fields(partition_edits(spec, repair, with_counts))}
@@ -178,7 +178,7 @@ def _size_edits(
 def _annotation_edits(
     s: Provenance, j: int, x: repairs.SmallerSubgroups | repairs.SoftTopology, pods: int | None
 ) -> list[FieldEdit]:
-    """The annotation of MetaX, where it or the one that asks for the groups is written."""
+    """Return the annotation of MetaX, where it or the one that asks for the groups is written."""
     if x.subgroup is None:
         return []
     spec = s.origins.gangs[j]
@@ -187,8 +187,8 @@ def _annotation_edits(
 
 
 def _wish_edits(s: Provenance, j: int, x: repairs.SoftSeparation, _: Any) -> list[FieldEdit]:
-    """A weight for each required term, which only preferred ones have; the list is then that of these, where it is the
-    only one."""
+    """Return a weight for each required term, which only preferred ones have; their list then becomes the preferred
+    one, if it is the only one."""
     group = s.origins.gangs[j].pod_group
     written = None if group is None else written_value(group.document, ANTI_AFFINITY_PATH)
     if group is None or not isinstance(written, dict) or written.get("preferred"):

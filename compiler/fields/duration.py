@@ -38,19 +38,19 @@ def go_duration_seconds(duration: str) -> float:
 
 
 def is_go_duration(text: str) -> bool:
-    """Whether Go's time.ParseDuration reads the text."""
+    """Return whether Go's time.ParseDuration reads the text."""
     return _GO_DURATION.fullmatch(text) is not None
 
 
 def duration_text(seconds: int) -> str:
-    """A duration as a user would write it into an annotation: 1h30m, 45s."""
+    """Return a duration as a user would write it into an annotation: 1h30m, 45s."""
     parts = ((seconds // 3600, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s"))
     return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
 
 
 def rounded_duration_text(seconds: int) -> str:
-    """A duration as a person reads it, in its two largest units: 45 s, 1 h 30 min, 21 d."""
+    """Return a duration as a person reads it, in its two largest units: 45 s, 1 h 30 min, 21 d."""
     parts = ((seconds // 86_400, "d"), (seconds // 3_600 % 24, "h"), (seconds // 60 % 60, "min"), (seconds % 60, "s"))
     first = next((i for i, (number, _) in enumerate(parts) if number), 3)
-    said = [f"{number} {unit}" for number, unit in parts[first : first + 2] if number]
-    return " ".join(said) or "0 s"
+    texts = [f"{number} {unit}" for number, unit in parts[first : first + 2] if number]
+    return " ".join(texts) or "0 s"

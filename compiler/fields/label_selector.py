@@ -22,14 +22,14 @@ class LabelSelector(LenientModel):
     match_expressions: list[LabelRequirement] | None = None
 
     def expressions(self) -> tuple[LabelExpression, ...]:
-        """The rows that must all hold; no row matches everything."""
+        """Return the rows that must all hold; no row matches everything."""
         return tuple((key, "In", (value,)) for key, value in (self.match_labels or {}).items()) + tuple(
             (row.key, str(row.operator), tuple(row.values or ())) for row in self.match_expressions or ()
         )
 
 
 def selector_matches(rows: Iterable[LabelExpression], labels: Mapping[str, str]) -> bool:
-    """Whether all rows hold. As in Kubernetes, a missing label is in no set of values."""
+    """Return whether all rows hold. As in Kubernetes, a missing label is in no set of values."""
     return all(_expression_holds(labels, *row) for row in rows)
 
 

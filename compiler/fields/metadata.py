@@ -22,7 +22,8 @@ from compiler.syntax.documents import Document, FieldPath
 
 
 def _annotation_help(key: str) -> str:
-    """The annotation of gangplan that `key` resembles; what all of them begin with is no likeness."""
+    """Return the fix for an unknown annotation: the one of gangplan that `key` resembles, ignoring their common
+    prefix."""
     known = {name.removeprefix(ANNOTATION_PREFIX): name for name in KNOWN_ANNOTATIONS}
     near = did_you_mean(key.removeprefix(ANNOTATION_PREFIX), known)
     return meant(key, known[near]) if near else f"use one of {', '.join(KNOWN_ANNOTATIONS)}"
@@ -32,7 +33,7 @@ _NEVER_LABELS = (EXPECTED_DURATION_ANNOTATION, GANG_ANNOTATION, ORDER_ANNOTATION
 
 
 def _is_strange(key: str) -> bool:
-    """Whether the key's prefix is meant to be gangplan's, and is another."""
+    """Return whether the key's prefix is meant to be gangplan's, and is another."""
     prefix = key.rpartition("/")[0]
     return prefix.startswith("gangplan") and f"{prefix}/" != ANNOTATION_PREFIX
 

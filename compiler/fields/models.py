@@ -127,13 +127,13 @@ class OwnModel(BaseModel):
 
 
 class LenientModel(BaseModel):
-    """A mapping of which some fields are read; others pass, and what is wrong with it the schema of its kind says."""
+    """A mapping of which some fields are read; others pass, and the schema of its kind reports their faults."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, alias_generator=to_camel, defer_build=True)
 
 
 def without_nulls(data: Any) -> Any:
-    """The data without fields that are null: to the API server such a field is not there."""
+    """Return the data without fields that are null: to the API server such a field is not there."""
     if isinstance(data, dict):
         return {
             key: without_nulls(value) if isinstance(value, _COLLECTIONS) else value

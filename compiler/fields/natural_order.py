@@ -1,4 +1,4 @@
-"""The natural order of names, in which node-2 comes before node-10."""
+"""The natural order of names, in which node-2 precedes node-10."""
 
 from __future__ import annotations
 

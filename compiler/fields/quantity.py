@@ -49,7 +49,7 @@ _MAX_AMOUNT = 2**63 - 1
 
 
 class QuantityError(ValueError):
-    """A value is no quantity. code: NOT_A_QUANTITY's or NEGATIVE_QUANTITY's; the exception's text is the message."""
+    """An invalid quantity. code: NOT_A_QUANTITY's or NEGATIVE_QUANTITY's; the exception's text is the message."""
 
     def __init__(self, code: str, message: str, help: str) -> None:
         self.code, self.help = code, help
@@ -57,7 +57,7 @@ class QuantityError(ValueError):
 
 
 def parse_quantity(value: object) -> Fraction:
-    """The exact value of a quantity as YAML gives it: str, int or float. QuantityError for anything else."""
+    """Return the exact value of a quantity as YAML gives it: str, int or float. QuantityError for anything else."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise QuantityError(
             NOT_A_QUANTITY.code,
@@ -106,7 +106,7 @@ def _syntax_help(text: str) -> str:
 
 
 def _unit_help(number: str, unit: str) -> str:
-    """What to write for a number with a unit such as GB, gib or cores."""
+    """Return the fix for a number with a unit such as GB, gib or cores."""
     if unit.lower() in _CORES:
         return to_write(number)
     letter = "k" if unit[0] in "kK" else unit[0].upper()
@@ -135,24 +135,25 @@ _LARGEST_IN_MI = 2**20
 
 
 def integer_amounts(resources: Mapping[str, Fraction], rounding: Literal["up", "down"]) -> dict[str, int]:
-    """A resource list in the units of `compiler.specs.Amounts`: requests and limits rounded up, what nodes offer
+    """Return a resource list in the units of `compiler.specs.Amounts`: requests and limits rounded up, what nodes offer
     rounded down."""
     step = math.ceil if rounding == "up" else math.floor
     return {name: step(value * 1000 if name in MILLI_RESOURCES else value) for name, value in sorted(resources.items())}
 
 
 def is_device(resource: str) -> bool:
-    """Whether a resource has a vendor's domain. Kubernetes' own domain is that of lent CPUs and memory."""
+    """Return whether a resource has a vendor's domain. Kubernetes' own domain is that of lent CPUs and memory."""
     return "/" in resource and not resource.startswith(("hugepages-", "kubernetes.io/"))
 
 
 def is_countable(resource: str) -> bool:
-    """Whether Kubernetes counts the resource in whole numbers: pods, and extended resources."""
+    """Return whether Kubernetes counts the resource in whole numbers: pods, and extended resources."""
     return resource == "pods" or ("/" in resource and "kubernetes.io/" not in resource)
 
 
 def exact_amount(resource: str, amount: int) -> str:
-    """An amount as exact text: cpu in cores, memory in the largest binary unit that divides it, all else as it is."""
+    """Return an amount as exact text: cpu in cores, memory in the largest binary unit that divides it, all else as it
+    is."""
     if resource in MILLI_RESOURCES:
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
     if resource in ("memory", "ephemeral-storage", COLOCATED_MEMORY) or resource.startswith("hugepages-"):

@@ -41,7 +41,7 @@ class Regex:
         self._prefix = prefix[1] if prefix else ""
 
     def search(self, name: str) -> bool:
-        """Whether the pattern matches a part of `name`."""
+        """Return whether the pattern matches a part of `name`."""
         # Most names of a cluster fail the prefix, which is a hundred times cheaper than a call of RE2.
         return name.startswith(self._prefix) and self._compiled.search(name) is not None
 

@@ -17,5 +17,5 @@ def short_repr(value: object) -> str:
 
 
 def as_yaml_text(value: object) -> str:
-    """A scalar as YAML reads it in quotes."""
+    """Return a scalar as YAML reads it in quotes."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Keys of labels and annotations that Volcano, JobSet and LWS read or write, and those that are nearly one of them."""
+"""Keys of labels and annotations that Volcano, JobSet and LWS read or write, and similar misspelt ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ _MOST_EDITS = 2
 
 @cache
 def meant_key(key: str) -> str:
-    """The key that this one is a slip of the pen away from, or another domain; "" where it is one, or near none."""
+    """Return the key that this one is a slip of the pen away from, or another domain; "" where it is one, or near
+    none."""
     written, _, name = key.rpartition("/")
     for word, (domain, names) in _OPERATORS_KEYS.items():
         if word in written and written != domain and name in names:

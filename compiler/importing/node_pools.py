@@ -1,4 +1,4 @@
-"""Nodes of a cluster folded into NodePools; a node that a pool cannot say stays a Node."""
+"""Nodes of a cluster folded into NodePools; a node that a pool cannot represent stays a Node."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class FoldedNodes:
 
 
 def fold_nodes(nodes: Iterable[Object], others_text: str) -> FoldedNodes:
-    """The nodes as pools, in the natural order of their names. others_text: what else the repository holds, which may
-    name a label."""
+    """Return the nodes as pools, in the natural order of their names. others_text: what else the repository holds,
+    which may name a label."""
     ordered = sorted(nodes, key=lambda node: natural_sort_key(name_of(node)))
     own_labels = _own_labels(ordered, others_text)
     groups = defaultdict[tuple[Any, ...], list[Object]](list)
@@ -81,7 +81,7 @@ def fold_nodes(nodes: Iterable[Object], others_text: str) -> FoldedNodes:
 
 
 def _own_labels(nodes: Sequence[Object], others_text: str) -> tuple[str, ...]:
-    """Labels that say on each node something else and that nothing names: they tell nodes apart, and are no group."""
+    """Return labels that differ on each node and that nothing names: they identify nodes, and are not a group."""
     values = defaultdict[str, list[str]](list)
     for node in nodes:
         for key, value in labels_of(node).items():
@@ -95,8 +95,8 @@ def _own_labels(nodes: Sequence[Object], others_text: str) -> tuple[str, ...]:
 
 
 def _fits_pool(node: Object) -> bool:
-    """Whether a pool can say the node: its hostname is its name, its amounts can be read (what is wrong with those of a
-    Node, a check says), and it has no devices of which annotations tell."""
+    """Return whether a pool can represent the node: its hostname is its name, its amounts can be read (a check reports
+    faults in those of a Node), and no annotations describe its devices."""
     annotations = {key: str(value) for key, value in annotations_of(node).items()}
     labels = labels_of(node)
     try:
@@ -114,7 +114,7 @@ def _offered(node: Object) -> Mapping[str, Any]:
 
 
 def _pool_labels(node: Object, own_labels: tuple[str, ...]) -> dict[str, str]:
-    """The labels that a pool has to state: neither the kubelet's nor the node's own."""
+    """Return the labels that a pool has to state: neither the kubelet's nor the node's own."""
     labels = labels_of(node)
     implied = kubelet_labels(labels.get(ARCH_LABEL, "amd64"))
     left_out = {HOSTNAME_LABEL, *own_labels, *(key for key in implied if labels.get(key) == implied[key])}
@@ -122,7 +122,7 @@ def _pool_labels(node: Object, own_labels: tuple[str, ...]) -> dict[str, str]:
 
 
 def _taints(node: Object) -> list[dict[str, Any]]:
-    """The taints that people set; those of conditions come and go by themselves."""
+    """Return the taints that people set; those of conditions come and go by themselves."""
     rows = (node.get("spec") or {}).get("taints") or ()
     kept = [row for row in rows if not str(row.get("key")).startswith(_SYSTEM_TAINTS)]
     return [{key: row[key] for key in ("key", "value", "effect") if row.get(key)} for row in kept]
@@ -144,7 +144,8 @@ def _measured(node: Object) -> tuple[Any, ...]:
 
 
 def _of_measured_size(group: Sequence[Object]) -> list[list[Object]]:
-    """The group in parts whose measured resources are within the tolerance, in the order of their first nodes."""
+    """Return the group in parts whose measured resources are within the tolerance, in the order of their first
+    nodes."""
     parts: list[list[Object]] = []
     for node in sorted(group, key=_measured):
         least = _measured(parts[-1][0]) if parts else ()
@@ -205,7 +206,7 @@ def name_ranges(names: Iterable[str]) -> list[str]:
 
 
 def _parts(name: str) -> tuple[str, str, str]:
-    """What stands before the last number of the first label of a name, the number, and the rest."""
+    """Return the text before the last number of the first label of a name, the number, and the rest."""
     host, dot, domain = name.partition(".")
     found = _NAME.match(host)
     return (found[1], found[2], f"{found[3]}{dot}{domain}") if found else (name, "", "")
@@ -217,7 +218,7 @@ def _next_name(name: str, width: int) -> str:
 
 
 def _node_document(node: Object) -> dict[str, Any]:
-    """The node as an object: what it offers stands in its status."""
+    """Return the node as an object, with its amounts in its status."""
     found = written_form(node)
     spec = {"taints": _taints(node)} if _taints(node) else {}
     status = {key: status_of(node)[key] for key in ("capacity", "allocatable") if key in status_of(node)}

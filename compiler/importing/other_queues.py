@@ -1,8 +1,8 @@
-"""Queues of Kueue and KAI as Volcano's, and what of them has no equal.
+"""Queues of Kueue and KAI as Volcano's, and their features without an equal.
 
 A ClusterQueue or Cohort of Kueue deserves its nominal quotas, added up over flavors, a Cohort those of its members as
-well; what is not lent is guaranteed, and what may be borrowed is the capability above that. A Queue of KAI deserves its
-quota, has its limit as capability and its weight over the quota as weight. Devices are whole in Volcano.
+well; the part that is not lent is guaranteed, and the borrowing limit is the capability above that. A Queue of KAI
+deserves its quota, has its limit as capability and its weight over the quota as weight. Devices are whole in Volcano.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from compiler.validation.judge import mapping
 
 CLUSTER_QUEUE, COHORT, KAI_QUEUE = "ClusterQueue.kueue.x-k8s.io", "Cohort.kueue.x-k8s.io", "Queue.scheduling.run.ai"
 PARENT_FIELDS = ("cohortName", "cohort", "parentName", "parent", "parentQueue")
-"""In one version or another of these kinds."""
+"""Names in different versions of these kinds."""
 _KAI_UNITS = {
     "gpu": ("nvidia.com/gpu", Fraction(1)),
     "cpu": ("cpu", Fraction(1, 1000)),
@@ -76,7 +76,7 @@ class _Share:
         return {key: amount + self.limits[key] for key, amount in self.deserved.items() if key in self.limits}
 
     def with_member(self, member: _Share) -> _Share:
-        """What a member deserves and is guaranteed, its Cohort is too."""
+        """Return the Cohort's share with a member's deserved and guaranteed amounts added."""
         deserved, guarantee = _sum(self.deserved, member.deserved), _sum(self.guarantee, member.guarantee)
         return replace(self, deserved=deserved, guarantee=guarantee)
 
@@ -90,8 +90,8 @@ class TranslatedQueues:
 
 
 def translate_queues(objects: Iterable[Object], taken: Set[str] = frozenset()) -> TranslatedQueues:
-    """The queues among objects of `queue_kinds`, by name. taken: names of Volcano's own queues; a queue whose name is
-    taken, be it by one of another kind, gets another."""
+    """Return the queues among objects of `queue_kinds`, by name. taken: names of Volcano's own queues; a queue whose
+    name is taken, be it by one of another kind, gets another."""
     items = sorted(objects, key=lambda item: (run_kind_of(item), name_of(item)))
     queues = [item for item in items if run_kind_of(item) not in _table()["kinds"]]
     notes = list[str]()
@@ -153,7 +153,7 @@ def _names(keys: Iterable[tuple[str, str]], taken: Set[str], notes: list[str]) -
 
 
 def _family(share: _Share) -> tuple[bool, str]:
-    """Equal for those that share a parent, or are the uppermost of one system."""
+    """Return a key that is equal for shares with one parent, or for the uppermost of one system."""
     return share.kind == KAI_QUEUE, share.parent
 
 
@@ -170,7 +170,7 @@ def _scales(shares: Iterable[_Share]) -> Mapping[tuple[bool, str], Fraction]:
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """Reads amounts of an object; those that cannot be read are noted."""
+    """Reads amounts of an object; unreadable ones are noted."""
 
     item: Object
     notes: list[str]
@@ -207,7 +207,7 @@ def _kueue_share(share: _Share, spec: Mapping[str, Any], fields: _Fields) -> _Sh
         resource = str(row.get("name"))
         amount = fields.amount(row, "nominalQuota", resource) if row.get("nominalQuota") is not None else Fraction()
         if amount is None:
-            left_out.add(resource)  # of a sum without it nobody knows what it limits
+            left_out.add(resource)  # without it the sum's limit is unknown
             continue
         nominal[resource] += amount
         if (lent := fields.amount(row, "lendingLimit", resource)) is not None:
@@ -231,7 +231,7 @@ def _kueue_share(share: _Share, spec: Mapping[str, Any], fields: _Fields) -> _Sh
 
 
 def _kai_share(share: _Share, spec: Mapping[str, Any], fields: _Fields) -> _Share:
-    """Source: QueueResource of KAI's pkg/apis/scheduling/v2; -1 is no limit."""
+    """Return the share with KAI's amounts. Source: QueueResource of KAI's pkg/apis/scheduling/v2; -1 means no limit."""
     deserved, limits, weights = Amounts(), Amounts(), list[Fraction]()
     for key, (resource, unit) in _KAI_UNITS.items():
         row = mapping(spec, "resources", key)
@@ -289,7 +289,7 @@ def _rounding_notes(document: Mapping[str, Any], share: _Share) -> Iterator[str]
 
 
 def _written(amounts: Amounts) -> dict[str, Any]:
-    """The amounts as Volcano counts them, rounded down, so that those of children stay within their parent's."""
+    """Return the amounts as Volcano counts them, rounded down, so that those of children stay within their parent's."""
     return {
         key: f"{int(amount * 1000)}m" if key in MILLI_RESOURCES and amount.denominator != 1 else int(amount)
         for key, amount in sorted(amounts.items())

@@ -1,4 +1,4 @@
-"""What a cluster holds, as the files of a repository."""
+"""A cluster's objects as the files of a repository."""
 
 from __future__ import annotations
 
@@ -53,22 +53,22 @@ CLUSTER_FILES = {
 _MAKER_KINDS = frozenset(
     {"CronJob.batch", "CronJob.batch.volcano.sh", "CronWorkflow.argoproj.io", "Workflow.argoproj.io"}
 )
-"""Kinds of which no object is planned, but what is made of it by the clock or step by step."""
+"""Kinds whose own objects are not planned, but those that they create by the clock or step by step."""
 _CORE_GROUPS = ("", "apps", "batch")
 """Groups whose workloads most clusters hold many of that no batch scheduler places."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedRepository:
-    """Path -> text of each file, and what was left out or has no equal, a sentence each."""
+    """Path -> text of each file, and the objects left out or without an equal, a sentence each."""
 
     files: Mapping[str, str]
     notes: tuple[str, ...]
 
 
 def import_objects(objects: Iterable[Object], cluster: str, *, adopt: bool = False) -> ImportedRepository:
-    """The repository of a cluster that holds these objects, as an API server gives them; of two with one name the
-    later counts. adopt: gangplan may take fields of the objects that others own."""
+    """Return the repository of a cluster that holds these objects, as an API server gives them; of two with one name
+    the later counts. adopt: gangplan may take fields of the objects that others own."""
     by_name = {_place_in_order(item): item for item in objects}
     items = [item for _, item in sorted(by_name.items(), key=itemgetter(0))]
     nodes = [item for item in items if run_kind_of(item) == "Node."]
@@ -125,7 +125,7 @@ _SILENT = "what Kubernetes and Volcano make for themselves"
 
 
 def _reason_to_leave_out(item: Object) -> str:
-    """Why the object is no part of a repository, empty where it is one."""
+    """Return why the object is not a part of a repository, empty if it is."""
     kind = run_kind_of(item)
     if is_terminating(item):
         return "objects that are being deleted"
@@ -146,7 +146,7 @@ def _reason_to_leave_out(item: Object) -> str:
 
 
 def has_unplanned_owner(item: Object) -> bool:
-    """Whether something made the object which is in no plan: what it makes is what waits and runs."""
+    """Return whether the object was created by one that is in no plan: then the created object waits and runs."""
     owner = controller_of(item)
     return owner is not None and run_kind_of(owner) not in kinds().keys() - _MAKER_KINDS
 
@@ -156,12 +156,13 @@ def _is_of_the_system(item: Object) -> bool:
     if kind == "PriorityClass.scheduling.k8s.io":
         return name.startswith("system-")
     if kind == "Queue.scheduling.volcano.sh":
-        return name in (ROOT_QUEUE, DEFAULT_QUEUE) and not _says_something(item)
+        return name in (ROOT_QUEUE, DEFAULT_QUEUE) and not _has_settings(item)
     return (item["metadata"].get("namespace") or "") in SYSTEM_NAMESPACES
 
 
-def _says_something(queue: Object) -> bool:
-    """Whether somebody gave the queue that Volcano makes a limit, or anything else: root is not reclaimable anyway."""
+def _has_settings(queue: Object) -> bool:
+    """Return whether somebody gave the queue that Volcano makes a limit, or anything else: root is not reclaimable
+    anyway."""
     return bool((written_form(queue).get("spec") or {}).keys() - {"reclaimable"})
 
 
@@ -187,7 +188,8 @@ def _file_of(item: Object, cluster: str) -> str:
 
 
 def _part(name: str) -> str:
-    """A name as part of a path. An API server gives no others; a file that somebody wrote may name ../../.bashrc."""
+    """Return a name as part of a path. An API server gives no others; a file that somebody wrote may name
+    ../../.bashrc."""
     return _NOT_IN_PATHS.sub("-", name).lstrip(".") or "-"
 
 

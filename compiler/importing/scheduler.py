@@ -13,8 +13,8 @@ from compiler.volcano.scheduler_conf import CONF_KEY, FILE_KEYS
 
 
 def scheduler_document(config_map: Object) -> dict[str, Any]:
-    """The configuration with types; the ConfigMap as it is where types would not hold all that it says, so that
-    `gangplan check` shows what Volcano makes of it."""
+    """Return the configuration with types; the unchanged ConfigMap if types would lose contents, so that `gangplan
+    check` shows how Volcano reads it."""
     conf = _parsed(str((config_map.get("data") or {}).get(CONF_KEY)))
     if conf is None:
         return written_form(config_map)
@@ -24,7 +24,7 @@ def scheduler_document(config_map: Object) -> dict[str, Any]:
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
-    """The configuration, None where it holds something that Volcano ignores or reads as something else."""
+    """Return the configuration, None where it holds something that Volcano ignores or reads as something else."""
     try:
         conf = yaml.safe_load(text)
     except yaml.YAMLError:

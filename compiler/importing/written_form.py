@@ -32,8 +32,8 @@ def _server_written() -> Mapping[str, Any]:
 
 
 def written_form(item: Object) -> Data:
-    """The object without what servers wrote. Where kubectl kept the file that was applied, and all of it still holds,
-    it is that file."""
+    """Return the object without what servers wrote. Where kubectl kept the file that was applied, and all of it still
+    holds, it is that file."""
     applied = _last_applied(item)
     found: Data = deepcopy(dict(item if applied is None else applied))
     _remove_bookkeeping(found)
@@ -53,7 +53,7 @@ def _last_applied(item: Object) -> Data | None:
 
 
 def _holds(applied: Any, live: Any) -> bool:
-    """Whether all that was applied is still so; null and empty values say nothing."""
+    """Return whether all applied fields still have their values; null and empty values do not count."""
     if applied is None or applied in ({}, []):
         return True
     if isinstance(applied, Mapping):
@@ -105,7 +105,7 @@ def _remove_keys(metadata: Data, part: str, keys: Iterable[str]) -> None:
 
 
 def _templates(data: Any) -> Iterator[Data]:
-    """Every mapping with metadata of its own below the object."""
+    """Yield every mapping with metadata of its own below the object."""
     if isinstance(data, dict):
         for key, value in data.items():
             if key != "metadata" and isinstance(value, dict) and isinstance(value.get("metadata"), dict):
@@ -116,7 +116,7 @@ def _templates(data: Any) -> Iterator[Data]:
             yield from _templates(value)
 
 
-# ---- what they fill in
+# ---- defaults
 
 
 def _remove_defaults(item: Data) -> None:
@@ -141,7 +141,7 @@ def _remove_equal(data: Data, defaults: Mapping[str, Any]) -> None:
 
 
 def pod_specs(item: Object) -> Sequence[Data]:
-    """Every pod spec of the object, where its kind has a schema."""
+    """Return every pod spec of the object, where its kind has a schema."""
     schema = find_schema(run_kind_of(item), str(item["apiVersion"]).rpartition("/")[2])
     found = []
     for path in () if schema is None else pod_paths(item, schema):

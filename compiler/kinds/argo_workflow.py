@@ -1,11 +1,11 @@
 """Argo's Workflow and CronWorkflow (argoproj.io/v1alpha1): steps in order, each a pod or an object that it creates.
 
-The controller makes the pods of a step when the step before is over, so that none is bound. Room is kept for the widest
-step: of all that run side by side the one that asks for the most devices, then cpu. What its objects of known kinds run
-counts like pods. A step that repeats by a parameter counts once. `parallelism` of the workflow or of a template, and a
+The controller creates the pods of a step when the step before has finished, so that none is bound. Room is kept for the
+widest step: of all that run side by side the one that requests the most devices, then cpu. Pods of its objects of known
+kinds count too. A step that repeats by a parameter counts once. `parallelism` of the workflow or of a template, and a
 mutex of a template, bound how many pods run side by side: then the largest of them count. `podSpecPatch` is applied,
-with parameters whose values are written next to them. Templates that lie in a WorkflowTemplate or
-ClusterWorkflowTemplate (`workflowTemplateRef`, `templateRef` of a step) are taken from there if the repository has it.
+with parameters whose values are written next to them. Templates that are in a WorkflowTemplate or
+ClusterWorkflowTemplate (`workflowTemplateRef`, `templateRef` of a step) are read from there if the repository has it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ OWN: Scope = ("", "")
 Key = tuple[Scope, str]
 """Where a template is, and its name."""
 Use = tuple[Key, Key | None]
-"""A template that runs pods, and the template around it if these are placed as that one says."""
+"""A template that runs pods, and the template around it if that one places them."""
 _PLACING = ("node_selector", "affinity", "tolerations")
 
 
@@ -90,7 +90,7 @@ def _cron_workflow(document: Document, model: CronWorkflow) -> Iterable[GangSpec
 
 
 def _specs(draft: WorkflowDraft) -> Iterator[GangSpec | WorkflowDraft]:
-    """The draft where it refers to other documents, else its gang if it runs pods."""
+    """Yield the draft where it refers to other documents, else its gang if it runs pods."""
     gang, missing = workflow_gang(draft, {})
     if missing:
         yield draft
@@ -99,21 +99,21 @@ def _specs(draft: WorkflowDraft) -> Iterator[GangSpec | WorkflowDraft]:
 
 
 def workflow_templates(documents: Iterable[Document], namespace: str) -> dict[Scope, Spec]:
-    """The WorkflowTemplates that a workflow of the namespace may refer to."""
+    """Return the WorkflowTemplates that a workflow of the namespace may refer to."""
     found = {}
     for document in documents:
         is_near = document.kind == "ClusterWorkflowTemplate" or (document.namespace or "default") == namespace
         if document.group == GROUP and document.kind.endswith("WorkflowTemplate") and is_near:
             try:
                 spec = Spec.model_validate(without_nulls(document.data.get("spec")))
-            except ValidationError:  # said where it stands
+            except ValidationError:  # reported at its place
                 continue
             found[document.kind, document.name] = spec
     return found
 
 
 def workflow_gang(draft: WorkflowDraft, elsewhere: Mapping[Scope, Spec]) -> tuple[GangSpec | None, tuple[str, ...]]:
-    """The gang of a workflow that runs pods: those of its widest step, and none of the others. And the
+    """Return the gang of a workflow that runs pods: those of its widest step, and none of the others. And the
     WorkflowTemplates that it needs and that are not here."""
     document, spec, path = draft.document, draft.spec, draft.path
     if (reference := spec.workflow_template_ref) is not None:
@@ -160,7 +160,7 @@ def elsewhere_diagnostic(draft: WorkflowDraft, missing: Sequence[str], is_planne
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """What a template without steps runs; queue: of the objects that it creates."""
+    """Pods of a template without steps; queue: of the objects that it creates."""
 
     roles: tuple[RoleSpec, ...]
     queue: str = ""
@@ -168,8 +168,8 @@ class _Leaf:
 
 @dataclass
 class _Steps:
-    """The templates of a workflow. leaves: those that run pods, in the order of the walk. missing: of the
-    WorkflowTemplates that are referred to, those that are not `elsewhere`."""
+    """The templates of a workflow. leaves: templates that run pods, in the order of the walk. missing: referenced
+    WorkflowTemplates that are not `elsewhere`."""
 
     document: Document
     spec: Spec
@@ -216,7 +216,7 @@ class _Steps:
         return self.known[use]
 
     def limited(self, counts: Counter[Use], most: int | None) -> Counter[Use]:
-        """The largest pods of these, so many of them; all where there is no limit. One of an exclusive template."""
+        """Return the largest pods of these, so many of them; all without a limit. One of an exclusive template."""
         left, found = most or sum(counts.values()), Counter[Use]()
         for use in sorted(counts, key=lambda use: self._weight({use: 1}), reverse=True):
             there = min(counts[use], 1) if self.templates[use[0]][1].is_exclusive else counts[use]
@@ -225,7 +225,7 @@ class _Steps:
         return found
 
     def _is_placed_by(self, around: Key, template: Template) -> bool:
-        """Whether pods of the template go where the one around it says."""
+        """Return whether the surrounding template places the template's pods."""
         if not template.is_leaf or template.resource is not None:
             return False
         outer = self.templates[around][1]
@@ -289,17 +289,17 @@ class _Steps:
         }
         selector: Mapping[str, str] = others["node_selector"] or {}
         others["node_selector"] = {key: value for key, value in selector.items() if "{{" not in value}
-        told = pods.PodSpecModel(containers=[*containers, *(template.sidecars or ())]).model_copy(update=others)
+        pod_spec = pods.PodSpecModel(containers=[*containers, *(template.sidecars or ())]).model_copy(update=others)
         values = (spec.arguments or Arguments()).values("workflow.parameters.")
         values |= (template.inputs or Arguments()).values("inputs.parameters.")
         for patch in (spec.pod_spec_patch, template.pod_spec_patch):
-            told = patched(told, patch, values) or told
-        pod = pods.PodTemplate(metadata=template.metadata, spec=told)
+            pod_spec = patched(pod_spec, patch, values) or pod_spec
+        pod = pods.PodTemplate(metadata=template.metadata, spec=pod_spec)
         role = pods.role_spec(template.name, 1, 0, pod, path)
         return _Leaf((replace(role, template_path=(), selector_paths=places),))
 
     def _leaf_of_resource(self, template: Template, path: FieldPath) -> _Leaf | None:
-        """What an object of a known kind runs; None of one that cannot be read, by its parameters for example."""
+        """Return the pods of an object of a known kind; None for an unreadable one, by its parameters for example."""
         resource = template.resource or Resource()
         if resource.action not in _CREATING or not (gang := _embedded_gang(self.document, resource.manifest)):
             return None
@@ -334,7 +334,8 @@ def _embedded_gang(document: Document, manifest: str | None) -> GangSpec | None:
 
 
 def _stages(template: Template) -> Iterator[list[Repeated]]:
-    """What runs side by side, one after the other; tasks of a graph by how many precede each in a row."""
+    """Yield the steps that run side by side, one after the other; tasks of a graph by how many precede each in a
+    row."""
     for group in template.steps or ():
         items = group if isinstance(group, list) else [group]
         yield [step for item in items if (step := _step(item)) is not None]
@@ -351,7 +352,7 @@ def _stages(template: Template) -> Iterator[list[Repeated]]:
 
 
 def _step(item: object) -> Repeated | None:
-    """The step; None for data that is no step."""
+    """Return the step; None for invalid data."""
     try:
         return Repeated.model_validate(without_nulls(item))
     except ValidationError:
@@ -359,7 +360,7 @@ def _step(item: object) -> Repeated | None:
 
 
 def _diagnostics(document: Document) -> Iterator[Diagnostic]:
-    """What of a workflow is not planned, after all else."""
+    """Yield the unplanned parts of a workflow, after all else."""
     yield from time_diagnostics(document)
     path = ("spec", "workflowSpec") if document.kind == "CronWorkflow" else ("spec",)
     spec = mapping(document.data, *path)

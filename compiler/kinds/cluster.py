@@ -116,7 +116,7 @@ class Cluster(OwnObject):
 
 
 def specs(document: Document, cluster: Cluster) -> Iterable[object]:
-    """The ClusterSpec, and a `JobKind` for each kind that it declares."""
+    """Yield the ClusterSpec, and a `JobKind` for each kind that it declares."""
     spec = cluster.spec
     limits = float(spec.gap), float(spec.time_limit), spec.max_waiting_pods, spec.patience, spec.order
     plugins = {plugin.name: dict(plugin.arguments or {}) for plugin in spec.scheduler_plugins or ()}

@@ -18,7 +18,7 @@ MASTER_ROLE = "dlrover-master"
 
 
 def _amend(gang: GangSpec) -> GangSpec:
-    """The master creates the others: their pods are there only once it runs."""
+    """Return the master creates the others: their pods are there only once it runs."""
     others = tuple(role.name for role in gang.roles if role.name != MASTER_ROLE)
     has_master = len(others) < len(gang.roles)
     made = gang.with_controller(dependent_roles=others if has_master else ())

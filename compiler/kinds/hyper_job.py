@@ -33,7 +33,7 @@ def _specs(document: Document, model: Any) -> Iterable[HyperJobDraft]:
 
 
 def _with_job_name(role: RoleSpec, document: Document) -> RoleSpec:
-    """The role with the name of its replicated Job before its own, of which there may be one in each."""
+    """Return the role with the name of its replicated Job before its own, of which there may be one in each."""
     return replace(role, name=f"{_replicated_job(role, document).get('name')}-{role.name}")
 
 
@@ -43,7 +43,7 @@ def _replicated_job(role: RoleSpec, document: Document) -> dict[str, Any]:
 
 
 def hyper_job_gang(draft: HyperJobDraft, cluster: ClusterSpec) -> GangSpec | None:
-    """The Jobs that may run in the cluster; None where all are for others."""
+    """Return the Jobs that may run in the cluster; None where all are for others."""
     document = draft.gang.document
     roles, queues, priorities = [], {}, []
     for role in draft.gang.roles:

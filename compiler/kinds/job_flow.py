@@ -1,7 +1,7 @@
-"""Volcano's JobFlow and JobTemplate (flow.volcano.sh/v1alpha1): Jobs made from templates, each after others.
+"""Volcano's JobFlow and JobTemplate (flow.volcano.sh/v1alpha1): Jobs created from templates, each after others.
 
-A step is the Job `flow-template`, which the controller makes once all that it depends on is Completed. It is made from
-the JobTemplate, so that the gate stands there. Volcano 1.15's controller reads neither probes nor patches.
+A step is the Job `flow-template`, which the controller creates once all its dependencies are Completed. It is created
+from the JobTemplate, so the gate is there. Volcano 1.15's controller reads neither probes nor patches.
 """
 
 from __future__ import annotations

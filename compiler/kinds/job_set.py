@@ -36,7 +36,7 @@ def _amend(gang: GangSpec) -> GangSpec:
     spec = gang.document.data["spec"]
     in_order = value_at(spec, ("startupPolicy", "startupPolicyOrder")) == "InOrder"
     roles, late, exclusive = [], list[str](), list[ExclusiveUnits]()
-    for number, written in enumerate(gang.roles):  # fewer than there are replicated Jobs where one of these is broken
+    for number, written in enumerate(gang.roles):  # fewer than the replicated Jobs if one of these is invalid
         job = gang.document.value_at(*written.template_path[:3])
         role = _within_completions(written, value_at(job, ("template", "spec")) or {})
         units = _exclusive_units(gang.document, role)
@@ -55,8 +55,9 @@ def _amend(gang: GangSpec) -> GangSpec:
 
 
 def _exclusive_units(document: Document, role: RoleSpec) -> ExclusiveUnits | None:
-    """What the annotation of the replicated Job, else of the JobSet, asks of each child Job. With the annotation
-    node-selector a child Job selects the nodes that carry its name (constructJob of jobset_controller.go)."""
+    """Return the demand of the replicated Job's annotation, else of the JobSet's, on each child Job. With the
+    annotation node-selector a child Job selects the nodes that carry its name (constructJob of
+    jobset_controller.go)."""
     of_job: FieldPath = (*role.template_path[:3], "template")
     for path in (of_job, FieldPath()):
         at = (*path, "metadata", "annotations", JOB_SET_TOPOLOGY_ANNOTATION)
@@ -71,7 +72,7 @@ def _exclusive_units(document: Document, role: RoleSpec) -> ExclusiveUnits | Non
 
 
 def _with_own_nodes(document: Document, role: RoleSpec) -> PodSpec:
-    """The pods of a role whose child Jobs select nodes by their names, and tolerate the taint of such nodes."""
+    """Return the pods of a role whose child Jobs select nodes by their names, and tolerate the taint of such nodes."""
     prefix = f"{document.namespace or 'default'}_{document.name}-{role.name}"
     names = tuple(f"{prefix}-{number}" for number in range(-(-role.replicas // role.unit)))
     pod = with_label_rows(role.pod, Expression(JOB_SET_NODE_LABEL, "In", names))

@@ -21,11 +21,11 @@ class Kind:
     """One kind: its name, API group and versions, and the pydantic model by which a whole document is read.
 
     model: None where `specs` reads the data. specs: the document as specs or drafts. schema: of a kind that
-    `compiler.openapi` has none of. flaws: what is wrong with a document that has this shape. text_diagnostics: findings
-    that neither makes. is_foreign: of an operator, so that other versions pass. runs_once: an object ends and is not
-    made again, which of kinds that are known `compiler.run_kinds` says. unbound_reason: why the plan's nodes bind no
-    pods of an object, else empty. partial_specs: what can be read of a document with errors, for checks only.
-    is_written: false for what people never write as an object.
+    `compiler.openapi` lacks. flaws: of a document with a valid shape. text_diagnostics: findings of neither.
+    is_foreign: of an operator, so that other versions pass. runs_once: an object ends and is not recreated; for known
+    kinds `compiler.run_kinds` decides. unbound_reason: why the plan's nodes bind no pods of an object, else empty.
+    partial_specs: the readable parts of a document with errors, for checks only. is_written: false for kinds that
+    people never write as an object.
     """
 
     name: str
@@ -43,11 +43,11 @@ class Kind:
     unbound_reason: str = ""
 
     def read(self, document: Document) -> Any:
-        """The model of a document. Raises pydantic's ValidationError where it has another shape."""
+        """Return the model of a document. Raises pydantic's ValidationError where it has another shape."""
         return document.data if self.model is None else self.model.model_validate(without_nulls(document.data))
 
     def schema_of(self, version: str) -> Schema | None:
-        """The schema of a version."""
+        """Return the schema of a version."""
         found = find_schema(self.key, version)
         return self.schema() if found is None and self.schema is not None else found
 

@@ -54,7 +54,7 @@ def _amend_elastic_job(gang: GangSpec) -> GangSpec:
 
 
 def _mpi_labels(document: Document, role: str) -> Mapping[str, str]:
-    """The labels that the training operator (v1) or the MPI operator (v2beta1) gives to the role's pods."""
+    """Return the labels that the training operator (v1) or the MPI operator (v2beta1) gives to the role's pods."""
     if not _is_of_mpi_operator(document):
         return _training_labels(document, role)
     return {

@@ -1,7 +1,7 @@
 """LeaderWorkerSet (leaderworkerset.x-k8s.io/v1, lws 0.7): groups of a leader and its workers.
 
-Each group is a gang of its own, as in LWS and in Volcano (a PodGroup for each): the set starts with one, and takes more
-as there is room for them whole; all together where the object says so (`gangplan.dev/gang`).
+Each group is a gang of its own, as in LWS and in Volcano (a PodGroup for each): the set starts with one, and adds more
+as there is room for whole ones; all together if the object declares it (`gangplan.dev/gang`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _amend(gang: GangSpec) -> GangSpec:
     """A group has `size` pods, the first of which is the leader; it has the workers' template where it has no own."""
     spec = gang.document.data["spec"]
     size = value_at(spec, ("leaderWorkerTemplate", "size"))
-    size = int(size) if isinstance(size, int | float) else 1  # what else stands there, the schema has said to be wrong
+    size = int(size) if isinstance(size, int | float) else 1  # the schema reports any other value
     workers = size - (len(gang.roles) > 1)
 
     comes_together = is_gang(gang.document)
@@ -60,8 +60,8 @@ def _amend(gang: GangSpec) -> GangSpec:
 
 
 def _exclusive_units(gang: GangSpec, size: int) -> Iterator[ExclusiveUnits]:
-    """The groups, and the subgroups, of which each has a domain of its own (lws pod_webhook.go): a leader that makes
-    the group one pod larger than its subgroups is in the first of these."""
+    """Yield the groups, and the subgroups, each of which has a domain of its own (lws pod_webhook.go). A leader that
+    makes the group one pod larger than its subgroups is in the first of these."""
     names, is_nested = tuple(role.name for role in gang.roles), False
     if isinstance(key := annotation_value(gang.document, LEADER_WORKER_TOPOLOGY_ANNOTATION), str) and key:
         path = ("metadata", "annotations", LEADER_WORKER_TOPOLOGY_ANNOTATION)

@@ -1,9 +1,9 @@
 """Kthena's ModelServing (workload.serving.volcano.sh): `replicas` serving groups, each of the pods of its roles.
 
 A role is an entry pod and its workers. With a gangPolicy or a networkTopology one serving group is the least that
-serves, of its roles as many copies as `gangPolicy.minRoleReplicas` says; the others grow as there is room. Without both
-kthena makes no PodGroup (podgroupmanager, shouldCreatePodGroup): the pods start one by one. A PodGroup that it makes
-names no queue, whatever the annotations say.
+serves, with `gangPolicy.minRoleReplicas` copies of its roles; the others grow as there is room. Without both kthena
+creates no PodGroup (podgroupmanager, shouldCreatePodGroup): the pods start one by one. A PodGroup of kthena names no
+queue, whatever the annotations are.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _amend(gang: GangSpec) -> GangSpec:
 
 
 def _minimum(role: RoleSpec, gang: GangSpec) -> int:
-    """The pods of the role in the copies that must start."""
+    """Return the pods of the role in the copies that must start."""
     data = gang.document.data
     copies = value_at(data, (*role.template_path[:-1], "replicas"))
     least = value_at(data, (*MINIMA_PATH, role.name))
@@ -66,7 +66,7 @@ TABLE = job_row("ModelServing.workload.serving.volcano.sh", amend=_amend)
 
 
 def _text_diagnostics(document: Document) -> Iterator[Diagnostic]:
-    """GP219 for what it says of topology beyond a single group's, in either place that kthena had for it."""
+    """Yield GP219 for topology beyond a single group's, in either place that kthena had for it."""
     yield from text_diagnostics_of(TABLE, document)
     for section in ("networkTopology", "topologyAffinity"):
         at = ("spec", "template", section)
@@ -79,7 +79,7 @@ def _text_diagnostics(document: Document) -> Iterator[Diagnostic]:
 
 
 def _is_binding(value: Any) -> bool:
-    """Whether it has terms, or is a network topology that is not soft."""
+    """Return whether it has terms, or is a network topology that is not soft."""
     if not isinstance(value, dict):
         return False
     return bool(value.get("required") or value.get("preferred") or value.get("mode", "soft") != "soft")

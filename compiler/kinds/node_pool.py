@@ -96,7 +96,7 @@ class SharedDevices(OwnModel):
         )
 
     def node_amounts(self) -> Amounts:
-        """The total that the node offers."""
+        """Return the total that the node offers."""
         totals = {name: self.devices * amount for name, amount in self.to_spec().devices[0][1].items()}
         return {**totals, **({self.whole: self.devices} if self.whole else {})}
 
@@ -131,7 +131,7 @@ class NodePool(OwnObject):
 
 
 def flaws(pool: NodePool) -> Iterator[Flaw]:
-    """What is wrong with the names of the nodes."""
+    """Yield the faults of the nodes' names."""
     count, names = pool.spec.count, pool.spec.names
     if count is not None and names is not None:
         yield Flaw(("spec",), NOT_ALLOWED, "spec: count and names are both given", "keep one of the two")
@@ -183,7 +183,7 @@ def numbered_names(stem: str, count: int) -> list[str]:
 
 
 def specs(document: Document, pool: NodePool) -> Iterator[NodeSpec | HyperNodeSpec]:
-    """The nodes and hypernodes of the pool."""
+    """Yield the nodes and hypernodes of the pool."""
     spec = pool.spec
     names = (
         numbered_names(document.name, spec.count)

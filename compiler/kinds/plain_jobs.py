@@ -1,5 +1,5 @@
-"""Job kinds of which `job_kinds.toml` says all: AscendJob as ascend-operator hands it to Volcano, the CronJobs of
-Kubernetes and Volcano, whose next Job is not known before it exists, and kinds of operators that serve models."""
+"""Job kinds that `job_kinds.toml` describes fully: AscendJob as ascend-operator passes it to Volcano, the CronJobs of
+Kubernetes and Volcano, whose next Job is unknown before it exists, and kinds of operators that serve models."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def _group_terms(anti_affinity: PodGroupAntiAffinity, *, preferred: bool) -> Ite
 
 
 def _subgroup_policy(index: int, policy: SubGroupPolicy) -> SubgroupPolicyDraft:
-    """The policy with Volcano's defaults: a subgroup is ready with its first pod, and none has to be."""
+    """Return the policy with Volcano's defaults: a subgroup is ready with its first pod, and none has to be."""
     return SubgroupPolicyDraft(
         name=policy.name or f"subgroup{index}",
         label_expressions=policy.label_selector.expressions() if policy.label_selector else (),

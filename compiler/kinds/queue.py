@@ -83,7 +83,7 @@ class Queue(LenientModel):
     spec: Spec = Field(default_factory=lambda: Spec())
 
     def node_groups(self) -> Iterator[tuple[FieldPath, str]]:
-        """The node groups that its affinity names, each with its path."""
+        """Yield the node groups that its affinity names, each with its path."""
         affinity = self.spec.affinity or QueueAffinity()
         parts = {
             "nodeGroupAffinity": affinity.node_group_affinity,

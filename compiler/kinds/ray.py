@@ -1,12 +1,12 @@
-"""Ray's RayCluster, RayJob and RayService (ray.io), as kuberay 1.4 hands them to Volcano.
+"""Ray's RayCluster, RayJob and RayService (ray.io), as kuberay 1.4 passes them to Volcano.
 
-Head and workers start together: the operator's PodGroup has minMember 1 + the workers' replicas (with autoscaling
-their minReplicas). Queue and priority are labels. The operator names Volcano in the pods itself. A RayJob and a
-RayService run their pods through a RayCluster; the pod that submits a RayJob comes later and is no part of the gang,
-but in SidecarMode a container of the head submits it (controllers/ray/common/job.go, GetDefaultSubmitterContainer).
-A network topology is labels of the object, and of the template of a worker group (read by newer operators).
-An autoscaler may move a group, and a RayService that does not upgrade in place brings up a second RayCluster: the pods
-that are there are planned as there is room.
+Head and workers start together: the operator's PodGroup has minMember 1 + the workers' replicas (with autoscaling their
+minReplicas). Queue and priority are labels. The operator names Volcano in the pods itself. A RayJob and a RayService
+run their pods through a RayCluster. The pod that submits a RayJob is created later and is not a part of the gang, but
+in SidecarMode a container of the head submits it (controllers/ray/common/job.go, GetDefaultSubmitterContainer). A
+network topology is labels of the object, and of the template of a worker group (read by newer operators). An autoscaler
+may move a group, and a RayService that does not upgrade in place starts a second RayCluster: existing pods are planned
+as there is room.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _with_desired_replicas(gang: GangSpec) -> GangSpec:
 
 
 def _with_topology(gang: GangSpec) -> GangSpec:
-    """The network topology of the whole cluster, else those of worker groups."""
+    """Return the network topology of the whole cluster, else those of worker groups."""
     labels: FieldPath = ("metadata", "labels")
     if topology := _topology(gang.document, labels):
         paths = {**gang.field_paths, "topology": (*labels, TOPOLOGY_MODE_ANNOTATION)}
@@ -89,7 +89,7 @@ def _with_topology(gang: GangSpec) -> GangSpec:
 
 
 def _topology(document: Document, at: FieldPath) -> TopologySpec | None:
-    """What the labels there say: nothing without a mode."""
+    """Return the topology in the labels there; None without a mode."""
     labels = mapping(value_at(document.data, at))
     mode, tier = labels.get(TOPOLOGY_MODE_ANNOTATION), str(labels.get(RAY_TOPOLOGY_TIER_LABEL))
     if mode not in ("hard", "soft"):
@@ -98,7 +98,7 @@ def _topology(document: Document, at: FieldPath) -> TopologySpec | None:
 
 
 def _may_exceed(document: Document, role: RoleSpec) -> bool:
-    """Whether there may be more pods of the role than are written: of a second cluster, or by the autoscaler."""
+    """Return whether there may be more pods of the role than are written: of a second cluster, or by the autoscaler."""
     if document.kind == "RayService":
         return not upgrades_in_place(document)
     if role.name == HEAD_ROLE or document.value_at(*role.path).get("suspend"):
@@ -111,7 +111,7 @@ def _scales(document: Document, role: RoleSpec) -> bool:
 
 
 def upgrades_in_place(document: Document) -> bool:
-    """Whether a RayService keeps its cluster when it changes."""
+    """Return whether a RayService keeps its cluster when it changes."""
     return bool(value_at(document.data, ("spec", "upgradeStrategy", "type")) == "None")
 
 
@@ -130,7 +130,7 @@ def _with_replicas(document: Document, role: RoleSpec) -> RoleSpec:
 
 
 def _upgrade_diagnostics(table: JobKind, document: Document) -> Iterator[Diagnostic]:
-    """What an upgrade of a RayService needs, after all else."""
+    """Yield the needs of a RayService's upgrade, after all else."""
     yield from text_diagnostics_of(table, document)
     if document.kind == "RayService" and not upgrades_in_place(document):
         message = "each change of rayClusterConfig brings up a second cluster next to this one, which needs room too"

@@ -91,5 +91,5 @@ class _Kinds(Mapping[str, Kind]):
 
 @cache
 def kinds() -> Mapping[str, Kind]:
-    """Every kind, by "Kind.group" ("Node." for the core group)."""
+    """Return every kind, by "Kind.group" ("Node." for the core group)."""
     return _Kinds()

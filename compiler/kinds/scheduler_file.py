@@ -1,7 +1,7 @@
 """The scheduler's configuration as other tools keep it: a bare volcano-scheduler.conf, or the text in the values of
-Volcano's Helm chart. Those tools make the ConfigMap, so gangplan reads and checks it, and emits none.
+Volcano's Helm chart. Those tools create the ConfigMap, so gangplan reads and checks it, and emits none.
 
-Such a document is no object of a cluster; `wrapped_configurations` gives it the form of one.
+Such a document is not an object of a cluster; `wrapped_configurations` gives it the form of one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SchedulerFile(LenientModel):
 
 
 def wrapped_configurations(document: Document) -> list[Document]:
-    """The scheduler configurations that a document holds: itself, or texts of Helm's key inside it."""
+    """Return the scheduler configurations that a document holds: itself, or texts of Helm's key inside it."""
     if scheduler_conf.looks_like_conf(document.data):
         return [_as_object(document, (), document.file)]
     paths = _override_paths(document.data, ()) if isinstance(document.data, dict) else ()
@@ -47,7 +47,7 @@ def _override_paths(data: object, path: FieldPath) -> Iterator[FieldPath]:
 
 
 def _as_object(document: Document, path: FieldPath, name: str) -> Document:
-    """The document as an object of this kind, with what it held below `conf`."""
+    """Return the document as an object of this kind, with its content below `conf`."""
     data = {"apiVersion": KIND.api_version, "kind": KIND_NAME, "metadata": {"name": name}, "conf": document.data}
     positions = {("conf", *at): position for at, position in document.positions.items()}
     return replace(document, data=data, positions=positions, item_path=(*document.item_path, *path))

@@ -1,8 +1,8 @@
 """Kubernetes' Deployment, StatefulSet, ReplicaSet (apps/v1) and ReplicationController (v1): services that run next to
 the training jobs; and DaemonSet, whose pods are on each node that they match.
 
-Which of them are bound to the plan's nodes `Cluster.spec.services` says. Their pods start one by one. A rolling update
-or an autoscaler may bring more pods than `replicas`: those that are there are planned as well, as there is room.
+`Cluster.spec.services` decides which of them are bound to the plan's nodes. Their pods start one by one. A rolling
+update or an autoscaler may create more pods than `replicas`: existing ones are planned as well, as there is room.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from compiler.syntax.documents import Document
 
 
 def _amend(gang: GangSpec) -> GangSpec:
-    """A StatefulSet that makes its pods in order waits for each, so that no pod can wait for all of them."""
+    """Return a StatefulSet that makes its pods in order waits for each, so that no pod can wait for all of them."""
     spec = gang.document.data["spec"]
     is_ordered = gang.document.kind == "StatefulSet" and spec.get("podManagementPolicy") != "Parallel"
     comes_together = is_gang(gang.document) and not is_ordered

@@ -1,8 +1,8 @@
-"""Kinds of operators that serve models, of which rows in `job_kinds.toml` do not say all: Grove's PodCliqueSet,
+"""Kinds of operators that serve models and need more than rows in `job_kinds.toml`: Grove's PodCliqueSet,
 RoleBasedGroup, and KServe's InferenceService and LLMInferenceService. AIBrix' and kaito's are rows alone.
 
-Their operators make pods through several kinds of their own, some with gates and gangs, so that none is bound: room is
-kept for the pods that they run at least. Sources: the CRDs of grove.io v1alpha1, workloads.x-k8s.io v1alpha1 and
+Their operators create pods through several kinds of their own, some with gates and gangs, so that none is bound: room
+is kept for the least pods that they run. Sources: the CRDs of grove.io v1alpha1, workloads.x-k8s.io v1alpha1 and
 v1alpha2 (sgl-project/rbg, api/workloads: types, constants/annotation.go), orchestration.aibrix.ai v1alpha1,
 serving.kserve.io v1beta1 and v1alpha1, and kaito.sh v1beta1.
 """
@@ -46,14 +46,14 @@ def _with_scaling_groups(gang: GangSpec) -> GangSpec:
 
 
 def _with_role_templates(document: Document) -> Document:
-    """The document whose roles have the templates of spec.roleTemplates that they name, patched."""
+    """Return the document whose roles have the templates of spec.roleTemplates that they name, patched."""
     spec = mapping(document.data, "spec")
     named = {str(each.get("name")): each.get("template") for _, each in items(spec, "roleTemplates")}
     return replace(document, data={**document.data, "spec": _filled(spec, named)}) if named else document
 
 
 def _filled(data: Any, named: Mapping[str, Any]) -> Any:
-    """The data in which each templateRef that is known is a template."""
+    """Return the data in which each templateRef that is known is a template."""
     if isinstance(data, list):
         return [_filled(each, named) for each in data]
     if not isinstance(data, dict):
@@ -66,7 +66,7 @@ def _filled(data: Any, named: Mapping[str, Any]) -> Any:
 
 
 def _merged(data: Any, patch: Any) -> Any:
-    """The data with a strategic merge patch: items of lists go by their names."""
+    """Return the data with a strategic merge patch: items of lists go by their names."""
     if isinstance(data, dict) and isinstance(patch, dict):
         return {**data, **{key: _merged(data.get(key), each) for key, each in patch.items()}}
     items_ = [*(data if isinstance(data, list) else ()), *(patch if isinstance(patch, list) else ())]
@@ -83,10 +83,10 @@ def _merged(data: Any, patch: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Component:
-    """A part of a service, with what its pods are if the framework's container is the only one.
+    """A part of a service, and its pods if the framework's container is the only one.
 
-    runtime: the pod spec of the ServingRuntime that it names. defaults: what its first container requests unless it
-    says so. gpus: of each pod of several that serve one model.
+    runtime: the pod spec of the ServingRuntime that it names. defaults: requests of its first container by default.
+    gpus: of each pod of several that serve one model.
     """
 
     name: str
@@ -113,7 +113,7 @@ RUNTIME_KINDS = ("ClusterServingRuntime", "ServingRuntime")
 
 
 def serving_runtimes(documents: Iterable[Document], namespace: str) -> Runtimes:
-    """The runtimes that an InferenceService of the namespace may name; one of the namespace goes first."""
+    """Return the runtimes that an InferenceService of the namespace may name; one of the namespace has precedence."""
     found = {}
     for kind in RUNTIME_KINDS:
         for document in documents:
@@ -128,7 +128,7 @@ DEPLOYMENT_MODE_ANNOTATION = "serving.kserve.io/deploymentMode"
 
 
 def _shares_pods(document: Document) -> bool:
-    """Whether ModelMesh serves the predictor in pods of its runtime."""
+    """Return whether ModelMesh serves the predictor in pods of its runtime."""
     return mapping(document.metadata, "annotations").get(DEPLOYMENT_MODE_ANNOTATION) == "ModelMesh"
 
 
@@ -137,7 +137,7 @@ _FRAMEWORKS = """
 """
 _SERVING_CONTAINER = "kserve-container"
 _DEFAULT_REQUESTS = {"cpu": "1", "memory": "2Gi"}
-"""What KServe's webhook gives the container of a component, as its ConfigMap comes."""
+"""Requests that KServe's webhook gives the container of a component, by its original ConfigMap."""
 _GPUS = ("nvidia.com/gpu", "amd.com/gpu", "intel.com/gpu", "habana.ai/gaudi")
 
 
@@ -162,7 +162,7 @@ def _components(document: Document, runtime: Mapping[str, Any]) -> Iterator[_Com
 
 
 def _llm_components(document: Document) -> Iterator[_Component]:
-    """The pods of one node each, or a leader and its workers, that decode; and those that prefill."""
+    """Yield the decoding pods of one node each, or a leader and its workers; and the prefilling ones."""
     for name, keys in (("main", ()), ("prefill", ("prefill",))):
         part = mapping(document.data, "spec", *keys)
         number, path = _count(part, "replicas", 1), ("spec", *keys)
@@ -174,7 +174,7 @@ def _llm_components(document: Document) -> Iterator[_Component]:
 
 
 def _group_size(parallelism: Mapping[str, Any]) -> int:
-    """The pods that share one model, as KServe counts them."""
+    """Return the pods that share one model, as KServe counts them."""
     data, local = _count(parallelism, "data", 0), _count(parallelism, "dataLocal", 0)
     if data > 0 or local > 0:
         return max(max(data, 1) // max(local, 1), 1)
@@ -182,7 +182,7 @@ def _group_size(parallelism: Mapping[str, Any]) -> int:
 
 
 def _component_role(component: _Component) -> RoleSpec | None:
-    """The role of a component; None where its pods cannot be read."""
+    """Return the role of a component; None where its pods cannot be read."""
     data = dict(component.data)
     framework = next((found for key in _FRAMEWORKS.split() if (found := mapping(data, key))), data)
     first, *others = values(data, "containers") or [{}]
@@ -204,7 +204,7 @@ def _component_role(component: _Component) -> RoleSpec | None:
 
 
 def _with_defaults(resources: Mapping[str, Any], component: _Component) -> dict[str, Any]:
-    """The resources of a component's container with what KServe adds to them."""
+    """Return the resources of a component's container with what KServe adds to them."""
     found = {**resources, "requests": {**component.defaults, **mapping(resources, "requests")}}
     if component.gpus:
         limits = mapping(resources, "limits")
@@ -237,7 +237,7 @@ def _llm_diagnostics(document: Document) -> Iterator[Diagnostic]:
 
 
 def serving_gang(document: Document, runtime: Mapping[str, Any]) -> GangSpec | None:
-    """The pods of an InferenceService. runtime: the spec of the ServingRuntime that its predictor names."""
+    """Return the pods of an InferenceService. runtime: the spec of the ServingRuntime that its predictor names."""
     return _gang_of(document, _components(document, runtime))
 
 
@@ -250,7 +250,7 @@ def _gang_of(document: Document, components: Iterable[_Component]) -> GangSpec |
 
 
 def unread_runtime(draft: ServingDraft) -> Diagnostic:
-    """The finding on an InferenceService whose runtime is not known."""
+    """Return the finding on an InferenceService whose runtime is not known."""
     path: FieldPath = ("metadata", "annotations", DEPLOYMENT_MODE_ANNOTATION)
     if _shares_pods(draft.document):
         message = "ModelMesh serves the model in pods of a ServingRuntime, which are not planned"

@@ -40,7 +40,7 @@ _MEMORY_UNITS = {"b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30
 
 
 _Part = Mapping[str, Any]
-"""Of the spec of an application, whose types its schema has judged."""
+"""A part of an application's spec, whose types its schema has checked."""
 
 
 def _application(document: Document, model: Any) -> Iterable[GangSpec]:
@@ -101,10 +101,10 @@ def _connect(document: Document, model: Any) -> Iterable[GangSpec]:
 
 
 def _templated_role(name: str, count: int, pod: _Part, requests: Mapping[str, str]) -> RoleSpec:
-    """requests: what the first container asks for in addition to what its template says."""
+    """Return a role with the pods of a template. requests: of the first container in addition to its template's."""
     try:
         template = pods.PodTemplate.model_validate(_with_requests(pod.get("template") or {}, requests))
-    except (ValidationError, AttributeError, TypeError):  # no pod comes of such a template; there is nothing to count
+    except (ValidationError, AttributeError, TypeError):  # such a template yields no pod to count
         template = pods.PodTemplate.model_validate(_with_requests({}, requests))
     return replace(pods.role_spec(name, count, 0, template, ("spec", name)), template_path=())
 
@@ -118,7 +118,7 @@ def _with_requests(template: Any, requests: Mapping[str, str]) -> dict[str, Any]
 
 
 def _executors(spec: _Part) -> int:
-    """The number of executors that the driver asks for at the start, as Spark counts them."""
+    """Return the number of executors that the driver asks for at the start, as Spark counts them."""
     written, dynamic = mapping(spec, "executor").get("instances"), mapping(spec, "dynamicAllocation")
     if not dynamic.get("enabled"):
         return 1 if written is None else int(written)

@@ -1,10 +1,10 @@
 """Kubeflow's TrainJob with its runtimes (trainer.kubeflow.org/v1alpha1, trainer 2.1).
 
-A TrainJob names a runtime, whose JobSet describes the pods; it says itself how many nodes train and what each asks for.
-Each replicated Job is a role, all start together, and those that depend on others are placed as they appear. A runtime
-that is not in the repository is taken as the trainer brings it; where it brings none of the name, the TrainJob is not
-planned. The gate goes into podTemplateOverrides. A later trainer has runtimePatches in their place: a TrainJob with
-those is planned, and not bound.
+A TrainJob names a runtime, whose JobSet describes the pods; the TrainJob itself has the number of training nodes and
+the requests of each. Each replicated Job is a role, all start together, and those that depend on others are placed as
+they appear. For a runtime outside of the repository the trainer's own is used; without one of the name, the TrainJob is
+not planned. The gate is written into podTemplateOverrides. A later trainer has runtimePatches in their place: a
+TrainJob with those is planned, and not bound.
 """
 
 from __future__ import annotations
@@ -159,14 +159,14 @@ class RuntimeDraft:
 
 
 def default_runtime_gang(draft: TrainJobDraft) -> GangSpec | None:
-    """The gang of a TrainJob with the runtime that the trainer brings; None where it brings none of the name."""
+    """Return the gang of a TrainJob with the runtime that the trainer brings; None where it brings none of the name."""
     wanted = draft.spec.runtime_ref
     found = DEFAULT_RUNTIMES.get(wanted.name) if wanted.kind == "ClusterTrainingRuntime" else None
     return None if found is None else _gang(draft, RuntimeSpec.model_validate(found))
 
 
 def unused_settings(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> Iterator[Diagnostic]:
-    """What a TrainJob says of its nodes and its runtime, if it is among these, does not use."""
+    """Yield the settings of a TrainJob for its nodes that its runtime, if it is among these, does not use."""
     runtime = _runtime(draft, runtimes)
     trainer, replicated = draft.spec.trainer, runtime.template.spec.replicated_jobs if runtime else []
     if trainer is None or runtime is None or any(job.is_trainer for job in replicated):
@@ -193,14 +193,14 @@ WHY = "a trainer with runtimePatches reads no podTemplateOverrides, into which t
 
 
 def missing_runtime_help(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> str:
-    """What to do about a TrainJob whose runtime is not known."""
+    """Return the fix for a TrainJob whose runtime is unknown."""
     known = (*DEFAULT_RUNTIMES, *(each.document.name for each in runtimes))
     return suggestion(draft.spec.runtime_ref.name, known, "add the runtime that it names")
 
 
 def train_job_gang(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> GangSpec | None:
-    """The gang of a TrainJob, None where its runtime is not among these: a ClusterTrainingRuntime, or a TrainingRuntime
-    of its namespace."""
+    """Return the gang of a TrainJob, None where its runtime is not among these: a ClusterTrainingRuntime, or a
+    TrainingRuntime of its namespace."""
     runtime = _runtime(draft, runtimes)
     return None if runtime is None else _gang(draft, runtime)
 
@@ -212,15 +212,15 @@ def _runtime(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> RuntimeS
 
 
 def _is_meant(job: Document, kind: str, name: str, runtime: Document) -> bool:
-    """Whether a TrainJob that names a runtime of this kind and name means this one."""
+    """Return whether a TrainJob that names a runtime of this kind and name means this one."""
     if (runtime.kind, runtime.name) != (kind, name):
         return False
     return kind != "TrainingRuntime" or (runtime.namespace or "default") == (job.namespace or "default")
 
 
 def runtime_templates(job: Document, documents: Iterable[Document]) -> list[Any]:
-    """The pod templates, as written, of the runtime that a TrainJob names: one of these documents, else the trainer's
-    own."""
+    """Return the pod templates, as written, of the runtime that a TrainJob names: one of these documents, else the
+    trainer's own."""
     name = value_at(job.data, parse_path("spec.runtimeRef.name"))
     kind = value_at(job.data, parse_path("spec.runtimeRef.kind")) or "ClusterTrainingRuntime"
     data: Any = {"spec": DEFAULT_RUNTIMES.get(name, {}) if isinstance(name, str) else {}}
@@ -269,7 +269,7 @@ def _gang(draft: TrainJobDraft, runtime: RuntimeSpec) -> GangSpec:
 
 
 def _queue(spec: Spec, runtime: RuntimeSpec) -> str:
-    """The TrainJob's annotation goes before the runtime's."""
+    """Return the queue; the TrainJob's annotation precedes the runtime's."""
     metadata = runtime.template.metadata
     notes = {**((metadata and metadata.annotations) or {}), **(spec.annotations or {})}
     return str(notes.get(QUEUE_NAME_ANNOTATION) or "")
@@ -293,8 +293,8 @@ def _role(draft: TrainJobDraft, runtime: RuntimeSpec, job: ReplicatedJob, number
 
 
 def _replicas(job: ReplicatedJob, policy: MLPolicy, num_nodes: int | None) -> int:
-    """num_nodes: as the TrainJob says it, before what the runtime says. With MPI the nodes are a Job next to the
-    launcher's, which may count as one of them."""
+    """Return the pods of a replicated Job. num_nodes: of the TrainJob, which precedes the runtime's. With MPI the nodes
+    are a Job next to the launcher's, which may count as one of them."""
     if num_nodes is not None and policy.mpi is not None and job.name == NODE:
         return max(num_nodes - 1, 1) if policy.runs_launcher_as_node else num_nodes
     if job.is_trainer:
@@ -312,7 +312,7 @@ def _with_resources(template: pods.PodTemplate, resources: pods.ResourceRequirem
 
 
 def _patches(document: Document, job: str) -> Iterator[Mapping[str, Any]]:
-    """What the TrainJob writes over the pod template of a replicated Job, in order."""
+    """Yield the TrainJob's overrides of a replicated Job's pod template, in order."""
     spec = mapping(document.data, "spec")
     for _, override in items(spec, "podTemplateOverrides"):
         if job in [target.get("name") for _, target in items(override, "targetJobs")]:

@@ -56,7 +56,7 @@ class Task(LenientModel):
 
     @property
     def awaited(self) -> list[str]:
-        """The tasks that it depends on."""
+        """Return the tasks that it depends on."""
         return (self.depends_on.name if self.depends_on else None) or []
 
     @property
@@ -71,7 +71,8 @@ class Task(LenientModel):
 
     @property
     def attainable_minimum(self) -> int:
-        """The minimum, one above the replicas counting as these: that is an error of the task and not of the job."""
+        """Return the minimum, one above the replicas counting as these: that is an error of the task and not of the
+        job."""
         return min(self.minimum, self.replicas or 0)
 
 
@@ -105,12 +106,14 @@ class Spec(LenientModel):
 
     @property
     def ignores_role_minimums(self) -> bool:
-        """Whether Volcano's gang plugin ignores the roles' minima, since the job's minimum is below their sum."""
+        """Return whether Volcano's gang plugin ignores the roles' minima, since the job's minimum is below their
+        sum."""
         return self.minimum < sum(task.attainable_minimum for task in self.tasks)
 
     @property
     def first_tasks(self) -> tuple[Task, ...]:
-        """The tasks whose pods the controller makes at once; those of others it makes once tasks above them run."""
+        """Return the tasks whose pods the controller makes at once; those of others it makes once tasks above them
+        run."""
         return tuple(task for task in self.tasks if not task.awaited)
 
 

@@ -13,7 +13,7 @@ from solver.problem import DisruptionBudget
 
 
 def disruption_budgets(inputs: LoweringInputs) -> tuple[DisruptionBudget, ...]:
-    """The disruption budgets of the gangs in the problem. No pod of a role that several budgets select may be
+    """Return the disruption budgets of the gangs in the problem. No pod of a role that several budgets select may be
     evicted."""
     index = {j: g for g, j in enumerate(inputs.gang_indices)}
     budgets = []

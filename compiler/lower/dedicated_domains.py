@@ -14,7 +14,7 @@ HypernodeSet = set[int]
 
 
 def with_dedicated_domains(problem: Problem, specs: Specs, hypernode_specs: Sequence[HyperNodeSpec]) -> Problem:
-    """The problem with `Queue.dedicated_domains` chosen, queue by queue; domains do not overlap.
+    """Return the problem with `Queue.dedicated_domains` chosen, queue by queue; domains do not overlap.
 
     Preferred are domains with most running pods of the queue and its descendants, then with fewest pods of others that
     it could not have evicted, then with fewest pods of others, then with most nodes: so the choice is stable from plan
@@ -39,12 +39,12 @@ def with_dedicated_domains(problem: Problem, specs: Specs, hypernode_specs: Sequ
 
 
 def _overlaps(h: int, taken: HypernodeSet, ancestors: Sequence[HypernodeSet]) -> bool:
-    """Whether hypernode h lies inside one that is taken, or the other way round."""
+    """Return whether hypernode h lies inside one that is taken, or the other way round."""
     return not taken.isdisjoint(ancestors[h]) or any(h in ancestors[other] for other in taken)
 
 
 def _hypernode_and_ancestors(problem: Problem, h: int | None) -> HypernodeSet:
-    """The hypernode and those it lies in."""
+    """Return the hypernode and those it lies in."""
     found = set()
     while h is not None:
         found.add(h)
@@ -53,7 +53,7 @@ def _hypernode_and_ancestors(problem: Problem, h: int | None) -> HypernodeSet:
 
 
 def _queue_and_descendants(problem: Problem, q: int) -> set[int]:
-    """The queue and those below it."""
+    """Return the queue and those below it."""
     found, size = {q}, 0
     while len(found) > size:
         size = len(found)

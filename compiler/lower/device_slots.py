@@ -1,4 +1,4 @@
-"""Device slots of the cluster's nodes: what is free in each, and which running pods certainly hold which
+"""Device slots of the cluster's nodes: the free amount of each, and which running pods certainly hold which
 (docs/develop/decisions/0008-cells.md)."""
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class SlotHolder:
 
 @dataclass(frozen=True, slots=True)
 class _EmptySlot:
-    """A slot before pods are deducted. free: its capacity, or less where the node itself reports what is free."""
+    """A slot before pods are deducted. free: its capacity, or the free amount reported by the node itself if that is
+    less."""
 
     slot_group: int
     name: str
@@ -58,18 +59,18 @@ class _UnlocatedHolder:
 
     @property
     def unreported_share(self) -> Vector:
-        """What is still to be deducted from each of its slots."""
+        """Return the share still to be deducted from each of its slots."""
         return tuple(0 if r in self.reported else amount for r, amount in enumerate(self.request.share))
 
 
 def node_slots(
     groups: SlotGroups, node: NodeSpec, pods: Sequence[Object], names: Sequence[str]
 ) -> tuple[tuple[DeviceSlot, ...], tuple[SlotHolder, ...]]:
-    """The node's slots, less what the pods there hold, and the pods that certainly hold certain slots.
+    """Return the node's slots, less the shares of its pods, and the pods that certainly hold certain slots.
 
-    Pods hold what their annotations tell, else what is certain (`certain_slots`), else what best fit gives, the largest
-    shares first. What a Numatopology reports free excludes the pods that it knows. Nothing is certain where more is
-    held of a slot than it has, where anything of a group had to be guessed, or where a Numatopology is outdated.
+    Pods hold the slots in their annotations, else the certain ones (`certain_slots`), else those of best fit, the
+    largest shares first. Free amounts of a Numatopology exclude the pods that it knows. Nothing is certain where a slot
+    is overcommitted, where any slot of a group had to be guessed, or where a Numatopology is outdated.
     """
     if not groups.names:
         return (), ()
@@ -84,8 +85,8 @@ def node_slots(
 
 
 def is_outdated(groups: SlotGroups, node: NodeSpec, pods: Sequence[Object]) -> bool:
-    """Whether the cluster's report of the node's slots is older than the pods there: the resource exporter looks at a
-    node from time to time, and Volcano notes a pod's devices when it binds it."""
+    """Return whether the cluster's report of the node's slots is older than the pods there: the resource exporter looks
+    at a node from time to time, and Volcano notes a pod's devices when it binds it."""
     if NUMA in groups.names and unexplained_idle_cpu(node, pods) != 0:
         return True
     if VGPU_MEMORY not in groups.names:
@@ -107,7 +108,7 @@ class _NodeSlots:
         self.reported = frozenset(r for r, name in enumerate(names) if name in reported)
 
     def deduct_annotated(self, pods: Sequence[Object], unreported: set[int]) -> list[_UnlocatedHolder]:
-        """Deduct pods whose annotations tell their slots; returns the others. unreported: ids of pods that the node's
+        """Deduct pods with slots in their annotations, and return the others. unreported: ids of pods that the node's
         report does not know."""
         unlocated = []
         for pod in pods:
@@ -123,7 +124,8 @@ class _NodeSlots:
         return unlocated
 
     def _held_requests(self, pod: Object, *, is_reported: bool) -> Iterator[SlotRequest]:
-        """What the pod holds of slots; an unreported pod without a NUMA request still holds CPUs of some NUMA node."""
+        """Yield the pod's requests to slots; an unreported pod without a NUMA request still holds CPUs of some NUMA
+        node."""
         spec = live_pod_spec(pod)
         requests = self.groups.slot_requests(spec, self.names, self.node)
         if not is_reported and all(self.groups.names[request.slot_group] != NUMA for request in requests):
@@ -131,7 +133,7 @@ class _NodeSlots:
         yield from requests
 
     def _annotated_slots(self, pod: Object, request: SlotRequest) -> list[tuple[int, Vector]] | None:
-        """(slot, share that the pod holds) by its annotations; None where they tell nothing of the group."""
+        """Return (slot, share that the pod holds) by its annotations; None where they name none of the group."""
         held = _annotated_devices(pod)
         if self.groups.names[request.slot_group] != VGPU_MEMORY or not held:
             return None
@@ -146,7 +148,7 @@ class _NodeSlots:
         return found
 
     def _device_size(self, name: str) -> int:
-        """The memory of a virtual GPU of the node."""
+        """Return the memory of a virtual GPU of the node."""
         return next(
             dict((*shared.devices, *shared.unhealthy))[name][VGPU_MEMORY]
             for shared in self.node.shared_devices
@@ -177,7 +179,7 @@ class _NodeSlots:
             self.holders = [holder for holder in self.holders if holder.slot_group != group]
 
     def _best_fit(self, slots: Sequence[int], number: int, share: Vector) -> Sequence[int]:
-        """The fullest slots that hold the share; where too few do, the emptiest."""
+        """Return the fullest slots that hold the share; where too few do, the emptiest."""
         free = {c: _nonnegative(self.free[c]) for c in slots}
         counts = {c: _share_count(free[c], share) for c in slots}
         fitting = sorted((c for c in slots if counts[c]), key=lambda c: (counts[c], free[c], c))
@@ -192,7 +194,7 @@ class _NodeSlots:
         )
 
     def consistent_holders(self) -> tuple[SlotHolder, ...]:
-        """The holders of slots of which no more is held than they have."""
+        """Return the holders of slots of which no more is held than they have."""
         total = list(map(_nonnegative, self.free))
         for holder in self.holders:
             total[holder.slot] = vector_sum(total[holder.slot], holder.share, 1)
@@ -204,7 +206,7 @@ class _NodeSlots:
 
 
 def _empty_slots(groups: SlotGroups, node: NodeSpec, group: int, names: Sequence[str]) -> Iterator[_EmptySlot]:
-    """The node's slots of one group; resources that its NUMA nodes do not divide are in each of them."""
+    """Yield the node's slots of one group; resources that its NUMA nodes do not divide are in each of them."""
     if groups.names[group] == NUMA:
         numa = node.numa or NumaSpec("none", False, ())
         undivided = {name: node.allocatable.get(name, 0) for name in groups.numa_resources}
@@ -226,7 +228,7 @@ def _nonnegative(amounts: Vector) -> Vector:
 
 
 def _share_count(free: Vector, share: Vector) -> int:
-    """How many times a slot holds the share."""
+    """Return how many times a slot holds the share."""
     return min((amount // wanted for amount, wanted in zip(free, share, strict=True) if wanted), default=1)
 
 
@@ -242,7 +244,7 @@ def slot_holds(
     groups: SlotGroups,
     names: Sequence[str],
 ) -> dict[int, tuple[SlotHold, ...]]:
-    """Gang -> slots of its running pods, of those that certainly hold at least what their role requests.
+    """Return gang -> slots of its running pods, for pods that certainly hold at least their role's request.
 
     holders: node -> the pods that certainly hold certain of its slots.
     """

@@ -1,4 +1,4 @@
-"""The digest of a problem: equal problems have equal digests, whatever the order in which sets iterate.
+"""The digest of a problem: equal problems have equal digests, in whatever order sets iterate.
 
 Version 2 is the SHA-256 of a JSON text. A dataclass is an object of its fields by name, without those at their
 defaults, so that a new field leaves the digests of old problems as they are; a tuple is an array; a set is a sorted
@@ -19,13 +19,13 @@ VERSION = 2
 
 
 def problem_digest(problem: Problem | None, session: Session) -> str:
-    """The digest as hexadecimal digits; None, where the inputs made no problem, has one too."""
+    """Return the digest as hexadecimal digits; None, where the inputs made no problem, has one too."""
     text = f"[{VERSION},{'null' if problem is None else _problem_text(problem, session)}]"
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _problem_text(problem: Problem, session: Session) -> str:
-    """The nodes, of which there are most, change least."""
+    """Return the nodes, of which there are most, change least."""
     texts = []
     for name, value in _content(problem).items():
         make = partial(_text, value)
@@ -39,12 +39,12 @@ def _text(value: object) -> str:
 
 
 def _encode(value: object) -> object:
-    """What stands in the text for a value that JSON does not know. Raises TypeError for one that is of no problem."""
+    """Return the JSON form of a value that JSON does not know. Raises TypeError for a value outside of problems."""
     return sorted(value) if isinstance(value, frozenset) else _content(value)
 
 
 def _content(value: object) -> dict[str, object]:
-    """The fields of a dataclass by name, without those at their defaults. Raises TypeError for anything else."""
+    """Return the fields of a dataclass by name, without those at their defaults. Raises TypeError for anything else."""
     owner: type = type(value)
     content = ((name, getattr(value, name), default) for name, default in _fields(owner))
     return {name: item for name, item, default in content if item != default}

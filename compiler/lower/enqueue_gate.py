@@ -1,7 +1,8 @@
 """The gate of Volcano's plugin fairshare: jobs that the action enqueue keeps out.
 
-Volcano asks in each session. A plan asks once: with what runs when it begins, as the session in which it is put into
-force does. Source: JobEnqueueableFn of fairshare.go of Volcano 1.16's branch, with the later test of jobs without pods.
+Volcano asks in each session. A plan asks once: with the pods running when it begins, as the session in which it is put
+into force does. Source: JobEnqueueableFn of fairshare.go of Volcano 1.16's branch, with the later test of jobs without
+pods.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def gated_gangs(
 
 
 def _asked(gangs: tuple[GangSpec, ...], observed: ObservedState, candidates: Iterable[int]) -> Amounts:
-    """What pods ask for that are on no node: all of a job whose pods exist, else those of its minimum."""
+    """Return the requests of pods on no node: all of a job whose pods exist, else those of its minimum."""
     found: Amounts = {}
     for j in candidates:
         gang, running = gangs[j], Counter[int]()
@@ -81,7 +82,7 @@ def _totals(specs: Specs, observed: ObservedState, plugin: FairShare, asked: Amo
 
 
 def _admitted(gangs: tuple[GangSpec, ...], state: ClusterState) -> set[int]:
-    """The gangs whose PodGroup is past the action enqueue."""
+    """Return the gangs whose PodGroup is past the action enqueue."""
     index = {gang_identity(gang): j for j, gang in enumerate(gangs)}
     past = (group for group in state.pod_groups if status_of(group).get("phase") not in (None, "", "Pending"))
     owners = (owner for group in past for owner in group_identities(group))

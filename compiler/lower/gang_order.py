@@ -1,4 +1,4 @@
-"""What orders gangs: the priorities of their classes, and their ages."""
+"""The inputs of the order of gangs: the priorities of their classes, and their ages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def class_priorities(classes: Sequence[PriorityClassSpec]) -> tuple[Mapping[str,
 
 
 def submission_times(gangs: Sequence[GangSpec], observed: ObservedState, dates: Mapping[str, int]) -> Mapping[int, int]:
-    """Seconds since the epoch: what the job says, else when the cluster got it, else when the repository did."""
+    """Return seconds since the epoch: the job's own time, else when it was created in the cluster, else in the
+    repository."""
     known: dict[int, int] = {}
     for j, spec in enumerate(gangs):
         for time in (spec.submitted_at, observed.jobs.creation_times.get(j), dates.get(spec.document.file)):

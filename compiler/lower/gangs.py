@@ -54,7 +54,7 @@ class GangLowering:
 
     @cached_property
     def _share_may_bind(self) -> bool:
-        """Whether the plugin proportion divides the cluster between several queues."""
+        """Return whether the plugin proportion divides the cluster between several queues."""
         specs = self.inputs.specs
         several = len({specs.gangs[j].queue for j in self.inputs.gang_indices}) > 1
         return several and lower_policy(specs.scheduler, specs.cluster.order).proportion
@@ -75,7 +75,7 @@ class GangLowering:
         is_whole = not running and starts_in_full(spec, specs.scheduler)
         if is_whole:
             all_pods = {t: role.replicas for t, role in enumerate(spec.roles)}
-            # Volcano asks for idle room in sum, whatever nodes the pods may use, and then starts what is needed.
+            # Volcano requires idle room in sum, on any nodes, and then starts the needed pods.
             is_stricter = demand.over_constrained or has_lower_minima(spec)
             minimum = sum(all_pods.values())
             demand = replace(demand, minimum=minimum, role_minima=all_pods, over_constrained=is_stricter)
@@ -155,7 +155,8 @@ class GangLowering:
 
 
 def _enough_pods_may_evict(spec: GangSpec, roles: Sequence[Role], demand: SubgroupDemand) -> bool:
-    """Whether the minima can be met by pods that may have others evicted for them (not preemptionPolicy Never)."""
+    """Return whether the minima can be met by pods that may have others evicted for them (not preemptionPolicy
+    Never)."""
     may = 0
     for role, part in zip(roles, spec.roles, strict=True):
         if not part.pod.never_preempts:

@@ -22,7 +22,7 @@ from solver.problem import Gang, GroupQuota, PodRule, Problem, Role
 def with_group_limits(
     problem: Problem, origins: Origins, specs: Specs, observed: ObservedState
 ) -> tuple[Problem, Origins]:
-    """The problem with the limits, and the origins with what they are called. Limits that no pod can reach are left
+    """Return the problem with the limits, and the origins with their names. Limits that no pod can reach are left
     out."""
     if node_group_plugin(specs.scheduler) is None or specs.cluster.volcano.minor < LIMITS_SINCE:
         return problem, origins
@@ -52,7 +52,7 @@ def _quotas(problem: Problem, queue_specs: Sequence[QueueSpec | None]) -> Iterat
 
 
 def _may_bind(problem: Problem, quota: GroupQuota) -> bool:
-    """Whether some pod asks for the resource, and the group has more of it than the limit."""
+    """Return whether some pod asks for the resource, and the group has more of it than the limit."""
     inside = (node for node in problem.nodes if node.node_group == quota.node_group)
     asked = any(_counts(gang, role, quota) for gang in problem.gangs for role in gang.roles)
     return asked and sum(node.capacity[quota.resource] for node in inside) > quota.limit
@@ -63,7 +63,7 @@ def _counts(gang: Gang, role: Role, quota: GroupQuota) -> bool:
 
 
 def _held_by_others(problem: Problem, quota: GroupQuota, observed: ObservedState) -> Iterator[int]:
-    """What pods of the queue that are of no gang hold on each node of the group."""
+    """Yield the amounts held on each node of the group by pods of the queue outside of gangs."""
     for n, node in enumerate(problem.nodes):
         if node.node_group == quota.node_group:
             held = observed.foreign.held_in_limited_queues.get((problem.queues[quota.queue].name, n), {})

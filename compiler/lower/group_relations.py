@@ -24,7 +24,7 @@ from solver.problem import Gang, PodRule, SeparationWish
 
 
 def with_group_rules(rules: LoweredRules, inputs: LoweringInputs) -> LoweredRules:
-    """The rules, and after them one for each required term of a gang that may get pods."""
+    """Return the rules, and after them one for each required term of a gang that may get pods."""
     specs = inputs.specs
     owners = [i for i, spec in enumerate(inputs.gangs) if _terms(spec)]
     if not owners or not separates_groups(specs.cluster, specs.scheduler):
@@ -58,7 +58,7 @@ def with_group_rules(rules: LoweredRules, inputs: LoweringInputs) -> LoweredRule
 
 
 def with_separation_wishes(gangs: Iterable[Gang], inputs: LoweringInputs) -> tuple[Gang, ...]:
-    """The gangs, with the preferred terms of those that may get pods. A tier that no hypernode has, and that of the
+    """Return the gangs, with the preferred terms of those that may get pods. A tier without hypernodes, and that of the
     root, make no difference between nodes."""
     specs, lowered = inputs.specs, tuple(gangs)
     groups = {i: spec.pod_group for i, spec in enumerate(inputs.gangs) if spec.pod_group}
@@ -71,7 +71,7 @@ def with_separation_wishes(gangs: Iterable[Gang], inputs: LoweringInputs) -> tup
 
 
 def term_text(term: GroupTerm, tier: int | None) -> str:
-    """The term in a user's words."""
+    """Return the term in a user's words."""
     whom = ", ".join(map(expression_text, term.selector)) or "any labels"
     name = term.tier_name or f"tier {term.tier}"
     return f"required anti-affinity by {name} to PodGroups with {whom}" + (
@@ -91,8 +91,8 @@ class _GroupRules:
         self._selected: dict[object, list[int]] = {}
 
     def _labels_of(self, i: int) -> Mapping[str, str]:
-        """Of the PodGroup as written; else of the one that the cluster has; else of the job, whose PodGroup gets them.
-        PodGroups of other controllers have none that a repository could tell."""
+        """Return the labels of the written PodGroup; else of the cluster's; else of the job, whose PodGroup gets them.
+        PodGroups of other controllers have none known to a repository."""
         spec = self.inputs.gangs[i]
         if spec.pod_group is not None:
             return _texts(spec.pod_group.document.metadata)
@@ -103,7 +103,7 @@ class _GroupRules:
         return _texts(spec.document.metadata) if is_volcano_job else {}
 
     def terms_of(self, i: int) -> tuple[GroupTerm, ...]:
-        """The required terms that are judged: none where all its pods run."""
+        """Return the required terms that are judged: none where all its pods run."""
         return () if self._is_whole(i) else _terms(self.inputs.gangs[i])
 
     def _is_whole(self, i: int) -> bool:
@@ -111,7 +111,7 @@ class _GroupRules:
         return self.observed.running_pod_count(j) == sum(role.replicas for role in spec.roles)
 
     def wishes(self, i: int) -> Iterator[SeparationWish]:
-        """The preferred terms of gang i that are judged."""
+        """Yield the preferred terms of gang i that are judged."""
         group = self.inputs.gangs[i].pod_group
         for term in () if group is None or self._is_whole(i) else group.wishes:
             tier = self.tier_of(term)
@@ -140,7 +140,7 @@ class _GroupRules:
         return PodRule("separation", domains, tuple(present), tier=tier)
 
     def selected_gangs(self, i: int, term: GroupTerm) -> list[int]:
-        """The other gangs that the term of gang i selects."""
+        """Return the other gangs that the term of gang i selects."""
         own = self.inputs.gangs[i].namespace
         key = term.selector, term.namespaces, own
         if key not in self._selected:
@@ -151,7 +151,8 @@ class _GroupRules:
         return [k for k in self._selected[key] if k != i]
 
     def _selects_pod(self, i: int, term: GroupTerm, pod: ForeignPod) -> bool:
-        """Whether the pod is of another PodGroup that the term selects. One that is being deleted holds no domain."""
+        """Return whether the pod is of another PodGroup that the term selects. One that is being deleted holds no
+        domain."""
         spec = self.inputs.gangs[i]
         if not pod.group or pod.is_terminating or _group_name(spec) == (pod.namespace, pod.group):
             return False

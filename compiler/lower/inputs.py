@@ -1,4 +1,4 @@
-"""What every part of lowering reads: the specs, the cluster's state related to them, and the time of the plan."""
+"""The inputs of every part of lowering: the specs, the cluster's state related to them, and the time of the plan."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ from compiler.volcano.fairshare import Turn, fair_share, namespace_turns
 @dataclass(frozen=True)
 class LoweringInputs:
     """gang_indices: the gangs of the problem, as indices into `specs.gangs`. submission_times: index into `specs.gangs`
-    -> seconds since the epoch. events: all times at which something changes by itself. reserved_rooms: what is kept for
+    -> seconds since the epoch. events: all times at which something changes by itself. reserved_rooms: room kept for
     declared pods that no plan places, counted in `observed` as held. turns: as of `age_ranks`. run_records: as of
-    `ClusterState`.
-    """
+    `ClusterState`."""
 
     specs: Specs
     observed: ObservedState
@@ -42,7 +41,7 @@ class LoweringInputs:
 
     @cached_property
     def gangs(self) -> tuple[GangSpec, ...]:
-        """The gangs of the problem."""
+        """Return the gangs of the problem."""
         return tuple(self.specs.gangs[j] for j in self.gang_indices)
 
     def pods(self) -> Iterator[PodSpec]:
@@ -52,7 +51,7 @@ class LoweringInputs:
 
 
 def lowering_inputs(specs: Specs, state: ClusterState | None, dates: Mapping[str, int]) -> LoweringInputs:
-    """The state observed. Gangs that finished, are held, suspended or have no pods are left out."""
+    """Return the state observed. Gangs that finished, are held, suspended or have no pods are left out."""
     state = state or ClusterState()
     observed = observe_state(specs, state)
     rooms = reserve_room(specs, observed)
@@ -72,7 +71,7 @@ def lowering_inputs(specs: Specs, state: ClusterState | None, dates: Mapping[str
 
 
 def _running_amounts(specs: Specs, observed: ObservedState) -> Amounts:
-    """What pods of each queue and namespace request that are on nodes."""
+    """Return the requests of pods on nodes, by queue and namespace."""
     running = {(gang.queue, gang.namespace): Counter[str]() for gang in specs.gangs}
     for j, places in observed.running_pods.items():
         gang = specs.gangs[j]
@@ -85,5 +84,5 @@ def _running_amounts(specs: Specs, observed: ObservedState) -> Amounts:
 
 
 def is_plannable(gang: GangSpec) -> bool:
-    """Whether its owner lets it run, under this scheduler, and it has pods."""
+    """Return whether its owner lets it run, under this scheduler, and it has pods."""
     return gang.scheduling.schedulable and any(role.replicas for role in gang.roles)

@@ -39,7 +39,8 @@ def lower(
     dates: Mapping[str, int] | None = None,
     resources: Iterable[str] = (),
 ) -> tuple[Problem, Origins]:
-    """The problem and the origins of its indices. Deterministic; nodes times gangs is never walked pod by pod.
+    """Return the problem and the origins of its indices. Deterministic; nodes times gangs is never walked pod by
+    pod.
 
     dates: file -> seconds since the epoch at which the repository got it. resources: that count although nothing of the
     specs asks for them.

@@ -22,8 +22,8 @@ def with_node_groups(
     nodes: Sequence[NodeSpec],
     scheduler: SchedulerSpec | None,
 ) -> tuple[Problem, tuple[int, ...]]:
-    """The problem with the node groups that are closed to its queues and those that they prefer, none without the
-    plugin; and for each queue the one whose affinity it has."""
+    """Return the problem with the closed and the preferred node groups of its queues, none without the plugin; and for
+    each queue the one whose affinity it has."""
     own = tuple(range(len(problem.queues)))
     if (plugin := node_group_plugin(scheduler)) is None:
         return problem, own

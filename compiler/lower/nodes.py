@@ -23,7 +23,7 @@ SlotHolders = Mapping[int, tuple[SlotHolder, ...]]
 
 
 def node_classes(inputs: LoweringInputs, slot_groups: SlotGroups) -> NodeClasses:
-    """Of the nodes as they are and, after them, of the unschedulable ones as they will be when they are back."""
+    """Return the classes of the nodes as they are and, after them, of the unschedulable ones after their return."""
     nodes = inputs.observed.nodes
     returned = [returned_node(node) for node in nodes if node.unschedulable]
     requirements = map(slot_groups.node_requirement, inputs.pods())
@@ -101,7 +101,7 @@ class _NodeRoom:
         self._known: dict[tuple[Vector, Vector, Vector], tuple[Vector, Vector]] = {}
 
     def amounts_held(self, n: int) -> Vector:
-        """What the running pods of the problem's gangs hold there."""
+        """Return the amounts that the running pods of the problem's gangs hold there."""
         return self.held_by_gangs.get(n, self._nothing)
 
     def capacity_and_free(self, n: int, spec: NodeSpec) -> tuple[Vector, Vector]:

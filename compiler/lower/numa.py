@@ -51,7 +51,7 @@ NO_NUMA_PLAN = NumaPlan()
 
 
 def fewest_slots(amount: int, sizes: Iterable[int]) -> int | None:
-    """The fewest slots of these sizes that hold the amount; None if all of them do not."""
+    """Return the fewest slots of these sizes that hold the amount; None if all of them do not."""
     number = 0
     for size in sorted(sizes, reverse=True):
         if amount <= 0:
@@ -61,11 +61,11 @@ def fewest_slots(amount: int, sizes: Iterable[int]) -> int | None:
 
 
 def restricted_request(requests: Amounts, layout: NumaLayout) -> NumaRequest | None:
-    """What makes the kubelet admit a restricted pod to a node of this layout.
+    """Return the request by which the kubelet admits a restricted pod to a node of this layout.
 
-    One NUMA node, where one empty one is enough of everything; or whole ones, where each resource that takes several
-    takes all of the same number of equal NUMA nodes, and each other resource fits every one of them. None where it
-    requests something else. Resources that the NUMA nodes do not divide are in all of them.
+    One NUMA node, if one empty one has enough of everything; or whole ones, if each resource that needs several takes
+    all of the same number of equal NUMA nodes, and each other resource fits every one of them. None if it requests
+    something else. Resources that the NUMA nodes do not divide are in all of them.
     """
     rows = [dict(slot) for slot in layout]
     divided = {r: amount for r, amount in requests.items() if any(r in row for row in rows)}
@@ -87,7 +87,7 @@ def restricted_request(requests: Amounts, layout: NumaLayout) -> NumaRequest | N
 
 
 def fits_empty_slots(requests: Amounts, layout: NumaLayout) -> bool:
-    """Whether all NUMA nodes together, empty, have what a pod requests."""
+    """Return whether all NUMA nodes together, empty, have what a pod requests."""
     rows = [dict(slot) for slot in layout]
     for r, amount in requests.items():
         sizes = [row[r] for row in rows if r in row]
@@ -97,7 +97,7 @@ def fits_empty_slots(requests: Amounts, layout: NumaLayout) -> bool:
 
 
 class NumaPlanner:
-    """Plans the NUMA nodes of pods on these machines. resources: those that NUMA nodes divide on any machine."""
+    """Plans the NUMA nodes of pods on these machines. resources: divided by NUMA nodes on any machine."""
 
     def __init__(self, nodes: Sequence[NodeSpec], resources: Sequence[str]) -> None:
         self.nodes, self.resources = nodes, resources
@@ -109,7 +109,7 @@ class NumaPlanner:
         return NodeMasks([returned_node(node) for node in self.nodes], numa_aware=True)
 
     def plan_for(self, pod: PodSpec) -> NumaPlan:
-        """The plan of a pod; none where it can use no node, which then is the reason."""
+        """Return the plan of a pod; none where it can use no node, which then is the reason."""
         policy, requests = numa_policy(pod), self.numa_requests(pod)
         if policy not in ("restricted", "single-numa-node") or not requests:
             return NO_NUMA_PLAN
@@ -125,11 +125,11 @@ class NumaPlanner:
         return self._plans[key]
 
     def usable_nodes(self, pod: PodSpec) -> int:
-        """The nodes that the pod can use, as a bit mask."""
+        """Return the nodes that the pod can use, as a bit mask."""
         return self._masks.nodes_matching(node_requirement(pod))
 
     def request_on(self, pod: PodSpec, node: NodeSpec) -> NumaRequest | None:
-        """What a pod that runs on the node holds of its NUMA nodes, if that can be told."""
+        """Return the request of a running pod to the node's NUMA nodes, if it is known."""
         policy, requests = numa_policy(pod), self.numa_requests(pod)
         if node.numa is None or policy not in ("restricted", "single-numa-node") or not requests:
             return None
@@ -138,13 +138,15 @@ class NumaPlanner:
         return NumaRequest(1, tuple(sorted(requests.items())))
 
     def numa_requests(self, pod: PodSpec) -> dict[str, int]:
-        """The pod's requests of resources that NUMA nodes divide."""
+        """Return the pod's requests of resources that NUMA nodes divide."""
         return {r: pod.requests[r] for r in self.resources if pod.requests.get(r)}
 
     def _restricted_plan(self, requests: Amounts, mask: int) -> NumaPlan:
-        """Of the requests that the layouts need, the one that most nodes share; nodes that need another are excluded.
+        """Return the request that most nodes share among those that the layouts need; nodes that need another are
+        excluded.
 
-        mask: the nodes that the pod can use."""
+        mask: the nodes that the pod can use.
+        """
         layouts: dict[NumaRequest | None, dict[NumaLayout, int]] = {}
         for layout, nodes in self._masks.masks_by_layout.items():
             if nodes & mask and fits_empty_slots(requests, layout):

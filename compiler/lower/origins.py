@@ -1,4 +1,4 @@
-"""Origins: for each index of the problem, the document and the line that it comes from."""
+"""Origins: for each index of the problem, its document and line."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class TimedEvent:
 
 @dataclass(frozen=True, slots=True)
 class RuleOrigins:
-    """Of the pod rules of the problem. texts: in the user's words, rule by rule. owner_pods: rule by rule the foreign
-    pods (namespace/name) that own it. subgroups: rule -> (gang, subgroup) that it keeps in one domain. terms: rule ->
-    (gang, the term of its PodGroup that it is)."""
+    """Origins of the problem's pod rules. texts: in the user's words, rule by rule. owner_pods: rule by rule the
+    foreign pods (namespace/name) that own it. subgroups: rule -> (gang, subgroup) that it keeps in one domain. terms:
+    rule -> (gang, the term of its PodGroup that it is)."""
 
     texts: tuple[str, ...] = ()
     owner_pods: tuple[tuple[str, ...], ...] = ()
@@ -60,8 +60,8 @@ class LeftOutGangs:
 
 @dataclass(frozen=True, slots=True)
 class AnnouncedStarts:
-    """reserved, promises: the start that an earlier plan reserved for a job, and its first window, as
-    the cluster's job says it. past_runs: None where no run is recorded."""
+    """reserved, promises: the start that an earlier plan reserved for a job, and its first window, from the cluster's
+    job. past_runs: None where no run is recorded."""
 
     reserved: Mapping[JobKey, str] = field(default_factory=dict)
     promises: Mapping[JobKey, StartPromise] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Origins:
     may change although nothing happens. unplanned_numa: (gang, role) whose NUMA nodes are not planned on some nodes.
     excluding_numa_policies: (gang, role) -> its topologyPolicy, where that excludes nodes. outdated_nodes: nodes whose
     report of their slots is older than the pods there. affinity_owners: queue -> the queue whose spec.affinity it has,
-    by index. priority_classes: name -> value. reserved_rooms: what is kept for declared pods that the plan binds to no
+    by index. priority_classes: name -> value. reserved_rooms: room kept for declared pods that the plan binds to no
     node. turns: as of `compiler.lower.gang_order.age_ranks`. refused_queues: as of `ObservedState`.
     """
 
@@ -99,7 +99,8 @@ class Origins:
     refused_queues: Mapping[str, str] = field(default_factory=dict)
 
     def position(self, where: tuple[str | int, ...]) -> Position | None:
-        """The line for a path of indices such as ("gangs", 3, "roles", 0, "request"); None without a declaration."""
+        """Return the line for a path of indices such as ("gangs", 3, "roles", 0, "request"); None without a
+        declaration."""
         match where:
             case ("gangs", int(j), "roles", int(t), *_):
                 gang = self.gangs[j]

@@ -1,4 +1,4 @@
-"""The runs that are over, as what is known of the run times of the problem's gangs."""
+"""Finished runs, as known run times of the problem's gangs."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class LoweredRules:
     origins: RuleOrigins
 
     def gangs_with_rules(self, gangs: Iterable[Gang]) -> tuple[Gang, ...]:
-        """The same gangs, with the rules of their roles."""
+        """Return the same gangs, with the rules of their roles."""
         return tuple(self._gang_with_rules(j, gang) for j, gang in enumerate(gangs))
 
     def _gang_with_rules(self, j: int, gang: Gang) -> Gang:
@@ -74,7 +74,8 @@ class LoweredRules:
         return self._confined(replace(gang, roles=tuple(roles)))
 
     def _confined(self, gang: Gang) -> Gang:
-        """The gang, in one domain of each tier by which it is separated from others: Volcano looks for it in one."""
+        """Return the gang, in one domain of each tier by which it is separated from others: Volcano looks for it in
+        one."""
         owned = (self.pod_rules[rho] for role in gang.roles for rho in role.owned_rules)
         tiers = [rule.tier for rule in owned if rule.rule_kind == "separation"]
         if not tiers:
@@ -91,7 +92,8 @@ def lower_pod_rules(
     foreign_pods: Sequence[ForeignPod],
     scheduler: SchedulerSpec | None,
 ) -> LoweredRules:
-    """The rules of the gangs' pods, and the anti-affinity of foreign pods. Rules that no pod can break are left out."""
+    """Return the rules of the gangs' pods, and the anti-affinity of foreign pods. Rules that no pod can break are left
+    out."""
     enforced, masks = enforced_rule_kinds(scheduler), NodeMasks(nodes)
     owner_roles = _rules_of_gangs(gangs, enforced, masks)
     owner_pods: dict[ResolvedRule, list[ForeignPod]] = {}
@@ -177,7 +179,7 @@ class _LabelIndex(Generic[Item]):
                 self._indices_by_label.setdefault(pair, []).append(i)
 
     def selected_by(self, rule: ResolvedRule) -> list[Item]:
-        """The items that the rule selects, in order."""
+        """Return the items that the rule selects, in order."""
         candidates: Sequence[int] = range(len(self.items))
         for selector in rule.selectors or ():
             for key, operator, values in selector.expressions:
@@ -188,7 +190,7 @@ class _LabelIndex(Generic[Item]):
 
 
 def enforced_rule_kinds(scheduler: SchedulerSpec | None) -> frozenset[str]:
-    """The rule kinds that the scheduler's plugin predicates checks; all of them if the repository declares no
+    """Return the rule kinds that the scheduler's plugin predicates checks; all of them if the repository declares no
     scheduler."""
     if scheduler is None:
         return frozenset(("anti-affinity", "affinity", "spread"))
@@ -235,8 +237,8 @@ def _resolved_rule(rule: PodRuleSpec, namespace: str, labels: Mapping[str, str],
 
 
 def _counted_nodes(rule: PodRuleSpec, pod: PodSpec, masks: NodeMasks) -> int:
-    """The nodes that a spread counts: those with the keys of all the pod's spreads, less those that its policies leave
-    out."""
+    """Return the nodes that a spread counts: those with the keys of all the pod's spreads, less those that its policies
+    leave out."""
     selector, affinity, tolerations, name, *_ = node_requirement(pod)
     wanted: NodeRequirement = (
         selector if rule.honors_affinity else frozenset(),
@@ -286,7 +288,7 @@ def _domain_counts(domains: Sequence[int | None], number: int, pods: Iterable[Fo
 
 
 def rule_text(rule: ResolvedRule) -> str:
-    """The rule in a user's words."""
+    """Return the rule in a user's words."""
     if rule.rule_kind == "spread":
         if rule.min_domains == UNREACHABLE_MIN_DOMAINS:
             if rule.topology_key != HOSTNAME_LABEL:
@@ -301,7 +303,7 @@ def rule_text(rule: ResolvedRule) -> str:
 
 
 def expression_text(row: LabelExpression) -> str:
-    """The row of a selector as kubectl writes it."""
+    """Return the row of a selector as kubectl writes it."""
     key, operator, values = row
     match operator:
         case "In":

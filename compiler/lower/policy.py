@@ -15,7 +15,8 @@ DEFAULT_POLICY = Policy(proportion=True, drf=True)
 
 
 def lower_policy(scheduler: SchedulerSpec | None, order: QuotaOrder) -> Policy:
-    """A plugin whose relevant function is disabled decides nothing. Of a plugin that is listed twice the first counts.
+    """Return the policy. A plugin whose relevant function is disabled decides nothing. For a plugin that is listed
+    twice the first counts.
 
     overcommit is not among them: it decides which waiting jobs get pods at all, not which start
     (docs/develop/decisions/0005-queues.md).
@@ -37,22 +38,22 @@ def lower_policy(scheduler: SchedulerSpec | None, order: QuotaOrder) -> Policy:
 
 
 def _divides(scheduler: SchedulerSpec, plugin: PluginSpec | None) -> bool:
-    """Whether a plugin says what queues may hold: it limits them (enabledAllocatable), or what is above comes back,
-    since it votes on an action that reclaims."""
+    """Return whether a plugin limits queues (enabledAllocatable), or has excess usage reclaimed, since it votes on an
+    action that reclaims."""
     reclaims = _is_enabled(plugin, "enableReclaimable") and "reclaim" in scheduler.actions
     return reclaims or _is_enabled(plugin, "enabledAllocatable")
 
 
 def _ancestor_reclaim_levels(capacity: PluginSpec | None) -> int:
     """`ancestorReclaimLevel`; it needs the hierarchy, and anything but a whole number above 0 is 0 to Volcano."""
-    said = (
+    text = (
         capacity.arguments.get("ancestorReclaimLevel", 0) if capacity is not None and _is_hierarchical(capacity) else 0
     )
-    return max(0, said) if type(said) is int else 0
+    return max(0, text) if type(text) is int else 0
 
 
 def _spreads_pods(plugins: Mapping[str, PluginSpec]) -> bool:
-    """Whether the configuration explicitly prefers the least loaded node. The default of nodeorder
+    """Return whether the configuration explicitly prefers the least loaded node. The default of nodeorder
     (leastrequested.weight 1) is not explicit: it is the score of one plugin among many."""
     order = _scoring_arguments(plugins.get("nodeorder"))
     least, most = (_argument_number(order.get(f"{which}requested.weight", 0)) for which in ("least", "most"))
@@ -60,7 +61,8 @@ def _spreads_pods(plugins: Mapping[str, PluginSpec]) -> bool:
 
 
 def _packs_nodes(plugins: Mapping[str, PluginSpec]) -> bool:
-    """Whether it prefers full nodes: binpack, MetaX's gpu-aware with a loss weight, or MostAllocated of a device."""
+    """Return whether it prefers full nodes: binpack, MetaX's gpu-aware with a loss weight, or MostAllocated of a
+    device."""
     fit = plugins.get("binpack")
     binpack = (
         fit is not None
@@ -72,7 +74,7 @@ def _packs_nodes(plugins: Mapping[str, PluginSpec]) -> bool:
 
 
 def _fit_strategies(plugins: Mapping[str, PluginSpec]) -> set[str]:
-    """The types by which resource-strategy-fit scores the devices that it names."""
+    """Return the types by which resource-strategy-fit scores the devices that it names."""
     rows = _scoring_arguments(plugins.get("resource-strategy-fit")).get("resources", {})
     if not isinstance(rows, Mapping):
         return set()
@@ -81,12 +83,12 @@ def _fit_strategies(plugins: Mapping[str, PluginSpec]) -> set[str]:
 
 
 def _scoring_arguments(plugin: PluginSpec | None) -> Mapping[str, Any]:
-    """The arguments of a plugin that scores nodes; none of one that does not."""
+    """Return the arguments of a plugin that scores nodes; none of one that does not."""
     return plugin.arguments if plugin is not None and plugin.flags.get("enableNodeOrder", True) else {}
 
 
 def _argument_number(value: object) -> float:
-    """The argument as a number; 0 if it is not a number, which the check of arguments reports."""
+    """Return the argument as a number; 0 if it is not a number, which the check of arguments reports."""
     try:
         return float(str(value))
     except ValueError:

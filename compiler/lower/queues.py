@@ -16,11 +16,11 @@ from solver.problem import Queue, Vector
 def lower_queues(
     specs: Specs, observed: ObservedState, names: Sequence[str]
 ) -> tuple[tuple[Queue, ...], tuple[QueueSpec | None, ...]]:
-    """The declared queues in order, then `root` and the default queue if undeclared, each with its spec.
+    """Return the declared queues in order, then `root` and the default queue if undeclared, each with its spec.
 
-    Volcano creates both at its start; a queue without a parent hangs under the root. Queues that the cluster has closed
-    are closed whatever their documents say, and so are NamespaceQueues that do not become ready, or below such. In the
-    repository of a tenant the queues of the cluster that jobs name count as if undeclared. Weights of a hierarchy are
+    Volcano creates both at its start; a queue without a parent is below the root. Queues that the cluster has closed
+    are closed whatever their documents declare, and so are NamespaceQueues that do not become ready, or below such. In
+    the repository of a tenant the queues of the cluster that jobs name count as undeclared. Weights of a hierarchy are
     counted in thousandths.
     """
     declared = [spec.name for spec in specs.queues]
@@ -30,7 +30,7 @@ def lower_queues(
     index = {name: q for q, name in enumerate([*declared, *implied])}
 
     def used(name: str) -> Vector:
-        # What lighter pods leave of their role's requests may be more than others use: a queue uses no less than 0.
+        # Lighter pods may leave more of their role's requests than others use: a queue uses no less than 0.
         return tuple(max(0, amount) for amount in vector(observed.foreign.queue_used.get(name, {}), names))
 
     not_ready = queues_not_ready(specs.queues)

@@ -1,9 +1,9 @@
-"""Room that is kept for declared pods that the plan binds to no node: of jobs and services that are planned so, and
+"""Room kept for declared pods that the plan binds to no node: of jobs and services that are planned so, and
 (`Cluster.spec.unplanned: reserve`) of objects that are not planned.
 
-A DaemonSet takes its part of each node that its pods match. The pods of anything else may go to any node that matches:
-they are put, in the order of the objects, where they leave the plan the most: on nodes whose devices they leave alone
-least, and there side by side. Those that run already are counted where they run.
+A DaemonSet takes its part of each node that its pods match. Other pods may be placed on any node that matches. They are
+put, in the order of the objects, where they leave the plan the most: on nodes with the fewest unused devices, and there
+side by side. Running ones are counted where they run.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _DAEMON_TOLERATIONS = tuple(
         *((key, "NoSchedule") for key in (*PRESSURE_TAINTS, UNSCHEDULABLE_TAINT)),
     )
 )
-"""What the DaemonSet controller adds to its pods."""
+"""Tolerations that the DaemonSet controller adds to its pods."""
 
 
 @dataclass(slots=True)
 class ReservedRoom:
-    """What is kept for one kind of pods: node -> how many of them.
+    """The room kept for one kind of pods: node -> their number.
 
-    running_by_node: pods that are there already and count where they are. homeless: those for which no node has room
-    now; none is kept for them. smaller: (resource, amount) of a pod with which these find room, where no node ever has
-    more of it. other_node: where labels and taints close all nodes to the pods, one of a kind on which these find room.
+    running_by_node: existing pods, which count where they are. homeless: pods for which no node has room now; none is
+    kept for them. smaller: (resource, amount) of a pod with which these find room, where no node ever has more of it.
+    other_node: where labels and taints close all nodes to the pods, one of a kind on which these find room.
     """
 
     pods: UnplannedPods
@@ -67,7 +67,7 @@ class ReservedRoom:
 
     @property
     def amounts_by_node(self) -> Mapping[int, Amounts]:
-        """What is kept on each node."""
+        """Return the amounts kept on each node."""
         request = self.pods.pod.requests.items()
         return {n: {name: amount * count for name, amount in request} for n, count in self.by_node.items()}
 
@@ -134,7 +134,7 @@ def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, .
     running = _running_pods(wanted, observed)
     rooms = [ReservedRoom(pods, Counter(running.get(id(pods), ()))) for pods in sorted(wanted, key=_freedom)]
     places, empty = _Places(specs.gangs, observed), EmptyNodes(observed.nodes)
-    changed: dict[int, _Places] = {}  # the changes of a job's roles are said together, and so they must fit together
+    changed: dict[int, _Places] = {}  # changes of a job's roles are reported together, so they must fit together
     for room in rooms:
         if room.pods.on_each_node:
             room.keep_on(places.matching(_daemon(room.pods.pod)) - room.running_by_node.keys())
@@ -150,8 +150,8 @@ def reserve_room(specs: Specs, observed: ObservedState) -> tuple[ReservedRoom, .
 
 
 def unfit_pods(specs: Specs, nodes: Sequence[NodeSpec]) -> Iterator[UnplannedPods]:
-    """Pods of recurring runs and of unbound jobs that no node would take even if it were empty; none where there is no
-    node."""
+    """Yield pods of recurring runs and of unbound jobs that no node would accept even if it were empty; none without
+    nodes."""
     empty = EmptyNodes(nodes)
     for pods in specs.unplanned_pods:
         if (pods.is_recurring or _is_of_run(pods)) and empty.never_take(pods.pod):
@@ -166,21 +166,21 @@ class EmptyNodes:
         self._masks = NodeMasks(self.nodes)
 
     def never_take(self, pod: PodSpec) -> bool:
-        """Whether there are nodes, and none of them takes the pod."""
+        """Return whether there are nodes, and none of them takes the pod."""
         return bool(self.nodes) and not any(_fits(pod, node) for node in self._open_to(pod))
 
     def largest_amounts(self, pod: PodSpec) -> Amounts:
-        """Of each resource that the pod asks for the most that one of the nodes has which labels and taints open to it;
-        nothing where there are none."""
+        """Return for each resource that the pod requests the most that one of its open nodes (by labels and taints)
+        has; nothing without such nodes."""
         offered = [_offered_amounts(node) for node in self._open_to(pod)]
         return {name: max(amounts.get(name, 0) for amounts in offered) for name in pod.requests if offered}
 
     def has_room(self, pod: PodSpec, n: int) -> bool:
-        """Whether node n is large enough for the pod."""
+        """Return whether node n is large enough for the pod."""
         return _fits(pod, self.nodes[n])
 
     def kinds(self, pod: PodSpec) -> list[list[int]]:
-        """The nodes by what may close them to the pod, in order of the first."""
+        """Return the nodes by what may close them to the pod, in order of the first."""
         classes = classify_nodes(self.nodes, [node_requirement(pod)])
         kinds: dict[object, list[int]] = {}
         for n, kind in enumerate(zip(classes.class_by_node, node_kinds(self.nodes, classes), strict=True)):
@@ -206,7 +206,7 @@ def _offered_amounts(node: NodeSpec) -> Amounts:
 
 
 def _freedom(pods: UnplannedPods) -> int:
-    """What has no choice goes first."""
+    """Return the order of placing: pods without a choice are first."""
     return 0 if pods.on_each_node else 1 if pods.pod.node_name else 2
 
 
@@ -233,23 +233,23 @@ class _Places:
                 self._held[n] = amounts_sum(self._held.get(n, {}), asked)
 
     def copy(self) -> _Places:
-        """The same, to hold room in for what is tried."""
+        """Return the same, to hold room in for an attempt."""
         made = copy(self)
         made._held = ChainMap({}, self._held)
         return made
 
     def hold(self, room: ReservedRoom) -> None:
-        """Count what is kept as taken."""
+        """Count the kept room as taken."""
         for n, amounts in room.amounts_by_node.items():
             self._held[n] = amounts_sum(self._held.get(n, {}), amounts)
 
     def is_away(self, n: int) -> bool:
-        """Whether the node is cordoned, or not ready."""
+        """Return whether the node is cordoned, or not ready."""
         node = self.observed.nodes[n]
         return returned_node(node) is not node
 
     def matching(self, pod: PodSpec) -> set[int]:
-        """The nodes whose labels and taints let the pod in."""
+        """Return the nodes whose labels and taints let the pod in."""
         mask = self._masks.nodes_matching(node_requirement(pod))
         return {n for n in range(len(self.observed.nodes)) if mask >> n & 1}
 

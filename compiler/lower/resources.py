@@ -18,7 +18,8 @@ LEADING_RESOURCES = ("cpu", "memory")
 def resource_names(
     gangs: Iterable[GangSpec], queues: Iterable[QueueSpec], extra: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """The resources that a gang requests or a queue limits, and `extra`. Others would only make equal nodes differ."""
+    """Return the resources that a gang requests or a queue limits, and `extra`. Others would only make equal nodes
+    differ."""
     named: set[str] = set(extra)
     for gang in gangs:
         for role in gang.roles:
@@ -29,13 +30,13 @@ def resource_names(
 
 
 def device_resources(names: Sequence[str]) -> tuple[int, ...]:
-    """Indices of the extended resources, whose names have a vendor's domain. They decide whether a node counts as
-    unopened, whatever daemons take of the rest."""
+    """Return indices of the extended resources, whose names have a vendor's domain. They decide whether a node counts
+    as unopened, whatever daemons take of the rest."""
     return tuple(r for r, name in enumerate(names) if is_device(name))
 
 
 def has_other_resources(nodes: Iterable[NodeSpec], names: Collection[str]) -> bool:
-    """Whether some node has what is not in `names`, pods aside."""
+    """Return whether some node has a resource outside of `names`, pods aside."""
     known = {*names, "pods"}
     return any(amount and name not in known for node in nodes for name, amount in node.allocatable.items())
 
@@ -45,7 +46,7 @@ def vector(amounts: Amounts, names: Sequence[str]) -> Vector:
 
 
 def limits(amounts: Amounts, names: Sequence[str]) -> Limits:
-    """None for what is not named; beyond `MAX_AMOUNT` a limit limits no more than that."""
+    """Return the limits, None for an unnamed resource. A limit beyond `MAX_AMOUNT` is cut to it."""
     return tuple(min(amounts[name], MAX_AMOUNT) if name in amounts else None for name in names)
 
 

@@ -48,7 +48,7 @@ class SlotGroups:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The groups that some pod requests."""
+        """Return the groups that some pod requests."""
         return tuple(sorted({group for group, _, _ in self._all_requests}))
 
     @cached_property
@@ -85,7 +85,8 @@ class SlotGroups:
 
     @cached_property
     def divides_by_percentage(self) -> bool:
-        """Whether the memory of virtual GPUs counts in percent: cards differ in size, and every pod asks for a part."""
+        """Return whether the memory of virtual GPUs counts in percent: cards differ in size, and every pod asks for a
+        part."""
         return self._vgpu_sizes_differ and not any(r.memory for pod in self.pods for r in pod.vgpu_requests)
 
     @cached_property
@@ -99,7 +100,7 @@ class SlotGroups:
         return NumaPlanner(self.nodes, self.numa_resources)
 
     def numa_plan(self, pod: PodSpec) -> NumaPlan:
-        """How the NUMA nodes of a pod are planned, if at all."""
+        """Return how the NUMA nodes of a pod are planned, if at all."""
         return self._numa_planner.plan_for(pod) if self.numa_aware else NO_NUMA_PLAN
 
     def unplanned_numa(self, gangs: Sequence[GangSpec]) -> Mapping[tuple[int, int], NumaPlan]:
@@ -113,12 +114,11 @@ class SlotGroups:
         return found
 
     def is_over_constrained(self, gang: GangSpec) -> bool:
-        """Whether the slot requests are stricter than kubelet and scheduler: they exclude nodes that the kubelet might
-        let the gang use; a pod of whole NUMA nodes reserves room in each of them that it needs in one, and another role
-        could use it; several containers of a pod may take from several NUMA nodes, which Volcano and the kubelet's
-        container scope give each its own; virtual GPUs are requested in a way that has no exact slot request;
-        or Volcano does not look at single devices.
-        """
+        """Return whether the slot requests are stricter than kubelet and scheduler: they exclude nodes that the kubelet
+        might let the gang use; a pod of whole NUMA nodes reserves room in each of them that it needs in one, and
+        another role could use it; several containers of a pod may take from several NUMA nodes, which Volcano and the
+        kubelet's container scope give each its own; virtual GPUs are requested in a way that has no exact slot request;
+        or Volcano does not look at single devices."""
         pods = [role.pod for role in gang.roles]
         if any(self._has_inexact_vgpus(pod) or self._is_summed(pod) for pod in pods):
             return True
@@ -131,7 +131,7 @@ class SlotGroups:
         return len(requests) > 1 and any(request.number > 1 for request in requests)
 
     def _is_summed(self, pod: PodSpec) -> bool:
-        """Whether it requests shared devices of which Volcano compares sums."""
+        """Return whether it requests shared devices of which Volcano compares sums."""
         return not self.summed.isdisjoint(_requested_devices(pod))
 
     def _has_inexact_vgpus(self, pod: PodSpec) -> bool:
@@ -143,17 +143,17 @@ class SlotGroups:
 
     @cached_property
     def _mixes_cores(self) -> bool:
-        """Whether some containers request cores of virtual GPUs and others do not."""
+        """Return whether some containers request cores of virtual GPUs and others do not."""
         return len({bool(request.cores) for pod in self.pods for request in pod.vgpu_requests}) > 1
 
     def node_requirement(self, pod: PodSpec) -> NodeRequirement:
-        """What decides which nodes a pod can use."""
+        """Return the facts that decide which nodes a pod can use."""
         return node_requirement(pod, self.numa_plan(pod).planned_layouts)
 
     def slot_requests(
         self, pod: PodSpec, names: Sequence[str], node: NodeSpec | None = None
     ) -> tuple[SlotRequest, ...]:
-        """The pod's requests of the slot groups in the problem. node: the one that the pod runs on."""
+        """Return the pod's requests of the slot groups in the problem. node: the one that the pod runs on."""
         return tuple(
             SlotRequest(self.names.index(group), number, vector(share, names))
             for group, number, share in (self.named_slot_requests(pod, node) if self.names else ())
@@ -180,8 +180,8 @@ class SlotGroups:
                 yield resource, 1, {resource: amount}
 
     def _vgpu_slot_requests(self, pod: PodSpec, device_memory: int) -> Iterator[NamedSlotRequest]:
-        """All containers together: where one card has room for all of them they share cards, else each has its own,
-        with the largest request of any of them."""
+        """Yield all containers together: where one card has room for all of them they share cards, else each has its
+        own, with the largest request of any of them."""
         requests = pod.vgpu_requests
         if not requests:
             return
@@ -207,14 +207,14 @@ class SlotGroups:
 
 
 def _requested_devices(pod: PodSpec) -> Iterator[str]:
-    """The resources of shared devices that it requests, of virtual GPUs whatever it asks of them."""
+    """Yield the resources of shared devices that it requests; for any request to virtual GPUs their memory."""
     yield from pod.requests
     if pod.vgpu_requests:
         yield VGPU_MEMORY
 
 
 def slot_groups_of(nodes: Sequence[NodeSpec], pods: Iterable[PodSpec], scheduler: SchedulerSpec | None) -> SlotGroups:
-    """The groups of these nodes that the pods request; none where no node is divided."""
+    """Return the groups of these nodes that the pods request; none where no node is divided."""
     if not any(node.numa or node.shared_devices for node in nodes):
         return SlotGroups((), (), is_numa_aware(scheduler))
     distinct = {(tuple(sorted(pod.requests.items())), pod.vgpu_requests, node_requirement(pod)): pod for pod in pods}

@@ -1,8 +1,8 @@
-"""Which running pod certainly holds which slot of its node, where no annotation says it. Decision:
+"""Finds which running pod certainly holds which slot of its node, if no annotation names it. Decision:
 docs/develop/decisions/0008-cells.md.
 
 Two cases are certain. A pod that fits only one slot holds that one. And where each unlocated pod fills a slot, and
-those slots are identical, any assignment is as good: what returns when a pod ends is one whole slot.
+those slots are identical, any assignment is as good: the end of a pod returns one whole slot.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from solver.problem import SlotRequest, Vector
 
 @dataclass(frozen=True, slots=True)
 class SlotState:
-    """One slot with all located pods deducted. reported: resources of which the node itself reports what is free, with
+    """One slot with all located pods deducted. reported: resources whose free amount the node itself reports, with
     every pod deducted."""
 
     capacity: Vector
@@ -23,22 +23,23 @@ class SlotState:
     reported: frozenset[int]
 
     def may_hold(self, share: Vector) -> bool:
-        """Whether an unlocated pod with this share may be running here."""
+        """Return whether an unlocated pod with this share may be running here."""
         return all(self._max_used(r) >= amount for r, amount in enumerate(share))
 
     def _max_used(self, r: int) -> int:
-        """The most that unlocated pods hold of a resource."""
+        """Return the most that unlocated pods hold of a resource."""
         return self.capacity[r] - self.free[r] if r in self.reported else self.free[r]
 
     def is_filled_by(self, share: Vector) -> bool:
-        """Whether a pod with this share leaves no room for another one."""
+        """Return whether a pod with this share leaves no room for another one."""
         return any(0 < whole <= amount for whole, amount in zip(self.capacity, share, strict=True))
 
 
 def certain_slots(slot_requests: Sequence[SlotRequest], slots: Mapping[int, SlotState]) -> dict[int, tuple[int, ...]]:
-    """Index into `slot_requests` -> its slots, for those that are certain.
+    """Return index into `slot_requests` -> its slots, for certain ones.
 
-    slot_requests: of the unlocated pods, in one slot group of a node."""
+    slot_requests: of the unlocated pods, in one slot group of a node.
+    """
     found = {}
     for k, request in enumerate(slot_requests):
         possible = _possible_slots(request, slots)
@@ -54,7 +55,8 @@ def _possible_slots(slot_request: SlotRequest, slots: Mapping[int, SlotState]) -
 def _interchangeable_slots(
     slot_requests: Sequence[SlotRequest], slots: Mapping[int, SlotState]
 ) -> dict[int, tuple[int, ...]]:
-    """The possible slots in turn, if they are identical and each pod fills every slot that it is in; else none."""
+    """Return the possible slots in turn, if they are identical and each pod fills every slot that it is in; else
+    none."""
     choices: Collection[tuple[int, ...]] = {tuple(_possible_slots(request, slots)) for request in slot_requests}
     if len(choices) != 1:
         return {}

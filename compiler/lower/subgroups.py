@@ -42,13 +42,14 @@ class SubgroupDemand:
 
 
 def subgroup_demand(spec: GangSpec, running: RunningPods, scheduler: SchedulerSpec | None = None) -> SubgroupDemand:
-    """What a gang's subgroups require. Only those of PodGroups have a policy that needs interpretation."""
+    """Return the requirements of a gang's subgroups. Only those of PodGroups have a policy that needs
+    interpretation."""
     if not spec.subgroups:
         return SubgroupDemand((), spec.minimum)
     running_roles = {t for t, _ in running}
     bound = (s for s, subgroup in enumerate(spec.subgroups) if subgroup_starts_in_full(subgroup, scheduler))
     starting_whole = [s for s in bound if running_roles.isdisjoint(_subgroup_roles(spec, s))]
-    # Volcano asks for idle room in sum, whatever nodes the pods may use, and then starts what is needed.
+    # Volcano requires idle room in sum, on any nodes, and then starts the needed pods.
     is_stricter = any(0 < spec.subgroups[s].ready_pods < spec.subgroups[s].size for s in starting_whole)
     spec = replace(spec, subgroups=_with_full_starts(spec.subgroups, starting_whole))
     demand = SubgroupDemand(spec.subgroups, spec.minimum, over_constrained=is_stricter)
@@ -59,7 +60,8 @@ def subgroup_demand(spec: GangSpec, running: RunningPods, scheduler: SchedulerSp
 
 
 def _with_full_starts(subgroups: tuple[SubgroupSpec, ...], whole: Sequence[int]) -> tuple[SubgroupSpec, ...]:
-    """The subgroups, where these are ready with all their pods only; those with too few pods to be ready stay so."""
+    """Return the subgroups, where these are ready with all their pods only; those with too few pods to be ready stay
+    so."""
     return tuple(
         replace(subgroup, ready_pods=max(subgroup.ready_pods, subgroup.size))
         if s in whole and subgroup.ready_pods
@@ -71,8 +73,8 @@ def _with_full_starts(subgroups: tuple[SubgroupSpec, ...], whole: Sequence[int])
 def _with_policy_demand(
     spec: GangSpec, running: RunningPods, demand: SubgroupDemand, indices: Sequence[int]
 ) -> SubgroupDemand:
-    """Add one policy's subgroups, indices into the gang's. Those with too few pods to be ready count only where there
-    are no others (GP363 warns)."""
+    """Add one policy's subgroups, indices into the gang's. Those with too few pods to be ready count only without any
+    others (GP363 warns)."""
     min_ready = spec.subgroups[indices[0]].min_ready_subgroups
     able = [s for s in indices if spec.subgroups[s].size >= spec.subgroups[s].ready_pods]
     if min_ready < len(able) and _pods_count_subgroups(spec, indices):
@@ -107,8 +109,8 @@ def _with_policy_demand(
 
 
 def _lowered_subgroup(subgroup: SubgroupSpec, *, needed: bool) -> SubgroupSpec:
-    """A needed subgroup grows pod by pod above its roles' minima. Another one grows by what makes it ready or, where
-    that does not divide its size, starts with all pods at once."""
+    """Return a needed subgroup grows pod by pod above its roles' minima. Another one grows by what makes it ready or,
+    where that does not divide its size, starts with all pods at once."""
     if subgroup.size <= subgroup.ready_pods:
         return replace(subgroup, minimum=int(needed))
     unit = 1 if needed else subgroup.ready_pods
@@ -118,8 +120,8 @@ def _lowered_subgroup(subgroup: SubgroupSpec, *, needed: bool) -> SubgroupSpec:
 
 
 def _pods_count_subgroups(spec: GangSpec, indices: Sequence[int]) -> bool:
-    """Whether the number of the gang's pods tells how many of these subgroups have started: each has exactly the size
-    that makes it ready, the same for all, and no pods are outside."""
+    """Return whether the number of the gang's pods determines how many of these subgroups have started: each has
+    exactly its ready size, the same for all, and no pods are outside."""
     inside = {name for s in indices for name in spec.subgroups[s].roles}
     are_exact = all(spec.subgroups[s].size == spec.subgroups[s].ready_pods for s in indices)
     are_equal = len({spec.subgroups[s].ready_pods for s in indices}) == 1
@@ -158,7 +160,7 @@ def _with_subgroups(demand: SubgroupDemand, subgroups: Mapping[int, SubgroupSpec
 def with_subgroup_rules(
     rules: LoweredRules, gangs: Sequence[GangSpec], demands: Sequence[SubgroupDemand], observed: ObservedState
 ) -> LoweredRules:
-    """The rules, and after them one for each single-domain subgroup: its pods share a domain of its tier."""
+    """Return the rules, and after them one for each single-domain subgroup: its pods share a domain of its tier."""
     tiers = TierNames(observed.hypernodes)
     pod_rules, rules_of_role = list(rules.pod_rules), dict(rules.rules_of_role)
     subgroup_of_rule: dict[int, tuple[int, int]] = {}

@@ -41,6 +41,6 @@ def _is_enabled(scheduler: SchedulerSpec) -> bool:
 
 
 def _role_pairs(group: Sequence[str], index: Mapping[str, int]) -> Iterable[tuple[int, int]]:
-    """The role with itself for a group of one, else each pair of its roles in order."""
+    """Return the role with itself for a group of one, else each pair of its roles in order."""
     roles = sorted(index[name] for name in group if name)
     return combinations_with_replacement(roles, 2) if len(group) == 1 else combinations(roles, 2)

@@ -11,11 +11,12 @@ from solver.problem import GangTimes
 
 
 def gang_times(j: int, spec: GangSpec, observed: ObservedState, submitted_at: int | None, patience: int) -> GangTimes:
-    """duration: as the job declares. ends_in: so long after its first pod started; None once it should have ended.
+    """Return the times of a gang. duration: as the job declares. ends_in: so long after its first pod started; None
+    once it should have ended.
 
     overdue: it does not run at its minimum, and it is promised or has waited longer than the patience. Without a state
-    there is no now, and no gang is overdue. promised: an earlier plan reserved a start, or the plan in force has begun
-    to start it.
+    there is no present time, and no gang is overdue. promised: an earlier plan reserved a start, or the plan in force
+    has begun to start it.
     """
     running, now = observed.running_pod_count(j), observed.now
     is_late = submitted_at is not None and now is not None and now - submitted_at > patience
@@ -40,7 +41,7 @@ def maintenance_in(windows: Sequence[tuple[int, int]]) -> int | None:
 
 
 def maintenance_windows(node: NodeSpec, now: int | None) -> tuple[tuple[int, int], ...]:
-    """The node's maintenance from now on, (from, to) in seconds from now; none without a now."""
+    """Return the node's maintenance from now on, (from, to) in seconds from now; none without a now."""
     if now is None or not node.maintenance_windows:
         return ()
     return tuple((max(0, start - now), end - now) for start, end in node.maintenance_windows if end > now)

@@ -34,5 +34,5 @@ def timed_events(
 
 
 def upcoming_events(events: Sequence[TimedEvent], now: int | None) -> tuple[TimedEvent, ...]:
-    """The events after `now` at which a waiting gang may start; none without a `now`."""
+    """Return the events after `now` at which a waiting gang may start; none without a `now`."""
     return () if now is None else tuple(event for event in events if event.time > now)

@@ -29,7 +29,7 @@ class TierNames:
 
     @cached_property
     def root_tier(self) -> int:
-        """The tier of Volcano's virtual root, one above the highest; it holds all nodes."""
+        """Return the tier of Volcano's virtual root, one above the highest; it holds all nodes."""
         return max((spec.tier for spec in self.specs), default=0) + 1
 
     @cached_property
@@ -42,7 +42,7 @@ class TierNames:
         return found
 
     def lower_topology(self, spec: TopologySpec) -> Topology:
-        """The mode, and the tier given by number or by name.
+        """Return the mode, and the tier given by number or by name.
 
         Without a limit, or with a name that no hypernode carries, it is the root's: Volcano enforces nothing then
         (reference: Volcano, HyperNode tree and network-topology-aware).

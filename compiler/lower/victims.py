@@ -31,7 +31,8 @@ def non_preempting_classes(classes: Iterable[PriorityClassSpec]) -> frozenset[st
 
 
 def eviction_terms(gang_indices: Iterable[int], specs: Specs, observed: ObservedState) -> dict[int, EvictionTerms]:
-    """The gangs that may be evicted where the scheduler evicts at all, each with its terms as far as its owner decides.
+    """Return the gangs that may be evicted where the scheduler evicts at all, each with its terms as far as its owner
+    decides.
 
     A gang that waits may be evicted where that lets it borrow a dedicated domain of another queue.
     """
@@ -56,10 +57,10 @@ def eviction_terms(gang_indices: Iterable[int], specs: Specs, observed: Observed
 
 
 def _is_evictable(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:
-    """Whether the gang may lose those of its pods that are not protected.
+    """Return whether the gang may lose those of its pods that are not protected.
 
-    Not in kube-system or with a system priority class (Volcano's plugin conformance); not where its job says that it is
-    not preemptable, and only actions evict that ask the job (Volcano, utils.IsJobPreemptableForGangEviction).
+    Not in kube-system or with a system priority class (Volcano's plugin conformance); not where its job is declared not
+    preemptable, and all evicting actions respect that (Volcano, utils.IsJobPreemptableForGangEviction).
     """
     if gang.namespace == "kube-system" or gang.priority_class in SYSTEM_PRIORITIES:
         return False
@@ -72,22 +73,23 @@ def _is_evictable(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:
 def _protected_pods(
     j: int, gang: GangSpec, observed: ObservedState, scheduler: SchedulerSpec | None
 ) -> Counter[tuple[int, int]]:
-    """(role, node) -> running pods that may not go, each by what it says itself, otherwise by its template: that are
-    not preemptable, of a system priority class, or guarded by the plugin cdp while they run for less than their
-    cooldown. Nor may those go that hold less than their role asks for: a plan would count on what they do not have."""
+    """Return (role, node) -> running pods that may not be evicted, each by its own words, else by its template's: not
+    preemptable, of a system priority class, or guarded by the plugin cdp while they run for less than their cooldown.
+    Pods that hold less than their role requests are protected too: a plan would count on amounts that they do not
+    have."""
     guards_young, protected = has_cooldown_plugin(scheduler), Counter[tuple[int, int]]()
     templates = [_template_words(gang, role) for role in gang.roles]
     for t, node, record in observed.running_records.get(j, ()):
         words = record.eviction_words.completed_by(templates[t])
         is_guarded = guards_young and _is_young(words, record.start_time, observed.now)
-        if _says_no(words) or is_guarded or record.key in observed.foreign.lighter_pods:
+        if _refuses(words) or is_guarded or record.key in observed.foreign.lighter_pods:
             protected[t, node] += 1
     return protected
 
 
 def _template_words(gang: GangSpec, role: RoleSpec) -> EvictionWords:
-    """What the controller makes the role's pods say: it writes the job's annotations over the template's, and the
-    job's labels over the template's. Bare pods have no template."""
+    """Return the words that the controller writes into the role's pods: the job's annotations over the template's, and
+    the job's labels over the template's. Bare pods have no template."""
     if role.pod_documents:
         return EvictionWords()
     job_annotations, job_labels = _job_texts(gang)
@@ -95,12 +97,12 @@ def _template_words(gang: GangSpec, role: RoleSpec) -> EvictionWords:
     return EvictionWords(preemptable_word(*texts), cooldown_text(*texts), role.pod.priority_class in SYSTEM_PRIORITIES)
 
 
-def _says_no(words: EvictionWords) -> bool:
+def _refuses(words: EvictionWords) -> bool:
     return words.preemptable is False or words.is_critical is True
 
 
 def _is_young(words: EvictionWords, start: int | None, now: int | None) -> bool:
-    """Whether the pod's cooldown is not over, or it is not known since when it runs."""
+    """Return whether the pod's cooldown is not over, or it is not known since when it runs."""
     cooldown = go_duration_seconds(words.cooldown or "")
     return cooldown > 0 and (start is None or now is None or now - start < cooldown)
 
@@ -119,13 +121,13 @@ def cooldown_ends(j: int, gang: GangSpec, observed: ObservedState, scheduler: Sc
 
 
 def _is_evictable_from_start(gang: GangSpec, observed: ObservedState, scheduler: SchedulerSpec | None) -> bool:
-    """Whether the gang, which waits, could be evicted from the moment it starts: as `_is_evictable`, none of its pods
-    is protected or has a cooldown, and no disruption budget selects any."""
+    """Return whether the gang, which waits, could be evicted from the moment it starts: as `_is_evictable`, none of its
+    pods is protected or has a cooldown, and no disruption budget selects any."""
     guards_young = has_cooldown_plugin(scheduler)
     for role in gang.roles:
         bare = [pod_eviction_words(document.data) for document in role.pod_documents]
         for words in bare or [_template_words(gang, role)]:
-            if _says_no(words) or (guards_young and _is_young(words, None, observed.now)):
+            if _refuses(words) or (guards_young and _is_young(words, None, observed.now)):
                 return False
     return _is_evictable(gang, scheduler) and not any(
         budget.selects(gang.namespace, role.labels) for budget in observed.budget_selections for role in gang.roles
@@ -139,13 +141,13 @@ def seconds_run(j: int, observed: ObservedState) -> int:
 
 
 def _seconds_lost(j: int, observed: ObservedState) -> int:
-    """Seconds of its run that a pod of gang j would lose, on average, rounded up: since its last checkpoint where it
-    says when that was, else since the gang's first pod started. A checkpoint that is yet to come counts as now."""
-    told, run, pods = observed.checkpoint_times(j), seconds_run(j, observed), observed.running_pod_count(j)
-    if not told or observed.now is None:
+    """Return the seconds of its run that a pod of gang j would lose, on average, rounded up: since its last reported
+    checkpoint, else since the gang's first pod started. A future checkpoint counts as now."""
+    checkpoints, run, pods = observed.checkpoint_times(j), seconds_run(j, observed), observed.running_pod_count(j)
+    if not checkpoints or observed.now is None:
         return run
-    lost = sum(max(0, observed.now - max(start or saved, saved)) for start, saved in told)
-    return -(-(lost + run * (pods - len(told))) // pods)
+    lost = sum(max(0, observed.now - max(start or saved, saved)) for start, saved in checkpoints)
+    return -(-(lost + run * (pods - len(checkpoints))) // pods)
 
 
 def _job_texts(gang: GangSpec) -> tuple[Mapping[str, str], Mapping[str, str]]:

@@ -16,7 +16,7 @@ _KEPT = ("enum", "exclusiveMaximum", "maxItems", "maxLength", "maximum", "minIte
 
 @lru_cache(maxsize=256)
 def model_schema(model: type[BaseModel]) -> Schema:
-    """The schema of objects that the model describes; metadata are Kubernetes'."""
+    """Return the schema of objects that the model describes; metadata are Kubernetes'."""
     written = model.model_json_schema(by_alias=True)
     tree = _node(written, written.get("$defs", {}))
     tree["properties"] |= {"metadata": {"like": "metadata"}, "status": {"type": "any"}}
@@ -24,7 +24,7 @@ def model_schema(model: type[BaseModel]) -> Schema:
 
 
 def _node(written: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """The node of a JSON schema, as `made_schema` reads it."""
+    """Return the node of a JSON schema, as `made_schema` reads it."""
     if "$ref" in written:
         return _node(named[written["$ref"].rpartition("/")[2]], named)
     if written.get("format") in _FORMATS:

@@ -1,8 +1,8 @@
-"""Structural schemas of Kubernetes 1.35 and of CRDs as data, by "Kind.group", and whether a document has their shape.
+"""Structural schemas of Kubernetes 1.35 and of CRDs as data, by "Kind.group", and checks of a document's shape.
 
-`data/` is written by tests/controlplane/vendor_schemas.py; its README says from what, under which licence. Files are
-read when an object of theirs is, a few milliseconds each. `data/overlay.toml` says what a kind asks for beyond it, and
-`made_schema` makes a schema of a kind that none of these has.
+tests/controlplane/vendor_schemas.py writes `data/`; its README has sources and licences. Files are read when one of
+their objects is, a few milliseconds each. `data/overlay.toml` has the further demands of a kind, and `made_schema`
+builds a schema of a kind without any.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ Node = Mapping[str, Any]
 """One schema: type, and what else it asks for; properties, values and items are indices of other nodes."""
 
 _TEXT_RULES = frozenset(("enum", "form", "pattern", "minLength", "maxLength"))
-"""What a schema may ask of a text."""
+"""Keys of a schema that apply to a text."""
 
 
 @dataclass(frozen=True, eq=False)
 class Schema:
     """The schema of one version of a kind, of which there is one object.
 
-    structural: of a CRD, which the API server validates as it is; Kubernetes' own kinds are decoded (a fraction is
-    a quantity, a list may hold null) and judged by code, see `compiler.validation`. pod_nodes: indices of the nodes
-    that are a pod spec or hold one at any depth. free_texts: of those that any text meets. is_made: of no server, so
+    structural: of a CRD, which the API server validates as it is; Kubernetes' own kinds are decoded (a fraction is a
+    quantity, a list may hold null) and checked by code, see `compiler.validation`. pod_nodes: indices of the nodes that
+    are a pod spec or hold one at any depth. free_texts: of nodes that any text satisfies. is_made: of no server, so
     that its pods may have fields which those of Kubernetes do not have.
     """
 
@@ -42,7 +42,7 @@ class Schema:
     is_made: bool = False
 
     def node_at(self, path: Iterable[str | int]) -> Node | None:
-        """The node of what stands at the path; None where nothing may."""
+        """Return the node of the value at the path; None where no value may be."""
         node: Node | None = self.root
         for step in path:
             if node is None:
@@ -55,7 +55,7 @@ class Schema:
 
 @lru_cache(maxsize=1024)
 def find_schema(kind_key: str, version: str) -> Schema | None:
-    """The schema of a kind ("Kind.group", the core group empty) in this version; None where there is none."""
+    """Return the schema of a kind ("Kind.group", the core group empty) in this version; None without one."""
     index = _index()
     source = index.get(f"{kind_key}/{version}") or index.get(kind_key)
     if source is None:
@@ -82,7 +82,7 @@ def made_schema(root: Mapping[str, Any]) -> Schema:
 
 @cache
 def plain_schema(*required: str) -> Schema:
-    """The schema of objects of a kind that has none: all of them have labels and annotations that are text."""
+    """Return the schema of objects of a kind that has none: all of them have labels and annotations that are text."""
     fields = {**_METADATA, **dict.fromkeys(required, _OPEN)}
     return made_schema({**_OPEN, "properties": fields, "required": list(required)})
 
@@ -122,7 +122,7 @@ def _part(name: str) -> int:
 
 
 def _laid_over(tree: Mapping[str, Any], index: int | None, nodes: list[Node]) -> int:
-    """The index of a new node: that at `index`, if there is one, with what the tree says. drop: what it loses."""
+    """Return the index of a new node: the one at `index`, if any, with the tree's changes. drop: removed fields."""
     if "like" in tree:
         index = _part(tree["like"])
         if len(tree) == 1:
@@ -150,17 +150,17 @@ def _laid_over(tree: Mapping[str, Any], index: int | None, nodes: list[Node]) ->
 
 
 _DEFINING = frozenset(("like", "type"))
-"""What a node says that is new; a field of which a version knows nothing stays unknown."""
+"""Keys that define a node; fields unknown to a version stay unknown."""
 
 
 @cache
 def overlays() -> Mapping[str, Any]:
-    """What `data/overlay.toml` says."""
+    """Return the contents of `data/overlay.toml`."""
     return tomllib.loads((files("compiler.openapi") / "data" / "overlay.toml").read_text("utf-8"))
 
 
 def _overlay(kind_key: str) -> dict[str, Any]:
-    """What is laid over the schema of a kind, as a tree of nodes."""
+    """Return the additions to the schema of a kind, as a tree of nodes."""
     tree: dict[str, Any] = {}
     for path, row in _rows(kind_key):
         *around, last = STEP.findall(path)
@@ -194,7 +194,7 @@ def _written_rows(kind_key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _below(node: dict[str, Any], step: str) -> dict[str, Any]:
-    """The tree below a step, which is made where there is none."""
+    """Return the tree below a step; a missing one is created."""
     if step in ("[]", "{}"):
         found: dict[str, Any] = node.setdefault("items" if step == "[]" else "values", {})
         return found
@@ -203,25 +203,25 @@ def _below(node: dict[str, Any], step: str) -> dict[str, Any]:
 
 
 def known_versions(kind_key: str) -> tuple[str, ...]:
-    """The versions of the kind that have a schema, the newest operator's last; empty for a kind without any."""
+    """Return the versions of the kind that have a schema, the newest operator's last; empty for a kind without any."""
     sources = {source for key, source in _index().items() if key.partition("/")[0] == kind_key}
     return tuple(version for source in sorted(sources) for version in _source(source).kinds.get(kind_key, ()))
 
 
 def kinds_named(name: str) -> list[str]:
-    """The keys ("Kind.group") of kinds of that name that have a schema."""
+    """Return the keys ("Kind.group") of kinds of that name that have a schema."""
     keys = {key.partition("/")[0] for key in _index()}
     return sorted(key for key in keys if key.partition(".")[0] == name)
 
 
 def is_of_kubernetes(kind_key: str) -> bool:
-    """Whether the kind is Kubernetes' own, all of whose versions are known."""
+    """Return whether the kind is Kubernetes' own, all of whose versions are known."""
     return _index().get(kind_key, "").startswith("kubernetes-")
 
 
 @cache
 def time_zones() -> frozenset[str]:
-    """The names of time zones that the API server knows by itself."""
+    """Return the names of time zones that the API server knows by itself."""
     return frozenset(json.loads((files("compiler.openapi") / "data" / "time-zones.json").read_bytes()))
 
 
@@ -252,7 +252,8 @@ def _source(name: str) -> _Source:
 
 
 def _amended(node: Node, nodes: Sequence[Node]) -> Node:
-    """The node, of which a pod template is not without a spec, and Argo reads any value as the text of a parameter."""
+    """Return the node, of which a pod template is not without a spec, and Argo reads any value as the text of a
+    parameter."""
     properties = node.get("properties", {})
     if "metadata" in properties and nodes[properties.get("spec", 0)].get("is") == "pod":
         return {**node, "required": sorted({*node.get("required", ()), "spec"})}

@@ -33,16 +33,16 @@ from compiler.syntax.documents import FieldPath
 _RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 _MAX_SHOWN_NAMES = 24
 _GIVEN = frozenset(("default", "filled"))
-"""What a node has whose value is written where it is missing."""
+"""Keys of a node whose missing value is filled in."""
 PLAIN = 2
 """The version of marshal that writes equal data alike, whichever objects they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """What is wrong at `path` of a document. explains: see `Diagnostic`. severity: where it is not the rule's.
+    """A fault at `path` of a document. explains: see `Diagnostic`. severity: if it differs from the rule's.
 
-    taken_in: fields in its value that stand next to its right place.
+    taken_in: fields in its value that belong next to its right place.
     """
 
     path: FieldPath
@@ -55,14 +55,14 @@ class Flaw:
 
 
 def shape_flaws(data: Any, schema: Schema) -> list[Flaw]:
-    """Every place where the data has not the shape of the schema."""
+    """Return every place where the data has not the shape of the schema."""
     walk = _Walk(schema, schema.structural)
     walk.value(data, schema.root, ())
     return walk.flaws
 
 
 def pod_paths(data: Any, schema: Schema) -> Iterator[FieldPath]:
-    """The path of each pod spec in the data."""
+    """Yield the path of each pod spec in the data."""
     yield from _pod_paths(data, schema.root, schema, ())
 
 
@@ -146,7 +146,7 @@ class _Walk:
         self.flaws.append(Flaw(path, rule, f"{dotted_path(path)} is not a field of this kind", help, explains))
 
     def _outside_entries(self, path: FieldPath, data: dict[str, Any]) -> None:
-        """A field of a mapping's entries that stands next to them."""
+        """Add the flaw of a field of a mapping's entries that is next to them."""
         entries = {name: entry for name, entry in data.items() if isinstance(entry, dict)}
         without = [name for name in entries.keys() - {path[-1]} if entries[name].get(path[-1]) is None]
         place = (*path[:-1], without[0], path[-1]) if len(without) == 1 else FieldPath()
@@ -154,7 +154,7 @@ class _Walk:
         self.flaws.append(Flaw(path, UNKNOWN_FIELD, f"{dotted_path(path)} is a field of an entry", help, place))
 
     def _fractions_of_devices(self, amounts: dict[str, Any], path: FieldPath) -> list[str]:
-        """The resources that are counted in whole numbers, and are not here."""
+        """Return the resources that are counted in whole numbers, and are not here."""
         found = [name for name, value in amounts.items() if _is_fraction(name, value)]
         for name in found:
             message = f"{dotted_path((*path, name))}: {name} is counted in whole numbers, not {amounts[name]}"
@@ -296,7 +296,7 @@ class _Walk:
 
 @lru_cache(maxsize=512)
 def _pod_flaws(content: bytes, schema: Schema, index: int, path: FieldPath, structural: bool) -> tuple[Flaw, ...]:
-    """The flaws of a pod spec, by what it says: many jobs have the same pods."""
+    """Return the flaws of a pod spec, cached by content: many jobs have the same pods."""
     walk = _Walk(schema, structural, in_pod=True)
     walk.value(marshal.loads(content), schema.nodes[index], path)  # noqa: S302  # of this process
     return tuple(walk.flaws)
@@ -304,12 +304,12 @@ def _pod_flaws(content: bytes, schema: Schema, index: int, path: FieldPath, stru
 
 @cache
 def _pattern(text: str) -> re.Pattern[str]:
-    """The pattern of a schema; $ is the end of the text, as in Go."""
+    """Return the pattern of a schema; $ is the end of the text, as in Go."""
     return re.compile(re.sub(r"\$\Z", r"\\Z", text))
 
 
 def _is_fraction(resource: str, amount: Any) -> bool:
-    """Whether the resource is counted in whole numbers, and this is none."""
+    """Return whether the resource is counted in whole numbers, and this is not one."""
     try:
         return is_countable(resource) and parse_quantity(amount).denominator != 1
     except QuantityError:
@@ -332,8 +332,8 @@ def _wrong_type(path: FieldPath, data: Any, expected: str) -> Flaw:
 
 
 def _label_not_text(path: FieldPath, data: Any) -> Flaw | None:
-    """The flaw of a label or annotation that is not text; None of anything else. Those of MetaX are often written as
-    numbers, and read."""
+    """Return the flaw of a label or annotation that is not text; None for anything else. Those of MetaX are often
+    written as numbers, and read."""
     *_, holder, section, key = ("", "", "", *path)
     if holder != "metadata" or section not in ("labels", "annotations"):
         return None

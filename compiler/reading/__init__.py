@@ -34,10 +34,11 @@ def read_specs(
     ahead: ReadAhead | None = None,
     release_in: ReleaseIn = unknown_release,
 ) -> Specs:
-    """The specs of one cluster, with all diagnostics sorted by position, less those that the repository ignores.
+    """Return the specs of one cluster, with all diagnostics sorted by position, less those that the repository
+    ignores.
 
     cluster: a folder of cluster-specs/ or the name of the Cluster object in one; needed only when there are several.
-    parse: how a file is parsed, by a cache for one. ahead: reads files at once. release_in: what runs in the cluster,
+    parse: how a file is parsed, by a cache for one. ahead: reads files at once. release_in: the running release,
     for a Cluster that names no release of Volcano.
     """
     specs = _read_specs(tree, cluster, parse, ahead, release_in)
@@ -83,8 +84,8 @@ def _read_specs(
 
 
 def _once(parse: Parse, known: dict[str, ParsedFile]) -> Parse:
-    """The parser, which reads no file of the repository twice: those of clusters are asked for which jobs are theirs
-    before they are read. known: file -> what it came to, which is added to."""
+    """Return the parser, which reads no file of the repository twice: clusters' files are searched for their claims on
+    jobs before they are read. known: file -> its parsed form, which is extended."""
 
     def parse_once(file: str, content: bytes, adopt: Adopt) -> ParsedFile:
         if file not in known:

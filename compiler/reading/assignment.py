@@ -1,9 +1,9 @@
 """Which cluster a job of a repository with several clusters belongs to: one, or it is refused everywhere.
 
-A job belongs to the cluster that its annotation `gangplan.dev/cluster` names; else to those that claim it, by its
+A job belongs to the cluster that its annotation `gangplan.dev/cluster` names; else to clusters that claim it, by its
 folder jobs/<cluster>/ or by `Cluster.spec.jobs` (paths) and `Cluster.spec.jobSelector` (labels); else to the clusters
-that say neither. What is no job goes with the jobs of its file, else with its folder, else to every cluster. All
-clusters come to this from the same files, so no two of them run one job.
+without claims. Other objects belong to the clusters of the jobs of their file, else of their folder, else to every
+cluster. All clusters derive this from the same files, so no two of them run one job.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ NO_TAKER = declare_rule(
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """What one cluster claims. names: its folder and its Cluster object's. patterns, selector: None where it says
-    nothing; a job must meet both where it says both. is_valid: its Cluster can be read."""
+    """The claims of one cluster. names: its folder and its Cluster object's. patterns, selector: None where undeclared;
+    a job must meet both if both are declared. is_valid: its Cluster can be read."""
 
     names: tuple[str, ...]
     patterns: GitIgnoreSpec | None = None
@@ -77,7 +77,7 @@ class _Claim:
 
 @dataclass(frozen=True, slots=True)
 class JobAssignment:
-    """The claims of all clusters, and the one of the cluster that is read. problems: what was found on the way."""
+    """The claims of all clusters, and of the cluster that is read. problems: found on the way."""
 
     claims: tuple[_Claim, ...]
     own: _Claim
@@ -113,7 +113,7 @@ class JobAssignment:
     def _companion_takers(
         self, documents: Sequence[Document], of_jobs: Iterable[tuple[_Claim, ...]]
     ) -> tuple[_Claim, ...]:
-        """The clusters that read the objects of a file which are no jobs."""
+        """Return the clusters that read a file's objects other than jobs."""
         found = tuple(claim for takers in of_jobs for claim in takers)
         if documents and not found:
             found = tuple(claim for claim in self.claims if claim.claims_path(documents[0].file))
@@ -141,12 +141,12 @@ def _names_cluster(document: Document) -> bool:
 
 
 def job_assignment(tree: Repository, folder: str | None, parse: Parse = parse_file) -> JobAssignment | None:
-    """The assignment as `folder` sees it; None where the repository describes no cluster."""
+    """Return the assignment as `folder` sees it; None where the repository describes no cluster."""
     problems = list[Diagnostic]()
     claims = {each: _claim(tree, each, parse, problems) for each in tree.cluster_folders()}
     if folder not in claims:
         return None
-    if len(claims) == 1:  # what is wrong with the only Cluster says nothing about where jobs belong
+    if len(claims) == 1:  # faults of the only Cluster do not matter for the assignment
         claims[folder] = replace(claims[folder], is_valid=True)
     return JobAssignment(tuple(claims.values()), claims[folder], tuple(problems))
 
@@ -164,7 +164,7 @@ def _claim(tree: Repository, folder: str, parse: Parse, problems: list[Diagnosti
 
 
 def _read_job_claim(document: Document) -> tuple[bool, Sequence[str] | None, tuple[LabelExpression, ...] | None]:
-    """Whether a Cluster can be read, and its spec.jobs and spec.jobSelector."""
+    """Return whether a Cluster can be read, and its spec.jobs and spec.jobSelector."""
     kind = kinds()["Cluster.gangplan.dev"]
     if document_flaws(document, kind).shape:
         return False, None, None
@@ -176,12 +176,12 @@ def _read_job_claim(document: Document) -> tuple[bool, Sequence[str] | None, tup
 
 
 def cluster_documents(tree: Repository, folder: str) -> list[Document]:
-    """The Cluster objects in a folder of cluster-specs/."""
+    """Return the Cluster objects in a folder of cluster-specs/."""
     return [document for document, _ in _clusters(tree, folder, parse_file)]
 
 
 def _clusters(tree: Repository, folder: str, parse: Parse) -> list[tuple[Document, ParsedFile]]:
-    """The Cluster objects in a folder, each with its file."""
+    """Return the Cluster objects in a folder, each with its file."""
     prefix, found = f"{CLUSTERS_FOLDER}/{folder}/", list[tuple[Document, ParsedFile]]()
     for file in tree.manifests():
         if file.startswith(prefix) and API_GROUP.encode() in tree.files[file]:

@@ -37,12 +37,12 @@ TWO_CLUSTERS = declare_rule(
 )
 
 NO_CLUSTER_CODES = frozenset((EMPTY_REPOSITORY.code, SEVERAL_CLUSTERS.code, NO_SUCH_CLUSTER.code))
-"""With these there is no cluster to plan for: an empty plan would look like one that removes everything, and other
-diagnostics would speak of a cluster that was not chosen."""
+"""Codes with which there is no cluster to plan for: an empty plan would look like one that removes everything, and
+other diagnostics would be about a cluster that was not chosen."""
 
 
 def choose_folder(tree: Repository, cluster: str | None) -> tuple[str | None, list[Diagnostic]]:
-    """The folder of cluster-specs/ to read, or None and why there is none. A repository of jobs alone has no folder and
+    """Return the folder of cluster-specs/ to read, or None and the cause. A repository of jobs alone has no folder and
     no problem."""
     folders, at = tree.cluster_folders(), Position(CLUSTERS_FOLDER, 1, 1)
     if cluster is None:
@@ -66,7 +66,7 @@ def _cluster_names(tree: Repository, folder: str) -> list[str]:
 
 
 def cluster_spec(name: str, collector: DocumentCollector) -> ClusterSpec:
-    """The collected Cluster, or an empty one of that name. Further Clusters become errors of their documents."""
+    """Return the collected Cluster, or an empty one of that name. Further Clusters become errors of their documents."""
     written = collector.specs_of(ClusterSpec)
     for other in written[1:]:
         message = f"{written[0].document.display_name} describes this cluster already"
@@ -80,7 +80,7 @@ def cluster_spec(name: str, collector: DocumentCollector) -> ClusterSpec:
 
 
 def with_running_release(cluster: ClusterSpec, collector: DocumentCollector, release_in: ReleaseIn) -> ClusterSpec:
-    """The cluster with the release of Volcano that runs, where its object names none and that is known."""
+    """Return the cluster with the release of Volcano that runs, where its object names none and that is known."""
     namespace = next((spec.namespace for spec in collector.specs_of(SchedulerSpec)), SCHEDULER_NAMESPACE)
     running = None if cluster.names_volcano else release_in(namespace)
     return replace(cluster, volcano=running.as_known()) if running else cluster

@@ -58,7 +58,7 @@ Named = TypeVar("Named", bound=_Named)
 
 
 def consistent_specs(cluster: ClusterSpec, collector: DocumentCollector) -> Specs:
-    """The specs that pass all checks, with the diagnostics of everything that was read."""
+    """Return the specs that pass all checks, with the diagnostics of everything that was read."""
     collector.read_strangers()
     collector.read_train_jobs()
     collector.read_job_flows()
@@ -135,8 +135,7 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
 def _unplanned_pods(
     collector: DocumentCollector, pods: Iterable[PodDraft], gangs: Iterable[GangSpec], unbound: Iterable[GangSpec]
 ) -> Iterator[UnplannedPods]:
-    """The pods, by object, of gangs that are not bound, of kinds that are not planned, and of those that another
-    scheduler places."""
+    """Yield the pods, by object, of unbound gangs, of unplanned kinds, and of other schedulers."""
     found = collector.specs_of(UnplannedPods)
     for gang in unbound:
         found += unbound_pods(gang)
@@ -180,7 +179,7 @@ def _with_queue(gang: GangSpec, cluster: ClusterSpec, of_namespaces: Mapping[str
 
 
 def _with_own_queue(gang: GangSpec) -> GangSpec:
-    """The gang with the name of the NamespaceQueue that it means by namespace/NAME."""
+    """Return the gang with the name of the NamespaceQueue that it means by namespace/NAME."""
     queue = workload_queue(gang.namespace, gang.queue)
     return gang if gang.queue == queue else replace(gang, queue=queue)
 
@@ -200,7 +199,7 @@ def _run_checks(
             if found.document.identity in partial_jobs and not (check.on_partial and _is_written(found)):
                 continue
             if found.document.identity in jobs and diagnostic.position in told:
-                continue  # of one cause with what the server says of that place
+                continue  # of one cause with the server's error at that place
             if found.is_rejecting:
                 _add_finding(found.document, diagnostic, rejected, diagnostics)
             else:
@@ -223,8 +222,8 @@ def _reject_dependents(check_input: CheckInput, rejected: Rejected, diagnostics:
 def _findings(
     check: Check, check_input: CheckInput, rejected: Rejected, diagnostics: list[Diagnostic]
 ) -> list[tuple[Finding, Diagnostic]]:
-    """What a check finds. Documents with which it fails are rejected with that error, unless they have one already: it
-    may be the cause. A check that fails without any is an error of the Cluster."""
+    """Return the findings of a check. Documents with which it fails are rejected with that error, unless they have one
+    already: it may be the cause. A check that fails without any document is an error of the Cluster."""
 
     def blame(document: Document, error: Diagnostic) -> None:
         if document.identity not in rejected:
@@ -245,7 +244,8 @@ def _findings(
 
 
 def without_documents(specs: Specs, documents: Iterable[Document], errors: Iterable[Diagnostic] = ()) -> Specs:
-    """The specs without documents that have errors after all, and without what depends on them or is their pods."""
+    """Return the specs without documents that have errors after all, and without what depends on them or is their
+    pods."""
     rejected, diagnostics = {document.identity: document for document in documents}, [*specs.diagnostics, *errors]
     if not rejected:
         return specs
@@ -262,7 +262,7 @@ def _add_finding(document: Document, diagnostic: Diagnostic, rejected: Rejected,
 
 
 def _is_written(found: Finding) -> bool:
-    """Whether the path of a finding is in what could be read of its document: what was left out may be as it should."""
+    """Return whether the path of a finding is in the readable part of its document: the rest may be valid."""
     try:
         found.document.value_at(*found.path)
     except (LookupError, TypeError):
@@ -275,7 +275,7 @@ def _identities(documents: Iterable[Document]) -> frozenset[tuple[str, str, str]
 
 
 def _specs_without(specs: Specs, rejected: Rejected, diagnostics: tuple[Diagnostic, ...]) -> Specs:
-    """The specs without those of rejected documents, and without references to them in the hypernode tree."""
+    """Return the specs without those of rejected documents, and without references to them in the hypernode tree."""
 
     def is_accepted(item: GangSpec | QueueSpec | PriorityClassSpec | SchedulerSpec | UnplannedPods | _Named) -> bool:
         return item.document.identity not in rejected

@@ -30,7 +30,7 @@ def attributed(
 ) -> Result:
     """Return the stage's result without the documents with which it fails; each of these gets an error.
 
-    Raises the exception of the stage where it fails without any document. documents: those that it works on. task: as
+    Raises the exception of the stage where it fails without any document. documents: its input. task: as
     in `guarded`.
     """
     left_out: LeftOut = frozenset()
@@ -101,7 +101,7 @@ def check_input_without(examined: CheckInput, left_out: LeftOut) -> CheckInput:
 
 
 def _specs_without(specs: Specs, left_out: LeftOut) -> Specs:
-    """Return the specs without those of these documents; the documents stay."""
+    """Return the specs except those of these documents; the documents stay."""
     if not left_out:
         return specs
     scheduler: SchedulerSpec | None = specs.scheduler
@@ -128,7 +128,7 @@ def items_without(items: Iterable[Any], left_out: Collection[DocumentIdentity]) 
 
 
 def _documents_of(item: Any) -> tuple[Document, ...]:
-    """Return the documents that a spec, a draft or a model is of; none for what is of no document alone."""
+    """Return the documents of a spec, a draft or a model; none if it belongs to no document alone."""
     if isinstance(item, Document):
         return (item,)
     if isinstance(item, GangSpec):

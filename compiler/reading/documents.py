@@ -1,4 +1,4 @@
-"""Files to documents to specs: what all files of a cluster say, and what is wrong with each alone."""
+"""Files to documents to specs: the contents of all files of a cluster, and the faults of each alone."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TRAIN_JOB = "TrainJob"
 
 @dataclass(slots=True)
 class DocumentCollector:
-    """What the files read so far say, before the checks.
+    """The contents of the files read so far, before the checks.
 
     The lists are those of `DocumentReading`, of all documents together.
     """
@@ -76,15 +76,15 @@ class DocumentCollector:
             self.reject(document, error)
 
     def without(self, left_out: LeftOut) -> DocumentCollector:
-        """What the files say without the specs and drafts of these documents."""
+        """Return the contents of the files without the specs and drafts of these documents."""
         return replace(self, spec_items=list(items_without(self.spec_items, left_out))) if left_out else self
 
     def _guarded(self, document: Document) -> AbstractContextManager[None]:
         return guarded(document, partial(self.blame, document))
 
     def read_file(self, file: str, content: bytes, assignment: JobAssignment | None = None) -> None:
-        """Add the documents of a file, what they say, and what is wrong with them. assignment: which of them are of
-        this cluster, where there are several."""
+        """Add the documents of a file, their contents, and their faults. assignment: which of them are of this cluster,
+        where there are several."""
         with guarded(Place(Position(printable_name(file), 1, 1)), self.diagnostics.append):
             self._read_file(file, content, assignment)
 
@@ -123,7 +123,7 @@ class DocumentCollector:
         self.findings += reading.findings
 
     def read_strangers(self) -> None:
-        """Read the documents of kinds that the Cluster declares, and say of the others that they are not planned."""
+        """Read the documents of kinds that the Cluster declares, and report the others as not planned."""
         declared = self._declared_kinds()
         for unknown in self.unknown_documents:
             document = unknown.document
@@ -180,7 +180,7 @@ class DocumentCollector:
         return {document.name for document in self.rejected.values() if document.kind == kind}
 
     def read_job_flows(self) -> None:
-        """Say of each JobFlow without a JobTemplate that it is not planned."""
+        """Report each JobFlow without a JobTemplate as not planned."""
         templates, failed = self.specs_of(JobTemplateDraft), self._failed_names("JobTemplate")
         for flow in self.specs_of(JobFlowDraft):
             if not failed.isdisjoint(flow.steps):
@@ -191,7 +191,7 @@ class DocumentCollector:
                     self.diagnostics += unplanned_pods(flow.document, f"add the JobTemplates that it names: {names}")
 
     def read_hyper_jobs(self, cluster: ClusterSpec) -> None:
-        """Take of each HyperJob what may run in the cluster, and say of one that is for others that it is not
+        """Read the part of each HyperJob that may run in the cluster, and report one for other clusters as not
         planned."""
         if not (drafts := self.specs_of(HyperJobDraft)):
             return
@@ -209,8 +209,8 @@ class DocumentCollector:
                     self.diagnostics += unplanned_pods(document, help)
 
     def read_workflows(self) -> None:
-        """Give each Workflow the WorkflowTemplates that it names, and say of one whose templates are elsewhere that it
-        is not planned: then its generated name is in that message."""
+        """Give each Workflow the WorkflowTemplates that it names, and report one whose templates are elsewhere as not
+        planned: then its generated name is in that message."""
         if not any(document.kind in ARGO_KINDS for document in self.documents):
             return
         from compiler.kinds.argo_workflow import (
@@ -277,7 +277,7 @@ class DocumentCollector:
         ]
 
     def read_services(self, services: ServiceBinding) -> None:
-        """Take the services that are planned for gangs, and say of the others that they are not."""
+        """Read planned services as gangs, and report the others as not planned."""
         for draft in self.specs_of(ServiceDraft):
             with self._guarded(draft.gang.document):
                 if (gang := service_gang(draft, services)) is not None:
@@ -303,6 +303,6 @@ def read_alone(file: str, content: bytes) -> ParsedFile:
 
 
 def _reading(parsed: ParsedFile, at: int) -> DocumentReading:
-    """What a document of the file says; it is remembered there."""
+    """Return the reading of a document of the file, which is cached there."""
     found: DocumentReading = parsed.reading_of(at, read_document)
     return found

@@ -1,5 +1,4 @@
-"""Which of a repository's files say something about a cluster: charts and templates of Helm are named and
-left out."""
+"""Which of a repository's files are about a cluster: charts and templates of Helm are reported and left out."""
 
 from __future__ import annotations
 
@@ -26,14 +25,15 @@ _VALUES_NAME = re.compile(r"values[^/]*\.ya?ml", re.IGNORECASE)
 
 
 def configurations_inside(document: Document) -> list[Document]:
-    """The configurations of the scheduler that a document holds which is no object itself."""
+    """Return the scheduler configurations in a document that is not an object."""
     from compiler.kinds.scheduler_file import wrapped_configurations
 
     return wrapped_configurations(document)
 
 
 def files_of_cluster(tree: Repository, folder: str | None) -> tuple[list[str], list[Diagnostic]]:
-    """The files of the jobs folder and of the cluster's folder, sorted, and the diagnostics on those left out."""
+    """Return the files of the jobs folder and of the cluster's folder, sorted, and the diagnostics on those left
+    out."""
     problems, found = list[Diagnostic](), list[str]()
     others = {file for file in tree.manifests() if not _is_of_cluster(file, folder)}.difference(tree.named)
     manifests = [file for file in tree.manifests() if file not in others]
@@ -64,8 +64,8 @@ def _misplaced_files(tree: Repository) -> Iterator[Diagnostic]:
 
 
 def template_diagnostic(file: str, content: bytes, *, is_broken: bool, is_empty: bool) -> Diagnostic | None:
-    """The finding on a template, or on values of Helm, outside of a chart. is_broken: the text is not YAML. is_empty:
-    it holds no object."""
+    """Return the finding on a template, or on values of Helm, outside of a chart. is_broken: the text is not YAML.
+    is_empty: it holds no object."""
     at, help = Position(file, 1, 1), "commit what `helm template` makes, or ignore the file"
     if _HELM_VALUE.search(content):
         return HELM_FILE.diagnostic(at, "a Helm template is not read", help)

@@ -1,6 +1,6 @@
-"""What the users wish not to hear: `# gangplan: ignore GP213 reason` in a file, and [ignore] in gangplan.toml.
+"""Findings that users ignore: `# gangplan: ignore GP213 reason` in a file, and [ignore] in gangplan.toml.
 
-Errors cannot be ignored: what has one is in no plan, and that must be said.
+Errors cannot be ignored: an object with one is in no plan, which must be reported.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Rule:
 
 
 def without_ignored(tree: Repository, diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """The diagnostics without those that the repository ignores, and with what is wrong about its rules, sorted."""
+    """Return the diagnostics without those that the repository ignores, and with the faults of its rules, sorted."""
     rules, problems = list[_Rule](), list[Diagnostic]()
     for found in _rules(tree):
         if isinstance(found, Diagnostic):
@@ -76,8 +76,8 @@ def _rules(tree: Repository) -> Iterator[_Rule | Diagnostic]:
 
 
 def _commented_rules(file: str, lines: list[str]) -> Iterator[_Rule | Diagnostic]:
-    """A comment next to text is about its line; one that stands alone about the next line with text; one that stands
-    before a document's text about the whole document."""
+    """Yield the rules in comments. A comment next to text is about its line; one on its own line about the next line
+    with text; one before a document's text about the whole document."""
     is_before_text = True
     for number, line in enumerate(lines, start=1):
         alone = line.lstrip().startswith("#")
@@ -102,7 +102,7 @@ def _commented_rules(file: str, lines: list[str]) -> Iterator[_Rule | Diagnostic
 
 
 def _end_of_reach(lines: list[str], start: int, *, whole_document: bool) -> int:
-    """The last line that a comment on line `start` is about."""
+    """Return the last line that a comment on line `start` is about."""
     seen_text = False
     for number in range(start + 1, len(lines) + 1):
         line = lines[number - 1]
@@ -153,7 +153,7 @@ def _configured_rule(text: str, code: str, patterns: Any) -> _Rule | Diagnostic:
 
 
 def _is_unknown(code: str) -> bool:
-    """Whether no rule has the code. All rules are imported only for one that was not met yet."""
+    """Return whether no rule has the code. All rules are imported only for one that was not met yet."""
     return code not in RULES and code not in all_rules()
 
 

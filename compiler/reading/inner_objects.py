@@ -1,6 +1,6 @@
-"""Objects that a controller will make of what stands inside another object: they are judged like objects of their own.
+"""Objects that a controller will create from parts of another object: they are checked like objects of their own.
 
-No webhook looks into templates, so that their mistakes would show when the controller makes the object.
+No webhook checks templates, so their faults would show only when the controller creates the object.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Form = Literal["spec", "template", "object", "text"]
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an object stands inside another. form: only its spec; metadata and spec; all of it; all of it as YAML text.
-    kind: "Kind.group", where the form does not say it."""
+    """The place of an object inside another. form: only its spec; metadata and spec; all of it; all of it as YAML text.
+    kind: "Kind.group", where the form lacks it."""
 
     path: str
     form: Form
@@ -64,18 +64,18 @@ _CREATING = ("create", "apply", "replace")
 """Actions of a Workflow's resource template with which its manifest is a whole object."""
 _PARAMETER = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _UNKNOWN = "\ue000"
-"""Stands for each character of a parameter, so that columns stay; no manifest holds it otherwise."""
+"""Replaces each character of a parameter, so that columns stay; no manifest contains it."""
 
 
 @dataclass(frozen=True, slots=True)
 class InnerDocument(Document):
-    """An object inside the document `outer`: its findings are the outer one's, at the lines where it stands."""
+    """An object inside the document `outer`: its findings are the outer one's, at its lines."""
 
     outer: Document | None = None
 
     @property
     def written(self) -> Document:
-        """The document that a file holds."""
+        """Return the document that a file holds."""
         return self.outer or self
 
     @property
@@ -85,8 +85,8 @@ class InnerDocument(Document):
 
 @dataclass(frozen=True, slots=True)
 class InnerObject:
-    """An object of a known kind inside another. model: None where something is wrong with its shape, which `problems`
-    has, or where parameters stand for it."""
+    """An object of a known kind inside another. model: None if its shape has faults, which are in `problems`, or if
+    parameters replace parts of it."""
 
     document: InnerDocument
     kind: Kind
@@ -95,7 +95,7 @@ class InnerObject:
 
 
 def inner_objects(document: Document) -> Iterator[InnerObject]:
-    """Each object inside the document that is of a known kind."""
+    """Yield each object inside the document that is of a known kind."""
     for place in _PLACES.get(f"{document.kind}.{document.group}", ()):
         for path in found_paths(document.data, parse_path(place.path)):
             inner = _inner_document(document, place, path)
@@ -104,13 +104,13 @@ def inner_objects(document: Document) -> Iterator[InnerObject]:
                 flaws = document_flaws(inner, kind)
                 shape = [flaw for flaw in flaws.shape if not _is_parameter(inner, flaw.path)]
                 found = [*shape, *(flaw for flaw in flaws.values if not _is_parameter(inner, flaw.path))]
-                is_told = place.form in ("spec", "template")  # by the schema around it
-                problems = [] if is_told else list(flaw_diagnostics(inner, found))
+                is_reported = place.form in ("spec", "template")  # by the schema around it
+                problems = [] if is_reported else list(flaw_diagnostics(inner, found))
                 yield InnerObject(inner, kind, None if shape else _model(inner, kind), problems)
 
 
 def _model(document: Document, kind: Kind) -> Any:
-    """The model of the object; None where a parameter stands for what it reads."""
+    """Return the model of the object; None if a parameter replaces a field that it reads."""
     try:
         return kind.read(document)
     except ValidationError:
@@ -118,7 +118,7 @@ def _model(document: Document, kind: Kind) -> Any:
 
 
 def _is_parameter(document: Document, path: FieldPath) -> bool:
-    """Whether the value at `path`, or what holds it, is filled in later."""
+    """Return whether the value at `path`, or what holds it, is filled in later."""
     values = (value_at(document.data, path[:length]) for length in range(1, len(path) + 1))
     return any(isinstance(value, str) and (_UNKNOWN in value or "${" in value) for value in values)
 
@@ -145,7 +145,7 @@ def _inner_document(document: Document, place: _Place, path: FieldPath) -> Inner
 
 
 def _metadata(document: Document, written: Any) -> dict[str, Any]:
-    """The metadata of the object; its name is the outer one's where the controller gives it one."""
+    """Return the metadata of the object; its name is the outer one's where the controller gives it one."""
     own = {key: value for key, value in written.items() if key != "generateName"} if isinstance(written, dict) else {}
     name = own.get("name")
     is_known = isinstance(name, str) and _UNKNOWN not in name
@@ -156,7 +156,7 @@ def _metadata(document: Document, written: Any) -> dict[str, Any]:
 def _moved(
     positions: Mapping[FieldPath, tuple[int, int]], path: FieldPath, before: FieldPath
 ) -> dict[FieldPath, tuple[int, int]]:
-    """The positions of the inner object; before: the path in it of what stands at `path`."""
+    """Return the positions of the inner object; before: the path in it of the value at `path`."""
     found: dict[FieldPath, tuple[int, int]] = {(): positions[path]} if path in positions else {}
     for at, position in positions.items():
         if at[: len(path)] == path:

@@ -1,4 +1,4 @@
-"""What one document of a file says by its kind, and what is wrong with it alone."""
+"""The contents of one document of a file by its kind, and its own faults."""
 
 from __future__ import annotations
 
@@ -78,28 +78,28 @@ UNPLANNED_KINDS: dict[str, frozenset[str]] = {
 }
 """API groups that gangplan knows in full -> the kinds of the group that it does not plan."""
 _LONGER_NAMES = 2
-"""Characters by which a kind of a group that is not known in full differs where it is no misspelt one."""
+"""Least difference in length from a misspelt name, for a kind of a group that is only partly known."""
 CLOSED_GROUPS = frozenset((API_GROUP, "batch", "batch.volcano.sh", "scheduling.volcano.sh", "topology.volcano.sh"))
 """Groups of which gangplan knows every kind, so that any other is an error."""
 _KUBERNETES_GROUPS = frozenset(("", "apps", "autoscaling", "batch", "extensions", "policy"))
 """Groups of Kubernetes that hold no kinds of others."""
 AMBIGUOUS_KINDS = frozenset(("Job", "Node", "Pod", "Queue"))
-"""Kinds whose names occur in many API groups, so that another group is no mistake."""
+"""Kinds whose names occur in many API groups, so that another group is not a mistake."""
 RELATED_GROUPS = (".volcano.sh", API_GROUP, "kubeflow.org", "scheduling.k8s.io", "extensions")
 """Ends of the API groups in which a kind of another group is taken for a mistake."""
 
 
 @dataclass(slots=True)
 class UnknownDocument:
-    """A document of a kind that only the Cluster may know. failed: its text has an error. reading: what it says where
-    no Cluster knows it, once that was asked for."""
+    """A document of a kind that only the Cluster may know. failed: its text has an error. reading: for the case that no
+    Cluster knows it, once requested."""
 
     document: Document
     failed: bool
     reading: DocumentReading | None = None
 
     def read(self) -> DocumentReading:
-        """What the document says where no Cluster knows its kind; read once."""
+        """Return the reading of the document for the case that no Cluster knows its kind; computed once."""
         if self.reading is None:
             self.reading = read_as_unknown(self.document, self.failed)
         return self.reading
@@ -107,11 +107,11 @@ class UnknownDocument:
 
 @dataclass(slots=True)
 class DocumentReading:
-    """What one document says, and what is wrong with it alone. It follows from the document, and from nothing else.
+    """The contents of one document, and its own faults. It depends on the document alone.
 
     documents: itself, and configurations of the scheduler inside it. models: of documents, by pydantic. spec_items:
-    specs and drafts. rejected: documents with an error. partial: those of them of which specs hold only what could be
-    read. findings: of the checks that look at one document, with the document.
+    specs and drafts. rejected: documents with an error. partial: rejected documents whose specs hold only their
+    readable parts. findings: of the checks that examine one document, with the document.
     """
 
     documents: list[Document] = field(default_factory=list)
@@ -167,7 +167,7 @@ class DocumentReading:
             self.rejected.append(document)
 
     def _add_inner_objects(self, document: Document) -> bool:
-        """Add the jobs inside the document, and what is wrong with them; false where something is."""
+        """Add the jobs inside the document, and their faults; return False if there are any."""
         errors = list[Diagnostic]()
         with guarded(document, errors.append):
             for inner in inner_objects(document):
@@ -218,7 +218,7 @@ class DocumentReading:
             problems += flaw_diagnostics(document, found if model is not None or not flaws.shape else ())
         refused = list(flaw_diagnostics(document, (*flaws.shape, *flaws.values)))
         if model is not None and not has_error(problems):
-            # What only the API server refuses says all that rules across objects ask for; it is in no plan.
+            # A document that only the API server refuses has all that rules across objects need; it is in no plan.
             self.models.append(ReadModel(document, model))
             if not _is_left_out(document, kind):
                 problems += self._add_specs(document, kind, model, is_refused=has_error(refused))
@@ -228,8 +228,8 @@ class DocumentReading:
         return without_consequences(written, problems + refused)
 
     def _add_specs(self, document: Document, kind: Kind, model: Any, *, is_refused: bool) -> Iterable[Diagnostic]:
-        """is_refused: the API server refuses the document, which says all; what cannot be read of it is no other
-        error."""
+        """Add the specs of the document, and return the diagnostics. is_refused: the API server refuses the document,
+        which is reported; unreadable parts of it are not another error."""
         errors, found = list[Diagnostic](), list[object]()
         with guarded(document, errors.append):
             found = list(kind.specs(document, model))
@@ -244,7 +244,7 @@ class DocumentReading:
 
 
 def read_document(document: Document, failed: bool) -> DocumentReading:
-    """What the document says by its kind. failed: its text has an error."""
+    """Return the reading of the document by its kind. failed: its text has an error."""
 
     def read(reading: DocumentReading) -> None:
         reading._add_document(document.in_full(), failed)
@@ -255,7 +255,7 @@ def read_document(document: Document, failed: bool) -> DocumentReading:
 
 
 def read_as_kind(document: Document, failed: bool, kind: Kind) -> DocumentReading:
-    """What the document says by a kind that the Cluster declares."""
+    """Return the reading of the document by a kind that the Cluster declares."""
 
     def read(reading: DocumentReading) -> None:
         full = document.in_full()
@@ -269,7 +269,7 @@ def read_as_kind(document: Document, failed: bool, kind: Kind) -> DocumentReadin
 
 
 def read_as_unknown(document: Document, failed: bool) -> DocumentReading:
-    """What the document says where its kind is not planned."""
+    """Return the reading of a document whose kind is not planned."""
 
     def read(reading: DocumentReading) -> None:
         full = document.in_full()
@@ -282,8 +282,8 @@ def read_as_unknown(document: Document, failed: bool) -> DocumentReading:
 def _guarded_reading(
     document: Document, read: Callable[[DocumentReading], None], documents: Iterable[Document] = ()
 ) -> DocumentReading:
-    """Return what `read` adds to an empty reading. Where it fails the reading has that error and nothing else;
-    documents: those that it then consists of."""
+    """Return the additions of `read` to an empty reading. If it fails the reading has that error and nothing else but
+    `documents`."""
     reading, errors = DocumentReading(), list[Diagnostic]()
     with guarded(document, errors.append):
         read(reading)
@@ -298,7 +298,7 @@ def _privileged_containers(document: Document) -> Iterator[PrivilegedContainers]
 
 
 def _is_left_out(document: Document, kind: Kind | None) -> bool:
-    """Whether the document has generateName although objects of its kind do not run once."""
+    """Return whether the document has generateName although objects of its kind do not run once."""
     if not document.has_generated_name:
         return False
     is_pod = (document.kind, document.group) == ("Pod", "")
@@ -328,12 +328,12 @@ def version_of(document: Document) -> str:
 
 
 def _changes_what_is_read(flaw: Flaw) -> bool:
-    """Whether rules across objects would take the flaw for another: of a number that cannot be."""
+    """Return whether rules across objects would take the flaw for another: of a number that cannot be."""
     return flaw.rule in (FRACTIONAL_DEVICE, OUT_OF_RANGE)
 
 
 def _partial_specs(document: Document, kind: Kind, flaws: Iterable[Flaw]) -> Iterable[object]:
-    """What can be read of a document with errors: for rules across objects, never for a plan."""
+    """Return the readable specs of a document with errors: for rules across objects, never for a plan."""
     if kind.partial_specs is not None:
         return kind.partial_specs(document)
     if kind.flaws is not None:  # of the kinds with rules of their own none is a job
@@ -341,7 +341,7 @@ def _partial_specs(document: Document, kind: Kind, flaws: Iterable[Flaw]) -> Ite
     part = as_meant(document, flaws, keep=False)
     try:
         return [spec for spec in kind.specs(part, kind.read(part)) if isinstance(spec, GangSpec)]
-    except (ValidationError, LookupError, TypeError, ValueError):  # too little is left
+    except (ValidationError, LookupError, TypeError, ValueError):  # too little remains
         return ()
 
 
@@ -354,7 +354,7 @@ def _version_diagnostic(document: Document, kind: Kind) -> Diagnostic:
 
 
 def _other_version_diagnostics(document: Document, kind: Kind) -> Iterator[Diagnostic]:
-    """A warning on pods that would be planned in a version of the kind that is known."""
+    """Yield a warning on pods that would be planned in a version of the kind that is known."""
     for found in unplanned_pods(document, f"write apiVersion: {kind.api_version}"):
         message = f"{document.api_version} of {document.kind} is not known: {found.message}"
         at_version = replace(found, severity="warning", position=document.position("apiVersion"), message=message)
@@ -362,14 +362,15 @@ def _other_version_diagnostics(document: Document, kind: Kind) -> Iterator[Diagn
 
 
 def _may_be_served(document: Document, kind: Kind) -> bool:
-    """Whether the server has this version too, or may have it with a newer operator."""
+    """Return whether the server has this version too, or may have it with a newer operator."""
     version = version_of(document)
     is_older = version in EARLIER_VERSIONS.get((document.group, document.kind), ())
     return is_older or _rank(version) > max(map(_rank, kind.versions))
 
 
 def _rank(version: str) -> tuple[int, int, int]:
-    """How far a version is on the way from alpha to stable, as Kubernetes orders them; (0, 0, 0) for no version."""
+    """Return how far a version is on the way from alpha to stable, as Kubernetes orders them; (0, 0, 0) for no
+    version."""
     found = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
     if found is None:
         return 0, 0, 0
@@ -383,7 +384,7 @@ def _unknown_version(document: Document, right: str) -> Diagnostic:
 
 
 def _kubernetes_diagnostics(document: Document) -> Iterator[Diagnostic]:
-    """An error on a kind of Kubernetes in a version or group that has it no more, or never had."""
+    """Yield an error on a kind of Kubernetes in a version or group that has it no more, or never had."""
     key = f"{document.kind}.{document.group}"
     if is_of_kubernetes(key):
         versions = known_versions(key)
@@ -400,8 +401,8 @@ def _kubernetes_diagnostics(document: Document) -> Iterator[Diagnostic]:
 
 
 def _unplanned_kind_diagnostics(document: Document) -> list[Diagnostic]:
-    """Findings on a kind that is not planned: an error where it nearly is one of the known kinds, else what
-    `unplanned_pods` says."""
+    """Return findings on a kind that is not planned: an error if it resembles a known kind, else those of
+    `unplanned_pods`."""
     group, kind = document.group, document.kind
     if found := list(_kubernetes_diagnostics(document)):
         return found

@@ -1,5 +1,5 @@
-"""Sensitive objects: those that give power over the cluster, or hold secrets. A repository that many may write to
-should hold none."""
+"""Sensitive objects: they give power over the cluster, or hold secrets. A repository with many writers should hold
+none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GROUPS = {
 
 
 def sensitive_object_diagnostics(document: Document) -> Iterator[Diagnostic]:
-    """The warning that the object gives power over the cluster or holds a secret, one at most."""
+    """Yield the warning that the object gives power over the cluster or holds a secret, one at most."""
     help = "install it by other means"
     name, kind = document.display_name, (document.kind, document.group)
     if document.group in _GROUPS:

@@ -1,4 +1,4 @@
-"""What is wrong with a document alone: by the schema of its kind (`compiler.openapi`), and by rules on values
+"""Faults of a document alone: by the schema of its kind (`compiler.openapi`), and by rules on values
 (`compiler.validation`)."""
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _NEWER = "keep it only if a newer version has it"
 
 @dataclass(frozen=True, slots=True)
 class Flaws:
-    """What is wrong with a document alone: its shape, and its values where their shape is right."""
+    """Faults of a document alone: its shape, and its values where their shape is valid."""
 
     shape: tuple[Flaw, ...]
     values: tuple[Flaw, ...]
 
 
 def document_flaws(document: Document, kind: Kind | None) -> Flaws:
-    """What is wrong with a document of this kind, None where the kind is not planned."""
+    """Return the faults of a document of this kind, None for an unplanned kind."""
     schema = schema_of(document, kind)
     shape = tuple(_placed(document, flaw, schema) for flaw in shape_flaws(document.data, schema))
     meant = as_meant(document, shape) if shape else document
@@ -59,15 +59,15 @@ def document_flaws(document: Document, kind: Kind | None) -> Flaws:
 
 
 def schema_of(document: Document, kind: Kind | None) -> Schema:
-    """The schema by which a document is judged."""
+    """Return the schema by which a document is judged."""
     version = document.api_version.rpartition("/")[2]
     found = find_schema(f"{document.kind}.{document.group}", version) if kind is None else kind.schema_of(version)
     return found or plain_schema()
 
 
 def read_model(document: Document, kind: Kind) -> tuple[Any, list[Flaw]]:
-    """The model of a document that has the shape of its schema, and what is wrong with what it says; None where it
-    cannot be read all the same."""
+    """Return the model of a document that has the shape of its schema, and its faults; None if it cannot be read
+    nevertheless."""
     try:
         model = kind.read(document)
     except ValidationError as error:
@@ -77,8 +77,8 @@ def read_model(document: Document, kind: Kind) -> tuple[Any, list[Flaw]]:
 
 
 def as_meant(document: Document, flaws: Iterable[Flaw], *, keep: bool = True) -> Document:
-    """The document with the fields that misspelt ones were meant to be, and misplaced ones in their places. keep:
-    whether other flawed fields stay."""
+    """Return the document with the fields that misspelt ones were meant to be, and misplaced ones in their places.
+    keep: whether other flawed fields stay."""
     data, positions = document.data, dict(document.positions)
     for flaw in flaws:
         place, value = flaw.explains, _value(document.data, flaw.path)
@@ -98,8 +98,8 @@ def as_meant(document: Document, flaws: Iterable[Flaw], *, keep: bool = True) ->
 
 
 def _removable_path(data: Any, path: FieldPath) -> FieldPath:
-    """The longest part of the path that leads to a key of a mapping in `data`, so that no list loses an item; empty for
-    none."""
+    """Return the longest part of the path that leads to a key of a mapping in `data`, so that no list loses an item;
+    empty for none."""
     found: FieldPath = ()
     for length, step in enumerate(path, start=1):
         if isinstance(data, dict) and step in data:
@@ -111,7 +111,7 @@ def _removable_path(data: Any, path: FieldPath) -> FieldPath:
 
 
 def _changed(data: Any, path: FieldPath, added: Mapping[Any, Any]) -> Any:
-    """A copy of `data` that has these fields instead of that at `path`, if there still is one."""
+    """Return a copy of `data` that has these fields instead of that at `path`, if there still is one."""
     if isinstance(data, list):
         return [_changed(item, path[1:], added) if at == path[0] else item for at, item in enumerate(data)]
     if not path or not isinstance(data, dict) or path[0] not in data:
@@ -122,8 +122,8 @@ def _changed(data: Any, path: FieldPath, added: Mapping[Any, Any]) -> Any:
 
 
 def _with(data: Any, path: FieldPath, value: Any) -> Any:
-    """A copy of `data` that has the value at the path, if nothing is there; the step "tasks[]" is the one item of
-    tasks."""
+    """Return a copy of `data` that has the value at the path, if nothing is there; the step "tasks[]" is the one item
+    of tasks."""
     if not path:
         return value if data is None else data
     if isinstance(data, list):
@@ -136,7 +136,7 @@ def _with(data: Any, path: FieldPath, value: Any) -> Any:
 
 
 def flaw_diagnostics(document: Document, flaws: Iterable[Flaw]) -> Iterator[Diagnostic]:
-    """The flaws as findings."""
+    """Yield the flaws as findings."""
     for flaw in flaws:
         severity = flaw.severity
         found = document.diagnostic(
@@ -147,7 +147,8 @@ def flaw_diagnostics(document: Document, flaws: Iterable[Flaw]) -> Iterator[Diag
 
 
 def without_consequences(document: Document, found: list[Diagnostic]) -> list[Diagnostic]:
-    """The findings without those on a missing field that is there, misspelt or elsewhere: one cause, one error."""
+    """Return the findings without those on a missing field that is there, misspelt or elsewhere: one cause, one
+    error."""
     left, causes = list[Diagnostic](), [each for each in found if each.explains]
     errors = set[Diagnostic]()
     for each in found:
@@ -166,7 +167,8 @@ def _explains(document: Document, cause: Diagnostic, each: Diagnostic) -> bool:
 
 
 def other_kind_diagnostic(document: Document) -> Diagnostic | None:
-    """The error on an object whose fields are those of another kind of its name: its apiVersion is the mistake."""
+    """Return the error on an object whose fields are those of another kind of its name: its apiVersion is the
+    mistake."""
     spec, key = document.data.get("spec"), f"{document.kind}.{document.group}"
     version = document.api_version.rpartition("/")[2]
     own = _spec_fields(key, version)
@@ -195,8 +197,8 @@ def _spec_fields(kind_key: str, version: str) -> Mapping[str, int]:
 
 
 def _placed(document: Document, flaw: Flaw, schema: Schema) -> Flaw:
-    """The flaw of an unknown field with the place where it belongs, where its help does not know better: a field that
-    it resembles, and that can hold its value."""
+    """Return the flaw of an unknown field with the place where it belongs, where its help does not know better: a field
+    that it resembles, and that can hold its value."""
     if flaw.rule not in (UNKNOWN_FIELD, MISSPELT_POD_FIELD) or not flaw.path:
         return flaw
     if flaw.explains and _has_field(schema, flaw.explains, _value(document.data, flaw.path)):
@@ -208,7 +210,8 @@ def _placed(document: Document, flaw: Flaw, schema: Schema) -> Flaw:
 
 
 def _taken_in(schema: Schema, place: FieldPath, value: Any) -> Iterator[str]:
-    """Fields in a misplaced mapping that stand next to its right place: a wrong indentation has moved them into it."""
+    """Yield fields in a misplaced mapping that belong next to its right place: a wrong indentation has moved them into
+    it."""
     own, next_to_it = (schema.node_at(_plain(path)) or {} for path in (place, place[:-1]))
     for key in value if isinstance(value, dict) else ():
         if key not in own.get("properties", ()) and key in next_to_it.get("properties", ()):
@@ -216,17 +219,17 @@ def _taken_in(schema: Schema, place: FieldPath, value: Any) -> Iterator[str]:
 
 
 def _plain(path: FieldPath) -> Iterator[str | int]:
-    """The path by which a schema finds what the message shows as an item of a list."""
+    """Return the path by which a schema finds what the message shows as an item of a list."""
     return (0 if step is None else step for step in _item_steps(path))
 
 
 Place = tuple[str, FieldPath]
-"""What to do with an unknown field, and the place that explains missing fields; both empty where nobody knows."""
+"""The fix for an unknown field, and the place that explains missing fields; both empty if unknown."""
 
 
 def _right_place(document: Document, path: FieldPath, schema: Schema) -> Place:
-    """Where the kind has an unknown field: further out, in what is next to it, or in the items of another list; or
-    what is in it, further out."""
+    """Return where the kind has an unknown field: further out, in a sibling, or in the items of another list; or where
+    its contents belong, further out."""
     if path[-1] in ("apiVersion", "kind"):  # of an object where none is
         return "", ()
     name, around, inside = str(path[-1]), path[:-1], _value(document.data, path)
@@ -255,7 +258,7 @@ def _has_field(schema: Schema, path: FieldPath, value: Any = None) -> bool:
 
 
 def _takes(schema: Schema, node: Node, name: str, value: Any) -> bool:
-    """Whether the node has this field, and the field may hold what such a value does; None holds nothing."""
+    """Return whether the node has this field, and the field may hold what such a value does; None holds nothing."""
     if (index := node.get("properties", {}).get(name)) is None:
         return False
     field = schema.nodes[index]
@@ -268,7 +271,7 @@ def _takes(schema: Schema, node: Node, name: str, value: Any) -> bool:
 
 
 def _place_in_other_list(schema: Schema, path: FieldPath, value: Any) -> Place:
-    """The one list next to the field's whose items have it: an item of the wrong list lacks fields of that."""
+    """Return the one list next to the field's whose items have it: an item of the wrong list lacks fields of that."""
     *around, key, number, name = ("", "", *path)
     outer = tuple(around[2:])
     if not isinstance(number, int) or (node := schema.node_at(outer)) is None:
@@ -283,9 +286,9 @@ _DEEPEST = 3
 
 
 def _place_below(schema: Schema, node: Node, name: str, value: Any, present: Any) -> FieldPath:
-    """The nearest field of that name below the node, if there is one and no other as near; empty else.
+    """Return the nearest field of that name below the node, if there is one and no other as near; else empty.
 
-    present: what the document has there. Of several places the one counts that is in a written part, and not taken.
+    present: the document's value there. Of several places the one in a written part that is not taken counts.
     """
     level: list[tuple[FieldPath, Node]] = [((), node)]
     for _ in range(_DEEPEST):
@@ -308,14 +311,15 @@ def _place_below(schema: Schema, node: Node, name: str, value: Any, present: Any
 
 
 def _may_be_newer(document: Document, flaw: Flaw) -> bool:
-    """Whether an unknown field may be one of a newer operator's than the schema's, being like none that it has."""
+    """Return whether an unknown field may be one of a newer operator's than the schema's, being like none that it
+    has."""
     is_unlike = flaw.rule is UNKNOWN_FIELD and not flaw.explains and not flaw.help.startswith("remove it: ")
     is_moving = document.group in _MOVING_GROUPS or document.api_version in _MOVING_GROUPS
     return is_unlike and is_moving and "containers" not in flaw.path
 
 
 def _is_within(left: FieldPath, right: FieldPath) -> bool:
-    """Whether one path begins with the other; the step "tasks[]" is each item of tasks."""
+    """Return whether one path begins with the other; the step "tasks[]" is each item of tasks."""
     steps = zip(_item_steps(left), _item_steps(right), strict=False)
     return all(step == other or None in (step, other) for step, other in steps)
 
@@ -366,8 +370,8 @@ _VOLUMES_OF_OPERATORS = {
 
 
 def _added_volumes(document: Document, path: FieldPath) -> frozenset[str]:
-    """The volumes that its operator adds to the pods, and those of volumeClaimTemplates around a pod template (of a
-    StatefulSet, a LeaderWorkerSet, a Workflow)."""
+    """Return the volumes that its operator adds to the pods, and those of volumeClaimTemplates around a pod template
+    (of a StatefulSet, a LeaderWorkerSet, a Workflow)."""
     found = set(_VOLUMES_OF_OPERATORS.get(f"{document.api_version} {document.kind}", ()))
     for length in range(len(path)):
         around = _value(document.data, path[:length])

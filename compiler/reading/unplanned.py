@@ -72,7 +72,7 @@ Devices = Counter[str]
 
 
 def runs_pods(document: Document) -> bool:
-    """Whether the object is a job, or another that runs pods."""
+    """Return whether the object is a job, or another that runs pods."""
     kind = document.kind
     if kind in POD_RUNNING_KINDS or kind in ARGO_KINDS or kind == "PodGroup":
         return True
@@ -80,7 +80,7 @@ def runs_pods(document: Document) -> bool:
 
 
 def unplanned_pods(document: Document, help: str = "") -> list[Diagnostic]:
-    """A warning on an object that asks for devices or names Volcano, an info on another that runs pods.
+    """Return a warning on an object that asks for devices or names Volcano, an info on another that runs pods.
 
     help: where the kind is planned, and this object is not.
     """
@@ -102,14 +102,15 @@ def unplanned_pods(document: Document, help: str = "") -> list[Diagnostic]:
 
 
 def _runs_pods(document: Document) -> bool:
-    """Whether objects of the kind run pods, whatever this one says."""
+    """Return whether objects of the kind run pods, whatever this one contains."""
     if document.group == "argoproj.io":
         return document.kind in ARGO_KINDS
     return document.kind in POD_RUNNING_KINDS or document.group in MODEL_GROUPS
 
 
 def declared_pods(document: Document) -> Iterator[UnplannedPods]:
-    """The pods that an object of a kind that is not planned runs: one for each of its templates that can be read."""
+    """Yield the pods that an object of a kind that is not planned runs: one for each of its templates that can be
+    read."""
     if document.kind in TEMPLATE_KINDS or _is_suspended(document.data):
         return
     for part in _parts(document.data):
@@ -119,7 +120,7 @@ def declared_pods(document: Document) -> Iterator[UnplannedPods]:
         metadata = holder.get("metadata") if isinstance(holder, dict) and part.path[:-1] else None
         try:
             template = PodTemplate.model_validate({"metadata": metadata, "spec": part.value})
-        except ValidationError:  # the API server refuses such a template: no pod comes of it
+        except ValidationError:  # the API server refuses such a template: it yields no pod
             continue
         written = template.annotations.get(QUEUE_NAME_ANNOTATION, "")
         queue = workload_queue(document.namespace or "default", written)
@@ -152,14 +153,14 @@ def _is_pod_spec(value: object) -> bool:
 
 
 def _has_resources(value: Mapping[str, Any]) -> bool:
-    """Whether these are the resources of containers that an operator makes."""
+    """Return whether these are the resources of containers that an operator makes."""
     found = value.get("resources")
     lists = (found.get("requests"), found.get("limits")) if isinstance(found, dict) else ()
     return any(isinstance(amounts, dict) and not _COUNTED.isdisjoint(amounts) for amounts in (*lists, found))
 
 
 _COUNTED = frozenset({"cpu", "memory", "gpu", "nvidia.com/gpu"})
-"""What containers ask for, and volumes, say, do not."""
+"""Resources that containers request, unlike volumes, for example."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ class _Part:
 
 
 def _parts(value: object, count: int = 1, path: FieldPath = ()) -> Iterator[_Part]:
-    """All mappings of an object, the outer ones first; what is inside a pod spec is left out."""
+    """Yield all mappings of an object, the outer ones first, except those inside a pod spec."""
     if isinstance(value, list):
         for index, child in enumerate(value):
             yield from _parts(child, count, (*path, index))
@@ -194,7 +195,7 @@ def _devices_of(value: Mapping[str, Any]) -> Devices:
 
 
 def _group_size(value: Mapping[str, Any], key: str) -> int:
-    """How often a LeaderWorkerSet's group of `size` pods holds one of this template."""
+    """Return how often a LeaderWorkerSet's group of `size` pods holds one of this template."""
     if key != "workerTemplate" or not isinstance(size := value.get("size"), int):
         return 1
     return max(min(int(size), _MAX_COUNT) - ("leaderTemplate" in value), 0)
@@ -224,7 +225,7 @@ def _devices_outside_templates(value: Mapping[str, Any]) -> Devices:
 
 
 def _devices_of_resources(resources: object) -> Devices:
-    """Of requests and limits: for devices the two are the same, and either may be left out."""
+    """Return the devices in requests and limits: for devices the two are the same, and either may be left out."""
     if not isinstance(resources, dict):
         return Counter()
     lists = (resources, resources.get("requests"), resources.get("limits"))
@@ -239,7 +240,7 @@ def _devices_of_list(amounts: object) -> Devices:
         try:
             found[name] = int(-(-parse_quantity(amount) // Fraction(1)))
         except QuantityError:
-            found[name] = 1  # it asks for some; what is wrong with the number is for others to say
+            found[name] = 1  # it requests some; others report a fault of the number
     return found
 
 

@@ -1,7 +1,7 @@
-"""Kustomizations of a repository, replaced by what `kustomize build` makes of them.
+"""Kustomizations of a repository, replaced by the output of `kustomize build`.
 
-What is built depends on the YAML and JSON files of the repository only. No program and no address is at hand while it
-is built, so nothing remote is fetched. A folder with a kustomization is read through it alone.
+The build depends on the YAML and JSON files of the repository only. No program and no address is available to it, so
+nothing remote is fetched. A folder with a kustomization is read through it alone.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ BUILD_FAILED = declare_rule(
     Fix: see the message.""",
 )
 BUILT_MARK = b"# Built by kustomize from this folder.\n"
-"""Begins the content that stands for a kustomization once it is built."""
+"""The first bytes of the content that replaces a built kustomization."""
 TIMEOUT = 30
 
 
 def with_built_kustomizations(files: Mapping[str, bytes]) -> tuple[Mapping[str, bytes], list[Diagnostic]]:
-    """The files with each kustomization's folder replaced by what it builds, and what could not be built."""
+    """Return the files with each kustomization's folder replaced by its output, and a diagnostic for each failed
+    build."""
     found = {posixpath.dirname(path): path for path in sorted(files) if _is_kustomization(path)}
     if not found:
         return files, []
@@ -67,7 +68,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def _roots(files: Mapping[str, bytes], found: Mapping[str, str]) -> list[str]:
-    """The folders whose kustomizations are built: no other one refers to them, and they are no components."""
+    """Return the folders whose kustomizations are built: no other one refers to them, and they are not components."""
     referred, components = set[str](), set[str]()
     for folder, path in found.items():
         content = _content(files[path])
@@ -107,7 +108,7 @@ def _write(top: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _build_kustomization(tool: list[str], top: Path, folder: str, path: str) -> bytes | Diagnostic:
-    """Build the folder's kustomization: its manifests, or why there are none."""
+    """Build the folder's kustomization; return its manifests, or the cause of the failure."""
     at = Position(printable_name(path), 1, 1)
     if not tool:
         message = f"the kustomization {printable_name(folder)} is not built: there is neither kustomize nor kubectl"
@@ -122,14 +123,14 @@ def _build_kustomization(tool: list[str], top: Path, folder: str, path: str) -> 
         done = subprocess.run(
             [*tool, str(top / folder)], capture_output=True, env=environment, timeout=TIMEOUT, check=False, cwd=top
         )
-        code, said = done.returncode, done.stderr.decode("utf-8", "replace").strip()
+        code, output = done.returncode, done.stderr.decode("utf-8", "replace").strip()
     except subprocess.TimeoutExpired:
-        code, said = 1, f"it did not end within {TIMEOUT} s"
+        code, output = 1, f"it did not end within {TIMEOUT} s"
     except OSError as problem:
-        code, said = 1, problem.strerror or str(problem)
+        code, output = 1, problem.strerror or str(problem)
     if code == 0:
         return done.stdout
     for name in (str(top), os.path.realpath(top)):
-        said = said.replace(f"{name}/", "").replace(name, ".")
+        output = output.replace(f"{name}/", "").replace(name, ".")
     help = "correct the kustomization; only YAML and JSON files of the repository are there for it"
-    return BUILD_FAILED.diagnostic(at, f"the kustomization cannot be built: {said or 'no message'}", help)
+    return BUILD_FAILED.diagnostic(at, f"the kustomization cannot be built: {output or 'no message'}", help)

@@ -19,7 +19,7 @@ ROOT_FILES = (IGNORE_FILE, CONFIGURATION_FILE)
 """The files that it reads in addition to those folders."""
 KUSTOMIZATION_NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 CONF_SUFFIX = ".conf"
-"""Of a bare volcano-scheduler.conf; other files of that name say nothing."""
+"""The suffix of a bare volcano-scheduler.conf; other files of that name are ignored."""
 _SUFFIXES = (".yaml", ".yml", ".json", CONF_SUFFIX)
 
 SYMBOLIC_LINK = declare_rule(
@@ -60,19 +60,19 @@ _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def is_manifest(path: str) -> bool:
-    """Whether the path's name is that of a file with objects."""
+    """Return whether the path's name is that of a file with objects."""
     name = path.rpartition("/")[2]
     return name.lower().endswith(_SUFFIXES) or name in KUSTOMIZATION_NAMES
 
 
 def is_suspicious_link(path: str) -> bool:
-    """Whether a symbolic link of that name stands for a file that would be read, or perhaps for a folder."""
+    """Return whether a symbolic link of that name represents a file that would be read, or perhaps a folder."""
     return is_manifest(path) or "." not in path.rpartition("/")[2]
 
 
 class PathRules:
-    """What the text of .gangplanignore (gitignore's syntax, at the top of the repository) leaves out, and names that
-    begin with a dot. problems: its lines that cannot be understood."""
+    """The files that .gangplanignore (gitignore's syntax, at the top of the repository) leaves out, and names that
+    begin with a dot. problems: its invalid lines."""
 
     def __init__(self, ignore_text: bytes = b"") -> None:
         self.problems: tuple[Diagnostic, ...] = ()
@@ -84,7 +84,7 @@ class PathRules:
             self._patterns = path_patterns([line for number, line in enumerate(lines, 1) if number not in bad])
 
     def is_ignored(self, path: str, *, is_folder: bool = False) -> bool:
-        """Whether the path, or a folder above it, is left out."""
+        """Return whether the path, or a folder above it, is left out."""
         steps = path.split("/")
         if any(step.startswith(".") and step != "." for step in steps):
             return True
@@ -95,7 +95,7 @@ class PathRules:
 
 
 def path_patterns(lines: Sequence[str]) -> GitIgnoreSpec:
-    """Patterns in gitignore's syntax, for `match_file`. Raises ValueError for one that is none."""
+    """Return patterns in gitignore's syntax, for `match_file`. Raises ValueError for an invalid one."""
     from pathspec import GitIgnoreSpec
 
     return GitIgnoreSpec.from_lines(lines)
@@ -111,21 +111,21 @@ def _bad_patterns(lines: list[str], file: str) -> Iterator[Diagnostic]:
 
 
 def symlink_diagnostic(name: str) -> Diagnostic:
-    """The finding on a symbolic link at `name`."""
+    """Return the finding on a symbolic link at `name`."""
     return SYMBOLIC_LINK.diagnostic(
         Position(printable_name(name), 1, 1), "symbolic links are not followed", "put a copy of the file in its place"
     )
 
 
 def submodule_diagnostic(name: str) -> Diagnostic:
-    """The finding on a submodule at `name`."""
+    """Return the finding on a submodule at `name`."""
     return SUBMODULE.diagnostic(
         Position(printable_name(name), 1, 1), "submodules are not read", "put the files into this repository"
     )
 
 
 def file_name_diagnostic(name: str) -> Diagnostic | None:
-    """The finding on a file name with control characters or invalid UTF-8, else None."""
+    """Return the finding on a file name with control characters or invalid UTF-8, else None."""
     if _CONTROL_CHARACTERS.search(name):
         return BAD_FILE_NAME.diagnostic(
             Position(printable_name(name), 1, 1), "the file name is not plain UTF-8 text", "rename the file"

@@ -38,7 +38,7 @@ UNREADABLE_FILE = declare_rule(
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """The files of one revision, and what was wrong with collecting them.
+    """The files of one revision, and problems of collecting them.
 
     files: path with "/" inside the repository -> content; read are YAML and JSON under cluster-specs/<cluster>/ and
     jobs/, and `paths.ROOT_FILES`. commit_dates: path -> seconds since the epoch of the commit that added the file,
@@ -53,8 +53,8 @@ class Repository:
 
     @classmethod
     def from_directory(cls, path: str | os.PathLike[str]) -> Repository:
-        """The files below `path`. Follows no symbolic link, opens only regular files, and raises nothing: unreadable
-        files become problems."""
+        """Return the files below `path`. Follows no symbolic link, opens only regular files, and raises nothing:
+        unreadable files become problems."""
         root = Path(path)
         top_files, problems = _files_and_problems(one for name in ROOT_FILES for one in _root_file(root, name))
         rules = PathRules(top_files.get(IGNORE_FILE, b""))
@@ -68,26 +68,26 @@ class Repository:
         problems: tuple[Diagnostic, ...] = (),
         commit_dates: Mapping[str, int] | None = None,
     ) -> Repository:
-        """The files as they were collected, kustomizations built."""
+        """Return the files as they were collected, kustomizations built."""
         built, refused = with_built_kustomizations(files)
         return cls(built, commit_dates or {}, (*problems, *refused))
 
     def with_named_files(self, files: Mapping[str, bytes]) -> Repository:
-        """The repository with files that the user named and that stand elsewhere."""
+        """Return the repository with files elsewhere that the user named."""
         return replace(self, files={**self.files, **files}, named=(*self.named, *files))
 
     def with_files(self, files: Mapping[str, bytes]) -> Repository:
-        """The repository with other content of some of its files."""
+        """Return the repository with other content of some of its files."""
         return replace(self, files={**self.files, **files})
 
     def manifests(self) -> tuple[str, ...]:
-        """The files with objects, sorted."""
+        """Return the files with objects, sorted."""
         tops = tuple(f"{top}/" for top in ROOT_FOLDERS)
         found = set(filter(is_manifest, (name for name in self.files if name.startswith(tops))))
         return tuple(sorted(found | self.files.keys() & {*self.named}))
 
     def cluster_folders(self) -> tuple[str, ...]:
-        """The folders of cluster-specs/ that hold files, sorted."""
+        """Return the folders of cluster-specs/ that hold files, sorted."""
         folders = set()
         for name in self.files:
             top, _, rest = name.partition("/")
@@ -97,16 +97,16 @@ class Repository:
 
 
 def read_named(root: Path, path: Path) -> dict[str, bytes]:
-    """The files at or below `path`, by their names from `root`; without those that .gangplanignore or their own names
-    leave out, or that cannot be read."""
+    """Return the files at or below `path`, by their names from `root`, without unreadable ones and those that
+    .gangplanignore or their own names leave out."""
     top_files, _ = _files_and_problems(_root_file(root, IGNORE_FILE))
     rules = PathRules(top_files.get(IGNORE_FILE, b""))
     return _files_and_problems(_files_below(root, path.relative_to(root).as_posix(), rules))[0]
 
 
 def read_rendered(folder: Path, repository: Path) -> Repository:
-    """The files of a folder of rendered manifests: a repository of its own where it holds cluster-specs/ or jobs/, else
-    jobs for the clusters of `repository`. Files without an ending count, as renderers write them."""
+    """Return the files of a folder of rendered manifests: a repository of its own where it holds cluster-specs/ or
+    jobs/, else jobs for the clusters of `repository`. Files without an ending count, as renderers write them."""
     if any((folder / top).is_dir() for top in ROOT_FOLDERS):
         return Repository.from_directory(folder)
     around = Repository.from_directory(repository)

@@ -15,23 +15,23 @@ from compiler.syntax.documents import Document
 
 QuotaOrder = Literal["queues-first", "priorities-first"]
 ServiceBinding = Literal["on-request", "devices", "all"]
-"""Services that are bound: those that name Volcano, a queue or a gang; also those that ask for devices; all."""
+"""Services that are bound: those that name Volcano, a queue or a gang; also those that request devices; all."""
 
 
 class VolcanoVersion(NamedTuple):
-    """A release of Volcano 1.x. patch: None where the Cluster does not say."""
+    """A release of Volcano 1.x. patch: None where the Cluster does not name it."""
 
     minor: int
     patch: int | None = None
 
     @classmethod
     def of_text(cls, text: str) -> VolcanoVersion:
-        """The release of a text such as 1.15 or 1.15.2."""
+        """Return the release of a text such as 1.15 or 1.15.2."""
         _, minor, *patch = map(int, text.split("."))
         return cls(minor, *patch)
 
     def as_known(self) -> VolcanoVersion:
-        """The release, or the nearest one whose rules are known."""
+        """Return the release, or the nearest one whose rules are known."""
         nearest = min(max(self.minor, KNOWN_MINORS[0]), KNOWN_MINORS[-1])
         return self if nearest == self.minor else VolcanoVersion(nearest)
 
@@ -42,13 +42,13 @@ class VolcanoVersion(NamedTuple):
 KNOWN_MINORS = (15, 16)
 """The minor versions of Volcano 1.x whose rules are known."""
 FIRST_RELEASE = VolcanoVersion(15)
-"""The first release that gangplan knows, and what a cluster runs of which nothing says."""
+"""The first release that gangplan knows, assumed for a cluster of unknown release."""
 ReleaseIn = Callable[[str], VolcanoVersion | None]
 """Namespace -> the release whose scheduler runs in it; None where that is not known."""
 
 
 def unknown_release(namespace: str) -> None:
-    """Of a cluster that nobody looks at."""
+    """Return the release of a cluster that is not examined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +87,11 @@ class SchedulerSpec:
 
     @property
     def plugins(self) -> Iterator[PluginSpec]:
-        """The plugins of all tiers."""
+        """Return the plugins of all tiers."""
         return chain.from_iterable(self.tiers)
 
     def plugin(self, name: str) -> PluginSpec | None:
-        """The plugin of this name; of one that is listed twice the first counts. None where it is not listed."""
+        """Return the plugin of this name; of one that is listed twice the first counts. None where it is not listed."""
         return next((plugin for plugin in self.plugins if plugin.name == name), None)
 
 
@@ -104,10 +104,10 @@ class ClusterSpec:
     """The Cluster object, or an empty one of the folder's name at its first line, which is not in `Specs.documents`.
 
     gap: relative MIP gap at which an objective may stop; 0 requires a proof. time_limit: seconds, the last safety.
-    patience: seconds after which a waiting job is overdue and precedes the others of its priority. order: whether what
-    queues are entitled to or jobs' priorities come first. unplanned: whether declared pods that no plan places take
-    room in the plan. services: which services are bound to the plan's nodes. allow_privileged: whether the API server
-    takes privileged containers; None: the Cluster does not say, which is taken for yes. scheduler_plugins: plugin of a
+    patience: seconds after which a waiting job is overdue and precedes the others of its priority. order: whether
+    queues' entitlements or jobs' priorities are first. unplanned: whether declared pods that no plan places take room
+    in the plan. services: which services are bound to the plan's nodes. allow_privileged: whether the API server takes
+    privileged containers; None: undeclared, which counts as yes. scheduler_plugins: plugin of a
     vendor's build -> argument -> type. volcano: the release that the cluster runs, and whether the Cluster object names
     it. namespace_queues: whether its feature gate NamespaceQueue is on.
     """
@@ -131,7 +131,7 @@ class ClusterSpec:
 
     @property
     def has_namespace_queues(self) -> bool:
-        """Whether its release has NamespaceQueues, and the gate is on."""
+        """Return whether its release has NamespaceQueues, and the gate is on."""
         return self.namespace_queues and self.volcano.minor >= NAMESPACE_QUEUES_SINCE
 
 

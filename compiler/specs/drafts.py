@@ -114,7 +114,7 @@ DatedField = tuple[FieldPath, str | tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class DatedFields:
-    """What only some releases of Volcano read in an object."""
+    """Fields of an object that only some releases of Volcano read."""
 
     document: Document
     fields: tuple[DatedField, ...]

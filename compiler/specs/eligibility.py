@@ -39,7 +39,7 @@ CORDONED = Taint(UNSCHEDULABLE_TAINT, "", "NoSchedule")
 
 
 MAX_LABEL_VALUES = 64
-"""Values of a label up to which it tells kinds of nodes apart."""
+"""Values of a label up to which it distinguishes kinds of nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ TRANSIENT_TAINTS = frozenset({UNSCHEDULABLE_TAINT, NOT_READY_TAINT, UNREACHABLE_
 
 
 def returned_node(node: NodeSpec) -> NodeSpec:
-    """A cordoned or unready node as it will be when it is back, and any other as it is."""
+    """Return a cordoned or unready node as it will be when it is back, and any other as it is."""
     if not node.unschedulable and all(t.key not in TRANSIENT_TAINTS for t in node.taints):
         return node
     return replace(
@@ -64,14 +64,14 @@ def returned_node(node: NodeSpec) -> NodeSpec:
 
 
 def with_label_rows(pod: PodSpec, *rows: Expression) -> PodSpec:
-    """The pod, which asks for nodes whose labels meet these rows as well, whichever of its terms holds."""
+    """Return the pod, which asks for nodes whose labels meet these rows as well, whichever of its terms holds."""
     terms = pod.node_affinity if pod.node_affinity is not None else (NodeSelectorTerm(),)
     added = tuple(replace(term, label_expressions=(*term.label_expressions, *rows)) for term in terms)
     return replace(pod, node_affinity=added)
 
 
 def numa_policy(pod: PodSpec) -> str:
-    """The topologyPolicy in force for the pod: only Guaranteed pods are subject to one."""
+    """Return the topologyPolicy in force for the pod: only Guaranteed pods are subject to one."""
     return pod.topology_policy if pod.guaranteed_qos and pod.topology_policy != "none" else ""
 
 
@@ -113,8 +113,8 @@ def classify_nodes(
 
 
 def node_kinds(nodes: Sequence[NodeSpec], classes: NodeClasses) -> tuple[int, ...]:
-    """Of each node its number among the kinds of its class: nodes of one kind have the same taints, and the same values
-    of the labels that pods ask for; a label with very many values, as a host's name, does not count."""
+    """Return each node's number among the kinds of its class: nodes of one kind have the same taints, and the same
+    values of the labels that pods select by; a label with very many values, such as a host's name, does not count."""
     asked = sorted({key for requirement in classes.classes_by_requirement for key in _asked_labels(requirement)})
     values = {key: len({node.labels.get(key) for node in nodes}) for key in asked}
     keys = [key for key in asked if values[key] <= MAX_LABEL_VALUES]
@@ -135,8 +135,8 @@ class NearKinds:
     kinds: Sequence[tuple[int, int]]
 
     def of(self, pod: PodSpec, open_classes: frozenset[int]) -> tuple[tuple[int, int], ...]:
-        """Those of other classes that nothing but taints closes; where no class is open, then those that the values
-        meant by misspelt ones match."""
+        """Return kinds of other classes that nothing but taints closes; if no class is open, then kinds that match the
+        probable intention of misspelt values."""
         if open_classes and not self._has_taints:
             return ()
         tolerant = replace(pod, tolerations=(Toleration(operator="Exists"),))
@@ -153,7 +153,7 @@ class NearKinds:
         return self._known[requirement]
 
     def _respelt(self, pod: PodSpec) -> PodSpec:
-        """The pod with the label values of nodes that are spelt like those that no node has."""
+        """Return the pod with unmatched label values replaced by similar ones of nodes."""
 
         def value(key: str, wanted: str) -> str:
             values = {node.labels[key] for node in self._first.values() if key in node.labels}
@@ -264,11 +264,11 @@ class NodeMasks:
         return mask
 
     def nodes_with_label(self, key: str) -> int:
-        """The nodes that have the label, whatever its value."""
+        """Return the nodes that have the label, with any value."""
         return _union(self._label_masks(key).values())
 
     def _term_mask(self, term: NodeSelectorTerm) -> int:
-        """An empty term matches nothing, as in Kubernetes."""
+        """Return an empty term matches nothing, as in Kubernetes."""
         if not term.label_expressions and not term.field_expressions:
             return 0
         mask = self.all_nodes
@@ -309,7 +309,7 @@ def _mask_of(indices: Sequence[int]) -> int:
 
 
 def hard_taints(node: NodeSpec) -> frozenset[Taint] | None:
-    """The taints that keep pods away, that of a cordoned node included; None for none."""
+    """Return the taints that keep pods away, that of a cordoned node included; None for none."""
     if not node.taints and not node.unschedulable:
         return None
     taints = frozenset(taint for taint in node.taints if taint.effect != "PreferNoSchedule")
@@ -317,7 +317,7 @@ def hard_taints(node: NodeSpec) -> frozenset[Taint] | None:
 
 
 def untolerated_taints(node: NodeSpec, pod: PodSpec) -> tuple[Taint, ...]:
-    """The hard taints of the node that the pod does not tolerate, in order of their text."""
+    """Return the hard taints of the node that the pod does not tolerate, in order of their text."""
     taints = hard_taints(node) or ()
     found = (taint for taint in taints if not any(tolerates(other, taint) for other in pod.tolerations))
     return tuple(sorted(found, key=lambda taint: (taint.key, taint.value, taint.effect)))
@@ -340,7 +340,7 @@ def _union(masks: Iterable[int]) -> int:
 
 
 def _integer_comparison(compare: Callable[[int, int], bool]) -> Callable[[int, Mapping[str, int], Sequence[str]], int]:
-    """Gt and Lt compare integers; a label that is no integer never matches."""
+    """Return the operator Gt or Lt, which compares integers; another label never matches."""
 
     def operator(everything: int, by_value: Mapping[str, int], values: Sequence[str]) -> int:
         limit = _parse_integer(values[0]) if values else None

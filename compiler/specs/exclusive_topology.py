@@ -2,8 +2,8 @@
 domain of a node label, and no other unit there.
 
 Their webhooks write it as required pod affinity and anti-affinity (jobset pod_mutating_webhook.go, lws pod_webhook.go).
-A job of one unit, or of units of one pod, is planned by the same rules. Of several units each is a subgroup with a hard
-topology, where the domains of the label are those of a tier. Other jobs are not bound: their room is kept.
+A job of one unit, or of units of one pod, is planned by the same rules. With several units each is a subgroup with a
+hard topology, if the domains of the label are those of a tier. Other jobs are not bound: their room is kept.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ExclusiveDomains:
         return found
 
     def tier_of(self, key: str) -> int | None:
-        """The tier whose hypernodes are the domains of the label, node by node."""
+        """Return the tier whose hypernodes are the domains of the label, node by node."""
         wanted = {frozenset(node.name for node in nodes) for nodes in self.by_value(key).values()}
         members = nodes_by_hypernode(self.hypernodes)
         for tier in sorted({each.tier for each in self.hypernodes}):
@@ -45,7 +45,7 @@ class ExclusiveDomains:
         return None
 
     def most_pods(self, key: str, roles: Iterable[RoleSpec]) -> int:
-        """Of the domains of the label the most pods that an empty one holds, of any of the roles."""
+        """Return the most pods, of any of the roles, that an empty domain of the label holds."""
         domains, pods = self.by_value(key).values(), [role.pod for role in roles]
         return max((sum(max(_room(node, pod) for pod in pods) for node in nodes) for nodes in domains), default=0)
 
@@ -56,20 +56,20 @@ def _room(node: NodeSpec, pod: PodSpec) -> int:
 
 
 def with_exclusive_topology(gang: GangSpec, domains: ExclusiveDomains) -> GangSpec:
-    """The job with the rules of its units; unbound where they cannot be planned."""
+    """Return the job with the rules of its units; unbound where they cannot be planned."""
     for units in gang.exclusive:
         gang = _with_units(gang, units, domains)
     return gang
 
 
 def fits_no_domain(gang: GangSpec, units: ExclusiveUnits, domains: ExclusiveDomains) -> bool:
-    """Whether no domain of the declared nodes, even empty, holds a unit."""
+    """Return whether no domain of the declared nodes, even empty, holds a unit."""
     roles = [role for role in gang.roles if role.name in units.roles]
     return bool(domains.nodes) and domains.most_pods(units.key, roles) < units.size
 
 
 def is_planned(gang: GangSpec, units: ExclusiveUnits, domains: ExclusiveDomains) -> bool:
-    """Whether rules of the model say what the units demand."""
+    """Return whether rules of the model express the units' demands."""
     number = _number(gang, units)
     if units.obstacle:
         return False
@@ -102,8 +102,8 @@ def _with_node_row(gang: GangSpec, units: ExclusiveUnits, key: str) -> GangSpec:
 
 
 def _with_rules(gang: GangSpec, units: ExclusiveUnits) -> GangSpec:
-    """Anti-affinity to other units: of units of one pod each is the others' other. Of the job's own an only unit keeps
-    together, and of several (which are subgroups) a domain holds no more pods than one has."""
+    """Return the gang with anti-affinity to other units, also between units of one pod each. Within the job, a single
+    unit keeps together, and with several (which are subgroups) a domain holds no more pods than one unit has."""
     is_unit, name = (units.unit_label, "Exists", ()), (gang.document.name,)
     is_single, own = units.size == 1, PodSelector(((units.job_label, "In", name),))
     others = PodSelector((is_unit,) if is_single else (is_unit, (units.job_label, "NotIn", name)), namespaces=None)

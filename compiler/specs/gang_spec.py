@@ -1,4 +1,4 @@
-"""What a job asks for: its gangs, their roles and subgroups, and their topology."""
+"""A job's demands: its gangs, their roles and subgroups, and their topology."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TopologySpec:
 
 @dataclass(frozen=True, slots=True)
 class LiveRequests:
-    """That the cluster's pods of a role ask for other than their template: how many do, and what the template says."""
+    """Different requests of a role's pods in the cluster: the number of such pods, and the template's requests."""
 
     pods: int
     template: Amounts
@@ -36,13 +36,13 @@ class RoleSpec:
 
     path: of the role in the document, e.g. ("spec", "tasks", 0). template_path: of its pod template. annotations: the
     template's. labels: those of all its pods, the controller's included. pod_documents: for a gang of bare pods the
-    document of each pod of the role; both paths are then (). new_template: what binding puts at template_path where the
-    document has nothing there. later_pods: how many more each of the Jobs of Kubernetes that make the pods runs, one
-    for each that has ended well, up to its completions. selector_paths: of pods without a template the objects in which
-    node selector, affinity and tolerations may stand; each is taken from the first that has it. unit: its pods come so
-    many at a time (groups, Jobs, hosts), as often as unit_path says. minimum_path: of the number of pods (of units,
-    where it has some) below which its replicas may not be. live: where `pod` asks for what the cluster's pods do, and
-    not for what the template says.
+    document of each pod of the role; both paths are then (). new_template: the value that binding writes at
+    template_path where the document has none. later_pods: how many more pods each of the Jobs of Kubernetes runs, one
+    for each that has succeeded, up to its completions. selector_paths: of pods without a template the possible objects
+    of node selector, affinity and tolerations; each is read from the first that has it. unit: its pods are created so
+    many at a time (groups, Jobs, hosts), as often as the number at unit_path. minimum_path: of the number of pods (of
+    units, where it has some) below which its replicas may not be. live: where `pod` has the requests of the cluster's
+    pods, and not the template's.
     """
 
     name: str
@@ -89,12 +89,12 @@ JobKey = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class UnplannedPods:
-    """Pods of a declared object that no plan places: `count` equal ones, or (on_each_node) one on each node that takes
-    it.
+    """Pods of a declared object that no plan places: `count` equal ones, or (on_each_node) one on each node that
+    accepts it.
 
-    path: of their pod spec in the document. labels: of the template. queue: that Volcano counts them in, "" for none.
-    is_recurring: they come and go by the clock. role: of the job that is planned without being bound, whose pods have
-    room whatever the Cluster says of others; "" for other pods.
+    path: of their pod spec in the document. labels: of the template. queue: in which Volcano counts them, "" for none.
+    is_recurring: they are created and end by the clock. role: of the job that is planned without being bound, whose
+    pods have room whatever the Cluster declares for others; "" for other pods.
     """
 
     document: Document
@@ -112,7 +112,7 @@ class UnplannedPods:
         return self.document.namespace or "default", self.document.name, self.document.kind
 
     def has_more_than(self, number: int) -> bool:
-        """Whether there are more pods than that; of those on each node there is no known number."""
+        """Return whether there are more pods than that; the number of those on each node is unknown."""
         return self.on_each_node or self.count > number
 
 
@@ -121,9 +121,9 @@ class Scheduling:
     """Who places the pods of a job, and whether at all.
 
     schedulable: false for a suspended job and for one of another scheduler. scheduler_name: the job's own, default
-    included, where its kind has one, else "" (see the pods'). is_bound: its pods get the nodes of the plan. Those of
-    others go where their scheduler puts them; they have room in the plan before anything else. Of these, is_recurring:
-    it runs by the clock, and is nothing in between.
+    included, where its kind has one, else "" (see the pods'). is_bound: its pods get the nodes of the plan. Pods of
+    others are placed by their scheduler; they have room in the plan before anything else. Among these, is_recurring: it
+    runs by the clock, and is nothing in between.
     """
 
     schedulable: bool = True
@@ -134,14 +134,14 @@ class Scheduling:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """What the controller of a job makes of it.
+    """Facts about the controller of a job.
 
-    pod_owners: Kind.group of the objects that may stand between the job and its pods. marks_pods: its pod templates are
-    to say job and role, since its controller does not. dependent_roles: their pods appear only once others run.
-    runs_once: said by the Cluster of a kind that is not known otherwise (`compiler.run_kinds`). written_pods: role ->
-    pods, of a job whose controller may run more than that (a rolling update, an autoscaler); those that are there are
-    planned. grows_in_units: above its minimum it starts a unit of all its roles at a time. writes_scheduler: binding
-    names Volcano in pod templates that name no scheduler.
+    pod_owners: Kind.group of possible objects between the job and its pods. marks_pods: its pod templates must name job
+    and role, since its controller does not. dependent_roles: their pods appear only once others run. runs_once:
+    declared by the Cluster for an otherwise unknown kind (`compiler.run_kinds`). written_pods: role -> pods, of a job
+    whose controller may run more than that (a rolling update, an autoscaler); existing ones are planned.
+    grows_in_units: above its minimum it starts a unit of all its roles at a time. writes_scheduler: binding names
+    Volcano in pod templates that name no scheduler.
     """
 
     pod_owners: tuple[str, ...] = ()
@@ -207,7 +207,7 @@ class GangSpec:
 
     @property
     def requests(self) -> Counter[str]:
-        """What all its pods request, by resource."""
+        """Return the requests of all its pods, by resource."""
         found = Counter[str]()
         for role in self.roles:
             found.update({name: amount * role.replicas for name, amount in role.pod.requests.items()})
@@ -215,16 +215,17 @@ class GangSpec:
 
     @property
     def devices(self) -> int:
-        """How many devices of any kind all its pods request."""
+        """Return how many devices of any kind all its pods request."""
         return sum(amount for name, amount in self.requests.items() if is_device(name))
 
     @property
     def pod_documents(self) -> tuple[Document, ...]:
-        """The documents of its bare pods, role by role."""
+        """Return the documents of its bare pods, role by role."""
         return tuple(document for role in self.roles for document in role.pod_documents)
 
     def pod_spec_of(self, role: RoleSpec) -> tuple[Document, tuple[str | int, ...]]:
-        """The document and the path of the role's pod spec: of its template, or of the first of its bare pods."""
+        """Return the document and the path of the role's pod spec: of its template, or of the first of its bare
+        pods."""
         if role.pod_documents:
             return role.pod_documents[0], ("spec",)
         return self.document, (*role.template_path, "spec")

@@ -17,7 +17,7 @@ from compiler.syntax.documents import Document, FieldPath
 
 MAX_LOOP_SHOWN = 8
 CONTRADICTIONS = frozenset({"parents", "loop", "leaves", "tier"})
-"""Categories of problems with which the hypernodes are no tree."""
+"""Categories of problems with which the hypernodes are not a tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class _MemberResolver:
 def resolve_hypernodes(
     drafts: Iterable[HyperNodeDraft], pool_hypernodes: Iterable[HyperNodeSpec], nodes: Iterable[NodeSpec]
 ) -> tuple[list[HyperNodeSpec], list[TreeProblem]]:
-    """All hypernodes with their members as sorted names, and every problem of the tree."""
+    """Return all hypernodes with their members as sorted names, and every problem of the tree."""
     drafts, out = list(drafts), list(pool_hypernodes)
     resolver = _MemberResolver(
         {node.name: node for node in nodes}, frozenset([*(draft.name for draft in drafts), *(h.name for h in out)])
@@ -207,7 +207,7 @@ def _loop_problems(hypernodes: Sequence[HyperNodeSpec], parent: Mapping[str, Hyp
 
 
 def _member_path(h: HyperNodeSpec, name: str) -> FieldPath:
-    """The path of the member that names `name` exactly, else of the list of members."""
+    """Return the path of the member that names `name` exactly, else of the list of members."""
     spec = h.document.data.get("spec")
     for index, member in enumerate((spec.get("members") if isinstance(spec, dict) else None) or ()):
         selector = member.get("selector") if isinstance(member, dict) else None
@@ -221,7 +221,8 @@ def _member_path(h: HyperNodeSpec, name: str) -> FieldPath:
 
 
 def tier_of(tier_or_name: str, hypernodes: Iterable[HyperNodeSpec]) -> int | None:
-    """The tier of that number or tierName; where several tiers share the name, the highest; None for an unknown one."""
+    """Return the tier of that number or tierName; where several tiers share the name, the highest; None for an unknown
+    one."""
     return max((h.tier for h in hypernodes if tier_or_name in (str(h.tier), h.tier_name)), default=None)
 
 

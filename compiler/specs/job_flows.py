@@ -20,7 +20,7 @@ def job_flow_gangs(flows: Iterable[JobFlowDraft], templates: Iterable[JobTemplat
 
 
 def step_name(flow: str, step: str) -> str:
-    """The name of the Job that the controller makes."""
+    """Return the name of the Job that the controller makes."""
     return f"{flow}-{step}"
 
 

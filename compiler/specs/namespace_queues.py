@@ -14,33 +14,33 @@ from compiler.specs.queue_spec import QueueSpec
 
 ALL_NAMESPACES = "*"
 CLUSTER_PREFIX = "cluster/"
-"""Of a parent that is a Queue of the cluster."""
+"""The prefix of a parent that is a Queue of the cluster."""
 OWN_NAMESPACE = "namespace"
-"""What a workload writes before the name of a NamespaceQueue."""
+"""The prefix of a NamespaceQueue's name in a workload."""
 MAX_DEPTH = 5
 """Levels of NamespaceQueues below a cluster's Queue (--max-namespacequeue-depth)."""
 
 
 def queue_name(namespace: str, name: str) -> str:
-    """The name by which Volcano's scheduler knows a NamespaceQueue."""
+    """Return the name by which Volcano's scheduler knows a NamespaceQueue."""
     return f"{namespace}/{name}"
 
 
 def workload_queue(namespace: str, written: str) -> str:
-    """The name of the queue that a workload of this namespace means: namespace/NAME, the first word as it is, is a
-    NamespaceQueue of its own namespace. Source: pkg/util/queue_reference.go of Volcano 1.16's branch."""
+    """Return the name of the queue that a workload of this namespace means: namespace/NAME, the first word as it is, is
+    a NamespaceQueue of its own namespace. Source: pkg/util/queue_reference.go of Volcano 1.16's branch."""
     prefix, slash, name = written.partition("/")
     return queue_name(namespace, name) if slash and prefix == OWN_NAMESPACE else written
 
 
 def names_no_queue(written: str) -> bool:
-    """Whether this text, as the queue of a workload, can name none: it is NAME or namespace/NAME."""
+    """Return whether this text, as the queue of a workload, can name none: it is NAME or namespace/NAME."""
     prefix, slash, name = written.partition("/")
     return bool(slash) and (prefix != OWN_NAMESPACE or "/" in name)
 
 
 def parent_name(namespace: str, parent: str | None) -> str:
-    """The name of the queue that spec.parent of a NamespaceQueue of this namespace means."""
+    """Return the name of the queue that spec.parent of a NamespaceQueue of this namespace means."""
     if parent is None:
         return DEFAULT_QUEUE
     return parent.removeprefix(CLUSTER_PREFIX) if parent.startswith(CLUSTER_PREFIX) else queue_name(namespace, parent)
@@ -56,14 +56,14 @@ class NotReady:
 
 
 def queues_not_ready(queues: Iterable[QueueSpec], unread: Collection[str] = ()) -> dict[str, NotReady]:
-    """NamespaceQueue -> why it never becomes ready; work in it waits, and what runs goes on. unread: queues of which
-    nothing is known, and nothing is claimed."""
+    """Return NamespaceQueue -> why it never becomes ready; its waiting work waits, and running work continues. unread:
+    unknown queues, about which nothing is assumed."""
     return _Conditions(queues, unread).not_ready()
 
 
 def lacks_cluster_queues(queues: Iterable[QueueSpec]) -> bool:
-    """Whether there are NamespaceQueues and no Queue of the cluster, as in the repository of a tenant, who may not read
-    these: then those that are named exist elsewhere."""
+    """Return whether there are NamespaceQueues and no Queue of the cluster, as in the repository of a tenant, who may
+    not read these: then named ones exist elsewhere."""
     kinds = {bool(queue.namespace) for queue in queues}
     return kinds == {True}
 
@@ -84,7 +84,7 @@ class _Conditions:
         return {name: reason for name, reason in reasons.items() if reason is not None}
 
     def reason_of(self, queue: QueueSpec) -> NotReady | None:
-        """The first condition that fails, in the controller's order."""
+        """Return the first condition that fails, in the controller's order."""
         if queue.name not in self.found:
             self.found[queue.name] = NotReady("HierarchyCycle", "its parents form a loop", refused=True)
             self.found[queue.name] = next(self._reasons(queue), None)
@@ -107,7 +107,7 @@ class _Conditions:
         yield from (NotReady("ParentConstraintViolation", text) for text in self._exceeded(queue))
 
     def _is_elsewhere(self, name: str) -> bool:
-        """Whether a queue may exist that is not known. The default one is made by Volcano, and allows all."""
+        """Return whether a queue may exist that is not known. The default one is made by Volcano, and allows all."""
         return name == DEFAULT_QUEUE or name in self.unread or (self.lacks_cluster_queues and "/" not in name)
 
     def _reasons_of_local_parent(self, queue: QueueSpec, parent: QueueSpec) -> Iterator[NotReady]:
@@ -126,7 +126,7 @@ class _Conditions:
         return 1 + sum(1 for above in self._above(queue) if above.namespace)
 
     def _above(self, queue: QueueSpec) -> Iterator[QueueSpec]:
-        """The ancestors from the parent upwards, without root; ends where a loop closes."""
+        """Yield the ancestors from the parent upwards, without root; ends where a loop closes."""
         seen = {queue.name}
         at = self.by_name.get(queue.parent or ROOT_QUEUE)
         while at is not None and at.name not in seen and at.name != ROOT_QUEUE:
@@ -135,7 +135,7 @@ class _Conditions:
             at = self.by_name.get(at.parent or ROOT_QUEUE)
 
     def _exceeded(self, queue: QueueSpec) -> Iterator[str]:
-        """The amounts that fit no ancestor, or that siblings or children exceed together."""
+        """Yield the amounts that fit no ancestor, or that siblings or children exceed together."""
         for above in self._above(queue):
             for name in sorted(queue.capability.keys() & above.capability.keys()):
                 if queue.capability[name] > above.capability[name]:
@@ -148,8 +148,8 @@ class _Conditions:
 
 
 def allows_namespace(allowed: Collection[str], namespace: str) -> bool:
-    """Whether a cluster's Queue with these allowedNamespaces takes queues of that namespace below it; none denies
-    all."""
+    """Return whether a cluster's Queue with these allowedNamespaces takes queues of that namespace below it; none
+    denies all."""
     return not {namespace, ALL_NAMESPACES}.isdisjoint(allowed)
 
 

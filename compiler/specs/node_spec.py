@@ -1,4 +1,4 @@
-"""Nodes, what they offer, and the hypernodes above them."""
+"""Nodes, their amounts, and the hypernodes above them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from compiler.syntax.documents import Document
 class NumaSpec:
     """The NUMA nodes of a node.
 
-    topology_policy: of the kubelet's topology manager. static_cpus: its CPU manager assigns whole CPUs. slots: what
-    each NUMA node offers of the divided resources. free_slots: what is free of it where the cluster reports it.
+    topology_policy: of the kubelet's topology manager. static_cpus: its CPU manager assigns whole CPUs. slots: the
+    amounts of the divided resources in each NUMA node. free_slots: their free amounts, if the cluster reports them.
     """
 
     topology_policy: str
@@ -37,7 +37,7 @@ class SharedDeviceSpec:
     """Devices of a node that pods share.
 
     resource: requests a part of one device. whole_resource: requests whole devices, "" for none. devices: (id, offered
-    amounts), in the node's order. unhealthy: those that nobody gets for now.
+    amounts), in the node's order. unhealthy: devices that are unavailable for now.
     """
 
     resource: str

@@ -22,8 +22,8 @@ class VgpuRequest:
 @dataclass(frozen=True, slots=True)
 class ExclusiveUnits:
     """Units of `size` pods of the named roles, each alone in one domain of node label `key`, as an annotation at `path`
-    asks (`compiler.specs.exclusive_topology`). job_label, unit_label: of the pods, the job's name and the unit's.
-    obstacle: why no rule of the model says it; empty where one may."""
+    requires (`compiler.specs.exclusive_topology`). job_label, unit_label: of the pods, the job's name and the unit's.
+    obstacle: why no rule of the model expresses it; empty if one may."""
 
     key: str
     roles: tuple[str, ...]
@@ -35,7 +35,7 @@ class ExclusiveUnits:
 
 
 ANTI_AFFINITY_PATH = ("spec", "topologyAffinity", "podGroupAntiAffinity")
-"""Of a PodGroup."""
+"""Path in a PodGroup."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def pod_group_gangs(groups: Iterable[PodGroupDraft], pods: Iterable[PodDraft]) -
 
 
 def with_named_groups(gangs: Sequence[GangSpec], groups: Iterable[PodGroupDraft]) -> list[GangSpec]:
-    """The jobs; one whose pod templates name a PodGroup of its namespace has that one's minimum, queue, priority
+    """Return the jobs; one whose pod templates name a PodGroup of its namespace has that one's minimum, queue, priority
     class, topology and anti-affinity, if no other job names it."""
     by_key = {group_key(draft.gang.document): draft.gang for draft in groups}
     keys = [(gang.namespace, named_group(gang)) for gang in gangs] if by_key else []
@@ -54,7 +54,7 @@ def with_named_groups(gangs: Sequence[GangSpec], groups: Iterable[PodGroupDraft]
 
 
 def named_group(gang: GangSpec) -> str:
-    """The PodGroup that all pod templates of a job name, whose controller makes none of its own; "" for none."""
+    """Return the PodGroup that all pod templates of a job name, whose controller makes none of its own; "" for none."""
     if gang.document.group not in _GROUPLESS:
         return ""
     names = {role.annotations.get(GROUP_NAME_ANNOTATION) or "" for role in gang.roles}
@@ -92,7 +92,7 @@ def pods_by_group(pods: Iterable[PodDraft]) -> dict[tuple[str, str], list[PodDra
 
 
 def subgroup_key(policies: Sequence[SubgroupPolicyDraft], labels: Mapping[str, str]) -> SubgroupKey | None:
-    """The subgroup of a pod: by the first policy that selects it and whose labels it has, none of them empty."""
+    """Return the subgroup of a pod: by the first policy that selects it and whose labels it has, none of them empty."""
     for index, policy in enumerate(policies):
         if selector_matches(policy.label_expressions, labels) and all(labels.get(key) for key in policy.label_keys):
             return index, tuple(labels[key] for key in policy.label_keys)

@@ -1,4 +1,4 @@
-"""What a pod asks of its node: selectors, taints, spread and affinity, requests."""
+"""A pod's demands on its node: selectors, taints, spread and affinity, requests."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class PodSpec:
     the required terms, of which one must hold; None for no requirement. scheduler_name: empty where the pod names none.
     node_name: spec.nodeName, which bypasses every scheduler. guaranteed_qos: QoS class Guaranteed. vgpu_requests: one
     for each container with virtual GPUs. topology_policy: of a Volcano task, "" for none. never_preempts:
-    preemptionPolicy Never. has_unplanned_needs: host ports, volumes that a claim stands behind, or devices claimed by
+    preemptionPolicy Never. has_unplanned_needs: host ports, volumes with a claim, or devices claimed by
     DRA, which only the scheduler knows about. several_containers: it has more than one, init containers among them.
     """
 

@@ -22,7 +22,7 @@ class NodeGroupAffinity:
 class QueueSpec:
     """A queue as its document describes it.
 
-    open: whether jobs may start, unless the cluster says otherwise. hierarchy: Volcano's annotations as (name, weight)
+    open: whether jobs may start, unless the cluster closes it. hierarchy: Volcano's annotations as (name, weight)
     pairs without the root. strict_order: jobs start in their order only. dedicated_domains: (number, tier by number or
     name) of the hypernodes kept for the queue. namespace: of a NamespaceQueue, whose name is NAMESPACE/NAME; empty for
     a Queue of the cluster. allowed_namespaces: those whose NamespaceQueues may have it as parent; * is all.

@@ -15,7 +15,7 @@ _CORE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
 def limited_amounts(hard: object) -> Iterator[tuple[str, str, int]]:
-    """(key, resource, amount) of what `hard`, or `used`, says of the requests of pods."""
+    """Yield (key, resource, amount) of limits on pods' requests in `hard`, or `used`."""
     for key, value in hard.items() if isinstance(hard, Mapping) else ():
         name = _PLAIN_KEYS.get(key, key.removeprefix("requests."))
         if name in _CORE_RESOURCES or (key.startswith("requests.") and "/" in name):
@@ -30,7 +30,7 @@ def has_scopes(spec: Mapping[str, Any]) -> bool:
 
 
 def counts_pods(spec: Mapping[str, Any], gang: GangSpec, role: RoleSpec, default_class: str | None) -> bool:
-    """Whether the quota is known to count the pods of a role: all of its scopes select them. default_class: the
+    """Return whether the quota is known to count the pods of a role: all of its scopes select them. default_class: the
     priority class of pods that name none."""
     rows = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
     rows += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
@@ -38,7 +38,7 @@ def counts_pods(spec: Mapping[str, Any], gang: GangSpec, role: RoleSpec, default
 
 
 def _selects(row: Mapping[str, Any], gang: GangSpec, role: RoleSpec, default_class: str | None) -> bool:
-    """Of a scope that is not judged, or where a template is not here, no."""
+    """Return whether a scope selects the role's pods: no for an unknown scope, or without a template."""
     pod = _pod_spec(gang, role)
     is_best_effort = not role.pod.requests.get("cpu") and not role.pod.requests.get("memory")
     match row.get("scopeName"):
@@ -58,7 +58,7 @@ def _selects(row: Mapping[str, Any], gang: GangSpec, role: RoleSpec, default_cla
 
 
 def _pod_spec(gang: GangSpec, role: RoleSpec) -> Mapping[str, Any] | None:
-    """The role's pod spec as written; None where its template is in no document."""
+    """Return the role's pod spec as written; None where its template is in no document."""
     document, path = gang.pod_spec_of(role)
     if role.new_template is not None:
         return None

@@ -1,4 +1,4 @@
-"""Services and lone pods: which of them are bound to the plan's nodes, as the Cluster says; and which pods that name no
+"""Services and lone pods: which of them are bound to the plan's nodes, by the Cluster; and which pods without a
 scheduler binding gives to Volcano."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ServiceDraft:
 
 
 def service_gang(draft: ServiceDraft, services: ServiceBinding) -> GangSpec | None:
-    """The gang of a service, bound or not; None for one that is not planned."""
+    """Return the gang of a service, bound or not; None for one that is not planned."""
     gang = draft.gang
     is_foreign = any(map(_is_foreign, gang.roles))
     is_asked_for = draft.is_asked_for and not is_foreign
@@ -36,8 +36,8 @@ def service_gang(draft: ServiceDraft, services: ServiceBinding) -> GangSpec | No
 
 
 def _is_foreign(role: RoleSpec) -> bool:
-    """Whether another scheduler than Kubernetes' own or Volcano has the pods: HAMi's webhook takes those that ask for
-    its resources and name none."""
+    """Return whether another scheduler than Kubernetes' own or Volcano has the pods: HAMi's webhook takes pods that
+    request its resources and name none."""
     asks_hami = not role.pod.requests.keys().isdisjoint(HAMI_RESOURCES)
     others = (VOLCANO_SCHEDULER,) if asks_hami else ("", DEFAULT_SCHEDULER, VOLCANO_SCHEDULER)
     return role.pod.scheduler_name not in others
@@ -48,8 +48,8 @@ def asks_for_devices(gang: GangSpec) -> bool:
 
 
 def unbound(gang: GangSpec) -> GangSpec:
-    """The gang whose pods go where their scheduler puts them: nothing is written into it. Only Volcano counts pods in
-    queues."""
+    """Return the gang whose pods go where their scheduler puts them: nothing is written into it. Only Volcano counts
+    pods in queues."""
     names = (gang.scheduling.scheduler_name, *(role.pod.scheduler_name for role in gang.roles))
     is_volcanos = VOLCANO_SCHEDULER in names
     return replace(
@@ -62,7 +62,7 @@ def unbound(gang: GangSpec) -> GangSpec:
 
 
 def _without_hami(role: RoleSpec) -> RoleSpec:
-    """The role with what its pods ask of nodes, which HAMi's resources are not."""
+    """Return the role with what its pods ask of nodes, which HAMi's resources are not."""
     requests = {name: amount for name, amount in role.pod.requests.items() if name not in HAMI_RESOURCES}
     return replace(role, pod=replace(role.pod, requests=requests))
 
@@ -77,8 +77,9 @@ def _for_volcano(gang: GangSpec) -> GangSpec:
 
 
 def with_scheduler(gang: GangSpec) -> GangSpec:
-    """The job whose pods binding gives to Volcano where neither they nor the job name a scheduler. As it is where a
-    role is another scheduler's, or where its pod template is not the job's own (of a TrainJob it is the runtime's)."""
+    """Return the job whose pods binding gives to Volcano where neither they nor the job name a scheduler. As it is
+    where a role is another scheduler's, or where its pod template is not the job's own (of a TrainJob it is the
+    runtime's)."""
     names = {role.pod.scheduler_name for role in gang.roles}
     is_own = all(role.new_template is None and not role.pod_documents for role in gang.roles)
     is_open = not gang.scheduling.scheduler_name and "" in names and names <= {"", VOLCANO_SCHEDULER}
@@ -92,7 +93,7 @@ def bound_and_unbound(gangs: Iterable[GangSpec]) -> tuple[tuple[GangSpec, ...], 
 
 
 def unbound_pods(gang: GangSpec) -> Iterator[UnplannedPods]:
-    """The pods of a gang that is not bound, role by role."""
+    """Yield the pods of a gang that is not bound, role by role."""
     document = gang.document
     for role in gang.roles:
         yield UnplannedPods(

@@ -30,7 +30,7 @@ class Document:
     item_path: FieldPath = ()
 
     def in_full(self) -> Document:
-        """The document with its text, data and positions at hand."""
+        """Return the document with its text, data and positions at hand."""
         return self
 
     @property
@@ -43,7 +43,7 @@ class Document:
 
     @property
     def group(self) -> str:
-        """The API group; empty for Kubernetes' core group."""
+        """Return the API group; empty for Kubernetes' core group."""
         return self.api_version.rpartition("/")[0]
 
     @property
@@ -53,7 +53,7 @@ class Document:
 
     @property
     def namespace(self) -> str:
-        """The namespace as written, empty where none is; namespaced kinds read that as "default"."""
+        """Return the namespace as written, empty where none is; namespaced kinds read that as "default"."""
         return str(self.metadata.get("namespace") or "")
 
     @property
@@ -63,7 +63,7 @@ class Document:
 
     @property
     def has_generated_name(self) -> bool:
-        """Whether the text has generateName in place of a name."""
+        """Return whether the text has generateName in place of a name."""
         return "generateName" not in self.metadata and ("metadata", "generateName") in self.positions
 
     @property
@@ -73,7 +73,7 @@ class Document:
 
     @property
     def written(self) -> Document:
-        """The document that a file holds: this one, or the one that it is a part of."""
+        """Return the document that a file holds: this one, or the one that it is a part of."""
         return self
 
     @property
@@ -82,14 +82,14 @@ class Document:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
     def value_at(self, *path: str | int) -> Any:
-        """The value at `path`, which must exist."""
+        """Return the value at `path`, which must exist."""
         found: Any = self.data
         for step in path:
             found = found[step]
         return found
 
     def position(self, *path: str | int) -> Position:
-        """The position of `path`, or of its nearest ancestor in the document."""
+        """Return the position of `path`, or of its nearest ancestor in the document."""
         if path[:2] == ("metadata", "name") and self.has_generated_name:
             path = ("metadata", "generateName")
         while path and path not in self.positions:
@@ -108,7 +108,7 @@ class Document:
         severity: Severity | None = None,
         explains: FieldPath = (),
     ) -> Diagnostic:
-        """A diagnostic of the rule at `path`."""
+        """Return a diagnostic of the rule at `path`."""
         at = self.position(*path)
         found = rule.diagnostic(at, message, help, object=self.display_name, see=see, severity=severity)
         return replace(found, path=path, explains=explains)

@@ -29,7 +29,7 @@ class FieldEdit:
 
 
 def with_edits(data: Any, edits: Iterable[FieldEdit]) -> Any:
-    """A copy of the document's data with the edits. LookupError, TypeError for a path that leads nowhere."""
+    """Return a copy of the document's data with the edits. LookupError, TypeError for a path that leads nowhere."""
     found = deepcopy(data)
     for edit in edits:
         _set(found, edit.path, edit)

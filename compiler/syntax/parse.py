@@ -57,8 +57,8 @@ _BLANK_OR_COMMENTS = re.compile(r"(?:[ \t]*(?:#.*)?(?:\r?\n|\Z))*\Z")
 @dataclass(slots=True)
 class ParsedFile:
     """The documents of one file, each with whether its text has an error, and the diagnostics of the file. readings:
-    index of a document -> what reading it came to (`compiler.reading.one_document`). claim: what a Cluster among them
-    says about jobs (`compiler.reading.assignment`). Both are kept here as they are found."""
+    index of a document -> its reading (`compiler.reading.one_document`). claim: the claims on jobs of a Cluster among
+    them (`compiler.reading.assignment`). Both are cached here."""
 
     documents: list[tuple[Document, bool]] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
@@ -79,20 +79,21 @@ class ParsedFile:
             yield from reading.all_diagnostics()
 
     def reading_of(self, at: int, read: Callable[[Document, bool], Any]) -> Any:
-        """What reading the document at this index came to; read once."""
+        """Return the reading of the document at this index; read once."""
         if at not in self.readings:
             self.readings[at] = read(*self.documents[at])
         return self.readings[at]
 
     def claim_of(self, read: Callable[[], Any]) -> Any:
-        """What the file's Cluster says about jobs; read once."""
+        """Return the claims on jobs of the file's Cluster; read once."""
         if self.claim is None:
             self.claim = read()
         return self.claim
 
 
 Adopt = Callable[[Document], list[Document]]
-"""The objects inside a document that is none itself, such as the values of a Helm chart; none where it holds none."""
+"""The objects inside a document that is not an object itself, such as the values of a Helm chart; none if it holds
+none."""
 
 
 Parse = Callable[[str, bytes, Adopt], ParsedFile]
@@ -100,7 +101,7 @@ Parse = Callable[[str, bytes, Adopt], ParsedFile]
 
 
 def parse_file(file: str, content: bytes, adopt: Adopt = lambda document: []) -> ParsedFile:
-    """The documents and diagnostics of one file. Never raises for its content."""
+    """Return the documents and diagnostics of one file. Never raises for its content."""
     out = ParsedFile()
     if len(content) > MAX_FILE_BYTES:
         size = f"more than {MAX_FILE_BYTES} bytes"
@@ -145,10 +146,10 @@ def _encoding_diagnostic(file: str, content: bytes, problem: UnicodeDecodeError)
 
 
 def _document_texts(text: str) -> Iterator[tuple[int, str]]:
-    """(first line, text) of each document that is more than blanks and comments.
+    """Yield (first line, text) of each document that is more than blanks and comments.
 
-    A line that starts with --- or ... is a marker even inside a block scalar, as YAML requires. The marker is no part
-    of the text, unless content follows on its line.
+    A line that starts with --- or ... is a marker even inside a block scalar, as YAML requires. The marker is not a
+    part of the text, unless content follows on its line.
     """
     start, line = 0, 1
     for found in [*_DOCUMENT_MARKER.finditer(text), None]:
@@ -194,17 +195,17 @@ def _add_objects(data: Any, reader: YamlReader, out: ParsedFile, adopt: Adopt) -
 
 
 def _is_list(data: Any) -> bool:
-    """Whether the data is a List of Kubernetes objects."""
+    """Return whether the data is a List of Kubernetes objects."""
     is_v1_list = isinstance(data, dict) and data.get("kind") == "List" and data.get("apiVersion") == "v1"
     return is_v1_list and isinstance(data.get("items"), list)
 
 
 _Missing = tuple[FieldPath, str] | None
-"""What a document lacks to be a Kubernetes object: its path, and a message."""
+"""The missing field of a document that is not a Kubernetes object: its path, and a message."""
 
 
 def _add_object(document: Document, failed: bool, missing: _Missing, reader: YamlReader, out: ParsedFile) -> None:
-    """Add the document, or what it lacks."""
+    """Add the document, or the diagnostic of its missing field."""
     if missing is None:
         errors = list[Diagnostic]()
         with guarded(document, errors.append):
@@ -254,7 +255,7 @@ def parse_embedded_text(
 
 
 def _text_start(document: Document, path: FieldPath, text: str) -> tuple[int, int]:
-    """The position of the first character of the block scalar; for text in another style, that of the key."""
+    """Return the position of the first character of the block scalar; for text in another style, that of the key."""
     key = document.position(*path)
     lines = document.text.split("\n")
     row = key.line - document.line

@@ -1,6 +1,6 @@
 """Paths into objects of any kind, as text: `spec.groups[].template`, `spec.replicaSpecs{}.template`.
 
-`[]` stands for each item of a list, `{}` for each entry of a mapping, `['a.b/c']` for a key with dots.
+`[]` represents each item of a list, `{}` each entry of a mapping, `['a.b/c']` a key with dots.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Path = tuple[str, ...]
 
 @cache
 def parse_path(text: str) -> Path:
-    """Raises ValueError for what is no path."""
+    """Return the path in the text. Raises ValueError for an invalid one."""
     steps, at = [], 0
     while at < len(text):
         step = _STEP.match(text, at)
@@ -51,13 +51,13 @@ def found_paths(data: Any, path: Path, before: FieldPath = ()) -> Iterator[Field
 
 
 def path_beside(path: Path, pattern: Path, at: FieldPath) -> FieldPath:
-    """The path with the items and keys that `pattern` has at `at`: of the replicas next to a template."""
+    """Return the path with the items and keys that `pattern` has at `at`: of the replicas next to a template."""
     chosen = iter([step for name, step in zip(pattern, at, strict=True) if name in (EACH_ITEM, EACH_ENTRY)])
     return tuple(next(chosen) if step in (EACH_ITEM, EACH_ENTRY) else step for step in path)
 
 
 def value_at(data: Any, path: Sequence[str | int]) -> Any:
-    """What stands there; None where nothing does."""
+    """Return the value there; None if there is none."""
     for step in path:
         try:
             data = data[step]
@@ -67,7 +67,7 @@ def value_at(data: Any, path: Sequence[str | int]) -> Any:
 
 
 def path_text(path: Path) -> str:
-    """The text of a path, of which `parse_path` makes it again."""
+    """Return the text of a path, of which `parse_path` makes it again."""
     text = ""
     for step in path:
         if step in (EACH_ITEM, EACH_ENTRY):

@@ -1,7 +1,7 @@
-"""What one version of an object is: the digest of its run, and the name that an object with generateName gets.
+"""The identity of one version of an object: the digest of its run, and the name that an object with generateName gets.
 
-`kubectl create` of an object with generateName makes another object each time. A repository says what is to be there,
-so that such a document is one object: of the name that follows from its own text, the same wherever it is read.
+`kubectl create` of an object with generateName creates another object each time. A repository declares existing
+objects, so such a document is one object: its name follows from its own text, the same wherever it is read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from compiler.kubernetes import RUN_ANNOTATION, annotations_of
 from compiler.syntax.documents import Document
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""Those of the API server, which spell no words."""
+"""The API server's letters, which spell no words."""
 _SUFFIX_LENGTH = 5
 _MAX_PREFIX = 63 - _SUFFIX_LENGTH
 """The API server cuts a longer generateName, so that the names of Services and pods hold."""
@@ -39,7 +39,7 @@ def run_digest(document: Mapping[str, Any]) -> str:
 
 
 def with_name(document: Document) -> Document:
-    """The document, of the name that follows from its text where it has generateName in place of one."""
+    """Return the document, of the name that follows from its text where it has generateName in place of one."""
     metadata = document.metadata
     if metadata.get("name") or not (prefix := metadata.get("generateName")):
         return document

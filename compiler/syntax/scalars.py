@@ -59,7 +59,7 @@ _MAX_DIGITS = 400
 
 
 def plain_scalar(text: str) -> tuple[Scalar, Rule | None]:
-    """The value of an unquoted scalar, and the rule that its spelling violates, if any."""
+    """Return the value of an unquoted scalar, and the rule that its spelling violates, if any."""
     if (text and text[0] not in SPECIAL_FIRST_CHARACTERS) or len(text) > _MAX_DIGITS:
         return text, None
     return _special_scalar(text)
@@ -88,7 +88,7 @@ def _integer_scalar(text: str) -> tuple[Scalar, Rule | None]:
         return _octal_scalar(digits), OCTAL_NUMBER
     try:
         return int(digits, 0), None
-    except ValueError:  # such as 0x_ or _ alone: no digits are left
+    except ValueError:  # such as 0x_ or _ alone: no digits remain
         return text, None
 
 

@@ -109,7 +109,7 @@ class _YamlNode:
 
 
 def _holds_two_objects(node: _YamlNode) -> bool:
-    """Whether a mapping is two objects, of which nothing divides the second from the first."""
+    """Return whether a mapping is two objects, of which nothing divides the second from the first."""
     names = [key.value for key, _ in _pairs(node)]
     return all(names.count(name) > 1 for name in ("apiVersion", "kind"))
 
@@ -141,7 +141,7 @@ class YamlReader:
         self.top_position = (line, column)
 
     def load_data(self) -> Iterator[Any]:
-        """The data of the text; nothing where the text is refused."""
+        """Yield the data of the text; nothing where the text is refused."""
         if self.text.startswith("%"):
             self.add_diagnostic(YAML_DIRECTIVE, self.line, 1, "directives are not supported", "remove the line")
             return
@@ -202,7 +202,7 @@ class YamlReader:
         )
 
     def node_tree(self) -> _YamlNode | None:
-        """The tree of nodes of the event stream; None for an empty document."""
+        """Return the tree of nodes of the event stream; None for an empty document."""
         root: _YamlNode | None = None
         anchors: dict[str, _YamlNode] = {}
         open_nodes: list[_YamlNode] = []
@@ -289,7 +289,8 @@ class YamlReader:
         return node
 
     def is_file_mode(self, index: int) -> bool:
-        """Whether the value at this position is of a field named defaultMode or mode, which people write in octal."""
+        """Return whether the value at this position is of a field named defaultMode or mode, which people write in
+        octal."""
         return _FILE_MODE_KEY.search(self.text, max(0, index - 40), index) is not None
 
     def plain_data(self, node: _YamlNode, path: FieldPath, depth: int, from_alias: int) -> Any:
@@ -371,7 +372,7 @@ class YamlReader:
     def merged_pairs(
         self, node: _YamlNode, sources: list[_YamlNode], depth: int
     ) -> Iterator[tuple[_YamlNode, _YamlNode]]:
-        """The pairs that << adds to `node`, in order of precedence."""
+        """Yield the pairs that << adds to `node`, in order of precedence."""
         for source in sources:
             self.count_alias_value(node, source, 1)
             if source.node_type != _MAPPING:
@@ -403,8 +404,8 @@ _FIELD_LINE = re.compile(r"\n\s*(- )?[\w./-]+:(\s|\Z)")
 
 
 def _late_quote(text: str, problem: YAMLError) -> Any:
-    """The mark of a quotation mark that is closed nowhere, or so late that fields of other lines are in the quotes;
-    None where it is not the cause of the problem."""
+    """Return the mark of a quotation mark that is closed nowhere, or so late that fields of other lines are in the
+    quotes; None where it is not the cause of the problem."""
     if "quoted scalar" in str(getattr(problem, "context", "")):
         return getattr(problem, "context_mark", None)
     found, parser = None, CParser(text)

@@ -1,1 +1,1 @@
-"""Traces of workloads: files that say which jobs arrived when, what they asked for, and how long they ran."""
+"""Traces of workloads: files with the arrivals, requests and run times of jobs."""

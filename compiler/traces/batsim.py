@@ -1,5 +1,5 @@
 """Batsim's workloads: {"nb_res": machines, "jobs": [{id, subtime, res, walltime, profile}], "profiles": {name: {...}}}
-(Batsim's documentation, Workload). Of profiles those of type `delay` have a duration; others need its network model."""
+(Batsim's documentation, Workload). Only profiles of type `delay` have a duration; others need its network model."""
 
 from __future__ import annotations
 

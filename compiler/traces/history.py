@@ -1,4 +1,5 @@
-"""The history of a repository as a trace: when each job's specification came, and how long its recorded runs took.
+"""The history of a repository as a trace: when each job's specification was committed, and how long its recorded runs
+took.
 
 A job is submitted when it appears, when it appears again, and when its document changes. While its file has an error it
 stays what it was, as in the cluster. A recorded run belongs to the last submission before it; further ones of the same
@@ -32,8 +33,8 @@ class _Submission:
 
 
 def history_trace(versions: Iterable[tuple[int, Specs]], runs: Mapping[JobKey, Sequence[RecordedRun]]) -> Trace:
-    """The trace. versions: the repository at each commit, with the commit's time, the oldest first. Raises TraceError
-    without a job whose run time is known."""
+    """Return the trace. versions: the repository at each commit, with the commit's time, the oldest first. Raises
+    TraceError without a job whose run time is known."""
     submissions, services = _submissions(versions)
     model, used, found = _RunTimes(runs), Counter[str](), list[TraceJob]()
     for key, of_job in submissions.items():
@@ -48,7 +49,7 @@ def history_trace(versions: Iterable[tuple[int, Specs]], runs: Mapping[JobKey, S
 
 
 def _submissions(versions: Iterable[tuple[int, Specs]]) -> tuple[Mapping[JobKey, Sequence[_Submission]], int]:
-    """The submissions of each job, and how many gangs were left out as services."""
+    """Return the submissions of each job, and how many gangs were left out as services."""
     found: dict[JobKey, list[_Submission]] = {}
     present: Mapping[JobKey, GangSpec] = {}
     services, now = set[JobKey](), 0
@@ -90,7 +91,7 @@ class _RunTimes:
 def _jobs(
     submissions: Sequence[_Submission], runs: Sequence[RecordedRun], model: _RunTimes, used: Counter[str]
 ) -> Iterable[TraceJob]:
-    """The jobs of one key's submissions. used: counts sources of run times."""
+    """Yield the jobs of one key's submissions. used: counts sources of run times."""
     for number, submission in enumerate(submissions):
         end = submissions[number + 1].at if number + 1 < len(submissions) else float("inf")
         begin = submission.at if number else -float("inf")

@@ -19,17 +19,18 @@ MOST_MACHINES = 1_000_000
 """More would not fit into memory."""
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu")
 MEANINGS = {"name": "name", "sn": "name", "cpu_milli": "cpu", "memory_mib": "memory", "gpu": "gpu", "model": "model"}
-"""Column -> what it means."""
+"""Column -> its meaning."""
 
 
 def unlimited_queue(name: str, width: int) -> Queue:
-    """A queue without limits in a problem of so many resources."""
+    """Return a queue without limits in a problem of so many resources."""
     nothing = (None,) * width
     return Queue(name, None, 1, 0, nothing, nothing, nothing, (0,) * width)
 
 
 def machines_cluster(count: int) -> Problem:
-    """A cluster of so many equal machines, each of which holds one unit of a job. Raises TraceError for too many."""
+    """Return a cluster of so many equal machines, each of which holds one unit of a job. Raises TraceError for too
+    many."""
     if count > MOST_MACHINES:
         raise TraceError(f"the trace states {count} machines. Fix: pass --machines, at most {MOST_MACHINES}")
     nodes = tuple(Node(str(number), 0, None, (1,), (1,)) for number in range(count))
@@ -56,7 +57,7 @@ def read_nodes(path: Path) -> tuple[Problem, Mapping[str, int]]:
 
 
 def _new_name(name: str, names: set[str]) -> str:
-    """names: those that are taken; this one becomes one of them."""
+    """Return the name, and add it to `names`, the taken ones. Raises ValueError for a taken one."""
     if name in names:
         raise ValueError(f"{name!r} is the name of another")
     names.add(name)
@@ -102,8 +103,8 @@ def read_outages(path: Path, cluster: Problem) -> list[Outage]:
 
 
 def declared_maintenance(specs: Iterable[NodeSpec], cluster: Problem, origin: float) -> list[Outage]:
-    """The maintenance that node pools declare, which is known from the beginning. origin: the date at which the replay
-    begins, in seconds since 1970; nothing where it has none (0)."""
+    """Return the maintenance that node pools declare, which is known from the beginning. origin: the date at which the
+    replay begins, in seconds since 1970; nothing where it has none (0)."""
     names = {node.name: n for n, node in enumerate(cluster.nodes)} if origin else {}
     found = list[Outage]()
     for spec in specs:
@@ -124,5 +125,5 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _values(row: Mapping[str, str]) -> dict[str, str]:
-    """The row by meaning."""
+    """Return the row by meaning."""
     return {MEANINGS[name]: value for name, value in row.items() if name in MEANINGS}

@@ -1,4 +1,4 @@
-"""Numbers of a trace, within what a replay counts with. Each function raises ValueError with what is wrong."""
+"""Numbers of a trace, within the range of a replay. Each function raises ValueError with the fault."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import re
 from datetime import UTC, datetime
 
 MOST_SECONDS = 1e11
-"""A date of the year 5138: what is beyond counts milliseconds, or is no limit."""
+"""A date of the year 5138: larger values are milliseconds, or not a limit."""
 MOST = 10**12
-"""Of devices, MiB and the like: their bytes fit 64 bits."""
+"""Largest number of devices, MiB and the like: their bytes fit 64 bits."""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _MEMORY_UNITS = {unit: 1 << 10 * power for power, unit in enumerate("KMGTP", start=1)}
 
 
 def finite(value: object, meaning: str) -> float:
-    """A number or its text. meaning: what is read, for the error."""
+    """Return a number or its text as a number. meaning: of the value, for the error."""
     try:
         found = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]  # what else raises
     except (TypeError, ValueError, OverflowError):
@@ -26,7 +26,7 @@ def finite(value: object, meaning: str) -> float:
 
 
 def seconds(value: object, meaning: str) -> float:
-    """A moment or a duration in seconds."""
+    """Return a moment or a duration in seconds."""
     found = finite(value, meaning)
     if abs(found) >= MOST_SECONDS:
         raise ValueError(f"invalid {meaning} {value!r}: too large. Fix: write seconds, not milliseconds")
@@ -34,7 +34,7 @@ def seconds(value: object, meaning: str) -> float:
 
 
 def amount(value: object, meaning: str) -> float:
-    """Of a resource; with the units K, M and G of Slurm."""
+    """Return an amount of a resource; with the units K, M and G of Slurm."""
     text = re.fullmatch(r"([0-9.]+)([KMG])", value) if isinstance(value, str) else None
     found = finite(text[1], meaning) * _UNITS[text[2]] if text else finite(value, meaning)
     if abs(found) >= MOST:
@@ -52,7 +52,7 @@ def memory_bytes(text: str, meaning: str) -> int:
 
 
 def whole(value: object, meaning: str) -> int:
-    """An amount that cannot be divided."""
+    """Return an amount that cannot be divided."""
     found = amount(value, meaning)
     if found != int(found):
         raise ValueError(f"invalid {meaning} {value!r}: not a whole number")
@@ -60,7 +60,7 @@ def whole(value: object, meaning: str) -> int:
 
 
 def moment(text: str, meaning: str) -> float:
-    """A moment in seconds: a number, or a date of ISO 8601 (without a zone: UTC)."""
+    """Return a moment in seconds: a number, or a date of ISO 8601 (without a zone: UTC)."""
     if _is_number(text):
         return seconds(text, meaning)
     try:
@@ -71,7 +71,7 @@ def moment(text: str, meaning: str) -> float:
 
 
 def clock(text: str, meaning: str) -> float:
-    """A number of seconds, or [days-]hours:minutes:seconds as Slurm writes it."""
+    """Return a number of seconds, or [days-]hours:minutes:seconds as Slurm writes it."""
     if _is_number(text):
         return seconds(text, meaning)
     found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", text)

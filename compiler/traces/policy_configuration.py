@@ -7,7 +7,8 @@ from solver.simulation.volcano_configuration import Plugin, VolcanoScheduler
 
 
 def lower_scheduler(scheduler: SchedulerSpec | None, period: int) -> VolcanoScheduler:
-    """The configuration as the policy `volcano` of a replay takes it; without one, what Volcano's chart installs."""
+    """Return the configuration as the policy `volcano` of a replay takes it; without one, what Volcano's chart
+    installs."""
     if scheduler is None:
         return VolcanoScheduler(period=period)
     tiers = (tuple(Plugin(each.name, each.arguments, each.flags) for each in tier) for tier in scheduler.tiers)

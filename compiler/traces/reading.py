@@ -22,9 +22,9 @@ COMPRESSED: Mapping[bytes, Callable[[bytes], bytes]] = {
     b"BZh": bz2.decompress,
     b"\xfd7zXZ": lzma.decompress,
 }
-"""What a file begins with -> what reads it."""
+"""First bytes of a file -> its reader."""
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
-"""What a text begins with that PowerShell or Excel wrote."""
+"""First bytes of a text that PowerShell or Excel wrote."""
 
 
 def read_trace(path: Path, columns: Mapping[str, Sequence[str]] | None = None, is_timed: bool = True) -> Trace:
@@ -48,7 +48,7 @@ def read_trace(path: Path, columns: Mapping[str, Sequence[str]] | None = None, i
 
 
 def _text(path: Path, content: bytes) -> str:
-    """The text of a file, which may be compressed. Raises TraceError."""
+    """Return the text of a file, which may be compressed. Raises TraceError."""
     try:
         for begin, decompress in COMPRESSED.items():
             content = decompress(content) if content.startswith(begin) else content
@@ -72,7 +72,7 @@ def _read_text(text: str, columns: Mapping[str, Sequence[str]], is_timed: bool) 
 
 
 def _one_object(text: str, first: str) -> Any:
-    """The object that a file is; None where it has an object a line. Raises JSONDecodeError."""
+    """Return the object that a file is; None where it has an object a line. Raises JSONDecodeError."""
     try:
         found = json.loads(first)
     except json.JSONDecodeError:

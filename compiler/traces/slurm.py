@@ -1,4 +1,4 @@
-"""What jobs of Slurm ask for, as sacct writes it."""
+"""Requests of Slurm's jobs, as sacct writes them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The Standard Workload Format, version 2 (Feitelson, Parallel Workloads Archive): a header of comments, then 18
-numbers a line, -1 for what is not known."""
+numbers a line, -1 for unknown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _QUEUE = re.compile(r";\s*Queue:\s*(\d+)\s+(\S+)")
 
 
 def is_job(line: str) -> bool:
-    """Whether a line has the 18 numbers of the format."""
+    """Return whether a line has the 18 numbers of the format."""
     words = line.split()
     return len(words) == FIELDS and all(re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", word, re.I) for word in words)
 
@@ -51,7 +51,7 @@ def read(text: str) -> Trace:
 
 
 def _job(line: str, queues: Mapping[str, str]) -> TraceJob | str:
-    """The job of a line, or why it is left out. Raises ValueError for a line that is invalid."""
+    """Return the job of a line, or why it is left out. Raises ValueError for a line that is invalid."""
     words = line.split()
     if not is_job(line):
         raise ValueError(

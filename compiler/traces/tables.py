@@ -38,14 +38,14 @@ def _table_columns() -> Columns:
 
 
 def known_columns(own: Columns) -> Columns:
-    """The known columns, behind the user's own."""
+    """Return the known columns, behind the user's own."""
     known = _table_columns()
     return {meaning: [*(name.lower() for name in own.get(meaning, ())), *names] for meaning, names in known.items()}
 
 
 def read_table(text: str, own: Columns, is_timed: bool = True) -> Trace:
-    """A table with a header; the separator is the one of , | ; and tab that the header has most of. own: columns that
-    the user names. is_timed: whether jobs need a submission time; without a column of it they come by line."""
+    """Return a table with a header; the separator is the one of , | ; and tab that the header has most of. own: columns
+    that the user names. is_timed: whether jobs need a submission time; without a column of it they come by line."""
     lines = io.StringIO(text, newline="").readlines()
     before = sum(1 for _ in takewhile(_is_before_header, lines))
     return _read_rows(_cells(lines[before:], before), own, GPUS in text, is_timed)
@@ -56,7 +56,7 @@ def _is_before_header(line: str) -> bool:
 
 
 def _cells(lines: Sequence[str], before: int) -> Iterator[tuple[int, Row | ValueError]]:
-    """(number of the line, column -> value or what is wrong); so many lines were before the header."""
+    """Yield (number of the line, column -> value or the fault); before: the number of lines before the header."""
     header = lines[0] if lines else ""
     separator = max(",|;\t", key=header.count)
     # sacct quotes nothing: a quote is a part of the name of a job
@@ -149,7 +149,7 @@ def _job(row: Row, columns: Columns, number: int, counts_gpus: bool) -> TraceJob
     """Return the job of a row, or why the row is left out. Raises ValueError for a value that cannot be read."""
 
     def value(meaning: str) -> str | None:
-        """The first column with this meaning; None where there is none, or nothing is known."""
+        """Return the first column with this meaning; None without one, or for an unknown value."""
         names = (name for name in columns[meaning] if name in row)
         return next((row[name] for name in names if row[name].lower() not in UNKNOWN), None)
 
@@ -191,7 +191,7 @@ def _no_submission(row: Row, columns: Columns) -> str:
 
 
 def _devices(devices: str | None, tres: str | None, processors: str | None, counts_gpus: bool) -> int | None:
-    """What the job asks for: a column of devices; GPUs of Slurm's TRES, of any type; else nodes or CPUs."""
+    """Return the job's devices: a column of devices; GPUs of Slurm's TRES, of any type; else nodes or CPUs."""
     if devices is not None:
         return whole(devices, "devices")
     if tres is not None and counts_gpus:
@@ -200,12 +200,12 @@ def _devices(devices: str | None, tres: str | None, processors: str | None, coun
 
 
 def _duration(row: Row, columns: Columns, value: Callable[[str], str | None]) -> float | None:
-    """None for a job that has not ended: Slurm counts the time of one that runs until now. A job whose start is left
-    empty counts its wait as run time; Slurm writes None for one that never started."""
+    """Return the duration; None for a job that has not ended: Slurm counts the time of a running one until now. A job
+    with an empty start counts its wait as run time; Slurm writes None for one that never started."""
     if (value("state") or "").lower() in NOT_ENDED or any(row.get(name) == "Unknown" for name in columns["end"]):
         return None
     if (text := value("duration")) is not None:
         return clock(text, "duration")
-    says_start = any(row.get(name) for name in columns["start"])
-    start, end = value("start" if says_start else "submit"), value("end")
+    has_start = any(row.get(name) for name in columns["start"])
+    start, end = value("start" if has_start else "submit"), value("end")
     return None if start is None or end is None else moment(end, "end") - moment(start, "start")

@@ -1,4 +1,4 @@
-"""What every format is read into."""
+"""The common form of every format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 class TraceError(ValueError):
-    """The file is no trace that can be read; the text has a line for each problem."""
+    """The file is not a readable trace; the text has a line for each problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class TraceJob:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """jobs: by submission. left_out: why lines are no jobs -> how many. machines: of the cluster, where it is stated.
-    origin: the moment from which a replay counts its seconds; the first arrival, where the trace has dates. notes: what
-    else a replay of it assumes, a sentence each."""
+    """jobs: by submission. left_out: why lines are not jobs -> their number. machines: of the cluster, if stated.
+    origin: the moment from which a replay counts its seconds; the first arrival, if the trace has dates. notes: further
+    assumptions of a replay, a sentence each."""
 
     jobs: Sequence[TraceJob]
     left_out: Mapping[str, int] = field(default_factory=dict)

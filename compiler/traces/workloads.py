@@ -1,4 +1,4 @@
-"""From a trace and a cluster to what is replayed."""
+"""From a trace and a cluster to the input of a replay."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Amount = TypeVar("Amount", int, int | None)
 
 @dataclass(frozen=True, slots=True)
 class RequestedTimes:
-    """What policies believe of a job whose trace states no requested time. factor: times the real duration. past: the
-    mean of the user's last two jobs that had ended by then (Tsafrir et al., Backfilling Using System-Generated
+    """The requested time that policies assume for a job whose trace states none. factor: times the real duration. past:
+    the mean of the user's last two jobs that had ended by then (Tsafrir et al., Backfilling Using System-Generated
     Predictions, TPDS 2007), and the factor before there are any."""
 
     factor: float = 1.0
@@ -65,8 +65,8 @@ def make_workload(
     outages: Sequence[Outage] = (),
     classes: Mapping[str, int] | None = None,
 ) -> Workload:
-    """The workload. classes: model of devices -> the class of the nodes that have it. Raises TraceError where the
-    cluster has nothing of what jobs are counted in."""
+    """Return the workload. classes: model of devices -> the class of the nodes that have it. Raises TraceError where
+    the cluster has nothing of what jobs are counted in."""
     device = device_resource(cluster)
     jobs = [job for job in trace.jobs if job.duration is not None]
     if not jobs and sampling is None:
@@ -87,12 +87,13 @@ def make_workload(
 
 
 def replay_origin(trace: Trace, sampling: Sampling | None) -> float:
-    """The moment of the trace at which its replay begins; drawn jobs have no dates."""
+    """Return the moment of the trace at which its replay begins; drawn jobs have no dates."""
     return 0.0 if sampling is not None else trace.origin
 
 
 def device_resource(cluster: Problem) -> int:
-    """What jobs are counted in: the device that the cluster has most of, else machines, else CPU."""
+    """Return the resource in which jobs are counted: the device that the cluster has most of, else machines, else
+    CPU."""
     totals = {name: total for name, total in zip(cluster.resources, cluster.totals, strict=True) if total}
     devices = sorted(filter(is_device, totals), key=lambda name: -totals[name])
     for name in (*devices, MACHINE, "cpu"):
@@ -122,8 +123,7 @@ def _sampled(jobs: Sequence[TraceJob], total: int, sampling: Sampling) -> list[T
 
 
 def _with_queues(cluster: Problem, jobs: Sequence[TraceJob]) -> Problem:
-    """With a queue for each that the trace names and the cluster has not: without limits. Without what the cluster says
-    of jobs of its own."""
+    """Return the cluster with an unlimited queue for each that only the trace names, and without jobs of its own."""
     known = {queue.name for queue in cluster.queues}
     names = sorted({job.queue or "default" for job in jobs} - known)
     more = tuple(unlimited_queue(name, len(cluster.resources)) for name in names)
@@ -131,7 +131,7 @@ def _with_queues(cluster: Problem, jobs: Sequence[TraceJob]) -> Problem:
 
 
 def _with_shares(cluster: Problem, device: int) -> Problem:
-    """The same in thousandths of devices, each a device slot of its node."""
+    """Return the same in thousandths of devices, each a device slot of its node."""
 
     def scaled(amounts: Sequence[Amount]) -> tuple[Amount, ...]:
         return tuple(amount * WHOLE if r == device and amount else amount for r, amount in enumerate(amounts))
@@ -171,7 +171,7 @@ class _JobBuilder:
         self.largest = dict(zip(cluster.resources, map(max, columns), strict=True))
 
     def job(self, job: TraceJob, submit: float, requested: float) -> Job:
-        """The job in the units of the cluster; it ends at its requested time where the trace states one."""
+        """Return the job in the units of the cluster; it ends at its requested time where the trace states one."""
         ran = job.duration or 0.0
         duration = ran if job.requested is None else min(ran, job.requested)
         return Job(
@@ -200,7 +200,8 @@ class _JobBuilder:
         return Role("pod", pods, pods, request, self._open_to(job), slot_requests=slots)
 
     def _devices_of_pod(self, devices: int, least: int) -> int:
-        """The most devices of one node of which all pods can have so many, in at least so many pods where that goes."""
+        """Return the most devices of one node of which all pods can have so many, in at least so many pods if
+        possible."""
         most = self.largest.get(self.cluster.resources[self.device], 0) // self.unit
         sizes = [size for size in range(min(most, devices), 0, -1) if devices % size == 0]
         return next((size for size in sizes if devices // size >= least), max(sizes, default=0))
@@ -209,12 +210,13 @@ class _JobBuilder:
         return job.share if self.shares else self.unit
 
     def _open_to(self, job: TraceJob) -> frozenset[int]:
-        """The classes of nodes that have one of the job's models; all, where it names none or these are not known."""
+        """Return the classes of nodes that have one of the job's models; all, where it names none or these are not
+        known."""
         return frozenset(self.models[model] for model in job.models if model in self.models) or self.classes
 
 
 def _requested_times(jobs: Sequence[TraceJob], model: RequestedTimes) -> list[float]:
-    """What policies believe of each job's duration."""
+    """Return the durations that policies assume for the jobs."""
     found, ended = list[float](), dict[str, list[tuple[float, float]]]()
     for job in jobs:
         ran = job.duration or 0.0
@@ -232,7 +234,7 @@ def _requested_times(jobs: Sequence[TraceJob], model: RequestedTimes) -> list[fl
 
 
 def assumptions(trace: Trace, workload: Workload, requested: RequestedTimes, sampling: Sampling | None) -> list[str]:
-    """What a replay of the workload rests on, a sentence each."""
+    """Return the assumptions of a replay of the workload, a sentence each."""
     found = [*trace.notes]
     unended = sum(job.duration is None for job in trace.jobs) if sampling is None else 0
     left_out = {

@@ -1,4 +1,4 @@
-"""What rows do not say of containers: names that refer to something of the pod, ports of the host, resources."""
+"""Rules on containers beyond rows: names that refer to parts of the pod, ports of the host, resources."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def resources(judge: Judge, data: Any, path: FieldPath) -> None:
 
 
 def lost_units(judge: Judge, amounts: Any, path: FieldPath) -> bool:
-    """Whether resources have amounts of memory whose unit is wrong or missing."""
+    """Return whether resources have amounts of memory whose unit is wrong or missing."""
     amounts = mapping(amounts)
     found = [(name, *lost) for name in amounts if (lost := lost_unit(name, amounts[name])) is not None]
     for name, message, help in found:
@@ -106,7 +106,7 @@ def _page_multiples(judge: Judge, name: str, amount: Fraction, path: FieldPath) 
 
 
 def _amounts(data: dict[str, Any]) -> dict[str, Fraction]:
-    """The amounts that can be read."""
+    """Return the amounts that can be read."""
     found = {}
     for name, value in data.items():
         try:

@@ -20,7 +20,7 @@ _DURATION = re.compile(r"@every ([0-9.]+(ns|us|µs|ms|s|m|h))+\Z")
 
 
 def schedule_objection(schedule: str) -> str:
-    """Why this is no schedule; empty for one."""
+    """Return why this is not a schedule; empty for a valid one."""
     if "TZ" in schedule:
         return "the time zone belongs in timeZone"
     if schedule.startswith("@"):
@@ -35,7 +35,7 @@ def schedule_objection(schedule: str) -> str:
 
 
 def _is_range(text: str, least: int, most: int, words: dict[str, int]) -> bool:
-    """Whether a part is *, a number or a range, with or without a step."""
+    """Return whether a part is *, a number or a range, with or without a step."""
     span, slash, step = text.partition("/")
     if slash and not whole_number(step):
         return False

@@ -1,4 +1,4 @@
-"""Judge: collects what is wrong with values."""
+"""Judge: collects faults of values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CONTRADICTION = declare_rule(
 
 
 class Judge:
-    """What was found so far."""
+    """The faults found so far."""
 
     def __init__(self) -> None:
         self.flaws: list[Flaw] = []
@@ -62,7 +62,7 @@ class Judge:
         self.add(CONTRADICTION, path, message, help)
 
     def choice(self, path: FieldPath, value: Any, allowed: tuple[str, ...]) -> None:
-        """A text, if there is one, is one of these."""
+        """Check that a text, if there is one, is one of these."""
         if isinstance(value, str) and value and value not in allowed:
             choices = f"allowed: {', '.join(allowed)}"
             help = suggestion(value, allowed, choices, f" {choices}")
@@ -85,7 +85,7 @@ class Judge:
             self.missing(path)
 
     def unique(self, path: FieldPath, value: Any, seen: set[Any], what: str) -> None:
-        """No other value of this kind was the same; an empty one says nothing."""
+        """Check that no other value of this kind was the same; empty values do not count."""
         if value in (None, "") or isinstance(value, dict | list):
             return
         if value in seen:
@@ -94,31 +94,31 @@ class Judge:
 
 
 def mapping(value: Any, *keys: str) -> dict[str, Any]:
-    """The mapping at these keys; an empty one where there is none."""
+    """Return the mapping at these keys; an empty one if there is none."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
 
 
 def items(value: Any, key: str) -> list[tuple[int, dict[str, Any]]]:
-    """The mappings of a list with their numbers; null as an empty one."""
+    """Return the mappings of a list with their numbers; null as an empty one."""
     return [(number, item or {}) for number, item in enumerate(values(value, key)) if isinstance(item, dict | None)]
 
 
 def volume_sources(volume: dict[str, Any]) -> list[str]:
-    """The keys of a volume that say where it comes from."""
+    """Return the keys of a volume that name its source."""
     given = (key for key, source in volume.items() if source is not None)
     return [key for key in given if key != "name"]
 
 
 def values(value: Any, key: str) -> list[Any]:
-    """The list at this key; an empty one where there is none."""
+    """Return the list at this key; an empty one if there is none."""
     found = value.get(key) if isinstance(value, dict) else None
     return found if isinstance(found, list) else []
 
 
 def texts(value: Any, key: str) -> Iterator[tuple[int, str]]:
-    """The texts of a list with their numbers."""
+    """Yield the texts of a list with their numbers."""
     for number, item in enumerate(values(value, key)):
         if isinstance(item, str):
             yield number, item

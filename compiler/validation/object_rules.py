@@ -21,7 +21,7 @@ MAX_CRON_NAME = 52
 """A job of a CronJob, and a workflow of Argo's CronWorkflow, has 11 characters more."""
 _MAX_LABEL = 63
 _ZONES_OF_A_MACHINE = ("posix/", "right/")
-"""Folders of names that a server may have in addition to those that Kubernetes brings along."""
+"""Folders of names that a server may have in addition to Kubernetes' own."""
 _QUOTA_NAMES = """
     cpu memory ephemeral-storage storage pods services replicationcontrollers resourcequotas secrets configmaps
     persistentvolumeclaims services.nodeports services.loadbalancers requests.cpu requests.memory requests.storage
@@ -148,7 +148,7 @@ def _cron(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
 
 
 def _cron_workflow(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
-    """What Argo's ValidateCronWorkflow (workflow/validate/validate.go) refuses."""
+    """Check the rules of Argo's ValidateCronWorkflow (workflow/validate/validate.go)."""
     if not spec.get("schedule") and not values(spec, "schedules"):
         judge.missing((*path, "schedules"))
     _schedule(judge, spec.get("schedule"), (*path, "schedule"))
@@ -186,7 +186,7 @@ def _volcano_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
 
 
 def _flag(arguments: list[Any], name: str) -> str:
-    """The value of --name=value or --name value; empty without."""
+    """Return the value of --name=value or --name value; empty without."""
     for number, argument in enumerate(arguments):
         key, equals, value = str(argument).partition("=")
         if key.lstrip("-") == name:
@@ -195,7 +195,7 @@ def _flag(arguments: list[Any], name: str) -> str:
 
 
 def _pod(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
-    """What is asked of a pod and not of a template."""
+    """Check the rules for a pod that do not apply to a template."""
     if spec.get("hostNetwork") is True:  # each of its ports is the node's
         seen: set[Any] = set()
         for number, container in items(spec, "containers"):

@@ -1,5 +1,5 @@
-"""A pod spec as a whole: what Kubernetes' validation of pods and pod templates says (pkg/apis/core/validation), as rows
-of `pods.toml` where rows can."""
+"""A pod spec as a whole: Kubernetes' validation of pods and pod templates (pkg/apis/core/validation), as rows of
+`pods.toml` where rows can express it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _IMAGES_AS_WRITTEN = frozenset(("", *_AS_WRITTEN.split()))
 
 
 def pod_flaws(pod: Any, path: FieldPath, group: str, added: frozenset[str] = frozenset()) -> tuple[Flaw, ...]:
-    """The flaws of a pod spec; arguments as of `pod_spec`."""
+    """Return the flaws of a pod spec; arguments as of `pod_spec`."""
     return _flaws_of_content(marshal.dumps(pod, PLAIN), path, group, added)
 
 
 @lru_cache(maxsize=512)
 def _flaws_of_content(content: bytes, path: FieldPath, group: str, added: frozenset[str]) -> tuple[Flaw, ...]:
-    """By what the pod says: many jobs have the same pods."""
+    """Return the flaws of a pod, cached by content: many jobs have the same pods."""
     judge = Judge()
     pod_spec(judge, marshal.loads(content), path, group, added)  # noqa: S302  # of this process
     return tuple(judge.flaws)

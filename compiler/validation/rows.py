@@ -1,4 +1,4 @@
-"""Rules that are rows of `rules.toml`, whose head says what a row may hold, and of `pods.toml`."""
+"""Rules that are rows of `rules.toml`, whose head documents the rows, and of `pods.toml`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """Of a row's rule. severity: replaces that of the code."""
+    """A breach of a row's rule. severity: replaces that of the code."""
 
     path: FieldPath
     message: str
@@ -45,7 +45,7 @@ class _Place:
     value: Any
 
     def below(self, path: str) -> Iterator[_Place]:
-        """The parts at a path below; itself at an empty one."""
+        """Yield the parts at a path below; itself at an empty one."""
         if not path:
             yield self
             return
@@ -61,8 +61,8 @@ class _Place:
                 yield _Place(self.root, self.path + at, {} if value is None else value)
 
     def read(self, path: str) -> Any:
-        """What is at a path from here, from the top of the object where it begins with a slash: a list if several
-        parts may be."""
+        """Return the value at a path from here, from the top of the object if it begins with a slash: a list if several
+        parts are possible."""
         if path.startswith("/"):
             return _Place(self.root, (), self.root).read(path[1:])
         steps, leads_to_several = _steps(path)
@@ -71,7 +71,7 @@ class _Place:
 
 @cache
 def _steps(path: str) -> tuple[Path, bool]:
-    """The path, and whether it may lead to several places."""
+    """Return the path, and whether it may lead to several places."""
     return parse_path(path) if path else (), EACH_ITEM in path or EACH_ENTRY in path
 
 
@@ -106,7 +106,7 @@ def _rules_of(kind_key: str, around: _Place) -> Iterator[tuple[_Place, Row]]:
 
 
 def judge_rows(judge: Judge, kind_key: str, data: dict[str, Any], path: FieldPath = ()) -> None:
-    """What the rows say of the values of an object of a kind ("Kind.group"), or of a part of one at this path."""
+    """Apply the rows on values to an object of a kind ("Kind.group"), or to a part of one at this path."""
     _judge_place(judge, kind_key, _Place(data, path, data))
 
 
@@ -230,7 +230,7 @@ _JUDGED: Mapping[str, _JudgeRules] = {
 
 
 def breaches(kind_key: str, data: dict[str, Any]) -> Iterator[Breach]:
-    """What operators refuse, or ignore, of an object of a kind ("Kind.group") that its schema allows."""
+    """Yield what operators refuse, or ignore, of an object of a kind ("Kind.group") that its schema allows."""
     for place, table in _rules_of(kind_key, _Place(data, (), data)):
         for row in table.get("refused", ()):
             yield from _breaches(row, place)
@@ -256,7 +256,7 @@ def _breaches(row: Row, place: _Place) -> Iterator[Breach]:
 
 
 def _values(holder: _Place, path: str) -> Iterator[tuple[FieldPath, Any]]:
-    """What a path leads to, or the keys at its end; None where nothing is unless there may be several."""
+    """Yield the values of a path, or the keys at its end; None for an absent value unless several are possible."""
     steps, leads_to_several = _steps(path)
     if leads_to_several:
         is_key = path.endswith(EACH_ENTRY)
@@ -281,8 +281,8 @@ def _help(row: Row, value: Any, holder: _Place, at: FieldPath) -> str:
 
 
 def _filled(text: str, holder: _Place, at: FieldPath) -> str:
-    """The text with what stands at the paths in it: {} for the value at fault, {key} for its key, {keys} for those in
-    it."""
+    """Return the text with the values at the paths in it: {} for the value at fault, {key} for its key, {keys} for
+    those in it."""
 
     def spelled(found: re.Match[str]) -> str:
         path = found[1]
@@ -311,7 +311,7 @@ def _missing_names(row: Row, place: _Place) -> Iterator[Breach]:
 
 
 def _given(value: Any) -> list[Any]:
-    """The keys of a mapping with a value, or the items of a list."""
+    """Return the keys of a mapping with a value, or the items of a list."""
     return [key for key, each in value.items() if each is not None] if isinstance(value, dict) else value
 
 
@@ -331,7 +331,7 @@ def _is(test: Any, value: Any, holder: _Place) -> bool:
 
 
 def _differs(value: Any, wanted: Any, holder: _Place, sign: Literal[1, -1]) -> bool:
-    """Whether a number lies on one side of another, which may be that at a path."""
+    """Return whether a number lies on one side of another, which may be that at a path."""
     other = holder.read(wanted) if isinstance(wanted, str) else wanted
     return isinstance(value, int) and isinstance(other, int) and sign * (value - other) > 0
 
@@ -344,7 +344,7 @@ def _is_yaml(text: str, wanted: str) -> bool:
 
 
 def _is_address(value: Any) -> bool:
-    """Whether the API server takes it for an IP address: leading zeros pass."""
+    """Return whether the API server takes it for an IP address: leading zeros pass."""
     text = str(value)
     try:
         ipaddress.ip_address(text if ":" in text else re.sub(r"(?<![0-9])0+(?=[0-9])", "", text))

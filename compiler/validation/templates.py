@@ -18,8 +18,8 @@ _LOOSE_KINDS = frozenset(f"{name}.serving.kserve.io" for name in ("InferenceServ
 
 
 def pod_spec_paths(document: Document, *, without_schema: bool) -> list[FieldPath]:
-    """The paths of an object's pod specs, by its schema. without_schema: what looks like one counts where the kind has
-    no schema."""
+    """Return the paths of an object's pod specs, by its schema. without_schema: what looks like one counts where the
+    kind has no schema."""
     kind_key = f"{document.kind}.{document.group}"
     schema = find_schema(kind_key, document.api_version.rpartition("/")[2])
     if schema is not None and kind_key not in _LOOSE_KINDS:

@@ -1,4 +1,4 @@
-"""What rows do not say of volumes: several sources of one, and the specs of claims."""
+"""Rules on volumes beyond rows: several sources of one, and the specs of claims."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIELD_PATHS = """
 
 
 def volumes(judge: Judge, pod: dict[str, Any], path: FieldPath) -> frozenset[str]:
-    """The names of the volumes, whose sources are counted; one without any is an emptyDir."""
+    """Return the names of the volumes, whose sources are counted; one without any is an emptyDir."""
     for number, volume in items(pod, "volumes"):
         at, sources = (*path, "volumes", number), volume_sources(volume)
         _one_source(judge, sources, at, "keep one source")

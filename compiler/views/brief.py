@@ -1,4 +1,4 @@
-"""Jobs in short: those that wait by reason, and those that errors keep out of the plan."""
+"""Jobs in short: waiting ones by reason, and jobs that errors keep out of the plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compiler.views.style import Style, hanging_text, wrap_text
 
 
 def grouped_waits(style: Style, waiting: Sequence[JobDecision]) -> Iterator[str]:
-    """A line or two for each reason and queue, in place of several for each job; of many of them the table."""
+    """Yield a line or two for each reason and queue, in place of several for each job; of many of them the table."""
     groups = list(waits_by_reason(waiting))
     if len(groups) > MAX_DETAILED:
         yield from waits_table(style, waiting)
@@ -24,8 +24,8 @@ def grouped_waits(style: Style, waiting: Sequence[JobDecision]) -> Iterator[str]
     for code, meaning, jobs in groups:
         role = "never" if jobs[0].never else "wait"
         mark = style.paint("!" if jobs[0].never else "-", role)
-        said = f"{count_text(len(jobs), 'job')}: {meaning} (queue {jobs[0].gang.queue}): {named_jobs(jobs)}"
-        yield from hanging_text(f"  {mark} {style.code(code, role)}  ", said, style.width - 11, " " * 11)
+        text = f"{count_text(len(jobs), 'job')}: {meaning} (queue {jobs[0].gang.queue}): {named_jobs(jobs)}"
+        yield from hanging_text(f"  {mark} {style.code(code, role)}  ", text, style.width - 11, " " * 11)
     yield from wrap_text(_HINT, "  ", style.width)
 
 
@@ -33,8 +33,8 @@ _HINT = "one by one: gangplan plan --decision wait; all of one: gangplan explain
 
 
 def waits_table(style: Style, waiting: Sequence[JobDecision]) -> Iterator[str]:
-    """Waiting jobs by their first reason and queue: reasons down, those that can never start last; queues across, the
-    rest of them in one column where the width ends."""
+    """Yield waiting jobs by their first reason and queue: reasons down, those that can never start last; queues across,
+    the rest of them in one column beyond the width."""
     counts, queues = dict[str, Counter[str]](), Counter[str]()
     for code, meaning, jobs in waits_by_reason(waiting):
         row, queue = f"{'!' if jobs[0].never else '-'} {code}  {meaning}", jobs[0].gang.queue or "(none)"
@@ -63,7 +63,7 @@ def waits_table(style: Style, waiting: Sequence[JobDecision]) -> Iterator[str]:
 
 
 def _short(name: str) -> str:
-    """A long name without its beginning."""
+    """Return a long name without its beginning."""
     return name if len(name) <= _MAX_HEAD else f"..{name[2 - _MAX_HEAD :]}"
 
 
@@ -71,7 +71,7 @@ _MAX_HEAD = 14
 
 
 def left_out_rows(style: Style, outcome: Outcome, selection: Selection) -> Iterator[str]:
-    """The jobs that errors keep out of the plan; nothing where there are none."""
+    """Yield the jobs that errors keep out of the plan; nothing if there are none."""
     jobs = left_out(outcome)
     if not jobs:
         return

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def plan_document(outcome: Outcome, *, timings: bool = False) -> PlanDocument:
-    """The Plan document. Without a verified plan its lists are empty."""
+    """Return the Plan document. Without a verified plan its lists are empty."""
     now = None if outcome.origins is None else outcome.origins.now
     document: PlanDocument = {
         "apiVersion": API_VERSION,
@@ -117,7 +117,7 @@ def _message_entry(message: CodedMessage) -> ReasonEntry:
 
 
 def source_entry(source: Source) -> SourceEntry:
-    """The object, which field of it, and where that stands."""
+    """Return the object, its field, and the place of that."""
     at = source.position  # in full here: `asdict` copies field by field, a tenth of what the text of a plan costs
     entry: SourceEntry = {"object": source.object}
     if source.field:

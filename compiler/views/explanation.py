@@ -66,14 +66,14 @@ def _explanation_lines(view: PlanView, decision: JobDecision) -> Iterator[str]:
 
 
 def _least_pods(gang: GangSpec) -> list[int]:
-    """The fewest pods of each role with which the gang starts: the role's minimum, or what the others leave of the
-    gang's."""
+    """Return the fewest pods of each role with which the gang starts: the role's minimum, or what the others leave of
+    the gang's."""
     pods = sum(role.replicas for role in gang.roles)
     return [max(role.minimum, gang.minimum - (pods - role.replicas)) for role in gang.roles]
 
 
 def _role_lines(decision: JobDecision, role: RoleSpec, least: int, width: int) -> Iterator[str]:
-    """What a role needs, and the nodes of its pods by their number."""
+    """Yield a role's needs, and the nodes of its pods by their number."""
     line = decision.gang.document.position(*role.path).line
     most = count_text(role.replicas, "pod")
     pods = most if least >= role.replicas else f"{least} to {most}" if least else f"up to {most}"
@@ -95,20 +95,20 @@ def _topology_text(topology: TopologySpec) -> str:
 
 
 def _requests_text(requests: Mapping[str, int], pods: int) -> str:
-    """What each of so many pods asks for."""
+    """Return the requests of each of so many pods."""
     if texts := _requests_texts(requests):
         return f" of {', '.join(texts)}"
     return " that asks for nothing" if pods == 1 else " that ask for nothing"
 
 
 def _requests_texts(requests: Mapping[str, int]) -> list[str]:
-    """All but the number of pods."""
+    """Return all but the number of pods."""
     asked = ((name, amount) for name, amount in requests.items() if name != "pods")
     return [f"{rounded_amount(name, amount)} {name}" for name, amount in asked if amount]
 
 
 def _queue_lines(view: PlanView, decision: JobDecision) -> Iterator[str]:
-    """The job's queue and its ancestors, with the resources that the job names."""
+    """Yield the job's queue and its ancestors, with the resources that the job names."""
     by_name = {queue["name"]: queue for queue in view.data["queues"]}
     named = {name for role in decision.gang.roles for name in role.pod.requests} - {"pods"}
     queue = by_name.get(decision.gang.queue)

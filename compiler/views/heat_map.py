@@ -44,14 +44,14 @@ class _Map:
 
 
 def heat_map(outcome: Outcome, style: Style) -> Iterator[str]:
-    """A section for each kind of device that supernodes hold; nothing where there are none."""
+    """Yield a section for each kind of device in supernodes; nothing if there are none."""
     for found in _maps(outcome).values():
         yield from _section(found, style)
 
 
 def changed_heat_map(before: Outcome, after: Outcome) -> Iterator[str]:
-    """A section for each kind of device, with two lines for each row of supernodes where the plans leave other devices
-    free; nothing where no row differs."""
+    """Yield a section for each kind of device, with two lines for each row of supernodes where the plans leave other
+    devices free; nothing where no row differs."""
     former = _maps(before)
     for device, found in _maps(after).items():
         yield from _changes(found, former[device].leaves if device in former else ())
@@ -74,7 +74,7 @@ def _maps(outcome: Outcome) -> dict[str, _Map]:
 
 
 def _free_amounts(problem: Problem, plan: Plan) -> list[list[int]]:
-    """What each node has left of each resource."""
+    """Return the free amount of each resource on each node."""
     free = [list(node.free) for node in problem.nodes]
     for decision in plan.decisions:
         roles = problem.gangs[decision.gang].roles
@@ -100,7 +100,7 @@ def _top_name(problem: Problem, hypernode: int) -> str:
 
 
 def _section(found: _Map, style: Style) -> Iterator[str]:
-    """A row for each top domain with a character for each of its supernodes; those that look alike share one."""
+    """Yield a row for each top domain with a character for each of its supernodes; those that look alike share one."""
     shades = _SHADES if style.block_characters else _PLAIN_SHADES
     rows: dict[tuple[str, ...], list[str]] = {}
     for top, inside in _by_top(found.leaves).items():
@@ -146,7 +146,7 @@ def _changes(found: _Map, former: Sequence[_Leaf]) -> Iterator[str]:
 
 
 def _row(leaves: Mapping[str, _Leaf], names: Sequence[str]) -> tuple[str, str]:
-    """The cells, a blank for a supernode that is not there, and the free devices."""
+    """Return the cells, a blank for a supernode that is not there, and the free devices."""
     cells = "".join(leaves[name].cell(_SHADES) if name in leaves else " " for name in names)
     return cells, _free_text(leaves.values()) if leaves else "not there"
 
@@ -163,12 +163,12 @@ def _key(shades: str) -> str:
 
 
 def _free_text(leaves: Iterable[_Leaf]) -> str:
-    """ "3 of 8 free on 12 nodes, 8 of 8 on 4 nodes"; what is full is left out."""
+    """Return "3 of 8 free on 12 nodes, 8 of 8 on 4 nodes", without full nodes."""
     free = sum((leaf.free for leaf in leaves), Counter[tuple[int, int]]())
     parts = sorted(((left, whole, nodes) for (left, whole), nodes in free.items() if left), key=lambda part: -part[2])
     if not parts:
         return f"none free on {count_text(sum(free.values()), 'node')}"
-    said = [f"{left} of {whole} on {count_text(nodes, 'node')}" for left, whole, nodes in parts[:MAX_PIECES]]
+    texts = [f"{left} of {whole} on {count_text(nodes, 'node')}" for left, whole, nodes in parts[:MAX_PIECES]]
     rest = sum(nodes for *_, nodes in parts[MAX_PIECES:])
-    said[0] = said[0].replace(" on ", " free on ", 1)
-    return ", ".join(said) + (f", some on {rest} more" if rest else "")
+    texts[0] = texts[0].replace(" on ", " free on ", 1)
+    return ", ".join(texts) + (f", some on {rest} more" if rest else "")

@@ -11,7 +11,7 @@ _PLAIN = frozenset(map(chr, range(32, 127))) - _QUOTED
 
 
 def patch_text(before: Mapping[str, bytes], after: Mapping[str, bytes], folder: str = "") -> str:
-    """The files of `after` that differ from `before`. folder: what stands before their names, ending in a slash."""
+    """Return the files of `after` that differ from `before`. folder: the prefix of their names, ending in a slash."""
     return "".join(line for file in sorted(after) for line in _file_lines(folder + file, before[file], after[file]))
 
 
@@ -22,13 +22,13 @@ def _file_lines(name: str, before: bytes, after: bytes) -> Iterator[str]:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines as git counts them, with their ends: other line breaks than \\n are text."""
+    """Return the lines as git counts them, with their ends: other line breaks than \n are text."""
     *whole, last = text.split("\n")
     return [f"{line}\n" for line in whole] + ([last] if last else [])
 
 
 def _quoted(name: str) -> str:
-    """The name as git writes it in a diff."""
+    """Return the name as git writes it in a diff."""
     if name.isprintable() and not _QUOTED & set(name):
         return f"{name}\t" if " " in name else name
     codes = (chr(byte) if chr(byte) in _PLAIN else f"\\{byte:03o}" for byte in name.encode())

@@ -1,4 +1,4 @@
-"""What queues hold of each device, as tables, and the totals of resources."""
+"""The queues' usage of each device, as tables, and the totals of resources."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class QueueTables:
     implied: Collection[str]
 
     def tables(self) -> Iterator[str]:
-        """A table for each device: what each queue holds of it, its guarantee, deserved amount and capability."""
+        """Yield a table for each device: what each queue holds of it, its guarantee, deserved amount and capability."""
         tree = list(self.queue_tree())
         tables = [tree, *([row for row in tree if _has_device(row[1], device)] for device in self.devices[1:])]
         shown = [self.shown_queues(device, rows) for device, rows in zip(self.devices, tables, strict=False)]
@@ -40,7 +40,7 @@ class QueueTables:
                     yield f"  and {count_text(rest, 'queue')} more: see gangplan report"
 
     def shown_queues(self, device: str, rows: list[QueueRow]) -> list[QueueRow]:
-        """The rows; of many those that hold the most."""
+        """Return the rows; of many the ones with the largest usage."""
         if len(rows) <= MAX_ROWS:
             return rows
         most = sorted(rows, key=lambda row: -_held_amount(row[1], device))[:MAX_ROWS]
@@ -48,8 +48,8 @@ class QueueTables:
         return [row for row in rows if row[1]["name"] in names]
 
     def queue_table(self, device: str, rows: Sequence[QueueRow], width: int) -> Iterator[str]:
-        """A row for each queue; without bars where the columns leave no room, and a name that leaves none for these
-        has a line of its own."""
+        """Yield a row for each queue; without bars where the columns leave no room, and a name that leaves none for
+        these has a line of its own."""
         limits = [(word, field) for word, field in LIMIT_COLUMNS if any(device in queue[field] for _, queue in rows)]
         title, mark = f"Queues by {device}", _deserved_mark(self.style)
         heads = ["held", *(f"{mark}{word}" if field == "deserved" else word for word, field in limits)]
@@ -102,7 +102,7 @@ def _deserved_mark(style: Style) -> str:
 
 
 def bar(style: Style, held: float, limit: float, deserved: float | None, width: int = BAR_WIDTH) -> str:
-    """A bar, filled up to `held` on a scale that ends at `limit`, with a mark at the deserved amount."""
+    """Return a bar, filled up to `held` on a scale that ends at `limit`, with a mark at the deserved amount."""
     full, empty = ("█", "░") if style.block_characters else ("#", ".")
     filled = min(width, round(width * held / limit)) if limit else 0
     if held > 0:
@@ -116,7 +116,7 @@ def bar(style: Style, held: float, limit: float, deserved: float | None, width: 
 
 
 def totals(style: Style, totals: Mapping[str, Any], devices: Sequence[str]) -> Iterator[str]:
-    """What the plan holds of each resource."""
+    """Yield the plan's usage of each resource."""
     if not totals:
         return
     yield style.paint("Totals", "head")

@@ -1,4 +1,4 @@
-"""What `gangplan explain` says without a plan: codes, fields of kinds, and names of Volcano's scheduler."""
+"""The output of `gangplan explain` without a plan: codes, fields of kinds, and names of Volcano's scheduler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class UnknownReferenceError(Exception):
 
 
 def reference_text(words: str) -> str | None:
-    """What the reference says of these words; None where they are nothing of it, and may be a job's name.
+    """Return the reference on these words; None if it has none, and they may be a job's name.
 
     Raises UnknownReferenceError.
     """
@@ -76,7 +76,7 @@ def _field_text(words: str) -> str | None:
 
 
 def _schema_text(whole: Schema, path: list[str]) -> str:
-    """Type, default, meaning and fields of what stands at the path."""
+    """Return type, default, meaning and fields of the value at the path."""
     owner: Schema = {}
     here = whole
     for name in path:
@@ -104,7 +104,7 @@ def _schema_text(whole: Schema, path: list[str]) -> str:
 
 
 def _branches(whole: Schema, schema: Schema) -> list[Schema]:
-    """The schema without references, its alternatives one by one, null not among them."""
+    """Return the schema without references, its alternatives one by one, null not among them."""
     if reference := schema.get("$ref"):
         return _branches(whole, whole["$defs"][reference.rpartition("/")[2]])
     if alternatives := schema.get("anyOf"):
@@ -113,7 +113,7 @@ def _branches(whole: Schema, schema: Schema) -> list[Schema]:
 
 
 def _fields(whole: Schema, schema: Schema) -> dict[str, Schema]:
-    """The fields of an object, or of the items of a list."""
+    """Return the fields of an object, or of the items of a list."""
     found: dict[str, Schema] = {}
     for branch in _branches(whole, schema):
         found |= branch.get("properties", {})

@@ -52,8 +52,8 @@ def kinds_by_name() -> Mapping[str, Kind]:
 
 
 def json_schema(kind: Kind, prefix: str = "") -> dict[str, Any]:
-    """The schema of a whole document of `kind`, apiVersion and kind fixed. prefix: of definitions where they are named,
-    so that those of many kinds fit into one schema."""
+    """Return the schema of a whole document of `kind`, apiVersion and kind fixed. prefix: of definitions where they are
+    named, so that those of many kinds fit into one schema."""
     if kind.group == kubernetes.API_GROUP and kind.model is not None:  # has descriptions
         made = kind.model.model_json_schema(by_alias=True, ref_template=f"#/$defs/{prefix}{{model}}", mode="validation")
     else:
@@ -83,7 +83,7 @@ class _Definitions:
         self._made: dict[str, Any] = {}
 
     def whole(self) -> dict[str, Any]:
-        """The schema of the root."""
+        """Return the schema of the root."""
         return {**self._node(self._schema.root), "$defs": self._made}
 
     def _child(self, index: int, name: str) -> dict[str, Any]:
@@ -125,11 +125,11 @@ class _Definitions:
 
 
 _SAME = ("default", "maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum", "pattern", "required")
-"""What JSON schemas say as the nodes do."""
+"""Keys with the same meaning in JSON schemas and in nodes."""
 
 
 def _annotations_schema(kind: Kind) -> dict[str, Any]:
-    """What gangplan reads among the annotations of the kind; all others are allowed."""
+    """Return the schema of the annotations that gangplan reads of the kind; all others are allowed."""
     own = {"Queue": QUEUE_ANNOTATIONS, "Cluster": CLUSTER_ANNOTATIONS}.get(kind.name, {})
     if kind.namespaced:
         own = JOB_ANNOTATIONS
@@ -139,8 +139,8 @@ def _annotations_schema(kind: Kind) -> dict[str, Any]:
 
 
 def schema_of_all_kinds(names: Collection[str] | None = None) -> dict[str, Any]:
-    """One schema for every kind, or for those of these full names: a document is held to that of its apiVersion and
-    kind, and any other passes."""
+    """Return one schema for every kind, or for those of these full names: a document must match that of its apiVersion
+    and kind, and any other passes."""
     branches, definitions = [], dict[str, Any]()
     for name, kind in kinds_by_name().items():
         if name != (kind.key if kind.group else f"{kind.name}.v1") or not (names is None or name in names):
@@ -160,6 +160,6 @@ def schema_of_all_kinds(names: Collection[str] | None = None) -> dict[str, Any]:
 
 
 def output_schema(name: str) -> dict[str, Any]:
-    """The schema of a command's JSON. Other fields may be there: a newer version adds some."""
+    """Return the schema of a command's JSON. Other fields may be there: a newer version adds some."""
     made = TypeAdapter(OUTPUTS[name]).json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": f"gangplan {name} -o json"}

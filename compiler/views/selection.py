@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from compiler.outputs import LeftOutEntry
 
 MAX_DETAILED = 12
-"""Waiting jobs that are told one by one; more are told by reason."""
+"""Waiting jobs that are listed one by one; more are listed by reason."""
 MAX_PLACED = 40
-"""Jobs that start or run of which each has a row; more are told by domain."""
+"""Jobs that start or run of which each has a row; more are listed by domain."""
 MAX_NAMES = 6
 
 
@@ -44,11 +44,11 @@ class Selection:
         return all(not chosen or value in chosen for chosen, value in wanted)
 
     def is_grouped(self, waiting: Sequence[JobDecision]) -> bool:
-        """Whether waiting jobs are told by reason and not one by one."""
+        """Return whether waiting jobs are listed by reason and not one by one."""
         return self.is_summary or (len(waiting) > MAX_DETAILED and not self.decisions)
 
     def is_brief(self, jobs: Sequence[JobDecision]) -> bool:
-        """Whether jobs that start, run or are evicted are counted and not told one by one."""
+        """Return whether jobs that start, run or are evicted are counted and not listed one by one."""
         return len(jobs) > MAX_PLACED and self == Selection()
 
 
@@ -56,7 +56,7 @@ ALL = Selection()
 
 
 def with_queues_below(selection: Selection, specs: Specs) -> Selection:
-    """The selection with all queues below its queues."""
+    """Return the selection with all queues below its queues."""
     parents: dict[str, str | None] = {gang.queue: None for gang in specs.gangs}
     parents |= {queue.name: queue.parent for queue in specs.queues}
 
@@ -71,7 +71,7 @@ def with_queues_below(selection: Selection, specs: Specs) -> Selection:
 
 
 def unknown_names(selection: Selection, specs: Specs) -> Iterator[str]:
-    """A sentence for each queue and namespace of the selection that is not in the repository."""
+    """Yield a sentence for each queue and namespace of the selection that is not in the repository."""
     queues = {ROOT_QUEUE} | {queue.name for queue in specs.queues} | {gang.queue for gang in specs.gangs}
     namespaces = {gang.namespace for gang in specs.gangs}
     for noun, chosen, known in (("queue", selection.queues, queues), ("namespace", selection.namespaces, namespaces)):
@@ -82,7 +82,7 @@ def unknown_names(selection: Selection, specs: Specs) -> Iterator[str]:
 
 
 def waits_by_reason(waiting: Iterable[JobDecision]) -> Iterator[tuple[str, str, list[JobDecision]]]:
-    """(code, what it means, jobs) of the waiting jobs of each queue by their first reason: the largest groups first,
+    """Yield (code, meaning, jobs) of the waiting jobs of each queue by their first reason: the largest groups first,
     those that can never start last."""
     groups: dict[tuple[bool, str, str], list[JobDecision]] = {}
     for decision in waiting:
@@ -108,7 +108,7 @@ class LeftOut:
 
 
 def left_out(outcome: Outcome) -> list[LeftOut]:
-    """The jobs that errors keep out of the plan, by file."""
+    """Return the jobs that errors keep out of the plan, by file."""
     planned = {decision.gang.document.identity for decision in outcome.decisions}
     planned |= {pod.identity for decision in outcome.decisions for pod in decision.gang.pod_documents}
     steps = {key for document in outcome.specs.documents for key in _template_keys(document)}
@@ -132,7 +132,7 @@ def _key(document: Document) -> tuple[str, str, str]:
 
 
 def _template_keys(document: Document) -> Iterator[tuple[str, str, str]]:
-    """The JobTemplates of which a JobFlow makes its Jobs."""
+    """Yield the JobTemplates of which a JobFlow makes its Jobs."""
     flows = value_at(document.data, ("spec", "flows")) if document.kind == "JobFlow" else None
     for flow in flows if isinstance(flows, list) else ():
         if isinstance(flow, dict):
@@ -140,14 +140,14 @@ def _template_keys(document: Document) -> Iterator[tuple[str, str, str]]:
 
 
 def _is_job(document: Document) -> bool:
-    """Whether the object runs pods; one of which not even that can be found out has its error shown anyway."""
+    """Return whether the object runs pods; one of which not even that can be found out has its error shown anyway."""
     with guarded(document, lambda _: None):
         return runs_pods(document)
     return True
 
 
 def left_out_entries(outcome: Outcome) -> list[LeftOutEntry]:
-    """The jobs left out because of errors, as plain data."""
+    """Return the jobs left out because of errors, as plain data."""
     return [_left_out_entry(one.document, one) for one in left_out(outcome)]
 
 

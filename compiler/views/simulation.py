@@ -60,7 +60,7 @@ def simulation_document(view: SimulationView) -> dict[str, Any]:
 
 
 def _groupings(workload: Workload) -> Mapping[str, Callable[[int], str]]:
-    """What jobs are grouped by -> the group of a job."""
+    """Return grouping -> the group of a job."""
     queues = [queue.name for queue in workload.cluster.queues]
     return {
         "queue": lambda j: queues[workload.jobs[j].queue],
@@ -70,7 +70,7 @@ def _groupings(workload: Workload) -> Mapping[str, Callable[[int], str]]:
 
 
 def replay_data(replay: Replay, edges: Edges) -> dict[str, Any]:
-    """A replay without its jobs. edges: between which moments the curves have their means."""
+    """Return a replay without its jobs. edges: between which moments the curves have their means."""
     workload = replay.workload
     used, ways, shares = usage(replay), _groupings(workload), share_curves(replay)
     of_queues = _queue_shares(workload, shares)
@@ -99,7 +99,7 @@ def replay_data(replay: Replay, edges: Edges) -> dict[str, Any]:
 
 
 def _curve_data(replay: Replay, shares: ShareCurves, edges: Edges, queues: Iterable[str]) -> dict[str, Any]:
-    """The curves; of the named queues only. seconds: the middle of each part of the time."""
+    """Return the curves; of the named queues only. seconds: the middle of each part of the time."""
     found = curves(replay, shares, edges)
     index = {queue.name: q for q, queue in enumerate(replay.workload.cluster.queues)}
     devices = replay.workload.cluster.totals[replay.workload.device] / replay.workload.unit
@@ -125,7 +125,7 @@ def _lost_hours(workload: Workload, used: Usage) -> float:
 
 
 def _queue_shares(workload: Workload, curves: ShareCurves) -> Mapping[str, QueueShare]:
-    """The queues that ever asked for devices."""
+    """Return the queues that ever asked for devices."""
     found = {queue.name: queue_share(curves, q) for q, queue in enumerate(workload.cluster.queues)}
     return {name: share for name, share in found.items() if share.asking}
 
@@ -198,7 +198,7 @@ class ContrastView:
 
     @property
     def basis(self) -> str:
-        """What the verdict of all jobs rests on."""
+        """Return the basis of the verdict on all jobs."""
         if not self.trial.is_complete:
             return "interrupted"
         if self.trial.is_whole:
@@ -208,7 +208,7 @@ class ContrastView:
 
     @property
     def notes(self) -> Sequence[str]:
-        """What the comparison rests on, a sentence each."""
+        """Return the assumptions of the comparison, a sentence each."""
         if not self.trial.is_complete:
             return ["The replay was interrupted: results cover the time until then.", *self.assumptions]
         if self.trial.is_whole:
@@ -250,7 +250,7 @@ def _contrast_data(found: Contrast) -> dict[str, Any]:
 
 
 def contrast_text(view: ContrastView, style: Style) -> str:
-    """Whose waits change, by queue and by size; first who is better off and who pays."""
+    """Return the changed waits, by queue and by size, after the queues that are better off and those that pay."""
     groups = view.groups
     lines = [
         f"{count_text(view.jobs, 'job')}, policy {view.policy}, on the cluster of",
@@ -298,12 +298,12 @@ def _difference_text(microseconds: int) -> str:
 
 
 def simulation_text(view: SimulationView, style: Style) -> str:
-    """A table of the policies, then one of each group of jobs."""
+    """Return a table of the policies, then one of each group of jobs."""
     return "\n".join(_lines(view, style)) + "\n"
 
 
 def text_as_markdown(title: str, text: str) -> str:
-    """A text of a replay for a comment: open what it begins with, and its tables by groups folded."""
+    """Return a text of a replay for a comment: its beginning open, and its tables by groups folded."""
     if len(text) > MARKDOWN_LIMIT:
         text = f"{text[:MARKDOWN_LIMIT].rpartition(chr(10))[0]}\n..."
     head, result, *tables = (escape(part.rstrip()) for part in text.split("\n\n"))
@@ -313,7 +313,7 @@ def text_as_markdown(title: str, text: str) -> str:
 
 
 def size_text(workload: Workload) -> str:
-    """How many jobs, devices and nodes there are."""
+    """Return how many jobs, devices and nodes there are."""
     devices = workload.cluster.totals[workload.device] // workload.unit
     name = printable(workload.cluster.resources[workload.device])
     nodes = count_text(len(workload.cluster.nodes), "node")
@@ -359,7 +359,7 @@ def _lines(view: SimulationView, style: Style) -> Iterator[str]:
 
 
 def _use_lines(view: SimulationView, style: Style) -> Iterator[str]:
-    """Tables of what was lost and of how the queues shared the devices."""
+    """Yield tables of losses and of the queues' shares of the devices."""
     workload, totals, rows = view.workload, list[tuple[str, ...]](), dict[str, list[tuple[str, ...]]]()
     for policy, replay in view.replays.items():
         used, curves = usage(replay), share_curves(replay)
@@ -402,7 +402,7 @@ def _wait_cells(found: Waits) -> tuple[str, ...]:
 
 
 def _time_text(microseconds: float | None) -> str:
-    """As people say it: 42 s, 3.5 min, 2.1 h, 4.0 d."""
+    """Return the time in common units: 42 s, 3.5 min, 2.1 h, 4.0 d."""
     if microseconds is None:
         return "-"
     seconds = microseconds / SECOND

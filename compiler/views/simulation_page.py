@@ -16,12 +16,12 @@ PARTS = 300
 
 
 def simulation_page(view: SimulationView, trace: str) -> str:
-    """The page of policies side by side. trace: what the trace is called."""
+    """Return the page of policies side by side. trace: what the trace is called."""
     return replay_page(page_document(f"Replay of {trace}", view.replays, view.assumptions))
 
 
 def comparison_page(view: ContrastView, trace: str) -> str:
-    """The page of two revisions: their curves, and whose waits change."""
+    """Return the page of two revisions: their curves, and whose waits change."""
     document = page_document(
         f"Replay of {trace} under two revisions",
         {f"before: {view.base}": joined(view.trial.before), f"after: {view.head}": joined(view.trial.after)},

@@ -27,10 +27,10 @@ def window_entry(start: PlannedStart) -> StartWindowEntry | None:
 
 
 def window_sentence(entry: Mapping[str, Any]) -> str:
-    """What an entry says of its job."""
+    """Return the sentence on an entry's job."""
     share = f"{entry['share']} %" if "share" in entry else "a first estimate"
-    said = f"expected to start between {entry['earliest']} and {entry['latest']} ({share})"
+    sentence = f"expected to start between {entry['earliest']} and {entry['latest']} ({share})"
     if not entry.get("moved"):
-        return said
+        return sentence
     first = "first promised from {earliest} to {latest}".format_map(entry["promised"])
-    return f"{said}; {first}: {entry['moved']}"
+    return f"{sentence}; {first}: {entry['moved']}"

@@ -43,7 +43,7 @@ PLAIN = Style()
 
 
 def hanging_text(head: str, text: str, width: int, indent: str) -> Iterator[str]:
-    """The text in lines of this width, the first behind `head`, the others behind `indent`."""
+    """Yield the text in lines of this width, the first behind `head`, the others behind `indent`."""
     first, *rest = textwrap.wrap(text, width, break_on_hyphens=False) or [""]
     yield f"{head}{first}"
     yield from (f"{indent}{line}" for line in rest)

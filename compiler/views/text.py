@@ -30,13 +30,13 @@ MAX_GROUPS, MAX_QUEUES, MAX_BATCHES = 8, 4, 2
 """Rows of a kind, beyond which the rest is counted, so that a plan of thousands of jobs fits two screens."""
 MAX_ROLES_WIDTH = 28
 NO_BREAK = "\N{NO-BREAK SPACE}"
-"""Stands for a blank at which a line must not be broken."""
+"""Represents a blank at which a line must not be broken."""
 
 
 def plan_text(
     outcome: Outcome, style: Style = PLAIN, *, timings: bool = False, selection: Selection = selection.ALL
 ) -> str:
-    """The plan, of its jobs those selected; ends in a newline."""
+    """Return the plan, of its jobs those selected; ends in a newline."""
     if not outcome.ok:
         name = outcome.specs.cluster.name
         return f"No plan{f' for cluster {name}' if name else ''}: see the diagnostics.\n"
@@ -84,7 +84,8 @@ class PlanView:
 
     @cached_property
     def devices(self) -> list[str]:
-        """The scarce resources, largest total first, cards before parts of them: devices, or cpu if there are none."""
+        """Return the scarce resources, largest total first, cards before parts of them: devices, or cpu if there are
+        none."""
         return scarce_resources({name: amounts["capacity"] for name, amounts in self.data["totals"].items()})
 
     # ---- jobs
@@ -114,7 +115,7 @@ class PlanView:
                 yield list(wrap_text(f"{title}: {count_text(len(chosen), 'job')}{names}", "", self.style.width))
 
     def placed_jobs(self, title: str, action: str, chosen: Sequence[JobDecision]) -> Iterator[str]:
-        """The jobs, grouped by the top domains that hold them."""
+        """Yield the jobs, grouped by the top domains that hold them."""
         pods = sum(decided.pod_count for decided in chosen)
         yield f"{self.style.paint(title, 'head')}: {count_text(len(chosen), 'job')}, {count_text(pods, 'pod')}"
         groups: dict[tuple[int, ...], list[JobDecision]] = {}
@@ -134,17 +135,17 @@ class PlanView:
                 yield from self.job_row(rows[decided.key], widths, action)
 
     def jobs_by_domain(self, groups: Mapping[tuple[int, ...], Sequence[JobDecision]], action: str) -> Iterator[str]:
-        """A line for each top domain, or two where that is narrow: how many jobs, and of which queues as far as these
-        fit."""
+        """Yield a line for each top domain, or two where that is narrow: how many jobs, and of which queues as far as
+        these fit."""
         largest = sorted(groups.items(), key=lambda group: -len(group[1]))
         for tops, inside in largest[:MAX_GROUPS]:
             queues = Counter(decided.gang.queue or "no queue" for decided in inside).most_common()
             where = f"{self.domain_title(tops)}: " if self.problem.hypernodes and tops else ""
             begin, texts = f"{where}{count_text(len(inside), 'job')}: ", list[str]()
             for shown in range(min(MAX_QUEUES, len(queues)), 0, -1):
-                said = ", ".join(f"{queue} {count}" for queue, count in queues[:shown])
+                shown_text = ", ".join(f"{queue} {count}" for queue, count in queues[:shown])
                 more = count_text(rest := len(queues) - shown, "queue")
-                texts.append(f"{begin}{said}{f' and {more} more' if rest else ''}")
+                texts.append(f"{begin}{shown_text}{f' and {more} more' if rest else ''}")
             text = next((text for text in texts if len(text) <= self.style.width - 4), texts[-1])
             head = f"  {self.style.paint({'start': '+', 'keep': '='}[action], action)} "
             yield from hanging_text(head, text, self.style.width - 4, "    ")
@@ -168,12 +169,12 @@ class PlanView:
         yield from (line.rstrip().replace(NO_BREAK, " ") for line in lines)
 
     def top_domains(self, decision: JobDecision) -> tuple[int, ...]:
-        """The topmost domains that hold the job's nodes; -1 stands for nodes outside the topology."""
+        """Return the topmost domains that hold the job's nodes; -1 represents nodes outside the topology."""
         leaves = {self.leaf_by_node[node] for nodes in decision.pods.values() for node in nodes}
         return tuple(sorted({-1 if top is None else top for top in map(self.top_hypernode, leaves)}))
 
     def domain_title(self, domains: tuple[int, ...]) -> str:
-        """The domains' names; of a single one also how full it will be."""
+        """Return the domains' names; of a single one also how full it will be."""
         names = compact_names([self.problem.hypernodes[top].name for top in domains if top >= 0], 4)
         if len(domains) == 1 and domains[0] in self.top_domain_usage:
             device, held, capacity = self.top_domain_usage[domains[0]]
@@ -239,7 +240,7 @@ class PlanView:
         return f"{text} ({grown} new)" if decision.running_count and grown else text
 
     def scarce_amount(self, decision: JobDecision, pods: Mapping[str, Mapping[str, int]] | None) -> str:
-        """What `pods` hold of the scarcest resource that the job requests; all replicas if None."""
+        """Return the usage of `pods` of the scarcest resource that the job requests; of all replicas if None."""
         total: Counter[str] = Counter()
         for role in decision.gang.roles:
             count = role.replicas if pods is None else sum(pods.get(role.name, {}).values())
@@ -285,9 +286,9 @@ class PlanView:
             role = "never" if decided.never else "wait"
             what = " + ".join(f"{spec.replicas} {spec.name}" for spec in decided.gang.roles if spec.replicas)
             queue = f"queue {decided.gang.queue}" if decided.gang.queue else ""
-            said = ", ".join(part for part in (what, self.scarce_amount(decided, None), queue) if part)
+            shown_text = ", ".join(part for part in (what, self.scarce_amount(decided, None), queue) if part)
             head = f"  {self.style.paint('!' if decided.never else '-', role)} "
-            yield from hanging_text(head, f"{decided.name}  {said}", self.style.width - 4, "    ")
+            yield from hanging_text(head, f"{decided.name}  {shown_text}", self.style.width - 4, "    ")
             yield from self.reason_lines(decided)
 
     def reason_lines(self, decision: JobDecision, indent: str = "      ") -> Iterator[str]:
@@ -317,22 +318,22 @@ class PlanView:
         head, below = f"{indent}{self.style.code(message.code, colour_key)}  ", f"{indent}       "
         yield from hanging_text(head, prefix + message.message, self.style.width - len(below), below)
         sources = [*message.sources, *(source for other in message.also for source in other.sources)]
-        if not prefix or self.show_all_sources:  # in short only what is in the way
+        if not prefix or self.show_all_sources:  # the short form shows only obstacles
             yield from (
                 f"{below}{self.style.paint(line, 'dim')}"
                 for line in self.source_lines(sources, self.style.width - len(below))
             )
 
     def source_lines(self, sources: Sequence[Source], width: int) -> Iterator[str]:
-        """Where a fact comes from: the first sources on one line, or each on its own (`show_all_sources`)."""
+        """Yield the sources of a fact: the first ones on one line, or each on its own (`show_all_sources`)."""
         if self.show_all_sources:
             yield from (_full_source(source) for source in sources)
         elif sources:
             rest = len(sources) - MAX_SOURCES
-            said = ", ".join(source.short_text for source in sources[:MAX_SOURCES]) + (
+            shown_text = ", ".join(source.short_text for source in sources[:MAX_SOURCES]) + (
                 f" and {rest} more" if rest > 0 else ""
             )
-            yield from textwrap.wrap(f"see {said}", width, break_on_hyphens=False, break_long_words=False)
+            yield from textwrap.wrap(f"see {shown_text}", width, break_on_hyphens=False, break_long_words=False)
 
     # ---- queues and totals
 
@@ -371,19 +372,19 @@ class PlanView:
     def summary(self) -> Iterator[str]:
         counts = Counter(decided.action for decided in self.outcome.decisions)
         never = sum(decided.never for decided in self.outcome.decisions)
-        said = [f"{counts['start']} to start", f"{counts['keep']} to keep", f"{counts['wait']} to wait"]
+        shown_text = [f"{counts['start']} to start", f"{counts['keep']} to keep", f"{counts['wait']} to wait"]
         if counts["evict"]:
-            said.insert(2, f"{counts['evict']} to evict")
+            shown_text.insert(2, f"{counts['evict']} to evict")
         grow = sum(decided.action == "keep" and decided.grows for decided in self.outcome.decisions)
         if grow:
-            said[1] += f" ({grow} to grow)"
+            shown_text[1] += f" ({grow} to grow)"
         if never:
-            said[-1] += f" ({never} can never start as written)"
+            shown_text[-1] += f" ({never} can never start as written)"
         if broken := len(left_out(self.outcome)):
-            said.append(f"{broken} left out for errors")
+            shown_text.append(f"{broken} left out for errors")
         if self.outcome.decisions or broken:
             yield from hanging_text(
-                f"{self.style.paint('Plan', 'head')}: ", f"{', '.join(said)}.", self.style.width - 6, "  "
+                f"{self.style.paint('Plan', 'head')}: ", f"{', '.join(shown_text)}.", self.style.width - 6, "  "
             )
         else:
             yield "Plan: there are no jobs."

@@ -1,1 +1,1 @@
-"""What Volcano knows: scheduler configuration, plugins, eviction votes, annotations and device sharing."""
+"""Volcano's features: scheduler configuration, plugins, eviction votes, annotations and device sharing."""

@@ -44,12 +44,12 @@ class Argument:
 
     @property
     def family(self) -> str:
-        """The common beginning of a family of arguments; empty for a single one."""
+        """Return the common beginning of a family of arguments; empty for a single one."""
         return self.name.partition("<")[0] if self.name.endswith(">") else ""
 
     @property
     def allowed(self) -> str:
-        """The range in words; empty where any value of the type is taken."""
+        """Return the range in words; empty where any value of the type is taken."""
         if self.low is None:
             return ""
         return f"{self.low:g} to {self.high:g}" if self.high is not None else f"{self.low:g} or more"
@@ -85,7 +85,7 @@ def _owner(cells: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> ArgumentO
 
 
 def since_version(cells: Sequence[str], otherwise: int = FIRST_VERSION) -> int:
-    """The minor version that the last cell of a row names, if it has one."""
+    """Return the minor version that the last cell of a row names, if it has one."""
     return int(cells[0].removeprefix("1.")) if cells else otherwise
 
 
@@ -117,7 +117,7 @@ def moved_argument(owner: str, name: str) -> tuple[str, str] | None:
 
 
 def find_argument(owner: str, name: str) -> Argument | None:
-    """The argument of that name, or the family that it belongs to; None where nothing reads it."""
+    """Return the argument of that name, or the family that it belongs to; None where nothing reads it."""
     for argument in known_arguments(owner):
         if argument.name == name or (argument.family and name.startswith(argument.family) and name != argument.family):
             return argument
@@ -132,8 +132,8 @@ TRUTH_WORDS: Mapping[object, bool] = {
 
 
 def typed_arguments(owner: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of an action or a plugin, those of type bool as true or false where Volcano reads a text as such.
-    Of other types Volcano converts no text; what has the wrong type stays as written, for GP404 to report."""
+    """Return the arguments of an action or a plugin, texts of type bool as true or false where Volcano reads them so.
+    Volcano converts no text to other types; a value of an invalid type stays as written, for GP404 to report."""
     return {
         name: TRUTH_WORDS.get(value, value) if isinstance(value, str) and _is_bool(owner, name) else value
         for name, value in arguments.items()
@@ -146,7 +146,7 @@ def _is_bool(owner: str, name: str) -> bool:
 
 
 def explanation(words: str) -> str | None:
-    """What `gangplan explain` says of a plugin, an action, or an argument: its own name (`binpack.weight`,
+    """Return the output of `gangplan explain` on a plugin, an action, or an argument: its own name (`binpack.weight`,
     `overcommit-factor`) or with the owner's before it (`gangpreempt.maxDomains`). None for any other words."""
     if words in OWNERS:
         return _owner_text(OWNERS[words])
@@ -160,7 +160,7 @@ def explanation(words: str) -> str | None:
 
 
 def near_name(words: str) -> str:
-    """The action, plugin or argument that is spelled nearly so, or ""."""
+    """Return the action, plugin or argument that is spelled nearly so, or ""."""
     arguments = [argument for owner in OWNERS.values() for argument in owner.arguments]
     names = {f"{owner.name}.{argument.name}" for owner in OWNERS.values() for argument in owner.arguments}
     return did_you_mean(words, {*OWNERS, *names, *(argument.name for argument in arguments)})
@@ -202,7 +202,7 @@ def _owner_text(owner: ArgumentOwner) -> str:
 
 
 def _first_release(since: int) -> str:
-    """The release whose source was read; of 1.16 files of its branch, see the reference."""
+    """Return the release whose source was read; of 1.16 files of its branch, see the reference."""
     return "1.15.1" if since == FIRST_VERSION else f"1.{since}"
 
 
@@ -236,7 +236,7 @@ def since_text(since: int) -> str:
 
 
 def _nested_rows(owner: str) -> list[str]:
-    """The table of what is read inside the arguments of an action or a plugin; empty for most."""
+    """Return the table of values inside the arguments of an action or a plugin; empty for most."""
     found = []
     for name, type_name, default, bounds, mistype, meaning in ROWS.get(owner, ()):
         low, _, high = bounds.rstrip("!").partition("..")

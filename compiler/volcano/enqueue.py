@@ -7,10 +7,10 @@ from compiler.specs.gang_spec import GangSpec
 
 
 def is_enqueued_first(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:
-    """Whether the plugin proportion decides if the job gets pods, and asks for as much as the gang's own minima.
+    """Return whether the plugin proportion decides if the job gets pods, and requires as much as the gang's own minima.
 
-    The controller makes the pods of a Volcano Job once its PodGroup is let in; pods of other kinds are there already.
-    Its minima are those of its tasks, in partitions or not; a job with a minimum below these may be let in with less.
+    The controller creates the pods of a Volcano Job once its PodGroup is admitted; pods of other kinds exist already.
+    Its minima are those of its tasks, in partitions or not; a job with a minimum below these may be admitted with less.
     Without a configuration Volcano's chart has both action and plugin. Source: JobEnqueueableFn of
     pkg/scheduler/plugins/proportion, calcPGMinResources of the job controller (v1.15).
     """

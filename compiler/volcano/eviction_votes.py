@@ -33,12 +33,13 @@ POD_EVICTION_ACTIONS = (
 )
 """(action, its gang action, who votes on it, the flag that takes a plugin's vote away)"""
 TRUE_WORDS = frozenset({"1", "t", "T", "true", "TRUE", "True"})
-"""What Volcano takes for true; any other text is false."""
+"""Texts that Volcano treats as true; any other text is false."""
 
 
 def eviction_votes(scheduler: SchedulerSpec | None) -> tuple[EvictionVotes | None, EvictionVotes | None]:
-    """The votes on preemption (inside a queue) and on reclaim (across queues); None where no action evicts or no plugin
-    votes, as in Volcano's default configuration. Of an action and its gang variant, the more permissive one counts."""
+    """Return the votes on preemption (inside a queue) and on reclaim (across queues); None where no action evicts or no
+    plugin votes, as in Volcano's default configuration. Of an action and its gang variant, the more permissive one
+    counts."""
     if scheduler is None:
         return None, None
     preempting, reclaiming = (_action_votes(scheduler, *action) for action in POD_EVICTION_ACTIONS)
@@ -74,8 +75,8 @@ def _action_votes(
 
 
 def deciding_plugins(scheduler: SchedulerSpec, voters: frozenset[str], flag: str) -> frozenset[str]:
-    """The plugins that decide on victims of a plain action: the voters of the first tier that has any, unless switched
-    off.
+    """Return the plugins that decide on victims of a plain action: the voters of the first tier that has any, unless
+    switched off.
 
     All plugins of the tier must agree. Where the first tier allows no victim on a node, Volcano asks the next tier; the
     plan does not, since that would expose exactly the pods that the first tier protects
@@ -89,7 +90,7 @@ def deciding_plugins(scheduler: SchedulerSpec, voters: frozenset[str], flag: str
 
 
 def preemptable_word(annotations: Mapping[str, object], labels: Mapping[str, object]) -> bool | None:
-    """What `volcano.sh/preemptable` says, the annotation before the label; None where neither says anything. What is no
+    """Return the value of `volcano.sh/preemptable`, the annotation before the label; None without either. An invalid
     boolean is false (Volcano, api.GetPodPreemptable)."""
     for texts in (annotations, labels):
         if PREEMPTABLE_ANNOTATION in texts:
@@ -98,23 +99,23 @@ def preemptable_word(annotations: Mapping[str, object], labels: Mapping[str, obj
 
 
 def cooldown_text(annotations: Mapping[str, object], labels: Mapping[str, object]) -> str | None:
-    """What `volcano.sh/cooldown-time` says, the label before the annotation; None where neither says anything (plugin
-    cdp, podCooldownTime)."""
-    said = labels.get(COOLDOWN_ANNOTATION, annotations.get(COOLDOWN_ANNOTATION))
-    return None if said is None else str(said)
+    """Return the value of `volcano.sh/cooldown-time`, the label before the annotation; None without either (plugin cdp,
+    podCooldownTime)."""
+    text = labels.get(COOLDOWN_ANNOTATION, annotations.get(COOLDOWN_ANNOTATION))
+    return None if text is None else str(text)
 
 
 @dataclass(frozen=True, slots=True)
 class EvictionWords:
-    """What a pod, or its template, says of its eviction; None where nothing is said. is_critical: it is of a system
-    priority class."""
+    """Words of a pod, or its template, on its eviction; None for absent ones. is_critical: it is of a system priority
+    class."""
 
     preemptable: bool | None = None
     cooldown: str | None = None
     is_critical: bool | None = None
 
     def completed_by(self, template: EvictionWords) -> EvictionWords:
-        """With the template's words where nothing is said."""
+        """Return the words, with the template's for absent ones."""
         return EvictionWords(
             template.preemptable if self.preemptable is None else self.preemptable,
             template.cooldown if self.cooldown is None else self.cooldown,
@@ -133,13 +134,13 @@ def pod_eviction_words(pod: Object) -> EvictionWords:
 
 
 def has_eviction_action(scheduler: SchedulerSpec | None) -> bool:
-    """Whether any action evicts pods."""
+    """Return whether any action evicts pods."""
     return scheduler is not None and any(action in EVICTION_ACTIONS for action in scheduler.actions)
 
 
 def has_cooldown_plugin(scheduler: SchedulerSpec | None) -> bool:
-    """Whether the plugin cdp protects young pods. Its flags switch it off for the plain actions. Volcano's gang actions
-    ignore it; the plan honours it there too, to protect what the owner wants protected."""
+    """Return whether the plugin cdp protects young pods. Its flags switch it off for the plain actions. Volcano's gang
+    actions ignore it; the plan honours it there too, to protect what the owner wants protected."""
     if scheduler is None:
         return False
     flags = {"preempt": "enablePreemptable", "reclaim": "enableReclaimable"}

@@ -1,4 +1,4 @@
-"""The plugin fairshare of Volcano 1.16: which namespace of a queue goes first, by what it used before.
+"""The plugin fairshare of Volcano 1.16: which namespace of a queue is first, by its former usage.
 
 Source: fairshare.go and persist.go of Volcano 1.16's branch. Volcano decides in each session; a plan decides once.
 """
@@ -24,7 +24,7 @@ DEFAULT_HALF_LIFE = 240
 """Minutes."""
 STATE_CONFIG_MAP = "volcano-system", "fairshare-usage-state"
 STATE_LABELS = "app=volcano-scheduler,component=fairshare"
-"""Of the ConfigMap, wherever the plugin's arguments put it."""
+"""Labels of the ConfigMap, wherever the plugin's arguments put it."""
 STATE_KEY = "state.json"
 EQUAL_USE = 1.0
 """Difference of use up to which two namespaces are equal, in thousandths of the resource times seconds."""
@@ -58,14 +58,14 @@ class FairShare:
 
 
 class Turn(NamedTuple):
-    """A namespace's place in a queue, 0 first, and what it used: thousandths of the resource times seconds, decayed."""
+    """A namespace's place in a queue, 0 first, and its usage: thousandths of the resource times seconds, decayed."""
 
     place: int
     used: float
 
 
 def fair_share(cluster: ClusterSpec, scheduler: SchedulerSpec | None) -> FairShare | None:
-    """The plugin where it decides something; None where the release has none, or it does not."""
+    """Return the plugin where it decides something; None where the release has none, or it does not."""
     plugin = None if scheduler is None or cluster.volcano.minor < SINCE else scheduler.plugin("fairshare")
     if scheduler is None or plugin is None:
         return None
@@ -90,15 +90,15 @@ def fair_share(cluster: ClusterSpec, scheduler: SchedulerSpec | None) -> FairSha
 
 
 def _orders_jobs(scheduler: SchedulerSpec) -> bool:
-    """Whether it is on, and drf does not come first."""
+    """Return whether it is on, and drf does not come first."""
     deciding = (each.name for each in scheduler.plugins if each.flags.get("enableJobOrder", True))
     return next((name for name in deciding if name in ("drf", "fairshare")), "") == "fairshare"
 
 
 def _gates(plugin: PluginSpec, scheduler: SchedulerSpec) -> bool:
-    """Whether its gate decides: a plugin of an earlier tier that admits a job is not outvoted."""
-    said = plugin.arguments.get("fairshare.enableEnqueueGate")
-    if not (isinstance(said, str) and said.strip().lower() == "true" and "enqueue" in scheduler.actions):
+    """Return whether its gate decides: a plugin of an earlier tier that admits a job is not outvoted."""
+    found = plugin.arguments.get("fairshare.enableEnqueueGate")
+    if not (isinstance(found, str) and found.strip().lower() == "true" and "enqueue" in scheduler.actions):
         return False
     for tier in scheduler.tiers:
         voting = {each.name for each in tier if each.flags.get("enableJobEnqueued", True)}
@@ -120,9 +120,9 @@ class ReachedShare(NamedTuple):
 def shares_reached(
     plugin: FairShare, asked: NamespaceAmounts, running: NamespaceAmounts, totals: Mapping[str, int]
 ) -> dict[tuple[str, str], ReachedShare]:
-    """(queue, namespace) -> its share, of those that run as much already and ask for more.
+    """Return (queue, namespace) -> its share, for namespaces that run as much already and request more.
 
-    Shares are the max-min fair ones of what runs and is asked for. totals: queue -> what there is to share.
+    Shares are the max-min fair ones of running and requested amounts. totals: queue -> the amount to share.
     """
     found: dict[tuple[str, str], ReachedShare] = {}
     shared = {queue for queue in filter(plugin.orders, totals) if totals[queue] > 0}
@@ -139,7 +139,7 @@ def shares_reached(
 
 
 def _fair_level(demands: Iterable[int], total: int) -> Fraction | None:
-    """The share of those who get less than they ask for; None where all get it."""
+    """Return the share of members that get less than they request; None if all get their request."""
     left, waiting = Fraction(total), sorted(filter(None, demands))
     for at, demand in enumerate(waiting):
         level = left / (len(waiting) - at)
@@ -152,9 +152,9 @@ def _fair_level(demands: Iterable[int], total: int) -> Fraction | None:
 def namespace_turns(
     plugin: FairShare, config_maps: Iterable[Object], running: NamespaceAmounts, now: int | None
 ) -> dict[tuple[str, str], Turn]:
-    """(queue, namespace) -> its turn; equal ones share a place, and age decides between them.
+    """Return (queue, namespace) -> its turn; equal ones share a place, and age decides between them.
 
-    Less use goes first, and of equal use fewer resources running. A namespace without a number has used nothing.
+    Less usage is first, and for equal usage fewer running resources. A namespace without a number has used nothing.
     """
     used = _decayed_use(plugin, config_maps, running, now)
     found: dict[tuple[str, str], Turn] = {}
@@ -176,11 +176,12 @@ def namespace_turns(
 def _decayed_use(
     plugin: FairShare, config_maps: Iterable[Object], running: NamespaceAmounts, now: int | None
 ) -> dict[tuple[str, str], float]:
-    """Use x 2^(-elapsed / half-life), and what runs now charged for the time since the scheduler's last session."""
+    """Return usage x 2^(-elapsed / half-life), with running pods charged for the time since the scheduler's last
+    session."""
     state = next((each for each in config_maps if (namespace_of(each), name_of(each)) == plugin.state), None)
     try:
-        said = json.loads((state or {})["data"][STATE_KEY])
-        queues, last = dict(said["queues"]), epoch_seconds(said["lastCycle"])
+        found = json.loads((state or {})["data"][STATE_KEY])
+        queues, last = dict(found["queues"]), epoch_seconds(found["lastCycle"])
         use = {(queue, name): float(amount) for queue, by_name in queues.items() for name, amount in by_name.items()}
     except (AttributeError, KeyError, TypeError, ValueError):
         return {}  # Volcano ignores a bad state too

@@ -1,4 +1,4 @@
-"""Jobs and subgroups that Volcano starts with all their pods or not at all, whatever their minima say."""
+"""Jobs and subgroups that Volcano starts with all their pods or not at all, whatever their minima are."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from compiler.specs.gang_spec import GangSpec, SubgroupSpec
 
 
 def starts_in_full(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:
-    """Whether the gang, while no pod of it runs, needs a domain with room for all replicas.
+    """Return whether the gang, while no pod of it runs, needs a domain with room for all replicas.
 
-    network-topology-aware lets a job with a hard topology into a hypernode only if what is idle there holds all its
-    pending pods, those above the minima and gated ones too, so that a smaller start would never be bound. It compares
-    sums of all nodes there, so that a gang may start with less where its pods cannot use some of them. Source:
+    network-topology-aware admits a job with a hard topology to a hypernode only if the idle room there holds all its
+    pending pods, including those above the minima and gated ones, so that a smaller start would never be bound. It
+    compares sums of all nodes there, so that a gang may start with less where its pods cannot use some of them. Source:
     hyperNodeGradientFn of pkg/scheduler/plugins/network-topology-aware, GetMinResources of SubJobInfo (v1.15); seen on
     the real one.
     """
@@ -29,6 +29,6 @@ def _is_topology_aware(scheduler: SchedulerSpec | None) -> bool:
 
 
 def has_lower_minima(gang: GangSpec) -> bool:
-    """Whether the gang says that it can start with less than all its replicas."""
+    """Return whether the gang is declared to start with less than all its replicas."""
     replicas = sum(role.replicas for role in gang.roles)
     return gang.minimum < replicas and any(role.minimum < role.replicas for role in gang.roles)

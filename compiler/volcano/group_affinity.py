@@ -21,13 +21,13 @@ NamespaceLabels = Mapping[str, Mapping[str, str]]
 
 
 def separates_groups(cluster: ClusterSpec, scheduler: SchedulerSpec | None) -> bool:
-    """Whether the scheduler keeps the required anti-affinity of PodGroups."""
+    """Return whether the scheduler keeps the required anti-affinity of PodGroups."""
     plugin = _plugin(cluster, scheduler)
     return plugin is not None and plugin.flags.get("enabledHyperNodeGradient", True)
 
 
 def prefers_groups_apart(cluster: ClusterSpec, scheduler: SchedulerSpec | None) -> bool:
-    """Whether the scheduler scores domains by the preferred anti-affinity of PodGroups."""
+    """Return whether the scheduler scores domains by the preferred anti-affinity of PodGroups."""
     plugin = _plugin(cluster, scheduler)
     if plugin is None or not plugin.flags.get("enabledHyperNodeOrder", True):
         return False
@@ -39,7 +39,7 @@ def _plugin(cluster: ClusterSpec, scheduler: SchedulerSpec | None) -> PluginSpec
 
 
 def namespace_labels(documents: Iterable[Document]) -> NamespaceLabels:
-    """What the Namespaces among the documents say."""
+    """Return the labels of the Namespaces among the documents."""
     found = {}
     for document in documents:
         if (document.kind, document.group) == ("Namespace", ""):
@@ -51,7 +51,7 @@ def namespace_labels(documents: Iterable[Document]) -> NamespaceLabels:
 def term_selects(
     term: GroupTerm, own_namespace: str, namespace: str, labels: Mapping[str, str], known: NamespaceLabels
 ) -> bool:
-    """Whether a term of a PodGroup in its own namespace selects one with these labels in another, or the same,
+    """Return whether a term of a PodGroup in its own namespace selects one with these labels in another, or the same,
     namespace."""
     if term.namespaces is None:
         is_inside = namespace == own_namespace

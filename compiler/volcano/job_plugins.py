@@ -1,5 +1,5 @@
-"""Plugins of Volcano Jobs and the flags that each reads (pkg/controllers/job/plugins of Volcano 1.15.1
-and 1.16; check GP436 keeps each release to what it has)."""
+"""Plugins of Volcano Jobs and the flags that each reads (pkg/controllers/job/plugins of Volcano 1.15.1 and 1.16; check
+GP436 compares with the cluster's release)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _INT = re.compile(r"[-+]?(\d+|0[xX][0-9a-fA-F]+)")
 
 @dataclass(frozen=True, slots=True)
 class FlagFlaw:
-    """What is wrong with the argument of that index."""
+    """A fault of the argument of that index."""
 
     index: int
     message: str
@@ -50,8 +50,7 @@ class FlagFlaw:
 
 
 def flag_flaws(plugin: str, arguments: Sequence[str], tasks: Sequence[str]) -> Iterator[FlagFlaw]:
-    """What is wrong with the arguments of a plugin. As in Go's package flag, the first one that cannot be read ends the
-    reading."""
+    """Yield the faults of a plugin's arguments. As in Go's package flag, the first unreadable one ends the reading."""
     flags, index = FLAGS[plugin], 0
     while index < len(arguments):
         text, at = arguments[index], index

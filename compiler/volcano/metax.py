@@ -41,7 +41,7 @@ class _GroupSizes:
 
 
 def subgroups(roles: Sequence[RoleSpec]) -> tuple[SubgroupSpec, ...]:
-    """The subgroups that the annotations request; none where they are missing or contradictory."""
+    """Return the subgroups that the annotations request; none where they are missing or contradictory."""
     sizes, problems = _group_sizes(roles)
     if sizes is None or problems or _size_problems(roles, sizes):
         return ()
@@ -62,7 +62,7 @@ def subgroups(roles: Sequence[RoleSpec]) -> tuple[SubgroupSpec, ...]:
 
 
 def requesting_annotation(subgroup: SubgroupSpec) -> str | None:
-    """The annotation that requests a subgroup; None where another field does."""
+    """Return the annotation that requests a subgroup; None where another field does."""
     return (
         str(subgroup.path[-1])
         if subgroup.path and subgroup.path[-1] in (METAX_GROUP_SIZE_ANNOTATION, METAX_ATOMIC_GROUP_SIZE_ANNOTATION)
@@ -71,8 +71,8 @@ def requesting_annotation(subgroup: SubgroupSpec) -> str | None:
 
 
 def annotation_repair(gang: GangSpec, subgroup: int, code: str, pods: int | None) -> dict[str, str | int]:
-    """The annotation to write for smaller groups (GR106), or for groups that only should be in one supernode (GR107),
-    where one pod is the atomic group. Empty where no annotation requests the subgroup."""
+    """Return the annotation to write for smaller groups (GR106), or for groups that only should be in one supernode
+    (GR107), where one pod is the atomic group. Empty where no annotation requests the subgroup."""
     annotation = requesting_annotation(gang.subgroups[subgroup])
     if annotation is None or code not in ("GR106", "GR107"):
         return {}
@@ -83,7 +83,7 @@ def annotation_repair(gang: GangSpec, subgroup: int, code: str, pods: int | None
 
 
 def annotation_problems(roles: Sequence[RoleSpec]) -> list[AnnotationProblem]:
-    """All contradictions of the annotations."""
+    """Return all contradictions of the annotations."""
     sizes, found = _group_sizes(roles)
     return found if sizes is None or found else _size_problems(roles, sizes)
 
@@ -121,7 +121,7 @@ def _group_sizes(roles: Sequence[RoleSpec]) -> tuple[_GroupSizes | None, list[An
 
 
 def _gpu_roles(roles: Sequence[RoleSpec]) -> tuple[list[RoleSpec], int]:
-    """The roles with GPUs, and the GPUs of one pod; 0 where the roles differ."""
+    """Return the roles with GPUs, and the GPUs of one pod; 0 where the roles differ."""
     own = {id(role): role.pod.requests.get(METAX_GPU, 0) for role in roles}
     any_vendor = {
         id(role): sum(amount for name, amount in role.pod.requests.items() if name.endswith("/gpu")) for role in roles

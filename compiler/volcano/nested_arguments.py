@@ -1,4 +1,4 @@
-"""What Volcano reads inside arguments that are lists or mappings, down to the leaves.
+"""Values that Volcano reads inside arguments that are lists or mappings, down to the leaves.
 
 The table is data (`nested_arguments.table`) like that of `compiler.volcano.arguments`; the reference shows both.
 """
@@ -38,7 +38,7 @@ _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
 
 @dataclass(slots=True)
 class Shape:
-    """What may stand at a place. words: the texts allowed, where only some are. keys: of a mapping; each: of all
+    """The allowed values of a place. words: the texts allowed, where only some are. keys: of a mapping; each: of all
     entries, or items. mistype: as of `Argument`."""
 
     type_name: str = "map"
@@ -53,7 +53,7 @@ class Shape:
     each: Shape | None = None
 
     def plant(self, cells: tuple[str, ...]) -> None:
-        """Add what a row of the table says of a place below."""
+        """Add a row of the table about a place below."""
         path, kind, default, bounds, mistype, meaning = cells
         low, _, high = bounds.rstrip("!").partition("..")
         shape = self
@@ -72,7 +72,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class NestedFlaw:
-    """What is wrong at `path` below the argument. is_word: it is a text, and others are allowed there."""
+    """A fault at `path` below the argument. is_word: it is a text, and others are allowed there."""
 
     path: FieldPath
     category: Category
@@ -82,7 +82,7 @@ class NestedFlaw:
 
 
 def table_rows(name: str) -> Iterator[tuple[str, ...]]:
-    """The cells of each row of a table next to this module, without comments and empty rows."""
+    """Yield the cells of each row of a table next to this module, without comments and empty rows."""
     for line in (files("compiler.volcano") / name).read_text("utf-8").splitlines():
         if line and not line.startswith("#"):
             yield tuple(cell.strip() for cell in line.split("|"))
@@ -103,7 +103,7 @@ def _read_table() -> tuple[dict[tuple[str, str], Shape], dict[str, list[tuple[st
 
 
 def _steps(path: str) -> list[str]:
-    """The keys, {} and [] of a path; keys of `metrics` have dots of their own."""
+    """Return the keys, {} and [] of a path; keys of `metrics` have dots of their own."""
     if not path.startswith(("{}", "[]")) and path.split(".")[0] in ("tls", "elasticsearch"):
         return [path]
     return [step for step in path.replace("{}", ".{}.").replace("[]", ".[].").split(".") if step]
@@ -114,7 +114,7 @@ _SHAPES, ROWS = _read_table()
 
 
 def nested_flaws(owner: str, argument: str, value: Any) -> Iterator[NestedFlaw]:
-    """What is wrong inside an argument that is a list or a mapping; its own type is known to be right."""
+    """Yield the faults inside an argument that is a list or a mapping; its own type is known to be valid."""
     if (shape := _SHAPES.get((owner, argument))) is not None:
         yield from _inside(value, shape, (argument,))
 

@@ -37,7 +37,7 @@ def _amounts(resources: Mapping[str, object]) -> dict[str, Fraction]:
 
 
 def has_readable_limits(queue: QueueSpec) -> bool:
-    """Whether the queue's limits of node groups, if it has any, are group -> resource -> amount."""
+    """Return whether the queue's limits of node groups, if it has any, are group -> resource -> amount."""
     try:
         group_limits(queue)
     except (AttributeError, TypeError, ValueError):
@@ -46,14 +46,14 @@ def has_readable_limits(queue: QueueSpec) -> bool:
 
 
 def node_group_plugin(scheduler: SchedulerSpec | None) -> PluginSpec | None:
-    """The plugin where it decides which nodes are open."""
+    """Return the plugin where it decides which nodes are open."""
     found = None if scheduler is None else scheduler.plugin("nodegroup")
     return found if found is not None and found.flags.get("enablePredicate", True) else None
 
 
 def affinity_owner(plugin: PluginSpec, name: str, queues: Iterable[QueueSpec]) -> str:
-    """The queue whose affinity the queue has: its own; or with enableHierarchy that of the nearest queue which has one,
-    this one included. An empty affinity is one of its own."""
+    """Return the queue whose affinity the queue has: its own; or with enableHierarchy that of the nearest queue which
+    has one, this one included. An empty affinity is one of its own."""
     specs, at, seen = {spec.name: spec for spec in queues}, name, set[str]()
     while plugin.flags.get("enableHierarchy", False) and at not in seen:
         spec = specs.get(at)
@@ -65,10 +65,10 @@ def affinity_owner(plugin: PluginSpec, name: str, queues: Iterable[QueueSpec]) -
 
 
 def may_use(plugin: PluginSpec, affinity: NodeGroupAffinity | None, group: str | None) -> bool:
-    """Whether a queue with this affinity may use the nodes of a group; None: nodes without a group.
+    """Return whether a queue with this affinity may use the nodes of a group; None: nodes without a group.
 
-    A queue without affinity may use no group, and one with anti-affinity alone only what it would rather not use.
-    Strict, which is the default, it needs affinity for nodes without a group too, and these are closed to all.
+    A queue without affinity may use no group, and one with anti-affinity alone only its unwanted ones. In strict mode,
+    the default, it needs affinity for nodes without a group too, and these are closed to all.
     """
     if affinity is None or affinity == NodeGroupAffinity():
         return group is None and plugin.arguments.get("strict", True) is False
@@ -80,8 +80,8 @@ def may_use(plugin: PluginSpec, affinity: NodeGroupAffinity | None, group: str |
 def preference_ranks(
     plugin: PluginSpec, affinity: NodeGroupAffinity | None, groups: Sequence[str | None]
 ) -> tuple[int, ...]:
-    """How much Volcano prefers each of the groups for a queue with this affinity, 0 the most; () where all that are
-    open to it have one score."""
+    """Return how much Volcano prefers each of the groups for a queue with this affinity, 0 the most; () where all that
+    are open to it have one score."""
     if affinity is None or not plugin.flags.get("enableNodeOrder", True):
         return ()
     open_groups = [group for group in groups if may_use(plugin, affinity, group)]

@@ -11,11 +11,11 @@ from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.specs.node_spec import NodeSpec, NumaSpec, NumaTopologySpec
 
 NVIDIA_GPU = "nvidia.com/gpu"
-"""What gpuDetail counts."""
+"""The resource of gpuDetail."""
 
 
 def parse_cpu_set(text: str) -> set[int]:
-    """The CPUs of a Linux CPU list such as "0-3,8". ValueError for anything else."""
+    """Return the CPUs of a Linux CPU list such as "0-3,8". ValueError for anything else."""
     found: set[int] = set()
     for item in filter(None, map(str.strip, text.split(","))):
         first, dash, last = item.partition("-")
@@ -30,7 +30,7 @@ def numa_spec(
     allocatable: str | None,
     reserved: int = 0,
 ) -> NumaSpec:
-    """The NUMA nodes of a Numatopology. ValueError for text that is not a number.
+    """Return the NUMA nodes of a Numatopology. ValueError for text that is not a number.
 
     cpu_detail, gpu_detail: id -> {"numa", "socket", "core"}, each 0 where missing. allocatable: CPUs that no pod holds
     exclusively, None if not reported. reserved: number of CPUs reserved for the system; Volcano takes the first ones,
@@ -56,12 +56,13 @@ def numa_spec(
 
 
 def with_numa_topologies(nodes: Iterable[NodeSpec], topologies: Iterable[NumaTopologySpec]) -> list[NodeSpec]:
-    """The nodes with the NUMA nodes of the Numatopology of the same name, which takes precedence over a pool's."""
+    """Return the nodes with the NUMA nodes of the Numatopology of the same name, which takes precedence over a
+    pool's."""
     numa_of = {spec.name: spec.numa for spec in topologies}
     return [replace(node, numa=numa_of[node.name]) if node.name in numa_of else node for node in nodes]
 
 
 def is_numa_aware(scheduler: SchedulerSpec | None) -> bool:
-    """Whether Volcano's plugin numa-aware decides where pods with a topologyPolicy may go."""
+    """Return whether Volcano's plugin numa-aware decides where pods with a topologyPolicy may go."""
     plugins = scheduler.plugins if scheduler else ()
     return any(plugin.name == "numa-aware" and plugin.flags.get("enablePredicate", True) for plugin in plugins)

@@ -1,4 +1,4 @@
-"""What each of Volcano's plugins means for a plan, and where Volcano may decide differently (`plugin_plans.toml`)."""
+"""The effect of each of Volcano's plugins on a plan, and where Volcano may decide differently (`plugin_plans.toml`)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Condition = Callable[[Specs, PluginSpec], bool]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What Volcano may do that the plan does not foresee. applies: whether it can in this repository; when: the same in
-    words. severity: of the diagnostic."""
+    """A decision of Volcano that the plan does not foresee. applies: whether it is possible in this repository; when:
+    the same in words. severity: of the diagnostic."""
 
     text: str
     when: str
@@ -48,7 +48,7 @@ def _has_action(name: str) -> Condition:
     return lambda specs, plugin: specs.scheduler is not None and name in specs.scheduler.actions
 
 
-def _says(values: Mapping[str, bool], specs: Specs, plugin: PluginSpec) -> bool:
+def _has_values(values: Mapping[str, bool], specs: Specs, plugin: PluginSpec) -> bool:
     written = ((plugin.arguments.get(name), value) for name, value in values.items())
     return any(str(found).lower() == str(value).lower() for found, value in written)
 
@@ -92,9 +92,9 @@ def _reclaims_along_the_tree(specs: Specs, plugin: PluginSpec) -> bool:
 
 
 def _limits_nothing(specs: Specs, plugin: PluginSpec) -> bool:
-    """Whether the plugin orders queues, or says who gives back, without the limit that goes with it."""
-    says_more = plugin.flags.get("enableQueueOrder", True) or plugin.flags.get("enableReclaimable", True)
-    return says_more and not plugin.flags.get("enabledAllocatable", True)
+    """Return whether the plugin orders queues, or votes on reclaim, without its limit on queues."""
+    has_more = plugin.flags.get("enableQueueOrder", True) or plugin.flags.get("enableReclaimable", True)
+    return has_more and not plugin.flags.get("enabledAllocatable", True)
 
 
 def _has_unplanned_needs(specs: Specs, plugin: PluginSpec) -> bool:
@@ -118,7 +118,7 @@ def _condition(written: str | Mapping[str, bool]) -> Condition:
     if isinstance(written, str):
         word, _, name = written.partition(" ")
         return _has_action(name) if word == "action" else _CONDITIONS[written]
-    return partial(_says, written)
+    return partial(_has_values, written)
 
 
 def _plugin_plan(row: Mapping[str, Any]) -> PluginPlan:
@@ -130,7 +130,7 @@ _TABLE = tomllib.loads((files("compiler.volcano") / "plugin_plans.toml").read_te
 PLUGIN_PLANS: Mapping[str, PluginPlan] = {name: _plugin_plan(row) for name, row in _TABLE["plugins"].items()}
 """Plugin -> what the plan makes of it, for all plugins of Volcano 1.15 and 1.16."""
 ACTION_PLANS: Mapping[str, str] = _TABLE["actions"]
-"""Action -> what it does, and what the plan makes of it."""
+"""Action -> its function, and the plan's treatment of it."""
 
 
 def planned_text(name: str) -> str:

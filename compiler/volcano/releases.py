@@ -1,4 +1,4 @@
-"""What Volcano 1.16 has beyond 1.15, and what it does differently, as data (`releases.toml`).
+"""Features and changes of Volcano 1.16 beyond 1.15, as data (`releases.toml`).
 
 Sources: files of Volcano's master and of branches before the release of 1.16, which could not be run here.
 """
@@ -49,18 +49,18 @@ UNREAD_ANNOTATIONS = {
     DEQUEUE_ANNOTATION: "an example has it in place of spec.dequeueStrategy",
     CROSS_QUOTA_PREFIX: "a design limits by it what pods without GPUs hold of a node with GPUs",
 }
-"""Annotation, or the beginning of some, that no release up to 1.16 reads -> where it comes from."""
+"""Annotation, or a prefix, that no release up to 1.16 reads -> its origin."""
 NEW_JOB_FLAGS = {("svc", "inject-hosts-env"): Addition(16)}
 """(plugin, flag) of Volcano Jobs."""
 NEW_POD_FIELDS = {"schedulingGroup": Addition(16)}
 REPLACED_POD_FIELDS = {"workloadRef": (16, "schedulingGroup.podGroupName")}
-"""Of pod templates in Volcano's own kinds; the latter: the first release without the field, and what it has."""
+"""Fields of pod templates in Volcano's own kinds -> the first release without the field, and its replacement."""
 
 
 @dataclass(frozen=True, slots=True)
 class BehaviourChange:
-    """What a release does differently. since: its minor version and patch. actions, plugins, kinds: it concerns
-    repositories that have one of them; all empty: every one."""
+    """A change of behaviour in a release. since: its minor version and patch. actions, plugins, kinds: it concerns
+    repositories with one of them; all empty: every one."""
 
     since: Sequence[int]
     text: str
@@ -114,14 +114,14 @@ _SCHEDULER_IMAGE = re.compile(r"(?:^|/)(?:vc|volcano)-scheduler[^/:@]*:v?1\.(\d{
 
 
 def vulnerabilities_of(version: VolcanoVersion, *, has_device_quotas: bool) -> tuple[Vulnerability, ...]:
-    """What is known of a release. Of one whose patch is unknown nothing is."""
+    """Return the known vulnerabilities of a release; none if its patch is unknown."""
     found = (each for each in VULNERABILITIES if [version.minor, version.patch] in each.releases)
     return tuple(each for each in found if has_device_quotas >= each.of_device_quotas)
 
 
 def limits_devices(queue: Mapping[str, Any]) -> bool:
-    """Whether a Queue object has a quota of a device class, as the plugin capacity reads one: deviceclass/NAME, or
-    DIMENSION.deviceclass/NAME."""
+    """Return whether a Queue object has a quota of a device class, as the plugin capacity reads one: deviceclass/NAME,
+    or DIMENSION.deviceclass/NAME."""
     spec = queue.get("spec") or {}
     amounts = spec.get("capability"), spec.get("deserved"), (spec.get("guarantee") or {}).get("resource")
     names = chain.from_iterable(each or () for each in amounts)
@@ -129,13 +129,13 @@ def limits_devices(queue: Mapping[str, Any]) -> bool:
 
 
 def release_of_image(image: str) -> VolcanoVersion | None:
-    """The release in the tag of an image of Volcano's scheduler; None for other images and tags."""
+    """Return the release in the tag of an image of Volcano's scheduler; None for other images and tags."""
     found = _SCHEDULER_IMAGE.search(image)
     return VolcanoVersion(int(found[1]), int(found[2])) if found else None
 
 
 def releases_of_pods(pods: Iterable[Object]) -> tuple[VolcanoVersion, ...]:
-    """The releases that images of pods name which have not finished; several while one replaces another."""
+    """Return the releases that images of pods name which have not finished; several while one replaces another."""
     found = set[VolcanoVersion | None]()
     for pod in pods:
         containers = () if is_finished_pod(pod) else (pod.get("spec") or {}).get("containers") or ()
@@ -144,19 +144,19 @@ def releases_of_pods(pods: Iterable[Object]) -> tuple[VolcanoVersion, ...]:
 
 
 def as_declared(running: VolcanoVersion) -> str:
-    """What to do about a release that runs and whose rules are not those of the plan."""
+    """Return the fix for a running release whose rules differ from the plan's."""
     if running.minor not in KNOWN_MINORS:
         return f"run Volcano 1.{' or 1.'.join(map(str, KNOWN_MINORS))}, the releases that gangplan knows"
     return f'write volcano: "{running}" in the Cluster'
 
 
 def newer_argument(owner: str, name: str, version: VolcanoVersion) -> int | None:
-    """The minor version that reads the argument first, where that is newer than `version`; None else."""
+    """Return the minor version that reads the argument first, where that is newer than `version`; None else."""
     found = find_argument(owner, name)
     return found.since if found is not None and found.since > version.minor else None
 
 
 def newer_plugin(name: str, version: VolcanoVersion) -> int | None:
-    """The minor version that has the plugin first, where that is newer than `version`; None else."""
+    """Return the minor version that has the plugin first, where that is newer than `version`; None else."""
     owner = OWNERS.get(name)
     return owner.since if owner is not None and owner.since > version.minor else None

@@ -36,15 +36,16 @@ BAD_SCHEDULER_CONF = declare_rule(
 
 
 def looks_like_conf(data: object) -> bool:
-    """Whether the data is a scheduler configuration: it has tiers, or the actions of one, and is no object."""
+    """Return whether the data is a scheduler configuration: it has tiers, or the actions of one, and is not an
+    object."""
     if not isinstance(data, dict) or "kind" in data or "apiVersion" in data:
         return False
     return "tiers" in data or (isinstance(actions := data.get("actions"), str) and "allocate" in actions)
 
 
 def conf_text_keys(texts: Mapping[str, object]) -> list[str]:
-    """The keys whose text is a scheduler configuration: volcano-scheduler.conf alone where there is one, else all that
-    look like one. That of Volcano's agent scheduler is another program's."""
+    """Return the keys whose text is a scheduler configuration: volcano-scheduler.conf alone where there is one, else
+    all that look like one. That of Volcano's agent scheduler is another program's."""
     if isinstance(texts.get(CONF_KEY), str):
         return [CONF_KEY]
     found = [key for key, text in texts.items() if _is_conf(text)]
@@ -62,7 +63,8 @@ _OF_KAI = re.compile(r"^\s*[\"']?actions[\"']?\s*:.*\b(?:consolidation|stalegang
 def read_scheduler_conf(
     document: Document, data: Any, base: FieldPath, *, raw: str | None, name: str, namespace: str
 ) -> tuple[SchedulerSpec, list[Diagnostic]]:
-    """The configuration in `data`, which stands at `base`, as far as it can be read, and every problem of its shape."""
+    """Return the configuration in `data`, which is at `base`, as far as it can be read, and every problem of its
+    shape."""
     reader = _ConfReader(document, base)
     spec = reader.scheduler_spec(data, raw, name, namespace)
     return replace(spec, is_partial=bool(reader.problems)), reader.problems
@@ -104,7 +106,7 @@ class _ConfReader:
         )
 
     def indexed_mappings(self, value: Any, path: FieldPath) -> Iterator[tuple[int, dict[str, Any] | None]]:
-        """The entries of a list with their index, None for one that is not a mapping."""
+        """Yield the entries of a list with their index, None for one that is not a mapping."""
         if value is not None and not isinstance(value, list):
             self.add_problem(path, f"{path[-1]} is not a list", "write a list")
         for index, item in enumerate(value if isinstance(value, list) else ()):

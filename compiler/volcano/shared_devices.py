@@ -1,7 +1,7 @@
 """Shared devices: Volcano's virtual GPUs and shared GPU memory, on nodes, pods and in annotations.
 
 Source: volcano-sh/volcano, pkg/scheduler/api/devices/nvidia (vgpu, gpushare). A container requests `vgpu-number`
-devices, each with `vgpu-memory` MiB (a percentage goes before it; neither means all of it) and `vgpu-cores` percent;
+devices, each with `vgpu-memory` MiB (a percentage has precedence; neither means all of it) and `vgpu-cores` percent;
 100 percent of the cores is a device of its own. Annotations of a pod choose cards by the name of their model, and nodes
 by how their cards are shared.
 """
@@ -43,7 +43,7 @@ _CARD_ROWS: Mapping[str, tuple[str, Literal["In", "Like", "Unlike"]]] = {
     "nvidia.com/use-gputype": (CARD_LABEL, "Like"),
     "nvidia.com/nouse-gputype": (CARD_LABEL, "Unlike"),
 }
-"""Annotation of a pod -> what it asks of the node's cards; the first that is there counts."""
+"""Annotation of a pod -> its demand on the node's cards; the first existing one counts."""
 CARD_ANNOTATIONS = (*_CARD_ROWS, SHARING_MODE)
 VGPU_UUID_ANNOTATIONS = ("volcano.sh/vgpu-use-gpuuuid", "volcano.sh/vgpu-nouse-gpuuuid")
 """Annotations of pods that choose single cards (Volcano 1.16), which no plan does."""
@@ -55,8 +55,8 @@ _ASCEND_MEMORY = re.compile(r"huawei\.com/Ascend\w+-memory")
 
 
 def shares_devices(scheduler: SchedulerSpec | None, resource: str) -> bool:
-    """Whether Volcano gives out the parts of such devices one by one; else it compares sums over a node. Where no
-    configuration of the scheduler is known, that of the devices is taken for granted."""
+    """Return whether Volcano gives out the parts of such devices one by one; else it compares sums over a node. Where
+    no configuration of the scheduler is known, that of the devices is taken for granted."""
     return scheduler is None or _is_on(scheduler, _SWITCHES[resource])
 
 
@@ -66,8 +66,8 @@ def _is_on(scheduler: SchedulerSpec, argument: str) -> bool:
 
 
 def without_ascend_memory(gang: GangSpec, scheduler: SchedulerSpec | None) -> GangSpec:
-    """The gang without the memory of parts of Ascend's NPUs, where HAMi's plugin gives them out: no node offers an
-    amount of it, and Volcano leaves it out of its sums."""
+    """Return the gang without the memory of parts of Ascend's NPUs, where HAMi's plugin gives them out: no node offers
+    an amount of it, and Volcano leaves it out of its sums."""
     if scheduler is None or not _is_on(scheduler, _HAMI_ASCEND):
         return gang
     roles = []
@@ -78,7 +78,8 @@ def without_ascend_memory(gang: GangSpec, scheduler: SchedulerSpec | None) -> Ga
 
 
 def vgpu_request(requests: Mapping[str, Fraction]) -> VgpuRequest | None:
-    """The virtual GPUs that a container requests; None where it names neither a number nor memory, or none of them."""
+    """Return the virtual GPUs that a container requests; None where it names neither a number nor memory, or none of
+    them."""
     if requests.get(VGPU_NUMBER) == 0 or (VGPU_NUMBER not in requests and VGPU_MEMORY not in requests):
         return None
     memory, percentage = int(requests.get(VGPU_MEMORY, 0)), int(requests.get(VGPU_MEMORY_PERCENTAGE, 0))
@@ -91,7 +92,7 @@ def vgpu_request(requests: Mapping[str, Fraction]) -> VgpuRequest | None:
 
 
 def with_card_rules(pod: PodSpec, annotations: Mapping[str, str]) -> PodSpec:
-    """The pod with what its annotations ask of the cards of its node, as rows of the required node affinity."""
+    """Return the pod with what its annotations ask of the cards of its node, as rows of the required node affinity."""
     if not pod.vgpu_requests:
         return pod
     rows = [Expression(SHARING_MODE, "In", (annotations[SHARING_MODE],))] if SHARING_MODE in annotations else []
@@ -103,7 +104,7 @@ def with_card_rules(pod: PodSpec, annotations: Mapping[str, str]) -> PodSpec:
 
 
 def card_labels(annotations: Mapping[str, str]) -> dict[str, str]:
-    """What the vGPU register of a live node says of its cards, as labels of the node; the last card's mode counts."""
+    """Return the cards in the vGPU register of a live node as labels of the node; the last card's mode counts."""
     records = _records(annotations.get(VGPU_REGISTER_ANNOTATION, ""))
     if not records:
         return {}
@@ -124,8 +125,8 @@ def _device_amounts(memory: int, shares: int) -> Amounts:
 
 
 def shared_devices_of(annotations: Mapping[str, str], capacity: Amounts) -> tuple[SharedDeviceSpec, ...]:
-    """The shared devices of a live node: those of the vGPU register, or cards that share memory (each the same part of
-    the node's capacity)."""
+    """Return the shared devices of a live node: those of the vGPU register, or cards that share memory (each the same
+    part of the node's capacity)."""
     found = []
     if records := list(_registered_devices(annotations.get(VGPU_REGISTER_ANNOTATION, ""))):
         found.append(_by_health(VGPU_MEMORY, records))
@@ -144,12 +145,12 @@ def _by_health(resource: str, records: Sequence[tuple[str, Amounts, bool]]) -> S
 
 
 def _records(text: str) -> list[list[str]]:
-    """The fields of each device of a vGPU register."""
+    """Return the fields of each device of a vGPU register."""
     return [fields for record in text.split(":") if len(fields := record.split(",")) >= 5]
 
 
 def _registered_devices(text: str) -> Iterator[tuple[str, Amounts, bool]]:
-    """(id, what it offers, whether it is healthy) of the devices of a vGPU register; malformed text yields none, as in
+    """Yield (id, amounts, whether it is healthy) of the devices of a vGPU register; malformed text yields none, as in
     Volcano."""
     for fields in _records(text):
         shares, memory = whole_number(fields[1]), whole_number(fields[2])

@@ -8,8 +8,8 @@ from compiler.kubernetes import TASK_AFFINITY_ANNOTATION, TASK_ANTI_AFFINITY_ANN
 
 
 def task_groups(annotations: Mapping[str, object], key: str) -> list[list[str]]:
-    """The groups of an annotation: "ps,worker;ps,evaluator" is ps with worker, and ps with evaluator. As in Volcano
-    blanks belong to a name, and an empty name stands for nothing ("ps," is a group of two)."""
+    """Return the groups of an annotation: "ps,worker;ps,evaluator" is ps with worker, and ps with evaluator. As in
+    Volcano blanks belong to a name, and an empty name represents nothing ("ps," is a group of two)."""
     text = annotations.get(key)
     if not isinstance(text, str) or not text:
         return []
@@ -17,8 +17,8 @@ def task_groups(annotations: Mapping[str, object], key: str) -> list[list[str]]:
 
 
 def wrong_names(annotations: Mapping[str, object], task_names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """(annotation, the first name of a group that is no task or stands twice in it). With one of them the plugin
-    ignores all that the job says to it, the order of its tasks included."""
+    """Yield (annotation, the first name of a group that is not a task or is repeated). With one of them the plugin
+    ignores all of the job's settings for it, including the order of its tasks."""
     for key in (TASK_AFFINITY_ANNOTATION, TASK_ANTI_AFFINITY_ANNOTATION):
         for group in task_groups(annotations, key):
             yield from ((key, name) for name in _first_wrong_name(group, task_names))

@@ -29,7 +29,7 @@ def render(diagnostics: Sequence[Diagnostic]) -> str:
 
 
 def summary_markdown(diagnostics: Sequence[Diagnostic]) -> str:
-    """All diagnostics as a table for the summary of the run; empty where each is an annotation."""
+    """Return all diagnostics as a table for the summary of the run; empty where each is an annotation."""
     if len(diagnostics) <= MAX_ANNOTATIONS:
         return ""
     rows = ["### gangplan check\n", "| | where | what |", "|---|---|---|"]

@@ -21,7 +21,7 @@ def place_text(at: Position) -> str:
 
 
 def sentence(diagnostic: Diagnostic) -> str:
-    """The message, and the help as its fix."""
+    """Return the message, and the help as its fix."""
     message, help = printable(diagnostic.message), printable(diagnostic.help)
     return f"{message}. Fix: {help}" if help else message
 

@@ -1,4 +1,4 @@
-"""What annotations say of a gang whose kind has no fields for it: its queue, and whether its pods start together."""
+"""Annotations of a gang whose kind has no fields for them: its queue, and whether its pods start together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MANY_PODS = 10**9
 
 
 def with_annotated_queue(gang: GangSpec) -> GangSpec:
-    """The queue that a pod template names, from which Volcano takes it, else that the object names."""
+    """Return the queue that a pod template names, from which Volcano takes it, else that the object names."""
     at: FieldPath = (*_ANNOTATIONS, QUEUE_NAME_ANNOTATION)
     queue = annotation_value(gang.document, QUEUE_NAME_ANNOTATION)
     for role in gang.roles:
@@ -35,8 +35,8 @@ def with_annotated_queue(gang: GangSpec) -> GangSpec:
 
 
 def with_annotated_topology(gang: GangSpec, *, is_one_group: bool) -> GangSpec:
-    """The network topology that Volcano's controller reads in the pods of which it makes a PodGroup: one for each
-    object that owns some (a Job, a ReplicaSet). is_one_group: that is one; else units of a role are subgroups."""
+    """Return the network topology that Volcano's controller reads in the pods of which it makes a PodGroup: one for
+    each object that owns some (a Job, a ReplicaSet). is_one_group: that is one; else units of a role are subgroups."""
     subgroups = []
     for role in gang.roles:
         topology, path = _annotated_topology(role)
@@ -49,7 +49,7 @@ def with_annotated_topology(gang: GangSpec, *, is_one_group: bool) -> GangSpec:
 
 
 def _annotated_topology(role: RoleSpec) -> tuple[TopologySpec | None, FieldPath]:
-    """The topology of a role, and its place; hard unless it says soft, of any tier unless it names one."""
+    """Return the topology of a role, and its place; hard unless declared soft, of any tier unless it names one."""
     mode, tier = role.annotations.get(TOPOLOGY_MODE_ANNOTATION), role.annotations.get(TOPOLOGY_TIER_ANNOTATION)
     if mode is None and tier is None:
         return None, ()
@@ -63,12 +63,13 @@ def _annotated_topology(role: RoleSpec) -> tuple[TopologySpec | None, FieldPath]
 
 
 def is_gang(document: Document) -> bool:
-    """Whether the object says that its pods start together."""
+    """Return whether the object declares that its pods start together."""
     return bool(annotation_value(document, GANG_ANNOTATION) == "true")
 
 
 def with_annotated_minimum(gang: GangSpec) -> GangSpec:
-    """All pods where the object says so (`gangplan.dev/gang`), else Volcano's `group-min-member` of the object."""
+    """Return the gang with its declared minimum: all pods by `gangplan.dev/gang`, else Volcano's `group-min-member` of
+    the object."""
     if is_gang(gang.document):
         roles = tuple(replace(role, minimum=role.replicas) for role in gang.roles)
         return replace(gang, roles=roles, minimum=sum(role.replicas for role in roles))

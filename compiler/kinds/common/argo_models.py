@@ -1,4 +1,4 @@
-"""What is read of Argo's Workflow and CronWorkflow (argoproj.io/v1alpha1), as models."""
+"""The fields read of Argo's Workflow and CronWorkflow (argoproj.io/v1alpha1), as models."""
 
 from __future__ import annotations
 
@@ -103,12 +103,12 @@ class Template(pods.Placement):
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether one of it runs at a time."""
+        """Return whether one of it runs at a time."""
         return self.synchronization is not None and self.synchronization.is_exclusive
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it has no steps."""
+        """Return whether it has no steps."""
         return self.steps is None and self.dag is None
 
 

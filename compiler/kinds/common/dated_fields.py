@@ -14,7 +14,7 @@ _POD_FIELDS = {*NEW_POD_FIELDS, *REPLACED_POD_FIELDS}
 
 
 def dated_fields(document: Document) -> Iterator[DatedFields]:
-    """The dated fields of pod templates and the dated flags of plugins in a Volcano Job, if there are any."""
+    """Yield the dated fields of pod templates and the dated flags of plugins in a Volcano Job, if there are any."""
     if (document.kind, document.group) == ("Job", "batch.volcano.sh"):
         found = (*_pod_fields(document), *_flags(document))
         if found:

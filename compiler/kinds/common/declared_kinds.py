@@ -52,7 +52,7 @@ class DeclaredKind(OwnModel):
 
 
 def job_table(declared: DeclaredKind) -> JobKind:
-    """The table of a declared kind."""
+    """Return the table of a declared kind."""
     group, _, version = declared.api_version.partition("/")
     gang: Literal["all", "roles", "one"] = "all"
     if declared.starts != "whole":
@@ -93,7 +93,7 @@ def _paths(path: str | None) -> tuple[str, ...]:
 
 
 def declared_kind_flaws(declared: Sequence[DeclaredKind]) -> Iterator[Flaw]:
-    """What is wrong with the declarations of a Cluster beyond the shape of each field."""
+    """Yield the faults of a Cluster's declarations beyond the shape of each field."""
     seen: set[tuple[str, str]] = set()
     for index, each in enumerate(declared):
         at: FieldPath = ("spec", "jobKinds", index)
@@ -115,7 +115,7 @@ def declared_kind_flaws(declared: Sequence[DeclaredKind]) -> Iterator[Flaw]:
 
 
 def _path_flaws(declared: DeclaredKind, at: FieldPath) -> Iterator[Flaw]:
-    """Texts that are no paths."""
+    """Yield the invalid paths."""
     for index, role in enumerate(declared.roles):
         yield from _unreadable(role.model_dump(by_alias=True, exclude={"name"}), (*at, "roles", index))
     yield from _unreadable(_own_paths(declared), at)
@@ -130,7 +130,7 @@ def _unreadable(places: Mapping[str, str | None], at: FieldPath) -> Iterator[Fla
 
 
 def _own_paths(declared: DeclaredKind) -> Mapping[str, str | None]:
-    """The paths to what a job has one of."""
+    """Return the paths to what a job has one of."""
     return {
         "minimum": declared.minimum,
         "queue": declared.queue,
@@ -157,5 +157,5 @@ def _role_flaws(declared: DeclaredKind, at: FieldPath) -> Iterator[Flaw]:
 
 
 def _choices(path: Path) -> tuple[Path, ...]:
-    """What leads to each [] and {} of a path, in order."""
+    """Return the part of a path up to each [] and {}, in order."""
     return tuple(path[: at + 1] for at, step in enumerate(path) if step in (EACH_ITEM, EACH_ENTRY))

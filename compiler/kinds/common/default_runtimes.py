@@ -1,7 +1,7 @@
-"""The ClusterTrainingRuntimes that Kubeflow's trainer 2.1 brings, as far as a plan needs them.
+"""The ClusterTrainingRuntimes of Kubeflow's trainer 2.1, as far as a plan needs them.
 
 Facts taken from manifests/base/runtimes of github.com/kubeflow/trainer v2.1.0 (Apache License 2.0): names of replicated
-Jobs, what they depend on, devices.
+Jobs, their dependencies, devices.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ Added = Callable[[Document, str], Mapping[str, list[dict[str, Any]]]]
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A number at `path`, or `default` where the object does not say it."""
+    """A number at `path`, or `default` if the object has none there."""
 
     path: str
     default: int = 1
@@ -72,10 +72,10 @@ class NotApplied:
 
 @dataclass(frozen=True, slots=True)
 class Unbound:
-    """Of a kind no pod of which is bound to the plan's nodes.
+    """A kind whose pods are not bound to the plan's nodes.
 
-    reason: why. is_recurring: its jobs are made by the clock. reads_queue_annotation: of the pod templates, else of the
-    object. not_applied: what of an object is not read.
+    reason: why. is_recurring: its jobs are created by the clock. reads_queue_annotation: of the pod templates, else of
+    the object. not_applied: fields of an object that are not read.
     """
 
     reason: str
@@ -86,16 +86,16 @@ class Unbound:
 
 @dataclass(frozen=True, slots=True)
 class JobKind:
-    """What is to be known of a kind whose objects are jobs.
+    """A kind whose objects are jobs.
 
     gang: "all" replicas start together, or the "roles" minima, or its pods start "one" by one. minimum: path of the
-    pods that must start, before which the roles' minima do not count. queue, priority: paths, the first with a text
-    counts; a priority may also be that of a pod template. suspend: paths of switches that keep its pods away.
-    scheduler: path of the name of its scheduler. is_volcano_default: its operator names Volcano in the pods itself.
-    labels: what its controller gives each pod. adds: containers that its operator adds to the pods, whose requests
-    count. pod_owners: Kind.group of objects that stand between it and its pods. is_marked: the pods do not say job and
-    role by labels that are known (`compiler.kubernetes`). runs_once: an object ends and is not made again, which of
-    kinds that are known `compiler.run_kinds` says. prepare: what comes before reading. amend: the last word on a gang.
+    pods that must start, which replaces the roles' minima. queue, priority: paths, the first with a text counts; a
+    priority may also be that of a pod template. suspend: paths of switches that keep its pods away. scheduler: path of
+    the name of its scheduler. is_volcano_default: its operator names Volcano in the pods itself. labels: labels that
+    its controller gives each pod. adds: containers that its operator adds to the pods, whose requests count.
+    pod_owners: Kind.group of objects between it and its pods. is_marked: the pods do not show job and role by known
+    labels (`compiler.kubernetes`). runs_once: an object ends and is not recreated; for known kinds `compiler.run_kinds`
+    decides. prepare: applied before reading. amend: applied last to a gang.
     """
 
     name: str
@@ -124,7 +124,7 @@ _OWN_GROUPS = ("", "apps", "batch", "batch.volcano.sh")
 
 
 def job_kind(table: JobKind) -> Kind:
-    """The kind that reads objects as the table says."""
+    """Return the kind that reads objects by the table."""
 
     def specs(document: Document, model: Any) -> Iterable[GangSpec]:
         gang = gang_spec(table, table.prepare(document))
@@ -148,7 +148,7 @@ def job_kind(table: JobKind) -> Kind:
 
 
 def _unbound(table: JobKind, of: Unbound, gang: GangSpec) -> GangSpec:
-    """The gang whose pods go where their scheduler puts them; a suspended one has none."""
+    """Return the gang whose pods go where their scheduler puts them; a suspended one has none."""
     gang = with_annotated_queue(gang) if of.reads_queue_annotation else gang
     gang = gang if _is_suspended(table, gang.document) else unbound(gang)
     return gang.with_scheduling(is_recurring=of.is_recurring)
@@ -174,7 +174,7 @@ def text_diagnostics_of(table: JobKind, document: Document) -> Iterator[Diagnost
 
 @lru_cache(maxsize=256)
 def job_schema(table: JobKind) -> Schema:
-    """A schema of the fields that the table names; other fields pass. Raises ValueError where they contradict
+    """Return a schema of the fields that the table names; other fields pass. Raises ValueError where they contradict
     each other."""
     tree: dict[str, Any] = {}
     for paths in table.roles:
@@ -219,7 +219,8 @@ def _plant(tree: dict[str, Any], path: Path, leaf: Any) -> None:
 
 
 def _node(tree: Any) -> dict[str, Any]:
-    """The node of a part of the tree: a template is required where its parent is there, all else may be missing."""
+    """Return the node of a part of the tree: a template is required where its parent is there, all else may be
+    missing."""
     if isinstance(tree, str):
         return dict(_LEAVES[tree.removesuffix("?")])
     if EACH_ITEM in tree:
@@ -235,7 +236,7 @@ def _node(tree: Any) -> dict[str, Any]:
 
 
 def gang_spec(table: JobKind, document: Document) -> GangSpec:
-    """The gang of a document that fits the model."""
+    """Return the gang of a document that fits the model."""
     data = document.data
     written = value_at(data, parse_path(table.minimum)) if table.minimum else None
     found = [role for paths in table.roles for role in _roles(table, paths, document)]
@@ -308,7 +309,7 @@ def _roles(table: JobKind, paths: RolePaths, document: Document) -> list[RoleSpe
 
 
 def _last_key(pattern: Path, at: FieldPath) -> str:
-    """The key, or the number, by which the path to a template was chosen last."""
+    """Return the key, or the number, by which the path to a template was chosen last."""
     chosen = [step for name, step in zip(pattern, at, strict=True) if name in (EACH_ITEM, EACH_ENTRY)]
     return str(chosen[-1]) if chosen else "pods"
 
@@ -327,7 +328,7 @@ def _product(document: Document, counts: Iterable[Count], pattern: Path, at: Fie
 
 
 def _first_text(data: Any, paths: tuple[str, ...]) -> tuple[str, FieldPath]:
-    """The first text that is there, and its path; else the path where it would be."""
+    """Return the first text that is there, and its path; else the path where it would be."""
     for path in paths:
         if isinstance(text := value_at(data, parse_path(path)), str) and text:
             return text, parse_path(path)
@@ -335,7 +336,7 @@ def _first_text(data: Any, paths: tuple[str, ...]) -> tuple[str, FieldPath]:
 
 
 def _priority(table: JobKind, document: Document, roles: Iterable[RoleSpec]) -> tuple[str, FieldPath]:
-    """The priority class of the job, else of its first pod template that has one."""
+    """Return the priority class of the job, else of its first pod template that has one."""
     name, path = _first_text(document.data, table.priority)
     if name:
         return name, path

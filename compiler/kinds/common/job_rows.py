@@ -17,7 +17,7 @@ def _rows() -> Mapping[str, Any]:
 
 
 def job_row(key: str, **hooks: Any) -> JobKind:
-    """The table of a kind ("Kind.group"). hooks: the functions of a `JobKind`, which no row has."""
+    """Return the table of a kind ("Kind.group"). hooks: the functions of a `JobKind`, which no row has."""
     name, _, group = key.partition(".")
     row = _tuples(_rows()[key])
     row["roles"] = tuple(RolePaths(**_with_counts(_tuples(role))) for role in row["roles"])

@@ -1,4 +1,5 @@
-"""LimitRanges of the repository: what the API server writes into containers without requests, and what it refuses.
+"""LimitRanges of the repository: the values that the API server writes into containers without requests, and its
+refusals.
 
 Source: Kubernetes, plugin/pkg/admission/limitranger, and the defaults of a LimitRange itself (pkg/apis/core/v1).
 """
@@ -32,12 +33,12 @@ class Limits(LenientModel):
 
     @property
     def limits(self) -> Amounts:
-        """What a container without a limit gets."""
+        """Return the limits of a container without any."""
         return {**(self.max or {}), **(self.default or {})}
 
     @property
     def requests(self) -> Amounts:
-        """What a container without a request gets."""
+        """Return the requests of a container without any."""
         return {**(self.min or {}), **self.limits, **(self.default_request or {})}
 
 
@@ -72,7 +73,7 @@ def limit_ranges(documents: Iterable[Document]) -> dict[str, list[LimitRange]]:
         if document.kind == "LimitRange" and not document.group:
             try:
                 spec = Spec.model_validate(without_nulls(document.data.get("spec")))
-            except ValidationError:  # reported where it stands
+            except ValidationError:  # reported at its place
                 continue
             of_containers, of_pods = (
                 tuple(row for row in spec.limits if row.type == name) for name in ("Container", "Pod")
@@ -83,7 +84,7 @@ def limit_ranges(documents: Iterable[Document]) -> dict[str, list[LimitRange]]:
 
 
 def with_default_requests(gang: GangSpec, ranges: Mapping[str, Sequence[LimitRange]]) -> GangSpec:
-    """The job whose pods request what the LimitRanges of its namespace write into them."""
+    """Return the job whose pods request what the LimitRanges of its namespace write into them."""
     rows = [row for each in ranges.get(gang.namespace, ()) for row in each.of_containers]
     if not rows:
         return gang
@@ -107,7 +108,7 @@ def _with_requests(gang: GangSpec, role: RoleSpec, rows: Sequence[Limits]) -> Ro
 
 
 def _written_pod(gang: GangSpec, role: RoleSpec) -> pods.PodSpecModel | None:
-    """The pod spec of a role; None where its template is in no document."""
+    """Return the pod spec of a role; None where its template is in no document."""
     document, path = gang.pod_spec_of(role)
     written = None if role.new_template is not None else value_at(document.data, path)
     try:
@@ -127,7 +128,8 @@ def _with_defaults(container: pods.Container, rows: Sequence[Limits]) -> pods.Co
 
 
 def refusals(gang: GangSpec, ranges: Mapping[str, Sequence[LimitRange]]) -> Iterator[tuple[Document, Refusal]]:
-    """What the LimitRanges of the namespace refuse in the job's pods, their defaults written into the containers."""
+    """Yield the refusals of the job's pods by the namespace's LimitRanges, with defaults written into the
+    containers."""
     here = ranges.get(gang.namespace, ())
     rows = [row for each in here for row in each.of_containers]
     for role in gang.roles if here else ():
@@ -152,7 +154,8 @@ def _amounts(container: pods.Container) -> tuple[Amounts, Amounts]:
 
 
 def _of_pod(amounts: Iterable[tuple[bool, Amounts]]) -> Amounts:
-    """The amounts of a pod, given whether each container runs on: those add up, an initial one needs its own first."""
+    """Return the amounts of a pod, given whether each container runs on: those add up, an initial one needs its own
+    first."""
     running, initial = dict[str, Fraction](), dict[str, Fraction]()
     for runs_on, each in amounts:
         for name, amount in each.items():
@@ -179,6 +182,6 @@ def _breaches(row: Limits, requests: Amounts, limits: Amounts) -> Iterator[tuple
 
 
 def _containers(pod: pods.PodSpecModel, path: FieldPath) -> Iterator[tuple[FieldPath, pods.Container]]:
-    """The containers of a pod spec at `path`, each with its place."""
+    """Yield the containers of a pod spec at `path`, each with its place."""
     for field, containers in (("containers", pod.containers), ("initContainers", pod.init_containers)):
         yield from (((*path, field, number), each) for number, each in enumerate(containers or ()))

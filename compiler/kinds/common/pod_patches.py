@@ -27,7 +27,7 @@ class PodPatch(pods.Placement):
 
 
 def pod_patch(text: str, values: Mapping[str, str]) -> PodPatch | None:
-    """The patch with the values of its parameters; None where it cannot be read. values: by name, as
+    """Return the patch with the values of its parameters; None where it cannot be read. values: by name, as
     inputs.parameters.gpus."""
     filled = _PARAMETER.sub(lambda found: values.get(found[1], found[0]), text)
     try:
@@ -38,7 +38,7 @@ def pod_patch(text: str, values: Mapping[str, str]) -> PodPatch | None:
 
 
 def read_patch(data: Mapping[str, Any]) -> PodPatch | None:
-    """The patch that a mapping says; None where it cannot be read."""
+    """Return the patch in a mapping; None where it cannot be read."""
     try:
         return PodPatch.model_validate(without_nulls(data))
     except ValidationError:
@@ -46,13 +46,13 @@ def read_patch(data: Mapping[str, Any]) -> PodPatch | None:
 
 
 def patched(pod: pods.PodSpecModel, text: str | None, values: Mapping[str, str]) -> pods.PodSpecModel | None:
-    """The pod with the patch, by name of container; None without a patch that can be read."""
+    """Return the pod with the patch, by name of container; None without a patch that can be read."""
     patch = pod_patch(text, values) if text else None
     return None if patch is None else with_patch(pod, patch)
 
 
 def with_patch(pod: pods.PodSpecModel, patch: PodPatch) -> pods.PodSpecModel:
-    """The pod with the patch: node selectors and resources are merged, other fields replaced."""
+    """Return the pod with the patch: node selectors and resources are merged, other fields replaced."""
     given = {name: value for name in _REPLACED if (value := getattr(patch, name)) is not None}
     if "node_selector" in given:
         given["node_selector"] = {**(pod.node_selector or {}), **given["node_selector"]}

@@ -43,7 +43,8 @@ class AffinityTerm(LenientModel):
         return self.namespace_selector is None or not self.namespace_selector.expressions()
 
     def to_selector(self) -> PodSelector:
-        """An empty namespaceSelector selects every namespace; without one and without names, it is the pod's own."""
+        """Return an empty namespaceSelector selects every namespace; without one and without names, it is the pod's
+        own."""
         return PodSelector(
             label_expressions=None if self.label_selector is None else self.label_selector.expressions(),
             namespaces=None if self.namespace_selector is not None else tuple(sorted(self.namespaces or ())),
@@ -70,8 +71,8 @@ class SpreadConstraint(LenientModel):
 def pod_rule_specs(
     affinity: PodAffinity | None, anti: PodAffinity | None, spread: list[SpreadConstraint] | None
 ) -> tuple[PodRuleSpec, ...]:
-    """The required rules that are planned. All terms of an affinity concern the same pods: those that match every term
-    (Kubernetes' InterPodAffinity)."""
+    """Return the required rules that are planned. All terms of an affinity concern the same pods: those that match
+    every term (Kubernetes' InterPodAffinity)."""
     terms = (affinity.required if affinity else None) or ()
     selectors = tuple(term.to_selector() for term in terms)
     found = [
@@ -131,7 +132,7 @@ def _term_diagnostics(document: Document, term: dict[str, Any], path: FieldPath)
 
 
 def _label_keys(term: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
-    """Each label that a term names, with its path in the term."""
+    """Yield each label that a term names, with its path in the term."""
     selector = term.get("labelSelector")
     if isinstance(selector, dict):
         labels, rows = selector.get("matchLabels"), selector.get("matchExpressions")

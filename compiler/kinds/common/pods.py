@@ -1,4 +1,4 @@
-"""Pods and pod templates: the fields that decide where a pod may run and what it requests."""
+"""Pods and pod templates: the fields that decide where a pod may run and how much it requests."""
 
 from __future__ import annotations
 
@@ -143,12 +143,12 @@ def _text_values(labels: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def pod_requests(pod: PodSpecModel) -> dict[str, int]:
-    """What the scheduler reserves for one pod, "pods": 1 included.
+    """Return the amounts that the scheduler reserves for one pod, "pods": 1 included.
 
     Kubernetes' rule (k8s.io/component-helpers/resource, PodRequests): sidecars (init containers with restartPolicy
     Always) keep running, so they add to the containers' sum and to every later init container; the larger of that sum
     and the largest init step counts; requests on the pod itself replace the result for the resources they name;
-    overhead is added. The memory percentage of virtual GPUs is no amount of a node or queue, and is left out (see
+    overhead is added. The memory percentage of virtual GPUs is not an amount of a node or queue, and is left out (see
     `PodSpec.vgpu_requests`).
     """
     total: dict[str, Fraction] = {}
@@ -210,13 +210,13 @@ def pod_spec(pod: PodSpecModel) -> PodSpec:
 
 
 def annotated_pod_spec(pod: PodSpecModel, annotations: Mapping[str, str]) -> PodSpec:
-    """The pod with what Volcano's plugins read in its annotations: deviceshare of cards, numa-aware a policy."""
+    """Return the pod with what Volcano's plugins read in its annotations: deviceshare of cards, numa-aware a policy."""
     found, policy = with_card_rules(pod_spec(pod), annotations), annotations.get(NUMA_POLICY_ANNOTATION, "")
     return replace(found, topology_policy=policy) if policy in NUMA_POLICIES else found
 
 
 def _has_unplanned_needs(pod: PodSpecModel) -> bool:
-    """Whether it asks for host ports, volumes that a claim stands behind, or devices claimed by DRA."""
+    """Return whether it requests host ports, volumes with a claim, or devices claimed by DRA."""
     ports = [port for container in pod.containers for port in _mappings(container.ports)]
     if any(port.get("hostPort") for port in ports) or (pod.host_network and ports) or pod.resource_claims:
         return True
@@ -224,12 +224,13 @@ def _has_unplanned_needs(pod: PodSpecModel) -> bool:
 
 
 def _mappings(values: Any) -> list[dict[str, Any]]:
-    """The mappings in a list; what else stands there is for the schema to judge."""
+    """Return the mappings in a list; the schema checks everything else."""
     return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
 
 
 def _is_guaranteed_qos(pod: PodSpecModel) -> bool:
-    """Whether every container has limits of cpu and memory, and requests equal to them (Kubernetes' QoS class)."""
+    """Return whether every container has limits of cpu and memory, and requests equal to them (Kubernetes' QoS
+    class)."""
     for container in (*pod.containers, *(pod.init_containers or ())):
         limits = (container.resources.limits or {}) if container.resources else {}
         if any(
@@ -254,7 +255,7 @@ def role_spec(
     path: FieldPath,
     controller_labels: Mapping[str, str] | None = None,
 ) -> RoleSpec:
-    """A role with a pod template at `path`/template. controller_labels: what its controller gives each pod."""
+    """Return a role with a pod template at `path`/template. controller_labels: what its controller gives each pod."""
     labels = {
         key: value
         for key, value in {**template.labels, **(controller_labels or {})}.items()

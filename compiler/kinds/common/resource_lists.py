@@ -23,7 +23,7 @@ _LISTS: Mapping[str, tuple[str, ...]] = {
     "TFJob.kubeflow.org": _MIN_RESOURCES,
     "XGBoostJob.kubeflow.org": _MIN_RESOURCES,
 }
-"""Kind.group -> where a mapping of resources to amounts stands."""
+"""Kind.group -> the places of mappings of resources to amounts."""
 PLAIN_RESOURCES = ("cpu", "memory", "pods", "ephemeral-storage", "storage")
 _PLAIN_PREFIXES = ("hugepages-", "attachable-volumes-")
 _OF_QUOTA = re.compile(r"(?:requests|limits)\.(?=[^/]+/)")
@@ -31,7 +31,7 @@ _OF_QUOTA = re.compile(r"(?:requests|limits)\.(?=[^/]+/)")
 
 
 def listed_resources(document: Document) -> Iterator[ListedResources]:
-    """The resources that a document's lists name, if there are others than every cluster has."""
+    """Yield the resources that a document's lists name, if there are others than every cluster has."""
     if names := tuple(_names(document)):
         yield ListedResources(document, names)
 

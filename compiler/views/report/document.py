@@ -1,7 +1,7 @@
-"""What the page shows: the document of `plan -o json`, and what only a picture needs (docs/reference/report.md).
+"""The data of the page: the document of `plan -o json`, and data for pictures only (docs/reference/report.md).
 
-A reason and a repair keep what the page prints of them, so that the names of a thousand rivals do not fill it. Columns
-of nodes are run-length encoded: pairs of a value and how many nodes in a row have it.
+A reason and a repair keep only the printed parts, so that the names of a thousand rivals do not fill it. Columns of
+nodes are run-length encoded: pairs of a value and the number of consecutive nodes with it.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ Runs = list[list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What the page compares with: its name, its outcome once it is in force, and the changes of jobs as entries of
-    `gangplan diff -o json`, each with its verb for one job and
-    for several."""
+    """The base of the page's comparison: its name, its outcome once it is in force, and the changes of jobs as entries
+    of `gangplan diff -o json`, each with its verb for one job and for several."""
 
     name: str
     outcome: Outcome
@@ -40,7 +39,7 @@ class Base:
 
 
 def report_document(outcome: Outcome, base: Base | None = None) -> dict[str, Any]:
-    """The document of an outcome with a plan."""
+    """Return the document of an outcome with a plan."""
     problem, plan, origins = outcome.problem, outcome.plan, outcome.origins
     if problem is None or plan is None or origins is None:
         raise ValueError("only an outcome with a plan can be shown")
@@ -73,7 +72,7 @@ def report_document(outcome: Outcome, base: Base | None = None) -> dict[str, Any
 
 
 def _base_entry(base: Base, outcome: Outcome) -> dict[str, Any]:
-    """The changes, and the jobs that had pods and are not in the plan any more."""
+    """Return the changes, and the jobs that had pods and are not in the plan any more."""
     absent = (decided for decided in base.outcome.decisions if decided.key not in outcome.by_key)
     shown = ("change", "verb", "verbs", "kind", "name", "queue", "why")
     return {
@@ -89,7 +88,7 @@ def _gone_entry(decided: JobDecision) -> dict[str, Any]:
 
 
 def _shortened(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry of a job, its reasons and repairs with what the page prints of them."""
+    """Return the entry of a job, its reasons and repairs with what the page prints of them."""
     return {
         **entry,
         "reasons": [_short_message(reason) for reason in entry["reasons"]],
@@ -108,7 +107,7 @@ def _short_message(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _size_fields(decided: JobDecision) -> dict[str, Any]:
-    """The least pods with which the job starts, and each role's pods and what one of them requests."""
+    """Return the least pods with which the job starts, and each role's pods and what one of them requests."""
     roles = [role for role in decided.gang.roles if role.replicas]
     return {
         "minimum": decided.gang.minimum,
@@ -133,7 +132,8 @@ def _time_fields(decided: JobDecision, problem: Problem) -> dict[str, Any]:
 
 
 def _pod_fields(decided: JobDecision, problem: Problem, base: Base | None) -> dict[str, Any]:
-    """before: of a job that has had pods and keeps others, those. evicted: those that it loses."""
+    """Return the fields of a job's pods. before: former pods of a job that keeps others. evicted: the pods that it
+    loses."""
     found: dict[str, Any] = {}
     if base is not None:
         earlier = base.outcome.by_key.get(decided.key)
@@ -163,7 +163,7 @@ def _pods_by_node(problem: Problem, j: int, places: Iterable[Placement]) -> dict
 
 
 def _shown_resources(problem: Problem, origins: Origins) -> list[str]:
-    """Resources of nodes that the page shows: those that jobs ask for, and devices for which nobody asks."""
+    """Return the resources of nodes that the page shows: those that jobs request, and devices without requests."""
     offered = set[str]().union(*(node.allocatable for node in origins.nodes))
     shown = {*problem.resources, "cpu", *filter(is_device, offered)} - {"pods"}
     return sorted(offered & shown)
@@ -174,8 +174,8 @@ def _capacities(origins: Origins, resources: Sequence[str]) -> dict[str, int]:
 
 
 def _domain_columns(problem: Problem, origins: Origins) -> dict[str, list[Any]]:
-    """The hypernodes: name, tier, the tier's name, the index of the parent, and of those that are dedicated to a queue
-    the index and the queue."""
+    """Return the hypernodes: name, tier, the tier's name, the index of the parent, and for dedicated ones the index and
+    the queue."""
     return {
         "name": [hypernode.name for hypernode in problem.hypernodes],
         "tier": [hypernode.tier for hypernode in problem.hypernodes],
@@ -208,7 +208,8 @@ def _node_columns(problem: Problem, origins: Origins, resources: Sequence[str]) 
 
 
 def _is_closed(node: Node, spec: NodeSpec, index: Mapping[str, int]) -> bool:
-    """Whether a node takes no pods for now: it is cordoned, or not ready, and then counts with less than it has."""
+    """Return whether a node takes no pods for now: it is cordoned, or not ready, and then counts with less than it
+    has."""
     known = ((name, amount) for name, amount in spec.allocatable.items() if name in index)
     return node.returning is not None or any(node.capacity[index[name]] < amount for name, amount in known)
 

@@ -33,18 +33,18 @@ SCRIPTS = (
 LIVE = ("live",)
 """Behind them, where a reconciler serves the page."""
 REPLAY = ("base", "curves", "replay")
-"""Of the page of a replay (`gangplan simulate --page`)."""
+"""Keys of the page of a replay (`gangplan simulate --page`)."""
 _ESCAPED = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 """In strings of JSON only: no `</script>` and no comment ends the data."""
 
 
 def report_page(outcome: Outcome, base: Base | None = None) -> str:
-    """The HTML of an outcome with a plan; the same bytes for the same plan."""
+    """Return the HTML of an outcome with a plan; the same bytes for the same plan."""
     return page_of(report_document(outcome, base))
 
 
 def live_page(outcome: Outcome) -> str:
-    """The page as a reconciler serves it: it asks for `report/status.json` next to it, and for the next plan."""
+    """Return the page as a reconciler serves it: it asks for `report/status.json` next to it, and for the next plan."""
     return page_of(report_document(outcome), is_live=True)
 
 
@@ -55,13 +55,13 @@ def cropped_page(outcome: Outcome, sections: Sequence[str], mode: str, base: Bas
 
 
 def page_of(document: Mapping[str, Any], *, is_live: bool = False) -> str:
-    """The page of a plan."""
+    """Return the page of a plan."""
     scripts = (*SCRIPTS, *(LIVE if is_live else ()))
     return _page(document, document["cluster"], "plan", scripts, "; connect-src 'self'" if is_live else "")
 
 
 def replay_page(document: Mapping[str, Any]) -> str:
-    """The page of a replay, of a document of `compiler/views/simulation_page.py`."""
+    """Return the page of a replay, of a document of `compiler/views/simulation_page.py`."""
     return _page(document, document["title"], "replay", REPLAY)
 
 
@@ -89,5 +89,5 @@ def embedded_json(document: Mapping[str, Any]) -> str:
 
 
 def _source(text: str) -> str:
-    """The text as a source of a Content-Security-Policy."""
+    """Return the text as a source of a Content-Security-Policy."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

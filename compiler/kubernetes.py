@@ -394,8 +394,8 @@ def final_phase(job: Object) -> str | None:
 
 
 def stopped_by(job: Object) -> str:
-    """Return why no pod of the job starts until somebody resumes it, by what its live object says; empty if nothing
-    does."""
+    """Return why no pod of the job starts until somebody resumes it, by its live object; empty if there is no
+    obstacle."""
     state = status_of(job).get("state")
     phase = state.get("phase") if isinstance(state, Mapping) else None
     if phase in ABORTED_JOB_PHASES and api_group_of(job) == "batch.volcano.sh":

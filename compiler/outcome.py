@@ -33,7 +33,7 @@ from solver.plan import Decision, Plan, SlotUse
 from solver.problem import Gang, Placement, Problem
 
 FailLevel = Literal["no-plan", "error", "never-starts", "longer-waits"]
-"""What makes a command fail; each includes the ones before it. longer-waits: beyond the start that was announced."""
+"""Causes of a failed command; each includes the ones before it. longer-waits: beyond the start that was announced."""
 PodsByNode = Mapping[str, Mapping[str, int]]
 """Role -> node -> number of pods, roles in the job's order, nodes in the cluster's."""
 DocumentErrors = dict[DocumentIdentity, tuple[Document, Diagnostic]]

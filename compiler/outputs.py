@@ -312,7 +312,7 @@ _JobSources = TypedDict("_JobSources", {"from": NotRequired[list[SourceEntry]]})
 
 @described
 class JobChangeEntry(_JobSources):
-    """What becomes of one job."""
+    """The effect on one job."""
 
     change: JobEffect
     """`later`: it waits as before, and is expected to start later. `reason`: it waits for another reason."""

@@ -1,4 +1,4 @@
-"""What gangplan would have done with the jobs of a cluster that another scheduler places: plans that nobody applies."""
+"""Gangplan's decisions on the jobs of a cluster that another scheduler places: plans that nobody applies."""
 
 from __future__ import annotations
 

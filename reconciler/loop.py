@@ -150,7 +150,7 @@ def observe(parts: Parts) -> tuple[Seen, Effects]:
 
 
 def _go_on_with(parts: Parts, inventory: Inventory, is_leading: bool) -> None:
-    """Take up what hangs on an inventory that was read."""
+    """Restore the state that depends on an inventory just read."""
     parts.pods.lifter.believe_starts()
     parts.planning.take_up(inventory)
     parts.scheduler.recall(inventory)

@@ -219,7 +219,7 @@ class PlanCopyTimings:  # of the copy of the plan that is kept in the cluster
 @dataclass(frozen=True, slots=True)
 class RunTimings:  # of jobs that Volcano's job controller has lost, and of names that it has not cleaned up
     lost: float = 60.0  # of a job untouched while the controller serves later ones: twice as long after each time
-    cohort: float = 60.0  # within which jobs come together; the controller serves them in no order
+    cohort: float = 60.0  # within which jobs are created together; the controller serves them in no order
     per_waiting_job: float = 1.0  # more for each other job that waits: a busy controller serves two a second
     unsure_factor: int = 5  # times as long, where no other job shows that the controller works
     longest_lost: float = 3600.0

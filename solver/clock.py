@@ -44,7 +44,7 @@ class Clock:
             self.around.strike()
 
     def is_over(self) -> bool:
-        """Return whether the limit has come. Noted, since work is left out by all that ask."""
+        """Return whether the limit is reached. Noted, since work is left out by all that ask."""
         if self.seconds_left():
             return False
         self.strike()

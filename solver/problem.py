@@ -196,8 +196,8 @@ class PodRule:
     pods are selected by it (`Role.selecting_rules`).
 
     anti-affinity: a domain that holds an owner holds no other pod that the rule selects. separation: the same of new
-    owners alone: one that runs keeps nobody away, and evicted pods count as staying. affinity: a domain that holds
-    an owner holds a selected pod that is no owner, or is there already; where there is no such pod anywhere, all owners
+    owners alone: one that runs keeps nobody away, and evicted pods count as staying. affinity: a domain that holds an
+    owner holds a selected pod that is not an owner, or exists already; where there is no such pod anywhere, all owners
     share one domain, and one of them must be selected itself. spread: a domain that holds an owner holds at most
     `max_skew` selected pods more than the domain with the fewest; with less than `min_domains` domains at most
     `max_skew`. quota: no role owns it; a domain that gets selected pods holds at most `quota.limit` of what they

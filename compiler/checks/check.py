@@ -2,7 +2,7 @@
 
 A check is a function from a `CheckInput` to findings, declared with its code and title. Its docstring is the user
 documentation: the rule, its reason, and the fix. Checks know no files, output formats or other checks, and never raise
-for what a document says.
+for a document's contents.
 """
 
 from __future__ import annotations

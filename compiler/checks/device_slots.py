@@ -50,7 +50,7 @@ def numa_above_capacity(check_input: DocumentInput) -> Iterator[Finding]:
 def unequal_shared_devices(check_input: CheckInput) -> Iterator[Finding]:
     """A resource of shared devices means one thing in a cluster: every device offers the same amount of it, and whole
     devices are asked for by the same name, so that "one device" is one amount. (volcano.sh/vgpu-memory is excepted: a
-    pod says how much it wants.) Fix: use another resource for the other devices."""
+    pod requests any amount.) Fix: use another resource for the other devices."""
     first: dict[str, tuple[SharedDevices, tuple[Document, FieldPath]]] = {}
     for document, pool in _pools_with_shared_devices(check_input):
         for index, shared in enumerate(pool.spec.shared_devices or ()):
@@ -152,7 +152,7 @@ def _policy_location(gang: GangSpec, role: RoleSpec) -> tuple[Document, FieldPat
 @check("GP374", "topologyPolicy with a part of a CPU", of_document=True)
 def fractional_cpus(check_input: DocumentInput) -> Iterator[Finding]:
     """With a topologyPolicy other than none each container asks for whole CPUs, one at least, in its requests (in its
-    limits where it has none); Volcano's admission refuses the job otherwise. Fix: round the requests up."""
+    limits where it has none); else Volcano's admission refuses the job. Fix: round the requests up."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
         for index, task in enumerate(job.spec.tasks):
             if task.topology_policy in (None, "none"):

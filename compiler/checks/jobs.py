@@ -166,7 +166,7 @@ def _metax_findings(check_input: CheckInput, categories: tuple[str, ...]) -> Ite
 @check("GP339", "MetaX group size is not a number of GPUs")
 def metax_group_not_a_number(check_input: CheckInput) -> Iterator[Finding]:
     """metax-tech.com/gpu-group-size and atomic-gpu-group-size are whole numbers of GPUs, 1 or more, and the same
-    wherever a job says them; one role is enough. Fix: correct the number, or keep the annotation on one role."""
+    wherever a job has them; one role is enough. Fix: correct the number, or keep the annotation on one role."""
     yield from _metax_findings(check_input, ("size", "roles"))
 
 

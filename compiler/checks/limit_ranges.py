@@ -19,7 +19,7 @@ _TEXTS = {
 def refused_by_limit_range(check_input: CheckInput) -> Iterator[Finding]:
     """The API server refuses a pod outside `max`, `min` or `maxLimitRequestRatio` of a LimitRange of its namespace.
     Each container is checked, or their sum (type Pod); for `max` each needs a limit, for `min` a request, for the ratio
-    both. Its defaults count as if they were written. Fix: as the message says, or change the LimitRange."""
+    both. Its defaults count as if they were written. Fix: see the message, or change the LimitRange."""
     ranges = limit_ranges(check_input.specs.documents)
     for gang in check_input.jobs_and_services if ranges else ():
         for document, refused in refusals(gang, ranges):

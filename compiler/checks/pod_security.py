@@ -28,8 +28,8 @@ _RUNTIME_KINDS = frozenset(("ClusterTrainingRuntime", "TrainingRuntime"))
 def enforcing_namespaces(check_input: CheckInput) -> Iterator[Finding]:
     """A Namespace with the label pod-security.kubernetes.io/enforce takes only pods that keep the Pod Security
     Standards of that level (baseline, restricted). The API server judges pods when they are made: it takes a job or
-    Deployment and then refuses its pods, which never appear. So check says which namespaces do that, and how many jobs
-    are in them. Fix: try a Pod with the job's template by `kubectl apply --dry-run=server`, and run what is refused in
+    Deployment and then refuses its pods, which never appear. So check reports such namespaces, and how many jobs are in
+    them. Fix: try a Pod with the job's template by `kubectl apply --dry-run=server`, and run what is refused in
     a namespace of another level."""
     jobs = Counter(document.namespace or "default" for document in _final_documents(check_input))
     for document in _namespaces(check_input):
@@ -45,7 +45,7 @@ def enforcing_namespaces(check_input: CheckInput) -> Iterator[Finding]:
 def privileged_containers(check_input: CheckInput) -> Iterator[Finding]:
     """The API server takes privileged containers only with --allow-privileged, which kubeadm, kind, k3s and the managed
     services set. With `allowPrivileged: false` in the Cluster each such container is an error. Where the Cluster does
-    not say, they are planned, and one info of the repository counts them. Fix: remove privileged: true, or write
+    not declare it, they are planned, and one info of the repository counts them. Fix: remove privileged: true, or write
     `allowPrivileged: true` where the server takes them."""
     cluster = check_input.specs.cluster
     if cluster.allow_privileged:

@@ -77,12 +77,11 @@ _CLAIM_SPECS: Mapping[str, tuple[str, ...]] = {
 
 @check("GP436", "not in the cluster's release of Volcano", folds=True, on_partial=True)
 def newer_than_the_cluster(check_input: CheckInput) -> Iterator[Finding]:
-    """The kind, field, annotation, plugin or argument came with a later release than `volcano` of the Cluster says. The
-    API server refuses a kind and drops a field; the scheduler ignores the others silently. A NamespaceQueue also needs
-    Volcano's feature gate, `namespaceQueues: true` of the Cluster. A field that a later release replaced is a warning,
-    and so is an annotation of a design that no release has.
-    In the repository of a tenant, which has no Cluster, it is a warning. Fix: remove it, or upgrade Volcano and write
-    the release into the Cluster."""
+    """The kind, field, annotation, plugin or argument came with a later release than `volcano` of the Cluster names.
+    The API server refuses a kind and drops a field; the scheduler ignores the others silently. A NamespaceQueue also
+    needs Volcano's feature gate, `namespaceQueues: true` of the Cluster. A field that a later release replaced is a
+    warning, and so is an annotation of a design that no release has. In the repository of a tenant, which has no
+    Cluster, it is a warning. Fix: remove it, or upgrade Volcano and write the release into the Cluster."""
     cluster = check_input.specs.cluster
     if check_input.failed_names("Cluster.gangplan.dev"):
         return  # its release may be invalid

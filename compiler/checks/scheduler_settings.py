@@ -138,7 +138,7 @@ def enqueue_starves_preemption(check_input: CheckInput) -> Iterator[Finding]:
 def predicate_cache_with_gates(check_input: CheckInput) -> Iterator[Finding]:
     """With gated binding every pod of a role has its own node. Volcano's predicate error cache repeats one pod's misfit
     for all of them, so the gang never starts. `gangplan compile` switches the cache off in the ConfigMaps that it
-    emits; a configuration that something else applies (a bare file, a Helm chart's values) must say
+    emits; a configuration that something else applies (a bare file, a Helm chart's values) must set
     predicateErrorCacheEnable: false for allocate, backfill and preempt. Fix: write so."""
     for spec in check_input.schedulers if check_input.specs.cluster.binding == "gated" else ():
         for action in CACHED_ACTIONS if not spec.is_emitted else ():
@@ -325,7 +325,7 @@ _QUEUE_PLUGINS = frozenset(("capacity", "proportion"))
 
 @check("GP429", "cooldown without effect", "warning")
 def ignored_cooldowns(check_input: CheckInput) -> Iterator[Finding]:
-    """volcano.sh/cooldown-time says how long a job runs at least before it may be evicted. Only the plugin cdp reads
+    """volcano.sh/cooldown-time is how long a job runs at least before it may be evicted. Only the plugin cdp reads
     it: without cdp the job may be a victim from its first second, in Volcano and in the plan. The same holds for a
     value that is not a duration, which cdp ignores. Fix: enable cdp, in the first tier, write a duration like 10m or
     1h30m, or remove the annotation."""

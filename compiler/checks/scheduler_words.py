@@ -168,8 +168,8 @@ def _argument_at(
 
 @check("GP404", "argument of the wrong type")
 def argument_types(check_input: CheckInput) -> Iterator[Finding]:
-    """Volcano keeps the default where an argument has another type, and its scheduler stops where the message says so:
-    whole numbers are not quoted and have no fraction. Source: GetInt, GetFloat64, GetBool, GetString and Get of
+    """Volcano keeps the default where an argument has another type, and its scheduler stops where the message reports
+    it: whole numbers are not quoted and have no fraction. Source: GetInt, GetFloat64, GetBool, GetString and Get of
     pkg/scheduler/framework/arguments.go; `gangplan explain PLUGIN` names the reader of each. Fix: write the value in
     the type that the message names."""
     for given in _arguments(check_input):
@@ -227,9 +227,8 @@ def unknown_arguments(check_input: CheckInput) -> Iterator[Finding]:
 @check("GP420", "argument out of its range", "warning")
 def argument_ranges(check_input: CheckInput) -> Iterator[Finding]:
     """Some arguments have a range outside which Volcano takes the default, with a line in its log at most; with others
-    it goes on computing. `gangplan explain PLUGIN.ARGUMENT` names the reader. For a word
-    that it does not know Volcano takes the default too, which may be the opposite: an error. Fix: write a value that
-    is allowed."""
+    it continues computing. `gangplan explain PLUGIN.ARGUMENT` names the reader. For a word that it does not know
+    Volcano takes the default too, which may be the opposite: an error. Fix: write a value that is allowed."""
     for given in _arguments(check_input):
         for path, flaw in given.nested("range"):
             severity: Severity | None = "error" if flaw.is_word else None

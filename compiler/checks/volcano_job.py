@@ -299,8 +299,8 @@ def inconsistent_partition_minimum(check_input: DocumentInput) -> Iterator[Findi
 @check("GP336", "minima of roles without effect", "warning", of_document=True)
 def ignored_role_minimums(check_input: DocumentInput) -> Iterator[Finding]:
     """A job's minAvailable below the sum of its tasks' minima makes Volcano ignore those minima (a task without one
-    needs all its replicas). Any pods may make up the number, even all of one role. Tasks that depend on others are left
-    aside, since their pods come later (GP368). Fix: raise the job's minAvailable to the sum or leave it out, or lower
+    needs all its replicas). Any pods may make up the number, even all of one role. Tasks that depend on others do not
+    count, since their pods come later (GP368). Fix: raise the job's minAvailable to the sum or leave it out, or lower
     minAvailable of the tasks."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
         first = job.spec.first_tasks

@@ -177,7 +177,7 @@ def _at_rest(compile_base: Compile, state: ClusterState | None) -> tuple[Outcome
 
 
 def _checked(base: Outcome, head: Outcome) -> Outcome:
-    """Return the head with the errors that come up when its objects are made and written."""
+    """Return the head with the errors that occur when its objects are made and written."""
     errors = list[Diagnostic]()
     manifests(head, errors.append)
     found = head.with_diagnostics((*errors, *refusals(base.specs, head.specs)))

@@ -1,1 +1,1 @@
-"""A gang's facts and repairs in the user's own words, with the lines that they come from."""
+"""A gang's facts and repairs in the user's own words, with their source lines."""

@@ -34,8 +34,7 @@ def read_specs(
     ahead: ReadAhead | None = None,
     release_in: ReleaseIn = unknown_release,
 ) -> Specs:
-    """Return the specs of one cluster, with all diagnostics sorted by position, less those that the repository
-    ignores.
+    """Return the specs of one cluster, with all diagnostics that the repository does not ignore, sorted by position.
 
     cluster: a folder of cluster-specs/ or the name of the Cluster object in one; needed only when there are several.
     parse: how a file is parsed, by a cache for one. ahead: reads files at once. release_in: the running release,

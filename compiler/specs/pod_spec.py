@@ -88,7 +88,7 @@ class PodRuleSpec:
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """What one pod requires of a node.
+    """The demands of one pod on a node.
 
     requests: by Kubernetes' rule for containers, init containers, sidecars and overhead; "pods" is 1. node_affinity:
     the required terms, of which one must hold; None for no requirement. scheduler_name: empty where the pod names none.

@@ -90,7 +90,7 @@ def fair_share(cluster: ClusterSpec, scheduler: SchedulerSpec | None) -> FairSha
 
 
 def _orders_jobs(scheduler: SchedulerSpec) -> bool:
-    """Return whether it is on, and drf does not come first."""
+    """Return whether it is on, and drf does not precede it."""
     deciding = (each.name for each in scheduler.plugins if each.flags.get("enableJobOrder", True))
     return next((name for name in deciding if name in ("drf", "fairshare")), "") == "fairshare"
 

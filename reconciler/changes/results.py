@@ -144,7 +144,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class PrunePlan:
-    """What to delete and to give back, and what not.
+    """The deletions, the releases, and those that are not made.
 
     changes: the deletions. releases: objects older than gangplan, which are given back. held_changes: deletions not
     made, each with its reason. leaving: deleted but still present. vanished_keys: keys in the inventory whose object is

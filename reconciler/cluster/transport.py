@@ -142,7 +142,7 @@ class PooledResponse:
         return bytes(answer)
 
     def lines(self) -> Iterator[bytes]:
-        """Whole lines. Raises LimitPassedError when none with anything in it has come for the time of a read."""
+        """Whole lines. Raises LimitPassedError when none but empty ones has arrived for the time of a read."""
         rest = b""
         last_line_at = time.monotonic()
         for chunk in self._chunks():
@@ -168,7 +168,7 @@ class PooledResponse:
             raise transport_error(error) from error
 
     def close(self) -> None:
-        """Give the connection back where the answer was read to its end; else its rest would come with the next."""
+        """Give the connection back where the answer was read to its end; else its rest would arrive with the next."""
         connection, self._connection = self._connection, None
         if connection is None:
             return

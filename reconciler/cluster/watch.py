@@ -203,7 +203,7 @@ class WatchHealth:
     last_event: float = 0.0
 
     def record_list(self, now: float) -> None:
-        """Note that a list has come, and a watch follows."""
+        """Note that a list has arrived, and a watch follows."""
         self.is_synced, self.is_served, self.was_served, self.is_withdrawn = True, True, True, False
         self.problem, self.last_event = "", now
 

@@ -165,7 +165,7 @@ class InformerSet:
         self.deleted_objects.append((item, witnessed))
 
     def wait_for_lists(self, seconds: float) -> bool:
-        """Wait for the first lists; whether all have come, or turned out to be impossible."""
+        """Wait for the first lists; return whether all have arrived, or proved impossible."""
         return _wait_for_lists(self.informers.values(), seconds)
 
     def state_problems(self) -> list[str]:

@@ -120,7 +120,7 @@ class OwnWrites:
         return last[2]
 
     def record_reads(self, group_kind: str, listed: Iterable[Object], shown: Mapping[str, Object]) -> None:
-        """Take up a list that is newer than the watch, as our own writes are.
+        """Enter a list that is newer than the watch, like our own writes.
 
         listed: all objects of the kind, read just now. shown: what the watch shows.
         """

@@ -190,7 +190,7 @@ class PlanningPart(Part):
     # --- which plan is in force
 
     def follow(self, seen: Seen) -> Target:
-        """Take the answers that have come; the commit that is to be in force, and the plan that is."""
+        """Take the answers that have arrived; return the commit that is to be in force, and the plan that is."""
         self._take_result(seen)
         aim = self.branch.aim(self._in_force(seen))
         in_force, rejection = self._in_force(seen), self.rejections.get(aim.commit)
@@ -350,7 +350,7 @@ class PlanningPart(Part):
         return self.session.last("fingerprint", inputs, lambda: fingerprint_of(found, snapshot, over))
 
     def _due_moment(self, seen: Seen) -> int | None:
-        """Return the latest moment that has come since the plan was made, at which the answer may have changed."""
+        """Return the latest moment that has passed since the plan was made, at which the answer may have changed."""
         moments = self.snapshot.moments if self.snapshot else ()
         return max((at for at in moments if at <= seen.wall_now), default=None)
 

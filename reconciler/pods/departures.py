@@ -100,8 +100,8 @@ class PodEvictor:
         self.evicted.clear()
 
     def leave_lost_nodes(self, seen: Seen, snapshot: Snapshot, orders: Orders) -> Effects:
-        """Evict the pods of our gangs from nodes that have been lost for too long; they come back gated and are planned
-        again."""
+        """Evict the pods of our gangs from nodes that have been lost for too long; they are recreated gated and are
+        planned again."""
         effects, lost = Effects(), self.node_health.nodes_to_leave(self.node_timeout, self.clock())
         for key in _keys_in_reach(seen, snapshot, orders) if lost else ():
             for pod in seen.pods.get(key, ()):

@@ -32,7 +32,7 @@ class NodeHealth:
     has_begun: bool = False
 
     def begin(self, nodes: Iterable[Object], now: float, longest: float) -> None:
-        """Take up, once, for how long nodes have been lost for certain, so that their time does not begin again with a
+        """Restore, once, how long nodes have certainly been lost, so that their time does not begin again with a
         process. longest: seconds that a loss counts at most.
 
         Only what the node controller wrote is compared, with the last that it wrote: its clock may be hours before or

@@ -36,7 +36,7 @@ class PodsPart(Part):
         self.missing = MissingPods(self.lifter.timings)
 
     def observe(self, observation: Observation) -> None:
-        """Take up what nodes and pods have done. A kind that could not be read leaves the memory as it is."""
+        """Record the changes of nodes and pods. A kind that could not be read leaves the memory as it is."""
         now, evictor = self.clock(), self.evictor
         evictor.begin_pass()
         if "Node" in observation.readable_kinds:

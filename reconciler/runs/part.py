@@ -37,7 +37,7 @@ _OF_LAST_RUN = frozenset({"former", "failures", "events"})
 
 @dataclass(slots=True)
 class RunsPart(Part):
-    """find: asks the server for an object by name. wake: lets a pass come. running: Ref.key of a job -> the object,
+    """find: asks the server for an object by name. wake: requests a pass. running: Ref.key of a job -> the object,
     where that had not ended."""
 
     find: Callable[[Ref], Object | None]
@@ -55,8 +55,8 @@ class RunsPart(Part):
         self.lost_jobs, self.departed_jobs = LostJobs(self.timings), DepartedJobs(self.timings)
 
     def record_deletions(self, seen: Seen, runs: PlannedRuns, gone: Sequence[tuple[Object, bool]]) -> None:
-        """Take up what the watches saw go: a finished job has had its run, another of ours may be created again. gone:
-        the last state of each object, and whether the deletion itself was seen."""
+        """Record the deletions seen by the watches: a finished job has had its run, another of ours may be created
+        again. gone: the last state of each object, and whether the deletion itself was seen."""
         inventory = seen.inventory
         for item, _ in gone:
             if _is_run(runs, item):

@@ -25,7 +25,7 @@ class Event:
 
     @property
     def gives_room(self) -> bool:
-        """Return whether room may have come."""
+        """Return whether room may have been freed."""
         return bool(self.ended) or self.nodes_changed
 
 

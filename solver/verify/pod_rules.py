@@ -125,7 +125,7 @@ def is_in_the_way(x: CheckedPlan, g: int, pods: PodCounts) -> bool:
 
 def affinity(x: CheckedPlan) -> Findings:
     """Required affinity: each new owner is in a domain with a selected pod that does not depend on it: one of no gang,
-    one that runs, or a new one that is no owner.
+    one that runs, or a new one that is not an owner.
 
     Only where there is no such pod in any domain may all new owners be in one domain with one of them selected: it is
     admitted first, since it matches its own rule.

@@ -21,7 +21,7 @@ def reasons(x: CheckedPlan) -> Findings:
     much available as requested, and no repair changes nothing. No gang is reported as never fitting that obviously fits
     the empty cluster, or for which the plan holds room.
 
-    That the facts are the smallest set that suffices, and that each repair suffices, is left to property tests: it
+    That the facts are the smallest set that suffices, and that each repair suffices, is checked by property tests: it
     takes as long as finding them.
     """
     for g, decision in sorted(x.decisions.items()):

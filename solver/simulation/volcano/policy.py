@@ -219,7 +219,7 @@ class Volcano:
             make_room(queue, (self._named[rank] for rank in self._let_in[queue].in_order()))
 
     def _evict(self, site: Site) -> list[int]:
-        """Let the jobs go that have lost a pod in this cycle: they come again."""
+        """End the jobs that have lost a pod in this cycle: they are submitted again."""
         evicted = self.evictions.close_cycle()
         for j in evicted:
             self._restart(site, j)

@@ -1,2 +1,2 @@
-"""Benchmarks: how long the way from YAML to manifests takes, how much memory, and how near the plan comes to a bound.
-Run `python -m bench`."""
+"""Benchmarks: the time from YAML to manifests, the memory, and the distance of the plan to a bound. Run `python -m
+bench`."""

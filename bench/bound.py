@@ -1,4 +1,4 @@
-"""What a plan is held against: an upper bound on the GPUs that any plan places, and what the greedy places alone."""
+"""Bounds to compare a plan with: the most GPUs that any plan places, and the GPUs that the greedy places alone."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from solver.semantics.gang_classes import gangs_by_class
 from solver.state.state import State
 
 TIME_LIMIT = 600.0
-"""For one linear program; without an optimum there is no bound and the case fails."""
+"""Seconds for one linear program; without an optimum there is no bound and the case fails."""
 
 
 def placed_upper_bound(problem: Problem, resource: int) -> int:
-    """The linear relaxation of the admission, the solver's own sets, variables and rows with integrality dropped:
+    """Return the optimum of the admission's linear relaxation, the solver's own sets, variables and rows with
+    integrality dropped:
 
         max  sum_{q,p,k} demand_k[resource] * y[q,p,k]        subject to `constraints.CONSTRAINTS`
 

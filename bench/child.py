@@ -21,8 +21,8 @@ ABSENT_EXIT_CODE = 3
 
 
 def run_in_child(name: str) -> Figures | str:
-    """The figures of a case, or in a few words why there are none. Raises AbsentError, with the reason, for a case that
-    cannot be run here."""
+    """Return the figures of a case, or in a few words why there are none. Raises AbsentError, with the reason, for a
+    case that cannot be run here."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", "bench.child", name], cwd=ROOT, capture_output=True, text=True, timeout=TIME_LIMIT

@@ -69,7 +69,7 @@ def bench(
 
 
 def _selected_cases(chosen: tuple[str, ...], groups: tuple[str, ...], everything: bool) -> list[Case]:
-    """The cases that are named, those of the groups that are named, or else the usual ones."""
+    """Return the cases that are named, those of the groups that are named, or else the usual ones."""
     known = load_cases()
     if unknown := [name for name in chosen if name not in known]:
         raise click.BadParameter(f"there is no case {unknown[0]!r}; see --list", param_hint="--only")

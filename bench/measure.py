@@ -1,7 +1,7 @@
 """Seconds and memory of one compilation, phase by phase, as `gangplan compile` does it.
 
-A stopwatch is put round the functions that are called, so that the total is what a user pays and the phases are where
-it goes. Nothing of the compiler is imported before `measure_compilation` is called: the imports are a phase too.
+A stopwatch is put round the called functions, so that the total is the user's cost and the phases are its parts.
+Nothing of the compiler is imported before `measure_compilation` is called: the imports are a phase too.
 """
 
 from __future__ import annotations
@@ -91,8 +91,7 @@ def measure_reading(world: GeneratedRepository) -> Figures:
 
 
 def measure_compilation(world: GeneratedRepository, with_quality: bool = True) -> Figures:
-    """Compile a world against its state and emit the manifests; then, off the clock, judge the plan where that is
-    wanted.
+    """Compile a world against its state and emit the manifests; then, off the clock, rate the plan if wanted.
 
     Raises RuntimeError when there is no verified plan: a figure without one is worth nothing.
     """
@@ -131,7 +130,7 @@ def measure_compilation(world: GeneratedRepository, with_quality: bool = True) -
 
 
 def _has_all_reasons(outcome: Outcome) -> bool:
-    """Whether it is known of each waiting gang why it waits."""
+    """Return whether it is known of each waiting gang why it waits."""
     from solver.facts import Undecided
 
     decisions = () if outcome.plan is None else outcome.plan.decisions

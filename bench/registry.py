@@ -1,4 +1,5 @@
-"""What a benchmark is. A file of `bench/cases/` registers its cases when it is imported; nothing else lists them."""
+"""The definition of a benchmark. A file of `bench/cases/` registers its cases when it is imported; nothing else lists
+them."""
 
 from __future__ import annotations
 
@@ -18,10 +19,10 @@ DEFAULT_GROUP = "usual"
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How good a plan is. GPUs and gangs count what the plan starts; what runs already is no merit of it.
+    """The quality of a plan. GPUs and gangs count the plan's starts; running ones do not count.
 
     bound: GPUs that no plan can exceed (`bench.bound`). greedy: (gangs, GPUs) that the greedy starts alone. verdicts:
-    objectives per verdict. spread: (cost, proved bound), None when no gang starts or the plan does not say.
+    objectives per verdict. spread: (cost, proved bound), None when no gang starts or the plan has none.
     """
 
     asked: int
@@ -64,13 +65,13 @@ class Figures:
 
 
 class MissingInputError(Exception):
-    """The case needs something that is not here (a trace); it is left out, and that is no failure."""
+    """The case needs an absent input (a trace); it is left out, which is not a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """seconds, peak: the bars, None for a case that only informs. run: measures in the process that calls it. group:
-    what it is run with."""
+    """seconds, peak: the bars, None for a case that only informs. run: measures in the process that calls it. group: of
+    cases that are run together."""
 
     name: str
     title: str
@@ -96,7 +97,7 @@ def register_case(
 
 
 def load_cases() -> Mapping[str, Case]:
-    """All of them by name, in the order of the files and inside a file of registration."""
+    """Return all of them by name, in the order of the files and inside a file of registration."""
     package = importlib.import_module("bench.cases")
     for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda found: found.name):
         importlib.import_module(f"bench.cases.{module.name}")
@@ -104,7 +105,7 @@ def load_cases() -> Mapping[str, Case]:
 
 
 def figures_from_json(data: Mapping[str, Any]) -> Figures:
-    """The inverse of `dataclasses.asdict`, after JSON."""
+    """Return the inverse of `dataclasses.asdict`, after JSON."""
     quality, comparison = data["quality"], data["comparison"]
     if quality is not None:
         spread = tuple(quality["spread"]) if quality["spread"] is not None else None

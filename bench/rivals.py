@@ -1,5 +1,5 @@
-"""A plan and the baselines on one problem: what each places, how far apart it puts the pods of a gang, and what is left
-in pieces.
+"""A plan and the baselines on one problem: the amounts that each places, how far apart it puts the pods of a gang, and
+the remaining fragments.
 
 Every plan, the baselines' too, must satisfy `solver.verify`.
 """
@@ -27,10 +27,11 @@ Baselines = Mapping[str, Callable[[Problem], Placements]]
 
 @dataclass(frozen=True, slots=True)
 class PlacementResult:
-    """gangs: those that start. placed: amount of the resource. cost: gang -> `Tree.span`. domains: gang -> domains
-    touched, for each tier.
+    """gangs: started ones. placed: amount of the resource. cost: gang -> `Tree.span`. domains: gang -> domains touched,
+    for each tier.
 
-    seconds: wall clock, planning alone."""
+    seconds: wall clock, planning alone.
+    """
 
     gangs: frozenset[int]
     placed: int
@@ -61,7 +62,7 @@ def placement_result(problem: Problem, plan: Plan, resource: str, seconds: float
 def compare_with_baselines(
     problem: Problem, resource: str, baselines: Baselines, options: Options | None = None
 ) -> tuple[dict[str, PlacementResult], Plan, Figures]:
-    """Name -> outcome, the plan first; the plan itself; and what it took, the baselines not counted."""
+    """Return name -> outcome, the plan first; the plan itself; and its figures, without the baselines."""
     wall, cpu = time.perf_counter(), time.process_time()
     plan = solve(problem, options)
     solved = time.perf_counter() - wall

@@ -16,14 +16,14 @@ QUALITY_HEADS = (
 MIB = 1 << 20
 
 Results = Sequence[tuple[Case, Figures | str]]
-"""Each case with its figures, or with why there are none."""
+"""Each case with its figures, or with the cause of their absence."""
 
 Table = tuple[str, list[str], list[list[str]]]
 """Title, heads, rows; the first column is text, all others are figures."""
 
 
 def missed_bars(case: Case, result: Figures | str) -> list[str]:
-    """The bars that the case misses, in words; a case without figures misses all there are."""
+    """Return the bars that the case misses, in words; a case without figures misses all there are."""
     if isinstance(result, str):
         return [f"{case.name}: {result}"]
     found = []
@@ -54,7 +54,7 @@ def result_tables(results: Results) -> list[Table]:
 
 
 def _comparison_tables(results: Sequence[tuple[Case, Figures]]) -> list[Table]:
-    """The comparisons, those of one title under one another, and what the cases promise."""
+    """Return the comparisons, those of one title under one another, and what the cases promise."""
     made: dict[str, Table] = {}
     for _, result in results:
         if (found := result.comparison) is not None:
@@ -66,7 +66,7 @@ def _comparison_tables(results: Sequence[tuple[Case, Figures]]) -> list[Table]:
 
 
 def _claim_cells(claims: Mapping[str, bool]) -> list[str]:
-    """How many held, of how many, and which did not; all of them where all held."""
+    """Return how many held, of how many, and which did not; all of them where all held."""
     wrong = [claim for claim, held in claims.items() if not held]
     return [
         str(len(claims) - len(wrong)),

@@ -12,8 +12,8 @@ from bench.worlds import GPU, GeneratedRepository, submission_annotation, task_t
 QUEUES, NODES, GPUS_PER_NODE = 20, 128, 8
 JOB_GPUS = (1, 2, 4, 8, 16, 32, 64, 128)
 ELASTIC, TIMED = 0.25, 0.5
-"""Parts of the jobs of `generate_long_queue`: those that start with half of their pods, and those that say how long
-they run."""
+"""Parts of the jobs of `generate_long_queue`: those that start with half of their pods, and those that declare their
+run time."""
 
 LEAF, SPINE = 8, 16
 """Nodes of a leaf, leaves of a spine of `generate_odd_nodes`."""
@@ -22,8 +22,8 @@ FILE_OBJECTS = 1_000
 
 
 def generate_long_queue(jobs: int, *, varied: bool = False, seed: int = 1) -> GeneratedRepository:
-    """So many Volcano Jobs of 1 to 128 GPUs in 20 queues of equal weight, before 128 nodes and Volcano's default
-    configuration. varied: some are elastic, some say how long they run."""
+    """Return so many Volcano Jobs of 1 to 128 GPUs in 20 queues of equal weight, before 128 nodes and Volcano's default
+    configuration. varied: some are elastic, some declare their run time."""
     rng = random.Random(seed)  # noqa: S311  # a benchmark wants the same draw each time, not an unpredictable one
     own = "apiVersion: gangplan.dev/v1alpha1\nkind:"
     capacity = f'{{cpu: "128", memory: 1Ti, {GPU}: {GPUS_PER_NODE}}}'

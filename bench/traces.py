@@ -1,7 +1,7 @@
-"""Published traces as nodes, hypernodes and pods. They are read where they lie and never copied here.
+"""Published traces as nodes, hypernodes and pods. They are read in place and never copied here.
 
-Where: `--traces DIR` or the environment variable GANGPLAN_TRACES, else `shared/traces` next to the checkout. What is
-not there raises `MissingInputError`.
+Where: `--traces DIR` or the environment variable GANGPLAN_TRACES, else `shared/traces` next to the checkout. An absent
+one raises `MissingInputError`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TRACES_VARIABLE = "GANGPLAN_TRACES"
 DEFAULT_FOLDER = Path(__file__).resolve().parents[2] / "shared" / "traces"
 MIB = 1 << 20
 GPUS_PER_HOST = 8
-"""Of a Lingjun host; the trace does not say."""
+"""GPUs of a Lingjun host; the trace has no number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class TraceMachine:
 
 
 def read_rows(*path: str) -> list[dict[str, str]]:
-    """The lines of one file of the traces. Raises MissingInputError without it."""
+    """Return the lines of one file of the traces. Raises MissingInputError without it."""
     with trace_file(*path).open(newline="") as lines:
         return list(csv.DictReader(lines))
 

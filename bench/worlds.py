@@ -21,7 +21,7 @@ is one)."""
 TEAMS, QUEUES_PER_TEAM = 4, 4
 PRIORITIES = {"deadline": 10_000, "training": 1_000, "filler": 10}
 PRIORITY_WEIGHTS = (1, 6, 3)
-"""Of ten jobs, how many have each of these priorities."""
+"""Of ten jobs, the number with each of these priorities."""
 
 TOPOLOGY_WEIGHTS = {"hard1": 30, "hard2": 25, "soft": 20, "none": 15, "parts": 10}
 """Topology -> percent of the jobs. parts: no limit for the gang, whole supernode-sized units inside it (Volcano's
@@ -73,8 +73,8 @@ class _JobSize:
 def generate_repository(
     nodes: int, gangs: int, load: float, *, busy: bool = False, seed: int = 1, tiers: int = 2
 ) -> GeneratedRepository:
-    """A repository of that many nodes and jobs. load: GPUs asked for over GPUs there are; met by scaling the jobs'
-    sizes.
+    """Return a repository of that many nodes and jobs. load: GPUs asked for over GPUs there are; met by scaling the
+    jobs' sizes.
 
     busy: about half of the GPUs are held by foreign pods, supernode by supernode: some full, some half full, some
     empty. tiers: 2 or 3.
@@ -191,7 +191,7 @@ def _submission_lines(number: int) -> str:
 
 
 def submission_annotation(number: int) -> str:
-    """A minute after the job before."""
+    """Return a minute after the job before."""
     day, hour, minute = 1 + number // 1440 % 28, number // 60 % 24, number % 60
     return f'gangplan.dev/submitted-at: "2026-01-{day:02d}T{hour:02d}:{minute:02d}:00Z"'
 

@@ -43,14 +43,14 @@ data:
     namespace: {{ .Release.Namespace }}
     {{- toYaml (omit .Values.config "namespace") | nindent 4 }}
 """
-"""What kustomize makes of the base's config.yaml under a name of its own for each text."""
+"""The ConfigMap that kustomize generates from the base's config.yaml, with a name of its own for each text."""
 CHECKSUM = """\
         # Another configuration rolls the pods.
         checksum/config: {{ include (print $.Template.BasePath "/config.yaml") . | sha256sum }}
 """
 RELEASE = "{{ .Release.Namespace }}"
 RELEASE_STAND_IN = "release-namespace"
-"""A namespace that stands for the release's while the chart's rights are made."""
+"""A namespace that represents the release's while the chart's RBAC permissions are generated."""
 INSTALL_NAME = (
     f'{{{{ ternary "{NAME}" (printf "{NAME}-%s" .Release.Namespace) (eq .Release.Namespace "{NAMESPACE}") }}}}'
 )
@@ -78,13 +78,13 @@ SUBSTITUTIONS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "rbac.yaml": (),
     "admission.yaml": (),
 }
-"""File of the base -> text in it, and what stands for it in the chart. Each text occurs exactly once."""
+"""File of the base -> text in it, and its replacement in the chart. Each text occurs exactly once."""
 OPTIONAL = {"rbac.yaml": "rbac.create", "networkpolicy.yaml": "networkPolicy.create"}
-"""File -> the value that says whether the chart has it."""
+"""File -> the value that decides whether the chart has it."""
 
 
 def values() -> dict[str, Any]:
-    """The chart's defaults: those of the base. The namespace is the release's."""
+    """Return the chart's defaults: those of the base. The namespace is the release's."""
     config = yaml.safe_load((FOLDER / "config.yaml").read_text())
     return {
         "image": f"gangplan:{VERSION}",
@@ -99,7 +99,7 @@ def values() -> dict[str, Any]:
 
 
 def values_schema() -> dict[str, Any]:
-    """A JSON schema of values.yaml. The namespace is the release's."""
+    """Return a JSON schema of values.yaml. The namespace is the release's."""
     config = config_schema(reconcile)
     del config["properties"]["namespace"]
     switch = {"type": "object", "properties": {"create": {"type": "boolean"}}, "additionalProperties": False}
@@ -123,7 +123,8 @@ def values_schema() -> dict[str, Any]:
 
 
 def chart_template(name: str, base: str) -> str:
-    """The chart's template of a file of the base. Raises ValueError where a text to replace is not there once."""
+    """Return the chart's template of a file of the base. Raises ValueError where a text to replace is not there
+    once."""
     text = base
     for old, new in SUBSTITUTIONS[name]:
         if text.count(old) != 1:
@@ -137,7 +138,7 @@ def chart_template(name: str, base: str) -> str:
 
 
 def yaml_text(documents: list[dict[str, Any]]) -> str:
-    """The documents as YAML, short lists and maps on one line."""
+    """Return the documents as YAML, short lists and maps on one line."""
     text: str = yaml.safe_dump_all(documents, default_flow_style=None, sort_keys=False, width=1000)
     return text
 

@@ -1,6 +1,6 @@
 """The pictures of the concepts: sections of the report page, of repositories that are planned when the site is built.
 
-A page names one as ![what it shows](picture:NAME). It is a frame, so it follows the reader's colour scheme and width.
+A page names one as ![caption](picture:NAME). It is a frame, so it follows the reader's colour scheme and width.
 """
 
 from __future__ import annotations

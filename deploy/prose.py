@@ -1,8 +1,8 @@
 """Checks the words of code and documents against the style guide: `python -m deploy.prose` (part of scripts/check).
 
-* No banned word in code, comments, docstrings and documents, and further ones in what users read.
+* No banned word in code and documents, and further ones in docstrings, comments and in what users read.
 * Each diagnostic's documentation names its fix.
-* A docstring begins with a capital letter and ends its first paragraph with a full stop.
+* A docstring begins with a capital letter, not with "What" or "Those", and ends its first paragraph with a full stop.
 * No sentence of more than 25 words in diagnostics, `--help` and documents; no full stop in the help of an option.
 """
 
@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -41,16 +43,25 @@ BANNED = {
     r"besides?": "next to, together with, in addition to",
 }
 """Pattern -> what to write."""
-BANNED_IN_TEXTS = BANNED | {
-    r"told|tells": "reported, shown; announced",
-    r"(?<!there )(is|are) no(?= [a-z])(?! (earlier|higher|larger|later|less|longer|lower|more))": "is not a, no such",
+_DIALECT = {
+    r"told(?![,:])|tells": "reported, shown, sent; announced",
     r"stands?(?! for)|stood": "is",
-    r"the rights": "RBAC permissions",
     r"lets? in": "admitted",
     r"takes? up|takes? in turn": "resumes, alternates",
+}
+BANNED_IN_TEXTS = BANNED | {
+    **_DIALECT,
+    r"(?<!there )(is|are) no(?= [a-z])(?! (earlier|higher|larger|later|less|longer|lower|more))": "is not a, no such",
+    r"the rights": "RBAC permissions",
     r"as it lies": "in the working tree",
 }
 """Of what users read: documents, diagnostics and `--help`. A comment may have these words with another meaning."""
+BANNED_IN_DOCSTRINGS = _DIALECT | {
+    r"tell|telling|untold": "report, send; distinguish",
+    r"says?|said": "reports, prints, declares; or name the field",
+    r"goes (on|by)": "continues; uses",
+}
+"""Of docstrings and comments: programs report, send or have, and do not speak."""
 MAX_WORDS = 25
 _NAMES = frozenset({"gangplan", "torchrun", "kuberay", "spec", "deserved", "plugins", "replicas", *OWNERS})
 """Products, fields, and plugins and actions of Volcano, with which a sentence may begin in lower case."""
@@ -64,6 +75,7 @@ def problems() -> Iterator[str]:
                 continue
             text, name = path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
             yield from _banned_words(name, text)
+            yield from _banned_words(name, _documentation(text), BANNED_IN_DOCSTRINGS)
             if folder in DESCRIBED:
                 yield from _docstring_problems(name, ast.parse(text))
     pages = all_documents()
@@ -118,6 +130,18 @@ def _banned_words(name: str, text: str, banned: Mapping[str, str] = BANNED) -> I
                 yield f"{name}:{number}: {found[1]!r}; write: {instead}"
 
 
+def _documentation(text: str) -> str:
+    """Return the comments and docstrings of a module, each at its line, without all else."""
+    lines, before = [""] * (text.count("\n") + 2), tokenize.NEWLINE
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        is_docstring = token.type == tokenize.STRING and before in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+        if is_docstring or token.type == tokenize.COMMENT:
+            for number, line in enumerate(token.string.splitlines(), start=token.start[0]):
+                lines[number] += line
+        before = before if token.type in (tokenize.NL, tokenize.COMMENT) else token.type
+    return "\n".join(lines[1:])
+
+
 def _docstring_problems(name: str, tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, Documented) and (text := ast.get_docstring(node)):
@@ -125,12 +149,14 @@ def _docstring_problems(name: str, tree: ast.Module) -> Iterator[str]:
             line = getattr(node, "lineno", 1)
             if not first.endswith((".", "!", "?", ":", ")")):
                 yield f"{name}:{line}: the first paragraph of a docstring ends without a full stop"
+            if re.match(r"(What|Those)\b", first):
+                yield f"{name}:{line}: a docstring begins with {first.split()[0]!r}; name the thing"
             if _begins_small(first, node):
                 yield f"{name}:{line}: a docstring begins with a small letter"
 
 
 def _begins_small(text: str, node: Documented) -> bool:
-    """Return whether a plain word in lower case comes first: no name of a parameter, a field, a product or a term."""
+    """Return whether a plain word in lower case is first: not a name of a parameter, a field, a product or a term."""
     word = re.match(r"[a-z]+(?= )", text)
     if word is None or word[0] in _NAMES or " -> " in text.partition(".")[0]:
         return False

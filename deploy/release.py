@@ -1,7 +1,7 @@
 """Builds and checks everything of one version: `scripts/release VERSION [--dry-run]`.
 
-Everything is made from the files of one commit, in an empty folder, and carries its time, so the same commit gives the
-same bytes. What installs it is tried: the wheel in an environment of its own, the chart with Helm.
+All artifacts are built from the files of one commit, in an empty folder, and carry its time, so the same commit gives
+the same bytes. Each way of installing is tried: the wheel in an environment of its own, the chart with Helm.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ KUBERNETES = "1.30.0"
 PLATFORMS = "linux/amd64,linux/arm64"
 _SEMANTIC_VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
 _HIDDEN_VARIABLES = ("PYTHONPATH", "VIRTUAL_ENV", "PIP_CONSTRAINT", "PIP_REQUIREMENT")
-"""Variables that would let what is tried see the environment of who tries it."""
+"""Variables that would show the tried artifact its caller's environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class Release:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of the programs that build: the commit's time, and nothing of who builds."""
+        """Return the environment of the programs that build: the commit's time, and nothing of the caller."""
         kept = {name: value for name, value in os.environ.items() if name not in _HIDDEN_VARIABLES}
         return {**kept, "SOURCE_DATE_EPOCH": str(self.time)}
 
     def run(self, *command: str | Path, folder: Path | None = None) -> str:
-        """Its standard output. Raises click.ClickException with what it said where it fails."""
+        """Return the standard output. Raises click.ClickException with the error output for a failure."""
         line = [str(part) for part in command]
         done = subprocess.run(
             line, cwd=folder or self.source, env=self.environment, capture_output=True, text=True, check=False
@@ -73,8 +73,8 @@ class Release:
 
 
 def obstacles(version: str, changelog: str, *, is_clean: bool, is_dry: bool) -> list[str]:
-    """Why this version cannot be released, each with its fix. A dry run may have changes that are not committed, and a
-    changelog whose section is not named yet."""
+    """Return why this version cannot be released, each with its fix. A dry run may have changes that are not committed,
+    and a changelog whose section is not named yet."""
     found = []
     if not _SEMANTIC_VERSION.fullmatch(version):
         found.append(f"{version!r} is no version. Fix: write MAJOR.MINOR.PATCH, as in 1.4.0 or 1.4.0rc1")
@@ -106,7 +106,7 @@ def build_python(release: Release) -> None:
 
 
 def check_wheel(wheel: Path) -> None:
-    """That the wheel says that it is typed, and has the licences of what was taken from others."""
+    """Check that the wheel is marked as typed, and has the licences of third-party parts."""
     with zipfile.ZipFile(wheel) as packed:
         names = frozenset(packed.namelist())
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
@@ -134,7 +134,7 @@ def files_below(folder: Path, prefix: str) -> dict[str, tuple[bytes, int]]:
 
 
 def kustomize_files(deploy: Path) -> list[str]:
-    """The kustomization, and the files that it names."""
+    """Return the kustomization, and the files that it names."""
     named = yaml.safe_load((deploy / "kustomization.yaml").read_text())
     configurations = (name for made in named["configMapGenerator"] for name in made["files"])
     return ["kustomization.yaml", *named["resources"], *configurations]
@@ -198,9 +198,9 @@ def try_wheel(release: Release) -> None:
 
 
 def bill_of_materials(release: Release, installed: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """What is in an environment with gangplan, as CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json).
+    """Return the contents of an environment with gangplan, as CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json).
 
-    installed: as `pip inspect` says it.
+    installed: the output of `pip inspect`.
     """
     components = []
     for each in installed:
@@ -263,7 +263,7 @@ def write_checksums(release: Release) -> list[Path]:
 
 
 def publish_commands(release: Release) -> Sequence[str]:
-    """What publishes the folder, to be run by hand."""
+    """Return the commands that publish the folder, to be run by hand."""
     version, folder = release.version, release.output
     commands = [
         f"git push origin v{version}",

@@ -1,7 +1,6 @@
-"""What the peers would do, in our own words: fair ports of their ideas on `solver.problem.Problem`, to hold a plan
-against.
+"""Peers in our own words: fair ports of their ideas on `solver.problem.Problem`, to compare a plan with.
 
-Each module says at its top what it ports, from where, and what it leaves out. A baseline is a function `place(problem)
--> Placements`: gang -> all its pods. Only the bookkeeping is shared with the solver (`FreeNodes`, `QueueBooks`,
+Each module documents at its top its source, and what it leaves out. A baseline is a function `place(problem) ->
+Placements`: gang -> all its pods. Only the bookkeeping is shared with the solver (`FreeNodes`, `QueueBooks`,
 `TopologyTree`), which is exact; `plan_of_placements` makes a `Plan` of the placements, and `solver.verify` accepts it.
 """

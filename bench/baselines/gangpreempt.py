@@ -8,7 +8,7 @@ design.md): room for one gang.
   youngest, then the most of its resources inside the domain.
 * Bundles are taken as long as the gang's request exceeds what is idle and freed there in sum; then the pods are tried
   on the nodes, with one more bundle each time they do not fit. The first domain where they do is the answer. A bundle
-  goes as a whole.
+  is evicted as a whole.
 
 Left out: the limit on the number of domains (all are tried: this favours Volcano) and what releasing pods will free."""
 
@@ -79,12 +79,12 @@ def _preempt_in_domain(site: BaselineCluster, j: int, nodes: IntArray) -> Preemp
 
 
 def _remaining_bundle_pods(bundle: Bundle, evicted_pods: tuple[Placement, ...]) -> tuple[Placement, ...]:
-    """A whole bundle after the safe one of the same gang takes what is left."""
+    """Return the pods that remain for a whole bundle after the safe one of the same gang."""
     return merge_placements([*bundle.pods, *(Placement(p.role, p.node, -p.pods) for p in evicted_pods)])
 
 
 def bundles_in_order(problem: Problem, j: int, domain: frozenset[int]) -> Iterator[Bundle]:
-    """All bundles of the domain in Volcano's order."""
+    """Yield all bundles of the domain in Volcano's order."""
     winner = problem.gangs[j]
     evictable = [v for v, g in enumerate(problem.gangs) if g.running and g.eviction.evictable]
     in_queue = [v for v in evictable if problem.gangs[v].queue == winner.queue]
@@ -110,15 +110,15 @@ def bundles_in_order(problem: Problem, j: int, domain: frozenset[int]) -> Iterat
 
 
 def _share_in_domain(problem: Problem, bundle: Bundle) -> float:
-    """What the bundle gives back, as a part of what its gang holds."""
+    """Return the part of its gang's usage that the bundle frees."""
     gang, width = problem.gangs[bundle.gang], len(problem.resources)
     holds = placed_demand(gang, gang.running, width)
     return max((a / b for a, b in zip(placed_demand(gang, bundle.pods, width), holds, strict=True) if b), default=0.0)
 
 
 def _surplus_pods(gang: Gang, inside: tuple[Placement, ...]) -> tuple[Placement, ...]:
-    """The gang's pods in the domain that it can spare, its own minimum and its roles' kept; the last roles and nodes
-    first."""
+    """Return the gang's pods in the domain that it can spare, its own minimum and its roles' kept; the last roles and
+    nodes first."""
     have = [sum(p.pods for p in gang.running if p.role == t) for t in range(len(gang.roles))]
     spare, found = sum(have) - gang.minimum, []
     for p in reversed(inside):

@@ -1,7 +1,7 @@
 """Kueue's topology-aware scheduling, algorithm BestFit (v0.13 and later: pkg/cache/scheduler, tas_flavor_snapshot).
 
 * Order: of the queues' first workloads the highest priority, then the queue with the lowest share, then the oldest.
-* Pods are counted, not placed: each node says how many fit, each domain the sum below it.
+* Pods are counted, not placed: each node has a number of fits, each domain the sum below it.
 * Required at a level (hard): the domain of that level that holds all pods with the least to spare, or none. Preferred
   (soft): the same from the lowest level upwards; if not even one domain of the highest level holds them, several do.
   Without a wish: as at the highest level.
@@ -58,8 +58,8 @@ def _place_in_domains(site: BaselineCluster, gang: Gang, domains: list[int]) -> 
 
 
 def _candidate_domains(site: BaselineCluster, gang: Gang) -> Iterator[list[int]]:
-    """The domains to begin with, best first: one that holds every role by number, the tightest fit; several where that
-    is allowed."""
+    """Yield the domains to begin with, best first: one that holds every role by number, the tightest fit; several where
+    that is allowed."""
     counts = [site.tree.sum_per_domain(site.fit_counts(role)) for role in gang.roles]
     levels: list[list[int]] = []
     if gang.topology is not None and gang.topology.mode == "hard":
@@ -97,7 +97,7 @@ def _pods_per_node(
 
 
 def _fewest_domains(items: list[tuple[DomainOrNode, int]], pods: int) -> list[tuple[DomainOrNode, int]]:
-    """The largest first; as soon as one of the rest holds all that is left, the smallest that does."""
+    """Return the largest domains first; once one of the rest holds all remaining pods, the smallest that does."""
     rest, found, left = sorted(items, key=lambda item: (-item[1], item[0])), [], pods
     while left > 0 and rest:
         enough = [item for item in rest if item[1] >= left]

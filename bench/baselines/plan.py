@@ -1,4 +1,4 @@
-"""A `Plan` that says what a baseline did, so that the verifier can judge it."""
+"""A `Plan` of a baseline's placements, so that the verifier can check it."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def plan_of_placements(
 
 
 def _slot_uses(problem: Problem, placements: Placements) -> SlotUses:
-    """From which cells the new pods take their portions: any way in which those of each node fit. Raises ValueError
-    where there is none."""
+    """Return the cells of the new pods' portions: any assignment in which those of each node fit. Raises ValueError if
+    there is none."""
     new = {j: new_placements(problem.gangs[j], pods) for j, pods in placements.items()}
     room = FreeNodes(free_and_overcommitted(problem)[0])
     for j, pods in sorted(new.items()):

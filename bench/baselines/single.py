@@ -31,7 +31,7 @@ def _single_pod_role(problem: Problem, j: int) -> Role:
 
 
 def _place_pods(problem: Problem, place: PlaceRule) -> Placements:
-    """All that arrives stays; what does not fit when it comes is not asked again."""
+    """Place pods as they arrive. Placed ones stay; one that does not fit at its arrival is not tried again."""
     order = sorted(range(len(problem.gangs)), key=lambda j: (-problem.gangs[j].priority, problem.gangs[j].age, j))
     stays = len(order) * SECOND
     jobs = [Job(problem.gangs[j].name, at, stays, stays, _single_pod_role(problem, j)) for at, j in enumerate(order)]

@@ -1,4 +1,4 @@
-"""The books that every baseline keeps: what is free on the nodes, what the queues hold, and who waits."""
+"""The books of every baseline: free amounts of nodes, usage of queues, and waiting gangs."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ class BaselineCluster:
         return self._open_nodes[role.node_classes]
 
     def minimum_demand(self, j: int) -> Vector:
-        """What the gang needs to start."""
+        """Return the request with which the gang can start."""
         gang = self.problem.gangs[j]
         return placed_demand(
             gang, [Placement(t, 0, role.minimum) for t, role in enumerate(gang.roles)], len(self.problem.resources)
         )
 
     def gangs_in_order(self, key: Callable[[int, int], Any]) -> Iterable[int]:
-        """The waiting gangs, of each queue the highest priority and then the oldest first; among queues the one with
-        the smallest key(queue, gang).
+        """Yield the waiting gangs, of each queue the highest priority and then the oldest first; among queues the one
+        with the smallest key(queue, gang).
 
         Charge the ledger between two of them.
         """

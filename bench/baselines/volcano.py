@@ -56,14 +56,14 @@ def _place_gang(site: BaselineCluster, j: int) -> tuple[Placement, ...] | None:
 
 
 def hypernodes_of_tier(site: BaselineCluster, tier: int) -> list[int]:
-    """Those of one tier; one tier above the highest stands the whole cluster."""
+    """Return the hypernodes of one tier; one tier above the highest is the whole cluster."""
     if tier > site.tree.highest_tier:
         return [ROOT] if tier == site.tree.highest_tier + 1 else []
     return [h for h, x in enumerate(site.problem.hypernodes) if x.tier == tier]
 
 
 def mean_utilization(site: BaselineCluster, nodes: IntArray, asked: IntArray) -> float:
-    """How full these nodes are in sum with the request, 0 to 1 over the resources that are asked for; 0 when one
+    """Return how full these nodes are in sum with the request, 0 to 1 over the resources that are asked for; 0 when one
     overflows."""
     whole, free = site.capacity[nodes].sum(axis=0), site.free_nodes.vectors.amounts[nodes].sum(axis=0)
     wanted = [r for r, a in enumerate(asked) if a]
@@ -74,7 +74,8 @@ def mean_utilization(site: BaselineCluster, nodes: IntArray, asked: IntArray) ->
 def place_gang_on_nodes(
     site: BaselineCluster, gang: Gang, nodes: IntArray, score_tiers: bool = False
 ) -> tuple[Placement, ...] | None:
-    """The gang's pods onto these nodes, taken from the room; None, and nothing taken, when they do not all fit."""
+    """Return the gang's pods onto these nodes, taken from the room; None, and nothing taken, when they do not all
+    fit."""
     mark, found = site.free_nodes.mark(), []
     for t, role in enumerate(gang.roles):
         slots, request = site.fit_counts(role)[nodes].copy(), np.array(role.request)
@@ -103,7 +104,7 @@ def _binpack_scores(site: BaselineCluster, nodes: IntArray, request: IntArray) -
 
 
 def _tier_scores(site: BaselineCluster, nodes: IntArray, request: IntArray) -> np.ndarray:
-    """The same of the hypernodes around each node, from its leaf upwards, fading."""
+    """Return the same of the hypernodes around each node, from its leaf upwards, fading."""
     score, weights = np.zeros(len(nodes)), 0.0
     for level, domains in enumerate(site.domains_by_tier):
         whole, free = (np.zeros((len(domains), len(request))) for _ in range(2))

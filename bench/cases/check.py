@@ -30,7 +30,8 @@ COMPARED_JOBS, MAX_RATIO = 200, 2.0
 
 
 def _pad(job: bytes) -> bytes:
-    """The job with as many environment variables as make it about `FILE_BYTES` long; people's files have them."""
+    """Return the job with as many environment variables as make it about `FILE_BYTES` long; people's files have
+    them."""
     variable = "          - {{name: SETTING_{0:03}, value: value-of-setting-{0:03}}}\n"
     count = (FILE_BYTES - len(job)) // len(variable.format(0))
     variables = "".join(variable.format(number) for number in range(count))

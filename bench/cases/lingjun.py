@@ -28,7 +28,7 @@ TOPOLOGY_CHOICES = ("hard", "hard", "soft", "soft", "none")
 """Equally likely. Up to 8 pods ask for one access switch, more for one pod switch; soft ones only prefer to be near."""
 
 LEAST_SHARE = 0.99
-"""Of the LP bound, to be placed."""
+"""Least part of the LP bound to be placed."""
 
 
 def draw_gangs(hosts: int, load: float, seed: int) -> tuple[Gang, ...]:
@@ -121,8 +121,8 @@ def _total_cost(result: PlacementResult, gangs: Iterable[int]) -> int:
 
 
 def replanned_cost(world: Problem, result: PlacementResult) -> int:
-    """What the plan costs where nobody else asks than the gangs that someone started. Raises RuntimeError where it does
-    not start all of them."""
+    """Return the plan's cost if only the started gangs request anything. Raises RuntimeError if it does not start all
+    of them."""
     plan = solve(replace(world, gangs=tuple(world.gangs[j] for j in sorted(result.gangs))))
     if any(decision.action != "start" for decision in plan.decisions):
         raise RuntimeError("the plan starts fewer of these gangs than who chose them")

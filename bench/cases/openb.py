@@ -34,7 +34,7 @@ BASELINES = {
 }
 
 POD_SELECTIONS = {"whole GPUs": False, "shared GPUs": True}
-"""Which pods of a list arrive -> whether those that ask for less than a GPU are among them."""
+"""Which pods of a list arrive -> whether pods that request less than a GPU are among them."""
 
 
 def problem(machines: list[TraceMachine], pods: list[TracePod], seed: int, overload: float = OVERLOAD) -> Problem:

@@ -35,9 +35,9 @@ GPU, DEVICES = "nvidia.com/gpu", 8
 PAIRS, CONFIGURATIONS = 200, 13
 """Pairs, and configurations of each trace."""
 BUDGETS = (None, 3_000)
-"""Of --jobs; None for that of the command, within which the traces are replayed whole."""
+"""Values of --jobs; None for the command's default, within which the traces are replayed whole."""
 EACH = 4
-"""Of so many pairs one is also replayed in windows, which no other pair shares."""
+"""Number of pairs of which one is also replayed in windows, which no other pair shares."""
 OUTCOMES = ("different", "whole trace", "certain, right", "certain, wrong", "not certain", "p95 in the right order")
 Document = dict[str, object]
 POLICIES_DRAWN = ("fifo", "first-fit", "easy", "best-fit", "volcano", "volcano", "volcano", "volcano")
@@ -57,7 +57,7 @@ class Configuration:
     repository: Repository
 
     def workload(self, trace: Trace) -> Workload:
-        """The trace on the cluster, as `gangplan simulate --repo` makes it."""
+        """Return the trace on the cluster, as `gangplan simulate --repo` makes it."""
         specs = read_specs(self.repository)
         if errors := [found for found in specs.diagnostics if found.severity == "error"]:
             raise RuntimeError(f"the repository is not clean: {errors[0]}")
@@ -106,7 +106,7 @@ def _cluster_documents(nodes: int) -> Iterator[Document]:
 
 
 def _queue_documents(rng: random.Random, trace: Trace, is_tree: bool) -> Iterator[Document]:
-    """Each queue deserves about what its jobs need on average; some may not hold much more than that."""
+    """Yield each queue deserves about what its jobs need on average; some may not hold much more than that."""
     needs, largest = Counter[str](), dict[str, int]()
     for job in trace.jobs:
         needs[job.queue] += round(job.devices * (job.duration or 0))
@@ -234,7 +234,7 @@ def _contrast(trial: Trial) -> Contrast:
 
 
 def _outcomes(truth: Contrast, found: Contrast) -> Iterator[str]:
-    """What is counted of a pair."""
+    """Yield the counters of a pair."""
     if truth.verdict == EQUAL:
         return
     yield "different"

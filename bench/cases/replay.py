@@ -25,7 +25,7 @@ from solver.simulation.workload import SECOND
 SEEDS = range(1, 11)
 LOAD = 1.3
 NODES, DEVICES = 302, 8
-"""Of Kalos (AcmeTrace, NSDI'24)."""
+"""Sizes of Kalos (AcmeTrace, NSDI'24)."""
 PHILLY_NODES, LOOSE_LIMITS = 90, 3.0
 """Nodes on which 20,000 jobs of Philly wait now and then; requested times in real durations, for promised starts."""
 PHILLY_JOBS = slice(20_000, 60_000, 2)
@@ -37,7 +37,7 @@ PUBLISHED = {"fgd": (95.27, 95.49), "best-fit": (92.87, 93.25)}
 
 
 def measure_easy() -> Figures:
-    """The schedule of a workload of 801 jobs on 32 machines and that of Batsim."""
+    """Return the schedule of a workload of 801 jobs on 32 machines and that of Batsim."""
     began, cpu = time.perf_counter(), time.process_time()
     trace = read_trace(trace_file("batsim-medium-late", "medium_late.json"))
     world = make_workload(trace, machines_cluster(trace.machines or 1), RequestedTimes())
@@ -101,7 +101,7 @@ def kalos_like_month() -> Trace:
 
 
 def measure_month(policy: str) -> Figures:
-    """A replay of a month on 302 nodes of 8 devices."""
+    """Return a replay of a month on 302 nodes of 8 devices."""
     began, cpu = time.perf_counter(), time.process_time()
     world = make_workload(kalos_like_month(), equal_nodes(NODES), RequestedTimes())
     found = Simulation(world, POLICIES[policy](world)).run()

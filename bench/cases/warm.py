@@ -19,7 +19,7 @@ SECONDS = 0.4
 
 
 def measure_added_gangs() -> Figures:
-    """The slowest of `ADDED` gangs, each added by itself to the same 1,000 that run."""
+    """Return the slowest of `ADDED` gangs, each added by itself to the same 1,000 that run."""
     from compiler.cluster_state.cluster_state import ClusterState
     from compiler.pipeline import compile_repository
     from compiler.reading import read_specs
@@ -55,7 +55,8 @@ def measure_added_gangs() -> Figures:
 
 
 def _measure_plan(specs: Any, state: Any) -> tuple[Figures, bool, str]:
-    """Figures from the specs to a verified plan, whether the new gang starts next to all others, and what it is."""
+    """Return figures from the specs to a verified plan, whether the new gang starts next to all others, and its
+    name."""
     from compiler.lower.lowering import lower
     from solver.planner import solve
     from solver.verify import verify
@@ -89,8 +90,7 @@ def _measure_plan(specs: Any, state: Any) -> tuple[Figures, bool, str]:
 
 
 def running_pods(outcome: Outcome) -> Iterator[dict[str, Any]]:
-    """What the cluster would hold once everything that the plan starts runs: its pods, as the job controller labels
-    them."""
+    """Yield the cluster's pods once all of the plan's starts run, as the job controller labels them."""
     for decided in outcome.decisions:
         roles = {role.name: role for role in decided.gang.roles}
         for role, nodes in decided.pods.items():

@@ -30,7 +30,7 @@ WORLDS: tuple[tuple[World, dict[str, Measure]], ...] = (
     (empty_world, {"one-more": measure_one_more}),
     (empty_world, {"replays": measure_replays}),
 )
-"""What stands before the measurement, and the cases that share it by name."""
+"""The world before the measurement, and the cases that share it by name."""
 CASES = tuple(name for _, measures in WORLDS for name in measures)
 
 
@@ -57,7 +57,7 @@ def reconcile(
 
 
 def _measure(world: World, measures: list[Measure], sizes: Sizes) -> Iterator[Row]:
-    """The rows, told as they come."""
+    """Yield the rows, and print them at once."""
     with world(sizes) as standing:
         for measure in measures:
             for row in measure(standing, sizes):

@@ -1,4 +1,5 @@
-"""What the cases share: a control plane, a repository, the reconciler as a told process, and rows of figures."""
+"""Shared by the cases: a control plane, a repository, the reconciler as a process notified by webhooks, and rows of
+figures."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large the worlds are; None: as large as the bar of the case says. busy: processes next to them that only
+    """The sizes of the worlds; None: as large as the bar of the case requires. busy: processes next to them that only
     compute."""
 
     gangs: int | None = None
@@ -135,7 +136,7 @@ class NotifiedReconciler(ReconcilerProcess):
         return self.process.pid
 
     def commit(self) -> str:
-        """Commit what lies in the repository and tell of it, as GitLab does; the commit's id."""
+        """Commit the files of the repository and notify the reconciler, as GitLab does; return the commit's id."""
         commit = self.repository.commit()
         headers = {"X-Gitlab-Token": self.secret, "Content-Type": "application/json"}
         body = json.dumps({"ref": "refs/heads/main"}).encode()
@@ -144,7 +145,7 @@ class NotifiedReconciler(ReconcilerProcess):
         return commit
 
     def wait_until_settled(self, commit: str) -> None:
-        """Wait until this commit is in force and nothing is left to do."""
+        """Wait until this commit is in force and no work remains."""
 
         def is_settled() -> bool:
             status = self.read_status()
@@ -154,7 +155,7 @@ class NotifiedReconciler(ReconcilerProcess):
         self.plane.wait_until(is_settled, timeout=WAIT, what=f"commit {commit[:8]} to be applied")
 
     def metric(self, name: str) -> float:
-        """The sum of a metric over its labels."""
+        """Return the sum of a metric over its labels."""
         with urllib.request.urlopen(f"http://{self.listen}/metrics", timeout=10) as answer:
             text = answer.read().decode()
         return sum(float(value) for value in re.findall(rf"^{name}(?:\{{.*\}})? (\S+)$", text, re.MULTILINE))
@@ -176,7 +177,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def child_cpu_seconds(pid: int) -> float:
-    """The same of the children that run, which the process itself has not been charged with yet."""
+    """Return the same of the children that run, which the process itself has not been charged with yet."""
     found = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
     return sum(cpu_seconds(int(child)) for children in found for child in children)
 
@@ -186,7 +187,7 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def requests_by(bed: Bed, since: int) -> dict[str, int]:
-    """What the reconciler has asked for since so many requests of it: "VERB resource" -> how often."""
+    """Return the reconciler's requests since so many of them: "VERB resource" -> number."""
     found: dict[str, int] = {}
     for entry in bed.plane.audited_requests()[since:]:
         about: Any = entry.get("objectRef") or {}
@@ -196,6 +197,6 @@ def requests_by(bed: Bed, since: int) -> dict[str, int]:
 
 
 def print_requests(bed: Bed, since: int) -> None:
-    """Tell what the reconciler has asked for most."""
+    """Print the reconciler's most frequent requests."""
     asked = sorted(requests_by(bed, since).items(), key=lambda pair: -pair[1])
     click.echo(f"  requests: {', '.join(f'{count} {what}' for what, count in asked[:12])}", err=True)

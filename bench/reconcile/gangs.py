@@ -1,10 +1,10 @@
 """gangs: the same jobs straight to stock Volcano and through a commit, in one run.
 
-Stock: `kubectl create` of all jobs at once, until the last pod runs. Gangplan: from the commit with the same jobs, told
-by a webhook, until the last pod runs. Both on nodes that kwok plays, with Volcano's default configuration for stock and
-gangplan's for gangplan, and with the same looks at the pods. What counts is the ratio: quiet, on a machine that does
-nothing else, and next to processes that only compute (`--busy`), where gangplan suffers more, since it computes more
-than Volcano does. late: gangplan alone, with what must not confuse it.
+Stock: `kubectl create` of all jobs at once, until the last pod runs. Gangplan: from the commit with the same jobs,
+notified by a webhook, until the last pod runs. Both on nodes that kwok simulates, with Volcano's default configuration
+for stock and gangplan's for gangplan, and with the same looks at the pods. The ratio counts: quiet, on a machine
+without other work, and next to processes that only compute (`--busy`), where gangplan suffers more, since it computes
+more than Volcano does. late: gangplan alone, with events that must not confuse it.
 """
 
 from __future__ import annotations

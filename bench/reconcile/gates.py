@@ -25,7 +25,7 @@ GATES_BAR = 300
 
 
 def _gated_pod(name: str) -> dict[str, Any]:
-    """A pod that no scheduler takes up: what is measured are the gates alone."""
+    """Return a pod that no scheduler handles: only the gates are measured."""
     containers = [{"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": 1}}}]
     spec = {"schedulerName": "nobody", "schedulingGates": [{"name": SCHEDULING_GATE}], "containers": containers}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}

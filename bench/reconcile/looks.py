@@ -1,4 +1,4 @@
-"""What happens while jobs start: looks at which nodes were given more than they have, a node that flaps."""
+"""Events while jobs start: looks for overcommitted nodes, a node that flaps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NODES_PATH = "/api/v1/nodes"
 WHOLE_LOOK = 5.0
 """Seconds between two looks at all pods: 1,600 are 8 MB."""
 CACHED = "resourceVersion=0"
-"""Such a list comes from the API server's cache, without a read of etcd: a state that was, at most a moment old."""
+"""Such a list is read from the API server's cache, without etcd: a state that is at most a moment old."""
 FLAP_SECONDS, CORDONED_SECONDS = 1.5, 0.3
 """From one cordon to the next, and until the node is open again."""
 
@@ -74,8 +74,8 @@ def flapping_node(plane: ControlPlane, name: str) -> Iterator[None]:
 
 @contextmanager
 def repeated(step: Callable[[], None], pause: float) -> Iterator[None]:
-    """Meanwhile, repeat `step` in a thread. What the API server does not answer is left out; any other error of it is
-    raised at the end."""
+    """Repeat `step` in a thread meanwhile. Requests without an answer are left out; any other error is raised at the
+    end."""
     stop = threading.Event()
 
     def run() -> None:
@@ -93,7 +93,7 @@ def repeated(step: Callable[[], None], pause: float) -> Iterator[None]:
 
 
 def granted_evictions(audit: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The pods of an audit's entries whose eviction the API server has granted."""
+    """Yield the pods of an audit's entries whose eviction the API server has granted."""
     for entry in audit:
         about = entry.get("objectRef") or {}
         is_eviction = entry["verb"] == "create" and about.get("subresource") == "eviction"

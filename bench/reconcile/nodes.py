@@ -34,7 +34,7 @@ def _repository(bed: Bed, nodes: int) -> GitRepository:
 
 
 def gang_repository(bed: Bed, nodes: int) -> GitRepository:
-    """A commit with one gang on two whole nodes."""
+    """Return a commit with one gang on two whole nodes."""
     repository = _repository(bed, nodes)
     repository.write_file("jobs/gang.yaml", volcano_job("gang", role("worker", 2, gpus=GPUS), queue="team"))
     repository.commit()

@@ -39,7 +39,7 @@ DRIFT_BAR, COLD_BAR, IDLE_BAR, MEMORY_BAR = 1.0, 20.0, 0.3, 400.0
 
 @dataclass(frozen=True, slots=True)
 class ObjectsWorld:
-    """A cluster that holds the objects, and the repository that they came from."""
+    """A cluster that holds the objects, and their repository."""
 
     bed: Bed
     repository: GitRepository
@@ -79,13 +79,13 @@ def objects_world(sizes: Sizes) -> Iterator[ObjectsWorld]:
 
 
 def _rest(bed: Bed, path: str) -> int:
-    """The objects beyond the first: a list with a selector does not say how many."""
+    """Return the number of objects beyond the first: a list with a selector has no total."""
     return len(bed.plane.api("GET", path.replace("limit=1&", ""))["items"]) - 1
 
 
 @dataclass(slots=True)
 class PutBack:
-    """Watches the objects, and notes when those that were edited hold their value again."""
+    """Watches the objects, and notes when edited ones hold their value again."""
 
     client: Client
     edited_at: dict[str, float] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class PutBack:
                 self.seconds[name] = seen - self.edited_at[name]
 
     def _lines(self, version: str) -> Iterator[bytes]:
-        """Those of one watch; it breaks when the control plane ends."""
+        """Yield the lines of one watch; it breaks when the control plane exits."""
         with suppress(ApiError):
             yield from self.client.watch(self.client.resource("v1", "ConfigMap"), version, 600)
 
@@ -119,8 +119,8 @@ class PutBack:
 
 
 def measure_drift(world: ObjectsWorld, _sizes: Sizes) -> Iterator[Row]:
-    """Edits at a steady rate, each of another object: seconds from the request until the watch shows it put back. They
-    begin when the plan that a start makes is there: a pass that takes up a new plan compares all objects first."""
+    """Yield edits at a steady rate, each of another object: seconds from the request until the watch shows it put back.
+    They begin once the plan of the start is in force: a pass with a new plan compares all objects first."""
     edits = min(EDITS_PER_SECOND * EDIT_SECONDS, world.count)
     with NotifiedReconciler(world.bed, world.repository) as reconciler:
         reconciler.wait_until_settled(world.repository.run_git("rev-parse", "HEAD"))

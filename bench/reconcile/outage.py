@@ -1,4 +1,4 @@
-"""restart: the API server ends and comes back after a while, and a commit that came meanwhile is planned."""
+"""restart: the API server stops and returns after a while, and a commit made meanwhile is planned."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A piece is 100 jobs in a row, their arrivals and run times compressed so that it lasts some two minutes, on so few nodes
 that jobs wait. The model gets the arrival of each job and the end of each pod as the scheduler saw them, the moments of
-its cycles, and what it drew, so that what differs is decisions. One row is what it says by the trace alone.
+its cycles, and its random draws, so that only decisions differ. One row is its result by the trace alone.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ JOBS, NODES, GPUS = 100, 3, 8
 ARRIVALS, LONGEST, SHORTEST = 80.0, 30.0, 3.0
 """Seconds: until the last arrival, and of one job."""
 SHARE = 5.0
-"""Of 100 starts that may be more than a cycle apart."""
+"""Most of 100 starts that may be more than a cycle apart."""
 WORK = 0.9
 """Times what the nodes can do until the last arrival."""
 
@@ -75,7 +75,7 @@ def _with_work(jobs: Sequence[TimedJob]) -> list[TimedJob]:
 
 
 def measure_replays(bed: Bed, _sizes: Sizes) -> Iterator[Row]:
-    """Of each piece: how many starts are apart, by cycles and by the clock; each that is by its cause."""
+    """Yield for each piece: how many starts are apart, by cycles and by the clock; each of these by its cause."""
     nodes = [f"gpu-{at}" for at in range(NODES)]
     bed.add_gpu_nodes(NODES)
     lay_out(bed.plane, DEFAULT_SCHEDULER)

@@ -6,7 +6,15 @@ import ast
 
 import pytest
 
-from deploy.prose import BANNED_IN_TEXTS, MAX_WORDS, _banned_words, _docstring_problems, _long_sentences
+from deploy.prose import (
+    BANNED_IN_DOCSTRINGS,
+    BANNED_IN_TEXTS,
+    MAX_WORDS,
+    _banned_words,
+    _docstring_problems,
+    _documentation,
+    _long_sentences,
+)
 
 
 @pytest.mark.parametrize(
@@ -44,10 +52,26 @@ def test_texts_of_users_have_further_banned_words(text: str, found: int) -> None
         ("node: the node of the pods.", 0),
         ("path -> blob.", 0),
         ("gangplan reads it.", 0),
+        ("What the node holds.", 1),
     ],
 )
 def test_docstrings_begin_with_a_capital_and_end_with_a_full_stop(docstring: str, found: int) -> None:
     assert len(list(_docstring_problems("a.py", ast.parse(f'"""{docstring}"""')))) == found
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("x = 1  # what the server says", ["a.py:1"]),
+        ('def f():\n    """Return it.\n\n    It goes on, as the plan told."""', ["a.py:4", "a.py:4"]),
+        ('limit = 1\n"""The limit stands."""', ["a.py:2"]),
+        ('said = {"told": "it says so"}\nprint("""\ntold\n""")', []),
+        ('"""told: the start, which stands for one."""', []),
+    ],
+)
+def test_docstrings_and_comments_have_banned_words_that_other_code_may_have(code: str, found: list[str]) -> None:
+    problems = _banned_words("a.py", _documentation(code), BANNED_IN_DOCSTRINGS)
+    assert [problem.split(": ")[0] for problem in problems] == found
 
 
 def test_only_long_sentences_count() -> None:

@@ -46,10 +46,10 @@ def _divides(scheduler: SchedulerSpec, plugin: PluginSpec | None) -> bool:
 
 def _ancestor_reclaim_levels(capacity: PluginSpec | None) -> int:
     """`ancestorReclaimLevel`; it needs the hierarchy, and anything but a whole number above 0 is 0 to Volcano."""
-    text = (
+    levels = (
         capacity.arguments.get("ancestorReclaimLevel", 0) if capacity is not None and _is_hierarchical(capacity) else 0
     )
-    return max(0, text) if type(text) is int else 0
+    return max(0, levels) if type(levels) is int else 0
 
 
 def _spreads_pods(plugins: Mapping[str, PluginSpec]) -> bool:

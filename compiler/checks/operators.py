@@ -16,7 +16,12 @@ from compiler.diagnostics.diagnostic import suggestion, to_write
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.fields.whole_number import whole_number
 from compiler.kinds.model_serving import MINIMA_PATH, makes_pod_group
-from compiler.kubernetes import GANG_ANNOTATION, GROUP_MIN_MEMBER_ANNOTATION, QUEUE_NAME_ANNOTATION
+from compiler.kubernetes import (
+    GANG_ANNOTATION,
+    GROUP_MIN_MEMBER_ANNOTATION,
+    GROUP_NAME_ANNOTATION,
+    QUEUE_NAME_ANNOTATION,
+)
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping, texts
 from compiler.validation.rows import breaches
@@ -226,9 +231,10 @@ def _clique_set(document: Document) -> Iterator[Finding]:
 
 def _deployment(document: Document) -> Iterator[Finding]:
     """A new ReplicaSet has pods of its own PodGroup, at first as many as the update may add or take away."""
-    annotations = document.metadata.get("annotations")
-    least = whole_number(str(annotations.get(GROUP_MIN_MEMBER_ANNOTATION) if isinstance(annotations, dict) else ""))
+    least = whole_number(str(mapping(document.metadata, "annotations").get(GROUP_MIN_MEMBER_ANNOTATION)))
     spec = mapping(document.data, "spec")
+    if GROUP_NAME_ANNOTATION in mapping(spec, "template", "metadata", "annotations"):
+        return  # pods of both ReplicaSets are of one PodGroup, which Volcano did not make
     strategy, replicas = mapping(spec, "strategy"), spec.get("replicas", 1)
     if strategy.get("type") == "Recreate" or least is None or not isinstance(replicas, int):
         return

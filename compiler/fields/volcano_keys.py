@@ -32,7 +32,7 @@ _MOST_EDITS = 2
 
 @cache
 def meant_key(key: str) -> str:
-    """Return the key that this one is a slip of the pen away from, or another domain; "" where it is one, or near
+    """Return the key that this one is a slip of the pen away from, or has in another domain; "" where it is one, or near
     none."""
     written, _, name = key.rpartition("/")
     for word, (domain, names) in _OPERATORS_KEYS.items():
@@ -40,6 +40,9 @@ def meant_key(key: str) -> str:
             return f"{domain}/{name}"
     if key in VOLCANO_KEYS or not ("volcano" in key or "scheduling" in key):
         return ""
+    others = [known for known in VOLCANO_KEYS if known.rpartition("/")[2] == name]
+    if len(others) == 1:
+        return others[0]
     near = [(_edits(key, known), known) for known in VOLCANO_KEYS if abs(len(known) - len(key)) <= _MOST_EDITS]
     edits, known = min(near, default=(_MOST_EDITS + 1, ""))
     return known if edits <= _MOST_EDITS else ""

@@ -115,7 +115,7 @@ class _Walk:
         for key, child in data.items():
             index = properties.get(key, values)
             if index is None:
-                if not is_open or is_open == "near":
+                if not is_open or is_open == "near" or (not path and "/" in key):
                     self._unknown_field((*path, key), properties, data, is_open == "near")
             elif child is None or key in fractions:
                 continue
@@ -133,6 +133,9 @@ class _Walk:
         self, path: FieldPath, properties: dict[str, int], data: dict[str, Any], only_near: bool
     ) -> None:
         """only_near: a name that is like no other may be a field of a newer version."""
+        if "/" in str(path[-1]) and path[-2:-1] in ((), ("metadata",)):
+            self.flaws.append(_outside_annotations(path, data[str(path[-1])]))
+            return
         names = sorted(properties)
         is_list_short = 0 < len(names) <= _MAX_SHOWN_NAMES and data[str(path[-1])] is not None
         known = f"use one of {', '.join(names)}" if is_list_short else "remove it"
@@ -324,6 +327,14 @@ _EXPECTED = {
     "object": "a mapping",
     "string": "text",
 }
+
+
+def _outside_annotations(path: FieldPath, value: Any) -> Flaw:
+    """A key as only annotations and labels have, next to them or at the top of the object."""
+    metadata = path[:-1] or ("metadata",)
+    help = f"move it to {dotted_path((*metadata, 'annotations'))} or {dotted_path((*metadata, 'labels'))}"
+    explains = (*metadata, "annotations", path[-1]) if isinstance(value, str) else FieldPath()
+    return Flaw(path, UNKNOWN_FIELD, f"{dotted_path(path)} is not a field of this kind", help, explains)
 
 
 def _wrong_type(path: FieldPath, data: Any, expected: str) -> Flaw:

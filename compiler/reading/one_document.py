@@ -34,7 +34,7 @@ from compiler.reading.shape import (
     read_model,
     without_consequences,
 )
-from compiler.reading.unplanned import DESCRIBED_ELSEWHERE, declared_pods, runs_pods, unplanned_pods
+from compiler.reading.unplanned import DESCRIBED_ELSEWHERE, KIND_NOT_PLANNED, declared_pods, runs_pods, unplanned_pods
 from compiler.run_kinds import runs_once
 from compiler.specs.drafts import InnerJob, PrivilegedContainers
 from compiler.specs.gang_spec import GangSpec
@@ -355,7 +355,9 @@ def _version_diagnostic(document: Document, kind: Kind) -> Diagnostic:
 
 def _other_version_diagnostics(document: Document, kind: Kind) -> Iterator[Diagnostic]:
     """Yield a warning on pods that would be planned in a version of the kind that is known."""
-    for found in unplanned_pods(document, f"write apiVersion: {kind.api_version}"):
+    help = f"write apiVersion: {kind.api_version}"
+    passed = document.diagnostic(KIND_NOT_PLANNED, ("kind",), f"{document.kind} is passed through unplanned", help)
+    for found in unplanned_pods(document, help) or [passed]:
         message = f"{document.api_version} of {document.kind} is not known: {found.message}"
         at_version = replace(found, severity="warning", position=document.position("apiVersion"), message=message)
         yield at_version if found.severity == "info" else found

@@ -241,6 +241,8 @@ def _right_place(document: Document, path: FieldPath, schema: Schema) -> Place:
         present = _value(document.data, start)
         if (node := schema.node_at(start)) is not None and (below := _place_below(schema, node, name, inside, present)):
             return _belongs_at((*start, *below)), (*start, *below)
+    if below := _place_among_amounts(schema, schema.node_at(around) or {}, name):
+        return _belongs_at((*around, *below)), (*around, *below)
     if isinstance(inside, dict) and inside and all(_has_field(schema, (*around, key)) for key in inside):
         return f"write {', '.join(inside)} in its place", (*around, next(iter(inside)))
     return _place_in_other_list(schema, path, inside)
@@ -302,12 +304,36 @@ def _place_below(schema: Schema, node: Node, name: str, value: Any, present: Any
         found = [(*before, name) for before, each in inner if _takes(schema, each, name, value)]
         if found:
             usual = [place for place in found if "containers[]" in place] or found
+            usual = [place for place in usual if _is_free(present, place)]
             if len(usual) > 1 and isinstance(present, dict):
                 written = [place for place in usual if str(place[0]).removesuffix("[]") in present]
                 usual = [place for place in written if _value(present, place) is None]
             return usual[0] if len(usual) == 1 else ()
         level = inner
     return ()
+
+
+def _is_free(present: Any, place: FieldPath) -> bool:
+    """Whether a part of the document, or one that is not written yet, lacks the field at the place."""
+    if not place or not isinstance(present, dict):
+        return bool(place)
+    step = str(place[0])
+    if not step.endswith("[]"):
+        return present.get(step) is None or _is_free(present[step], place[1:])
+    entries = present.get(step.removesuffix("[]"))
+    return entries is None or (isinstance(entries, list) and any(_is_free(each, place[1:]) for each in entries))
+
+
+def _place_among_amounts(schema: Schema, node: Node, name: str) -> FieldPath:
+    """The one mapping of resources next to a field with the name of one; empty where there are none or several."""
+    fields = {key: schema.nodes[index] for key, index in node.get("properties", {}).items()}
+    found = [key for key, field in fields.items() if _holds_amounts(schema, field)]
+    is_resource = "/" in name or name in ("cpu", "memory", "ephemeral-storage", "pods")
+    return (found[0], name) if len(found) == 1 and is_resource else ()
+
+
+def _holds_amounts(schema: Schema, node: Node) -> bool:
+    return "values" in node and schema.nodes[node["values"]]["type"] == "quantity"
 
 
 def _may_be_newer(document: Document, flaw: Flaw) -> bool:

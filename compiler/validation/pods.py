@@ -15,8 +15,8 @@ from compiler.validation.rows import judge_rows
 from compiler.validation.volumes import volumes
 
 _AS_WRITTEN = """
-    apps batch batch.volcano.sh flow.volcano.sh grove.io jobset.x-k8s.io kubeflow.org leaderworkerset.x-k8s.io ray.io
-    training.volcano.sh workload.serving.volcano.sh
+    apps batch batch.volcano.sh elastic.iml.github.io flow.volcano.sh grove.io jobset.x-k8s.io kubeflow.org
+    leaderworkerset.x-k8s.io mindxdl.gitee.com ray.io training.volcano.sh workload.serving.volcano.sh
 """
 _IMAGES_AS_WRITTEN = frozenset(("", *_AS_WRITTEN.split()))
 """API groups whose controllers make pods of the images in the text; others fill one in."""

@@ -19,6 +19,7 @@ from compiler.syntax.documents import FieldPath
 from compiler.syntax.paths import EACH_ENTRY, EACH_ITEM, Path, found_paths, parse_path, value_at
 from compiler.validation import names
 from compiler.validation.containers import lost_units, resources
+from compiler.validation.images import image
 from compiler.validation.judge import Judge, mapping
 from compiler.validation.selectors import NODE_OPERATORS, expressions, label_selector, labels
 from compiler.validation.volumes import claim, field_path, relative_path
@@ -213,6 +214,7 @@ _JUDGED: Mapping[str, _JudgeRules] = {
     "exactly_one": _exactly_one,
     "excluded": _excluded,
     "field_paths": _of_parts(field_path),
+    "images": _of_parts(image),
     "labels": _of_parts(labels),
     "missing": _missing,
     "names": _of_values(lambda judge, path, value, form: judge.name(path, value, getattr(names, form))),
@@ -360,6 +362,7 @@ _TESTS: Mapping[str, Callable[[Any, Any, _Place], bool]] = {
     "contains": lambda value, wanted, holder: isinstance(value, list) and wanted in value,
     "differs": lambda value, wanted, holder: value != holder.read(wanted),
     "given": lambda value, wanted, holder: (value is not None) is wanted,
+    "lacks": lambda value, wanted, holder: isinstance(value, list) and not any(each in value for each in wanted),
     "like": lambda value, wanted, holder: isinstance(value, str) and re.fullmatch(wanted, value) is not None,
     "listed": lambda value, wanted, holder: any(
         value == found for path in wanted for _, found in _values(holder, path)

@@ -29,7 +29,7 @@ from compiler.kubernetes import (
 )
 from compiler.run_kinds import RUN_KINDS
 from compiler.specs.cluster_spec import Specs
-from compiler.specs.eligibility import NodeMasks, classify_nodes, node_kinds, node_requirement, returned_node
+from compiler.specs.eligibility import NodeMasks, classify_nodes, edits_for, node_kinds, node_requirement, returned_node
 from compiler.specs.gang_spec import GangSpec, UnplannedPods
 from compiler.specs.node_spec import NodeSpec
 from compiler.specs.pod_spec import Amounts, PodSpec, Toleration
@@ -115,8 +115,9 @@ class ReservedRoom:
             nodes = [n for n in kind if not places.is_away(n)]
             tried = ReservedRoom(self.pods)
             tried.fill(places, self.homeless, nodes)
-            if nodes and not tried.homeless and empty.has_room(pod, nodes[0]):
-                self.other_node = nodes[0]
+            large = next((n for n in nodes if empty.has_room(pod, n)), None)
+            if large is not None and not tried.homeless:
+                self.other_node = large
                 places.hold(tried)
                 return
 
@@ -180,12 +181,12 @@ class EmptyNodes:
         return _fits(pod, self.nodes[n])
 
     def kinds(self, pod: PodSpec) -> list[list[int]]:
-        """Return the nodes by what may close them to the pod, in order of the first."""
+        """Return the nodes by what may close them to the pod, ascending by the edits that they ask for."""
         classes = classify_nodes(self.nodes, [node_requirement(pod)])
         kinds: dict[object, list[int]] = {}
         for n, kind in enumerate(zip(classes.class_by_node, node_kinds(self.nodes, classes), strict=True)):
             kinds.setdefault(kind, []).append(n)
-        return list(kinds.values())
+        return sorted(kinds.values(), key=lambda kind: edits_for(self.nodes[kind[0]], pod))
 
     def _open_to(self, pod: PodSpec) -> Iterator[NodeSpec]:
         mask = self._masks.nodes_matching(node_requirement(pod))

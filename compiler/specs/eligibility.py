@@ -136,13 +136,15 @@ class NearKinds:
 
     def of(self, pod: PodSpec, open_classes: frozenset[int]) -> tuple[tuple[int, int], ...]:
         """Return kinds of other classes that nothing but taints closes; if no class is open, then kinds that match the
-        probable intention of misspelt values."""
+        probable intention of misspelt values, and the others, ascending by the edits that they ask for."""
         if open_classes and not self._has_taints:
             return ()
         tolerant = replace(pod, tolerations=(Toleration(operator="Exists"),))
         near = [kind for kind in self._matching(tolerant) if hard_taints(self._first[kind])]
         if not open_classes and (meant := self._respelt(tolerant)) != tolerant:
             near += self._matching(meant)
+        if not open_classes:
+            near += sorted(self._first, key=lambda kind: edits_for(self._first[kind], pod))
         return tuple(dict.fromkeys(kind for kind in near if kind[0] not in open_classes))
 
     def _matching(self, pod: PodSpec) -> list[tuple[int, int]]:
@@ -314,6 +316,12 @@ def hard_taints(node: NodeSpec) -> frozenset[Taint] | None:
         return None
     taints = frozenset(taint for taint in node.taints if taint.effect != "PreferNoSchedule")
     return (taints | {CORDONED} if node.unschedulable else taints) or None
+
+
+def edits_for(node: NodeSpec, pod: PodSpec) -> int:
+    """Return how many labels of its selector the pod would change, and taints tolerate, to use the node."""
+    unmet = sum(node.labels.get(key) != value for key, value in pod.node_selector.items())
+    return unmet + len(untolerated_taints(node, pod))
 
 
 def untolerated_taints(node: NodeSpec, pod: PodSpec) -> tuple[Taint, ...]:

@@ -24,7 +24,8 @@ def grouped_waits(style: Style, waiting: Sequence[JobDecision]) -> Iterator[str]
     for code, meaning, jobs in groups:
         role = "never" if jobs[0].never else "wait"
         mark = style.paint("!" if jobs[0].never else "-", role)
-        text = f"{count_text(len(jobs), 'job')}: {meaning} (queue {jobs[0].gang.queue}): {named_jobs(jobs)}"
+        where = f"queue {jobs[0].gang.queue}" if jobs[0].gang.queue else "no queue"
+        text = f"{count_text(len(jobs), 'job')}: {meaning} ({where}): {named_jobs(jobs)}"
         yield from hanging_text(f"  {mark} {style.code(code, role)}  ", text, style.width - 11, " " * 11)
     yield from wrap_text(_HINT, "  ", style.width)
 

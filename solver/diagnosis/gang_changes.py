@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from math import isqrt, lcm
+from operator import le
 from typing import Any
 
 import numpy as np
@@ -138,10 +139,14 @@ def node_kinds(case: GangDiagnosis, role: int, w: World) -> list[Family[int]]:
     use."""
     state, here = case.state, w.gang.roles[role].node_classes
     closed = state.problem.queues[case.gang.queue].closed_node_groups
-    first: dict[NodeKind, int] = {}
+    first, large = dict[NodeKind, int](), dict[NodeKind, int]()
     for n, node in enumerate(state.problem.nodes) if not state.exclusions_in_classes else ():
         if node.node_class not in here and node.node_group not in closed:
-            first.setdefault((node.node_class, node.kind), n)
+            kind = node.node_class, node.kind
+            first.setdefault(kind, n)
+            if kind not in large and all(map(le, w.gang.roles[role].request, node.capacity)):
+                large[kind] = n
+    first |= large  # a node that holds a pod is the example of its kind
     near = [kind for kind in w.gang.roles[role].near_kinds if kind in first]
     nearest_first = [first[kind] for kind in dict.fromkeys((*near, *first))]
     make = partial(_add_node_kind, role, state)

@@ -15,7 +15,7 @@ from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.resource_names import misspelt_in_pools, near_resource
 from compiler.diagnostics.diagnostic import Severity, did_you_mean, meant, suggestion
 from compiler.fields.quantity import exact_amount
-from compiler.kubernetes import DEFAULT_PODS_PER_NODE, HAMI_RESOURCES
+from compiler.kubernetes import API_GROUP, DEFAULT_PODS_PER_NODE, HAMI_RESOURCES
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement, returned_node, untolerated_taints
 from compiler.specs.exclusive_topology import ExclusiveDomains, fits_no_domain, is_planned
@@ -134,11 +134,18 @@ class _Nodes:
 
 
 def _declared_nodes(check_input: CheckInput) -> _Nodes | None:
+    """None where there are none, or others that have an error: those may be what a job asks for."""
+
     def nodes_of(specs: Specs) -> _Nodes:
         return _Nodes(_NodeFacts([returned_node(node) for node in specs.nodes]), _domain_members(specs))
 
     specs = check_input.specs
-    return check_input.session.each("declared nodes", [(specs,)], nodes_of)[0] if specs.nodes else None
+    if not specs.nodes or any(kind in _KINDS_OF_NODES for kind, _, _ in check_input.failed_objects):
+        return None
+    return check_input.session.each("declared nodes", [(specs,)], nodes_of)[0]
+
+
+_KINDS_OF_NODES = (f"NodePool.{API_GROUP}", "Node.")
 
 
 def _roles(check_input: CheckInput) -> Iterator[tuple[GangSpec, RoleSpec]]:

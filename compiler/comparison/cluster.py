@@ -12,6 +12,7 @@ from compiler.comparison.pairs import paired
 from compiler.explain.closed_nodes import taint_text
 from compiler.explain.names import compact_names, count_text
 from compiler.fields.amounts import rounded_amount, unit_heading
+from compiler.lower.gang_order import class_priorities
 from compiler.specs.cluster_spec import ClusterSpec, Specs
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.specs.queue_spec import PriorityClassSpec, QueueSpec
@@ -30,6 +31,7 @@ def cluster_changes(before: Specs, after: Specs) -> Iterator[str]:
     for word, names in (("new", new), ("gone", gone), ("changed", changed)):
         yield from _listing(f"network domain {word}", list(names))
     yield from _priority_changes(before.priority_classes, after.priority_classes)
+    yield from _jobs_of_other_priority(before, after)
     for name, (old, queue) in paired(_by_name(before.queues), _by_name(after.queues))[2].items():
         alike = replace(old, guarantee=queue.guarantee, deserved=queue.deserved, capability=queue.capability)
         yield from _value_changes(f"Queue {name}", alike, queue)
@@ -106,6 +108,20 @@ def _priority_changes(before: Sequence[PriorityClassSpec], after: Sequence[Prior
         yield from (f"PriorityClass {name} is {word}: value {found.value}" for name, found in listed.items())
     for name, pair in common.items():
         yield from _value_changes(f"PriorityClass {name}", *pair)
+
+
+def _jobs_of_other_priority(before: Specs, after: Specs) -> Iterator[str]:
+    """Jobs that name the same class, or none, and have another priority by it."""
+    (old, old_default), (new, new_default) = (class_priorities(specs.priority_classes) for specs in (before, after))
+    named = {gang.key: gang.priority_class for gang in before.gangs}
+    changed: dict[tuple[int, int], list[str]] = {}
+    for gang in after.gangs:
+        name = gang.priority_class
+        values = old.get(name or "", old_default), new.get(name or "", new_default)
+        if values[0] != values[1] and gang.key in named and named[gang.key] == name:
+            changed.setdefault(values, []).append(f"{gang.namespace}/{gang.document.name}")
+    for (was, now), jobs in sorted(changed.items()):
+        yield f"{count_text(len(jobs), 'job')}: priority {was} -> {now}: {compact_names(sorted(jobs), MAX_NAMES)}"
 
 
 def _value_changes(name: str, before: _Named, after: _Named) -> Iterator[str]:

@@ -403,6 +403,14 @@ def test_labels_and_taints_that_differ_are_named() -> None:
     assert text == "1 node: label gpu a100 -> h100, taint dedicated:NoSchedule added: n-9"
 
 
+def test_a_changed_default_names_the_jobs_of_another_priority() -> None:
+    usual = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: usual}\nvalue: 1000\n"
+    base = {**BASE, "cluster-specs/demo/p.yaml": usual + "globalDefault: true\n", "jobs/two.yaml": job("two", 1)}
+    found = changes(base, {**base, "cluster-specs/demo/p.yaml": usual}).resources
+    assert found[0] == "PriorityClass usual: global default true -> false"
+    assert found[1] == "3 jobs: priority 1000 -> 0: ns/one, ns/three, ns/two"
+
+
 def test_nodes_domains_priorities_and_policy_are_compared() -> None:
     urgent = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: urgent}\nvalue: 1000\n"
     cluster = "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n"

@@ -134,7 +134,7 @@ class _Nodes:
 
 
 def _declared_nodes(check_input: CheckInput) -> _Nodes | None:
-    """None where there are none, or others that have an error: those may be what a job asks for."""
+    """Return None where there are none, or others that have an error: those may be what a job asks for."""
 
     def nodes_of(specs: Specs) -> _Nodes:
         return _Nodes(_NodeFacts([returned_node(node) for node in specs.nodes]), _domain_members(specs))

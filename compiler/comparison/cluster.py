@@ -111,7 +111,7 @@ def _priority_changes(before: Sequence[PriorityClassSpec], after: Sequence[Prior
 
 
 def _jobs_of_other_priority(before: Specs, after: Specs) -> Iterator[str]:
-    """Jobs that name the same class, or none, and have another priority by it."""
+    """Yield the jobs that name the same class, or none, and have another priority by it."""
     (old, old_default), (new, new_default) = (class_priorities(specs.priority_classes) for specs in (before, after))
     named = {gang.key: gang.priority_class for gang in before.gangs}
     changed: dict[tuple[int, int], list[str]] = {}

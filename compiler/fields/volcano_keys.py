@@ -32,8 +32,8 @@ _MOST_EDITS = 2
 
 @cache
 def meant_key(key: str) -> str:
-    """Return the key that this one is a slip of the pen away from, or has in another domain; "" where it is one, or near
-    none."""
+    """Return the key that this one is a slip of the pen away from, or has in another domain; "" where it is one, or
+    near none."""
     written, _, name = key.rpartition("/")
     for word, (domain, names) in _OPERATORS_KEYS.items():
         if word in written and written != domain and name in names:

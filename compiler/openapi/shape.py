@@ -330,7 +330,7 @@ _EXPECTED = {
 
 
 def _outside_annotations(path: FieldPath, value: Any) -> Flaw:
-    """A key as only annotations and labels have, next to them or at the top of the object."""
+    """Return the flaw of a key as only annotations have, next to them or at the top of the object."""
     metadata = path[:-1] or ("metadata",)
     help = f"move it to {dotted_path((*metadata, 'annotations'))} or {dotted_path((*metadata, 'labels'))}"
     explains = (*metadata, "annotations", path[-1]) if isinstance(value, str) else FieldPath()

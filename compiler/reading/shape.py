@@ -314,7 +314,7 @@ def _place_below(schema: Schema, node: Node, name: str, value: Any, present: Any
 
 
 def _is_free(present: Any, place: FieldPath) -> bool:
-    """Whether a part of the document, or one that is not written yet, lacks the field at the place."""
+    """Return whether a part of the document, or one that is not written yet, lacks the field at the place."""
     if not place or not isinstance(present, dict):
         return bool(place)
     step = str(place[0])
@@ -325,7 +325,7 @@ def _is_free(present: Any, place: FieldPath) -> bool:
 
 
 def _place_among_amounts(schema: Schema, node: Node, name: str) -> FieldPath:
-    """The one mapping of resources next to a field with the name of one; empty where there are none or several."""
+    """Return the one mapping of resources next to a field named like one; empty where there are none or several."""
     fields = {key: schema.nodes[index] for key, index in node.get("properties", {}).items()}
     found = [key for key, field in fields.items() if _holds_amounts(schema, field)]
     is_resource = "/" in name or name in ("cpu", "memory", "ephemeral-storage", "pods")

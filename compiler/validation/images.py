@@ -32,7 +32,7 @@ _IDENTIFIER = re.compile(r"[a-f0-9]{64}", re.ASCII)
 
 
 def image(judge: Judge, text: Any, path: FieldPath) -> None:
-    """A reference of an image. The API server refuses one with blanks around it; an operator fills in a parameter."""
+    """Judge an image. The API server refuses one with blanks around it; an operator fills in a parameter."""
     if isinstance(text, str) and text.strip() == text and not _PARAMETER.search(text) and not is_image(text):
         help = "write the image in lower-case letters" if is_image(text.lower()) else "write registry/repository:tag"
         message = f"{dotted_path(path)}: no kubelet can pull {short_repr(text)}"
@@ -40,7 +40,7 @@ def image(judge: Judge, text: Any, path: FieldPath) -> None:
 
 
 def is_image(text: str) -> bool:
-    """Whether a kubelet reads the text as an image."""
+    """Return whether a kubelet reads the text as an image."""
     registry, slash, repository = text.partition("/")
     if slash and (registry == "localhost" or re.search("[.:A-Z]", registry)):
         return bool(_REGISTRY.fullmatch(registry) and _REPOSITORY.fullmatch(repository))

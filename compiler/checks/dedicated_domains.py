@@ -20,12 +20,8 @@ def unknown_dedicated_tier(check_input: CheckInput) -> Iterator[Finding]:
     known = sorted({str(spec.tier) for spec in tree} | {spec.tier_name for spec in tree if spec.tier_name})
     for queue in check_input.specs.queues:
         if queue.dedicated_domains and tree and tier_of(queue.dedicated_domains[1], tree) is None:
-            yield Finding(
-                queue.document,
-                DOMAINS_PATH,
-                f"no hypernode is of tier {queue.dedicated_domains[1]}",
-                f"use one of {', '.join(known)}",
-            )
+            message = f"no hypernode is of tier {queue.dedicated_domains[1]}"
+            yield Finding(queue.document, DOMAINS_PATH, message, f"use one of {', '.join(known)}")
 
 
 @check("GP383", "more domains guaranteed than there are")

@@ -125,19 +125,12 @@ def topology_policy_without_effect(check_input: CheckInput) -> Iterator[Finding]
                 continue
             document, path = _policy_location(gang, role)
             if check_input.specs.scheduler is not None and not is_numa_aware(check_input.specs.scheduler):
-                yield Finding(
-                    document,
-                    path,
-                    "the scheduler's configuration lacks the plugin numa-aware",
-                    "add the plugin, or remove the policy",
-                )
+                message = "the scheduler's configuration lacks the plugin numa-aware"
+                yield Finding(document, path, message, "add the plugin, or remove the policy")
             elif not role.pod.guaranteed_qos:
-                yield Finding(
-                    document,
-                    path,
-                    "the pods are not Guaranteed",
-                    "give every container limits of cpu and memory, and no other requests",
-                )
+                message = "the pods are not Guaranteed"
+                help = "give every container limits of cpu and memory, and no other requests"
+                yield Finding(document, path, message, help)
 
 
 def _policy_location(gang: GangSpec, role: RoleSpec) -> tuple[Document, FieldPath]:
@@ -316,9 +309,5 @@ def numatopology_without_node(check_input: CheckInput) -> Iterator[Finding]:
     names = {node.name for node in check_input.specs.nodes}
     for document, _ in check_input.documents_of(NUMATOPOLOGY):
         if names and document.name not in names:
-            yield Finding(
-                document,
-                ("metadata", "name"),
-                f"there is no node {document.name!r}",
-                "correct the name, or add the node",
-            )
+            message = f"there is no node {document.name!r}"
+            yield Finding(document, ("metadata", "name"), message, "correct the name, or add the node")

@@ -65,13 +65,8 @@ def several_default_priority_classes(check_input: CheckInput) -> Iterator[Findin
     defaults = [found for found in check_input.specs.priority_classes if found.global_default]
     for found in defaults[1:]:
         message = f"{defaults[0].name!r} is the default too"
-        yield Finding(
-            found.document,
-            ("globalDefault",),
-            message,
-            "set globalDefault on one class only",
-            (defaults[0].document, ("globalDefault",)),
-        )
+        help = "set globalDefault on one class only"
+        yield Finding(found.document, ("globalDefault",), message, help, (defaults[0].document, ("globalDefault",)))
 
 
 @check("GP323", "minimum above the replicas of the whole job")
@@ -95,24 +90,17 @@ def not_scheduled_by_volcano(check_input: CheckInput) -> Iterator[Finding]:
     for gang in check_input.volcano_jobs:
         of_job = gang.scheduling.scheduler_name
         if of_job and of_job != VOLCANO_SCHEDULER:
-            yield Finding(
-                gang.document,
-                gang.field_paths.get("scheduler", ()),
-                f"the job is for the scheduler {of_job!r} and is left out of the plan",
-                f"write schedulerName: {VOLCANO_SCHEDULER}, or remove the field",
-            )
+            message = f"the job is for the scheduler {of_job!r} and is left out of the plan"
+            help = f"write schedulerName: {VOLCANO_SCHEDULER}, or remove the field"
+            yield Finding(gang.document, gang.field_paths.get("scheduler", ()), message, help)
             continue
         for role in gang.roles:
             name = role.pod.scheduler_name
             if name != VOLCANO_SCHEDULER and (name or not of_job):
                 what = f"is for the scheduler {name!r}" if name else "names no scheduler"
                 path = (*role.template_path, "spec", "schedulerName")
-                yield Finding(
-                    gang.document,
-                    path,
-                    f"the pod template of {role.name} {what}",
-                    f"write schedulerName: {VOLCANO_SCHEDULER} in its spec",
-                )
+                message = f"the pod template of {role.name} {what}"
+                yield Finding(gang.document, path, message, f"write schedulerName: {VOLCANO_SCHEDULER} in its spec")
     for gang in check_input.unbound_gangs:
         for role in gang.roles:
             name = role.pod.scheduler_name
@@ -132,12 +120,8 @@ def missing_requests(check_input: CheckInput) -> Iterator[Finding]:
         for role in gang.roles:
             if role.replicas and not any(name != "pods" for name in role.pod.requests):
                 path = (*role.template_path, "spec", "containers") if role.template_path else ("spec", "minMember")
-                yield Finding(
-                    gang.document,
-                    path,
-                    f"the pods of {role.name} request nothing",
-                    "add resources.requests to the containers",
-                )
+                message = f"the pods of {role.name} request nothing"
+                yield Finding(gang.document, path, message, "add resources.requests to the containers")
 
 
 @check("GP366", "pods pinned by nodeName", "warning")
@@ -148,12 +132,8 @@ def pinned_by_node_name(check_input: CheckInput) -> Iterator[Finding]:
         for role in gang.roles:
             if role.pod.node_name:
                 path = (*role.template_path, "spec", "nodeName")
-                yield Finding(
-                    gang.document,
-                    path,
-                    f"every pod of {role.name} is pinned to node {role.pod.node_name!r}",
-                    "remove nodeName",
-                )
+                message = f"every pod of {role.name} is pinned to node {role.pod.node_name!r}"
+                yield Finding(gang.document, path, message, "remove nodeName")
 
 
 def _metax_findings(check_input: CheckInput, categories: tuple[str, ...]) -> Iterator[Finding]:
@@ -199,24 +179,18 @@ def metax_annotation_without_effect(check_input: CheckInput) -> Iterator[Finding
             if (gang.document.metadata.get("annotations") or {}).get(
                 key
             ) is not None and gang.document.kind != "PodGroup":
-                yield Finding(
-                    gang.document,
-                    ("metadata", "annotations", key),
-                    f"{key} does nothing here",
-                    "move it into the pod template of one role",
-                )
+                message = f"{key} does nothing here"
+                help = "move it into the pod template of one role"
+                yield Finding(gang.document, ("metadata", "annotations", key), message, help)
             for role in gang.roles:
                 if (
                     key in role.annotations
                     and (gang.scheduling.scheduler_name or role.pod.scheduler_name) != VOLCANO_SCHEDULER
                 ):
                     path = (*role.template_path, "metadata", "annotations", key)
-                    yield Finding(
-                        gang.document,
-                        path,
-                        f"{key} needs schedulerName: {VOLCANO_SCHEDULER}",
-                        f"write schedulerName: {VOLCANO_SCHEDULER} in the pod template",
-                    )
+                    message = f"{key} needs schedulerName: {VOLCANO_SCHEDULER}"
+                    help = f"write schedulerName: {VOLCANO_SCHEDULER} in the pod template"
+                    yield Finding(gang.document, path, message, help)
 
 
 @check("GP356", "unknown pod group", "warning")

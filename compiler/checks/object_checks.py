@@ -83,12 +83,8 @@ def cluster_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
         and not check_input.failed_names("NodePool.gangplan.dev")
         and not check_input.failed_names("Node.")
     ):
-        yield Finding(
-            check_input.specs.cluster.document,
-            ("metadata", "name"),
-            f"cluster {check_input.specs.cluster.name!r} has no nodes",
-            "add a NodePool or Nodes",
-        )
+        message = f"cluster {check_input.specs.cluster.name!r} has no nodes"
+        yield Finding(check_input.specs.cluster.document, ("metadata", "name"), message, "add a NodePool or Nodes")
 
 
 @check("GP362", "node without hostname label", "warning")
@@ -97,12 +93,8 @@ def missing_hostname_labels(check_input: CheckInput) -> Iterator[Finding]:
     to a node that lacks it or shares it. Fix: add the label to the Node."""
     for node in check_input.specs.nodes:
         if node.document.kind == "Node" and not node.labels.get(HOSTNAME_LABEL):
-            yield Finding(
-                node.document,
-                ("metadata", "labels"),
-                f"node {node.name!r} has no label {HOSTNAME_LABEL}",
-                "add the label",
-            )
+            message = f"node {node.name!r} has no label {HOSTNAME_LABEL}"
+            yield Finding(node.document, ("metadata", "labels"), message, "add the label")
 
 
 @check("GP357", "kind that the shipped RBAC permissions do not cover", "info")

@@ -108,12 +108,9 @@ def unknown_parent(check_input: CheckInput) -> Iterator[Finding]:
             and queue.parent not in check_input.failed_names(QUEUE_KIND)
             and queue.parent != "default"
         ):
-            yield Finding(
-                queue.document,
-                ("spec", "parent"),
-                f"there is no queue {queue.parent!r}",
-                suggestion(queue.parent, [*by_name, ROOT_QUEUE], "add the parent"),
-            )
+            message = f"there is no queue {queue.parent!r}"
+            help = suggestion(queue.parent, [*by_name, ROOT_QUEUE], "add the parent")
+            yield Finding(queue.document, ("spec", "parent"), message, help)
 
 
 @check("GP304", "queues form a loop")
@@ -132,12 +129,8 @@ def queue_loops(check_input: CheckInput) -> Iterator[Finding]:
         for index, member in enumerate(loop):
             cycle = [*loop[index:], *loop[:index], member]
             shown_names = cycle if len(cycle) <= MAX_LOOP_SHOWN else [*cycle[:MAX_LOOP_SHOWN], "..."]
-            yield Finding(
-                by_name[member].document,
-                ("spec", "parent"),
-                f"queues form a loop: {' under '.join(shown_names)}",
-                "change one parent",
-            )
+            message = f"queues form a loop: {' under '.join(shown_names)}"
+            yield Finding(by_name[member].document, ("spec", "parent"), message, "change one parent")
         done.update(path_up)
 
 
@@ -148,12 +141,8 @@ def queue_too_deep(check_input: CheckInput) -> Iterator[Finding]:
     for queue in _cluster_queues(check_input):
         level = 1 + sum(1 for above in _ancestors(queue, by_name) if above.name != ROOT_QUEUE)
         if level > MAX_DEPTH and queue.name != ROOT_QUEUE:
-            yield Finding(
-                queue.document,
-                ("spec", "parent"),
-                f"queue {queue.name!r} is {level} levels below the root",
-                f"nest {MAX_DEPTH} levels at most",
-            )
+            message = f"queue {queue.name!r} is {level} levels below the root"
+            yield Finding(queue.document, ("spec", "parent"), message, f"nest {MAX_DEPTH} levels at most")
 
 
 def _exceeded_limits(check_input: CheckInput, low: str, high: str) -> Iterator[Finding]:
@@ -255,13 +244,8 @@ def _exceeded_sums(check_input: CheckInput, field: str) -> Iterator[Finding]:
                     f"above the {exact_amount(name, limit)} of {queue.name!r}"
                 )
                 see = (largest.document, (*_FIELD_PATHS[field], name))
-                yield Finding(
-                    queue.document,
-                    (*_FIELD_PATHS[field], name),
-                    message,
-                    "raise the parent's or lower the children's",
-                    see,
-                )
+                help = "raise the parent's or lower the children's"
+                yield Finding(queue.document, (*_FIELD_PATHS[field], name), message, help, see)
             elif name not in limits and not (name in _CORE_RESOURCES or UNCOUNTED_RESOURCES.match(name)):
                 yield from _unnamed_by_parent(queue, below, field, name)
 

@@ -299,12 +299,8 @@ def unready_namespace_queues(check_input: CheckInput) -> Iterator[Finding]:
             at: FieldPath = (
                 ("spec", "parent") if ("spec", "parent") in queue.document.positions else ("metadata", "name")
             )
-            yield Finding(
-                queue.document,
-                at,
-                f"{queue.name} never becomes ready ({why.reason}): {why.text}",
-                _help(check_input, queue, why.reason),
-            )
+            message = f"{queue.name} never becomes ready ({why.reason}): {why.text}"
+            yield Finding(queue.document, at, message, _help(check_input, queue, why.reason))
 
 
 @check("GP446", "queue of the cluster that the repository lacks", "info", folds=True)

@@ -159,13 +159,8 @@ def duplicate_plugins(check_input: CheckInput) -> Iterator[Finding]:
     for spec, path, plugin in _plugins(check_input):
         key = id(spec), plugin.name
         if plugin.name and key in seen:
-            yield Finding(
-                spec.document,
-                (*path, "name"),
-                f"{plugin.name} is enabled already",
-                "remove one",
-                (spec.document, (*seen[key], "name")),
-            )
+            message = f"{plugin.name} is enabled already"
+            yield Finding(spec.document, (*path, "name"), message, "remove one", (spec.document, (*seen[key], "name")))
         seen.setdefault(key, path)
 
 
@@ -274,12 +269,8 @@ def missing_shuffle(check_input: CheckInput) -> Iterator[Finding]:
     actions."""
     for spec, path, plugin in _plugins(check_input):
         if plugin.name in ("tdm", "rescheduling") and "shuffle" not in spec.actions:
-            yield Finding(
-                spec.document,
-                (*path, "name"),
-                f"{plugin.name} does nothing without the action shuffle",
-                "add shuffle to the actions",
-            )
+            message = f"{plugin.name} does nothing without the action shuffle"
+            yield Finding(spec.document, (*path, "name"), message, "add shuffle to the actions")
 
 
 @check("GP428", "only surplus pods are evicted", "info")
@@ -296,12 +287,8 @@ def surplus_only_eviction(check_input: CheckInput) -> Iterator[Finding]:
                 and "gang" in deciding_plugins(spec, voters, flag)
             ):
                 path = next(at for at, name in actions_of(spec) if name == action)
-                yield Finding(
-                    spec.document,
-                    path,
-                    f"{action} takes from jobs only what they can spare",
-                    f"set {flag}: false for gang, or use {gang_action}",
-                )
+                message = f"{action} takes from jobs only what they can spare"
+                yield Finding(spec.document, path, message, f"set {flag}: false for gang, or use {gang_action}")
 
 
 @check("GP448", "reclaim that does not ask what queues deserve", "info")
@@ -337,20 +324,11 @@ def ignored_cooldowns(check_input: CheckInput) -> Iterator[Finding]:
                 text = str(gang.document.value_at(*path))
                 if not has_cooldown_plugin(spec):
                     see = (spec.document, (*spec.base_path, "tiers"))
-                    yield Finding(
-                        gang.document,
-                        path,
-                        "no plugin keeps this cooldown, and the scheduler evicts",
-                        "enable cdp, or remove it",
-                        see,
-                    )
+                    message = "no plugin keeps this cooldown, and the scheduler evicts"
+                    yield Finding(gang.document, path, message, "enable cdp, or remove it", see)
                 elif not go_duration_seconds(text):
-                    yield Finding(
-                        gang.document,
-                        path,
-                        f"{text!r} is not a duration, and cdp ignores it",
-                        "write it like 10m or 1h30m",
-                    )
+                    message = f"{text!r} is not a duration, and cdp ignores it"
+                    yield Finding(gang.document, path, message, "write it like 10m or 1h30m")
 
 
 @check("GP414", "two scheduler configurations")

@@ -129,12 +129,8 @@ def both_tier_fields(check_input: CheckInput) -> Iterator[Finding]:
     keep one."""
     for document, path, topology in (*_topology_requests(check_input), *_pod_group_topologies(check_input)):
         if topology.highest_tier is not None and topology.highest_tier_name:
-            yield Finding(
-                document,
-                (*path, "highestTierName"),
-                "highestTierAllowed and highestTierName are both given",
-                "keep one",
-            )
+            message = "highestTierAllowed and highestTierName are both given"
+            yield Finding(document, (*path, "highestTierName"), message, "keep one")
 
 
 def _pod_group_topologies(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath, TopologySpec]]:

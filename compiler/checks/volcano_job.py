@@ -44,13 +44,8 @@ def minimum_above_task_replicas(check_input: DocumentInput) -> Iterator[Finding]
     for document, path, name, task in _tasks(check_input):
         if task.min_available is not None and task.min_available > (task.replicas or 0):
             message = f"minAvailable {task.min_available} is above the {task.replicas or 0} replicas of task {name!r}"
-            yield Finding(
-                document,
-                (*path, "minAvailable"),
-                message,
-                "lower it, or raise the replicas",
-                (document, (*path, "replicas")),
-            )
+            help = "lower it, or raise the replicas"
+            yield Finding(document, (*path, "minAvailable"), message, help, (document, (*path, "replicas")))
 
 
 @check("GP324", "duplicate task name", of_document=True)
@@ -62,13 +57,8 @@ def duplicate_task_names(check_input: DocumentInput) -> Iterator[Finding]:
         for index, task in enumerate(job.spec.tasks):
             name, path = task.name or f"default{index}", ("spec", "tasks", index, "name")
             if seen.setdefault(name, path) != path:
-                yield Finding(
-                    document,
-                    path,
-                    f"the task name {name!r} is here twice",
-                    "rename one of the tasks",
-                    (document, seen[name]),
-                )
+                message = f"the task name {name!r} is here twice"
+                yield Finding(document, path, message, "rename one of the tasks", (document, seen[name]))
 
 
 @check("GP325", "policy without a single trigger", of_document=True)
@@ -84,12 +74,8 @@ def policy_without_single_trigger(check_input: DocumentInput) -> Iterator[Findin
             elif not events and policy.exit_code is None:
                 yield Finding(document, at, "the policy has neither event nor exitCode", "add one of the two")
             elif policy.exit_code == 0:
-                yield Finding(
-                    document,
-                    (*at, "exitCode"),
-                    "exit code 0 is not a failure",
-                    "use another code, or the event TaskCompleted",
-                )
+                message = "exit code 0 is not a failure"
+                yield Finding(document, (*at, "exitCode"), message, "use another code, or the event TaskCompleted")
 
 
 def _policies(check_input: DocumentInput) -> Iterator[tuple[Document, FieldPath, list[Policy]]]:
@@ -121,21 +107,13 @@ def unknown_policy_actions(check_input: DocumentInput) -> Iterator[Finding]:
         for index, policy in enumerate(policies):
             severity: Severity | None = None if policy.event or policy.events else "warning"
             if policy.action is None:
-                yield Finding(
-                    document,
-                    (*path, index),
-                    "the policy has no action",
-                    f"add action, one of {', '.join(POLICY_ACTIONS)}",
-                    severity=severity,
-                )
+                message = "the policy has no action"
+                help = f"add action, one of {', '.join(POLICY_ACTIONS)}"
+                yield Finding(document, (*path, index), message, help, severity=severity)
             elif policy.action not in POLICY_ACTIONS:
-                yield Finding(
-                    document,
-                    (*path, index, "action"),
-                    f"there is no action {policy.action!r}",
-                    _suggestion(policy.action, POLICY_ACTIONS),
-                    severity=severity,
-                )
+                message = f"there is no action {policy.action!r}"
+                help = _suggestion(policy.action, POLICY_ACTIONS)
+                yield Finding(document, (*path, index, "action"), message, help, severity=severity)
 
 
 def _suggestion(word: str, known: tuple[str, ...]) -> str:
@@ -153,13 +131,8 @@ def duplicate_policy_triggers(check_input: DocumentInput) -> Iterator[Finding]:
             triggers += [] if policy.exit_code is None else [f"exit code {policy.exit_code}"]
             for trigger in triggers:
                 if trigger in seen:
-                    yield Finding(
-                        document,
-                        (*path, index),
-                        f"{trigger} has a policy already",
-                        "remove one of the two",
-                        (document, seen[trigger]),
-                    )
+                    message = f"{trigger} has a policy already"
+                    yield Finding(document, (*path, index), message, "remove one of the two", (document, seen[trigger]))
                 seen.setdefault(trigger, (*path, index))
         if "*" in seen and sum(not trigger.startswith("exit code ") for trigger in seen) > 1:
             yield Finding(
@@ -233,12 +206,8 @@ def unknown_job_plugins(check_input: DocumentInput) -> Iterator[Finding]:
     for document, job in check_input.documents_of(VOLCANO_JOB):
         for name in job.spec.plugins or {}:
             if name not in JOB_PLUGINS:
-                yield Finding(
-                    document,
-                    ("spec", "plugins", name),
-                    f"there is no job plugin {name!r}",
-                    _suggestion(name, JOB_PLUGINS),
-                )
+                message = f"there is no job plugin {name!r}"
+                yield Finding(document, ("spec", "plugins", name), message, _suggestion(name, JOB_PLUGINS))
 
 
 @check("GP369", "argument of a job plugin without effect", "warning", of_document=True)
@@ -268,13 +237,8 @@ def partitions_misfit_replicas(check_input: DocumentInput) -> Iterator[Finding]:
         elif policy.total_partitions * policy.partition_size != (task.replicas or 0):
             partitions = f"{policy.total_partitions} partitions of {policy.partition_size} pods"
             message = f"{partitions} are not the {task.replicas or 0} replicas of task {name!r}"
-            yield Finding(
-                document,
-                at,
-                message,
-                "make replicas = totalPartitions * partitionSize",
-                (document, (*path, "replicas")),
-            )
+            help = "make replicas = totalPartitions * partitionSize"
+            yield Finding(document, at, message, help, (document, (*path, "replicas")))
         elif (policy.min_partitions or 0) > policy.total_partitions:
             message = f"minPartitions {policy.min_partitions} is above totalPartitions {policy.total_partitions}"
             yield Finding(document, (*at, "minPartitions"), message, "lower it")
@@ -358,20 +322,11 @@ def malformed_volumes(check_input: DocumentInput) -> Iterator[Finding]:
             if not volume.mount_path:
                 yield Finding(document, path, "mountPath is missing", "add it")
             elif seen.setdefault(volume.mount_path, path) != path:
-                yield Finding(
-                    document,
-                    path,
-                    f"{volume.mount_path} is mounted twice",
-                    "use another mountPath",
-                    (document, seen[volume.mount_path]),
-                )
+                message = f"{volume.mount_path} is mounted twice"
+                yield Finding(document, path, message, "use another mountPath", (document, seen[volume.mount_path]))
             if bool(volume.volume_claim_name) == bool(volume.volume_claim):
-                yield Finding(
-                    document,
-                    path,
-                    "volumeClaimName and volumeClaim are " + ("both given" if volume.volume_claim else "missing"),
-                    "give one",
-                )
+                message = "volumeClaimName and volumeClaim are " + ("both given" if volume.volume_claim else "missing")
+                yield Finding(document, path, message, "give one")
 
 
 @check("GP390", "task-topology names no task", "warning", of_document=True)

@@ -96,12 +96,9 @@ def _minimum_path(*, is_of_job: bool, is_of_template: bool) -> FieldPath:
 def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
     yield from time_diagnostics(document)
     if (value := annotation_value(document, GANG_ANNOTATION)) not in (None, "true", "false"):
-        yield document.diagnostic(
-            NOT_ALLOWED,
-            ("metadata", "annotations", GANG_ANNOTATION),
-            f"{GANG_ANNOTATION} is {value!r}",
-            'write "true" or "false", quoted',
-        )
+        message = f"{GANG_ANNOTATION} is {value!r}"
+        help = 'write "true" or "false", quoted'
+        yield document.diagnostic(NOT_ALLOWED, ("metadata", "annotations", GANG_ANNOTATION), message, help)
     spec = document.data.get("spec")
     template = spec.get("template") if isinstance(spec, dict) else None
     if isinstance(template, dict):

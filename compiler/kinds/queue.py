@@ -152,19 +152,12 @@ def hierarchy_weights(document: Document) -> tuple[tuple[str, float], ...] | Non
 def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
     if hierarchy_weights(document) is None:
         message = f"{HIERARCHY_ANNOTATION} and {HIERARCHY_WEIGHTS_ANNOTATION} do not belong together"
-        yield document.diagnostic(
-            BAD_HIERARCHY,
-            ("metadata", "annotations", HIERARCHY_ANNOTATION),
-            message,
-            "write as many weights above 0 as there are names",
-        )
+        help = "write as many weights above 0 as there are names"
+        yield document.diagnostic(BAD_HIERARCHY, ("metadata", "annotations", HIERARCHY_ANNOTATION), message, help)
     if (order := annotation_value(document, ORDER_ANNOTATION)) not in (None, STRICT_ORDER):
-        yield document.diagnostic(
-            BAD_QUEUE_ORDER,
-            ("metadata", "annotations", ORDER_ANNOTATION),
-            f"{ORDER_ANNOTATION} is {order!r}",
-            "write strict, or remove it",
-        )
+        message = f"{ORDER_ANNOTATION} is {order!r}"
+        help = "write strict, or remove it"
+        yield document.diagnostic(BAD_QUEUE_ORDER, ("metadata", "annotations", ORDER_ANNOTATION), message, help)
     if (text := annotation_value(document, DEDICATED_DOMAINS_ANNOTATION)) is not None and dedicated_domains(
         document
     ) is None:

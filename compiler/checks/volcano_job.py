@@ -33,8 +33,8 @@ MAX_CYCLE_SHOWN = 8
 
 def _tasks(check_input: DocumentInput) -> Iterator[tuple[Document, FieldPath, str, Task]]:
     for document, job in check_input.documents_of(VOLCANO_JOB):
-        for index, task in enumerate(job.spec.tasks):
-            yield document, ("spec", "tasks", index), task.name or f"default{index}", task
+        for index, (name, task) in enumerate(zip(job.spec.task_names, job.spec.tasks, strict=True)):
+            yield document, ("spec", "tasks", index), name, task
 
 
 @check("GP322", "minAvailable above the replicas of a role", of_document=True)
@@ -54,8 +54,8 @@ def duplicate_task_names(check_input: DocumentInput) -> Iterator[Finding]:
     Fix: rename one."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
         seen: dict[str, FieldPath] = {}
-        for index, task in enumerate(job.spec.tasks):
-            name, path = task.name or f"default{index}", ("spec", "tasks", index, "name")
+        for index, name in enumerate(job.spec.task_names):
+            path = ("spec", "tasks", index, "name")
             if seen.setdefault(name, path) != path:
                 message = f"the task name {name!r} is here twice"
                 yield Finding(document, path, message, "rename one of the tasks", (document, seen[name]))
@@ -145,15 +145,14 @@ def unknown_dependencies(check_input: DocumentInput) -> Iterator[Finding]:
     """dependsOn.name lists tasks of the same job, each once: Volcano's admission counts a duplicate name as a cycle.
     Fix: correct or remove the name."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
-        names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
+        names = job.spec.task_names
         for index, task in enumerate(job.spec.tasks):
-            wanted = (task.depends_on.name if task.depends_on else None) or []
-            for number, name in enumerate(wanted):
+            for number, name in enumerate(task.awaited):
                 path = ("spec", "tasks", index, "dependsOn", "name", number)
                 others = tuple(other for at, other in enumerate(names) if at != index)
                 if name not in names:
                     yield Finding(document, path, f"there is no task {name!r}", _other_task(name, others))
-                elif name in wanted[:number]:
+                elif name in task.awaited[:number]:
                     yield Finding(document, path, f"the task {name!r} is here twice", "remove one")
 
 
@@ -165,12 +164,9 @@ def _other_task(name: str, others: tuple[str, ...]) -> str:
 def cyclic_dependencies(check_input: DocumentInput) -> Iterator[Finding]:
     """Tasks must not wait for one another in a cycle: it never starts. Fix: remove one dependency."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
-        needs = {
-            task.name or f"default{index}": (task.depends_on.name if task.depends_on else None) or []
-            for index, task in enumerate(job.spec.tasks)
-        }
-        index_of = {task.name or f"default{index}": index for index, task in enumerate(job.spec.tasks)}
-        if circle := dependency_cycle(needs):
+        names = job.spec.task_names
+        if circle := dependency_cycle({name: task.awaited for name, task in zip(names, job.spec.tasks, strict=True)}):
+            index_of = {name: index for index, name in enumerate(names)}
             path = ("spec", "tasks", index_of[circle[0]], "dependsOn")
             yield Finding(document, path, f"tasks wait in a circle: {shown_cycle(circle)}", "remove one dependency")
 
@@ -216,7 +212,7 @@ def unread_plugin_arguments(check_input: DocumentInput) -> Iterator[Finding]:
     logs an unknown flag and ignores those after it. A task that does not exist is ignored too, so the processes never
     find one another. Source: addFlags of pkg/controllers/job/plugins. Fix: correct the flag or the task."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
-        names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
+        names = job.spec.task_names
         for plugin, arguments in (job.spec.plugins or {}).items():
             for flaw in flag_flaws(plugin, arguments or (), names) if plugin in FLAGS else ():
                 path = ("spec", "plugins", plugin, flaw.index)
@@ -335,7 +331,7 @@ def unknown_task_topology_tasks(check_input: DocumentInput) -> Iterator[Finding]
     "ps,worker;ps,evaluator", and so does volcano.sh/task-topology-task-order. Blanks count. For anything else Volcano's
     plugin task-topology ignores all wishes of the job, and so does the plan. Fix: name the tasks as the job does."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
-        names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
+        names = job.spec.task_names
         for key, wrong in wrong_names(document.metadata.get("annotations") or {}, names):
             message = f"{wrong!r} is twice in a group" if wrong in names else f"the job has no task {wrong!r}"
             yield Finding(

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.kinds.common.job_kinds import job_kind
-from compiler.kinds.common.job_rows import job_row
+from compiler.kinds.common.job_kinds import job_kind, job_row
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kubernetes import GANG_ANNOTATION
 from compiler.specs.gang_spec import GangSpec

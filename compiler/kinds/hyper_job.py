@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from compiler.diagnostics.diagnostic import Diagnostic
-from compiler.kinds.common.job_kinds import gang_spec, job_kind
-from compiler.kinds.common.job_rows import job_row
+from compiler.kinds.common.job_kinds import gang_spec, job_kind, job_row
 from compiler.kinds.common.unbound import not_bound_diagnostic
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import TASK_LABEL

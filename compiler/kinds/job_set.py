@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from compiler.kinds.common.annotated import with_annotated_queue, with_annotated_topology
-from compiler.kinds.common.job_kinds import job_kind
-from compiler.kinds.common.job_rows import job_row
+from compiler.kinds.common.job_kinds import job_kind, job_row
 from compiler.kubernetes import (
     JOB_SET_JOB_LABEL,
     JOB_SET_LABEL,

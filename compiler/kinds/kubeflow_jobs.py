@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from compiler.kinds.common.job_kinds import job_kind
-from compiler.kinds.common.job_rows import job_row
+from compiler.kinds.common.job_kinds import job_kind, job_row
 from compiler.kinds.registry import MODULES
 from compiler.kubernetes import (
     KUBEFLOW_JOB_NAME_LABEL,

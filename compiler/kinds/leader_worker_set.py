@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from compiler.kinds.common.annotated import is_gang, with_annotated_queue
-from compiler.kinds.common.job_kinds import job_kind
-from compiler.kinds.common.job_rows import job_row
+from compiler.kinds.common.job_kinds import job_kind, job_row
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kubernetes import (
     LEADER_WORKER_GROUP_LABEL,

@@ -14,8 +14,7 @@ from typing import Any
 
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import without_nulls
-from compiler.kinds.common.job_kinds import job_kind, text_diagnostics_of
-from compiler.kinds.common.job_rows import job_row
+from compiler.kinds.common.job_kinds import job_kind, job_row, text_diagnostics_of
 from compiler.kinds.common.jobs import NetworkTopology
 from compiler.kinds.common.pod_rule_fields import POD_RULE_NOT_PLANNED
 from compiler.specs.gang_spec import GangSpec, RoleSpec

@@ -3,8 +3,7 @@ Kubernetes and Volcano, whose next Job is unknown before it exists, and kinds of
 
 from __future__ import annotations
 
-from compiler.kinds.common.job_kinds import job_kind
-from compiler.kinds.common.job_rows import job_row
+from compiler.kinds.common.job_kinds import job_kind, job_row
 from compiler.kinds.registry import MODULES
 
 KINDS = tuple(job_kind(job_row(key)) for key in MODULES["plain_jobs"])

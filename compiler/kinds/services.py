@@ -17,8 +17,7 @@ from compiler.kinds.common.annotated import (
     with_annotated_queue,
     with_annotated_topology,
 )
-from compiler.kinds.common.job_kinds import gang_spec, job_kind
-from compiler.kinds.common.job_rows import job_row
+from compiler.kinds.common.job_kinds import gang_spec, job_kind, job_row
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.kind import Kind
 from compiler.kinds.registry import MODULES

@@ -20,8 +20,7 @@ from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import without_nulls
 from compiler.kinds.common import pods
 from compiler.kinds.common.annotated import with_annotated_queue
-from compiler.kinds.common.job_kinds import job_kind
-from compiler.kinds.common.job_rows import job_row
+from compiler.kinds.common.job_kinds import job_kind, job_row
 from compiler.kinds.common.jobs import time_diagnostics
 from compiler.kinds.common.unbound import UNREAD_PART
 from compiler.kinds.kind import Kind

@@ -95,6 +95,11 @@ class Spec(LenientModel):
     tasks: list[Task]
 
     @property
+    def task_names(self) -> list[str]:
+        """Of each task; one without a name is called by its place."""
+        return [task.name or f"default{index}" for index, task in enumerate(self.tasks)]
+
+    @property
     def minimum(self) -> int:
         """Volcano's admission default: the sum of the tasks' minima when it is 0 or missing."""
         return self.min_available or sum(task.attainable_minimum for task in self.tasks)
@@ -129,7 +134,8 @@ def specs(document: Document, job: VolcanoJob) -> Iterable[GangSpec]:
         VOLCANO_JOB_NAMESPACE_LABEL: document.namespace or "default",
         QUEUE_NAME_LABEL: spec.queue or "default",
     }
-    roles = tuple(_task_role(task, index, relaxed, common) for index, task in enumerate(spec.tasks))
+    named = enumerate(zip(spec.task_names, spec.tasks, strict=True))
+    roles = tuple(_task_role(name, task, index, relaxed, common) for index, (name, task) in named)
     late = tuple(role.name for role, task in zip(roles, spec.tasks, strict=True) if task.awaited)
     if relaxed and late:
         roles = _with_first_minima(roles, late, spec.minimum)
@@ -168,9 +174,9 @@ def _with_first_minima(roles: tuple[RoleSpec, ...], late: Collection[str], minim
     return tuple(replace(role, minimum=min(minimum, role.replicas)) if role in first else role for role in roles)
 
 
-def _task_role(task: Task, index: int, relaxed: bool, labels: Mapping[str, str]) -> RoleSpec:
+def _task_role(name: str, task: Task, index: int, relaxed: bool, labels: Mapping[str, str]) -> RoleSpec:
     """labels: what the job controller gives all pods of the job."""
-    name, replicas = task.name or f"default{index}", task.replicas or 0
+    replicas = task.replicas or 0
     minimum = 0 if relaxed else min(task.minimum, replicas)
     role = pods.role_spec(
         name, replicas, minimum, task.template, ("spec", "tasks", index), controller_labels={**labels, TASK_LABEL: name}
@@ -182,18 +188,11 @@ def _task_role(task: Task, index: int, relaxed: bool, labels: Mapping[str, str])
 
 
 def _partition_subgroups(spec: Spec) -> Iterator[SubgroupSpec]:
-    for index, task in enumerate(spec.tasks):
+    for index, (name, task) in enumerate(zip(spec.task_names, spec.tasks, strict=True)):
         if (policy := task.partition_policy) is not None and policy.partition_size > 0:
             topology = policy.network_topology.to_spec() if policy.network_topology else TopologySpec("soft")
-            name = task.name or f"default{index}"
-            yield SubgroupSpec(
-                name,
-                (name,),
-                policy.partition_size,
-                policy.min_partitions or 0,
-                topology,
-                ("spec", "tasks", index, "partitionPolicy"),
-            )
+            path = ("spec", "tasks", index, "partitionPolicy")
+            yield SubgroupSpec(name, (name,), policy.partition_size, policy.min_partitions or 0, topology, path)
 
 
 def text_diagnostics(document: Document) -> Iterator[Diagnostic]:

@@ -14,7 +14,7 @@ from compiler.lower.enqueue_gate import Amounts, gated_gangs
 from compiler.lower.gang_order import submission_times
 from compiler.lower.origins import TimedEvent
 from compiler.lower.reserved_room import ReservedRoom, reserve_room
-from compiler.lower.timed_events import timed_events
+from compiler.lower.time import timed_events
 from compiler.session import Session
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec

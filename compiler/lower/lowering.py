@@ -23,7 +23,7 @@ from compiler.lower.queues import lower_queues
 from compiler.lower.resources import device_resources, has_other_resources, resource_names
 from compiler.lower.slot_groups import SlotGroups, slot_groups_of
 from compiler.lower.subgroups import subgroup_demand, with_subgroup_rules
-from compiler.lower.timed_events import upcoming_events
+from compiler.lower.time import upcoming_events
 from compiler.lower.topology import lower_hypernodes
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.eligibility import NearKinds, excluding_numa_policies

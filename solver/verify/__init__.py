@@ -8,20 +8,18 @@ of the plan, and every rule states the limits for new pods then.
 
 The problem is taken as valid; `solver.validation.values` sees to that.
 
-    checked_plan        problem and plan side by side, with the sums that several rules need
-    gangs               decisions, actions, running pods, replicas, domains, nodes open to a gang, topology, subgroups
-    capacity            capacity of nodes and their device slots
-    queues              limits, guarantees, proportional shares, usage of queues in the plan
-    quotas              Volcano's queue plugins, implemented a second time
-    batches             which gangs each batch decides, its verdicts, the objectives' values and bounds
-    reasons             facts and repairs
-    idle_room           no gang waits undecided that fits next to a proven plan
-    plain_search        room for one gang, found node by node
-    evictions           victims: form, rights, limits
-    eviction_votes      what the scheduler's plugins and disruption budgets allow
-    eviction_necessity  no victim that is not needed
-    pod_rules           affinity, anti-affinity, separation, topology spread, node groups' quotas
-    time                strict queues, dedicated domains, maintenance, the reservation
+    checked_plan    problem and plan side by side, with the sums that several rules need
+    gangs           decisions, actions, running pods, replicas, domains, nodes open to a gang, topology, subgroups
+    capacity        capacity of nodes and their device slots
+    queues          limits, guarantees, proportional shares, usage of queues in the plan
+    quotas          Volcano's queue plugins, implemented a second time
+    batches         which gangs each batch decides, its verdicts, the objectives' values and bounds
+    reasons         facts and repairs
+    evictions       victims: form, rights, limits
+    eviction_votes  what the scheduler's plugins and disruption budgets allow
+    plain_search    room found node by node: nobody waits next to it undecided, no victim that is not needed
+    pod_rules       affinity, anti-affinity, separation, topology spread, node groups' quotas
+    time            strict queues, dedicated domains, maintenance, the reservation
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from solver.verify.capacity import capacity, device_slots
 from solver.verify.checked_plan import CheckedPlan, PlanPath, needs
 from solver.verify.evictions import EVICTION_RULES
 from solver.verify.gangs import GANG_RULES
-from solver.verify.idle_room import idle_room
+from solver.verify.plain_search import idle_room
 from solver.verify.pod_rules import POD_RULES
 from solver.verify.queues import QUEUE_RULES
 from solver.verify.reasons import reasons

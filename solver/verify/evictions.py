@@ -12,7 +12,6 @@ from collections.abc import Container
 from solver.plan import Decision
 from solver.problem import Vector
 from solver.verify.checked_plan import CheckedPlan, Findings, add_vector, at, is_sorted, vector_sum
-from solver.verify.eviction_necessity import eviction_necessity
 from solver.verify.eviction_votes import (
     VOTE_RULES,
     maximum_demand,
@@ -22,6 +21,7 @@ from solver.verify.eviction_votes import (
     queues_to_check,
     reclaim_ancestors,
 )
+from solver.verify.plain_search import eviction_necessity
 
 
 def evictions(x: CheckedPlan) -> Findings:

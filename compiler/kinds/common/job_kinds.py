@@ -1,14 +1,17 @@
 """Job kinds as tables: where in an object its pod templates, replicas, queue, priority and so on lie.
 
-A kind of an operator is one `JobKind`; `job_kind(...)` makes of it the `Kind` that is read. Where the operator's schema
-is not here, `job_schema` makes one of the fields that the table names: the rest is the operator's matter.
+A kind of an operator is one `JobKind`, mostly a row of `job_kinds.toml` (`job_row`); `job_kind(...)` makes of it the
+`Kind` that is read. Where the operator's schema is not here, `job_schema` makes one of the fields that the table names:
+the rest is the operator's matter.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
+from importlib.resources import files
 from typing import Any, Literal
 
 from compiler.diagnostics.diagnostic import Diagnostic
@@ -117,6 +120,38 @@ class JobKind:
     unbound: Unbound | None = None
     prepare: Callable[[Document], Document] = lambda document: document
     amend: Callable[[GangSpec], GangSpec] = lambda gang: gang
+
+
+# --- rows
+
+
+@cache
+def _rows() -> Mapping[str, Any]:
+    return tomllib.loads((files("compiler.kinds") / "job_kinds.toml").read_text("utf-8"))
+
+
+def job_row(key: str, **hooks: Any) -> JobKind:
+    """Return the table of a kind ("Kind.group"). hooks: the functions of a `JobKind`, which no row has."""
+    name, _, group = key.partition(".")
+    row = _tuples(_rows()[key])
+    row["roles"] = tuple(RolePaths(**_with_counts(_tuples(role))) for role in row["roles"])
+    if (of := row.get("unbound")) is not None:
+        parts = tuple(NotApplied(**_tuples(part)) for part in of.get("not_applied", ()))
+        row["unbound"] = Unbound(**of | {"not_applied": parts})
+    return JobKind(name, group, **row, **hooks)
+
+
+def _tuples(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+
+
+def _with_counts(role: dict[str, Any]) -> dict[str, Any]:
+    for key in role.keys() & {"replicas", "minimum"}:
+        role[key] = tuple(Count(each) if isinstance(each, str) else Count(**each) for each in role[key])
+    return role
+
+
+# --- the kind
 
 
 _OWN_GROUPS = ("", "apps", "batch", "batch.volcano.sh")

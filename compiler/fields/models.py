@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Annotated, Any
 
 from pydantic import (
+    AliasPath,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -130,6 +131,11 @@ class LenientModel(BaseModel):
     """A mapping of which some fields are read; others pass, and the schema of its kind reports their faults."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, alias_generator=to_camel, defer_build=True)
+
+
+def below(path: str) -> AliasPath:
+    """Where a field is that lies deeper in the mapping: "template.spec.parallelism"."""
+    return AliasPath(*path.split("."))
 
 
 def without_nulls(data: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import Field
 
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, suggestion
-from compiler.fields.models import Bool, LenientModel, Name
+from compiler.fields.models import Bool, LenientModel, Name, below
 from compiler.kinds.common import pods
 from compiler.kinds.common.default_runtimes import DEFAULT_RUNTIMES, TRAINER_VERSION
 from compiler.kinds.common.jobs import Natural, NetworkTopology, submission_and_duration, time_diagnostics
@@ -71,7 +71,7 @@ class Trainer(LenientModel):
 
 class Spec(LenientModel):
     runtime_ref: RuntimeRef
-    trainer: Trainer | None = None
+    trainer: Trainer = Trainer()
     annotations: dict[str, Any] | None = None
     suspend: Bool | None = None
     pod_template_overrides: list[Any] | None = None
@@ -82,62 +82,32 @@ class TrainJob(LenientModel):
     spec: Spec
 
 
-class JobSpec(LenientModel):
-    parallelism: Natural | None = None
-    completions: Natural | None = None
-    template: pods.PodTemplate
-
-
-class JobTemplate(LenientModel):
-    metadata: pods.TemplateMetadata | None = None
-    spec: JobSpec
-
-
 class ReplicatedJob(LenientModel):
     name: Name
     replicas: Natural | None = None
     depends_on: list[Any] | None = None
-    template: JobTemplate
+    labels: dict[str, Any] = Field({}, validation_alias=below("template.metadata.labels"))
+    parallelism: Natural | None = Field(None, validation_alias=below("template.spec.parallelism"))
+    completions: Natural | None = Field(None, validation_alias=below("template.spec.completions"))
+    template: pods.PodTemplate = Field(validation_alias=below("template.spec.template"))
 
     @property
     def is_trainer(self) -> bool:
-        return ((self.template.metadata and self.template.metadata.labels) or {}).get(TRAIN_JOB_STEP_LABEL) == "trainer"
-
-
-class JobSetSpec(LenientModel):
-    replicated_jobs: list[ReplicatedJob] = Field(default_factory=list)
-
-
-class JobSetTemplate(LenientModel):
-    metadata: pods.TemplateMetadata | None = None
-    spec: JobSetSpec = Field(default_factory=JobSetSpec)
-
-
-class MPIPolicy(LenientModel):
-    run_launcher_as_node: Bool | None = None
-
-
-class MLPolicy(LenientModel):
-    num_nodes: Natural | None = None
-    mpi: MPIPolicy | None = None
-
-    @property
-    def runs_launcher_as_node(self) -> bool:
-        return self.mpi is not None and self.mpi.run_launcher_as_node is True
-
-
-class VolcanoPolicy(LenientModel):
-    network_topology: NetworkTopology | None = None
-
-
-class PodGroupPolicy(LenientModel):
-    volcano: VolcanoPolicy | None = None
+        return self.labels.get(TRAIN_JOB_STEP_LABEL) == "trainer"
 
 
 class RuntimeSpec(LenientModel):
-    ml_policy: MLPolicy | None = None
-    pod_group_policy: PodGroupPolicy | None = None
-    template: JobSetTemplate = Field(default_factory=JobSetTemplate)
+    num_nodes: Natural | None = Field(None, validation_alias=below("mlPolicy.numNodes"))
+    mpi: dict[str, Any] | None = Field(None, validation_alias=below("mlPolicy.mpi"))
+    network_topology: NetworkTopology | None = Field(
+        None, validation_alias=below("podGroupPolicy.volcano.networkTopology")
+    )
+    annotations: dict[str, Any] = Field({}, validation_alias=below("template.metadata.annotations"))
+    replicated_jobs: list[ReplicatedJob] = Field([], validation_alias=below("template.spec.replicatedJobs"))
+
+    @property
+    def runs_launcher_as_node(self) -> bool:
+        return self.mpi is not None and self.mpi.get("runLauncherAsNode") is True
 
 
 class Runtime(LenientModel):
@@ -168,13 +138,12 @@ def default_runtime_gang(draft: TrainJobDraft) -> GangSpec | None:
 def unused_settings(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> Iterator[Diagnostic]:
     """Yield the settings of a TrainJob for its nodes that its runtime, if it is among these, does not use."""
     runtime = _runtime(draft, runtimes)
-    trainer, replicated = draft.spec.trainer, runtime.template.spec.replicated_jobs if runtime else []
-    if trainer is None or runtime is None or any(job.is_trainer for job in replicated):
+    trainer = draft.spec.trainer
+    if runtime is None or any(job.is_trainer for job in runtime.replicated_jobs):
         return
-    policy = runtime.ml_policy or MLPolicy()
-    has_mpi_node = policy.mpi is not None and any(job.name == NODE for job in replicated)
+    has_mpi_node = runtime.mpi is not None and any(job.name == NODE for job in runtime.replicated_jobs)
     unused = ["numNodes"] if trainer.num_nodes is not None and not has_mpi_node else []
-    if trainer.resources_per_node is not None and not (has_mpi_node and policy.runs_launcher_as_node):
+    if trainer.resources_per_node is not None and not (has_mpi_node and runtime.runs_launcher_as_node):
         unused.append("resourcesPerNode")
     if unused:
         message = f"runtime {draft.spec.runtime_ref.name} has no trainer step, so it ignores {' and '.join(unused)}"
@@ -233,12 +202,11 @@ def runtime_templates(job: Document, documents: Iterable[Document]) -> list[Any]
 
 def _gang(draft: TrainJobDraft, runtime: RuntimeSpec) -> GangSpec:
     document, spec = draft.document, draft.spec
-    replicated = runtime.template.spec.replicated_jobs
+    replicated = runtime.replicated_jobs
     before = len(spec.pod_template_overrides or ())
     roles = tuple(_role(draft, runtime, job, before + at) for at, job in enumerate(replicated))
     submitted, expected = submission_and_duration(document)
-    priorities = [job.template.spec.template.spec.priority_class_name for job in replicated]
-    policy = runtime.pod_group_policy and runtime.pod_group_policy.volcano
+    priorities = [job.template.spec.priority_class_name for job in replicated]
     queue_path: FieldPath = ("spec", "annotations", QUEUE_NAME_ANNOTATION)
     gang = GangSpec(
         document=document,
@@ -246,7 +214,7 @@ def _gang(draft: TrainJobDraft, runtime: RuntimeSpec) -> GangSpec:
         priority_class=next(filter(None, reversed(priorities)), None),
         minimum=sum(role.replicas for role in roles),
         roles=roles,
-        topology=policy.network_topology.to_spec() if policy and policy.network_topology else None,
+        topology=runtime.network_topology.to_spec() if runtime.network_topology else None,
         subgroups=metax.subgroups(roles),
         submitted_at=submitted,
         expected_duration=expected,
@@ -270,16 +238,14 @@ def _gang(draft: TrainJobDraft, runtime: RuntimeSpec) -> GangSpec:
 
 def _queue(spec: Spec, runtime: RuntimeSpec) -> str:
     """Return the queue; the TrainJob's annotation precedes the runtime's."""
-    metadata = runtime.template.metadata
-    notes = {**((metadata and metadata.annotations) or {}), **(spec.annotations or {})}
+    notes = runtime.annotations | (spec.annotations or {})
     return str(notes.get(QUEUE_NAME_ANNOTATION) or "")
 
 
 def _role(draft: TrainJobDraft, runtime: RuntimeSpec, job: ReplicatedJob, number: int) -> RoleSpec:
-    trainer, policy = draft.spec.trainer or Trainer(), runtime.ml_policy or MLPolicy()
-    replicas = _replicas(job, policy, trainer.num_nodes)
-    template = job.template.spec.template
-    trains = job.is_trainer or (policy.runs_launcher_as_node and job.name == NODE)
+    trainer, template = draft.spec.trainer, job.template
+    replicas = _replicas(job, runtime, trainer.num_nodes)
+    trains = job.is_trainer or (runtime.runs_launcher_as_node and job.name == NODE)
     if trainer.resources_per_node is not None and trains:
         template = _with_resources(template, trainer.resources_per_node)
     for written in _patches(draft.document, job.name):
@@ -288,19 +254,19 @@ def _role(draft: TrainJobDraft, runtime: RuntimeSpec, job: ReplicatedJob, number
     path: FieldPath = ("spec", "trainer")
     role = pods.role_spec(job.name, replicas, replicas, template, path, controller_labels=labels)
     override = {"targetJobs": [{"name": job.name}], "spec": {}}
-    later = 0 if trains else max((job.template.spec.completions or 0) - (job.template.spec.parallelism or 1), 0)
+    later = 0 if trains else max((job.completions or 0) - (job.parallelism or 1), 0)
     return replace(role, template_path=(*OVERRIDES_PATH, number), new_template=override, later_pods=later)
 
 
-def _replicas(job: ReplicatedJob, policy: MLPolicy, num_nodes: int | None) -> int:
+def _replicas(job: ReplicatedJob, runtime: RuntimeSpec, num_nodes: int | None) -> int:
     """Return the pods of a replicated Job. num_nodes: of the TrainJob, which precedes the runtime's. With MPI the nodes
     are a Job next to the launcher's, which may count as one of them."""
-    if num_nodes is not None and policy.mpi is not None and job.name == NODE:
-        return max(num_nodes - 1, 1) if policy.runs_launcher_as_node else num_nodes
+    if num_nodes is not None and runtime.mpi is not None and job.name == NODE:
+        return max(num_nodes - 1, 1) if runtime.runs_launcher_as_node else num_nodes
     if job.is_trainer:
-        nodes = num_nodes if policy.mpi is None else None
-        return next((count for count in (nodes, policy.num_nodes) if count is not None), 1)
-    return (1 if job.replicas is None else job.replicas) * (job.template.spec.parallelism or 1)
+        nodes = num_nodes if runtime.mpi is None else None
+        return next((count for count in (nodes, runtime.num_nodes) if count is not None), 1)
+    return (1 if job.replicas is None else job.replicas) * (job.parallelism or 1)
 
 
 def _with_resources(template: pods.PodTemplate, resources: pods.ResourceRequirements) -> pods.PodTemplate:

@@ -228,12 +228,11 @@ def unknown_flow_step(check_input: CheckInput) -> Iterator[Finding]:
                 near = [name for namespace, name in templates if namespace == space]
                 help = suggestion(step.name, sorted(near), "add the JobTemplate")
                 yield Finding(document, (*path, "name"), f"there is no JobTemplate {step.name!r}", help)
-            for number, target in enumerate((step.depends_on.targets or ()) if step.depends_on else ()):
+            for number, target in enumerate(step.awaited):
                 if target not in names:
                     help = suggestion(target, names, "name a step of this flow")
-                    yield Finding(
-                        document, (*path, "dependsOn", "targets", number), f"the flow has no step {target!r}", help
-                    )
+                    at = (*path, "dependsOn", "targets", number)
+                    yield Finding(document, at, f"the flow has no step {target!r}", help)
 
 
 @check("GP365", "steps of a job flow form a cycle", "warning", of_document=True)
@@ -243,7 +242,7 @@ def circular_flow(check_input: DocumentInput) -> Iterator[Finding]:
     Fix: remove one dependency."""
     for document, flow in check_input.documents_of(JOB_FLOW):
         steps = flow.spec.flows or []
-        needs = {step.name: (step.depends_on.targets if step.depends_on else None) or [] for step in steps}
+        needs = {step.name: step.awaited for step in steps}
         if circle := dependency_cycle(needs):
             name, awaited, *_ = circle
             index = max(at for at, step in enumerate(steps) if step.name == name)

@@ -85,7 +85,7 @@ def _workflow(document: Document, model: Workflow) -> Iterable[GangSpec | Workfl
 
 
 def _cron_workflow(document: Document, model: CronWorkflow) -> Iterable[GangSpec | WorkflowDraft]:
-    spec = model.spec.workflow_spec.model_copy(update={"suspend": model.spec.suspend})
+    spec = model.spec.model_copy(update={"suspend": model.suspend})
     yield from _specs(WorkflowDraft(document, spec, ("spec", "workflowSpec"), is_recurring=True))
 
 
@@ -276,7 +276,7 @@ class _Steps:
         if template.resource is not None:
             return self._leaf_of_resource(template, (*path, "resource"))
         containers = [each for each in (template.container, template.script) if each is not None]
-        containers += template.container_set.containers if template.container_set else []
+        containers += template.container_set
         if not containers:
             return None
         spec, outer = self.spec, [] if around is None else [self.templates[around]]

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from pydantic import Field
+
 from compiler.diagnostics.diagnostic import Diagnostic
-from compiler.fields.models import LenientModel, without_nulls
+from compiler.fields.models import LenientModel, below, without_nulls
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import Metadata, time_diagnostics
 from compiler.kinds.kind import Kind
@@ -19,13 +21,9 @@ from compiler.specs.drafts import JobFlowDraft, JobTemplateDraft
 from compiler.syntax.documents import Document
 
 
-class DependsOn(LenientModel):
-    targets: list[str] | None = None
-
-
 class Flow(LenientModel):
     name: str
-    depends_on: DependsOn | None = None
+    awaited: list[str] = Field([], validation_alias=below("dependsOn.targets"))
 
 
 class FlowSpec(LenientModel):
@@ -44,10 +42,7 @@ class JobTemplate(LenientModel):
 
 
 def _flow_specs(document: Document, flow: JobFlow) -> Iterable[JobFlowDraft]:
-    steps = {
-        step.name: tuple(step.depends_on.targets or ()) if step.depends_on else () for step in flow.spec.flows or ()
-    }
-    yield JobFlowDraft(document, steps)
+    yield JobFlowDraft(document, {step.name: tuple(step.awaited) for step in flow.spec.flows or ()})
 
 
 def _template_specs(document: Document, template: JobTemplate) -> Iterable[JobTemplateDraft]:

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
-from compiler.fields.models import Bool, Int, LenientModel, Resources
+from compiler.fields.models import Bool, Int, LenientModel, Resources, below
 from compiler.fields.quantity import integer_amounts
 from compiler.kinds.kind import Kind
-from compiler.kinds.queue import Guarantee
 from compiler.kubernetes import DEFAULT_QUEUE
 from compiler.specs.namespace_queues import CLUSTER_PREFIX, parent_name, queue_name
 from compiler.specs.queue_spec import QueueSpec
@@ -20,7 +19,7 @@ class Spec(LenientModel):
     parent: str = f"{CLUSTER_PREFIX}{DEFAULT_QUEUE}"
     capability: Resources | None = None
     deserved: Resources | None = None
-    guarantee: Guarantee | None = None
+    guarantee: Resources | None = Field(default=None, validation_alias=below("guarantee.resource"))
     priority: Int | None = None
     reclaimable: Bool | None = None
     state: str | None = None
@@ -34,14 +33,13 @@ class NamespaceQueue(LenientModel):
 def specs(document: Document, queue: NamespaceQueue) -> Iterable[QueueSpec]:
     """Volcano names it NAMESPACE/NAME. A parent without cluster/ is a NamespaceQueue of the same namespace."""
     spec, namespace = queue.spec, document.namespace or "default"
-    guarantee = spec.guarantee.resource if spec.guarantee else None
     yield QueueSpec(
         document=document,
         name=queue_name(namespace, document.name),
         parent=parent_name(namespace, spec.parent),
         weight=1,
         priority=spec.priority or 0,
-        guarantee=integer_amounts(guarantee or {}, "up"),
+        guarantee=integer_amounts(spec.guarantee or {}, "up"),
         deserved=integer_amounts(spec.deserved or {}, "up"),
         capability=integer_amounts(spec.capability or {}, "up"),
         reclaimable=spec.reclaimable is not False,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pydantic import Field
 
 from compiler.fields.label_selector import LabelSelector
-from compiler.fields.models import Int, LenientModel, Resources
+from compiler.fields.models import Int, LenientModel, Resources, below
 from compiler.kinds.common.jobs import NetworkTopology, submission_and_duration, time_diagnostics
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
@@ -45,10 +45,6 @@ class PodGroupAntiAffinity(LenientModel):
                 yield (*ANTI_AFFINITY_PATH, sort, index), term, sort == "preferred"
 
 
-class TopologyAffinity(LenientModel):
-    pod_group_anti_affinity: PodGroupAntiAffinity | None = None
-
-
 class Spec(LenientModel):
     min_member: Int | None = None
     min_task_member: dict[str, Int] | None = None
@@ -57,12 +53,9 @@ class Spec(LenientModel):
     priority_class_name: str | None = None
     network_topology: NetworkTopology | None = None
     sub_group_policy: list[SubGroupPolicy] | None = None
-    topology_affinity: TopologyAffinity | None = None
-
-    @property
-    def anti_affinity(self) -> PodGroupAntiAffinity:
-        written = self.topology_affinity and self.topology_affinity.pod_group_anti_affinity
-        return written or PodGroupAntiAffinity()
+    anti_affinity: PodGroupAntiAffinity = Field(
+        default=PodGroupAntiAffinity(), validation_alias=below("topologyAffinity.podGroupAntiAffinity")
+    )
 
 
 class PodGroup(LenientModel):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pydantic import Field
 
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
-from compiler.fields.models import Bool, Int, LenientModel, Resources
+from compiler.fields.models import Bool, Int, LenientModel, Resources, below
 from compiler.fields.quantity import integer_amounts
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.kind import Kind
@@ -53,10 +53,6 @@ BAD_DEDICATED_DOMAINS = declare_rule(
 )
 
 
-class Guarantee(LenientModel):
-    resource: Resources | None = None
-
-
 class GroupAffinity(LenientModel):
     required: list[str] | None = Field(None, alias="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: list[str] | None = Field(None, alias="preferredDuringSchedulingIgnoredDuringExecution")
@@ -71,7 +67,7 @@ class Spec(LenientModel):
     weight: Int | None = None
     capability: Resources | None = None
     deserved: Resources | None = None
-    guarantee: Guarantee | None = None
+    guarantee: Resources | None = Field(default=None, validation_alias=below("guarantee.resource"))
     reclaimable: Bool | None = None
     parent: str | None = None
     priority: Int | None = None
@@ -98,14 +94,13 @@ class Queue(LenientModel):
 def specs(document: Document, queue: Queue) -> Iterable[QueueSpec]:
     """As in Volcano's admission, weight 0 becomes 1; without a parent a queue is a child of the root."""
     spec = queue.spec
-    guarantee = spec.guarantee.resource if spec.guarantee else None
     yield QueueSpec(
         document=document,
         name=document.name,
         parent=spec.parent if spec.parent and spec.parent != ROOT_QUEUE else None,
         weight=spec.weight or 1,
         priority=spec.priority or 0,
-        guarantee=integer_amounts(guarantee or {}, "up"),
+        guarantee=integer_amounts(spec.guarantee or {}, "up"),
         deserved=integer_amounts(spec.deserved or {}, "up"),
         capability=integer_amounts(spec.capability or {}, "up"),
         reclaimable=spec.reclaimable is not False,

@@ -7,9 +7,11 @@ from dataclasses import replace
 from math import ceil
 from typing import Any, Literal
 
+from pydantic import Field
+
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.duration import go_duration_seconds
-from compiler.fields.models import Int, LenientModel
+from compiler.fields.models import Int, LenientModel, below
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import NetworkTopology, submission_and_duration, time_diagnostics
 from compiler.kinds.kind import Kind
@@ -33,10 +35,6 @@ class Policy(LenientModel):
     timeout: str | None = None
 
 
-class DependsOn(LenientModel):
-    name: list[str] | None = None
-
-
 class PartitionPolicy(LenientModel):
     total_partitions: Int
     partition_size: Int
@@ -51,13 +49,8 @@ class Task(LenientModel):
     template: pods.PodTemplate
     policies: list[Policy] | None = None
     topology_policy: Literal["none", "best-effort", "restricted", "single-numa-node"] | None = None
-    depends_on: DependsOn | None = None
+    awaited: list[str] = Field([], validation_alias=below("dependsOn.name"))
     partition_policy: PartitionPolicy | None = None
-
-    @property
-    def awaited(self) -> list[str]:
-        """Return the tasks that it depends on."""
-        return (self.depends_on.name if self.depends_on else None) or []
 
     @property
     def minimum(self) -> int:

@@ -35,19 +35,19 @@ from solver.state.state import State
 from solver.timeline.reservation import ends_in_time
 
 
-def delay_repairs(diagnosis: DelayDiagnosis, j: int, facts: Sequence[Fact]) -> list[Repair]:
+def delay_repairs(diagnosis: DelayDiagnosis, j: int, facts: Sequence[Fact]) -> tuple[Repair, ...]:
     """Return the repairs known for a single fact of order or time."""
     turn = Turn(diagnosis, GangDiagnosis.of(diagnosis.state, j))
     match facts:
         case [DedicatedDomains(queue=q)]:
-            return list(_dedication_repairs(turn, q))
+            return tuple(_dedication_repairs(turn, q))
         case [ReservedNodes()] if diagnosis.reservation is not None:
-            return list(_reservation_repairs(turn, diagnosis.reservation))
+            return tuple(_reservation_repairs(turn, diagnosis.reservation))
         case [StrictOrder() as fact]:
-            return list(_order_repairs(turn, fact))
+            return tuple(_order_repairs(turn, fact))
         case [Maintenance()]:
-            return list(_maintenance_repairs(turn))
-    return []
+            return tuple(_maintenance_repairs(turn))
+    return ()
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def explain_waiting_gangs(diagnosis: DelayDiagnosis, mapper: Mapper) -> dict[int
         duration, blocked = diagnosis.state.problem.gangs[j].times.duration, j in diagnosis.blocked_gangs
         key = diagnosis_class(diagnosis.state, j), duration, blocked, j == held, facts
         if key not in known:
-            repairs = in_time(partial(_all_delay_repairs, diagnosis, j, facts), NO_REPAIRS)
+            repairs = in_time(partial(delay_repairs, diagnosis, j, facts), NO_REPAIRS)
             repairs = tuple(sorted((*repairs, *(why[j][1] if j in why else ())), key=lambda r: (bool(r.also), r.rank)))
             known[key] = repairs[: diagnosis.state.options.budget.repairs]
         why[j] = facts, known[key]
@@ -58,10 +58,6 @@ def _with_order(diagnosis: DelayDiagnosis, j: int, facts: tuple[Fact, ...]) -> t
     """Return the facts, and last the strict order of its queue: with all else out of the way that would still keep
     it."""
     return facts if facts == UNDECIDED else (*facts, *diagnosis.order_facts(j))
-
-
-def _all_delay_repairs(diagnosis: DelayDiagnosis, j: int, facts: tuple[Fact, ...]) -> tuple[Repair, ...]:
-    return tuple(delay_repairs(diagnosis, j, facts))
 
 
 def _resource_explanations(

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from compiler.fields.models import Bool, LenientModel
+from compiler.fields.models import Bool, LenientModel, below
 from compiler.fields.whole_number import whole_number
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import Natural
@@ -52,19 +52,6 @@ class Dag(LenientModel):
     tasks: list[Repeated] = Field(default_factory=list)
 
 
-class Synchronization(LenientModel):
-    mutex: Any = None
-    mutexes: list[Any] | None = None
-
-    @property
-    def is_exclusive(self) -> bool:
-        return self.mutex is not None or bool(self.mutexes)
-
-
-class ContainerSet(LenientModel):
-    containers: list[pods.Container] = Field(default_factory=list)
-
-
 class Resource(LenientModel):
     action: str = ""
     manifest: str | None = None
@@ -89,7 +76,7 @@ class Template(pods.Placement):
     name: str = ""
     container: pods.Container | None = None
     script: pods.Container | None = None
-    container_set: ContainerSet | None = None
+    container_set: list[pods.Container] = Field([], validation_alias=below("containerSet.containers"))
     resource: Resource | None = None
     steps: list[Any] | None = None
     dag: Dag | None = None
@@ -97,14 +84,15 @@ class Template(pods.Placement):
     init_containers: list[pods.Container] | None = None
     sidecars: list[pods.Container] | None = None
     parallelism: Natural | None = None
-    synchronization: Synchronization | None = None
+    mutex: Any = Field(None, validation_alias=below("synchronization.mutex"))
+    mutexes: list[Any] = Field([], validation_alias=below("synchronization.mutexes"))
     pod_spec_patch: str | None = None
     inputs: Arguments | None = None
 
     @property
     def is_exclusive(self) -> bool:
         """Return whether one of it runs at a time."""
-        return self.synchronization is not None and self.synchronization.is_exclusive
+        return self.mutex is not None or bool(self.mutexes)
 
     @property
     def is_leaf(self) -> bool:
@@ -127,10 +115,6 @@ class Workflow(LenientModel):
     spec: Spec
 
 
-class CronSpec(LenientModel):
-    workflow_spec: Spec
-    suspend: Bool | None = None
-
-
 class CronWorkflow(LenientModel):
-    spec: CronSpec
+    spec: Spec = Field(validation_alias=below("spec.workflowSpec"))
+    suspend: Bool | None = Field(None, validation_alias=below("spec.suspend"))

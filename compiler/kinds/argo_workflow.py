@@ -32,7 +32,7 @@ from compiler.kinds.common.argo_models import (
     Template,
     Workflow,
 )
-from compiler.kinds.common.jobs import submission_and_duration, time_diagnostics
+from compiler.kinds.common.jobs import job_times, time_diagnostics
 from compiler.kinds.common.pod_patches import patched, pod_patch
 from compiler.kinds.kind import Kind
 from compiler.kinds.registry import kinds
@@ -130,15 +130,13 @@ def workflow_gang(draft: WorkflowDraft, elsewhere: Mapping[Scope, Spec]) -> tupl
         return None, missing
     queues = {leaf.queue for leaf, count in found if count}
     queue = queues.pop() if len(queues) == 1 else ""
-    submitted, expected = submission_and_duration(document)
     gang = GangSpec(
         document=document,
         queue=queue,
         priority_class=spec.pod_priority_class_name,
         minimum=0,
         roles=tuple(roles),
-        submitted_at=submitted,
-        expected_duration=expected,
+        times=job_times(document),
         field_paths={"queue": roles[0].path, "minimum": (*path, "entrypoint"), "priority_class": path},
         scheduling=Scheduling(scheduler_name=VOLCANO_SCHEDULER if queue else ""),
     )

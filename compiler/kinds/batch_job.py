@@ -16,7 +16,7 @@ from compiler.fields.models import NOT_ALLOWED, Bool, Int, LenientModel
 from compiler.fields.whole_number import whole_number
 from compiler.kinds.common import pods
 from compiler.kinds.common.annotated import is_gang, with_annotated_topology
-from compiler.kinds.common.jobs import annotation_value, submission_and_duration, time_diagnostics
+from compiler.kinds.common.jobs import annotation_value, job_times, time_diagnostics
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import (
     BATCH_JOB_NAME_LABELS,
@@ -61,7 +61,6 @@ def specs(document: Document, job: Job) -> Iterable[GangSpec]:
         controller_labels=dict.fromkeys(BATCH_JOB_NAME_LABELS, document.name),
     )
     roles = (replace(role, later_pods=0 if spec.completions is None else spec.completions - width),)
-    submitted, expected = submission_and_duration(document)
     by_job = annotation_value(document, QUEUE_NAME_ANNOTATION)
     queue_path: FieldPath = (
         (*_TEMPLATE_ANNOTATIONS, QUEUE_NAME_ANNOTATION)
@@ -75,8 +74,7 @@ def specs(document: Document, job: Job) -> Iterable[GangSpec]:
         minimum=minimum,
         roles=roles,
         subgroups=metax.subgroups(roles),
-        submitted_at=submitted,
-        expected_duration=expected,
+        times=job_times(document),
         field_paths={
             "queue": queue_path,
             "minimum": _minimum_path(is_of_job=of_job is not None, is_of_template=GROUP_MIN_MEMBER_ANNOTATION in notes),

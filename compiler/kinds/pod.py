@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.kinds.common import pods
-from compiler.kinds.common.jobs import submission_and_duration, time_diagnostics
+from compiler.kinds.common.jobs import job_times, time_diagnostics
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import GROUP_NAME_ANNOTATION, QUEUE_NAME_ANNOTATION, TASK_LABEL, VOLCANO_SCHEDULER
 from compiler.specs.drafts import PodDraft
@@ -31,7 +31,6 @@ def specs(document: Document, pod: Pod) -> Iterable[PodDraft | ServiceDraft]:
 
 
 def _lone_pod(document: Document, pod: Pod) -> GangSpec:
-    submitted, expected = submission_and_duration(document)
     spec = pods.annotated_pod_spec(pod.spec, pod.annotations)
     role = RoleSpec("pod", 1, 1, spec, (), (), pod.annotations, labels=pod.labels)
     return GangSpec(
@@ -40,8 +39,7 @@ def _lone_pod(document: Document, pod: Pod) -> GangSpec:
         priority_class=pod.spec.priority_class_name,
         minimum=1,
         roles=(role,),
-        submitted_at=submitted,
-        expected_duration=expected,
+        times=job_times(document),
         field_paths={
             "queue": ("metadata", "annotations", QUEUE_NAME_ANNOTATION),
             "minimum": ("spec",),

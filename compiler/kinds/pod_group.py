@@ -8,7 +8,7 @@ from pydantic import Field
 
 from compiler.fields.label_selector import LabelSelector
 from compiler.fields.models import Int, LenientModel, Resources, below
-from compiler.kinds.common.jobs import NetworkTopology, submission_and_duration, time_diagnostics
+from compiler.kinds.common.jobs import NetworkTopology, job_times, time_diagnostics
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.specs.drafts import PodGroupDraft, SubgroupPolicyDraft
@@ -64,7 +64,6 @@ class PodGroup(LenientModel):
 
 def specs(document: Document, group: PodGroup) -> Iterable[PodGroupDraft]:
     spec = group.spec
-    submitted, expected = submission_and_duration(document)
     gang = GangSpec(
         document=document,
         queue=spec.queue or "",
@@ -72,8 +71,7 @@ def specs(document: Document, group: PodGroup) -> Iterable[PodGroupDraft]:
         minimum=spec.min_member or 0,
         roles=(),
         topology=spec.network_topology.to_spec() if spec.network_topology else None,
-        submitted_at=submitted,
-        expected_duration=expected,
+        times=job_times(document),
         field_paths={
             "queue": ("spec", "queue"),
             "minimum": ("spec", "minMember"),

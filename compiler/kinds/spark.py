@@ -21,7 +21,7 @@ from compiler.fields.models import without_nulls
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.fields.whole_number import whole_number
 from compiler.kinds.common import pods
-from compiler.kinds.common.jobs import submission_and_duration, time_diagnostics
+from compiler.kinds.common.jobs import job_times, time_diagnostics
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.openapi.schemas import plain_schema
@@ -61,15 +61,13 @@ def _gang(document: Document, spec: _Part, path: FieldPath) -> GangSpec:
     options = mapping(spec, "batchSchedulerOptions")
     scheduler = spec.get("batchScheduler") or mapping(spec, "driver").get("schedulerName") or ""
     drivers = (_role("driver", 1, spec, path),) if spec.get("mode", "cluster") != "client" else ()
-    submitted, expected = submission_and_duration(document)
     gang = GangSpec(
         document=document,
         queue=options.get("queue") or ("default" if scheduler == VOLCANO_SCHEDULER else ""),
         priority_class=options.get("priorityClassName"),
         minimum=1,
         roles=(*drivers, _role("executor", _executors(spec), spec, path)),
-        submitted_at=submitted,
-        expected_duration=expected,
+        times=job_times(document),
         field_paths={
             "queue": (*path, "batchSchedulerOptions", "queue"),
             "minimum": (*path, "executor", "instances"),

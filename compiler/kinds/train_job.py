@@ -19,7 +19,7 @@ from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, suggestion
 from compiler.fields.models import Bool, LenientModel, Name, below
 from compiler.kinds.common import pods
 from compiler.kinds.common.default_runtimes import DEFAULT_RUNTIMES, TRAINER_VERSION
-from compiler.kinds.common.jobs import Natural, NetworkTopology, submission_and_duration, time_diagnostics
+from compiler.kinds.common.jobs import Natural, NetworkTopology, job_times, time_diagnostics
 from compiler.kinds.common.pod_patches import read_patch, with_patch
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import (
@@ -205,7 +205,6 @@ def _gang(draft: TrainJobDraft, runtime: RuntimeSpec) -> GangSpec:
     replicated = runtime.replicated_jobs
     before = len(spec.pod_template_overrides or ())
     roles = tuple(_role(draft, runtime, job, before + at) for at, job in enumerate(replicated))
-    submitted, expected = submission_and_duration(document)
     priorities = [job.template.spec.priority_class_name for job in replicated]
     queue_path: FieldPath = ("spec", "annotations", QUEUE_NAME_ANNOTATION)
     gang = GangSpec(
@@ -216,8 +215,7 @@ def _gang(draft: TrainJobDraft, runtime: RuntimeSpec) -> GangSpec:
         roles=roles,
         topology=runtime.network_topology.to_spec() if runtime.network_topology else None,
         subgroups=metax.subgroups(roles),
-        submitted_at=submitted,
-        expected_duration=expected,
+        times=job_times(document),
         field_paths={
             "queue": queue_path,
             "minimum": ("spec", "trainer", "numNodes"),

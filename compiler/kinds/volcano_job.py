@@ -13,7 +13,7 @@ from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.duration import go_duration_seconds
 from compiler.fields.models import Int, LenientModel, below
 from compiler.kinds.common import pods
-from compiler.kinds.common.jobs import NetworkTopology, submission_and_duration, time_diagnostics
+from compiler.kinds.common.jobs import NetworkTopology, job_times, time_diagnostics
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import (
     QUEUE_NAME_LABEL,
@@ -135,7 +135,7 @@ def specs(document: Document, job: VolcanoJob) -> Iterable[GangSpec]:
     if spec.volumes:
         roles = tuple(replace(role, pod=replace(role.pod, has_unplanned_needs=True)) for role in roles)
     scheduler = spec.scheduler_name or VOLCANO_SCHEDULER
-    submitted, expected = submission_and_duration(document)
+    times = job_times(document)
     yield GangSpec(
         document=document,
         queue=spec.queue or "",
@@ -144,8 +144,7 @@ def specs(document: Document, job: VolcanoJob) -> Iterable[GangSpec]:
         roles=roles,
         topology=spec.network_topology.to_spec() if spec.network_topology else None,
         subgroups=(*_partition_subgroups(spec), *metax.subgroups(roles)),
-        submitted_at=submitted,
-        expected_duration=expected if expected is not None else spec.estimate,
+        times=times if times.expected_duration is not None else replace(times, expected_duration=spec.estimate),
         field_paths={
             "queue": ("spec", "queue"),
             "minimum": ("spec", "minAvailable"),

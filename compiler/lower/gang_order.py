@@ -23,7 +23,7 @@ def submission_times(gangs: Sequence[GangSpec], observed: ObservedState, dates: 
     repository."""
     known: dict[int, int] = {}
     for j, spec in enumerate(gangs):
-        for time in (spec.submitted_at, observed.jobs.creation_times.get(j), dates.get(spec.document.file)):
+        for time in (spec.times.submitted_at, observed.jobs.creation_times.get(j), dates.get(spec.document.file)):
             if time is not None:
                 known[j] = time
                 break

@@ -41,8 +41,8 @@ def past_runs(inputs: LoweringInputs) -> PastRuns | None:
 
 def _classes(gang: GangSpec) -> Iterator[Hashable]:
     """Whom its run times are like: jobs of its namespace that declare the same or are as large, of its queue, all."""
-    if gang.expected_duration is not None:
-        yield "declared", gang.namespace, gang.expected_duration
+    if gang.times.expected_duration is not None:
+        yield "declared", gang.namespace, gang.times.expected_duration
     yield "namespace and size", gang.namespace, gang.devices
     yield "queue and size", gang.queue, gang.devices
     yield "namespace", gang.namespace

@@ -32,14 +32,14 @@ def gang_times(j: int, spec: GangSpec, observed: ObservedState, submitted_at: in
     ends_in = _remaining_seconds(j, spec, observed) if running else None
     has_begun = running > 0 and spec.key in observed.jobs.former_places
     promised = is_waiting and (has_begun or j in observed.jobs.reserved_starts)
-    return GangTimes(spec.expected_duration, ends_in, (is_waiting and is_late) or promised, promised)
+    return GangTimes(spec.times.expected_duration, ends_in, (is_waiting and is_late) or promised, promised)
 
 
 def _remaining_seconds(j: int, spec: GangSpec, observed: ObservedState) -> int | None:
     start = observed.started_at(j)
-    if start is None or spec.expected_duration is None or observed.now is None:
+    if start is None or spec.times.expected_duration is None or observed.now is None:
         return None
-    remaining = start + spec.expected_duration - observed.now
+    remaining = start + spec.times.expected_duration - observed.now
     return remaining if remaining > 0 else None
 
 
@@ -68,8 +68,8 @@ def timed_events(
     found = {TimedEvent(end, "maintenance") for node in observed.nodes for _, end in node.maintenance_windows}
     for g, j in enumerate(gang_indices):
         spec, start = specs.gangs[j], observed.started_at(j)
-        if start is not None and spec.expected_duration is not None:
-            found.add(TimedEvent(start + spec.expected_duration, "end", g))
+        if start is not None and spec.times.expected_duration is not None:
+            found.add(TimedEvent(start + spec.times.expected_duration, "end", g))
         is_waiting = observed.running_pod_count(j) < max(1, spec.minimum)
         if is_waiting and j in submission_times and j not in observed.jobs.reserved_starts:
             found.add(TimedEvent(submission_times[j] + specs.cluster.patience + 1, "patience", g))

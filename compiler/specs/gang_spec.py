@@ -154,6 +154,14 @@ class Controller:
 
 
 @dataclass(frozen=True, slots=True)
+class JobTimes:
+    """Times that a job declares, in seconds: its submission, since the epoch, and its expected duration."""
+
+    submitted_at: int | None = None
+    expected_duration: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FlowStep:
     """A step of a JobFlow. flow: the object whose controller makes the job once the awaited jobs of its namespace are
     completed."""
@@ -167,10 +175,10 @@ class GangSpec:
     """A job of any kind.
 
     queue: the cluster's default queue where the job names none. field_paths: paths of the fields that messages name
-    ("queue", "minimum", "success", "priority_class", "topology"). submitted_at: seconds since the epoch, None if
-    unknown. succeeded_pods: role -> pods that have ended well and do not come back; they are not among the role's
-    `replicas`. exclusive: its units that share a domain with no others. pod_group: the PodGroup that is written for it,
-    where no controller makes it. step: None for a job that no JobFlow makes.
+    ("queue", "minimum", "success", "priority_class", "topology"). succeeded_pods: role -> pods that have ended well and
+    do not come back; they are not among the role's `replicas`. exclusive: its units that share a domain with no others.
+    pod_group: the PodGroup that is written for it, where no controller makes it. step: None for a job that no JobFlow
+    makes.
     """
 
     document: Document
@@ -181,8 +189,7 @@ class GangSpec:
     topology: TopologySpec | None = None
     subgroups: tuple[SubgroupSpec, ...] = ()
     field_paths: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
-    submitted_at: int | None = None
-    expected_duration: int | None = None
+    times: JobTimes = JobTimes()
     succeeded_pods: Mapping[str, int] = field(default_factory=dict)
     scheduling: Scheduling = Scheduling()
     controller: Controller = Controller()

@@ -81,8 +81,8 @@ class _RunTimes:
 
     def of(self, gang: GangSpec) -> tuple[int | None, str]:
         """(seconds, where they are from); (None, "") where nothing is known."""
-        if gang.expected_duration is not None:
-            return gang.expected_duration, "expected duration"
+        if gang.times.expected_duration is not None:
+            return gang.times.expected_duration, "expected duration"
         if (own := self._by_namespace.get(gang.namespace)) is not None:
             return own, "median of the namespace"
         return self._of_all, "" if self._of_all is None else "median of all runs"
@@ -107,7 +107,7 @@ def _jobs(
 def _trace_job(submission: _Submission, number: str, submitted: int, length: int) -> TraceJob:
     """One run. number: of the submission, and of the run where it is not the first."""
     gang, totals = submission.gang, submission.gang.requests
-    expected = gang.expected_duration
+    expected = gang.times.expected_duration
     namespace, name, kind = gang.key
     return TraceJob(
         f"{kind} {namespace}/{name} {number}",

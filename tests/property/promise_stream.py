@@ -11,7 +11,7 @@ from compiler.fields.timestamp import rfc3339
 from compiler.lower.lowering import lower
 from compiler.outcome import JobDecision, Outcome, job_decisions
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
-from compiler.specs.gang_spec import GangSpec
+from compiler.specs.gang_spec import GangSpec, JobTimes
 from compiler.specs.queue_spec import PriorityClassSpec
 from solver.plan import Plan
 from solver.problem import Problem
@@ -42,7 +42,7 @@ class Job:
             role("worker", self.pods, gpu=self.gpus),
             queue=self.queue,
             priority_class="urgent" if self.urgent else None,
-            expected_duration=None if self.says is None else self.says * STEP,
+            times=JobTimes(expected_duration=None if self.says is None else self.says * STEP),
         )
 
 

@@ -18,7 +18,7 @@ from compiler.lower.lowering import lower
 from compiler.outcome import JobDecision, PodsByNode, job_decisions
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
-from compiler.specs.gang_spec import GangSpec
+from compiler.specs.gang_spec import GangSpec, JobTimes
 from compiler.specs.queue_spec import PriorityClassSpec
 from solver.planner import solve
 from tests.builders.cluster_objects import pod
@@ -61,7 +61,7 @@ def lost_start(decided: JobDecision) -> CodedMessage | None:
 
 @pytest.mark.parametrize("clock", [200, TOLD])
 def test_a_job_that_starts_when_it_was_told_is_told_nothing_more(clock: int) -> None:
-    other = gang("runs", role("worker", 1, gpu=8), expected_duration=800)
+    other = gang("runs", role("worker", 1, gpu=8), times=JobTimes(expected_duration=800))
     decided = planned(clock, other, runs_since=100)
     if clock < TOLD:
         assert (decided.action, decided.start.starts_at) == ("wait", TOLD)
@@ -71,7 +71,9 @@ def test_a_job_that_starts_when_it_was_told_is_told_nothing_more(clock: int) -> 
 @pytest.mark.parametrize(("lasts", "at"), [(860, None), (2000, 2100)])
 def test_a_start_that_moves_is_told_with_the_job_that_is_waited_for(lasts: int, at: int | None) -> None:
     """A minute is no matter."""
-    decided = planned(200, gang("runs", role("worker", 1, gpu=8), expected_duration=lasts), runs_since=100)
+    decided = planned(
+        200, gang("runs", role("worker", 1, gpu=8), times=JobTimes(expected_duration=lasts)), runs_since=100
+    )
     found = lost_start(decided)
     if at is None:
         assert found is None
@@ -84,7 +86,9 @@ def test_a_start_that_moves_is_told_with_the_job_that_is_waited_for(lasts: int, 
 
 
 def test_a_job_past_its_expected_end_is_named_without_a_time() -> None:
-    found = lost_start(planned(1000, gang("runs", role("worker", 1, gpu=8), expected_duration=800), runs_since=100))
+    found = lost_start(
+        planned(1000, gang("runs", role("worker", 1, gpu=8), times=JobTimes(expected_duration=800)), runs_since=100)
+    )
     assert found is not None
     assert found.message == f"announced start {rfc3339(TOLD)} missed: it waits for team/runs, whose end is not known"
 
@@ -99,7 +103,7 @@ def test_a_start_that_an_urgent_job_takes_is_told_with_its_name() -> None:
 
 
 def test_room_that_is_reserved_for_an_urgent_job_first_is_said() -> None:
-    runs = gang("runs", role("worker", 1, gpu=8), expected_duration=800)
+    runs = gang("runs", role("worker", 1, gpu=8), times=JobTimes(expected_duration=800))
     found = lost_start(
         planned(200, runs, gang("newer", role("worker", 1, gpu=8), priority_class="urgent"), runs_since=100)
     )

@@ -18,7 +18,7 @@ from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import without_nulls
 from compiler.kinds.common import pods
 from compiler.kinds.common.annotated import with_annotated_queue
-from compiler.kinds.common.jobs import submission_and_duration, time_diagnostics
+from compiler.kinds.common.jobs import job_times, time_diagnostics
 from compiler.kinds.common.unbound import UNREAD_PART
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
@@ -280,7 +280,6 @@ def gang_spec(table: JobKind, document: Document) -> GangSpec:
     needs_all = minimum >= total and table.gang != "roles"
     keeps_minima = table.gang == "roles" and written is None
     roles = tuple(role if keeps_minima else replace(role, minimum=role.replicas if needs_all else 0) for role in found)
-    submitted, expected = submission_and_duration(document)
     queue, queue_path = _first_text(data, table.queue)
     priority, priority_path = _priority(table, document, roles)
     scheduler, scheduler_path = _first_text(data, (table.scheduler,) if table.scheduler else ())
@@ -292,8 +291,7 @@ def gang_spec(table: JobKind, document: Document) -> GangSpec:
         minimum=minimum,
         roles=roles,
         subgroups=metax.subgroups(roles),
-        submitted_at=submitted,
-        expected_duration=expected,
+        times=job_times(document),
         field_paths={
             "queue": queue_path,
             "minimum": parse_path(table.minimum) if table.minimum else roles[0].path if roles else ("spec",),

@@ -12,7 +12,7 @@ from compiler.fields.duration import parse_duration
 from compiler.fields.models import BAD_TIME, Int, LenientModel, OwnModel
 from compiler.fields.timestamp import parse_timestamp
 from compiler.kubernetes import EXPECTED_DURATION_ANNOTATION, SUBMITTED_AT_ANNOTATION
-from compiler.specs.gang_spec import TopologySpec
+from compiler.specs.gang_spec import JobTimes, TopologySpec
 from compiler.syntax.documents import Document
 
 Natural = Annotated[Int, Field(ge=0, le=2**31 - 1)]
@@ -50,11 +50,10 @@ def annotation_value(document: Document, key: str) -> Any:
     return (document.metadata.get("annotations") or {}).get(key)
 
 
-def submission_and_duration(document: Document) -> tuple[int | None, int | None]:
-    """(submission time, expected duration) in seconds; None for a malformed value, which `time_diagnostics` reports."""
-    return _read_annotation(document, SUBMITTED_AT_ANNOTATION, parse_timestamp), _read_annotation(
-        document, EXPECTED_DURATION_ANNOTATION, parse_duration
-    )
+def job_times(document: Document) -> JobTimes:
+    """None for a malformed value, which `time_diagnostics` reports."""
+    submitted_at = _read_annotation(document, SUBMITTED_AT_ANNOTATION, parse_timestamp)
+    return JobTimes(submitted_at, _read_annotation(document, EXPECTED_DURATION_ANNOTATION, parse_duration))
 
 
 def _read_annotation(document: Document, key: str, reader: Any) -> int | None:

@@ -60,7 +60,7 @@ def test_a_volcano_job_names_queue_priority_topology_and_times() -> None:
         "system-node-critical",
         TopologySpec("hard", 2),
     )
-    assert (found.submitted_at, found.expected_duration) == (1767225600, 5400)
+    assert (found.times.submitted_at, found.times.expected_duration) == (1767225600, 5400)
     assert found.document.position(*found.field_paths["queue"]).line == 4
     assert found.roles[0].template_path == ("spec", "tasks", 0, "template")
 

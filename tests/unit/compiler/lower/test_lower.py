@@ -10,7 +10,7 @@ from compiler.cluster_state.cluster_state import ClusterState, StateError
 from compiler.lower.lowering import lower
 from compiler.lower.origins import Origins
 from compiler.session import Session
-from compiler.specs.gang_spec import Scheduling, SubgroupSpec, TopologySpec
+from compiler.specs.gang_spec import JobTimes, Scheduling, SubgroupSpec, TopologySpec
 from compiler.specs.pod_spec import Taint
 from compiler.specs.queue_spec import PriorityClassSpec
 from solver.problem import Placement, Problem, Subgroup, Topology
@@ -86,7 +86,7 @@ def test_priority_comes_from_the_class_or_the_global_default() -> None:
 def test_age_is_what_the_job_says_then_the_cluster_then_the_repository_then_its_name() -> None:
     jobs = (
         gang("d", role("w", 1)),
-        gang("c", role("w", 1), submitted_at=50),
+        gang("c", role("w", 1), times=JobTimes(submitted_at=50)),
         gang("b", role("w", 1)),
         gang("a", role("w", 1)),
     )

@@ -242,4 +242,4 @@ def test_the_cluster_says_how_patient_it_is() -> None:
 def test_a_volcano_jobs_own_estimate_is_its_duration_unless_the_annotation_says_another() -> None:
     told = {"gangplan.dev/expected-duration": "2h"}
     jobs = [declared.job(name, annotations=notes, runningEstimate="1h30m") for name, notes in (("a", {}), ("b", told))]
-    assert [gang.expected_duration for gang in read_specs(repository(*jobs)).gangs] == [5400, 7200]
+    assert [gang.times.expected_duration for gang in read_specs(repository(*jobs)).gangs] == [5400, 7200]

@@ -17,6 +17,7 @@ from compiler.outcome import Outcome, job_decisions
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 from compiler.specs.cluster_spec import ClusterSpec, PluginSpec, SchedulerSpec
+from compiler.specs.gang_spec import JobTimes
 from compiler.views import data
 from solver.planner import solve
 from tests.builders import cluster_objects
@@ -51,8 +52,8 @@ def lowered(
     """A job "waits" (of `lasts` seconds) and a job "runs" of 600 s on a node that closes from 100 to 400 and from 800
     to 900."""
     jobs = (
-        gang("runs", role("worker", 1, gpu=8), expected_duration=600),
-        gang("waits", role("worker", 1, gpu=8), expected_duration=lasts),
+        gang("runs", role("worker", 1, gpu=8), times=JobTimes(expected_duration=600)),
+        gang("waits", role("worker", 1, gpu=8), times=JobTimes(expected_duration=lasts)),
     )
     made = build(nodes=(node("n0", maintenance_windows=((100, 400), (800, 900))),), gangs=jobs, scheduler=scheduler)
     made = replace(made, cluster=ClusterSpec(document("Cluster", "test"), "test", patience=patience))
@@ -87,7 +88,10 @@ def test_a_plan_counts_from_the_clock_or_from_the_newest_event_if_that_is_later(
 def test_no_start_is_said_that_has_passed() -> None:
     """What starts now ends its duration from now, so the job behind it is not told a start before that, however long
     ago anything happened."""
-    jobs = (gang("old", role("worker", 1, gpu=8), expected_duration=600), gang("young", role("worker", 1, gpu=8)))
+    jobs = (
+        gang("old", role("worker", 1, gpu=8), times=JobTimes(expected_duration=600)),
+        gang("young", role("worker", 1, gpu=8)),
+    )
     promised, clock = job("old", 10), 5000
     promised["metadata"]["annotations"] = {"gangplan.dev/starts-at": at(900)}
     state = ClusterState.from_objects([promised, job("young", 20)], clock=clock)

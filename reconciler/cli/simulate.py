@@ -194,14 +194,7 @@ def simulate(
                     raise click.UsageError(f"--compare takes one policy, and no {others}", ctx)
                 text = _comparison(ctx, request, policies[0], compare, repo, cluster, number, seed, executor)
             else:
-                is_declared = _is_given(ctx, "repo") or _is_given(ctx, "cluster")
-                if nodes_file is not None:
-                    place, classes = read_nodes(nodes_file)
-                    workload = request.workload(place, classes=classes)
-                elif machines is not None or (found.machines is not None and not is_declared):
-                    workload = request.workload(machines_cluster(machines or found.machines or 1))
-                else:
-                    workload = request.declared_workload(load_tree(ctx, repo), cluster)
+                workload = _workload(ctx, request, machines, nodes_file, repo, cluster)
                 text = _simulation(request, workload, policies, seed if promises else None)
     except (TraceError, GitError) as error:
         raise click.ClickException(str(error)) from error
@@ -262,6 +255,25 @@ class _Request:
         if self.page is not None:
             write_file(self.page, make())
             click.echo(f"wrote {self.page}: open it in a browser", err=True)
+
+
+def _workload(
+    ctx: click.Context,
+    request: _Request,
+    machines: int | None,
+    nodes_file: Path | None,
+    repo: Path,
+    cluster: str | None,
+) -> Workload:
+    """Return the workload on the nodes of a file, on so many machines or the trace's own, or else on the declared
+    cluster. Raises TraceError."""
+    if nodes_file is not None:
+        found, classes = read_nodes(nodes_file)
+        return request.workload(found, classes=classes)
+    is_declared = _is_given(ctx, "repo") or _is_given(ctx, "cluster")
+    if machines is not None or (request.trace.machines is not None and not is_declared):
+        return request.workload(machines_cluster(machines or request.trace.machines or 1))
+    return request.declared_workload(load_tree(ctx, repo), cluster)
 
 
 def _simulation(request: _Request, workload: Workload, policies: tuple[str, ...], promise_seed: int | None) -> str:

@@ -30,26 +30,21 @@ def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> t
     Never more pods on a node than planned; pods beyond the plan stay gated. No pod is given a node that does not accept
     it. In that case no gate of a gang that has not begun is lifted, and of another gang only the possible ones.
     """
-    by_role: dict[str, list[Object]] = {role: [] for role in gang.pods}
-    for pod in pods:
-        if (role := role_of(pod, gang)) is not None:
-            by_role[role].append(pod)
+    by_role = _pods_by_role(gang, pods)
+    if _lacking(gang, by_role):
+        return ()
     leaf_order = _leaf_order_keys(gang, nodes)
     lifts: list[GateLift] = []
     has_begun, is_obstructed = False, False
     for role, counts in gang.pods.items():
         alive = [pod for pod in by_role[role] if not has_ended(pod)]
-        ended_well = sum(map(is_succeeded_pod, by_role[role]))
-        succeeded = max(ended_well - gang.succeeded_pods.get(role, 0), 0)  # since the plan was made
-        planned = sum(counts.values())
-        if role not in gang.dependent_roles and len(alive) + succeeded < planned:
-            return ()
+        succeeded = _succeeded_since(gang, role, by_role[role])
         used = Counter(node for pod in alive if (node := nodes.node_of(pod)) is not None)
         free: list[str] = []
         for node in sorted(counts, key=lambda name: (leaf_order[nodes.leaf_of_node(name)], natural_sort_key(name))):
             if node in nodes.hostname_of:
                 free += [node] * (counts[node] - used[node])
-        missing = max(planned - sum(used.values()) - succeeded, 0)
+        missing = max(sum(counts.values()) - sum(used.values()) - succeeded, 0)
         waiting = sorted((pod for pod in alive if is_gated(pod)), key=index_of)
         assigned = _assign_nodes(waiting, free, alive, nodes)[:missing]
         accepted = [lift for lift in assigned if nodes.accepts(lift.node, lift.pod)]
@@ -57,6 +52,33 @@ def gate_lifts(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> t
         is_obstructed = is_obstructed or len(accepted) < len(assigned)
         lifts += _with_task_priorities(accepted, gang.device_numbers.get(role, {}))
     return () if is_obstructed and not has_begun else tuple(lifts)
+
+
+def lacking_pods(gang: PlannedGang, pods: Iterable[Object]) -> int:
+    """Return how many pods that the plan places do not exist, of roles whose pods are created at once."""
+    return _lacking(gang, _pods_by_role(gang, pods))
+
+
+def _pods_by_role(gang: PlannedGang, pods: Iterable[Object]) -> dict[str, list[Object]]:
+    by_role: dict[str, list[Object]] = {role: [] for role in gang.pods}
+    for pod in pods:
+        if (role := role_of(pod, gang)) is not None:
+            by_role[role].append(pod)
+    return by_role
+
+
+def _lacking(gang: PlannedGang, by_role: Mapping[str, Sequence[Object]]) -> int:
+    lacking = 0
+    for role, pods in by_role.items():
+        if role not in gang.dependent_roles:
+            alive = sum(not has_ended(pod) for pod in pods)
+            lacking += max(sum(gang.pods[role].values()) - alive - _succeeded_since(gang, role, pods), 0)
+    return lacking
+
+
+def _succeeded_since(gang: PlannedGang, role: str, pods: Iterable[Object]) -> int:
+    """Return how many of these pods of the role have succeeded since the plan was made."""
+    return max(sum(map(is_succeeded_pod, pods)) - gang.succeeded_pods.get(role, 0), 0)
 
 
 def has_strayed(gang: PlannedGang, pods: Iterable[Object], nodes: NodeIndex) -> bool:

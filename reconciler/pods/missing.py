@@ -17,6 +17,7 @@ from reconciler.cluster.objects import Object
 from reconciler.observation.observe import Observation
 from reconciler.observation.pods import VOLCANO_JOB, has_ended, pod_group_key
 from reconciler.planning.snapshot import Snapshot
+from reconciler.pods.gates import lacking_pods
 from reconciler.timings import TIMINGS, PodTimings
 
 _REFUSED = "Events of the job name what refuses more (a ResourceQuota, a LimitRange, a webhook), if the controller runs"
@@ -74,10 +75,10 @@ class MissingPods:
         is_same = known is not None and (known.job, known.created) == (uid_of(job), created)
         if gang.decision != "start":
             return known if is_same else None
-        planned = sum(sum(nodes.values()) for role, nodes in gang.pods.items() if role not in gang.dependent_roles)
-        if created >= planned:
+        lacking = lacking_pods(gang, pods)
+        if not lacking:
             return None
-        return Creation(uid_of(job), created, planned, known.since if known and is_same else now, cause)
+        return Creation(uid_of(job), created, created + lacking, known.since if known and is_same else now, cause)
 
     def lasting(self, now: float) -> dict[str, str]:
         """Return why gangs are not given their nodes, by Ref.key, where that is not only so for a moment."""

@@ -17,7 +17,7 @@ from reconciler.changes.planned import PlannedGang
 from reconciler.changes.pods import GateLift
 from reconciler.cluster.objects import Object, Ref
 from reconciler.observation.nodes import NodeIndex, facts_of_node
-from reconciler.pods.gates import gate_lifts, pods_to_evict
+from reconciler.pods.gates import gate_lifts, lacking_pods, pods_to_evict
 from tests.builders.live import VOLCANO, live_pod
 
 JOB = Ref(VOLCANO, "Job", "default", "train")
@@ -61,6 +61,9 @@ def test_no_gate_is_lifted_before_the_whole_gang_is_there() -> None:
     plan, pods = gang({"ps": {"n1": 1}, "worker": {"n1": 1, "n2": 1}}), [pod("ps", 0), pod("worker", 0)]
     assert given_nodes(plan, pods) == given_nodes(plan, [pods[1], pod("worker", 1)]) == {}
     assert len(given_nodes(plan, [*pods, pod("worker", 1)])) == 3
+    assert [lacking_pods(plan, pods), lacking_pods(plan, [pods[1], pod("worker", 1)])] == [1, 1]
+    assert lacking_pods(plan, [pod("worker", at) for at in range(4)]) == 1, "no pod stands for one of another role"
+    assert lacking_pods(plan, [*pods, pod("worker", 1)]) == 0
 
 
 @pytest.mark.parametrize(

@@ -254,7 +254,7 @@ JOB_NAME_LABELS: Mapping[str, tuple[tuple[str, str], ...]] = {
 FINISHED_POD_PHASES = frozenset({"Succeeded", "Failed"})
 FINISHED_JOB_PHASES = frozenset({"Completed", "Failed", "Terminated"})
 """Phases of a Volcano Job (and of a PodGroup) after which no pod starts. Aborted is not one: the job can be resumed."""
-ABORTED_JOB_PHASES = ("Aborting", "Aborted")
+_ABORTED_JOB_PHASES = ("Aborting", "Aborted")
 """Phases of a Volcano Job of which no pod starts until somebody resumes it."""
 FINISHED_CONDITION_TYPES = frozenset({"Complete", "Completed", "Succeeded", "Failed"})
 """Condition types by which Jobs of batch/v1 and of Kubeflow, and JobSets report their end."""
@@ -393,13 +393,18 @@ def final_phase(job: Object) -> str | None:
     return None
 
 
+def aborted_phase(job: Object) -> str:
+    """Return the phase of a Volcano Job of which no pod starts until somebody resumes it; else an empty text."""
+    state = status_of(job).get("state")
+    phase = state.get("phase") if isinstance(state, Mapping) else None
+    return str(phase) if phase in _ABORTED_JOB_PHASES and api_group_of(job) == "batch.volcano.sh" else ""
+
+
 def stopped_by(job: Object) -> str:
     """Return why no pod of the job starts until somebody resumes it, by its live object; empty if there is no
     obstacle."""
-    state = status_of(job).get("state")
-    phase = state.get("phase") if isinstance(state, Mapping) else None
-    if phase in ABORTED_JOB_PHASES and api_group_of(job) == "batch.volcano.sh":
-        return f"it was {str(phase).lower()} in the cluster, by a command or one of its policies: `vcctl job resume`"
+    if phase := aborted_phase(job):
+        return f"it was {phase.lower()} in the cluster, by a command or one of its policies: `vcctl job resume`"
     spec = job.get("spec")
     policy = spec.get("runPolicy") if isinstance(spec, Mapping) else None
     if any(isinstance(part, Mapping) and part.get("suspend") is True for part in (spec, policy)):

@@ -11,13 +11,12 @@ from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.observed import observe_state
 from compiler.importing.other_queues import queue_kinds
 from compiler.importing.repository import has_unplanned_owner, import_objects
-from compiler.kubernetes import ABORTED_JOB_PHASES, CLUSTER_LABEL, Object, labels_of, name_of, namespace_of, status_of
+from compiler.kubernetes import CLUSTER_LABEL, Object, aborted_phase, labels_of, name_of, namespace_of
 from compiler.pipeline import compile_specs, lowered_problem
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 from compiler.run_kinds import run_kind_of
 from compiler.specs.cluster_spec import Specs
-from compiler.validation.judge import mapping
 from compiler.views.report import report_page
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper
 from solver.options import Options
@@ -125,7 +124,7 @@ def _as_written(objects: Iterable[Object]) -> Iterator[Object]:
     gangplan's own jobs are not foreign. Queues of other systems, which the scheduler does not know, and suspended Jobs
     are left out."""
     for item in objects:
-        if run_kind_of(item) in queue_kinds() or _is_suspended(item):
+        if run_kind_of(item) in queue_kinds() or aborted_phase(item):
             continue
         metadata = dict(item["metadata"])
         if has_unplanned_owner(item):
@@ -135,14 +134,8 @@ def _as_written(objects: Iterable[Object]) -> Iterator[Object]:
         yield {**item, "metadata": metadata}
 
 
-def _is_suspended(item: Object) -> bool:
-    """Return whether the item is a Volcano Job of which no pod starts until somebody resumes it."""
-    phase = mapping(status_of(item), "state").get("phase")
-    return run_kind_of(item) == "Job.batch.volcano.sh" and phase in ABORTED_JOB_PHASES
-
-
 def _verified_plan(problem: Problem, options: Options, mapper: Mapper) -> Plan:
-    """Return why gangs wait is not asked."""
+    """Return the plan, without the reasons why gangs wait. Raises RuntimeError where the verifier refuses it."""
     plan = solve(problem, options, mapper, reasons=False)
     if violations := [each for each in verify(problem, plan) if each.rule != "reasons"]:
         raise RuntimeError(f"the verifier refuses the plan: {violations[0].rule}: {violations[0].message}")

@@ -106,7 +106,7 @@ def _cluster_documents(nodes: int) -> Iterator[Document]:
 
 
 def _queue_documents(rng: random.Random, trace: Trace, is_tree: bool) -> Iterator[Document]:
-    """Yield each queue deserves about what its jobs need on average; some may not hold much more than that."""
+    """Yield the queues. Each deserves about what its jobs need on average; some may not hold much more than that."""
     needs, largest = Counter[str](), dict[str, int]()
     for job in trace.jobs:
         needs[job.queue] += round(job.devices * (job.duration or 0))

@@ -19,7 +19,7 @@ WISH_WEIGHT = 100
 
 
 def _domain(s: Provenance, j: int, fact: facts.DomainShortage) -> Iterator[Source]:
-    """Yield a tighter domain than the job's topology asks for is that of its PodGroup's anti-affinity."""
+    """Yield the sources of a domain: where it is tighter than the job's topology, of its PodGroup's anti-affinity."""
     yield from s.hypernode_source(fact.hypernode)
     gang = s.problem.gangs[j]
     if gang.topology_without_rules in (None, gang.topology):

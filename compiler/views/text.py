@@ -372,19 +372,19 @@ class PlanView:
     def summary(self) -> Iterator[str]:
         counts = Counter(decided.action for decided in self.outcome.decisions)
         never = sum(decided.never for decided in self.outcome.decisions)
-        shown_text = [f"{counts['start']} to start", f"{counts['keep']} to keep", f"{counts['wait']} to wait"]
+        parts = [f"{counts['start']} to start", f"{counts['keep']} to keep", f"{counts['wait']} to wait"]
         if counts["evict"]:
-            shown_text.insert(2, f"{counts['evict']} to evict")
+            parts.insert(2, f"{counts['evict']} to evict")
         grow = sum(decided.action == "keep" and decided.grows for decided in self.outcome.decisions)
         if grow:
-            shown_text[1] += f" ({grow} to grow)"
+            parts[1] += f" ({grow} to grow)"
         if never:
-            shown_text[-1] += f" ({never} can never start as written)"
+            parts[-1] += f" ({never} can never start as written)"
         if broken := len(left_out(self.outcome)):
-            shown_text.append(f"{broken} left out for errors")
+            parts.append(f"{broken} left out for errors")
         if self.outcome.decisions or broken:
             yield from hanging_text(
-                f"{self.style.paint('Plan', 'head')}: ", f"{', '.join(shown_text)}.", self.style.width - 6, "  "
+                f"{self.style.paint('Plan', 'head')}: ", f"{', '.join(parts)}.", self.style.width - 6, "  "
             )
         else:
             yield "Plan: there are no jobs."

@@ -93,8 +93,8 @@ def _reclaims_along_the_tree(specs: Specs, plugin: PluginSpec) -> bool:
 
 def _limits_nothing(specs: Specs, plugin: PluginSpec) -> bool:
     """Return whether the plugin orders queues, or votes on reclaim, without its limit on queues."""
-    has_more = plugin.flags.get("enableQueueOrder", True) or plugin.flags.get("enableReclaimable", True)
-    return has_more and not plugin.flags.get("enabledAllocatable", True)
+    orders_or_reclaims = plugin.flags.get("enableQueueOrder", True) or plugin.flags.get("enableReclaimable", True)
+    return orders_or_reclaims and not plugin.flags.get("enabledAllocatable", True)
 
 
 def _has_unplanned_needs(specs: Specs, plugin: PluginSpec) -> bool:

@@ -172,7 +172,7 @@ def _departure(entry: InventoryEntry, item: Object | None) -> tuple[Departure, C
 
 
 def deletion_digest(deletions: Iterable[Change]) -> str:
-    """Return names a list of deletions, so that an annotation releases it and no other; uids count."""
+    """Return the name of a list of deletions, by which an annotation releases it and no other; uids count."""
     named = sorted([change.ref.key, uid_of(change.live) if change.live else ""] for change in deletions)
     return json_digest(named)[7:23]
 

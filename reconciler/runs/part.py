@@ -48,7 +48,7 @@ class RunsPart(Part):
     lost_jobs: LostJobs = field(init=False)
     departed_jobs: DepartedJobs = field(init=False)
     running: dict[str, Object] = field(default_factory=dict)
-    _informed: Inventory | None = None
+    _last_inventory: Inventory | None = None
     _unsaved: list[tuple[Object, bool]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -76,13 +76,13 @@ class RunsPart(Part):
         inventory that is read again before it is stored: else a job deleted by a person would count as one that
         finished unseen."""
         again: list[tuple[Object, bool]] = []
-        if self._informed is not None and self._informed.is_stored:
+        if self._last_inventory is not None and self._last_inventory.is_stored:
             self._unsaved = []
-        elif inventory is not self._informed:
+        elif inventory is not self._last_inventory:
             counting = (row[0]["kind"] == "Pod" or _is_entered(inventory, row[0]) for row in self._unsaved)
             again = list(compress(self._unsaved, counting))
             self._unsaved = again
-        self._unsaved, self._informed = self._unsaved + new, inventory
+        self._unsaved, self._last_inventory = self._unsaved + new, inventory
         return again + new
 
     def _record_gone_pods(self, seen: Seen, runs: PlannedRuns, gone: Sequence[Object]) -> None:

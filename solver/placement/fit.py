@@ -64,7 +64,8 @@ def domain_shortage(tree: TopologyTree, gang_class: GangClass, reach: list[dict[
 def subgroup_shortage(
     tree: TopologyTree, gang_class: GangClass, k: int, reach: list[dict[int, int]]
 ) -> SubgroupShortage | None:
-    """Return the domains of subgroup k's tier hold too few of it by number, inside the best domain of the gang."""
+    """Return the shortage where the domains of subgroup k's tier hold too few of it by number, in the gang's best
+    domain; else None."""
     subgroup = gang_class.subgroups[k]
     if gang_class.running_pods or not tree.confines(subgroup.topology):
         return None

@@ -88,7 +88,7 @@ class ReclaimRules:
         return ReclaimLimits(asked, frozenset(), frozenset(due), frozenset(), above, {})
 
     def victim_key(self, home: int, queue: int) -> Key:
-        """Return pods of the queue with the smallest go first for a pod of `home`: nearest to it below the root, then
-        the queue that is served last (VictimQueueOrder)."""
+        """Return the key of a queue: pods of the queue with the smallest are evicted first for a pod of `home`, nearest
+        to it below the root, then of the queue that is served last (VictimQueueOrder)."""
         shared = len({*self.accounts.paths[home][1:]} & {*self.accounts.paths[queue][1:]})
         return -shared, *(-part for part in self.accounts.key(queue))

@@ -141,15 +141,19 @@ def predicate_cache_with_gates(check_input: CheckInput) -> Iterator[Finding]:
     emits; a configuration that something else applies (a bare file, a Helm chart's values) must set
     predicateErrorCacheEnable: false for allocate, backfill and preempt. Fix: write so."""
     for spec in check_input.schedulers if check_input.specs.cluster.binding == "gated" else ():
+        places: dict[FieldPath, list[str]] = {}
         for action in CACHED_ACTIONS if not spec.is_emitted else ():
             setting = spec.configurations.get(action, {}).get(PREDICATE_CACHE)
             if setting is False or (setting is None and action not in spec.actions):
                 continue
             index = next((index for index, name, _ in spec.configuration_entries if name == action), None)
             inside: FieldPath = () if index is None else ("configurations", index, "arguments", PREDICATE_CACHE)
-            path = (*spec.base_path, *(inside if setting is not None else ("actions",)))
-            message = f"{PREDICATE_CACHE} is on for {action}, and binding is gated"
-            yield Finding(spec.document, path, message, f"set it to false for {action} in configurations")
+            places.setdefault(inside if setting is not None else ("actions",), []).append(action)
+        for path, actions in places.items():
+            named = ", ".join(actions)
+            message = f"{PREDICATE_CACHE} is on for {named}, and binding is gated"
+            help = f"set it to false for {named} in configurations"
+            yield Finding(spec.document, (*spec.base_path, *path), message, help)
 
 
 @check("GP412", "plugin enabled twice", "warning")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.scheduler_settings import actions_of, plugins_of
-from compiler.diagnostics.diagnostic import Severity, did_you_mean, key_suggestion, suggestion, unquoted
+from compiler.diagnostics.diagnostic import Severity, did_you_mean, key_suggestion, meant, suggestion, unquoted
 from compiler.fields.duration import go_duration_seconds
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
 from compiler.syntax.documents import FieldPath
@@ -18,6 +18,7 @@ from compiler.volcano.plugins import HIERARCHY_FLAG, HIERARCHY_PLUGINS, PLUGIN_F
 from compiler.volcano.scheduler_conf import CONFIGURATION_KEYS, FILE_KEYS
 
 METRICS = "metrics"
+MAX_LISTED = 5
 ASCEND_CONFIGURATION = "init-params"
 """An entry of configurations that is for no action: Ascend's devices read it, and a vendor's build more of it."""
 
@@ -56,7 +57,8 @@ def unknown_plugins(check_input: CheckInput) -> Iterator[Finding]:
     for spec, path, plugin in _plugins(check_input):
         vendors = _vendor_plugins(check_input, spec)
         if plugin.name and plugin.name not in PLUGIN_NAMES and plugin.name not in vendors:
-            help = suggestion(plugin.name, [*PLUGIN_NAMES, *vendors], "declare it in spec.schedulerPlugins of Cluster")
+            declare = "declare it in spec.schedulerPlugins of Cluster"
+            help = suggestion(plugin.name, [*PLUGIN_NAMES, *vendors], declare, f" Else {declare}")
             yield Finding(spec.document, (*path, "name"), f"there is no plugin {plugin.name!r}", help)
 
 
@@ -179,7 +181,7 @@ def argument_types(check_input: CheckInput) -> Iterator[Finding]:
         if expected is None or (given.known and not given.known.is_read) or _has_type(value, expected):
             continue
         bare = unquoted(value) if expected in ("int", "float", "bool") else ""
-        help = bare or f"write {_TYPE_NAMES[expected]}"
+        help = bare or _EXAMPLES.get(expected, f"write {_TYPE_NAMES[expected]}")
         stops = "; Volcano's scheduler stops" if given.known and given.known.mistype == "stops" else ""
         yield given.finding(f"{given.name} is {value!r}, not {_TYPE_NAMES[expected]}{stops}", help)
 
@@ -194,6 +196,9 @@ _TYPE_NAMES = {
     "list": "a list",
     "map": "a mapping",
 }
+
+
+_EXAMPLES = {"duration": "write it like 10m or 1h30m", "window": "write them like 10:00-21:00"}
 
 
 def _has_type(value: object, expected: str) -> bool:
@@ -217,21 +222,29 @@ def unknown_arguments(check_input: CheckInput) -> Iterator[Finding]:
             message = f"Volcano does not read {given.name}: {given.known.meaning}"
             yield Finding(given.spec.document, given.path, message, "remove it", severity="info")
         elif given.type_name is None:
-            fallback = f"the arguments are {', '.join(given.names)}" if given.names else "remove it"
-            help, _ = key_suggestion(given.name, given.names, _keys_at(given.spec, given.path[:-1]), fallback)
-            if moved := moved_argument(given.owner, given.name):
-                help = f"write {moved[1]}, of the plugin {moved[0]}"
-            yield given.finding(f"nothing reads the argument {given.name!r}", help)
+            yield given.finding(f"nothing reads the argument {given.name!r}", _argument_help(given))
+
+
+def _argument_help(given: _GivenArgument) -> str:
+    present = _keys_at(given.spec, given.path[:-1])
+    own = given.name.removeprefix(f"{given.owner}.")
+    if own in given.names and own not in present:
+        return meant(given.name, own)
+    if moved := moved_argument(given.owner, given.name):
+        return f"write {moved[1]}, of the plugin {moved[0]}"
+    listed = f"the arguments are {', '.join(given.names)}" if given.names else "remove it"
+    fallback = listed if len(given.names) <= MAX_LISTED else f"see gangplan explain {given.owner}"
+    return key_suggestion(given.name, given.names, present, fallback)[0]
 
 
 @check("GP420", "argument out of its range", "warning")
 def argument_ranges(check_input: CheckInput) -> Iterator[Finding]:
     """Some arguments have a range outside which Volcano takes the default, with a line in its log at most; with others
-    it continues computing. `gangplan explain PLUGIN.ARGUMENT` names the reader. For a word that it does not know
-    Volcano takes the default too, which may be the opposite: an error. Fix: write a value that is allowed."""
+    it continues computing. `gangplan explain PLUGIN.ARGUMENT` names the reader. Where Volcano takes a default for a
+    word that it does not know, that may be the opposite: an error. Fix: write a value that is allowed."""
     for given in _arguments(check_input):
         for path, flaw in given.nested("range"):
-            severity: Severity | None = "error" if flaw.is_word else None
+            severity: Severity | None = "error" if flaw.is_replaced else None
             yield Finding(given.spec.document, path, flaw.message, flaw.help, severity=severity)
         known, value = given.known, given.value
         if known is None or known.low is None or isinstance(value, bool) or not isinstance(value, int | float):
@@ -252,9 +265,9 @@ def argument_times(check_input: CheckInput) -> Iterator[Finding]:
         if not isinstance(given.value, str):
             continue
         if given.type_name == "duration" and not go_duration_seconds(given.value):
-            yield given.finding(f"{given.name}: {given.value!r} is not a duration", "write it like 10m or 1h30m")
+            yield given.finding(f"{given.name}: {given.value!r} is not a duration", _EXAMPLES["duration"])
         elif given.type_name == "window" and not _WINDOW.fullmatch(given.value.strip()):
-            yield given.finding(f"{given.name}: {given.value!r} are not hours", "write them like 10:00-21:00")
+            yield given.finding(f"{given.name}: {given.value!r} are not hours", _EXAMPLES["window"])
 
 
 _WINDOW = re.compile(r"([01]?\d|2[0-3]):[0-5]\d-([01]?\d|2[0-3]):[0-5]\d")

@@ -11,6 +11,7 @@ import difflib
 import re
 from collections.abc import Container, Iterable
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from typing import Any, Literal
 
 Severity = Literal["error", "warning", "info"]
@@ -146,9 +147,24 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def _near_words(word: str, known: Iterable[str]) -> list[str]:
-    """Return the two known words most similar to `word`, or fewer."""
+    """Return the two known words most similar to `word`, or fewer; of equally similar ones those of fewest edits, then
+    in the order of names."""
     by_case = {name.lower(): name for name in sorted(known, reverse=True)}
-    return [by_case[name] for name in difflib.get_close_matches(word.lower(), by_case, n=2, cutoff=_LIKE)]
+    lower = word.lower()
+    found = difflib.get_close_matches(lower, by_case, n=max(1, len(by_case)), cutoff=_LIKE)
+    alike = list(takewhile(lambda name: _likeness(lower, name) == _likeness(lower, found[0]), found))
+    ranked = [*sorted(alike, key=lambda name: (_edits(lower, name), len(name), name)), *found[len(alike) :]]
+    return [by_case[name] for name in ranked[:2]]
+
+
+def _edits(one: str, other: str) -> int:
+    """Return how many letters must be added, removed or replaced to make one word of the other (Levenshtein)."""
+    row = list(range(len(other) + 1))
+    for at, letter in enumerate(one, 1):
+        last, row = row, [at]
+        for column, found in enumerate(other):
+            row.append(min(last[column] + (letter != found), last[column + 1] + 1, row[column] + 1))
+    return row[-1]
 
 
 def key_suggestion(key: str, known: Iterable[str], present: Container[str], fallback: str) -> tuple[str, str]:

@@ -22,6 +22,8 @@ from compiler.volcano import scheduler_conf
 KIND_NAME = "SchedulerFile"
 HELM_KEY = "scheduler_config_override"
 """custom.scheduler_config_override of Volcano's chart, at any depth: in a chart above it, in a HelmRelease."""
+VALUES_KEY = "values"
+"""Of an Argo CD Application's helm: the chart's values as one text."""
 MAX_DEPTH = 8
 
 
@@ -33,12 +35,31 @@ def wrapped_configurations(document: Document) -> list[Document]:
     """Return the scheduler configurations that a document holds: itself, or texts of Helm's key inside it."""
     if scheduler_conf.looks_like_conf(document.data):
         return [_as_object(document, (), document.file)]
-    paths = _override_paths(document.data, ()) if isinstance(document.data, dict) else ()
+    if not isinstance(document.data, dict) or HELM_KEY not in document.text:
+        return []
+    document = _with_values(document)
+    paths = _override_paths(document.data)
     return [_as_object(document, path, f"{document.file}:{'.'.join(map(str, path))}") for path in paths]
 
 
-def _override_paths(data: object, path: FieldPath) -> Iterator[FieldPath]:
-    items = data.items() if isinstance(data, dict) else ()
+def _with_values(document: Document) -> Document:
+    """Return the document with texts of a chart's values read in their places."""
+    positions = dict(document.positions)
+
+    def read(value: Any, path: FieldPath) -> Any:
+        if path and path[-1] == VALUES_KEY and isinstance(value, str) and HELM_KEY in value:
+            data, inside, _ = parse_embedded_text(document, path, value)
+            positions.update(inside)
+            return data
+        if isinstance(value, dict):
+            return {key: read(part, (*path, key)) for key, part in value.items()}
+        return [read(part, (*path, at)) for at, part in enumerate(value)] if isinstance(value, list) else value
+
+    return replace(document, data=read(document.data, ()), positions=positions)
+
+
+def _override_paths(data: object, path: FieldPath = ()) -> Iterator[FieldPath]:
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for key, value in items if len(path) < MAX_DEPTH else ():
         if key == HELM_KEY and isinstance(value, str) and value.strip():
             yield (*path, key)
@@ -57,7 +78,7 @@ def _read(document: Document) -> tuple[list[SchedulerSpec], list[Diagnostic]]:
     base: FieldPath = ("conf",)
     data, raw = document.data.get("conf"), document.text
     problems: list[Diagnostic] = []
-    for path in _override_paths(data, ()) if not scheduler_conf.looks_like_conf(data) else ():
+    for path in _override_paths(data) if not scheduler_conf.looks_like_conf(data) else ():
         if document.item_path[-len(path) :] == path:
             base, raw = ("conf", *path), document.value_at("conf", *path)
             data, positions, problems = parse_embedded_text(document, base, raw)

@@ -106,12 +106,13 @@ def known_arguments(owner: str) -> tuple[Argument, ...]:
 
 
 def moved_argument(owner: str, name: str) -> tuple[str, str] | None:
-    """(plugin, argument) of another plugin that has this name, or whose last word is this one's; of several none."""
-    _, dot, word = name.rpartition(".")
+    """(plugin, argument) of another plugin that has this name, or the same behind another first word; of several
+    none."""
+    rest = name.partition(".")[2]
     others = [other for other in OWNERS.values() if other.name != owner]
     named = [(other.name, argument.name) for other in others for argument in other.arguments]
     same = [pair for pair in named if pair[1] == name]
-    alike = [pair for pair in named if pair[1].rpartition(".")[2] == word] if dot else []
+    alike = [pair for pair in named if pair[1].partition(".")[2] == rest] if rest else []
     found = list(dict.fromkeys([*same, *alike]))
     return found[0] if len(found) == 1 else None
 

@@ -72,13 +72,13 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class NestedFlaw:
-    """A fault at `path` below the argument. is_word: it is a text, and others are allowed there."""
+    """A fault at `path` below the argument. is_replaced: Volcano takes a default for the unknown word there."""
 
     path: FieldPath
     category: Category
     message: str
     help: str
-    is_word: bool = False
+    is_replaced: bool = False
 
 
 def table_rows(name: str) -> Iterator[tuple[str, ...]]:
@@ -166,11 +166,11 @@ def _name(at: FieldPath) -> str:
 def _value_flaw(value: Any, shape: Shape, at: FieldPath) -> NestedFlaw | None:
     name = _name(at)
     if shape.words and value not in shape.words:
-        then = (
-            f": Volcano takes {shape.default}" if shape.default and shape.default != "none" else ": Volcano ignores it"
-        )
-        help = suggestion(value, shape.words, f"write {' or '.join(shape.words)}")
-        return NestedFlaw(at[1:], "range", f"{name} is {value!r}{then}", help, is_word=True)
+        is_replaced = shape.default not in ("", "none")
+        then = f"Volcano takes {shape.default}" if is_replaced else "Volcano ignores it"
+        fallback = f"write {' or '.join(shape.words)}{'' if is_replaced else ', or remove it'}"
+        help = suggestion(value, shape.words, fallback)
+        return NestedFlaw(at[1:], "range", f"{name} is {value!r}: {then}", help, is_replaced)
     if shape.type_name == "duration" and not go_duration_seconds(value):
         help = to_write(f"{value}s") if whole_number(value) else "write it like 30s or 1m"
         return NestedFlaw(at[1:], "time", f"{name}: {value!r} is not a duration, and {shape.default} counts", help)

@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from compiler.diagnostics.diagnostic import Severity
+from compiler.fields.duration import go_duration_seconds
 from compiler.kubernetes import WAITING_TIME_ANNOTATIONS
 from compiler.specs.cluster_spec import PluginSpec, Specs
 from compiler.specs.queue_spec import NodeGroupAffinity
@@ -75,7 +76,8 @@ def _has_preference(plugin: PluginSpec, affinity: NodeGroupAffinity | None) -> b
 
 
 def _has_waiting_time(specs: Specs, plugin: PluginSpec) -> bool:
-    if "sla-waiting-time" in plugin.arguments:
+    of_all = plugin.arguments.get("sla-waiting-time")
+    if isinstance(of_all, str) and go_duration_seconds(of_all):
         return True
     annotations = (gang.document.metadata.get("annotations") or {} for gang in specs.gangs)
     return any(not written.keys().isdisjoint(WAITING_TIME_ANNOTATIONS) for written in annotations)
@@ -121,9 +123,16 @@ def _condition(written: str | Mapping[str, bool]) -> Condition:
     return partial(_has_values, written)
 
 
+def _unless_off(flag: str, condition: Condition) -> Condition:
+    return lambda specs, plugin: plugin.flags.get(flag, True) and condition(specs, plugin)
+
+
+def _difference(text: str, when: str, applies: str | Mapping[str, bool], flag: str = "", **more: Any) -> Difference:
+    return Difference(text, when, _unless_off(flag, _condition(applies)), **more)
+
+
 def _plugin_plan(row: Mapping[str, Any]) -> PluginPlan:
-    differences = ({**each, "applies": _condition(each["applies"])} for each in row.get("differences", ()))
-    return PluginPlan(row["planned"], tuple(Difference(**each) for each in differences))
+    return PluginPlan(row["planned"], tuple(_difference(**each) for each in row.get("differences", ())))
 
 
 _TABLE = tomllib.loads((files("compiler.volcano") / "plugin_plans.toml").read_text("utf-8"))

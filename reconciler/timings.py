@@ -140,6 +140,8 @@ class PodTimings:
     longest_hold: float = 3600.0  # then it has one more round although nothing changed
     first_eviction_pause: float = 1.0  # of a refused eviction
     longest_eviction_pause: float = 60.0
+    first_escape_pause: float = 10.0  # between evictions of pods of a gang whose gates others remove
+    longest_escape_pause: float = 600.0
     eviction_batch: int = 32  # evictions of one pass; then their reason may be gone
     settle: float = 10.0  # of a node that is back, before it counts as whole
     flap_memory: float = 600.0  # within which a second loss of a node counts

@@ -72,9 +72,17 @@ def escape_json_pointer(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A pod that is to go, and its Event. breaks: uid of the job whose gang it breaks, if the plan did not mean it."""
+    """A pod that is to go, and its Event. breaks: uid of the job whose gang it breaks, if the plan did not mean it.
+    is_at_version: not if the pod has changed since, as when it was bound."""
 
     pod: Object
     reason: str
     message: str
     breaks: str = ""
+    is_at_version: bool = False
+
+    @property
+    def preconditions(self) -> dict[str, str]:
+        """Return what must hold of the pod for the server to evict it."""
+        version = {"resourceVersion": str(self.pod["metadata"]["resourceVersion"])} if self.is_at_version else {}
+        return {"uid": uid_of(self.pod), **version}

@@ -324,14 +324,15 @@ class Client:
         options = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
         self.request("DELETE", self.path_of(ref), {}, {"apiVersion": "v1", "kind": "DeleteOptions", **options})
 
-    def evict(self, ref: Ref, uid: str) -> None:
-        """Ask for the end of a pod by the Eviction API. Raises Retry where a disruption budget forbids it now."""
+    def evict(self, ref: Ref, preconditions: Mapping[str, str]) -> None:
+        """Ask for the end of a pod by the Eviction API, if its metadata is so. Raises Retry where a disruption budget
+        forbids it now."""
         named = {"metadata": {"name": ref.name, "namespace": ref.namespace}}
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             **named,
-            "deleteOptions": {"preconditions": {"uid": uid}},
+            "deleteOptions": {"preconditions": dict(preconditions)},
         }
         self.request("POST", self.path_of(ref, "eviction"), {}, body)
 

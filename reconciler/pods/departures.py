@@ -20,6 +20,7 @@ from reconciler.observation.pods import has_ended
 from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import Snapshot
 from reconciler.pods.binding import BindingMemory, GangTrouble, UnboundPod
+from reconciler.pods.escaped import GATE_REMOVED, EscapedPods
 from reconciler.pods.gates import pods_to_evict
 from reconciler.pods.lifts import Orders
 from reconciler.pods.node_health import NodeHealth
@@ -126,6 +127,19 @@ class PodEvictor:
                 for pod in pods_to_evict(gang, seen.pods.get(key, ()), nodes):
                     message = f"evicted to make room for {', '.join(gang.evicted_for)}"
                     effects += self._evict(Eviction(pod, "Preempted", message))
+        return effects
+
+    def evict_escaped_pods(self, seen: Seen, target: Target, orders: Orders, escaped: EscapedPods) -> Effects:
+        """Evict pods whose gates others removed: they are recreated gated. None that the scheduler binds meanwhile."""
+        if target.snapshot is None:
+            return Effects()
+        now, effects = self.clock(), Effects()
+        escaped.observe(seen, target.runs, _keys_in_reach(seen, target.snapshot, orders), now)
+        for key, pods in escaped.due_pods(now).items():
+            for pod in pods:
+                effects += self._evict(Eviction(pod, "GateRemoved", GATE_REMOVED, is_at_version=True))
+            if evicted := [name_of(pod) for pod in pods if str(ref_of(pod)) in self.evicted]:
+                escaped.record_round(key, evicted[-1], now)
         return effects
 
     def evict_unbound_pods(self, seen: Seen, target: Target, snapshot: Snapshot, orders: Orders) -> Effects:

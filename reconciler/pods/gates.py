@@ -59,6 +59,19 @@ def lacking_pods(gang: PlannedGang, pods: Iterable[Object]) -> int:
     return _lacking(gang, _pods_by_role(gang, pods))
 
 
+def lost_pods(gang: PlannedGang, pods: Iterable[Object]) -> int:
+    """Return how many pods of a gang that has begun have no object, of roles whose pods are created at once. A service
+    may have fewer than are planned."""
+    if gang.written_pods:
+        return 0
+    lost = 0
+    for role, there in _pods_by_role(gang, pods).items():
+        former = min(gang.succeeded_pods.get(role, 0), sum(map(is_succeeded_pod, there)))
+        if role not in gang.dependent_roles:
+            lost += max(sum(gang.pods[role].values()) - len(there) + former, 0)
+    return lost
+
+
 def _pods_by_role(gang: PlannedGang, pods: Iterable[Object]) -> dict[str, list[Object]]:
     by_role: dict[str, list[Object]] = {role: [] for role in gang.pods}
     for pod in pods:

@@ -1,7 +1,8 @@
-"""Gangs that are to start and whose controllers do not create every pod. Decisions on data, no IO.
+"""Gangs whose controllers do not create every pod. Decisions on data, no IO.
 
 No gate is lifted before all pods exist. A quota, a LimitRange or a webhook may refuse some of them, and most
-controllers try for ever. So after a while the gang keeps no room, until another pod of it exists.
+controllers try for ever. So after a while the gang keeps no room, until another pod of it exists. One that has begun
+keeps it: its other pods wait for the missing ones.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from reconciler.cluster.objects import Object
 from reconciler.observation.observe import Observation
 from reconciler.observation.pods import VOLCANO_JOB, has_ended, pod_group_key
 from reconciler.planning.snapshot import Snapshot
-from reconciler.pods.gates import lacking_pods
+from reconciler.pods.gates import lacking_pods, lost_pods
 from reconciler.timings import TIMINGS, PodTimings
 
 _REFUSED = "Events of the job name what refuses more (a ResourceQuota, a LimitRange, a webhook), if the controller runs"
@@ -26,13 +27,14 @@ _NOT_ADMITTED = "Volcano's scheduler has not admitted its PodGroup (action enque
 
 class Creation(NamedTuple):
     """How far the pods of a gang are created. job: its uid. since: on the clock, when the last of them appeared. cause:
-    why there are not more, as far as it is known."""
+    why there are not more, as far as it is known. keeps_room: however long that lasts."""
 
     job: str
     created: int
     planned: int
     since: float
     cause: str
+    keeps_room: bool
 
     @property
     def message(self) -> str:
@@ -41,7 +43,7 @@ class Creation(NamedTuple):
 
 @dataclass(slots=True)
 class MissingPods:
-    """creations: by Ref.key, of gangs that have not begun and lack pods."""
+    """creations: by Ref.key, of gangs that lack pods."""
 
     timings: PodTimings = TIMINGS.pods
     creations: dict[str, Creation] = field(default_factory=dict)
@@ -52,7 +54,7 @@ class MissingPods:
             return
         found = dict[str, Creation]()
         for key, gang in snapshot.gangs.items():
-            if gang.decision != "start" and key not in self.creations:
+            if gang.decision not in ("start", "keep") and key not in self.creations:
                 continue
             job, pods = observation.objects.get(key), observation.pods_by_job[0].get(key, ())
             if job is None:
@@ -67,18 +69,19 @@ class MissingPods:
     def _creation(
         self, key: str, gang: PlannedGang, job: Object, pods: Collection[Object], now: float, cause: str
     ) -> Creation | None:
-        """Return how far the pods of the gang are created; None where it lacks none, has begun or is not to begin."""
-        known = self.creations.get(key)
-        if not all(map(is_gated, pods)) or end_of_run(job) is not None or stopped_by(job):
+        """Return how far the pods of the gang are created; None where it lacks none, or is not to begin."""
+        known, has_begun = self.creations.get(key), gang.decision == "keep" or not all(map(is_gated, pods))
+        if end_of_run(job) is not None or stopped_by(job):
             return None
-        created = sum(not has_ended(pod) for pod in pods)
+        created = len(pods) if has_begun else sum(not has_ended(pod) for pod in pods)
         is_same = known is not None and (known.job, known.created) == (uid_of(job), created)
-        if gang.decision != "start":
-            return known if is_same else None
-        lacking = lacking_pods(gang, pods)
+        if gang.decision not in ("start", "keep"):
+            return known if is_same and not has_begun else None
+        lacking = lost_pods(gang, pods) if has_begun else lacking_pods(gang, pods)
         if not lacking:
             return None
-        return Creation(uid_of(job), created, created + lacking, known.since if known and is_same else now, cause)
+        since = known.since if known and is_same else now
+        return Creation(uid_of(job), created, created + lacking, since, cause, has_begun or not created)
 
     def lasting(self, now: float) -> dict[str, str]:
         """Return why gangs are not given their nodes, by Ref.key, where that is not only so for a moment."""
@@ -89,7 +92,7 @@ class MissingPods:
         """Return why gangs keep no room, by Ref.key. One without any pod keeps it: its controller may be late."""
         until = now - self.timings.missing_keep_room
         late = {key: one for key, one in self.creations.items() if one.since <= until}
-        return {key: f"it keeps no room: {one.message}" for key, one in late.items() if one.created}
+        return {key: f"it keeps no room: {one.message}" for key, one in late.items() if not one.keeps_room}
 
     def deadlines(self, now: float) -> Iterator[float]:
         times = self.timings

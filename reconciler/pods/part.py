@@ -18,6 +18,7 @@ from reconciler.part import Part
 from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import Snapshot
 from reconciler.pods.departures import PodEvictor
+from reconciler.pods.escaped import EscapedPods
 from reconciler.pods.lifts import GateLifter, Orders
 from reconciler.pods.missing import MissingPods
 
@@ -25,15 +26,17 @@ from reconciler.pods.missing import MissingPods
 @dataclass(slots=True)
 class PodsPart(Part):
     """lifter: of gates. evictor: of pods, with what nodes and the scheduler did. clock: seconds, of this process.
-    missing: of gangs that are to start."""
+    missing: pods that do not exist. escaped: pods whose gates others removed."""
 
     lifter: GateLifter
     evictor: PodEvictor
     clock: Callable[[], float]
     missing: MissingPods = field(init=False)
+    escaped: EscapedPods = field(init=False)
 
     def __post_init__(self) -> None:
         self.missing = MissingPods(self.lifter.timings)
+        self.escaped = EscapedPods(self.lifter.timings)
 
     def observe(self, observation: Observation) -> None:
         """Record the changes of nodes and pods. A kind that could not be read leaves the memory as it is."""
@@ -104,6 +107,7 @@ class PodsPart(Part):
             return self.lifter.obstacle(seen, target, orders, key, gang) is None
 
         effects = self.evictor.leave_lost_nodes(seen, snapshot, orders)
+        effects += self.evictor.evict_escaped_pods(seen, target, orders, self.escaped)
         if snapshot.commit == target.commit:
             effects += self.evictor.evict_victims(seen, snapshot, nodes, is_as_planned)
         effects += self.lifter.lift(seen, target, snapshot, orders, nodes)
@@ -119,7 +123,8 @@ class PodsPart(Part):
     def unplaced_jobs(self, observation: Observation) -> Iterator[Change]:
         """Yield the jobs whose pods should be given their nodes and are not, with why."""
         now = self.clock()
-        for key, reason in sorted({**self.missing.lasting(now), **self.lifter.lasting_troubles(now)}.items()):
+        reasons = {**self.missing.lasting(now), **self.escaped.lasting(), **self.lifter.lasting_troubles(now)}
+        for key, reason in sorted(reasons.items()):
             if (job := observation.objects.get(key)) is not None:
                 yield Change("held", ref_of(job), live=job, reason=f"its pods are not given their nodes: {reason}")
 
@@ -140,6 +145,7 @@ class PodsPart(Part):
         yield from self.evictor.deadlines(now)
         yield from self.lifter.deadlines()
         yield from self.missing.deadlines(now)
+        yield from self.escaped.deadlines()
 
 
 def _unnamed_nodes(observation: Observation, snapshot: Snapshot | None) -> frozenset[str]:

@@ -113,7 +113,7 @@ class PodWrites:
         ref = ref_of(eviction.pod)
         refused = partial(EvictionResult, eviction, "refused")
         try:
-            self.client.evict(ref, uid_of(eviction.pod))
+            self.client.evict(ref, eviction.preconditions)
         except NotFound:
             log.info("it was gone already", extra={"object": str(ref)})
         except Conflict as error:

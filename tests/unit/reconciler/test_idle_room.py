@@ -123,6 +123,19 @@ def test_a_gang_of_which_pods_are_refused_is_reported_and_keeps_no_room(passes: 
     assert decisions(after(passes, clock, 5)) == {"other": "keep", "train": "keep"}
 
 
+def test_a_running_gang_whose_lost_pod_is_refused_is_reported_and_keeps_its_room(passes: Passes, clock: Clock) -> None:
+    """Seen once: a quota refused it, the rest of the gang stood idle, and the status said that all was applied."""
+    assert decisions(after(passes, clock, 5)) == {"other": "keep", "train": "wait"}
+    refused = passes.cluster.objects.pop(f"{PODS}other-worker-1")
+    report = after(passes, clock, 25)
+    assert [text for ref, text in report.held if ref.name == "other"] == [], "it may be over in a moment"
+    report = after(passes, clock, 60)
+    assert ["has created 1 of 2 pods" in text for ref, text in report.held if ref.name == "other"] == [True]
+    assert decisions(report) == {"other": "keep", "train": "wait"}
+    passes.cluster.put(f"{PODS}other-worker-1", refused)
+    assert [text for ref, text in after(passes, clock, 5).held if ref.name == "other"] == []
+
+
 @pytest.mark.parametrize(
     ("phase", "cause"), [("Pending", "has not admitted its PodGroup"), ("Inqueue", "Events of the job name")]
 )

@@ -328,7 +328,7 @@ def test_what_a_webhook_refuses_makes_no_other_write_wait(kind: str, message: st
     answers = iter([error_answer(429, message, headers={"Retry-After": "300"})])
     cluster.before = lambda method, path, body: next(answers, None)
     client = cluster.client()
-    write = client.evict if kind == "Pod" else client.delete
+    write = (lambda ref, uid: client.evict(ref, {"uid": uid})) if kind == "Pod" else client.delete
     with pytest.raises(Retry) as refused:
         write(Ref("v1", kind, "default", "c"), "uid")
     assert refused.value.after == 300.0

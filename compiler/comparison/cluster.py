@@ -128,8 +128,8 @@ def _value_changes(name: str, before: _Named, after: _Named) -> Iterator[str]:
     """One sentence for each field that differs."""
     for field, (old, new) in _changed_fields(before, after).items():
         old, new = (str(value).lower() if isinstance(value, bool) else value for value in (old, new))
-        values = "" if isinstance(new, Mapping) or is_dataclass(new) else f" {old} -> {new}"
-        yield f"{name}: {_field_text(field)}{values or ' changed'}"
+        is_shown = not any(isinstance(value, Mapping) or is_dataclass(value) for value in (old, new))
+        yield f"{name}: {_value_text(_field_text(field), old, new) if is_shown else f'{_field_text(field)} changed'}"
 
 
 def _changed_fields(before: _Named, after: _Named) -> dict[str, tuple[Any, Any]]:

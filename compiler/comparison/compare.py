@@ -144,14 +144,19 @@ def compare(base: Revision, head: Revision, state: ClusterState | None) -> Compa
 
 
 def _rejected(base: Specs, head: Specs, diagnostics: tuple[Diagnostic, ...]) -> Comparison:
-    """Return the comparison with a revision that has errors: only its findings."""
-    changes = finding_changes(_known(base.diagnostics), (each for each in diagnostics if each.severity != "error"))
-    still = {(each.code, each.object, each.message) for each in diagnostics}
-    mended = tuple(each for each in changes.mended if (each.code, each.object, each.message) not in still)
+    """Return the comparison with a revision that has errors: only its findings. Behind a new error other findings are
+    not fixed but unseen."""
     errors = tuple(each for each in diagnostics if each.severity == "error")
+    changes = finding_changes(_known(base.diagnostics), diagnostics)
+    became = (after for before, after in changes.changed if before.severity != "error")
+    is_worse = any(each.severity == "error" for each in (*changes.new, *became))
     return Comparison(
         head.cluster.name or base.cluster.name,
-        findings=replace(changes, mended=mended),
+        findings=FindingChanges(
+            tuple(each for each in changes.new if each.severity != "error"),
+            tuple(pair for pair in changes.changed if pair[1].severity != "error"),
+            () if is_worse else changes.mended,
+        ),
         errors=errors,
         base_errors=_error_count(base),
     )

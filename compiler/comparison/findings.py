@@ -34,18 +34,28 @@ NO_CHANGES = FindingChanges()
 
 
 def finding_changes(base: Iterable[Diagnostic], head: Iterable[Diagnostic]) -> FindingChanges:
-    """Return the differences between the findings. One that only moved to another line is the same."""
+    """Return the differences between the findings. One that only moved to another line or file is the same. Where
+    numbers or words differ, at the same field of an object, it is changed."""
     before, after = _by_subject(base), _by_subject(head)
     new = [finding for key, finding in after.items() if key not in before]
     mended = [finding for key, finding in before.items() if key not in after]
     changed = []
-    for finding in tuple(new):
-        former = next((each for each in mended if _subject(each, masked=True) == _subject(finding, masked=True)), None)
-        if former is not None:
-            changed.append((former, finding))
-            new.remove(finding)
-            mended.remove(former)
+    for same in (_masked_subject, _field_of):
+        for finding in tuple(new):
+            former = next((each for each in mended if same(each) == same(finding)), None)
+            if former is not None:
+                changed.append((former, finding))
+                new.remove(finding)
+                mended.remove(former)
     return FindingChanges(tuple(new), tuple(changed), tuple(mended))
+
+
+def _masked_subject(finding: Diagnostic) -> _Key:
+    return _subject(finding, masked=True)
+
+
+def _field_of(finding: Diagnostic) -> tuple[object, ...]:
+    return finding.code, *_place(finding), *finding.path
 
 
 def _by_subject(findings: Iterable[Diagnostic]) -> dict[_Key, Diagnostic]:
@@ -61,4 +71,9 @@ def _subject(finding: Diagnostic, *, masked: bool = False) -> _Key:
     message = _NUMBER.sub("#", finding.message) if masked else finding.message
     if finding.code == _OF_REPOSITORY:
         return finding.code, "" if masked else message
-    return finding.code, finding.severity, finding.object, finding.position.file, message
+    return finding.code, finding.severity, *_place(finding), message
+
+
+def _place(finding: Diagnostic) -> _Key:
+    """Return the object, wherever it is written; without one the file."""
+    return (finding.object, "") if finding.object else ("", finding.position.file)

@@ -19,6 +19,7 @@ from compiler.syntax.runs import run_digest
 
 JOB_EFFECTS: tuple[JobEffect, ...] = get_args(JobEffect)
 _ENDING: frozenset[JobEffect] = frozenset(("evicted", "removed", "restarts"))
+_STARTING_AGAIN: frozenset[JobEffect] = frozenset(("restarts", "moves", "starts"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +268,7 @@ def lost_restarts(head: Outcome, empty: EmptyPlans, changes: Sequence[JobChange]
     them; those that could never start first."""
     before, after = (found.by_key for found in empty)
     stays = {change.key: change.after for change in changes if not change.is_new}
-    reported = {change.key for change in changes if change.effect in ("never", "waits")}
+    reported = {change.key for change in changes if change.effect in {"never", "waits", *_STARTING_AGAIN}}
     found = []
     for key, decision in head.by_key.items():
         then, now, pods = before.get(key), after.get(key), stays.get(key, decision.pods)

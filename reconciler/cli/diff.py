@@ -32,6 +32,7 @@ from compiler.comparison.render import comparison_document, comparison_markdown,
 from compiler.outcome import FailLevel, Outcome
 from compiler.pipeline import CommandLimit, compile_specs
 from compiler.reading import read_specs
+from compiler.reading.clusters import choose_folder
 from compiler.repository.tree import Repository, read_rendered
 from compiler.views.machine import to_json
 from reconciler.git.commits import default_base, read_revision
@@ -93,8 +94,8 @@ def diff(
         sides = read_sides(ctx, inputs.repo, base, head)
     (base_name, base_tree), (head_name, head_tree) = sides
     state = load_state_file(inputs.state_file)
-    names = sorted({*base_tree.cluster_folders(), *head_tree.cluster_folders()})
-    clusters: list[str | None] = [inputs.cluster] if inputs.cluster else [*names] or [None]
+    clusters: list[str | None] = [inputs.cluster] if inputs.cluster else [*paired_clusters(base_tree, head_tree)]
+    clusters = clusters or [None]
     with open_executor(inputs.executor) as mapper:
         revision = revision_reader(ctx, inputs, mapper, state, len(clusters))
         found = [compare(revision(base_tree, name), revision(head_tree, name), state) for name in clusters]
@@ -108,6 +109,16 @@ def diff(
     if any(each.fails(fail_on) for each in found):
         ctx.exit(1)
     ctx.exit(2 if detailed_exitcode and not all(each.is_empty for each in found) else 0)
+
+
+def paired_clusters(base: Repository, head: Repository) -> list[str]:
+    """Return the clusters to compare, each once: a folder that is renamed holds the cluster that it held."""
+    names = sorted({*base.cluster_folders(), *head.cluster_folders()})
+    folders = [tuple(choose_folder(tree, name)[0] for tree in (base, head)) for name in names]
+    pairs = dict(zip(reversed(folders), reversed(names), strict=True))
+    both = {pair for pair in pairs if None not in pair}
+    taken = {side for pair in both for side in enumerate(pair)}
+    return sorted(name for pair, name in pairs.items() if pair in both or taken.isdisjoint(enumerate(pair)))
 
 
 def _write_pages(comparisons: Sequence[Comparison], base: str, folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.comparison.compare import Comparison, Revision, compare
 from compiler.comparison.findings import NO_CHANGES
+from compiler.comparison.jobs import lost_restarts
 from compiler.comparison.render import (
     MARKDOWN_LIMIT,
     comparison_document,
@@ -179,6 +181,9 @@ def test_rules_of_queues_beside_their_amounts_are_compared() -> None:
     text = BASE["cluster-specs/demo/queues.yaml"].replace("spec: {", "spec: {weight: 3, priority: 2, ")
     comparison = changes(BASE, {**BASE, "cluster-specs/demo/queues.yaml": text})
     assert comparison.resources == ("Queue a: weight 1 -> 3", "Queue a: priority 0 -> 2")
+    base = {**BASE, "cluster-specs/demo/top.yaml": queue("top", capability=32, deserved=32)}
+    child = {**base, "cluster-specs/demo/queues.yaml": text.replace("weight: 3", "parent: top")}
+    assert "Queue a: parent top -> unset" in changes(child, base).resources
 
 
 def test_a_changed_document_with_generate_name_is_another_job_and_no_finding() -> None:
@@ -297,6 +302,15 @@ def test_what_runs_and_could_not_start_again_is_said_with_its_reason() -> None:
         "Keeps running, but could not start again",
     ]
     assert markdown.index("<details open>") < markdown.index("<details><summary>")
+
+
+def test_a_job_that_moves_starts_again() -> None:
+    narrow = {**BASE, "cluster-specs/demo/queues.yaml": queue("a", capability=24, deserved=24)}
+    after, empty = changes(BASE, narrow).after, (revision(BASE).compile(None), revision(narrow).compile(None))
+    assert after is not None
+    (lost,) = lost_restarts(after, empty, [])
+    assert lost.name == "ns/two"
+    assert not list(lost_restarts(after, empty, [replace(lost, effect="moves")]))
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,12 @@ def test_the_base_is_by_default_where_the_branch_left_the_remote_s_default_branc
     assert "no changes" in run(path)[1]
 
 
+def test_a_renamed_folder_holds_the_same_cluster(path: Path) -> None:
+    (path / "cluster-specs" / "t").rename(path / "cluster-specs" / "a-new-name")
+    text = run(path, "HEAD")[1]
+    assert (text.count("\nCluster "), text.count("(new)")) == (1, 0)
+
+
 @pytest.mark.parametrize("layout", ["rendered", "repository"])
 def test_two_rendered_folders_are_compared_without_git(tmp_path: Path, layout: str) -> None:
     """Of folders without cluster-specs/ those of the repository count; its jobs/ do not."""

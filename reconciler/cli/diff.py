@@ -118,7 +118,8 @@ def paired_clusters(base: Repository, head: Repository) -> list[str]:
     pairs = dict(zip(reversed(folders), reversed(names), strict=True))
     both = {pair for pair in pairs if None not in pair}
     taken = {side for pair in both for side in enumerate(pair)}
-    return sorted(name for pair, name in pairs.items() if pair in both or taken.isdisjoint(enumerate(pair)))
+    again = {pair for pair in pairs.keys() - both if not taken.isdisjoint(enumerate(pair))}
+    return sorted(name for pair, name in pairs.items() if pair not in again)
 
 
 def _write_pages(comparisons: Sequence[Comparison], base: str, folder: Path) -> None:

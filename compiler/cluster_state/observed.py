@@ -10,7 +10,7 @@ from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.disruption_budgets import BudgetSelection, read_budgets
 from compiler.cluster_state.live_requests import asked_by_pods
 from compiler.cluster_state.nodes import observed_hypernodes, observed_nodes, unready_nodes
-from compiler.cluster_state.owners import JobIdentity, RoleLookup, gang_identity, object_identity, queue_of
+from compiler.cluster_state.owners import JobIdentity, RoleLookup, gang_identity, object_identity, queue_of, spec_queue
 from compiler.cluster_state.pod_records import PodRecord, gang_of_pod
 from compiler.cluster_state.pods import ForeignPod, RequestCache, foreign_pod, leaving_until
 from compiler.cluster_state.refused_queues import LiveQueues, local_name
@@ -34,7 +34,7 @@ from compiler.kubernetes import (
     status_of,
     stopped_by,
 )
-from compiler.run_kinds import end_of_run
+from compiler.run_kinds import end_of_run, runs_once
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec, JobKey, RoleSpec
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
@@ -160,6 +160,17 @@ class ObservedState:
 
     def running_pod_count(self, j: int) -> int:
         return sum(self.running_pods.get(j, {}).values())
+
+    def live_queue(self, j: int, gang: GangSpec) -> str:
+        """Return the queue in which the gang's running pods count: a job that runs once keeps the queue that it was
+        created in, whatever its text says now."""
+        records = self.running_records.get(j)
+        if not records or not (gang.controller.runs_once or runs_once(gang.document.data)):
+            return gang.queue
+        pod, group = records[0][2].pod, records[0][2].group
+        if group is not None and (group.get("spec") or {}).get("queue"):
+            return spec_queue(group)
+        return queue_of(pod, None) or gang.queue
 
     def started_at(self, j: int) -> int | None:
         """When the first of the gang's running pods started; None where that is not known."""

@@ -82,7 +82,7 @@ class GangLowering:
         roles = tuple(self._lower_role(role, demand.role_minima.get(t, 0)) for t, role in enumerate(spec.roles))
         return Gang(
             name=f"{spec.namespace}/{spec.document.name}",
-            queue=self.queue_index[spec.queue],
+            queue=self.queue_index.get(observed.live_queue(j, spec), self.queue_index[spec.queue]),
             priority=priorities.get(spec.priority_class or "", default_priority),
             age=self._ages[j],
             minimum=max(1, demand.minimum),

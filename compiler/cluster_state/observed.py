@@ -163,7 +163,7 @@ class ObservedState:
 
     def live_queue(self, j: int, gang: GangSpec) -> str:
         """Return the queue in which the gang's running pods count: a job that runs once keeps the queue that it was
-        created in, whatever its text says now."""
+        created in, also where its text names another by now."""
         records = self.running_records.get(j)
         if not records or not (gang.controller.runs_once or runs_once(gang.document.data)):
             return gang.queue

@@ -102,8 +102,17 @@ def truncate(answer: Answer) -> None:
 
 def corrupt(answer: Answer) -> None:
     if is_pack(answer):
-        at = answer.body.index(b"PACK") + 40
+        at = [*pack_bytes(answer.body)][40]
         answer.body = answer.body[:at] + bytes([answer.body[at] ^ 255]) + answer.body[at + 1 :]
+
+
+def pack_bytes(body: bytes) -> Iterator[int]:
+    """Where the bytes of the pack are. A slow server sends them in more packets, each with a length of its own."""
+    at = body.index(b"packfile\n") + 9
+    while length := int(body[at : at + 4], 16):
+        if body[at + 4] == 1:
+            yield from range(at + 5, at + length)
+        at += length
 
 
 def answer_so(**parts: Any) -> Trick:

@@ -14,7 +14,8 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -55,6 +56,11 @@ _LEFTOVERS = (
     *("objects/pack/tmp_*", "objects/pack/.tmp-*", "objects/tmp_*", "objects/??/tmp_*"),
 )
 """Locks and half-written packs of a git that was killed."""
+
+
+def check_whole(git: HardenedGit, commit: str) -> None:
+    """Raise CommandFailed unless the commit is here with all of its files, but those that were too large."""
+    git.rev_list("--objects", "--quiet", "--missing=allow-promisor", "-1", "--end-of-options", commit)
 
 
 class UnsafeError(GitError):
@@ -115,22 +121,46 @@ class Mirror:
     def fetch(self) -> str:
         """Bring the branch here; its commit. The head moves only once that is whole and, where asked for, signed."""
         self._prepare_clone()
+        with self._given_up_if_damaged():
+            return self._fetch()
+
+    def _fetch(self) -> str:
         if self._is_shallow or not self._fetch_everything():
             self._fetch_in_steps()
         git = self._local_git()
         commit = str(git.rev_parse("--verify", "--end-of-options", f"{INCOMING_REF}^{{commit}}"))
         if git.for_each_ref("--format=%(objectname)", HEAD_REF) == commit:
             return commit
-        try:
-            git.rev_list("--objects", "--quiet", "--missing=allow-promisor", "-1", "--end-of-options", commit)
-        except CommandFailed as error:  # a clone in which the commit is not whole
-            shutil.rmtree(self.directory, ignore_errors=True)
-            raise GitError(f"the clone is damaged and will be recreated: {error}") from error
+        check_whole(git, commit)
         if self.trusted_keys is not None:
             check_signature(self.directory, commit, self.trusted_keys, self.timeout)
         git.update_ref(HEAD_REF, commit)
         self._collect_garbage()
         return commit
+
+    @contextmanager
+    def _given_up_if_damaged(self) -> Iterator[None]:
+        """Delete the clone where git fails and cannot read what is here, as after a crash of the machine."""
+        try:
+            yield
+        except (TooLarge, TooSlow, Unfinished):
+            raise
+        except GitError as error:
+            if self._is_sound():
+                raise
+            shutil.rmtree(self.directory, ignore_errors=True)
+            raise GitError(f"the clone is damaged and will be recreated: {error}") from error
+
+    def _is_sound(self) -> bool:
+        """Return whether git can read each ref, and all of its commit. It ignores a ref that was cut off."""
+        git = self._local_git()
+        try:
+            names = str(git.for_each_ref("--format=%(refname)")).split()
+            for name in {*names, *(ref for ref in (HEAD_REF, INCOMING_REF) if (self.directory / ref).is_file())}:
+                check_whole(git, str(git.rev_parse("--verify", "--end-of-options", f"{name}^{{commit}}")))
+        except CommandFailed:
+            return False
+        return True
 
     def _fetch_everything(self) -> bool:
         """Fetch all that is new. False where a first clone is too much for one fetch."""
@@ -195,7 +225,8 @@ class Mirror:
         it."""
         known = self._trees.get(commit)
         if known is None:
-            known = read_commit(self.directory, commit, self.timeout)
+            with self._given_up_if_damaged():
+                known = read_commit(self.directory, commit, self.timeout)
             self._trees = {commit: known}
         return known
 

@@ -355,6 +355,36 @@ def test_a_damaged_clone_is_made_anew(source: Source, mirror: Mirror) -> None:
     assert mirror.read_tree(commit).files == {"jobs/a.yaml": b"2\n"}
 
 
+@pytest.mark.parametrize("parts", ["HEAD", "refs/gangplan/head", "refs/gangplan/incoming", "objects/pack/*", "*"])
+@pytest.mark.parametrize("is_new_process", [True, False])
+def test_a_clone_that_a_crash_emptied_is_recreated(
+    source: Source, mirror: Mirror, parts: str, is_new_process: bool
+) -> None:
+    """Seen once: "fatal: not a git repository" for ever, after the power failed. Only deleting the folder helped."""
+    source.commit(a="1\n")
+    mirror.read_tree(mirror.fetch())
+    for path in [path for path in mirror.directory.glob(f"**/{parts}") if path.is_file()]:
+        path.chmod(0o644)
+        path.write_bytes(b"")
+    later = Mirror(mirror.url, "main", mirror.directory) if is_new_process else mirror
+    commit = source.git("rev-parse", "main") if is_new_process else source.commit(a="2\n")
+    for _ in range(2):
+        with contextlib.suppress(GitError):
+            later.read_tree(later.fetch())
+    assert later.fetch() == commit
+    assert later.read_tree(commit).files == {"jobs/a.yaml": b"1\n" if is_new_process else b"2\n"}
+    assert (later.directory / "refs/gangplan/head").read_text().strip() == commit
+
+
+def test_a_clone_that_is_whole_outlives_a_remote_that_fails(source: Source, mirror: Mirror) -> None:
+    source.commit(a="1\n")
+    mirror.fetch()
+    source.git("branch", "--move", "main", "other")
+    with pytest.raises(GitError, match="has no branch main"):
+        mirror.fetch()
+    assert (mirror.directory / "refs/gangplan/head").is_file()
+
+
 def test_packs_are_joined_when_there_are_many(source: Source, tmp_path: Path) -> None:
     mirror = Mirror(str(source.folder), "main", tmp_path / "mirror.git", timings=GitTimings(packs=2))
     for number in range(4):

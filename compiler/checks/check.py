@@ -133,10 +133,15 @@ class CheckInput(DocumentInput):
         return tuple(gang for gang in self.jobs if id(gang) not in others)
 
     @cached_property
+    def other_gangs(self) -> tuple[GangSpec, ...]:
+        """Return the objects with pods that no plan binds, without those whose inner job is among the jobs."""
+        known = {inner.gang.document.identity for inner in self.inner_jobs}
+        return tuple(gang for gang in self.unbound_gangs if gang.document.identity not in known)
+
+    @cached_property
     def jobs_and_services(self) -> tuple[GangSpec, ...]:
         """Return the jobs, and all other objects with pods that no plan binds."""
-        known = {inner.gang.document.identity for inner in self.inner_jobs}
-        return (*self.jobs, *(gang for gang in self.unbound_gangs if gang.document.identity not in known))
+        return (*self.jobs, *self.other_gangs)
 
     def failed_names(self, key: str) -> set[str]:
         """Names of the objects of a kind ("Kind.group") that have errors."""

@@ -237,7 +237,7 @@ def unplanned_device_annotations(check_input: CheckInput) -> Iterator[Finding]:
                     help = "leave room, or ask for whole NPUs"
                     yield Finding(*_pod_location(gang, role), message, help, severity="info")
 
-    for gang in (*check_input.jobs, *check_input.unbound_gangs):
+    for gang in check_input.jobs_and_services:
         for role in gang.roles:
             for key in _OF_KAI & role.annotations.keys():
                 message = f"{key} is not planned: KAI's scheduler shares GPUs by it"

@@ -158,7 +158,7 @@ def _roles(check_input: CheckInput) -> Iterator[tuple[GangSpec, RoleSpec]]:
 
 def _unbound_roles(check_input: CheckInput) -> Iterator[tuple[GangSpec, RoleSpec]]:
     """Yield roles with unbound pods, except services, which may run on undeclared nodes."""
-    for gang in check_input.unbound_gangs:
+    for gang in check_input.other_gangs:
         if gang.document.group != "apps":
             yield from ((gang, role) for role in gang.roles if role.replicas)
 

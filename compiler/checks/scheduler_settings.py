@@ -20,7 +20,7 @@ from compiler.volcano.eviction_votes import (
     has_eviction_action,
 )
 from compiler.volcano.plugin_plans import PLUGIN_PLANS
-from compiler.volcano.plugins import SCHEDULER_ACTIONS
+from compiler.volcano.plugins import HIERARCHY_FLAG, SCHEDULER_ACTIONS
 from compiler.volcano.scheduler_conf import PREDICATE_CACHE
 
 ENQUEUE_VOTERS = ("overcommit", "proportion", "capacity")
@@ -233,7 +233,8 @@ DEQUEUE_STRATEGY = ("spec", "dequeueStrategy")
 
 @check("GP418", "queue field without its plugin", "warning", folds=True)
 def unread_queue_fields(check_input: CheckInput) -> Iterator[Finding]:
-    """deserved is read by the plugin capacity only, weight by proportion only, affinity by nodegroup only, and
+    """deserved is read by the plugin capacity only, weight by proportion only, affinity by nodegroup only, parent by
+    capacity and nodegroup with enableHierarchy, and
     `dequeueStrategy: fifo` by nothing in Volcano 1.15: small jobs start before a large one. A deserved amount that is
     the guarantee's own, as Volcano's admission asks, is not a breach. Where the repository has nodes and no
     scheduler configuration, Volcano's own is planned for, which has proportion and not capacity. Fix: enable the
@@ -261,6 +262,15 @@ def unread_queue_fields(check_input: CheckInput) -> Iterator[Finding]:
                 if is_set and not any(reader in enabled for reader in readers):
                     message, help = f"no plugin reads {name}", f"enable {readers[0]}"
                     yield Finding(queue.document, ("spec", name), message, help, see)
+            if queue.parent is not None and not queue.namespace and not _reads_parents(spec):
+                message = "no plugin reads parent, so that no limit above the queue holds for it"
+                yield Finding(
+                    queue.document, ("spec", "parent"), message, "enable capacity with enableHierarchy: true", see
+                )
+
+
+def _reads_parents(spec: SchedulerSpec) -> bool:
+    return any(plugin.flags.get(HIERARCHY_FLAG) for plugin in spec.plugins if plugin.name in ("capacity", "nodegroup"))
 
 
 def _is_deserved_above_guarantee(queue: QueueSpec) -> bool:

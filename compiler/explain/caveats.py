@@ -61,6 +61,10 @@ UNFIT_RUN = declare_rule(
     requests, node selector, affinity or tolerations.""",
 )
 
+_WHY_UNFIT = ("GP392", "GP393", "GP394", "GP395")
+JOB_INSIDE = ("spec", "jobTemplate")
+"""Where a CronJob holds the job of which checks judge."""
+
 LIVE_REQUESTS = declare_rule(
     "GP528",
     "info",
@@ -175,9 +179,13 @@ def live_request_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
 
 
 def unfit_run_diagnostics(specs: Specs, origins: Origins) -> Iterator[Diagnostic]:
-    """One for each template of a recurring run that no node takes."""
+    """One for each template of a recurring run that no node takes, unless a check found why."""
+    found = [(each.object, each.path) for each in specs.diagnostics if each.code in _WHY_UNFIT]
     for pods in unfit_pods(specs, origins.nodes):
         document = pods.document
+        inside = pods.path, pods.path[len(JOB_INSIDE) :]
+        if any(name == document.display_name and path[: len(at)] == at for name, path in found for at in inside):
+            continue
         message = f"no node takes the pods of {document.display_name}, not even an empty one"
         help = "see its requests, node selector, affinity and tolerations"
         yield UNFIT_RUN.diagnostic(document.position(*pods.path), message, help, object=document.display_name)

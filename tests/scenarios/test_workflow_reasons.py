@@ -158,7 +158,7 @@ def test_a_template_in_two_steps_goes_where_each_of_them_says(steps: str) -> Non
     assert made.pods == {"one.leaf": {"h100-0": 1}, "two.leaf": {"a100-0": 1}}
     half = compiled(pool("a100", 2), asks)
     assert decided(half).pods == {"two.leaf": {"a100-0": 1}}
-    assert "GP526" in {finding.code for finding in half.diagnostics}
+    assert "GP393" in {finding.code for finding in half.diagnostics}
 
 
 def side_by_side(gpus: Mapping[str, int], more: str = "") -> str:

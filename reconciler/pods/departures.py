@@ -138,8 +138,8 @@ class PodEvictor:
         for key, pods in escaped.due_pods(now).items():
             for pod in pods:
                 effects += self._evict(Eviction(pod, "GateRemoved", GATE_REMOVED, is_at_version=True))
-            if evicted := [name_of(pod) for pod in pods if str(ref_of(pod)) in self.evicted]:
-                escaped.record_round(key, evicted[-1], now)
+            if evicted := [pod for pod in pods if str(ref_of(pod)) in self.evicted]:
+                escaped.record_round(key, evicted, now)
         return effects
 
     def evict_unbound_pods(self, seen: Seen, target: Target, snapshot: Snapshot, orders: Orders) -> Effects:

@@ -17,6 +17,7 @@ from compiler.kubernetes import (
     bound_node,
     controller_of,
     is_gated,
+    name_of,
     selected_hostname,
     uid_of,
 )
@@ -31,16 +32,16 @@ GATE_REMOVED = "others removed its gate before it was given a node, so it is pla
 
 
 class _Rounds(NamedTuple):
-    """So often pods of a gang were evicted, when they may be again, and the last of them by name."""
+    """So often pods of a gang were evicted, when they may be again, and the last of them, which may still be shown."""
 
     number: int
     next_at: float
-    pod: str
+    pods: list[Object]
 
 
 @dataclass(slots=True)
 class EscapedPods:
-    """By Ref.key of a job: rounds, and pods, which are there now."""
+    """By Ref.key of a job: rounds, and pods, which are there now and were not evicted yet."""
 
     timings: PodTimings = field(default_factory=PodTimings)
     rounds: dict[str, _Rounds] = field(default_factory=dict)
@@ -50,6 +51,7 @@ class EscapedPods:
         """Note which gangs have such pods. One that had none for as long as the longest pause is forgotten. keys: of
         jobs, as Ref.key."""
         escaped = set(map(uid_of, filter(_is_escaped, seen.observation.objects_of_kind("Pod"))))
+        escaped -= {uid_of(pod) for each in self.rounds.values() for pod in each.pods}
         self.pods = {}
         for key in sorted(seen.pods.keys() & keys) if escaped else ():
             job, pods = seen.observation.objects[key], [pod for pod in seen.pods[key] if uid_of(pod) in escaped]
@@ -66,17 +68,19 @@ class EscapedPods:
         paused = {key for key, each in self.rounds.items() if now < each.next_at}
         return {key: pods for key, pods in self.pods.items() if key not in paused}
 
-    def record_round(self, key: str, pod: str, now: float) -> None:
+    def record_round(self, key: str, pods: list[Object], now: float) -> None:
+        """Note that these pods were evicted, or their end was granted."""
         number = self.rounds[key].number if key in self.rounds else 0
         pause = doubled(self.timings.first_escape_pause, number, self.timings.longest_escape_pause)
-        self.rounds[key] = _Rounds(number + 1, now + pause, pod)
+        self.rounds[key] = _Rounds(number + 1, now + pause, pods)
+        del self.pods[key]
 
     def lasting(self) -> dict[str, str]:
         """Return Ref.key of a job -> what others do to its pods, where an eviction did not end it."""
         found = ((key, self.rounds[key]) for key in self.pods.keys() & self.rounds.keys())
         return {
-            key: f"others remove the gates of its pods before these have nodes; evicted {each.number} times for it, "
-            f"the last one {each.pod}"
+            key: f"others remove the gates of its pods before these have nodes; rounds of evictions for it: "
+            f"{each.number}, the last one of {name_of(each.pods[-1])}"
             for key, each in found
         }
 

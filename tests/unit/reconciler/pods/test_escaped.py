@@ -32,6 +32,8 @@ def test_a_pod_that_lost_its_gate_without_a_node_is_evicted_and_returns_gated(wo
     it. The eviction is for the pod as it was seen: one that is bound meanwhile stays."""
     world.plan(planned("g", decision, n1=1, n2=1))
     p = world.act(job(GATED), escaped(0), pod("g", 1))
+    late = world.act(job(GATED), escaped(0), pod("g", 1))
+    assert list(world.part.unplaced_jobs(late.observation)) == [], "the watch is late"
     assert (world.evicted, p.reasons[:1]) == (["g-w-0"], ["GateRemoved"])
     (body,) = (body for _, path, body in world.cluster.requests if path.endswith("/eviction"))
     assert body["deleteOptions"]["preconditions"] == {"uid": "g-0-7", "resourceVersion": "7"}
@@ -44,6 +46,7 @@ def test_where_each_gate_is_removed_the_evictions_become_rare_and_are_reported(w
         world.now, before = float(now), len(world.evicted)
         p = world.act(job(GATED), escaped(0, version=f"{before}"))
         evicted_at += [now] if len(world.evicted) > before else []
+    p = world.act(job(GATED), escaped(0, version="again"))
     assert evicted_at == [0, 10, 30, 70, 150, 310, 630, 1230]
     (row,) = world.part.unplaced_jobs(p.observation)
     assert "others remove the gates of its pods" in row.reason

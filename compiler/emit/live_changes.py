@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from compiler.explain.names import short_list
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.kubernetes import REPLACE_ANNOTATION, Object, annotations_of
 from compiler.run_kinds import run_kind_of
@@ -113,7 +114,8 @@ def run_change(
     if is_over or not fields:
         return RunChange("none")
     if not movable:
-        return RunChange("forbidden", movable, fixed, "a live job does not let these fields be changed")
+        names = short_list([field.path_text for field in fixed])
+        return RunChange("forbidden", movable, fixed, f"these fields of a live job cannot be changed: {names}")
     return RunChange("in-place", movable, fixed)
 
 

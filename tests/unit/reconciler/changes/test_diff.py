@@ -151,6 +151,13 @@ def test_a_change_of_a_job_is_classified(
     assert (found and found.action) == action
 
 
+def test_fields_that_a_live_job_keeps_are_named() -> None:
+    """Seen once, after a CRD without a field: the status said "these fields" and nothing more."""
+    found = decide(job(digest="new", gpus=2), job(digest="new"), **STARTED)
+    assert found is not None
+    assert "spec.tasks[0].template" in found.reason
+
+
 def test_what_can_be_changed_is_written_with_what_cannot_as_it_lives() -> None:
     found, written = changed(job(digest="new", gpus=2, minimum=3), job(digest="new"), **STARTED)
     assert (found.action, written["spec"]["minAvailable"]) == ("in-place", 3)

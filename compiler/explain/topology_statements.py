@@ -66,13 +66,16 @@ def _pod_rule(s: Provenance, j: int, fact: facts.PodRuleConflict) -> Iterator[So
 
 def _pod_rule_values(s: Provenance, j: int, fact: facts.PodRuleConflict, _: Any) -> Values:
     values = {"rule": s.origins.rules.texts[fact.pod_rule]}
+    is_nowhere = all(domain is None for domain in s.problem.pod_rules[fact.pod_rule].domains)
+    if is_nowhere and fact.pod_rule in s.rule_owners:
+        values["unlabelled"] = values["rule"]
     if fact.pod_rule in s.origins.rules.subgroups:
         i, k = s.origins.rules.subgroups[fact.pod_rule]
         values["subgroup"] = s.origins.gangs[i].subgroups[k].name
     if fact.pod_rule in s.origins.rules.terms:
         i, _ = s.origins.rules.terms[fact.pod_rule]
         values["term" if i == j else "others"] = values["rule"]
-        if all(domain is None for domain in s.problem.pod_rules[fact.pod_rule].domains):
+        if is_nowhere:
             values["missing"] = values["rule"]
         values["group"] = s.problem.gangs[i].name
     return values
@@ -124,6 +127,7 @@ REASONS: tuple[Entry[Any], ...] = (
         special_texts=(
             "subgroup {subgroup} must sit {rule}, and none has room for enough of its pods next to the rest of the job",
             "it never starts with {missing}",
+            "no node has the label of a rule of role {role}: {unlabelled}",
             "no domain that its PodGroup may use has room: {term}",
             "there is room for it, but {group}, which starts there, keeps apart from it: {others}",
         ),

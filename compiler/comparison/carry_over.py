@@ -73,6 +73,38 @@ def state_after(
     return replace(kept, jobs=(*jobs, *(job for job in made if job is not None)), finished=finished)
 
 
+def in_queues(state: ClusterState, outcome: Outcome, queues: Mapping[JobKey, str]) -> ClusterState:
+    """Return the state with the pods and PodGroups of these jobs in these queues, where an edit in place takes them."""
+    if not queues:
+        return state
+    pods, groups = dict[tuple[str, str], str](), dict[tuple[str, str], str]()
+    for record in state.pod_records:
+        key = _planned_job(record, outcome.by_key)
+        if key is not None and key in queues:
+            pods[record.key] = queues[key]
+            groups |= {} if record.group is None else {_full_name(record.group): queues[key]}
+    return replace(
+        state,
+        pods=tuple(_pod_in_queue(pod, pods.get(_full_name(pod))) for pod in state.pods),
+        pod_groups=tuple(_group_in_queue(group, groups.get(_full_name(group))) for group in state.pod_groups),
+    )
+
+
+def _full_name(item: Object) -> tuple[str, str]:
+    return namespace_of(item), name_of(item)
+
+
+def _pod_in_queue(pod: Object, queue: str | None) -> Object:
+    if queue is None:
+        return pod
+    notes = {**annotations_of(pod), QUEUE_NAME_ANNOTATION: queue}
+    return {**pod, "metadata": {**pod["metadata"], "annotations": notes}}
+
+
+def _group_in_queue(group: Object, queue: str | None) -> Object:
+    return group if queue is None else {**group, "spec": {**(group.get("spec") or {}), "queue": queue}}
+
+
 def _job_key(job: Object) -> JobKey:
     return namespace_of(job), name_of(job), str(job["kind"])
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from compiler.cluster_state.cluster_state import ClusterState
-from compiler.comparison.carry_over import state_after
+from compiler.comparison.carry_over import in_queues, state_after
 from compiler.comparison.cluster import cluster_changes
 from compiler.comparison.edits import edited_jobs
 from compiler.comparison.findings import NO_CHANGES, FindingChanges, finding_changes
@@ -203,7 +203,8 @@ def _state_for(
     gone = {key for key, treatment in treated.items() if treatment in ("restart", "at once")}
     wanted = {gang.key: {role.name: role.replicas for role in gang.roles} for gang in head.gangs}
     limits = {key: wanted[key] for key, treatment in treated.items() if treatment == "in place"}
-    return state_after(base, settled, gone | removed, limits, frozenset(treated))
+    left = state_after(base, settled, gone | removed, limits, frozenset(treated))
+    return in_queues(left, base, {gang.key: gang.queue for gang in head.gangs if gang.key in limits})
 
 
 def _without_live_requests(outcome: Outcome, edits: Collection[JobKey]) -> Outcome:

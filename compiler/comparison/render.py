@@ -324,12 +324,13 @@ def _queue_row(queue: QueueChange, resources: Collection[str]) -> str:
             if old.get(resource) != new.get(resource):
                 unset = "0" if name == HELD else "unset"
                 values = [_amount(resource, of[resource]) if resource in of else unset for of in (old, new)]
-                changes.append(f"{name} {values[0]} -> {values[1]} {unit_heading(resource, resources)}")
+                if values[0] != values[1]:
+                    changes.append(f"{name} {values[0]} -> {values[1]} {unit_heading(resource, resources)}")
     for resource in queue.above:
         now, limit = (_amount(resource, queue.after[what][resource]) for what in (HELD, LIMIT))
         new = "new " * (queue.before[LIMIT].get(resource) != queue.after[LIMIT][resource])
         changes.append(f"holds {now} {unit_heading(resource, resources)}, above its {new}capability {limit}")
-    return f"{queue.name}: {', '.join(changes)}"
+    return f"{queue.name}: {', '.join(changes) or 'less than is shown'}"
 
 
 def _amount(resource: str, value: float) -> str:

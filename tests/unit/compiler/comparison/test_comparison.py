@@ -367,17 +367,6 @@ def test_a_queue_that_goes_stays_until_the_jobs_in_it_end() -> None:
     assert "it is deleted once 1 job in it ended: ns/new" in text
 
 
-def test_a_live_run_counts_in_the_queue_that_it_was_created_in() -> None:
-    base = {
-        **BASE,
-        "cluster-specs/demo/nodes.yaml": POOL.replace("count: 4", "count: 6"),
-        "cluster-specs/demo/b.yaml": queue("b", capability=32, deserved=32),
-    }
-    comparison = changes(base, {**base, "jobs/one.yaml": job("one", 2, queue="b")})
-    assert found_jobs(comparison) == {"ns/one": "new run"}
-    assert comparison.queues == ()
-
-
 def test_a_job_under_another_name_is_removed_and_starts() -> None:
     renamed = {**without(BASE, "jobs/two.yaml"), "jobs/other.yaml": job("other", 2)}
     comparison = changes(BASE, renamed)

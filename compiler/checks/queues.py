@@ -374,7 +374,8 @@ def job_in_parent_queue(check_input: CheckInput) -> Iterator[Finding]:
         if gang.queue != ROOT_QUEUE and (below := children.get(gang.queue)):
             names = _as_written((queue.name for queue in below), gang.namespace)
             help = f"name one of {', '.join(names)}" if names else "name a queue without children"
-            yield Finding(gang.document, gang.field_paths["queue"], f"queue {gang.queue!r} has children", help)
+            see = (below[0].document, ("spec", "parent"))
+            yield Finding(gang.document, gang.field_paths["queue"], f"queue {gang.queue!r} has children", help, see)
 
 
 @check("GP307", "job in the root queue", folds=True, on_partial=True)

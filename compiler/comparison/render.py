@@ -345,7 +345,8 @@ def _finding_rows(findings: Sequence[Diagnostic]) -> list[str]:
 def _finding_row(finding: Diagnostic) -> str:
     at = finding.position
     subject = f" {finding.object}:" if finding.object else ""
-    return f"{at.file}:{at.line}:{at.column} {finding.severity} {finding.code}{subject} {sentence(finding)}"
+    see = f"; see {finding.see.file}:{finding.see.line}" if finding.see else ""
+    return f"{at.file}:{at.line}:{at.column} {finding.severity} {finding.code}{subject} {sentence(finding)}{see}"
 
 
 def _folded_pairs(pairs: Sequence[tuple[Diagnostic, Diagnostic]]) -> Iterator[tuple[Diagnostic, Diagnostic]]:

@@ -42,6 +42,14 @@ def test_a_queue_that_changes_in_place_takes_the_live_run_along() -> None:
     assert held == [("a", 24), ("b", 16)]
 
 
+def test_an_error_at_a_job_names_the_line_that_was_changed() -> None:
+    child = queue("b", capability=32, deserved=32).replace("spec: {", "spec: {parent: a, ")
+    text = comparison_text([changes(TWO_QUEUES, {**TWO_QUEUES, "cluster-specs/demo/b.yaml": child})], "x", "y")
+    (error,) = (line for line in text.split("\n") if "GP306" in line)
+    assert "jobs/one.yaml:1:" in error
+    assert error.endswith("; see cluster-specs/demo/b.yaml:4")
+
+
 def test_amounts_that_look_alike_are_no_difference() -> None:
     before = {**{name: {} for name in DECLARED_AMOUNTS}, HELD: {"memory": 10**12}}
     after = {**before, HELD: {"memory": 10**12 + 1, "cpu": 1}}

@@ -13,6 +13,7 @@ from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import FieldPath
 from compiler.volcano.eviction_votes import (
     EVICTION_ACTIONS,
+    GANG_ACTION_VOTERS,
     POD_EVICTION_ACTIONS,
     RECLAIM_VOTERS,
     deciding_plugins,
@@ -307,20 +308,27 @@ def surplus_only_eviction(check_input: CheckInput) -> Iterator[Finding]:
 
 @check("GP448", "reclaim that does not ask what queues deserve", "info")
 def unasked_queue_plugin(check_input: CheckInput) -> Iterator[Finding]:
-    """The first tier in which a plugin votes on the victims of reclaim decides on them. If that tier is above capacity
-    or proportion, Volcano also takes from queues that hold less than they deserve. Two queues may take from each other
-    in turn (Volcano issue 5896). The plan keeps what they deserve all the same. Fix: put the voters into one tier."""
+    """The first tier in which a plugin votes on the victims of reclaim or gangreclaim decides on them. If that tier is
+    above capacity or proportion, Volcano also takes from queues that hold less than they deserve. gangreclaim never
+    asks proportion, and no flag takes a vote away (UnifiedEvictable of session_plugins.go). Two queues may take from
+    each other in turn (Volcano issue 5896). The plan keeps what they deserve all the same. Fix: put the voters into one
+    tier."""
     for spec in check_input.schedulers if len(check_input.specs.queues) > 1 else ():
-        asked = deciding_plugins(spec, RECLAIM_VOTERS, "enableReclaimable")
-        enabled = {plugin.name for plugin in spec.plugins if plugin.flags.get("enableReclaimable", True)}
-        unasked = sorted(enabled & _QUEUE_PLUGINS) if asked and not asked & _QUEUE_PLUGINS else []
-        for path, action in actions_of(spec) if unasked else ():
-            if action == "reclaim":
-                voters = " and ".join(sorted(asked))
-                message = f"reclaim asks {voters}, and not {unasked[0]} in a later tier, whom it may evict"
-                yield Finding(spec.document, path, message, f"put {voters} and {unasked[0]} into one tier")
+        for action, voters, flag in _RECLAIMING_ACTIONS:
+            asked = deciding_plugins(spec, voters, flag)
+            enabled = {plugin.name for plugin in spec.plugins if plugin.flags.get(flag, True)}
+            unasked = sorted(enabled & _QUEUE_PLUGINS) if asked and not asked & _QUEUE_PLUGINS else []
+            for path, name in actions_of(spec) if unasked else ():
+                if name == action:
+                    named = " and ".join(sorted(asked))
+                    where = "in a later tier, " if unasked[0] in voters else ""
+                    message = f"{action} asks {named}, and not {unasked[0]} {where}whom it may evict"
+                    queue_plugin = unasked[0] if unasked[0] in voters else "capacity"
+                    yield Finding(spec.document, path, message, f"put {named} and {queue_plugin} into one tier")
 
 
+_RECLAIMING_ACTIONS = (("reclaim", RECLAIM_VOTERS, "enableReclaimable"), ("gangreclaim", GANG_ACTION_VOTERS, ""))
+"""(action, who votes on its victims, the flag that takes a plugin's vote away): none does with gangreclaim."""
 _QUEUE_PLUGINS = frozenset(("capacity", "proportion"))
 
 

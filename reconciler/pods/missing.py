@@ -22,6 +22,7 @@ from reconciler.pods.gates import lacking_pods, lost_pods
 from reconciler.timings import TIMINGS, PodTimings
 
 _REFUSED = "Events of the job name what refuses more (a ResourceQuota, a LimitRange, a webhook), if the controller runs"
+_NO_GROUP = "it has no PodGroup: it was deleted, or Events of the job name why none is created, if the controller runs"
 _NOT_ADMITTED = "Volcano's scheduler has not admitted its PodGroup (action enqueue)"
 
 
@@ -59,9 +60,7 @@ class MissingPods:
             job, pods = observation.objects.get(key), observation.pods_by_job[0].get(key, ())
             if job is None:
                 continue
-            group = observation.objects.get(pod_group_key(job)) if gang.job.group_kind == VOLCANO_JOB else None
-            is_admitted = pods or group is None or status_of(group).get("phase") not in (None, "", "Pending")
-            cause = _REFUSED if is_admitted else _NOT_ADMITTED
+            cause = _REFUSED if pods or gang.job.group_kind != VOLCANO_JOB else _cause(job, observation)
             if (creation := self._creation(key, gang, job, pods, now, cause)) is not None:
                 found[key] = creation
         self.creations = found
@@ -99,3 +98,10 @@ class MissingPods:
         for one in self.creations.values():
             moments = (one.since + times.missing_reported_after, one.since + times.missing_keep_room)
             yield from (at for at in moments if at > now)
+
+
+def _cause(job: Object, observation: Observation) -> str:
+    """Return why a Volcano Job has no pods at all."""
+    if (group := observation.objects.get(pod_group_key(job))) is None:
+        return _NO_GROUP
+    return _NOT_ADMITTED if status_of(group).get("phase") in (None, "", "Pending") else _REFUSED

@@ -2,9 +2,10 @@
 
 The controller retries the clean-up of a deleted job with doubling pauses and at most ten a second. A late retry takes a
 new job of the same name for the old one and removes it from the controller's cache (pkg/controllers/cache,
-processCleanupJob; Volcano's issues 3968 and 5973, seen on 1.15.1): the job gets no status, or no pods, for ever. After
-fifteen failures to make its pods (a ResourceQuota) the controller gives a job up as well. A controller that is only
-slow loses nothing: the jobs of a wave wait for their turn. A job without pods has not begun, so it can be made again.
+processCleanupJob; Volcano's issues 3968 and 5973, seen on 1.15.1): the job gets no status, or no pods, for ever. Nor
+does the controller see that a PodGroup was deleted: a job without pods waits for it for ever. After fifteen failures to
+make its pods (a ResourceQuota) the controller gives a job up as well. A controller that is only slow loses nothing: the
+jobs of a wave wait for their turn. A job without pods has not begun, so it can be made again.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class LostJobs:
         without_pods = {key: job for key, job in jobs.items() if not pods.get(key)}
         ended = {key: job for key, job in without_pods.items() if is_given_up(job)}
         self.given_up = frozenset(ended).difference(started)
-        idle = {key: job for key, job in without_pods.items() if _is_idle(job, objects)}
+        idle = {key: job for key, job in without_pods.items() if _is_idle(job, objects, key in started)}
         idle |= {key: ended[key] for key in sorted(self.given_up)}
         served = jobs.keys() - idle.keys()
         self._note_waits(idle, [uid_of(jobs[key]) for key in served if not is_terminating(jobs[key])], now)
@@ -118,16 +119,18 @@ def is_given_up(job: Object) -> bool:
     return not has_pods and all(row.get("status") in _UNBEGUN for row in conditions_of(job))
 
 
-def _is_idle(job: Object, objects: Mapping[str, Object]) -> bool:
-    """Return whether the controller owes a job without pods something: its first status, or its pods, which it makes
-    when the scheduler has let the PodGroup in."""
+def _is_idle(job: Object, objects: Mapping[str, Object], has_started: bool) -> bool:
+    """Return whether the controller owes a job without pods something: its first status, its PodGroup, or its pods,
+    which it makes when the scheduler has let the PodGroup in. A job that has started is kept without a PodGroup."""
     if is_terminating(job):
         return False
     phase = _phase(job)
     if phase != "Pending":
         return not phase
     group = objects.get(pod_group_key(job))
-    return group is not None and status_of(group).get("phase") in ("Inqueue", "Running")
+    if group is None:
+        return not has_started
+    return status_of(group).get("phase") in ("Inqueue", "Running")
 
 
 def _phase(job: Object) -> str:

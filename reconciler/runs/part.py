@@ -18,7 +18,7 @@ from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.inventory.store import FinishedRun, Inventory, InventoryEntry
 from reconciler.observation.observe import Observation, Seen
 from reconciler.observation.owners import pods_by_job
-from reconciler.observation.pods import VOLCANO_JOB
+from reconciler.observation.pods import POD_GROUP, VOLCANO_JOB
 from reconciler.part import Part
 from reconciler.runs.lost_jobs import DepartedJobs, LostJobs, is_given_up
 from reconciler.runs.run_record import final_record, with_pods
@@ -133,11 +133,13 @@ class RunsPart(Part):
         return doubts
 
     def observe_lost_jobs(self, seen: Seen, wanted: Iterable[tuple[Ref, Manifest]]) -> None:
-        """Look at the Volcano Jobs that are to have pods, of what the cluster is to hold."""
+        """Look at the Volcano Jobs that are to have pods, of what the cluster is to hold; at none while their pods or
+        PodGroups are uncertain."""
         objects, entries = seen.observation.objects, seen.inventory.entries
         of_pods = (ref for ref, manifest in wanted if manifest.pods)
         keys = {ref.key for ref in of_pods if ref.group_kind == VOLCANO_JOB}
-        jobs = {key: objects[key] for key in sorted(keys & objects.keys())}
+        is_certain = seen.observation.readable_kinds >= {"Pod", POD_GROUP}
+        jobs = {key: objects[key] for key in sorted(keys & objects.keys())} if is_certain else {}
         started = {key for key in jobs.keys() & entries.keys() if entries[key].started}
         self.lost_jobs.observe(jobs, seen.pods, objects, seen.now, started)
 

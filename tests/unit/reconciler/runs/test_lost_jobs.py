@@ -50,7 +50,7 @@ def message_after(seconds: float, jobs: list[Object], *groups: Object, pods: boo
         pytest.param([BARE, OTHER], [], True, id="no status"),
         pytest.param([LET_IN, OTHER], [group(LET_IN, "Inqueue")], True, id="no pods"),
         pytest.param([LET_IN, OTHER], [group(LET_IN, "Pending")], False, id="not admitted"),
-        pytest.param([LET_IN, OTHER], [], False, id="no group"),
+        pytest.param([LET_IN, OTHER], [], True, id="no group"),
         pytest.param([job("job", "Aborted"), OTHER], [group(LET_IN, "Inqueue")], False, id="aborted"),
         pytest.param([job("job", "", deletionTimestamp=LATE), OTHER], [], False, id="leaving"),
         pytest.param([BARE], [], False, id="nothing else works"),
@@ -61,6 +61,13 @@ def test_a_job_is_lost_when_it_is_owed_something(jobs: list[Object], groups: lis
     assert bool(message_after(TIMES.lost, jobs, *groups)) == is_lost
     assert not message_after(TIMES.lost - 1, jobs, *groups)
     assert not message_after(TIMES.longest_lost, jobs, *groups, pods=True)
+
+
+def test_a_job_that_has_started_is_kept_without_its_pod_group() -> None:
+    lost, jobs = LostJobs(), by_key(LET_IN, OTHER)
+    for now in (0.0, TIMES.longest_lost):
+        lost.observe(jobs, {ref_of(OTHER).key: [OTHER]}, {}, now, started=jobs)
+    assert not lost.message(LET_IN, TIMES.longest_lost)
 
 
 def test_a_job_alone_is_lost_after_a_longer_time() -> None:
@@ -119,6 +126,11 @@ def test_a_job_that_the_controller_ends_without_a_pod_is_made_again(
 
 
 @cache
+def wave_group(name: str) -> Object:
+    return group(job(name), "Pending")
+
+
+@cache
 def wave_job(name: str, is_served: bool, second: int) -> Object:
     return job(name, "Pending" if is_served else "", rfc3339(1_000_000 + second))
 
@@ -134,7 +146,8 @@ def lost_of_a_wave(seconds: int, vanished: set[int], per_second: int, later_ever
         wave = [wave_job(f"g{at}", at in served, at // 5) for at in there]
         later = range(0, now + 1, later_every) if later_every else ()
         wave += [wave_job(f"later-{made}", made < now, made) for made in later]
-        lost.observe(by_key(*wave), {}, {}, float(now))
+        groups = [wave_group(name_of(each)) for each in wave if each["status"]]
+        lost.observe(by_key(*wave), {}, by_key(*groups), float(now))
         for each in wave:
             if lost.message(each, float(now)):
                 found.setdefault(each["metadata"]["name"], now)

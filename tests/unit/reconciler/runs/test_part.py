@@ -21,6 +21,7 @@ from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
 from reconciler.inventory.shards import Table
 from reconciler.inventory.store import Inventory, InventoryEntry, _as_row
 from reconciler.observation.observe import Observation, Seen
+from reconciler.observation.pods import POD_GROUP
 from reconciler.runs.part import RunsPart, former_flows
 from reconciler.runs.run_record import final_record
 from reconciler.timings import TIMINGS
@@ -60,7 +61,7 @@ def seen(*objects: Object, entries: tuple[InventoryEntry, ...] = (started(RAY),)
 
 def looking_at(inventory: Inventory, *objects: Object, is_leading: bool = True) -> Seen:
     found = {ref_of(item).key: item for item in objects}
-    kinds = {"RayJob.ray.io", "FooJob.example.org", "Job.batch.volcano.sh", "Pod"}
+    kinds = {"RayJob.ray.io", "FooJob.example.org", "Job.batch.volcano.sh", POD_GROUP, "Pod"}
     return Seen(0.0, 0.0, is_leading, Observation(found, frozenset(kinds)), inventory)
 
 
@@ -139,6 +140,18 @@ def test_how_often_a_lost_job_is_made_again_is_counted(part: RunsPart) -> None:
         part.observe_lost_jobs(replace(now, now=at), wanted)
         part.record_results(replaced)
         assert [*part.lost_jobs.repeats] == ([ref_of(lost).key] if at > TIMINGS.runs.lost else [])
+
+
+def test_no_job_is_lost_while_its_pod_group_is_uncertain(part: RunsPart) -> None:
+    """Seen once: a PodGroup was deleted by hand before the pods were created, and the job waited for ever."""
+    job = {**live(VOLCANO, "Job", "train"), "status": {"state": {"phase": "Pending"}}}
+    wanted, late = [(ref_of(job), Manifest(4, job, "", pods=1))], 5 * TIMINGS.runs.lost
+    certain = seen(job)
+    stale = replace(certain, observation=replace(certain.observation, readable_kinds=frozenset({"Pod"})))
+    for now, is_lost in ((certain, True), (stale, False)):
+        for at in (0.0, late):
+            part.observe_lost_jobs(replace(now, now=at), wanted)
+        assert bool(part.lost_jobs.message(job, late)) == is_lost
 
 
 FLOW = live("flow.volcano.sh/v1alpha1", "JobFlow", "nightly")

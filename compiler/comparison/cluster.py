@@ -4,7 +4,7 @@ in addition to their amounts, policy."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -12,6 +12,8 @@ from compiler.comparison.pairs import paired
 from compiler.explain.closed_nodes import taint_text
 from compiler.explain.names import compact_names, count_text
 from compiler.fields.amounts import rounded_amount, unit_heading
+from compiler.fields.duration import duration_text
+from compiler.fields.timestamp import rfc3339
 from compiler.lower.gang_order import class_priorities
 from compiler.specs.cluster_spec import ClusterSpec, Specs
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
@@ -69,18 +71,29 @@ def _node_changes(before: Sequence[NodeSpec], after: Sequence[NodeSpec]) -> Iter
 
 
 def _change_texts(changed: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
-    """Yield the fields of a node that differ; for labels and amounts the keys that do, for taints the added and removed
-    ones."""
+    """Yield the fields of a node that differ; for labels and amounts the keys that do, for taints and maintenance the
+    added and removed ones."""
     for field, (old, new) in changed.items():
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             for key in dict.fromkeys((*old, *new)):
                 if old.get(key) != new.get(key):
                     yield _key_text(field, key, old.get(key), new.get(key))
-        elif field == "taints":
-            for word, taints, others in (("removed", old, new), ("added", new, old)):
-                yield from (f"taint {taint_text(taint)} {word}" for taint in taints if taint not in others)
+        elif field in _LISTED:
+            for word, items, others in (("removed", old, new), ("added", new, old)):
+                yield from (f"{_LISTED[field](item)} {word}" for item in items if item not in others)
         else:
             yield f"{_field_text(field)} changed"
+
+
+def _window_text(window: tuple[int, int]) -> str:
+    start, end = window
+    return f"maintenance from {rfc3339(start)} for {duration_text(end - start)}"
+
+
+_LISTED: Mapping[str, Callable[[Any], str]] = {
+    "taints": lambda taint: f"taint {taint_text(taint)}",
+    "maintenance_windows": _window_text,
+}
 
 
 def _key_text(field: str, key: str, old: Any, new: Any) -> str:

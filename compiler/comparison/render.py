@@ -330,7 +330,7 @@ def _queue_row(queue: QueueChange, resources: Collection[str]) -> str:
         now, limit = (_amount(resource, queue.after[what][resource]) for what in (HELD, LIMIT))
         new = "new " * (queue.before[LIMIT].get(resource) != queue.after[LIMIT][resource])
         changes.append(f"holds {now} {unit_heading(resource, resources)}, above its {new}capability {limit}")
-    return f"{queue.name}: {', '.join(changes) or 'less than is shown'}"
+    return f"{queue.name}: {', '.join(changes) or 'differs by less than is shown'}"
 
 
 def _amount(resource: str, value: float) -> str:

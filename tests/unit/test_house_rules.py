@@ -15,6 +15,36 @@ MOST_LINES, MOST_LINES_OF_A_PACKAGE, MOST_FIELDS = 500, 100, 19
 LISTS = ("Budget", "GangEntry", "MessageEntry")
 """Classes that are as wide as what they list: limits of a solve, fields of the JSON."""
 PRODUCT = ("compiler", "reconciler", "solver")
+pytestmark = pytest.mark.xdist_group("house rules")  # so that the product is parsed once
+Trees = Mapping[str, Mapping[str, ast.Module]]
+
+
+@pytest.fixture(scope="module")
+def trees() -> Trees:
+    """Folder -> path of each of its files -> what is in it."""
+    return {
+        folder: {str(file.relative_to(ROOT)): ast.parse(file.read_bytes()) for file in sources(folder)}
+        for folder in PRODUCT
+    }
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """As `ast.iter_child_nodes`, and several times as fast. No rule asks for the contexts of names."""
+    found: list[ast.AST] = []
+    for value in vars(node).values():
+        if isinstance(value, list):
+            found += [each for each in value if isinstance(each, ast.AST)]
+        elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+            found.append(value)
+    return found
+
+
+def walk(tree: ast.AST) -> list[ast.AST]:
+    """As `ast.walk`."""
+    nodes = [tree]
+    for node in nodes:
+        nodes += children(node)  # those are visited too
+    return nodes
 
 
 def sources(folder: str) -> list[Path]:
@@ -28,7 +58,7 @@ def conditions(test: ast.expr) -> int:
 
 def crowded_comprehensions(tree: ast.AST) -> Iterator[int]:
     """The lines of comprehensions with more than one loop and one condition, or two loops and no condition."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
             tests = [test for loop in node.generators for test in loop.ifs]
             if len(node.generators) + sum(map(conditions, tests)) > 2:
@@ -69,7 +99,7 @@ def fields_of(owner: ast.ClassDef) -> dict[str, str]:
     for member in owner.body:
         if isinstance(member, ast.AnnAssign) and isinstance(member.target, ast.Name):
             found[member.target.id] = ast.unparse(member.annotation)
-    for each in ast.walk(owner):
+    for each in walk(owner):
         annotation = ast.unparse(each.annotation) if isinstance(each, ast.AnnAssign) else ""
         for target in [each.target] if isinstance(each, ast.AnnAssign) else assigned_targets(each):
             if isinstance(target, ast.Attribute) and is_own(target):
@@ -84,7 +114,7 @@ def is_own(target: ast.Attribute) -> bool:
 def aliases(function: ast.FunctionDef) -> dict[str, ast.Attribute]:
     """Local names of a function for what a field of another object holds."""
     found = {}
-    for node in ast.walk(function):
+    for node in walk(function):
         if not isinstance(node, ast.Assign):
             continue
         pairs = [(target, node.value) for target in node.targets]
@@ -118,7 +148,7 @@ def changes_in(
 ) -> Iterator[tuple[ast.Attribute, str]]:
     """The changed fields, those of the classes around the change aside: an object may change another one of its own
     class."""
-    for node in ast.iter_child_nodes(tree):
+    for node in children(tree):
         around = owner | fields_of(node).keys() if isinstance(node, ast.ClassDef) else owner
         known = {**names, **aliases(node)} if isinstance(node, ast.FunctionDef) else names
         yield from ((field, change) for field, change in changed_fields(node, known) if field.attr not in around)
@@ -130,7 +160,7 @@ def changes_from_outside(trees: Mapping[str, ast.AST]) -> Iterator[str]:
     functions that make a model or a state may fill its tables and arrays."""
     fields: dict[str, set[str]] = {}
     for tree in trees.values():
-        for node in ast.walk(tree):
+        for node in walk(tree):
             for name, annotation in fields_of(node).items() if isinstance(node, ast.ClassDef) else ():
                 fields.setdefault(name, set()).add(annotation.partition("[")[0])
     for file, tree in trees.items():
@@ -157,10 +187,10 @@ def test_no_file_is_too_long_to_be_read(folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", ["compiler", "solver"])
-def test_no_class_has_more_fields_than_a_reader_keeps_in_mind(folder: str) -> None:
+def test_no_class_has_more_fields_than_a_reader_keeps_in_mind(trees: Trees, folder: str) -> None:
     """What comes in groups is grouped, so that the next nuance is known to few files."""
-    trees = {file.relative_to(ROOT): ast.parse(file.read_bytes()) for file in sources(folder)}
-    made = [(file, node) for file, tree in trees.items() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    files = trees[folder].items()
+    made = [(file, node) for file, tree in files for node in walk(tree) if isinstance(node, ast.ClassDef)]
     wide = [f"{file}: {each.name}" for file, each in made if len(fields_of(each)) > MOST_FIELDS]
     assert [each for each in wide if not each.endswith(LISTS)] == []
 
@@ -173,10 +203,8 @@ def test_what_a_package_holds_stands_in_modules_with_names(folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", PRODUCT)
-def test_a_comprehension_has_one_loop_and_one_condition_or_two_loops_alone(folder: str) -> None:
-    found = []
-    for file in sources(folder):
-        found += [f"{file}:{line}" for line in crowded_comprehensions(ast.parse(file.read_bytes()))]
+def test_a_comprehension_has_one_loop_and_one_condition_or_two_loops_alone(trees: Trees, folder: str) -> None:
+    found = [f"{file}:{line}" for file, tree in trees[folder].items() for line in crowded_comprehensions(tree)]
     assert found == []
 
 
@@ -195,10 +223,8 @@ def test_conditions_and_loops_are_counted(text: str, lines: list[int]) -> None:
     assert list(crowded_comprehensions(ast.parse(text))) == lines
 
 
-def test_no_object_is_changed_from_outside_of_its_class() -> None:
-    files = [file for folder in ("compiler", "reconciler", "solver") for file in sources(folder)]
-    trees = {str(file.relative_to(ROOT)): ast.parse(file.read_bytes()) for file in files}
-    assert list(changes_from_outside(trees)) == []
+def test_no_object_is_changed_from_outside_of_its_class(trees: Trees) -> None:
+    assert list(changes_from_outside({file: tree for folder in PRODUCT for file, tree in trees[folder].items()})) == []
 
 
 @pytest.mark.parametrize(
@@ -236,8 +262,8 @@ SMALL = frozenset(("bool", "int", "str", "type"))
 
 def written_names(function: ast.AST) -> Iterator[str]:
     """The names whose values a function changes, without those that it makes or is given itself."""
-    own = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
-    for node in ast.walk(function):
+    own = {node.arg for node in walk(function) if isinstance(node, ast.arg)}
+    for node in walk(function):
         written = assigned_targets(node)
         own |= {target.id for target in written if isinstance(target, ast.Name)}
         if isinstance(node, ast.Global):
@@ -255,7 +281,7 @@ def memories(tree: ast.Module) -> Iterator[str]:
     """What a module remembers from one call to the next: names that functions change, values made to keep others, and
     caches without a limit of anything but words."""
     names = {target.id for node in tree.body for target in assigned_targets(node) if isinstance(target, ast.Name)}
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.FunctionDef | ast.Lambda):
             yield from (name for name in written_names(node) if name in names)
     for node in tree.body:
@@ -268,8 +294,8 @@ def memories(tree: ast.Module) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("folder", ["compiler", "solver"])
-def test_no_module_remembers_anything(folder: str) -> None:
-    found = {name for file in sources(folder) for name in memories(ast.parse(file.read_bytes()))}
+def test_no_module_remembers_anything(trees: Trees, folder: str) -> None:
+    found = {name for tree in trees[folder].values() for name in memories(tree)}
     assert found <= {*REGISTRIES, *WORKERS_OWN}
 
 

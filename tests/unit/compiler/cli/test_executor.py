@@ -39,6 +39,13 @@ KINDS = 60
 """Jobs of different sizes that wait in the large world."""
 SMALLER = 32
 """How many times less work than usual is sent to workers here, so that the world may be small."""
+AT_REST: Mapping[str, object] = {
+    "distributed.admin.system-monitor.interval": "10s",
+    "distributed.admin.tick.interval": "10s",
+    "distributed.worker.memory.monitor-interval": "10s",
+    "distributed.worker.profile.enabled": False,
+}
+"""Settings with which a process of Dask that waits takes no time. By its own, each takes 3 % of a core."""
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +103,7 @@ def cluster() -> Iterator[str]:
     """A Dask cluster of two worker processes, as an executor's name."""
     distributed = pytest.importorskip("distributed")
     with (
-        dask_settings({"distributed.worker.profile.enabled": False}),
+        dask_settings(AT_REST),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
         ) as made,
@@ -205,7 +212,8 @@ def slowly(reasons: Any, j: int) -> Any:
 
 
 def processes_of(*arguments: str) -> subprocess.Popen[bytes]:
-    dask = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s", "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}
+    settings = {**AT_REST, "distributed.comm.timeouts.connect": "5s"}
+    dask = {f"DASK_{name.replace('.', '__').replace('-', '_').upper()}": str(value) for name, value in settings.items()}
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **dask}
     return subprocess.Popen(
         [sys.executable, "-m", *arguments],

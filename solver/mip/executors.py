@@ -229,7 +229,8 @@ def _shut_down(pool: concurrent.futures.ProcessPoolExecutor) -> None:
     the thread that writes to it (CPython issue 94777); with its last reader closed that thread ends."""
     queue = pool._call_queue  # type: ignore[attr-defined]
     if sys.version_info < (3, 11, 5) and queue is not None:
-        queue._reader.close()
+        with suppress(OSError):  # that thread closes it too, at times at the same moment
+            queue._reader.close()
     pool.shutdown(cancel_futures=True)
 
 

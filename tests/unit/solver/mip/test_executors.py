@@ -116,6 +116,15 @@ def test_a_killed_worker_is_a_fault_and_the_rest_is_done_here() -> None:
         assert len(mapper.faults) == 1
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 11, 5), reason="such a Python closes the pipe itself")
+def test_a_pipe_of_tasks_that_is_closed_already_is_no_error() -> None:
+    """The thread that writes to it may close it at the same moment."""
+    with process_executor(2, min_work=0) as mapper:
+        mapper.open()
+        assert mapper._pool is not None
+        os.close(mapper._pool.executor._call_queue._reader.fileno())  # type: ignore[attr-defined]
+
+
 def test_an_exception_of_the_function_is_raised_as_without_workers() -> None:
     with process_executor(2, min_work=0) as mapper, pytest.raises(ZeroDivisionError, match="task two"):
         mapper.map(broken, None, [1, 2, 3], 1)

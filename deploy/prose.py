@@ -12,7 +12,7 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 
@@ -76,10 +76,10 @@ def problems() -> Iterator[str]:
                 continue
             text, name = path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
             yield from _banned_words(name, text)
-            nodes = list(ast.walk(ast.parse(text)))
-            yield from _banned_words(name, _documentation(text, nodes), BANNED_IN_DOCSTRINGS)
+            tree = ast.parse(text)
+            yield from _banned_words(name, _documentation(text, tree), BANNED_IN_DOCSTRINGS)
             if folder in DESCRIBED:
-                yield from _docstring_problems(name, nodes)
+                yield from _docstring_problems(name, tree)
     pages = all_documents()
     rules = all_rules()
     texts = {**pages, **{code: rule.text for code, rule in rules.items()}, "--help": "\n".join(_help_texts())}
@@ -134,10 +134,10 @@ def _banned_words(name: str, text: str, banned: Mapping[str, str] = BANNED) -> I
                 yield f"{name}:{number}: {found[1]!r}; write: {instead}"
 
 
-def _documentation(text: str, nodes: Iterable[ast.AST]) -> str:
+def _documentation(text: str, tree: ast.Module) -> str:
     """Return the comments and docstrings of a module, each at its line, without all else."""
     before, lines = text.split("\n"), [""] * (text.count("\n") + 1)
-    for node in nodes:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             docstring = slice(node.lineno - 1, node.end_lineno)
             lines[docstring] = before[docstring]
@@ -149,8 +149,8 @@ def _documentation(text: str, nodes: Iterable[ast.AST]) -> str:
     return "\n".join(lines)
 
 
-def _docstring_problems(name: str, nodes: Iterable[ast.AST]) -> Iterator[str]:
-    for node in nodes:
+def _docstring_problems(name: str, tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
         if isinstance(node, Documented) and (text := ast.get_docstring(node)):
             first = text.partition("\n\n")[0].strip()
             line = getattr(node, "lineno", 1)

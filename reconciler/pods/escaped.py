@@ -19,10 +19,11 @@ from compiler.kubernetes import (
     is_gated,
     name_of,
     selected_hostname,
+    status_of,
     uid_of,
 )
 from reconciler.changes.planned import PlannedRuns
-from reconciler.cluster.objects import Object
+from reconciler.cluster.objects import Object, ref_of
 from reconciler.observation.observe import Seen
 from reconciler.observation.pods import has_ended
 from reconciler.threads.rest import doubled
@@ -48,15 +49,17 @@ class EscapedPods:
     pods: dict[str, list[Object]] = field(default_factory=dict)
 
     def observe(self, seen: Seen, runs: PlannedRuns, keys: Collection[str], now: float) -> None:
-        """Note which gangs have such pods. One that had none for as long as the longest pause is forgotten. keys: of
-        jobs, as Ref.key."""
-        escaped = set(map(uid_of, filter(_is_escaped, seen.observation.objects_of_kind("Pod"))))
+        """Note which gangs have such pods, as far as these can be read. One that had none for as long as the longest
+        pause is forgotten. keys: of jobs, as Ref.key."""
+        faults = seen.observation.faults
+        found = filter(_is_escaped, seen.observation.objects_of_kind("Pod"))
+        escaped = {uid_of(pod) for pod in found if ref_of(pod).key not in faults}
         escaped -= {uid_of(pod) for each in self.rounds.values() for pod in each.pods}
         self.pods = {}
         for key in sorted(seen.pods.keys() & keys) if escaped else ():
             job, pods = seen.observation.objects[key], [pod for pod in seen.pods[key] if uid_of(pod) in escaped]
             is_planned_run = annotations_of(job).get(DIGEST_ANNOTATION, "") == runs.of(key)
-            if pods and is_planned_run and gates_all_pods(job):
+            if pods and is_planned_run and key not in faults and gates_all_pods(job):
                 self.pods[key] = pods
         oldest = now - self.timings.longest_escape_pause
         for key in [key for key, each in self.rounds.items() if each.next_at <= oldest]:
@@ -90,9 +93,10 @@ class EscapedPods:
 
 def _is_escaped(pod: Object) -> bool:
     """Return whether the pod has neither our gate nor a node, bound or selected. Where nothing would create it again
-    it is left alone."""
+    it is left alone, as is one that a kubelet has seen."""
     is_placed = bound_node(pod) or is_gated(pod) or selected_hostname(pod)
-    return not is_placed and not has_ended(pod) and controller_of(pod) is not None
+    is_new = status_of(pod).get("phase") in (None, "", "Pending") and not status_of(pod).get("startTime")
+    return not is_placed and is_new and not has_ended(pod) and controller_of(pod) is not None
 
 
 def gates_all_pods(job: Object) -> bool:

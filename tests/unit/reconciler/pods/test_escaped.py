@@ -64,7 +64,8 @@ def test_pods_that_never_had_a_gate_or_that_nothing_recreates_are_left_alone(wor
     other_run["metadata"]["annotations"] = {}
     placed, bound = pod("g", 2, "n1", bound=False), pod("g", 3, "n1")
     world.act(job(GATED, UNGATED), escaped(0))
-    world.act(job(GATED), bare, placed, bound)
+    runs = {**escaped(4), "status": {"phase": "Running"}}
+    world.act(job(GATED), bare, placed, bound, runs)
     world.act(other_run, escaped(0))
     assert world.evicted == []
     assert [gates_all_pods(job(*specs)) for specs in ((), (GATED,), (UNGATED,))] == [False, True, False]

@@ -13,7 +13,7 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -33,7 +33,7 @@ _ROWS = "rows.json"
 UNREADABLE = (KeyError, TypeError, AttributeError, ValueError, OSError, EOFError, RecursionError, zlib.error)
 """Exceptions on reading a ConfigMap of ours that another client changed."""
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 Row = TypeVar("Row")
 
@@ -41,13 +41,13 @@ Row = TypeVar("Row")
 class PackedRecord(Mapping[str, Any]):
     """Plain data, kept as text: a hundred thousand records in dicts of their own take hundreds of megabytes."""
 
-    __slots__ = ("_text",)
+    __slots__ = ("text",)
 
     def __init__(self, record: Mapping[str, Any]) -> None:
-        self._text = _encode(record)
+        self.text = _encode(record)
 
     def unpack(self) -> dict[str, Any]:
-        data: dict[str, Any] = json.loads(self._text)
+        data: dict[str, Any] = json.loads(self.text)
         return data
 
     def __getitem__(self, key: str) -> Any:
@@ -106,7 +106,7 @@ Contents = dict[int, Mapping[str, Any]]
 @dataclass(slots=True)
 class ShardSet:
     """The ConfigMaps of one table. name: begins their names. limit: bytes above which the table is spread wider.
-    _texts: each row, and its text."""
+    as_row: as `row_text` needs it. _texts: each row, and its text."""
 
     client: Client
     namespace: str
@@ -175,7 +175,7 @@ class ShardSet:
         """Rows are replaced and never changed: each is encoded once."""
         known = self._texts.get(key)
         if known is None or known[0] is not row:
-            known = self._texts[key] = row, _encode(self.as_row(row))
+            known = self._texts[key] = row, row_text(self.as_row(row))
         return known[1]
 
     def write(self, layout: Layout, contents: Contents, table: Table[Any]) -> None:
@@ -263,6 +263,12 @@ def memory_labels(cluster: str) -> dict[str, str]:
 
 def shard_of(key: str, shards: int) -> int:
     return zlib.crc32(key.encode()) % shards if shards else 0
+
+
+def row_text(row: Sequence[Any]) -> str:
+    """Return a row of two columns or more as JSON. A record in the last one is text already."""
+    *columns, last = row
+    return f"{_encode(columns)[:-1]},{last.text if isinstance(last, PackedRecord) else _encode(last)}]"
 
 
 def encode_rows(texts: Iterable[str]) -> Mapping[str, Any]:

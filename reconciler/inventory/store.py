@@ -234,8 +234,7 @@ _VALUES = {row: attrgetter(*(each.name for each in fields(row)[1:])) for row in 
 
 def _as_row(entry: InventoryEntry | FinishedRun) -> list[Any]:
     ref = entry.ref
-    plain = [value.unpack() if isinstance(value, PackedRecord) else value for value in _VALUES[type(entry)](entry)]
-    return [ref.api_version, ref.kind, ref.namespace, ref.name, *plain]
+    return [ref.api_version, ref.kind, ref.namespace, ref.name, *_VALUES[type(entry)](entry)]
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from reconciler.changes.diff import Change, classify_change
 from reconciler.changes.planned import PlannedRuns
 from reconciler.changes.results import ChangeResult
 from reconciler.cluster.objects import FIELD_MANAGER, Object, ref_of
-from reconciler.inventory.shards import Table
+from reconciler.inventory.shards import Table, row_text
 from reconciler.inventory.store import Inventory, InventoryEntry, _as_row
 from reconciler.observation.observe import Observation, Seen
 from reconciler.observation.pods import POD_GROUP
@@ -276,8 +276,8 @@ def after_losing(
 
 def stored(inventory: Inventory) -> Inventory:
     """The inventory is written: as it is read again."""
-    rows = [[_as_row(each) for each in table.values()] for table in (inventory.entries, inventory.runs)]
-    objects, runs = json.loads(json.dumps(rows))
+    tables = inventory.entries, inventory.runs
+    objects, runs = ([json.loads(row_text(_as_row(each))) for each in table.values()] for table in tables)
     read = Inventory.from_rows(objects, runs, {"commit": ""})
     for table in (inventory.entries, inventory.runs, read.entries, read.runs):
         table.mark_written()

@@ -33,6 +33,8 @@ ADDED = [
     ("spec", "overhead"),
     ("status", "containerStatuses"),
 ]
+GATES = ("spec", "schedulingGates")
+"""Where a pod shows none there, or others, somebody removed its gate: for that it is evicted."""
 MEMBER = {"type": "Node", "selector": {"exactMatch": {"name": "gpu-0"}}}
 OF_VOLCANO = "/apis/scheduling.volcano.sh/v1beta1"
 OTHERS: dict[str, Object] = {
@@ -77,11 +79,11 @@ def paths_of(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 def damaged(dice: random.Random, item: Object) -> Object:
     """The object with one field that is something else."""
     made: Object = json.loads(json.dumps({**item, "metadata": {**item["metadata"], "managedFields": []}}))
-    path = dice.choice([*paths_of(made), *ADDED])
+    path = dice.choice([*(path for path in paths_of(made) if path[:-1][:2] != GATES), *ADDED])
     at: Any = made
     for step in path[:-1]:
         at = at.setdefault(step, {}) if isinstance(at, dict) else at[step]
-    at[path[-1]] = dice.choice(VALUES)
+    at[path[-1]] = dice.choice([value for value in VALUES if value] if path == GATES else VALUES)
     return made
 
 

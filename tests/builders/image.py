@@ -104,10 +104,6 @@ class Image:
         home = {"HOME": "/nonexistent"}  # as a runtime sets it, from /etc/passwd
         return self._start(command, {**self.environment, **home}, mounts, is_read_only=True)
 
-    def folders(self, pattern: str) -> list[Path]:
-        """Where the folders of such a path inside of the image are."""
-        return sorted(self._root.glob(pattern.lstrip("/")))
-
     def _inside(self, path: str) -> Path:
         return self._root / path.lstrip("/")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 import yaml
 
 from deploy.generate import FOLDER
-from tests.builders.compiled import share_compiled
 from tests.builders.image import Image
 from tests.builders.kubeconfigs import write_kubeconfig
 from tests.builders.mounts import CAN_MOUNT
@@ -42,9 +40,6 @@ def folder() -> Iterator[Path]:
 def image(folder: Path) -> Image:
     made = Image(folder, ROOT, BASE)
     made.build((FOLDER / "Dockerfile").read_text())
-    (installed,) = made.folders("/venv/lib/python*/site-packages")
-    for own in (ROOT, Path(sysconfig.get_path("purelib"))):
-        share_compiled(own, installed)
     return made
 
 

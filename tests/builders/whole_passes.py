@@ -81,11 +81,13 @@ class Passes:
             self.cluster.put(f"/api/v1/nodes/{name}", node(name))
 
     def run(self, passes: int = 1) -> Report:
-        """Make passes, each with what the watches show by then; the last report."""
+        """Make passes, each with what the watches show by then and with the answers of a dry run; the last report."""
         for _ in range(passes):
             self.parts.planning.worker_state.rested_at = 0.0
             self._show()
             report = reconcile_once(self.parts)
+            if (dry_run := self.parts.planning.candidacy.dry_run) is not None:
+                dry_run.ended.wait()
             self._work()
         return report
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -63,9 +65,6 @@ BANNED_IN_DOCSTRINGS = _DIALECT | {
 MAX_WORDS = 25
 _NAMES = frozenset({"gangplan", "torchrun", "kuberay", "spec", "deserved", "plugins", "replicas", *OWNERS})
 """Products, fields, and plugins and actions of Volcano, with which a sentence may begin in lower case."""
-_STRING_OR_COMMENT = re.compile(
-    r'''("""|\'\'\')(?:\\.|[^\\])*?\1|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|#[^\n]*''', re.DOTALL
-)
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -76,10 +75,9 @@ def problems() -> Iterator[str]:
                 continue
             text, name = path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix()
             yield from _banned_words(name, text)
-            tree = ast.parse(text)
-            yield from _banned_words(name, _documentation(text, tree), BANNED_IN_DOCSTRINGS)
+            yield from _banned_words(name, _documentation(text), BANNED_IN_DOCSTRINGS)
             if folder in DESCRIBED:
-                yield from _docstring_problems(name, tree)
+                yield from _docstring_problems(name, ast.parse(text))
     pages = all_documents()
     rules = all_rules()
     texts = {**pages, **{code: rule.text for code, rule in rules.items()}, "--help": "\n".join(_help_texts())}
@@ -134,19 +132,16 @@ def _banned_words(name: str, text: str, banned: Mapping[str, str] = BANNED) -> I
                 yield f"{name}:{number}: {found[1]!r}; write: {instead}"
 
 
-def _documentation(text: str, tree: ast.Module) -> str:
+def _documentation(text: str) -> str:
     """Return the comments and docstrings of a module, each at its line, without all else."""
-    before, lines = text.split("\n"), [""] * (text.count("\n") + 1)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            docstring = slice(node.lineno - 1, node.end_lineno)
-            lines[docstring] = before[docstring]
-    number = end = 0
-    for found in _STRING_OR_COMMENT.finditer(text):
-        if found[0].startswith("#"):
-            number, end = number + text.count("\n", end, found.start()), found.start()
-            lines[number] += found[0]
-    return "\n".join(lines)
+    lines, before = [""] * (text.count("\n") + 2), tokenize.NEWLINE
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        is_docstring = token.type == tokenize.STRING and before in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+        if is_docstring or token.type == tokenize.COMMENT:
+            for number, line in enumerate(token.string.splitlines(), start=token.start[0]):
+                lines[number] += line
+        before = before if token.type in (tokenize.NL, tokenize.COMMENT) else token.type
+    return "\n".join(lines[1:])
 
 
 def _docstring_problems(name: str, tree: ast.Module) -> Iterator[str]:

@@ -94,9 +94,10 @@ class EscapedPods:
 def _is_escaped(pod: Object) -> bool:
     """Return whether the pod has neither our gate nor a node, bound or selected. Where nothing would create it again
     it is left alone, as is one that a kubelet has seen."""
-    is_placed = bound_node(pod) or is_gated(pod) or selected_hostname(pod)
+    if bound_node(pod) or is_gated(pod) or selected_hostname(pod):  # nearly all of them
+        return False
     is_new = status_of(pod).get("phase") in (None, "", "Pending") and not status_of(pod).get("startTime")
-    return not is_placed and is_new and not has_ended(pod) and controller_of(pod) is not None
+    return is_new and not has_ended(pod) and controller_of(pod) is not None
 
 
 def gates_all_pods(job: Object) -> bool:

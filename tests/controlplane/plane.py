@@ -98,6 +98,8 @@ class ControlPlane:
             follower.stop()
         if self._stalls is not None:
             self._stalls.stop()
+        for client in self._clients.values():
+            client.close()
         for process in reversed(self._processes.values()):
             process.kill(self._guard)
         if self._guard is not None:

@@ -44,6 +44,10 @@ class Client:
             "127.0.0.1", port, maxsize=16, ca_certs=str(ca), timeout=PATIENCE, retries=WHEN_ASKED_TO_WAIT
         )
 
+    def close(self) -> None:
+        """Close the connections that wait for the next call."""
+        self._connections.close()
+
     def __call__(
         self,
         method: str,

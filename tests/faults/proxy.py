@@ -436,12 +436,14 @@ class _Handler(BaseHTTPRequestHandler):
         """The proxy keeps its own log."""
 
     def finish(self) -> None:
-        if self._response is not None:  # else the socket of one that is cut stays open
-            self._response.close()
-        if self._upstream is not None:
-            self._upstream.close()
-        with contextlib.suppress(OSError):
-            super().finish()
+        try:
+            if self._response is not None:  # else the socket of one that is cut stays open
+                self._response.close()
+        finally:
+            if self._upstream is not None:
+                self._upstream.close()
+            with contextlib.suppress(OSError):
+                super().finish()
 
     def ask_upstream(self, request: Request, headers: Mapping[str, str]) -> http.client.HTTPResponse:
         address = f"{request.path}?{request.query}" if request.query else request.path

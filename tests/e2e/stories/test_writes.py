@@ -34,7 +34,8 @@ pytestmark = pytest.mark.e2e
 
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 JOBS = 120
-LEFT_OUT = 8
+LEFT_OUT = 6
+"""Each may be pruned twice, where it was on the wire as well: that many deletions are not held yet."""
 
 
 def job_names(plane: ControlPlane) -> set[str]:

@@ -28,25 +28,6 @@ def trees() -> Trees:
     }
 
 
-def children(node: ast.AST) -> list[ast.AST]:
-    """As `ast.iter_child_nodes`, and several times as fast. No rule asks for the contexts of names."""
-    found: list[ast.AST] = []
-    for value in vars(node).values():
-        if isinstance(value, list):
-            found += [each for each in value if isinstance(each, ast.AST)]
-        elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
-            found.append(value)
-    return found
-
-
-def walk(tree: ast.AST) -> list[ast.AST]:
-    """As `ast.walk`."""
-    nodes = [tree]
-    for node in nodes:
-        nodes += children(node)  # those are visited too
-    return nodes
-
-
 def sources(folder: str) -> list[Path]:
     return sorted((ROOT / folder).rglob("*.py"))
 
@@ -58,7 +39,7 @@ def conditions(test: ast.expr) -> int:
 
 def crowded_comprehensions(tree: ast.AST) -> Iterator[int]:
     """The lines of comprehensions with more than one loop and one condition, or two loops and no condition."""
-    for node in walk(tree):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
             tests = [test for loop in node.generators for test in loop.ifs]
             if len(node.generators) + sum(map(conditions, tests)) > 2:
@@ -99,7 +80,7 @@ def fields_of(owner: ast.ClassDef) -> dict[str, str]:
     for member in owner.body:
         if isinstance(member, ast.AnnAssign) and isinstance(member.target, ast.Name):
             found[member.target.id] = ast.unparse(member.annotation)
-    for each in walk(owner):
+    for each in ast.walk(owner):
         annotation = ast.unparse(each.annotation) if isinstance(each, ast.AnnAssign) else ""
         for target in [each.target] if isinstance(each, ast.AnnAssign) else assigned_targets(each):
             if isinstance(target, ast.Attribute) and is_own(target):
@@ -114,7 +95,7 @@ def is_own(target: ast.Attribute) -> bool:
 def aliases(function: ast.FunctionDef) -> dict[str, ast.Attribute]:
     """Local names of a function for what a field of another object holds."""
     found = {}
-    for node in walk(function):
+    for node in ast.walk(function):
         if not isinstance(node, ast.Assign):
             continue
         pairs = [(target, node.value) for target in node.targets]
@@ -148,7 +129,7 @@ def changes_in(
 ) -> Iterator[tuple[ast.Attribute, str]]:
     """The changed fields, those of the classes around the change aside: an object may change another one of its own
     class."""
-    for node in children(tree):
+    for node in ast.iter_child_nodes(tree):
         around = owner | fields_of(node).keys() if isinstance(node, ast.ClassDef) else owner
         known = {**names, **aliases(node)} if isinstance(node, ast.FunctionDef) else names
         yield from ((field, change) for field, change in changed_fields(node, known) if field.attr not in around)
@@ -160,7 +141,7 @@ def changes_from_outside(trees: Mapping[str, ast.AST]) -> Iterator[str]:
     functions that make a model or a state may fill its tables and arrays."""
     fields: dict[str, set[str]] = {}
     for tree in trees.values():
-        for node in walk(tree):
+        for node in ast.walk(tree):
             for name, annotation in fields_of(node).items() if isinstance(node, ast.ClassDef) else ():
                 fields.setdefault(name, set()).add(annotation.partition("[")[0])
     for file, tree in trees.items():
@@ -190,7 +171,7 @@ def test_no_file_is_too_long_to_be_read(folder: str) -> None:
 def test_no_class_has_more_fields_than_a_reader_keeps_in_mind(trees: Trees, folder: str) -> None:
     """What comes in groups is grouped, so that the next nuance is known to few files."""
     files = trees[folder].items()
-    made = [(file, node) for file, tree in files for node in walk(tree) if isinstance(node, ast.ClassDef)]
+    made = [(file, node) for file, tree in files for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     wide = [f"{file}: {each.name}" for file, each in made if len(fields_of(each)) > MOST_FIELDS]
     assert [each for each in wide if not each.endswith(LISTS)] == []
 
@@ -262,8 +243,8 @@ SMALL = frozenset(("bool", "int", "str", "type"))
 
 def written_names(function: ast.AST) -> Iterator[str]:
     """The names whose values a function changes, without those that it makes or is given itself."""
-    own = {node.arg for node in walk(function) if isinstance(node, ast.arg)}
-    for node in walk(function):
+    own = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
+    for node in ast.walk(function):
         written = assigned_targets(node)
         own |= {target.id for target in written if isinstance(target, ast.Name)}
         if isinstance(node, ast.Global):
@@ -281,7 +262,7 @@ def memories(tree: ast.Module) -> Iterator[str]:
     """What a module remembers from one call to the next: names that functions change, values made to keep others, and
     caches without a limit of anything but words."""
     names = {target.id for node in tree.body for target in assigned_targets(node) if isinstance(target, ast.Name)}
-    for node in walk(tree):
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.Lambda):
             yield from (name for name in written_names(node) if name in names)
     for node in tree.body:

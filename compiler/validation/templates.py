@@ -26,12 +26,13 @@ def pod_spec_paths(document: Document, *, without_schema: bool) -> list[FieldPat
         return list(pod_paths(document.data, schema))
     if not without_schema or kind_key in _COMPLETED_KINDS:
         return []
-    return list(_like_pod_specs(document.data, ()))
+    return [path for path, _ in like_pod_specs(document.data)]
 
 
-def _like_pod_specs(data: Any, path: FieldPath) -> Iterator[FieldPath]:
+def like_pod_specs(data: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
+    """Yield each mapping in plain data that has a list of containers, and its path."""
     if isinstance(data, dict) and isinstance(data.get("containers"), list):
-        yield path
+        yield path, data
         return
     for key, child in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
-        yield from _like_pod_specs(child, (*path, key))
+        yield from like_pod_specs(child, (*path, key))

@@ -7,9 +7,9 @@ gate, the evictions become rare.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from compiler.kubernetes import (
     DIGEST_ANNOTATION,
@@ -22,6 +22,7 @@ from compiler.kubernetes import (
     status_of,
     uid_of,
 )
+from compiler.validation.templates import like_pod_specs
 from reconciler.changes.planned import PlannedRuns
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.observation.observe import Seen
@@ -102,16 +103,5 @@ def _is_escaped(pod: Object) -> bool:
 
 def gates_all_pods(job: Object) -> bool:
     """Return whether each pod template of a live job has our gate: then every pod of it was created with it."""
-    specs = list(_pod_specs(job.get("spec")))
+    specs = [spec for _, spec in like_pod_specs(job.get("spec"))]
     return bool(specs) and all(is_gated({"spec": spec}) for spec in specs)
-
-
-def _pod_specs(value: Any) -> Iterator[Object]:
-    children: Iterable[Any] = value if isinstance(value, list) else ()
-    if isinstance(value, dict):
-        if isinstance(value.get("containers"), list):
-            yield value
-            return
-        children = value.values()
-    for child in children:
-        yield from _pod_specs(child)

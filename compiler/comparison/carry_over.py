@@ -59,8 +59,8 @@ def state_after(
             gone.add(record.key)
         if place is not None:
             surplus[key][place] -= 1
-    pods = [pod for pod in before.pods if (namespace_of(pod), name_of(pod)) not in gone]
-    names = {(namespace_of(pod), name_of(pod)) for pod in pods}
+    pods = [pod for pod in before.pods if _full_name(pod) not in gone]
+    names = {_full_name(pod) for pod in pods}
     for key, decision in decisions.items():
         if key not in left_out:
             pods += _new_pods(decision, _places(decision.pods) - running.get(key, Counter()), names)
@@ -135,7 +135,7 @@ def _within_limits(state: ClusterState, decisions: Mapping[JobKey, JobDecision],
             counts[key, role] += 1
             if counts[key, role] > limits[key][role]:
                 over.add(record.key)
-    yield from (pod for pod in state.pods if (namespace_of(pod), name_of(pod)) not in over)
+    yield from (pod for pod in state.pods if _full_name(pod) not in over)
 
 
 def state_with_pods(
@@ -147,7 +147,7 @@ def state_with_pods(
     running = {(f"{namespace}/{name}", kind) for one in before.pod_records for namespace, name, kind, _ in one.owners}
     nodes = {node.name for node in specs.nodes}
     pods = list(before.pods)
-    names = {(namespace_of(pod), name_of(pod)) for pod in pods}
+    names = {_full_name(pod) for pod in pods}
     for gang in specs.gangs:
         key = f"{gang.namespace}/{gang.document.name}", gang.document.kind
         roles = {} if key in running else planned.get(key, {})

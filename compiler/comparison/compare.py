@@ -271,9 +271,11 @@ def _live_runs(base: Outcome, head: Outcome, jobs: tuple[JobChange, ...]) -> Map
 
     for key in stay:
         decision, live = head.by_key[key], base.by_key[key]
-        add(live.gang.queue if live.gang.queue in found else decision.gang.queue, _amounts_of(decision, live), -1)
-        if live.gang.queue not in found:
-            add(decision.gang.queue, _amounts_of(live), -1)
+        is_known = live.gang.queue in found
+        queue = live.gang.queue if is_known else decision.gang.queue
+        add(queue, _amounts_of(decision, live), -1)
+        if not is_known:
+            add(queue, _amounts_of(live), -1)
     return found
 
 

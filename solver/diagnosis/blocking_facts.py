@@ -72,7 +72,8 @@ def _permanent_facts(case: GangDiagnosis, start: World) -> FactsAndWorld:
     """Return the facts that hold on the empty cluster, and those of the other obstacles. Without its requests a gang
     fits in spite of most other obstacles: they are named only where the others are not enough."""
     obstacles, empty = permanent_obstacles(case), case.empty_world
-    chosen = _smallest_set(case, empty, obstacles[:-1]) or _smallest_set(case, empty, obstacles)
+    *others, _requests = obstacles
+    chosen = _smallest_set(case, empty, others) or _smallest_set(case, empty, obstacles)
     if chosen is None:
         return _infeasible_facts(case, obstacles), start
     found = [replace(o.fact(_relax_all(empty, chosen, o)), never=True) for o in chosen]

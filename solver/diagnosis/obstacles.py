@@ -48,7 +48,7 @@ def cluster_obstacles(case: GangDiagnosis) -> list[Obstacle]:
 
 
 def permanent_obstacles(case: GangDiagnosis) -> list[Obstacle]:
-    """Return the possible obstacles of a gang even on the empty cluster."""
+    """Return the possible obstacles of a gang even on the empty cluster; the last one is all that it requests."""
     gang = case.empty_world.gang
     roles = range(len(gang.roles))
     found = [*_pod_rules(case), *_topologies(case, gang), *_slots(case, gang)]

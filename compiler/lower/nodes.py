@@ -35,7 +35,7 @@ def lower_nodes(
 ) -> tuple[tuple[Node, ...], SlotHolders]:
     """Capacity less what other pods hold; and the certain holders of device slots.
 
-    A node that is over-committed, or not ready, offers exactly what our running pods fill.
+    A node may have less than our running pods hold. One that is not ready offers what they fill of what it has.
     """
     room = _NodeRoom(inputs, names)
     if slot_groups.names:
@@ -66,7 +66,7 @@ def _lower_nodes(
         if spec.unschedulable:
             back = ReturningNode(class_when_back[spec.name], capacity, free, slots)
         if spec.name in inputs.observed.unready_nodes:
-            free = capacity = room.amounts_held(n)
+            free = capacity = tuple(map(min, room.amounts_held(n), capacity))
             slots = tuple(replace(slot, free=(0,) * len(names)) for slot in slots)
         elif holding:
             holders[n] = holding
@@ -98,20 +98,21 @@ class _NodeRoom:
         self._most = MAX_AMOUNT // max(1, len(inputs.observed.nodes))
         self.held_by_gangs = _gang_amounts_by_node(inputs, names)
         self._capacities: dict[tuple[tuple[str, int], ...], Vector] = {}
-        self._known: dict[tuple[Vector, Vector, Vector], tuple[Vector, Vector]] = {}
+        self._known: dict[tuple[Vector, Vector], tuple[Vector, Vector]] = {}
 
     def amounts_held(self, n: int) -> Vector:
         """Return the amounts that the running pods of the problem's gangs hold there."""
         return self.held_by_gangs.get(n, self._nothing)
 
     def capacity_and_free(self, n: int, spec: NodeSpec) -> tuple[Vector, Vector]:
-        capacity, held, foreign = self._capacity(spec.allocatable), self.amounts_held(n), self._nothing
+        """Return what the node has, as Volcano sums it for queues, and what other pods leave of it. Less than our
+        running pods hold where a device was lost under them: what one of them returns pays for that first."""
+        capacity, foreign = self._capacity(spec.allocatable), self._nothing
         if n in self.foreign_amounts:
             foreign = vector(self.foreign_amounts[n], self.names)
-        key = capacity, held, foreign
+        key = capacity, foreign
         if key not in self._known:
-            free = tuple(map(max, map(sub, capacity, foreign), held))
-            self._known[key] = tuple(map(max, capacity, free)), free
+            self._known[key] = capacity, tuple(max(0, amount) for amount in map(sub, capacity, foreign))
         return self._known[key]
 
     def _capacity(self, allocatable: Amounts) -> Vector:

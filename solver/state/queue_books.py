@@ -14,6 +14,7 @@ from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placements import add_vectors, dominant_share, negative_of
 from solver.semantics.queue_limits import QueueCeiling, queue_ceilings
 from solver.semantics.share_measures import ShareMeasure, SiblingQueues
+from solver.state.free_nodes import free_and_overcommitted
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class QueueBooks:
 
     held[q]: by q and its descendants. direct[q]: by q itself. Guarantees are respected as in the verifier: need(q) =
     max(guarantee(q), direct(q) + sum of need over the children) stays below capability(q) and, in sum, below the
-    cluster's total, or below its initial value.
+    cluster's total, what a node lost under running pods included, or below its initial value.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -113,7 +114,8 @@ class QueueBooks:
                 self.children[parent].append(q)
         self._log.clear()
         of_foreign, of_nodes = (queue.used for queue in problem.queues), (node.free for node in problem.nodes)
-        self.cluster_total: Vector = tuple(map(sum, zip(nothing, *of_foreign, *of_nodes, strict=True)))
+        lost = free_and_overcommitted(problem)[1].sum(axis=0).tolist()  # held, and in no other pod's way
+        self.cluster_total: Vector = tuple(map(sum, zip(lost, *of_foreign, *of_nodes, strict=True)))
         self.roots = [q for q, queue in enumerate(problem.queues) if queue.parent is None]
         self.bottom_up = sorted(range(len(problem.queues)), key=lambda q: -len(self.path(q)))
         self._initial_direct, self._initial_needs = list(self.direct), dict[int, list[int]]()

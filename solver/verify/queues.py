@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from solver.problem import Vector
 from solver.verify import quotas
-from solver.verify.checked_plan import CheckedPlan, Findings, PlanPath, at, needs, vector_sum
+from solver.verify.checked_plan import CheckedPlan, Findings, PlanPath, add_vector, at, needs, vector_sum
 
 SHARE_TOLERANCE = 1e-9
 
@@ -57,11 +57,11 @@ def guarantees(x: CheckedPlan) -> Findings:
     """Unused guarantees stay free for their queues. With `needs` before the plan and after it, for each
     resource of which some queue is guaranteed more than 0:
 
-        sum of need(q) over the root queues   <=  sum of free over the nodes + sum of used over the queues
+        sum of need(q) over the root queues   <=  sum of room over the nodes + sum of used over the queues
         need(q)                               <=  capability(q)                        for each queue
 
-    Where the need before the plan is above the limit already, it must not grow: new pods only where a guarantee covers
-    them.
+    room: what is free, or what running pods hold where that is more. Where the need before the plan is above the limit
+    already, it must not grow: new pods only where a guarantee covers them.
     """
     after = [vector_sum(vector_sum(held, new), gone, -1) for held, new, gone in zip(*x.own, strict=True)]
     for where, _, fault in guarantee_shortfalls(x, x.own.allocated, after):
@@ -76,10 +76,11 @@ def guarantee_shortfalls(
     after, queues = needs(x.problem, after), x.problem.queues
     before = [(0,) * len(x.totals)] * len(queues) if before is None else needs(x.problem, before)
     roots = [q for q, queue in enumerate(queues) if queue.parent is None]
+    lost = _lost_amounts(x)
     for r, name in enumerate(x.problem.resources):
         if not any(queue.guarantee[r] for queue in queues):
             continue  # a node that holds more than is free is rule `capacity`'s matter, not a guarantee's
-        total = sum(node.free[r] for node in x.problem.nodes) + sum(queue.used[r] for queue in queues)
+        total = sum(node.free[r] for node in x.problem.nodes) + lost[r] + sum(queue.used[r] for queue in queues)
         need = sum(after[q][r] for q in roots)
         if need > max(total, sum(before[q][r] for q in roots)):
             yield ("resources", r), r, f"{need} {name} held or guaranteed, more than the cluster's {total}"
@@ -88,6 +89,15 @@ def guarantee_shortfalls(
             if limit is not None and need > max(limit, before[q][r]):
                 fault = f"{need} {name} held or guaranteed inside a capability of {limit}"
                 yield ("queues", q, "guarantee", r), r, fault
+
+
+def _lost_amounts(x: CheckedPlan) -> list[int]:
+    """Resource -> what running pods hold beyond what their nodes have free, in sum."""
+    over = [[-amount for amount in node.free] for node in x.problem.nodes]
+    for gang, pods in zip(x.problem.gangs, x.running_pods, strict=True):
+        for (role, node), count in pods.items():
+            add_vector(over[node], gang.roles[role].request, count)
+    return [sum(max(0, node[r]) for node in over) for r in range(len(x.totals))]
 
 
 def queue_use(x: CheckedPlan) -> Findings:

@@ -31,9 +31,9 @@ def queue(name: str, deserved: int | None = None, **more: int) -> QueueData:
     return replace(found, guarantee=said["guarantee"], capability=said["capability"])
 
 
-def world_of(gpus: int, queues: Mapping[str, Any], gangs: Mapping[str, Any], **more: Any) -> World:
-    """One node. gangs: the arguments of each, `number` of equal ones, and whether it `runs` at first. more: fields of
-    the world, and what is expected of it."""
+def world_of(gpus: int | list[int], queues: Mapping[str, Any], gangs: Mapping[str, Any], **more: Any) -> World:
+    """One node, or one for each of several numbers of GPUs. gangs: the arguments of each, `number` of equal ones, and
+    whether it `runs` at first, on the first node. more: fields of the world, and what is expected of it."""
     jobs: list[JobData] = []
     for name, said in gangs.items():
         about = {"number": 0, "runs": False, **said}
@@ -44,7 +44,8 @@ def world_of(gpus: int, queues: Mapping[str, Any], gangs: Mapping[str, Any], **m
     fields: dict[str, Any] = {key: more[key] for key in more.keys() - {"volcano", "planned"}}
     for key in fields.keys() & {"actions", "plugins"}:
         fields[key] = tuple(fields[key])
-    return World(({"gpu": gpus},), tuple(queue(name, **said) for name, said in queues.items()), tuple(jobs), **fields)
+    nodes = tuple({"gpu": gpu} for gpu in (gpus if isinstance(gpus, list) else [gpus]))
+    return World(nodes, tuple(queue(name, **said) for name, said in queues.items()), tuple(jobs), **fields)
 
 
 FACTS = beside(__file__)

@@ -123,10 +123,9 @@ class FreeCapacity:
                     amount = place.pods * gang.roles[place.role].request[r]
                     self.free[place.node][r] -= amount
                     self.held[gang.queue][r] += amount
-        self.total = [
-            sum(node.free[r] for node in problem.nodes) + sum(queue.used[r] for queue in problem.queues)
-            for r in self.resource_range
-        ]
+        lost = [[max(0, -amount) for amount in left] for left in self.free]
+        parts = [*(node.free for node in problem.nodes), *lost, *(queue.used for queue in problem.queues)]
+        self.total = [sum(part[r] for part in parts) for r in self.resource_range]
 
         self.slot_roles = [
             (g, t) for g, gang in enumerate(problem.gangs) for t, role in enumerate(gang.roles) if role.slot_requests

@@ -188,11 +188,21 @@ def test_a_lost_node_offers_nothing_but_what_runs_there() -> None:
     assert gpus(problem, "capacity") == [1, 8]
 
 
-def test_an_over_committed_node_has_no_room_left_but_what_runs_stays() -> None:
+def test_an_over_committed_node_has_what_it_has_less_what_others_hold() -> None:
     problem, _ = lowered(
         pod("a-0", "n1", job="a", gpu=4), pod("x", "n1", gpu=7), gangs=(gang("a", role("w", 1, gpu=4)),)
     )
-    assert gpus(problem)[0] == 4
+    assert (gpus(problem)[0], gpus(problem, "capacity")[0]) == (1, 8)
+
+
+@pytest.mark.parametrize("ready", ["True", "Unknown"])
+def test_a_node_that_lost_a_device_under_a_running_pod_has_what_it_still_has(ready: str) -> None:
+    """It counted with what the pod holds: limits and shares of queues came of devices that were gone."""
+    nodes = (live_node("n1", gpu="3", ready=ready), live_node("n2"))
+    problem, _ = lowered(*nodes, pod("a-0", "n1", job="a", gpu=4), gangs=(gang("a", role("w", 1, gpu=4)),))
+    assert gpus(problem) == gpus(problem, "capacity") == [3, 8]
+    assert problem.totals[problem.resources.index("nvidia.com/gpu")] == 11
+    assert problem.gangs[0].running == (Placement(0, 0, 1),)
 
 
 FINISHED = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "a", "namespace": "team"}}

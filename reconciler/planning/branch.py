@@ -30,14 +30,18 @@ class Target:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Branch:
-    """The branch, its clone and the permission to rewrite it. annotations: of the ConfigMap `status_name`."""
+    """The branch, its clone and the permission to rewrite it: an annotation that names the commit in force and the head
+    to follow, so that it is void after its use. annotations: of the ConfigMap `status_name`. remove_annotation: unless
+    its value stays; returns whether that is done."""
 
     poller: GitPoller
     mirror: Mirror
     annotations: Callable[[], Mapping[str, str]]
+    remove_annotation: Callable[[str, Callable[[str], bool]], bool]
     status_name: str
+    _settled_for: str = ""
 
     @property
     def head(self) -> BranchHead:
@@ -50,29 +54,32 @@ class Branch:
         if not head or not in_force or head == in_force:
             return Target(head or in_force)
         try:
-            if self.mirror.is_ancestor(in_force, head) or self._may_rewrite_to(head):
+            if self.mirror.is_ancestor(in_force, head) or self._may_rewrite(in_force, head):
                 return Target(head)
         except GitError as error:
             return Target(in_force, problems=(str(error),))
         held = (
             f"{head} does not descend from {in_force}, which is in force; allow it with the annotation "
-            f"{ALLOW_REWRITE_ANNOTATION}: {head} on ConfigMap {self.status_name}"
+            f"{ALLOW_REWRITE_ANNOTATION}: {_permission(in_force, head)} on ConfigMap {self.status_name}"
         )
         return Target(in_force, held)
 
-    def may_follow(self, newer: str, older: str) -> bool:
-        """Return whether one may go on from a commit that another replica has in force to this one."""
-        try:
-            if self.mirror.is_ancestor(older, newer):
-                return True
-        except GitError:
-            pass
-        return self._may_rewrite_to(newer)
+    def settle_permission(self, in_force: str) -> None:
+        """Remove a permission that was used, or whose commit is not in force. One look for each commit in force: where
+        that one returns, an old permission must not wait for it."""
+        if in_force != self._settled_for:
+            begins = _permission(in_force, "")
+            if self.remove_annotation(ALLOW_REWRITE_ANNOTATION, lambda value: value.startswith(begins)):
+                self._settled_for = in_force
 
     def read_tree(self, commit: str) -> Repository:
         """Return the files of a commit. Raises GitError."""
         head = self.head
         return head.tree if head.tree is not None and commit == head.commit else self.mirror.read_tree(commit)
 
-    def _may_rewrite_to(self, commit: str) -> bool:
-        return self.annotations().get(ALLOW_REWRITE_ANNOTATION) == commit
+    def _may_rewrite(self, in_force: str, head: str) -> bool:
+        return self.annotations().get(ALLOW_REWRITE_ANNOTATION) == _permission(in_force, head)
+
+
+def _permission(in_force: str, head: str) -> str:
+    return f"{in_force}..{head}"

@@ -161,9 +161,11 @@ class PlanningPart(Part):
         yield from (now + at - wall_now for at in (self.snapshot.moments if self.snapshot else ()))
 
     def keep_copy(self, inventory: Inventory, now: float) -> None:
-        """Keep a copy of the plan in force and its files in the cluster."""
-        if self.snapshot is not None and self.tree is not None and inventory.commit == self.snapshot.commit:
-            self.copy.offer(KeptPlan(self.snapshot, self.tree), now)
+        """Keep a copy of the plan in force and its files in the cluster, and no permission to rewrite that was used."""
+        if self.snapshot is not None and inventory.commit == self.snapshot.commit:
+            self.branch.settle_permission(inventory.commit)
+            if self.tree is not None:
+                self.copy.offer(KeptPlan(self.snapshot, self.tree), now)
 
     # --- the plan of another process or replica
 
@@ -179,11 +181,9 @@ class PlanningPart(Part):
             self.given.use.suffices(copy.snapshot)
 
     def _give_up_superseded(self, inventory: Inventory) -> None:
-        """Forget a plan whose commit does not follow what another replica has brought into force: who leads again
-        before it has heard of the newer commit does not go back."""
-        if self.snapshot is None or inventory.commit in ("", self.snapshot.commit):
-            return
-        if not self.branch.may_follow(self.snapshot.commit, inventory.commit):
+        """Forget the plan of another commit than the one that is in force, by whichever replica: who leads again before
+        it has heard of that commit does not go back, nor forth where the branch was set back."""
+        if self.snapshot is not None and inventory.commit not in ("", self.snapshot.commit):
             log.info("the plan is superseded", extra={"commit": self.snapshot.commit, "in_force": inventory.commit})
             self.snapshot = self.base_fingerprint = self.tree = None
 

@@ -182,6 +182,21 @@ class StatusPublisher:
             log.info("the annotations of the status cannot be read", extra={"reason": str(error)})
             return {}
 
+    def remove_annotation(self, name: str, stays: Callable[[str], bool]) -> bool:
+        """Remove an operator's annotation, unless its value stays. Return whether nothing of it is left to do."""
+        path = f"/metadata/annotations/{name.replace('/', '~1')}"
+        try:
+            value = annotations_of(self.client.get_briefly(self.ref)).get(name)
+            if value is not None and not stays(value):
+                known: list[dict[str, Any]] = [{"op": "test", "path": path, "value": value}]
+                self.client.patch(self.ref, [*known, {"op": "remove", "path": path}])
+        except NotFound:
+            return True
+        except ApiError as error:
+            log.info("an annotation of the status stays", extra={"annotation": name, "reason": str(error)})
+            return False
+        return True
+
     def publish(self, report: Report, *, at_once: bool = False) -> None:
         """Write what has changed. at_once: do not wait for the rest of an interval."""
         self._try_to_write(lambda last: dict(status_document(report, last, _now())), at_once)

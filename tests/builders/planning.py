@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -126,7 +126,13 @@ class PlanningWorld:
                 NamespaceUse(lambda ref: self.use_read(ref)),
                 lambda culprits, reason: self.hold_out([*culprits], reason),
             ),
-            Branch(cast("Any", self.clone), cast("Any", self.clone), lambda: self.annotations, "gangplan-test-status"),
+            Branch(
+                cast("Any", self.clone),
+                cast("Any", self.clone),
+                lambda: self.annotations,
+                self.remove_annotation,
+                "gangplan-test-status",
+            ),
             cast("Any", self.compiler),
             Candidacy(cast("Any", self.asked.about), DesiredManifests(client, "test")),
             PlanCopy(client, "gangplan-system", "test"),
@@ -136,6 +142,11 @@ class PlanningWorld:
 
     def wake(self) -> None:
         self.wakes += 1
+
+    def remove_annotation(self, name: str, stays: Callable[[str], bool]) -> bool:
+        kept = {key: value for key, value in self.annotations.items() if key != name or stays(value)}
+        self.annotations = kept
+        return True
 
     def hold_out(self, culprits: list[Culprit], reason: str) -> str:
         self.held_out += [key for key, _ in culprits]

@@ -412,10 +412,21 @@ def test_a_rewritten_history_is_held(kept: Kept) -> None:
     assert old in said["message"]
     assert fresh in said["message"]
     assert kept.reconciler.read_status()["commit"] == old
-    assert f"gangplan.dev/allow-rewrite: {fresh}" in said["message"]
-    kept.api("PATCH", STATUS, {"metadata": {"annotations": {"gangplan.dev/allow-rewrite": fresh}}})
+    permission = f"{old}..{fresh}"
+    assert f"gangplan.dev/allow-rewrite: {permission}" in said["message"]
+    kept.api("PATCH", STATUS, {"metadata": {"annotations": {"gangplan.dev/allow-rewrite": permission}}})
     kept.wait(lambda: kept.reconciler.read_status()["commit"], lambda seen: seen == fresh, what="the new history")
     assert not kept.holds("HistoryRewritten")
+    kept.wait(
+        lambda: kept.api("GET", STATUS)["metadata"].get("annotations", {}),
+        lambda seen: "gangplan.dev/allow-rewrite" not in seen,
+        what="the permission to be used up",
+    )
+    later = kept.commit()
+    kept.wait(lambda: kept.reconciler.read_status()["commit"], lambda seen: seen == later, what="a later commit")
+    kept.repository.run_git("reset", "--quiet", "--hard", fresh)
+    kept.wait(lambda: kept.holds("HistoryRewritten"), what="the way back to be held")
+    assert kept.reconciler.read_status()["commit"] == later
 
 
 def test_an_object_of_another_owner_is_taken_only_if_the_repository_says_so(kept: Kept) -> None:

@@ -147,14 +147,34 @@ def test_a_copy_of_another_commit_is_not_in_force(cluster: FakeCluster) -> None:
     assert not world.part.revision
 
 
+ALLOW_REWRITE = "gangplan.dev/allow-rewrite"
+
+
 def test_a_rewrite_takes_effect_when_an_annotation_names_it(cluster: FakeCluster) -> None:
-    """S31: it took a flag."""
+    """S31: it took a flag. The head alone does not name it: that would allow each way back to this commit, for ever."""
     world = world_on(cluster, REWRITTEN)
-    for value in ("", "e" * 40, "f" * 40):
-        world.annotations = {"gangplan.dev/allow-rewrite": value}
+    permission = f"{COMMIT}..{'f' * 40}"
+    for value in ("", "f" * 40, f"{COMMIT}..{'e' * 40}", f"{'e' * 40}..{'f' * 40}", permission):
+        world.annotations = {ALLOW_REWRITE: value}
         target = world.part.follow(world.seen())
-        assert (target.commit == "f" * 40) == (value == "f" * 40)
-        assert bool(target.rewrite_message) == (value != "f" * 40)
+        assert (target.commit == "f" * 40) == (value == permission)
+        assert bool(target.rewrite_message) == (value != permission)
+
+
+def test_a_permission_to_rewrite_is_removed_once_another_commit_is_in_force(cluster: FakeCluster) -> None:
+    """It stayed: a later force push back to the commit was followed, and a running job pruned."""
+    copy_in(cluster).write(KEPT)
+    world = world_on(cluster, REWRITTEN)
+    world.part.take_up(world.inventory)
+    world.annotations = {ALLOW_REWRITE: f"{COMMIT}..{'f' * 40}", "other": "stays"}
+    world.part.keep_copy(world.inventory, 0.0)
+    assert ALLOW_REWRITE in world.annotations, "not used yet"
+    world.part.snapshot = replace(GOOD, commit="f" * 40)
+    world.part.keep_copy(world.inventory, 0.0)
+    assert ALLOW_REWRITE in world.annotations, "the inventory does not know the commit yet"
+    world.inventory.bring_into_force("f" * 40)
+    world.part.keep_copy(world.inventory, 0.0)
+    assert world.annotations == {"other": "stays"}
 
 
 @pytest.mark.parametrize("error", [MemoryError(), ValueError("not what was expected")])

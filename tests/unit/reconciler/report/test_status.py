@@ -337,3 +337,19 @@ def test_a_status_that_somebody_deletes_or_changes_is_written_again(world: World
     publisher.recheck()
     publisher.publish(REPORT)
     assert world.read()["commit"] == "c0ffee"
+
+
+def test_an_annotation_is_removed_unless_its_value_stays_and_again_after_a_failure(world: World) -> None:
+    name, publisher = "gangplan.dev/allow-rewrite", world.publisher()
+    assert publisher.remove_annotation(name, lambda value: False), "without a status there is none"
+    publisher.publish(REPORT)
+    ((path, item),) = world.cluster.objects.items()
+    marked = {**item["metadata"], "annotations": {name: "a..b", "other": "stays"}}
+    world.cluster.objects[path] = {**item, "metadata": marked}
+    assert publisher.remove_annotation(name, lambda value: value == "a..b")
+    assert publisher.read_annotations() == {name: "a..b", "other": "stays"}
+    world.cluster.before = lambda method, path, body: error_answer(409, "changed") if method == "PATCH" else None
+    assert not publisher.remove_annotation(name, lambda value: False)
+    world.cluster.recover()
+    assert publisher.remove_annotation(name, lambda value: False)
+    assert publisher.read_annotations() == {"other": "stays"}

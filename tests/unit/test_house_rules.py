@@ -302,6 +302,14 @@ def test_texts_of_digits_are_read_by_one_function(folder: str) -> None:
     assert [file.name for file in sources(folder) if file.name not in others and read.search(file.read_text())] == []
 
 
+def test_a_statement_has_its_sentences_beside_its_sources_and_edits(trees: Trees) -> None:
+    """A reader opens one file per family of reasons or repairs."""
+    calls = [node for tree in trees["compiler"].values() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    entries = [call.args for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Entry"]
+    assert entries
+    assert [ast.unparse(args[0]) for args in entries if not any(isinstance(each, ast.Tuple) for each in args)] == []
+
+
 PATCHED = re.compile(r"""setattr\([^,]+, "[A-Z][A-Z_]+"|setattr\("[\w.]+\.[A-Z][A-Z_]+\"""")
 
 

@@ -188,6 +188,8 @@ HIERARCHY_ANNOTATION = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS_ANNOTATION = "volcano.sh/hierarchy-weights"
 DEFAULT_PODS_PER_NODE = 110
 """Pods of a node that states no number: the kubelet's default."""
+ALWAYS_COMPARED = ("cpu", "memory")
+"""Resources that Volcano compares for each pod, also for one that requests none: an overcommitted node takes no pod."""
 SYSTEM_PRIORITIES: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The two priority classes that every Kubernetes cluster has."""
 COLOCATED_MEMORY = "kubernetes.io/batch-memory"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import sub
 
-from compiler.kubernetes import DEFAULT_PODS_PER_NODE
+from compiler.kubernetes import ALWAYS_COMPARED, DEFAULT_PODS_PER_NODE
 from compiler.lower.device_slots import SlotHolder, node_slots
 from compiler.lower.inputs import LoweringInputs
 from compiler.lower.resources import vector, vector_sum
@@ -98,7 +98,9 @@ class _NodeRoom:
         self._most = MAX_AMOUNT // max(1, len(inputs.observed.nodes))
         self.held_by_gangs = _gang_amounts_by_node(inputs, names)
         self._capacities: dict[tuple[tuple[str, int], ...], Vector] = {}
-        self._known: dict[tuple[Vector, Vector], tuple[Vector, Vector]] = {}
+        self._known: dict[tuple[Vector, Vector, Vector], tuple[Vector, Vector]] = {}
+        self._always_compared = [r for r, name in enumerate(names) if name in ALWAYS_COMPARED]
+        self._pods = [r for r, name in enumerate(names) if name == "pods"]
 
     def amounts_held(self, n: int) -> Vector:
         """Return the amounts that the running pods of the problem's gangs hold there."""
@@ -106,13 +108,21 @@ class _NodeRoom:
 
     def capacity_and_free(self, n: int, spec: NodeSpec) -> tuple[Vector, Vector]:
         """Return what the node has, as Volcano sums it for queues, and what other pods leave of it. Less than our
-        running pods hold where a device was lost under them: what one of them returns pays for that first."""
-        capacity, foreign = self._capacity(spec.allocatable), self._nothing
+        running pods hold where a device was lost under them: what one of them returns pays for that first.
+
+        Where all pods hold more CPU or memory than there is, Volcano binds no pod, also none that asks for neither
+        (`Resource.LessEqual` of pkg/scheduler/api): no more pods fit than run.
+        """
+        capacity, held, foreign = self._capacity(spec.allocatable), self.amounts_held(n), self._nothing
         if n in self.foreign_amounts:
             foreign = vector(self.foreign_amounts[n], self.names)
-        key = capacity, foreign
+        key = capacity, held, foreign
         if key not in self._known:
-            self._known[key] = capacity, tuple(max(0, amount) for amount in map(sub, capacity, foreign))
+            left = tuple(map(sub, capacity, foreign))
+            is_full = any(left[r] < held[r] for r in self._always_compared if capacity[r])
+            cut = self._pods if is_full else ()
+            free = (min(left[r], held[r]) if r in cut else left[r] for r in range(len(left)))
+            self._known[key] = capacity, tuple(max(0, amount) for amount in free)
         return self._known[key]
 
     def _capacity(self, allocatable: Amounts) -> Vector:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from compiler.cluster_state.cluster_state import StateError
 from compiler.cluster_state.nodes import offered_amounts
 from compiler.cluster_state.pods import RequestCache, live_pod_spec
-from compiler.kubernetes import annotations_of, is_finished_pod, status_of
+from compiler.kubernetes import ALWAYS_COMPARED, annotations_of, is_finished_pod, status_of
 from compiler.specs.parts import VgpuRequest
 from compiler.specs.pod_spec import Amounts
 from compiler.volcano.shared_devices import VGPU_CORES, VGPU_MEMORY, VGPU_NUMBER, shared_devices_of
@@ -70,14 +70,17 @@ class Room:
         return self._shortage(lift.node, needed)
 
     def _shortage(self, node: str, needed: Mapping[str, int]) -> str:
-        """Return the first resource of which the node has less free than is needed; empty where it has enough of
-        each."""
+        """Return the first resource of which the node has less free than is needed, or less than nothing where Volcano
+        compares it for each pod; empty where it has enough of each."""
         if node not in self.nodes:
             return f"node {node} does not exist"
         try:
             free = self._free_amounts(node)
         except StateError as error:
             return str(error)
+        for resource in ALWAYS_COMPARED:
+            if free[resource] < 0:
+                return f"node {node}: its pods request more {resource} than it has, so Volcano binds no pod there"
         for resource, amount in sorted(needed.items()):
             if amount > free[resource]:
                 return f"node {node}: {max(free[resource], 0)} {resource} free, {amount} needed"

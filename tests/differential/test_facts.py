@@ -82,6 +82,15 @@ def test_what_a_held_gang_does_not_ask_for_flows_on(bed: Bed) -> None:
     assert bed.run(there, Plan(planned.running, {})).held(there) == {"a": 0, "b": 12}
 
 
+def test_a_node_with_too_little_cpu_for_its_pods_takes_none_that_asks_for_no_cpu(bed: Bed) -> None:
+    """Volcano compares CPU and memory for each pod."""
+    of_a = JobData("a0", "a", (TaskData("w", 1, {"cpu": 4, "gpu": 1}),), running=(("w", "n0", 1),))
+    for cpu, running in ((3, {"a": 1, "b": 0}), (4, {"a": 1, "b": 1})):
+        world = World(({"gpu": 8, "cpu": cpu},), (queue("a"), queue("b")), (of_a, gang("b0", "b", 1, 1)))
+        assert held_amounts(world, compile_world(world).running) == running
+        assert bed.run(world).held(world) == running
+
+
 def test_a_gang_with_a_hard_topology_needs_room_for_all_its_pods(bed: Bed) -> None:
     """Above its minimum too, and behind a gate: Volcano would never start such a plan."""
     elastic = gang("a0", "a", 5, 1, minimum=2, tier=1)

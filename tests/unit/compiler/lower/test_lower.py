@@ -205,6 +205,15 @@ def test_a_node_that_lost_a_device_under_a_running_pod_has_what_it_still_has(rea
     assert problem.gangs[0].running == (Placement(0, 0, 1),)
 
 
+@pytest.mark.parametrize(("request_of_a", "pods"), [(64, 110), (65, 1)])
+def test_a_node_whose_pods_hold_more_cpu_than_it_has_takes_no_pod(request_of_a: int, pods: int) -> None:
+    """Volcano binds none there, also none that asks for no CPU: such a gang was evicted after its bind timeout."""
+    held = cluster_objects.pod("a-0", "n1", job="a", requests={"cpu": str(request_of_a)})
+    named = (queue("default", capability={"cpu": 10**6}),)
+    problem, _ = lowered(held, gangs=(gang("a", role("w", 1, gpu=0)), gang("b", role("w", 1))), queues=named)
+    assert (gpus(problem)[0], problem.nodes[0].free[problem.resources.index("pods")]) == (8, pods)
+
+
 FINISHED = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "a", "namespace": "team"}}
 
 

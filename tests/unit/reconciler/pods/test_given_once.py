@@ -100,6 +100,15 @@ def test_foreign_pods_and_what_pods_really_ask_count_whatever_the_plan_says(worl
         }
 
 
+def test_a_node_whose_pods_ask_for_more_cpu_than_it_has_gets_no_pod(world: PodsWorld) -> None:
+    """Volcano binds none there, whatever it asks for."""
+    world.plan(planned("g1", "start", n2=1))
+    full = pod("stranger", 0, "n2", asks={"cpu": "1000"})
+    p = world.act(live_job("g1"), pod("g1", 0, asks={GPU: "1"}), full)
+    assert p.lifted == {}
+    assert p.unlifted == {key_of("g1"): "node n2: its pods request more cpu than it has, so Volcano binds no pod there"}
+
+
 def test_two_gangs_of_one_pass_are_counted_together(world: PodsWorld) -> None:
     world.plan(planned("g1", "start", n2=1), planned("g2", "start", n2=1))
     assert world.look(world.two_gangs()).lifted == {key_of("g1"): 1}

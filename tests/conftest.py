@@ -1,19 +1,22 @@
-"""The hypothesis profiles ("fixed" tries the same examples on every run, "random" others each time: `scripts/hunt`)."""
+"""The hypothesis profiles. "sampled" and "deep" try the same examples on every run (`tests/builders/depth.py`),
+"random" others each time (`scripts/hunt`)."""
 
 import gc
 
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
-    "fixed",
+    "deep",
     deadline=None,  # speed is bench/'s matter
     derandomize=True,
     database=None,
+    max_examples=100,
     print_blob=True,
     suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large),
 )
-settings.register_profile("random", settings.get_profile("fixed"), derandomize=False)
-settings.load_profile("fixed")
+settings.register_profile("sampled", settings.get_profile("deep"), max_examples=40)
+settings.register_profile("random", settings.get_profile("deep"), derandomize=False)
+settings.load_profile("sampled")  # until pytest reads --hypothesis-profile
 
 gc.disable()  # until all is collected: what modules and tests are made of is hardly ever garbage
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.builders.depth import sample
 from tests.differential.admission.generator import cases
 from tests.differential.admission.oracle import Case, Oracle, confusion, is_meant
 from tests.differential.bed import Bed
 
-SEED, NUMBER = 1, 500
+SEED, NUMBER = 1, sample(500)
 MOST_MISSES, MOST_FALSE_ALARMS = 0.06, 0.02
 """Of what the server refuses, and of what it takes."""
 

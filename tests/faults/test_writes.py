@@ -1,4 +1,5 @@
-"""At each named write the reconciler is killed, and stopped for a while."""
+"""At each named write the reconciler is killed, and stopped for a while. A sample has fewer stops: nothing is lost by
+one but time."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.builders.depth import sample
 from tests.faults import story
 from tests.faults.kinds import WRITES, Step
 from tests.faults.schedule import run_step
@@ -33,6 +35,8 @@ STEPS = (
 )
 
 
+STOPS = [step for step in STEPS if step.fault == STOPPED]
+TRIED = [step for step in STEPS if step.fault != STOPPED] + STOPS[: sample(len(STOPS))]
 IN_CASES = {("a delete", "killed")}
 """What `test_cases.py` does already."""
 
@@ -43,7 +47,7 @@ def test_every_named_write_is_struck() -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("step", STEPS, ids=lambda step: f"{step.fault}, {step.write}")
+@pytest.mark.parametrize("step", TRIED, ids=lambda step: f"{step.fault}, {step.write}")
 def test_nothing_is_lost_or_doubled_where_the_reconciler_is_struck(step: Step, shared_world: SharedWorld) -> None:
     with shared_world.use() as world:
         story.meet_needs(world, step.action)

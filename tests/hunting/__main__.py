@@ -76,7 +76,7 @@ def main() -> int:
 def run_round(seed: int, end: float, workers: str, arguments: list[str]) -> int:
     """Run every property once, on the examples of one seed; pytest's exit code."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.hunting.plugin", "-n", workers, "--dist", "worksteal"]
-    seeded = [f"--hypothesis-seed={seed}", f"--hunt-until={end}"]
+    seeded = ["--hypothesis-profile=random", f"--hypothesis-seed={seed}", f"--hunt-until={end}"]
     return subprocess.run([*command, *seeded, *(arguments or ["tests/property"])], cwd=ROOT, check=False).returncode
 
 

@@ -1,5 +1,4 @@
-"""The pytest plugin of `scripts/hunt`: random examples, tests in random order, an end in time, and counterexamples
-written as data."""
+"""The pytest plugin of `scripts/hunt`: tests in random order, an end in time, and counterexamples written as data."""
 
 from __future__ import annotations
 
@@ -16,7 +15,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import settings
 
 FOUND_FOLDER = Path(__file__).parents[1] / "property" / "found"
 """The counterexamples, which tests/property/test_found.py tries again."""
@@ -26,12 +24,6 @@ _VALUE_MODULES = ("solver.problem", "solver.options")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--hunt-until", type=float, default=float("inf"), help="skip the tests that begin after this time")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection() -> None:
-    """Before any test module is imported: its settings inherit from the profile."""
-    settings.load_profile("random")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

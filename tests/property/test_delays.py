@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from solver import solve
@@ -25,6 +25,7 @@ from solver.repairs import (
     ShorterDuration,
     StartOfGang,
 )
+from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs
 from tests.builders.problems import with_fields
 from tests.property.plan_events import rare_events

@@ -7,7 +7,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pulp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.mip.engine import solve_model
@@ -15,6 +15,7 @@ from solver.models.device_slots import slot_capacity_rows, slot_variables
 from solver.options import Options
 from solver.problem import Problem, SlotRequest
 from solver.semantics.device_slots import assign_slots, deal_slots, exact_assignment, pods_per_node
+from tests.builders.depth import settings
 from tests.builders.strategies import problems_with_slots
 from tests.property.test_solve import assert_best_set, assert_nothing_more_could_start
 

@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.plan import Plan
 from solver.problem import Gang, Policy, Problem
 from solver.semantics.entitlements import entitled_amounts
 from solver.verify import verify
+from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.problems import gang, nodes, problem, queue, role, running_pods
 from tests.property.plan_events import rare_events

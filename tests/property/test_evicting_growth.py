@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.plan import Plan
@@ -16,6 +16,7 @@ from solver.problem import EvictionVotes, Gang, Policy, Problem
 from solver.semantics.entitlements import entitled_amounts
 from solver.semantics.eviction_rights import may_preempt
 from solver.verify import verify
+from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.problems import GangSpec, gang, nodes, problem, queue, role, running_pods, with_fields
 from tests.property.plan_events import rare_events

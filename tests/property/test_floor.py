@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from solver import Options
@@ -19,6 +19,7 @@ from solver.problem import Gang, Node, Problem, Queue, Role, Topology
 from solver.semantics.gang_classes import waiting_class
 from solver.state.state import State
 from solver.verify import verify
+from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import HYPERNODE_TREES, POLICIES, problems, problems_under_policies
 from tests.property import brute

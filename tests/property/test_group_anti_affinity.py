@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.cluster_state.cluster_state import ClusterState
@@ -23,6 +23,7 @@ from compiler.specs.parts import GroupTerm, PodGroupSpec
 from solver.verify import verify
 from tests.builders.cluster_objects import pod
 from tests.builders.declared import declared
+from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs
 from tests.builders.specs import document, hypernode, node, role, specs
 from tests.builders.strategies import sampled

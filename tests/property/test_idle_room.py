@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.facts import Undecided
 from solver.plan import Plan
 from solver.problem import Policy, Problem
 from solver.verify import verify
+from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.problems import gang, nodes, problem, queue, role
 from tests.property.plan_events import rare_events

@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.plan import Plan
 from solver.problem import EvictionTerms, Gang, Node, Placement, Problem, Queue, Role, Topology
 from solver.semantics.exclusions import dedicated_nodes
 from solver.verify import verify
+from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.problems import with_fields
 from tests.builders.strategies import HYPERNODE_TREES, problems

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from solver import solve
@@ -20,6 +20,7 @@ from solver.plan import Plan
 from solver.problem import Gang, InvalidProblemError, Node, Problem, Queue, Role
 from solver.validation.values import validate
 from solver.verify import verify
+from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import mixed_problems
 from tests.property.brute_mixed import excluded_nodes, least_costs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from solver import solve
@@ -14,6 +14,7 @@ from solver.plan import Plan
 from solver.problem import Placement, Problem
 from solver.repairs import OpenNodeGroups
 from solver.verify import verify
+from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import contended_problems
 from tests.property.brute import meets_minima_now

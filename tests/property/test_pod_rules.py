@@ -6,13 +6,14 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from solver import solve
 from solver.plan import Plan
 from solver.problem import EvictionTerms, Gang, HyperNode, Node, Placement, PodRule, Problem, Queue, Role, Topology
 from solver.verify import verify
+from tests.builders.depth import settings
 from tests.builders.evictions import contested, crowded
 from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.explain.planned_starts import START_SLACK
@@ -14,6 +14,7 @@ from compiler.outcome import JobDecision
 from solver.problem import Gang, Problem
 from solver.semantics.priorities import precedence
 from solver.state.queue_books import QueueBooks
+from tests.builders.depth import settings
 from tests.property.plan_events import rare_events
 from tests.property.promise_stream import FIRST, GPUS, STEP, Job, Moment, PromiseStream
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.admission.greedy_fill import without_overtaking
@@ -17,6 +17,7 @@ from solver.plan import Plan
 from solver.problem import Gang, Node, Policy, Problem, Queue, Role
 from solver.semantics.placements import Placements
 from solver.verify import verify
+from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.strategies import POLICIES, contended_problems, problems_under_policies
 from tests.property.optimum import is_overtaken, least_costs, objective_values

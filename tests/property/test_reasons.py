@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from solver import solve
@@ -59,6 +59,7 @@ from solver.repairs import (
     SoftTopology,
 )
 from solver.verify import verify
+from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import contended_problems, problems, problems_under_policies, problems_with_slots
 from tests.property.brute import FreeCapacity, alone_on_empty_cluster, minimal_sets, new_pod_sets

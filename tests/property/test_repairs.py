@@ -7,13 +7,14 @@ from collections import Counter
 from dataclasses import replace
 from functools import reduce
 
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from solver import solve
 from solver.plan import Decision
 from solver.problem import DeviceSlot, EvictionVotes, Gang, HyperNode, Node, Placement, Problem, Queue, Role, Topology
 from solver.repairs import HigherPriority, Repair
+from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import (
     RESOURCES,

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.plan import Plan
 from solver.problem import EvictionVotes, Gang, Node, Policy, Problem, Queue
 from solver.verify import verify
+from tests.builders.depth import settings
 from tests.builders.evictions import NONE, running_gang, waiting_gang
 from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.problems import gang, nodes, problem, queue, role, running_pods, with_fields

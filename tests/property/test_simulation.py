@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.options import Options
@@ -20,6 +20,7 @@ from solver.simulation.replay import Replay, Simulation
 from solver.simulation.shares import share_curves
 from solver.simulation.site import Site
 from solver.simulation.workload import Job, Workload
+from tests.builders.depth import settings
 from tests.builders.simulations import POLICIES, job, machines, replay, workload
 
 EVERY = (*POLICIES, "volcano")

@@ -7,11 +7,12 @@ from collections import Counter
 from dataclasses import replace
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.problem import DeviceSlot, EvictionTerms, Gang, Node, Placement, Problem, Queue, Role, SlotHold, SlotRequest
 from solver.verify import verify
+from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs as solve
 from tests.property.brute import RoleOnNode, _has_slot_assignment, new_pod_sets, running_pods
 from tests.property.brute_evictions import cost, losses, paid

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from solver import solve
 from solver.admission.greedy_floor import is_floor_better
@@ -16,6 +16,7 @@ from solver.plan import Plan
 from solver.problem import Problem
 from solver.semantics.placement_cost import COST_NAMES
 from solver.verify import verify
+from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs
 from tests.builders.problems import plan_with as rebuilt
 from tests.builders.strategies import problems, problems_under_policies

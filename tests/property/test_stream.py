@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from solver import Problem
 from solver.plan import Plan
 from solver.problem import Gang, GangTimes, HyperNode, Node, Placement, Policy, Queue, QuotaOrder, Role, Topology
 from solver.verify import verify
+from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.problems import with_fields
 from tests.property.plan_events import rare_events

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from solver import solve
@@ -13,6 +13,7 @@ from solver.plan import Plan
 from solver.problem import Gang, Node, Placement, Problem, Queue, Role
 from solver.validation.values import validate
 from solver.verify import verify
+from tests.builders.depth import settings
 from tests.builders.evictions import NONE, contested, crowded
 from tests.builders.plans import solve_without_repairs
 from tests.builders.problems import with_fields

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from solver.plan import Plan
 from solver.problem import ClusterEntry, Gang, Node, Placement, Policy, Problem, Queue, Role
 from solver.verify import verify
+from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.problems import with_fields
 from tests.property.brute_queues import proportional_shares

@@ -1,4 +1,5 @@
-"""The verifier against valid plans (all pass) and mutants of them (none passes)."""
+"""The verifier against valid plans (all pass) and mutants of them (none passes). Each run tries all
+examples: a sample has not every mutant."""
 
 from __future__ import annotations
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from solver.problem import Policy, Problem
 from solver.verify import verify
+from tests.builders.depth import settings
 from tests.builders.evictions import NONE, contested, crowded, limited_queue, open_mix, waiting_gang
 from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.problems import with_fields

@@ -14,6 +14,8 @@ from compiler.cluster_state.cluster_state import ClusterState
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
+from tests.builders.depth import sample
+from tests.property.plan_events import rare_events
 
 Requests = Mapping[str, int]
 PRIORITIES = {"high": 100, "low": 10}
@@ -31,11 +33,11 @@ ACTIONS = (["allocate", "reclaim"], ["allocate", "preempt", "reclaim"], ["alloca
 def test_plans_are_worth_the_same_whether_the_minimum_is_the_gangs_or_its_roles() -> None:
     """In none of these worlds are two victims equal for one gang and not for the next one, which then pays for it."""
     seen, worths = Counter[str](), {}
-    for seed in range(50, 74):
+    for seed in range(50, 50 + sample(24)):
         worths[seed] = [worth(planned(seed, of_role=of_role)) for of_role in (False, True)]
         seen["evicts"] += worths[seed][0][1] > 0
     assert {seed: found for seed, found in worths.items() if found[0] != found[1]} == {}
-    assert seen["evicts"] >= 3
+    assert rare_events(seen, evicts=3) == {}
 
 
 def worth(outcome: Outcome) -> tuple[list[tuple[str, int, int]], int]:

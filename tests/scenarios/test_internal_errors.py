@@ -17,6 +17,7 @@ from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 from reconciler.cli import load_tree
 from reconciler.planning.compile.process import CompileRequest, compile_request
+from tests.builders.depth import sample
 from tests.builders.injected_faults import CHECKS, EMITTING, ERRORS, KINDS, LOWERING, READING, Faults
 from tests.builders.manifests import cluster_manifests, job_manifests, repository_files
 from tests.builders.mutations import mutated
@@ -118,7 +119,7 @@ def _of_others(found: Found, files: frozenset[str]) -> Found:
     return {each for each in found if each[1] not in files and not each[0].startswith(left_out)}
 
 
-POINTS = (*READING, *LOWERING, *EMITTING, *(CHECKS for _ in range(8)), *(KINDS for _ in range(8)))
+POINTS = (*READING, *LOWERING, *EMITTING, *(CHECKS for _ in range(sample(8))), *(KINDS for _ in range(sample(8))))
 """Of checks and kinds some are chosen at random; each is tried in two of the commands that get there."""
 
 
@@ -143,7 +144,7 @@ def test_each_point_meets_documents(faults: Faults, before: dict[str, Found]) ->
     assert {*READING, *LOWERING, *EMITTING} <= faults.seen.keys()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(sample(12)))
 def test_no_mutation_of_a_manifest_ends_in_an_exception(seed: int) -> None:
     chooser = random.Random(seed)  # noqa: S311
     changed = [mutated(each, chooser) for each in job_manifests()]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.fields.regex import Regex
+from tests.builders.depth import settings
 
 atoms = st.sampled_from(["a", "b", "-", "0", "1", ".", "[a-c]", "[^a]", r"\d", r"\w", "[0-9b]", r"\b"])
 repeats = st.sampled_from(["*", "+", "?", "{2}", "{1,3}", "{2,}", "*?", "+?"])

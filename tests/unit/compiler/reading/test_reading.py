@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.diagnostics.render import FORMATS, render_text
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
+from tests.builders.depth import sample, settings
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "diagnostics"
 SEEDS = [path.read_bytes() for path in sorted(FIXTURES.glob("*.txt"))]
@@ -124,7 +125,7 @@ def test_mutations_of_valid_repositories(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311  - not a secret
     for part in documents(SEEDS[seed]):
         content = bytearray(part.partition(b"\n")[2].partition(b"\n===")[0])
-        for _ in range(4):
+        for _ in range(sample(4)):
             changed = bytearray(content)
             for _ in range(chance.randint(1, 4)):
                 place = chance.randrange(len(changed) + 1)
@@ -156,7 +157,7 @@ def test_every_value_of_every_kind_replaced_by_every_wrong_one() -> None:
         parsed = parse_file("a.yaml", part.partition(b"\n")[2].partition(b"\n===")[0])
         for document, _ in parsed.documents[:1]:
             paths, files = _paths(document.data)[1:], dict[str, bytes]()
-            for number, path in enumerate(paths[:: max(1, len(paths) // 12)]):
+            for number, path in enumerate(paths[:: max(1, len(paths) // sample(12))]):
                 changed = copy.deepcopy(document.data)
                 place: Any = changed
                 for key in path[:-1]:

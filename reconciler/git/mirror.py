@@ -91,6 +91,7 @@ class Mirror:
     ignored_faults: tuple[str, ...] = ()
     timings: GitTimings = TIMINGS.git
     _trees: dict[str, Repository] = field(default_factory=dict)
+    _descent: tuple[str, str] = "", ""
     _deepening: int = FIRST_DEEPENING
     _garbage_due_at: float = 0.0
 
@@ -211,14 +212,17 @@ class Mirror:
     def is_ancestor(self, old: str, new: str) -> bool:
         """Return whether `old` is `new` or one of its ancestors. False as well when `old` is not in the clone, or no id
         at all: a rewritten history, and an inventory that another client wrote into, look like that."""
-        if old == new:
+        if old == new or self._descent == (old, new):
             return True
         if not SHA_PATTERN.fullmatch(old):
             return False
         with open_clone(self.directory, self.timeout) as repo:
             before = find_commit(repo, old)
             after = find_commit(repo, checked_sha(new))
-            return before is not None and after is not None and repo.is_ancestor(before, after)
+            if before is None or after is None or not repo.is_ancestor(before, after):
+                return False
+        self._descent = old, new  # for good, and asked in each pass until the new commit is in force
+        return True
 
     def read_tree(self, commit: str) -> Repository:
         """Return the files below cluster-specs/ and jobs/ at `commit`, each with the date of the commit that brought

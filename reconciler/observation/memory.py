@@ -35,9 +35,14 @@ class ObservationMemory:
     requests: RequestCache = field(default_factory=RequestCache)
     session: Session = field(default_factory=Session)
 
+    def nodes_by_name(self, nodes: Sequence[Object]) -> Mapping[str, Object]:
+        return self.session.last("nodes by name", (nodes,), lambda: {name_of(node): node for node in nodes})
+
     def node_digests(self, nodes: Sequence[Object]) -> Mapping[str, str]:
         """Name of each node -> its digest."""
-        return dict(zip(map(name_of, nodes), self.session.each("node digest", zip(nodes), _node_digest), strict=True))
+        last, each = self.session.last, self.session.each
+        digests = last("node digests", (nodes,), lambda: each("node digest", zip(nodes), _node_digest))
+        return dict(zip(self.nodes_by_name(nodes), digests, strict=True))
 
     def index_of(self, nodes: Sequence[Object]) -> NodeIndex:
         """Return the index of these nodes: the last one itself where it is equal, so that results about it stay

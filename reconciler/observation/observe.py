@@ -92,6 +92,10 @@ class Observation:
         """Return the nodes by name and hostname. leaves: node name -> the hypernode that holds it."""
         return replace(self._node_index, leaf_of=leaves)
 
+    @property
+    def nodes_by_name(self) -> Mapping[str, Object]:
+        return self.memory.nodes_by_name(self.objects_of_kind("Node"))
+
     @cached_property
     def pods_by_node(self) -> Mapping[str, list[Object]]:
         """`NodeIndex.pods_by_node` of all pods."""

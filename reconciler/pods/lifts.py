@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from compiler.explain.names import short_list
-from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, is_gated, name_of, uid_of
+from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, is_gated, uid_of
 from reconciler.changes.planned import PlannedGang
 from reconciler.changes.pods import GateLift
 from reconciler.changes.results import UNANSWERED, ChangeResult, Effects, GateResult, ObjectEvent
@@ -196,8 +196,7 @@ class GateLifter:
         """Return the free amounts of the nodes by the observation, which includes our own writes."""
         observation, leaving = seen.observation, seen.observation.restrictions.leaving_pods
         shared = {nodes.node_of(pod) or "" for pod in observation.terminating_pods if uid_of(pod) in leaving}
-        by_name = {name_of(node): node for node in observation.objects_of_kind("Node")}
-        return Room(by_name, observation.pods_by_node, shared_nodes=shared)
+        return Room(observation.nodes_by_name, observation.pods_by_node, shared_nodes=shared)
 
     def _lost_lifts(self, this: _Round) -> dict[str, Sequence[GateLift]]:
         """Return Ref.key of a gang -> its lifts whose answer was lost, to be sent again unchanged. For other gangs with

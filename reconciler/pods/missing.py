@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from compiler.kubernetes import is_gated, status_of, stopped_by, uid_of
@@ -61,26 +62,27 @@ class MissingPods:
             if job is None:
                 continue
             cause = _REFUSED if pods or gang.job.group_kind != VOLCANO_JOB else _cause(job, observation)
-            if (creation := self._creation(key, gang, job, pods, now, cause)) is not None:
+            counted = observation.memory.session.last(
+                ("pods counted", key), (gang, job, *pods), partial(_count_pods, gang, job, pods)
+            )
+            if (creation := self._creation(key, gang, uid_of(job), counted, now, cause)) is not None:
                 found[key] = creation
         self.creations = found
 
     def _creation(
-        self, key: str, gang: PlannedGang, job: Object, pods: Collection[Object], now: float, cause: str
+        self, key: str, gang: PlannedGang, job: str, counted: _Count | None, now: float, cause: str
     ) -> Creation | None:
         """Return how far the pods of the gang are created; None where it lacks none, or is not to begin."""
-        known, has_begun = self.creations.get(key), gang.decision == "keep" or not all(map(is_gated, pods))
-        if end_of_run(job) is not None or stopped_by(job):
+        if counted is None:
             return None
-        created = len(pods) if has_begun else sum(not has_ended(pod) for pod in pods)
-        is_same = known is not None and (known.job, known.created) == (uid_of(job), created)
+        (has_begun, created, lacking), known = counted, self.creations.get(key)
+        is_same = known is not None and (known.job, known.created) == (job, created)
         if gang.decision not in ("start", "keep"):
             return known if is_same and not has_begun else None
-        lacking = lost_pods(gang, pods) if has_begun else lacking_pods(gang, pods)
         if not lacking:
             return None
         since = known.since if known and is_same else now
-        return Creation(uid_of(job), created, created + lacking, since, cause, has_begun or not created)
+        return Creation(job, created, created + lacking, since, cause, has_begun or not created)
 
     def lasting(self, now: float) -> dict[str, str]:
         """Return why gangs are not given their nodes, by Ref.key, where that is not only so for a moment."""
@@ -98,6 +100,21 @@ class MissingPods:
         for one in self.creations.values():
             moments = (one.since + times.missing_reported_after, one.since + times.missing_keep_room)
             yield from (at for at in moments if at > now)
+
+
+class _Count(NamedTuple):
+    has_begun: bool
+    created: int
+    lacking: int
+
+
+def _count_pods(gang: PlannedGang, job: Object, pods: Collection[Object]) -> _Count | None:
+    """Return how many pods the gang has and lacks; None where its job has ended or is stopped."""
+    if end_of_run(job) is not None or stopped_by(job):
+        return None
+    if gang.decision == "keep" or not all(map(is_gated, pods)):
+        return _Count(True, len(pods), lost_pods(gang, pods))
+    return _Count(False, sum(not has_ended(pod) for pod in pods), lacking_pods(gang, pods))
 
 
 def _cause(job: Object, observation: Observation) -> str:

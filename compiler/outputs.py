@@ -467,16 +467,16 @@ class HistoryEntry(TypedDict):
 
 @described
 class StatusDocument(TypedDict):
-    """`gangplan status -o json`."""
+    """`gangplan status -o json`. head: of the branch. gangs: waiting ones first where a ConfigMap cannot hold all."""
 
     commit: str
     """In force; empty for none."""
     head: str
-    """Of the branch."""
     digest: str
     """Of the plan."""
     conditions: list[ConditionEntry]
     gangs: list[StatusGangEntry]
+    gangsTotal: int
     history: dict[str, list[HistoryEntry]]
     """Job that waits or has waited -> the last changes of its decision and of its reasons."""
     finished: dict[str, str]

@@ -284,6 +284,12 @@ def stored_text(key: str, text: str, plain_limit: int) -> Mapping[str, Any]:
     return {"binaryData": {f"{key}.gz": base64.b64encode(packed).decode()}}
 
 
+def stored_size(content: Mapping[str, Any]) -> int:
+    """Return the bytes of such a content as the API server counts them: of what is compressed, without base64."""
+    plain, packed = content.get("data") or {}, content.get("binaryData") or {}
+    return sum(len(text.encode()) for text in plain.values()) + sum(len(text) * 3 // 4 for text in packed.values())
+
+
 def text_stored_in(item: Object, key: str) -> str:
     """Return the text that a ConfigMap holds. Raises one of `UNREADABLE` where it holds none."""
     if packed := (item.get("binaryData") or {}).get(f"{key}.gz"):

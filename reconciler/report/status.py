@@ -17,7 +17,7 @@ from reconciler.changes.planned import PlannedGang
 from reconciler.changes.results import Condition, Effects
 from reconciler.cluster.client import ApiError, Client, NotFound, Retry
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
-from reconciler.inventory.shards import UNREADABLE, stored_text, text_stored_in
+from reconciler.inventory.shards import UNREADABLE, stored_size, stored_text, text_stored_in
 from reconciler.inventory.store import FinishedRun
 from reconciler.report.reason_history import history_lines, reason_history
 from reconciler.report.status_text import status_text
@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 READABLE_GANGS = 100  # up to which the status is indented; that takes its time
 PLAIN_LIMIT = 256 << 10  # characters up to which it is stored as it is, for people to read; a ConfigMap holds 1 MiB
+SIZE_LIMIT = 1_000_000  # bytes of the stored text: of 1 MiB, the limit of a ConfigMap
 _KEY = "status.json"
 MAX_FAILURE = 2000  # characters of what ends passes
 MAX_RUNS, MAX_RECORDS = 1000, 10  # the last finished runs: how many are listed, and how many with their records
@@ -79,6 +80,7 @@ def status_document(report: Report, previous: Mapping[str, Any], now: str) -> St
         "digest": report.plan.digest,
         "conditions": [_condition_entry(each, known.get(each.type), now) for each in report.conditions],
         "gangs": [_gang_entry(gang) for gang in report.gangs],
+        "gangsTotal": len(report.gangs),
         "history": reason_history(report.gangs, past, now) if report.plan.digest else dict(past),
         "finished": dict(sorted((str(run.ref), run.phase) for run in report.runs[:MAX_RUNS])),
         "records": [record_row(run) for run in report.runs[:MAX_RECORDS]],
@@ -91,6 +93,18 @@ def status_document(report: Report, previous: Mapping[str, Any], now: str) -> St
     if report.plan.promised_starts is not None:
         document["promisedStarts"] = report.plan.promised_starts
     return document
+
+
+def with_most_jobs(status: dict[str, Any], most: float) -> dict[str, Any]:
+    """Return the document with so many jobs at most: those that wait before others, as people ask about these."""
+    gangs = status.get("gangs") or []
+    if len(gangs) <= most:
+        return status
+    ranked = sorted(range(len(gangs)), key=lambda at: (gangs[at]["decision"] != "wait", at))
+    kept = [gangs[at] for at in sorted(ranked[: int(most)])]
+    names = {f"{gang['kind']} {gang['namespace']}/{gang['name']}" for gang in kept}
+    history = {name: rows for name, rows in status.get("history", {}).items() if name in names}
+    return {**status, "gangs": kept, "history": history}
 
 
 def read_status(client: Client, ref: Ref) -> dict[str, Any]:
@@ -147,15 +161,18 @@ def _diagnostic_line(entry: Mapping[str, Any]) -> str:
 @dataclass(slots=True)
 class StatusPublisher:
     """Writes the status ConfigMap when it changes; changes outside of conditions wait until `due_at`. A failure never
-    stops the loop. refusal: why the server refuses the status."""
+    stops the loop. size_limit: of the stored bytes; jobs beyond it are left out. refusal: why the server refuses the
+    status."""
 
     client: Client
     namespace: str
     cluster: str
     clock: Callable[[], float] = time.monotonic
     timings: ReportTimings = TIMINGS.report
+    size_limit: int = SIZE_LIMIT
     due_at: float | None = None
     refusal: str = ""
+    _most_jobs: float = inf
     _written_at: float = -inf
     _retry_at: float = -inf
     _last_status: dict[str, Any] | None = None
@@ -243,6 +260,7 @@ class StatusPublisher:
         return inf if self.due_at is None else max(0.0, self.due_at - self.clock())
 
     def _write_status(self, status: dict[str, Any], last: dict[str, Any], at_once: bool) -> None:
+        status = with_most_jobs(status, self._most_jobs)
         if status == last:
             return
         is_urgent = at_once or any(status.get(part) != last.get(part) for part in ("commit", "head", "conditions"))
@@ -252,11 +270,24 @@ class StatusPublisher:
             self.due_at = due_at
             return
         item, labels = self.event_object, {MANAGED_BY_LABEL: FIELD_MANAGER, CLUSTER_LABEL: self.cluster}
-        indent = 1 if len(status["gangs"]) <= READABLE_GANGS else None
-        content = stored_text(_KEY, json.dumps(status, indent=indent, sort_keys=True), PLAIN_LIMIT)
+        status, content = self._fit(status)
         self.client.apply_anyway({**item, "metadata": {**item["metadata"], "labels": labels}, **content})
         _log_turned_conditions(last, status)
         self._last_status, self._written_at = status, self.clock()
+
+    def _fit(self, status: dict[str, Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
+        """Return the document with as many jobs as there is room for, and what is stored of it."""
+        while True:
+            indent = 1 if len(status["gangs"]) <= READABLE_GANGS else None
+            content = stored_text(_KEY, json.dumps(status, indent=indent, sort_keys=True), PLAIN_LIMIT)
+            used, jobs = stored_size(content) / self.size_limit, len(status["gangs"])
+            if used <= 1 or not jobs:
+                break
+            self._most_jobs = int(0.9 * jobs / used)
+            status = with_most_jobs(status, self._most_jobs)
+        if used < 0.7 and jobs < status["gangsTotal"]:
+            self._most_jobs *= 1.2  # for the next time
+        return status, content
 
     def _read_status(self) -> dict[str, Any]:
         try:

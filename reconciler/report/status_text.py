@@ -22,9 +22,10 @@ def status_text(document: Mapping[str, Any]) -> str:
     commit, head, gangs = document.get("commit"), document.get("head"), document.get("gangs") or ()
     held = [(row["object"], row["reason"]) for row in document.get("held") or ()]
     more = document.get("heldTotal", len(held)) - len(held)
+    unlisted = document.get("gangsTotal", len(gangs)) - len(gangs)
     tables = (
         ("CONDITION STATUS REASON MESSAGE", [_condition_row(row) for row in document.get("conditions") or ()]),
-        ("DECISION JOB KIND QUEUE WHERE-OR-WHY", [_job_row(gang) for gang in gangs]),
+        ("DECISION JOB KIND QUEUE WHERE-OR-WHY", [*map(_job_row, gangs), *_unlisted_rows(unlisted)]),
         ("QUEUE JOBS START KEEP WAIT EVICT", list(_queue_rows(gangs))),
         ("DOMAIN JOBS QUEUES", list(_domain_rows(gangs))),
         ("NODE PODS JOBS", list(_node_rows(gangs))),
@@ -41,6 +42,12 @@ def status_text(document: Mapping[str, Any]) -> str:
     sections += [list(table_lines(heads.split(), rows)) for heads, rows in tables if rows]
     sections += [[title, *(f"  {row}" for row in rows)] for title, rows in lists.items() if rows]
     return "\n\n".join("\n".join(section) for section in sections) + "\n"
+
+
+def _unlisted_rows(count: int) -> Rows:
+    """Return a row on the jobs that a ConfigMap could not hold."""
+    why = "the ConfigMap holds no more; waiting jobs are listed first, and no table counts the others"
+    return [("", f"and {count} more", "", "", why)] if count > 0 else []
 
 
 def job_document(document: Mapping[str, Any], namespace: str, name: str) -> dict[str, Any]:

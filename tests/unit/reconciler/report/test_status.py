@@ -20,6 +20,7 @@ from reconciler.inventory.store import FinishedRun
 from reconciler.report.reason_history import MAX_CHANGES, reason_history
 from reconciler.report.status import (
     MAX_MESSAGES,
+    PLAIN_LIMIT,
     PlanSummary,
     Report,
     StatusPublisher,
@@ -110,6 +111,30 @@ def test_people_read_what_waits_and_what_is_held() -> None:
     cut = status_document(replace(REPORT, held=HELD * 60), {}, "10:00")
     assert (len(cut["held"]), cut["heldTotal"]) == (MAX_MESSAGES, 60)
     assert f"and {60 - MAX_MESSAGES} more" in status_text(cut)
+
+
+def test_a_status_of_more_jobs_than_a_config_map_holds_lists_those_that_wait_first(world: World) -> None:
+    """From some 27,000 jobs on the server refused it as a whole, its conditions too."""
+    publisher = world.publisher()
+    publisher.size_limit = PLAIN_LIMIT // 2
+
+    def jobs(number: int) -> tuple[PlannedGang, ...]:
+        running = replace(GANG, decision="keep", reasons=())
+        found = (replace(running if at % 4 else GANG, job=JOB._replace(name=f"j-{at}")) for at in range(number))
+        return tuple(found)
+
+    publisher.publish(replace(REPORT, gangs=jobs(800)))
+    status = world.read()
+    names = [gang["name"] for gang in status["gangs"]]
+    assert (status["gangsTotal"], 200 < len(names) < 800) == (800, True)
+    assert [gang["decision"] for gang in status["gangs"]].count("wait") == 200
+    assert names == sorted(names, key=lambda name: int(name[2:]))
+    assert f"and {800 - len(names)} more" in status_text(status)
+    writes = len(world.cluster.writes)
+    publisher.publish(replace(REPORT, gangs=jobs(800)))
+    assert len(world.cluster.writes) == writes, "an idle cluster is not written"
+    publisher.publish(replace(REPORT, gangs=jobs(100)), at_once=True)
+    assert len(world.read()["gangs"]) == 100
 
 
 def test_people_read_windows_of_starts_and_how_they_held() -> None:

@@ -32,9 +32,9 @@ class Target:
 
 @dataclass(slots=True)
 class Branch:
-    """The branch, its clone and the permission to rewrite it: an annotation that names the commit in force and the head
-    to follow, so that it is void after its use. annotations: of the ConfigMap `status_name`. remove_annotation: unless
-    its value stays; returns whether that is done."""
+    """The branch, its clone and the permission to rewrite it: an annotation that names the head to follow, and is
+    removed after its use. annotations: of the ConfigMap `status_name`. remove_annotation: unless its value stays;
+    returns whether that is done."""
 
     poller: GitPoller
     mirror: Mirror
@@ -54,32 +54,29 @@ class Branch:
         if not head or not in_force or head == in_force:
             return Target(head or in_force)
         try:
-            if self.mirror.is_ancestor(in_force, head) or self._may_rewrite(in_force, head):
+            if self.mirror.is_ancestor(in_force, head) or self._may_rewrite(head):
                 return Target(head)
         except GitError as error:
             return Target(in_force, problems=(str(error),))
         held = (
             f"{head} does not descend from {in_force}, which is in force; allow it with the annotation "
-            f"{ALLOW_REWRITE_ANNOTATION}: {_permission(in_force, head)} on ConfigMap {self.status_name}"
+            f"{ALLOW_REWRITE_ANNOTATION}: {head} on ConfigMap {self.status_name}"
         )
         return Target(in_force, held)
 
     def settle_permission(self, in_force: str) -> None:
-        """Remove a permission that was used, or whose commit is not in force. One look for each commit in force: where
-        that one returns, an old permission must not wait for it."""
-        if in_force != self._settled_for:
-            begins = _permission(in_force, "")
-            if self.remove_annotation(ALLOW_REWRITE_ANNOTATION, lambda value: value.startswith(begins)):
-                self._settled_for = in_force
+        """Remove a permission that was used, with one look for each commit in force: one that waits for a later force
+        push back to its commit would let it pass. After a restart it may be for a head that is held."""
+        if in_force == self._settled_for:
+            return
+        may_be_held = not self._settled_for
+        if self.remove_annotation(ALLOW_REWRITE_ANNOTATION, lambda value: may_be_held and value != in_force):
+            self._settled_for = in_force
 
     def read_tree(self, commit: str) -> Repository:
         """Return the files of a commit. Raises GitError."""
         head = self.head
         return head.tree if head.tree is not None and commit == head.commit else self.mirror.read_tree(commit)
 
-    def _may_rewrite(self, in_force: str, head: str) -> bool:
-        return self.annotations().get(ALLOW_REWRITE_ANNOTATION) == _permission(in_force, head)
-
-
-def _permission(in_force: str, head: str) -> str:
-    return f"{in_force}..{head}"
+    def _may_rewrite(self, head: str) -> bool:
+        return self.annotations().get(ALLOW_REWRITE_ANNOTATION) == head

@@ -412,9 +412,8 @@ def test_a_rewritten_history_is_held(kept: Kept) -> None:
     assert old in said["message"]
     assert fresh in said["message"]
     assert kept.reconciler.read_status()["commit"] == old
-    permission = f"{old}..{fresh}"
-    assert f"gangplan.dev/allow-rewrite: {permission}" in said["message"]
-    kept.api("PATCH", STATUS, {"metadata": {"annotations": {"gangplan.dev/allow-rewrite": permission}}})
+    assert f"gangplan.dev/allow-rewrite: {fresh}" in said["message"]
+    kept.api("PATCH", STATUS, {"metadata": {"annotations": {"gangplan.dev/allow-rewrite": fresh}}})
     kept.wait(lambda: kept.reconciler.read_status()["commit"], lambda seen: seen == fresh, what="the new history")
     assert not kept.holds("HistoryRewritten")
     kept.wait(

@@ -1,5 +1,5 @@
 """How many examples and seeds a run tries. Tests name the number of a deep run (`scripts/test --deep`); the hypothesis
-profile says how many of a hundred are tried, as its max_examples."""
+profile says how many of a hundred are tried, as its max_examples. What takes about a second is always tried whole."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 
 from solver import Options
 from solver.options import Budget
@@ -10,7 +10,6 @@ from solver.plan import Objective, Plan
 from solver.problem import Problem
 from solver.semantics.placement_cost import COST_NAMES
 from solver.verify import verify
-from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.strategies import problems
 

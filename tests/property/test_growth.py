@@ -6,12 +6,11 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver.problem import Policy, Problem
 from solver.verify import verify
-from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.problems import gang, nodes, problem, queue, role, running_pods, subgroup
 

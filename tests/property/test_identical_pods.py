@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from solver import Options
@@ -15,7 +15,6 @@ from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, Topology
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.topology import TopologyTree
 from solver.verify import verify
-from tests.builders.depth import settings
 from tests.builders.models import sets_of
 from tests.builders.plans import solve_without_repairs as solve
 

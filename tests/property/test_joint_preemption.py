@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 
 from solver.problem import Problem
 from solver.verify import verify
-from tests.builders.depth import settings
 from tests.builders.evictions import contested
 from tests.builders.plans import solve_without_repairs as solve
 from tests.property.brute import FreeCapacity, RoleOnNode, new_pod_sets

@@ -6,12 +6,11 @@ from functools import reduce
 from itertools import combinations, product
 from operator import and_
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.lower.numa import NumaRequest, fits_empty_slots, restricted_request
 from compiler.specs.eligibility import NumaLayout
-from tests.builders.depth import settings
 
 Cells = list[dict[str, int]]
 

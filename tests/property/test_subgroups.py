@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders.depth import settings
 from tests.builders.repositories import compile_pod_group, group_pods, pod_group, subgroup_policy
 
 

@@ -426,6 +426,8 @@ def test_a_rewritten_history_is_held(kept: Kept) -> None:
     kept.repository.run_git("reset", "--quiet", "--hard", fresh)
     kept.wait(lambda: kept.holds("HistoryRewritten"), what="the way back to be held")
     assert kept.reconciler.read_status()["commit"] == later
+    kept.repository.run_git("reset", "--quiet", "--hard", later)
+    kept.wait(lambda: not kept.holds("HistoryRewritten"), what="nothing held any more")
 
 
 def test_an_object_of_another_owner_is_taken_only_if_the_repository_says_so(kept: Kept) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from compiler.cluster_state.pods import leaving_until
-from compiler.kubernetes import is_finished_pod, is_gated, name_of, uid_of
+from compiler.kubernetes import bound_node, is_finished_pod, is_gated, name_of, uid_of
 from reconciler.changes.diff import Change
 from reconciler.changes.planned import PlannedGang
 from reconciler.changes.results import Condition, Effects, EvictionResult, GateResult, WriteResult
@@ -21,6 +21,8 @@ from reconciler.pods.departures import PodEvictor
 from reconciler.pods.escaped import EscapedPods
 from reconciler.pods.lifts import GateLifter, Orders
 from reconciler.pods.missing import MissingPods
+
+_KEPT_PODS = "Kubernetes keeps them until it is back, deleted, or tainted node.kubernetes.io/out-of-service"
 
 
 @dataclass(slots=True)
@@ -123,10 +125,25 @@ class PodsPart(Part):
     def unplaced_jobs(self, observation: Observation) -> Iterator[Change]:
         """Yield the jobs whose pods should be given their nodes and are not, with why."""
         now = self.clock()
-        reasons = {**self.missing.lasting(now), **self.escaped.lasting(), **self.lifter.lasting_troubles(now)}
+        reasons = {**dict(self._unended_pods(observation, now)), **self.missing.lasting(now)}
+        reasons |= {**self.escaped.lasting(), **self.lifter.lasting_troubles(now)}
         for key, reason in sorted(reasons.items()):
             if (job := observation.objects.get(key)) is not None:
                 yield Change("held", ref_of(job), live=job, reason=f"its pods are not given their nodes: {reason}")
+
+    def _unended_pods(self, observation: Observation, now: float) -> Iterator[tuple[str, str]]:
+        """Yield Ref.key of jobs with deleted pods whose grace period is over, and on which node these are: no other pod
+        takes their place before their objects are gone."""
+        leaves_at = self.evictor.memory.leaves_at
+        late = {uid_of(pod) for pod in observation.terminating_pods if leaves_at(pod, now) <= now}
+        jobs = observation.pods_by_job[0].items() if late else ()
+        nodes = observation.node_index({})
+        for key, pods in jobs:
+            if staying := [pod for pod in pods if uid_of(pod) in late]:
+                node = bound_node(staying[0]) or "none"
+                state = "not ready" if node in nodes.unready else "" if node in nodes.names else "gone"
+                text = f"{len(staying)} of its former pods have not ended, on node {node}"
+                yield key, text + (f", which is {state}: {_KEPT_PODS}" if state else "")
 
     def is_busy(self) -> bool:
         """Return whether gates are not lifted of which it is not reported yet, since that may be over in a moment."""

@@ -325,6 +325,20 @@ def test_gates_that_cannot_be_lifted_are_reported_while_that_is_so(world: PodsWo
     assert not list(world.part.unplaced_jobs(p.observation))
 
 
+@pytest.mark.parametrize(("node", "where"), [("n1", "on node n1"), ("n9", "on node n9, which is gone: Kubernetes")])
+def test_pods_that_were_deleted_and_do_not_end_are_reported(world: PodsWorld, node: str, where: str) -> None:
+    """Their node was lost: the status called the gang kept on its new node, for as long as Kubernetes kept them."""
+    world.plan(planned("g", "keep", n2=1))
+    going = pod("g", 0, node)
+    going["metadata"] |= {"deletionTimestamp": rfc3339(10), "deletionGracePeriodSeconds": 10}
+    reported = list[list[str]]()
+    for world.now in (0.0, 39.0, 40.0):
+        p = world.act(live_job("g"), going)
+        reported.append([change.reason for change in world.part.unplaced_jobs(p.observation)])
+    assert reported[:2] == [[], []], "it may take its grace period, and some more"
+    assert f"1 of its former pods have not ended, {where}" in reported[2][0]
+
+
 def test_a_job_of_a_kind_that_is_not_served_keeps_no_room(world: PodsWorld) -> None:
     jobs = live("kubeflow.org/v1", "PyTorchJob", "j"), live(BATCH, "Job", "j")
     plan = {"gangs": [entry(job, "start", {}) for job in jobs]}

@@ -37,15 +37,17 @@ def _vendor_plugins(check_input: CheckInput, spec: SchedulerSpec) -> Mapping[str
 @check("GP401", "unknown action")
 def unknown_actions(check_input: CheckInput) -> Iterator[Finding]:
     """An unknown action makes Volcano reject the whole file and keep the configuration it had. Names are
-    case-sensitive. Source: UnmarshalSchedulerConf of pkg/scheduler/util.go. Fix: correct the name."""
+    case-sensitive. A vendor's build may have more. Source: UnmarshalSchedulerConf of pkg/scheduler/util.go. Fix:
+    correct the name, or declare it: schedulerActions of the Cluster."""
+    vendors = check_input.specs.cluster.scheduler_actions
     for spec in check_input.schedulers:
         for path, action in actions_of(spec):
             if not action:
                 message = "an action has no name, and Volcano rejects the whole file"
                 yield Finding(spec.document, path, message, "remove the extra comma or the empty entry")
-            elif action not in SCHEDULER_ACTIONS:
-                fallback = f"use {', '.join(SCHEDULER_ACTIONS)}"
-                help = suggestion(action, SCHEDULER_ACTIONS, fallback)
+            elif action not in (*SCHEDULER_ACTIONS, *vendors):
+                fallback = f"use {', '.join(SCHEDULER_ACTIONS)}; one of a vendor: spec.schedulerActions of Cluster"
+                help = suggestion(action, [*SCHEDULER_ACTIONS, *vendors], fallback)
                 yield Finding(spec.document, path, f"there is no action {action!r}", help)
 
 
@@ -278,13 +280,14 @@ def unread_configurations(check_input: CheckInput) -> Iterator[Finding]:
     """An entry of configurations is read by the action of its name, and the first one of a name counts
     (GetArgOfActionFromConf of pkg/scheduler/framework/arguments.go). init-params is read by Ascend's devices. Fix:
     correct the name, join the entries, or remove one."""
+    known = {*SCHEDULER_ACTIONS, *check_input.specs.cluster.scheduler_actions, ASCEND_CONFIGURATION}
     for spec in check_input.schedulers:
         seen = set()
         for index, name, _ in spec.configuration_entries:
             path = (*spec.base_path, "configurations", index, "name")
             if name in seen:
                 yield Finding(spec.document, path, f"{name} is configured above; this is not read", "join the two")
-            elif name not in SCHEDULER_ACTIONS and name != ASCEND_CONFIGURATION:
+            elif name not in known:
                 fallback = "move it to the plugin in tiers" if name in PLUGIN_NAMES else "remove it"
                 help = fallback if name in PLUGIN_NAMES else suggestion(name, SCHEDULER_ACTIONS, fallback)
                 yield Finding(spec.document, path, f"there is no action {name!r}", help)

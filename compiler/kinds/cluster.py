@@ -86,6 +86,7 @@ class Spec(OwnModel):
     scheduler_plugins: list[CustomPlugin] | None = Field(
         None, description="Plugins of a vendor's build of Volcano's scheduler, with the types of their arguments."
     )
+    scheduler_actions: list[str] | None = Field(None, description="Actions of such a build.")
     volcano: str | None = Field(
         None,
         description=(
@@ -130,6 +131,7 @@ def specs(document: Document, cluster: Cluster) -> Iterable[object]:
         spec.services,
         allow_privileged=spec.allow_privileged,
         scheduler_plugins=plugins,
+        scheduler_actions=tuple(spec.scheduler_actions or ()),
         volcano=VolcanoVersion.of_text(spec.volcano) if spec.volcano else FIRST_RELEASE,
         names_volcano=spec.volcano is not None,
         namespace_queues=spec.namespace_queues,

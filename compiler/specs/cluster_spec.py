@@ -108,8 +108,8 @@ class ClusterSpec:
     queues' entitlements or jobs' priorities are first. unplanned: whether declared pods that no plan places take room
     in the plan. services: which services are bound to the plan's nodes. allow_privileged: whether the API server takes
     privileged containers; None: undeclared, which counts as yes. scheduler_plugins: plugin of a
-    vendor's build -> argument -> type. volcano: the release that the cluster runs, and whether the Cluster object names
-    it. namespace_queues: whether its feature gate NamespaceQueue is on.
+    vendor's build -> argument -> type. scheduler_actions: of such a build. volcano: the release that the cluster runs,
+    and whether the Cluster object names it. namespace_queues: whether its feature gate NamespaceQueue is on.
     """
 
     document: Document
@@ -125,6 +125,7 @@ class ClusterSpec:
     services: ServiceBinding = "devices"
     allow_privileged: bool | None = None
     scheduler_plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    scheduler_actions: tuple[str, ...] = ()
     volcano: VolcanoVersion = FIRST_RELEASE
     names_volcano: bool = False
     namespace_queues: bool = False

@@ -4,6 +4,7 @@ profile says how many of a hundred are tried, as its max_examples. What takes ab
 from __future__ import annotations
 
 import hypothesis
+import pytest
 
 
 def sample(number: int) -> int:
@@ -13,6 +14,10 @@ def sample(number: int) -> int:
 
 def is_deep() -> bool:
     return sample(100) == 100
+
+
+def only_deep(why: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(not is_deep(), reason=f"only in a deep run: {why}")
 
 
 def least(number: int) -> int:

@@ -25,9 +25,11 @@ _Named = ClusterSpec | HyperNodeSpec | NodeSpec | PriorityClassSpec | QueueSpec
 N = TypeVar("N", HyperNodeSpec, NodeSpec, PriorityClassSpec, QueueSpec)
 
 
-def cluster_changes(before: Specs, after: Specs) -> Iterator[str]:
-    """One sentence for each difference."""
+def cluster_changes(before: Specs, after: Specs, now: int | None) -> Iterator[str]:
+    """One sentence for each difference. now: from when the plans count; None: they know no time."""
     yield from _node_changes(before.nodes, after.nodes)
+    if now is None and _maintenance(before.nodes) != _maintenance(after.nodes):
+        yield "maintenance closes no node here: only a state has a time (--state)"
     new, gone, common = paired(_by_name(before.hypernodes), _by_name(after.hypernodes))
     changed = [name for name, pair in common.items() if _changed_fields(*pair)]
     for word, names in (("new", new), ("gone", gone), ("changed", changed)):
@@ -68,6 +70,10 @@ def _node_changes(before: Sequence[NodeSpec], after: Sequence[NodeSpec]) -> Iter
         if amounts[0] != amounts[1]:
             shown = [rounded_amount(resource, amount) for amount in amounts]
             yield f"in all {shown[0]} -> {shown[1]} {unit_heading(resource, resources)}"
+
+
+def _maintenance(nodes: Sequence[NodeSpec]) -> dict[str, object]:
+    return {node.name: node.maintenance_windows for node in nodes if node.maintenance_windows}
 
 
 def _change_texts(changed: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:

@@ -125,6 +125,7 @@ def compare(base: Revision, head: Revision, state: ClusterState | None) -> Compa
     else:
         empty = first if state is None else base.compile(None), head.compile(None)
     jobs = tuple(job_changes(before, after, empty, edits, treated, removed))
+    now = after.origins.now if after.origins else None
     return Comparison(
         after.specs.cluster.name or before.specs.cluster.name,
         tuple(sorted(jobs, key=lambda job: (JOB_EFFECTS.index(job.effect), job.name))),
@@ -134,7 +135,7 @@ def compare(base: Revision, head: Revision, state: ClusterState | None) -> Compa
             *release_changes(before.specs.cluster.volcano, after.specs.cluster.volcano, after.specs),
             *behaviour_changes(before.specs.scheduler, after.specs.scheduler),
         ),
-        resources=tuple(cluster_changes(before.specs, after.specs)) if before.ok else (),
+        resources=tuple(cluster_changes(before.specs, after.specs, now)) if before.ok else (),
         objects=tuple(object_changes(before.specs, after.specs)) if before.ok else (),
         findings=finding_changes(_known(before.diagnostics), after.diagnostics),
         base_errors=_error_count(before.specs),

@@ -416,8 +416,9 @@ def test_labels_and_taints_that_differ_are_named() -> None:
     (text,) = changes(before, after).resources
     assert text == "1 node: label gpu a100 -> h100, taint dedicated:NoSchedule added: n-9"
     closed = POOL.replace("spec: {", 'spec: {maintenance: [{start: "2026-11-28T00:00:00Z", duration: 4h}], ')
-    (text,) = changes(BASE, {**BASE, "cluster-specs/demo/nodes.yaml": closed}).resources
+    text, hint = changes(BASE, {**BASE, "cluster-specs/demo/nodes.yaml": closed}).resources
     assert text == "4 nodes: maintenance from 2026-11-28T00:00:00Z for 4h added: n-0 to 3"
+    assert hint == "maintenance closes no node here: only a state has a time (--state)"
 
 
 def test_a_changed_default_names_the_jobs_of_another_priority() -> None:

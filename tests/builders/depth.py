@@ -1,5 +1,7 @@
 """How many examples and seeds a run tries. Tests name the number of a deep run (`scripts/test --deep`); the hypothesis
-profile says how many of a hundred are tried, as its max_examples. What takes about a second is always tried whole."""
+profile says how many of a hundred are tried, as its max_examples.
+
+Modules that take a second, or that need all examples to notice a mutant of the solver, use hypothesis' own settings."""
 
 from __future__ import annotations
 

@@ -6,14 +6,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver import Plan
 from solver.plan import Objective
 from solver.problem import Placement, Problem
 from solver.verify import verify
-from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.strategies import contended_problems, problems, problems_under_policies
 from tests.property.optimum import age_objective, best_sets, least_costs, objective_values

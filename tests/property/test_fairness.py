@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver import Plan
 from solver.problem import Policy, Problem
 from solver.verify import verify
-from tests.builders.depth import settings
 from tests.builders.plans import solve_without_repairs as solve
 from tests.builders.problems import gang, nodes, problem, queue, role
 from tests.builders.strategies import problems, problems_under_policies

@@ -3,7 +3,10 @@
 
 import gc
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.builders.depth import is_deep
 
 settings.register_profile(
     "deep",
@@ -19,6 +22,12 @@ settings.register_profile("random", settings.get_profile("deep"), derandomize=Fa
 settings.load_profile("sampled")  # until pytest reads --hypothesis-profile
 
 gc.disable()  # until all is collected: what modules and tests are made of is hardly ever garbage
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = [] if is_deep() else [item for item in items if item.get_closest_marker("deep")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_collection_finish() -> None:

@@ -46,7 +46,7 @@ def run_reconciler(parts: Parts, stop: Callable[[], bool], once: bool = False) -
     for part in parts.all:
         part.start()
     try:
-        _wait_for_start(parts, stop)
+        _wait_for_start(parts, stop, once)
         return _repeat_passes(parts, stop, once)
     finally:
         hands.watches.stop()
@@ -85,12 +85,14 @@ def _check_before_request(hands: Hands, stop: Callable[[], bool]) -> None:
         raise StopRequestedError
 
 
-def _wait_for_start(parts: Parts, stop: Callable[[], bool]) -> None:
-    timings = parts.hands.timings.loop
-    until = time.monotonic() + timings.start
-    while not stop() and time.monotonic() < until:
+def _wait_for_start(parts: Parts, stop: Callable[[], bool], once: bool) -> None:
+    """Wait for the lists and for git, but less for a git server that does not answer: the plan in force is kept without
+    it."""
+    timings, began_at = parts.hands.timings.loop, time.monotonic()
+    while not stop() and (waited := time.monotonic() - began_at) < timings.start:
         parts.hands.pulse.heartbeat.beat()
-        if parts.planning.branch.poller.first_poll.is_set() and parts.hands.watches.wait_for_lists(0.0):
+        is_fetched = parts.planning.branch.poller.first_poll.is_set() or (waited >= timings.first_fetch and not once)
+        if is_fetched and parts.hands.watches.wait_for_lists(0.0):
             return
         time.sleep(timings.debounce)
 

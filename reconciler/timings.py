@@ -272,6 +272,7 @@ class LoopTimings:
     longest_failure_pause: float = 5.0
     reported_failures: int = 2  # failed passes in a row, before the status speaks of them
     start: float = 60.0  # of the first pass, for the lists and for git
+    first_fetch: float = 10.0  # of that, for git
     heartbeat_limit: float = 150.0  # between two passes, two phases and two writes
     missing_grace: float = 10.0  # before that, in which a missing kind or right may be an API server that starts
     server_look: float = 0.5  # between two tries whether the server has all that

@@ -322,7 +322,7 @@ class GitPoller:
     ) -> None:
         self.mirror, self.interval, self.wake, self.on_poll = mirror, interval, wake, on_poll
         self.timings = timings
-        self.head = BranchHead()
+        self.head = BranchHead(problem="the first fetch has not ended")
         self.failures = 0
         self.first_poll = threading.Event()
         self.heartbeat = Heartbeat("git", interval * timings.jitter[1] + timings.longest_pause + timings.poll_limit)

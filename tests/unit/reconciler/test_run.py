@@ -22,6 +22,7 @@ from reconciler.inventory.keeper import OtherGangplanError
 from reconciler.inventory.store import Inventory
 from reconciler.loop import Parts
 from reconciler.objects.part import Basis, Corrections
+from reconciler.observation.informers import InformerSet
 from reconciler.planning.snapshot import Snapshot
 from reconciler.report.events import EventWriter
 from reconciler.report.status import Report, StatusPublisher
@@ -33,6 +34,7 @@ from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error
 
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")
+WAIT_FOR_START = run._wait_for_start
 SHORT = LoopTimings(first_failure_pause=0.001, longest_failure_pause=0.002)
 IDLE = Report(commit="c0ffee", head="c0ffee", conditions=(), is_idle=True, next_wakeup=0.0)
 
@@ -101,6 +103,22 @@ def test_once_ends_where_nothing_is_known_of_the_repository(
     leading.steps = [lambda _: Report("", "", (problem,), next_wakeup=0.0), idle, idle]
     run_reconciler(leading.parts, lambda: False, once=True)
     assert len(leading.steps) == 3 - passes
+
+
+@pytest.mark.parametrize(("once", "passes"), [(False, 1), (True, 0)])
+def test_a_git_server_that_does_not_answer_holds_up_the_first_pass_for_a_moment_only(
+    once: bool, passes: int, leading: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a restart no drift was put back and no gate lifted for a minute, although the cluster has the plan."""
+    monkeypatch.setattr(run, "_wait_for_start", WAIT_FOR_START)
+    monkeypatch.setattr(GitPoller, "start", lambda _: None)
+    monkeypatch.setattr(InformerSet, "wait_for_lists", lambda *_: True)
+    timings = replace(SHORT, start=3600.0, first_fetch=0.0)
+    leading.parts = replace(leading.parts, hands=replace(leading.parts.hands, timings=replace(TIMINGS, loop=timings)))
+    assert leading.parts.planning.branch.head.problem == "the first fetch has not ended"
+    leading.steps, looks = [idle, idle], iter(range(4))
+    run_reconciler(leading.parts, lambda: len(leading.steps) < 2 or next(looks, None) is None, once=once)
+    assert len(leading.steps) == 2 - passes
 
 
 def test_whatever_a_pass_meets_the_next_one_comes(life: Life) -> None:

@@ -6,16 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from compiler import kubernetes as k8s
 from compiler.checks.check import CheckInput, DocumentInput, Finding, ModelOf, check
 from compiler.checks.volcano_job import dependency_cycle, shown_cycle
 from compiler.diagnostics.diagnostic import did_you_mean, suggestion
-from compiler.kubernetes import (
-    GROUP_NAME_ANNOTATION,
-    METAX_ATOMIC_GROUP_SIZE_ANNOTATION,
-    METAX_GROUP_SIZE_ANNOTATION,
-    SYSTEM_PRIORITIES,
-    VOLCANO_SCHEDULER,
-)
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.pod_groups import group_key, named_group, pods_by_group, subgroup_key
 from compiler.syntax.documents import Document, FieldPath
@@ -34,7 +28,7 @@ JOB_TEMPLATE: ModelOf[JobTemplate] = ModelOf("JobTemplate.flow.volcano.sh")
 def unknown_priority_class(check_input: CheckInput) -> Iterator[Finding]:
     """The priority class of a job and of its pod templates must exist in the cluster; every cluster has the two system
     classes. The API server refuses pods of an unknown one. Fix: correct the name, or add the class."""
-    known = {found.name for found in check_input.specs.priority_classes} | SYSTEM_PRIORITIES.keys()
+    known = {found.name for found in check_input.specs.priority_classes} | k8s.SYSTEM_PRIORITIES.keys()
     failed = check_input.failed_names("PriorityClass.scheduling.k8s.io")
     named = [each for gang in check_input.jobs_and_services for each in _priority_classes(gang)]
     with_pods = {gang.document.identity for gang in check_input.jobs}
@@ -89,24 +83,24 @@ def not_scheduled_by_volcano(check_input: CheckInput) -> Iterator[Finding]:
     Kubernetes' default scheduler starts them one by one. Fix: write schedulerName: volcano in the pod template."""
     for gang in check_input.volcano_jobs:
         of_job = gang.scheduling.scheduler_name
-        if of_job and of_job != VOLCANO_SCHEDULER:
+        if of_job and of_job != k8s.VOLCANO_SCHEDULER:
             message = f"the job is for the scheduler {of_job!r} and is left out of the plan"
-            help = f"write schedulerName: {VOLCANO_SCHEDULER}, or remove the field"
+            help = f"write schedulerName: {k8s.VOLCANO_SCHEDULER}, or remove the field"
             yield Finding(gang.document, gang.field_paths.get("scheduler", ()), message, help)
             continue
         for role in gang.roles:
             name = role.pod.scheduler_name
-            if name != VOLCANO_SCHEDULER and (name or not of_job):
+            if name != k8s.VOLCANO_SCHEDULER and (name or not of_job):
                 what = f"is for the scheduler {name!r}" if name else "names no scheduler"
                 path = (*role.template_path, "spec", "schedulerName")
                 message = f"the pod template of {role.name} {what}"
-                yield Finding(gang.document, path, message, f"write schedulerName: {VOLCANO_SCHEDULER} in its spec")
+                yield Finding(gang.document, path, message, f"write schedulerName: {k8s.VOLCANO_SCHEDULER} in its spec")
     for gang in check_input.unbound_gangs:
         for role in gang.roles:
             name = role.pod.scheduler_name
-            if role.template_path and name != VOLCANO_SCHEDULER and did_you_mean(name, [VOLCANO_SCHEDULER]):
+            if role.template_path and name != k8s.VOLCANO_SCHEDULER and did_you_mean(name, [k8s.VOLCANO_SCHEDULER]):
                 document, path = gang.pod_spec_of(role)
-                help = f"did you mean {VOLCANO_SCHEDULER!r}?"
+                help = f"did you mean {k8s.VOLCANO_SCHEDULER!r}?"
                 yield Finding(
                     document, (*path, "schedulerName"), f"role {role.name} is for the scheduler {name!r}", help
                 )
@@ -175,7 +169,7 @@ def metax_annotation_without_effect(check_input: CheckInput) -> Iterator[Finding
     (schedulerName: volcano). On the job's own metadata they do nothing. Fix: move the annotation into a pod template;
     name the scheduler."""
     for gang in check_input.jobs:
-        for key in (METAX_GROUP_SIZE_ANNOTATION, METAX_ATOMIC_GROUP_SIZE_ANNOTATION):
+        for key in (k8s.METAX_GROUP_SIZE_ANNOTATION, k8s.METAX_ATOMIC_GROUP_SIZE_ANNOTATION):
             if (gang.document.metadata.get("annotations") or {}).get(
                 key
             ) is not None and gang.document.kind != "PodGroup":
@@ -185,11 +179,11 @@ def metax_annotation_without_effect(check_input: CheckInput) -> Iterator[Finding
             for role in gang.roles:
                 if (
                     key in role.annotations
-                    and (gang.scheduling.scheduler_name or role.pod.scheduler_name) != VOLCANO_SCHEDULER
+                    and (gang.scheduling.scheduler_name or role.pod.scheduler_name) != k8s.VOLCANO_SCHEDULER
                 ):
                     path = (*role.template_path, "metadata", "annotations", key)
-                    message = f"{key} needs schedulerName: {VOLCANO_SCHEDULER}"
-                    help = f"write schedulerName: {VOLCANO_SCHEDULER} in the pod template"
+                    message = f"{key} needs schedulerName: {k8s.VOLCANO_SCHEDULER}"
+                    help = f"write schedulerName: {k8s.VOLCANO_SCHEDULER} in the pod template"
                     yield Finding(gang.document, path, message, help)
 
 
@@ -199,7 +193,7 @@ def unknown_pod_group(check_input: CheckInput) -> Iterator[Finding]:
     PodGroup, names a PodGroup of its namespace; without it the pod never starts. Fix: correct the name, or add the
     PodGroup."""
     groups = {(d.namespace or "default", d.name) for d in check_input.specs.documents if d.kind == "PodGroup"}
-    path: FieldPath = ("metadata", "annotations", GROUP_NAME_ANNOTATION)
+    path: FieldPath = ("metadata", "annotations", k8s.GROUP_NAME_ANNOTATION)
     naming = [(pod.document, path, pod.pod_group) for pod in check_input.bare_pods]
     by_template = ((gang, name) for gang in check_input.jobs if (name := named_group(gang)))
     naming += [(g.document, (*at, *path), name) for g, name in by_template if (at := g.roles[0].template_path)]

@@ -9,6 +9,7 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import Any
 
+from compiler import kubernetes as k8s
 from compiler.checks.check import DocumentInput, Finding, check
 from compiler.checks.volcano_job import dependency_cycle, shown_cycle
 from compiler.checks.workflows import workflow
@@ -16,12 +17,6 @@ from compiler.diagnostics.diagnostic import suggestion, to_write
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.fields.whole_number import whole_number
 from compiler.kinds.model_serving import MINIMA_PATH, makes_pod_group
-from compiler.kubernetes import (
-    GANG_ANNOTATION,
-    GROUP_MIN_MEMBER_ANNOTATION,
-    GROUP_NAME_ANNOTATION,
-    QUEUE_NAME_ANNOTATION,
-)
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping, texts
 from compiler.validation.rows import breaches
@@ -174,9 +169,9 @@ def _leader_worker_set(document: Document) -> Iterator[Finding]:
 def _stateful_set(document: Document) -> Iterator[Finding]:
     """Its pods come one after another, each once the one before is ready, unless they come in parallel."""
     spec, annotations = mapping(document.data, "spec"), mapping(document.metadata, "annotations")
-    text, replicas = str(annotations.get(GROUP_MIN_MEMBER_ANNOTATION) or ""), spec.get("replicas", 1)
-    key = GANG_ANNOTATION if annotations.get(GANG_ANNOTATION) == "true" else GROUP_MIN_MEMBER_ANNOTATION
-    least = replicas if key == GANG_ANNOTATION else whole_number(text) or 0
+    text, replicas = str(annotations.get(k8s.GROUP_MIN_MEMBER_ANNOTATION) or ""), spec.get("replicas", 1)
+    key = k8s.GANG_ANNOTATION if annotations.get(k8s.GANG_ANNOTATION) == "true" else k8s.GROUP_MIN_MEMBER_ANNOTATION
+    least = replicas if key == k8s.GANG_ANNOTATION else whole_number(text) or 0
     if isinstance(least, int) and least > 1 and spec.get("podManagementPolicy") != "Parallel":
         message = f"its pods come one after another, and none starts before {least} are there: none ever does"
         place = ("spec", "podManagementPolicy")
@@ -189,8 +184,8 @@ def _model_serving(document: Document) -> Iterator[Finding]:
     replicas = {str(role.get("name")): role.get("replicas", 1) for _, role in items(template, "roles")}
     at: FieldPath = MINIMA_PATH
     minima = mapping(document.data, *MINIMA_PATH)
-    annotated: FieldPath = ("metadata", "annotations", QUEUE_NAME_ANNOTATION)
-    if makes_pod_group(document) and mapping(document.metadata, "annotations").get(QUEUE_NAME_ANNOTATION):
+    annotated: FieldPath = ("metadata", "annotations", k8s.QUEUE_NAME_ANNOTATION)
+    if makes_pod_group(document) and mapping(document.metadata, "annotations").get(k8s.QUEUE_NAME_ANNOTATION):
         help = "annotate its Namespace, or remove gangPolicy and networkTopology"
         yield Finding(document, annotated, "the PodGroup that kthena makes names no queue", help)
     for name, least in minima.items():
@@ -231,9 +226,9 @@ def _clique_set(document: Document) -> Iterator[Finding]:
 
 def _deployment(document: Document) -> Iterator[Finding]:
     """A new ReplicaSet has pods of its own PodGroup, at first as many as the update may add or take away."""
-    least = whole_number(str(mapping(document.metadata, "annotations").get(GROUP_MIN_MEMBER_ANNOTATION)))
+    least = whole_number(str(mapping(document.metadata, "annotations").get(k8s.GROUP_MIN_MEMBER_ANNOTATION)))
     spec = mapping(document.data, "spec")
-    if GROUP_NAME_ANNOTATION in mapping(spec, "template", "metadata", "annotations"):
+    if k8s.GROUP_NAME_ANNOTATION in mapping(spec, "template", "metadata", "annotations"):
         return  # pods of both ReplicaSets are of one PodGroup, which Volcano did not make
     strategy, replicas = mapping(spec, "strategy"), spec.get("replicas", 1)
     if strategy.get("type") == "Recreate" or least is None or not isinstance(replicas, int):
@@ -243,7 +238,7 @@ def _deployment(document: Document) -> Iterator[Finding]:
     first = surge + _pods_of(rolling.get("maxUnavailable", "25%"), replicas, floor)
     if first < least <= replicas:
         message = f"an update makes {first} new pods at first, and their gang starts with {least}: each update hangs"
-        at = ("metadata", "annotations", GROUP_MIN_MEMBER_ANNOTATION)
+        at = ("metadata", "annotations", k8s.GROUP_MIN_MEMBER_ANNOTATION)
         yield Finding(document, at, message, "write strategy.rollingUpdate.maxSurge: 100%, or strategy.type: Recreate")
 
 

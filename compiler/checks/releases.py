@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from compiler import kubernetes as k8s
 from compiler.checks.check import CheckInput, Finding, ModelOf, check
 from compiler.checks.device_slots import annotation_place
 from compiler.checks.jobs import POD_GROUP
@@ -14,16 +15,6 @@ from compiler.checks.scheduler_settings import plugins_of
 from compiler.diagnostics.diagnostic import suggestion
 from compiler.fields.whole_number import whole_number
 from compiler.kinds.common.jobs import annotation_value
-from compiler.kubernetes import (
-    CLOSED_ANNOTATION,
-    DEDICATED_DOMAINS_ANNOTATION,
-    DEFAULT_QUEUE,
-    HIERARCHY_ANNOTATION,
-    HIERARCHY_WEIGHTS_ANNOTATION,
-    NODE_GROUP_LIMITS_ANNOTATION,
-    ORDER_ANNOTATION,
-    ROOT_QUEUE,
-)
 from compiler.specs.cluster_spec import KNOWN_MINORS
 from compiler.specs.drafts import DatedFields
 from compiler.specs.gang_spec import GangSpec
@@ -228,12 +219,12 @@ def refused_namespace_queues(check_input: CheckInput) -> Iterator[Finding]:
     job names one of its own namespace as namespace/NAME, and cannot name another's. Source: Volcano 1.16's webhooks.
     Fix: see the message."""
     for queue, why in _not_ready(check_input):
-        if why.refused and queue.parent != ROOT_QUEUE:
+        if why.refused and queue.parent != k8s.ROOT_QUEUE:
             yield Finding(
                 queue.document, ("spec", "parent"), f"{queue.name}: {why.text}", _help(check_input, queue, why.reason)
             )
     for queue in _known_namespace_queues(check_input):
-        if queue.parent == ROOT_QUEUE:
+        if queue.parent == k8s.ROOT_QUEUE:
             message = "cluster/root cannot be the parent of a NamespaceQueue"
             yield Finding(queue.document, ("spec", "parent"), message, "name a queue below it")
     gangs = (gang for gang in check_input.jobs_and_services if "/" in gang.queue)
@@ -320,22 +311,22 @@ def queues_elsewhere(check_input: CheckInput) -> Iterator[Finding]:
         if name and name not in known and is_queue_elsewhere(check_input, name):
             message = f"queue {name} is not in the repository, and nothing of it is checked"
             yield Finding(document, path, message, "add the Queues of the cluster where they are to be checked")
-    if DEFAULT_QUEUE not in {queue.name for queue in check_input.specs.queues} | unread_queues(check_input):
+    if k8s.DEFAULT_QUEUE not in {queue.name for queue in check_input.specs.queues} | unread_queues(check_input):
         for queue in _known_namespace_queues(check_input):
-            if queue.parent == DEFAULT_QUEUE:
+            if queue.parent == k8s.DEFAULT_QUEUE:
                 at: FieldPath = (
                     ("spec", "parent") if ("spec", "parent") in queue.document.positions else ("metadata", "name")
                 )
                 message = (
                     "queue default is not in the repository: one from before the upgrade to 1.16 allows no namespace"
                 )
-                help = f'add Queue {DEFAULT_QUEUE} with spec.allowedNamespaces: ["{ALL_NAMESPACES}"]'
+                help = f'add Queue {k8s.DEFAULT_QUEUE} with spec.allowedNamespaces: ["{ALL_NAMESPACES}"]'
                 yield Finding(queue.document, at, message, help)
 
 
 _OF_CLUSTER_QUEUES = (
-    *(HIERARCHY_ANNOTATION, HIERARCHY_WEIGHTS_ANNOTATION, NODE_GROUP_LIMITS_ANNOTATION),
-    *(CLOSED_ANNOTATION, ORDER_ANNOTATION, DEDICATED_DOMAINS_ANNOTATION),
+    *(k8s.HIERARCHY_ANNOTATION, k8s.HIERARCHY_WEIGHTS_ANNOTATION, k8s.NODE_GROUP_LIMITS_ANNOTATION),
+    *(k8s.CLOSED_ANNOTATION, k8s.ORDER_ANNOTATION, k8s.DEDICATED_DOMAINS_ANNOTATION),
 )
 """Annotations that are read of Queues of the cluster only."""
 
@@ -380,7 +371,7 @@ def idle_fairshare(check_input: CheckInput) -> Iterator[Finding]:
     that drf before it leaves it nothing; its gate needs the action enqueue; without persistState a restart of the
     scheduler forgets all use; its numbers are texts above 0. Before priority it decides first in Volcano, and the plan
     orders by priority first. Source: fairshare.go of Volcano 1.16's branch. Fix: see the message."""
-    queues = {queue.name for queue in check_input.specs.queues} | {DEFAULT_QUEUE}
+    queues = {queue.name for queue in check_input.specs.queues} | {k8s.DEFAULT_QUEUE}
     offered = {name for node in check_input.specs.nodes for name in node.allocatable}
     for spec in check_input.schedulers:
         names = [plugin.name for plugin in spec.plugins]
@@ -440,7 +431,7 @@ def bad_node_group_limits(check_input: CheckInput) -> Iterator[Finding]:
     for queue in check_input.specs.queues:
         if has_readable_limits(queue):
             continue
-        text = annotation_value(queue.document, NODE_GROUP_LIMITS_ANNOTATION)
-        path = ("metadata", "annotations", NODE_GROUP_LIMITS_ANNOTATION)
-        message = f"{NODE_GROUP_LIMITS_ANNOTATION} is {text!r}, and Volcano closes every node to queue {queue.name}"
+        text = annotation_value(queue.document, k8s.NODE_GROUP_LIMITS_ANNOTATION)
+        path = ("metadata", "annotations", k8s.NODE_GROUP_LIMITS_ANNOTATION)
+        message = f"{k8s.NODE_GROUP_LIMITS_ANNOTATION} is {text!r}, and Volcano closes every node to queue {queue.name}"
         yield Finding(queue.document, path, message, 'write it like {"a100": {"nvidia.com/gpu": "8"}}')

@@ -16,21 +16,10 @@ from typing import Any
 
 import yaml
 
+from compiler import kubernetes as k8s
 from compiler.cluster_state.pod_records import PodRecord, read_pods
 from compiler.cluster_state.run_records import RUN_RECORDS
 from compiler.fields.timestamp import epoch_seconds, parse_timestamp
-from compiler.kubernetes import (
-    API_GROUP,
-    MAPPING_TYPES,
-    SNAPSHOT_TIME_ANNOTATION,
-    Object,
-    api_group_of,
-    conditions_of,
-    is_ready_node,
-    name_of,
-    namespace_of,
-    status_of,
-)
 from compiler.session import Session
 from compiler.specs.cluster_spec import VolcanoVersion
 from compiler.specs.gang_spec import JobKey
@@ -50,7 +39,7 @@ _FIELD_OF_KIND: Mapping[str, str] = {
     "Numatopology.nodeinfo.volcano.sh": "numatopologies",
     "PodDisruptionBudget.policy": "disruption_budgets",
     "ConfigMap.": "config_maps",
-    f"{RUN_RECORDS}.{API_GROUP}": "run_records",
+    f"{RUN_RECORDS}.{k8s.API_GROUP}": "run_records",
 }
 """Kind.group -> the field for the object; everything else is a job."""
 
@@ -71,18 +60,18 @@ class ClusterState:
     including running ones, by the plan in force. session: of the command or process that plans.
     """
 
-    nodes: tuple[Object, ...] = ()
-    pods: tuple[Object, ...] = ()
-    pod_groups: tuple[Object, ...] = ()
-    jobs: tuple[Object, ...] = ()
-    queues: tuple[Object, ...] = ()
-    namespace_queues: tuple[Object, ...] = ()
-    hypernodes: tuple[Object, ...] = ()
-    resource_quotas: tuple[Object, ...] = ()
-    numatopologies: tuple[Object, ...] = ()
-    disruption_budgets: tuple[Object, ...] = ()
-    config_maps: tuple[Object, ...] = ()
-    run_records: tuple[Object, ...] = ()
+    nodes: tuple[k8s.Object, ...] = ()
+    pods: tuple[k8s.Object, ...] = ()
+    pod_groups: tuple[k8s.Object, ...] = ()
+    jobs: tuple[k8s.Object, ...] = ()
+    queues: tuple[k8s.Object, ...] = ()
+    namespace_queues: tuple[k8s.Object, ...] = ()
+    hypernodes: tuple[k8s.Object, ...] = ()
+    resource_quotas: tuple[k8s.Object, ...] = ()
+    numatopologies: tuple[k8s.Object, ...] = ()
+    disruption_budgets: tuple[k8s.Object, ...] = ()
+    config_maps: tuple[k8s.Object, ...] = ()
+    run_records: tuple[k8s.Object, ...] = ()
     finished: frozenset[tuple[str, str, str]] = frozenset()
     clock: int | None = None
     held: Mapping[JobKey, str] = field(default_factory=dict)
@@ -93,14 +82,14 @@ class ClusterState:
     @classmethod
     def from_objects(
         cls,
-        objects: Iterable[Object],
+        objects: Iterable[k8s.Object],
         finished: Iterable[tuple[str, str, str]] = (),
         clock: int | None = None,
         session: Session | None = None,
     ) -> ClusterState:
         """Each object needs apiVersion, kind and metadata.name; raises StateError naming the first that lacks one."""
         items = tuple(objects)
-        found_in: dict[str, list[tuple[tuple[str, str, str], Object]]] = {}
+        found_in: dict[str, list[tuple[tuple[str, str, str], k8s.Object]]] = {}
         for at, item in enumerate(items):
             if (place := _place_of(item)) is None:
                 raise _malformed(at, item)
@@ -113,7 +102,7 @@ class ClusterState:
     @cached_property
     def node_facts(self) -> list[tuple[str, bool]]:
         """Return the name of each of `nodes`, and whether it is ready."""
-        return [(name_of(node), is_ready_node(node)) for node in self.nodes]
+        return [(k8s.name_of(node), k8s.is_ready_node(node)) for node in self.nodes]
 
     @cached_property
     def pod_records(self) -> tuple[PodRecord, ...]:
@@ -125,7 +114,7 @@ class ClusterState:
         return min(self.releases_in(namespace), default=None)
 
     def releases_in(self, namespace: str) -> tuple[VolcanoVersion, ...]:
-        return releases_of_pods(pod for pod in self.pods if namespace_of(pod) == namespace)
+        return releases_of_pods(pod for pod in self.pods if k8s.namespace_of(pod) == namespace)
 
     @property
     def now(self) -> int | None:
@@ -137,21 +126,23 @@ class ClusterState:
         """Heartbeats are left out: the answer changes only when something happened."""
         times = [item["metadata"].get("creationTimestamp") for item in (*self.pods, *self.jobs, *self.pod_groups)]
         for pod in self.pods:
-            times.append(status_of(pod).get("startTime"))
-            times += [condition.get("lastTransitionTime") for condition in conditions_of(pod)]
+            times.append(k8s.status_of(pod).get("startTime"))
+            times += [condition.get("lastTransitionTime") for condition in k8s.conditions_of(pod)]
         distinct = {time for time in times if isinstance(time, str | datetime)}
         return max((at for time in distinct if (at := epoch_seconds(time)) is not None), default=None)
 
 
-def _place_of(item: Object) -> tuple[str, tuple[str, str, str]] | None:
+def _place_of(item: k8s.Object) -> tuple[str, tuple[str, str, str]] | None:
     """Return the field of an object, and its key there; None for anything but an object with a kind and a name."""
-    is_object = isinstance(item, MAPPING_TYPES) and item.get("kind") and isinstance(item.get("metadata"), MAPPING_TYPES)
+    is_object = (
+        isinstance(item, k8s.MAPPING_TYPES) and item.get("kind") and isinstance(item.get("metadata"), k8s.MAPPING_TYPES)
+    )
     if not is_object or not item["metadata"].get("name"):
         return None
-    return _FIELD_OF_KIND.get(f"{item['kind']}.{api_group_of(item)}", "jobs"), _object_key(item)
+    return _FIELD_OF_KIND.get(f"{item['kind']}.{k8s.api_group_of(item)}", "jobs"), _object_key(item)
 
 
-def _malformed(at: int, item: Object) -> StateError:
+def _malformed(at: int, item: k8s.Object) -> StateError:
     if isinstance(item, Mapping) and item.get("kind") and isinstance(item.get("metadata"), Mapping):
         return StateError(f"item {at} of the state, a {item['kind']}, has no metadata.name")
     return StateError(
@@ -159,7 +150,7 @@ def _malformed(at: int, item: Object) -> StateError:
     )
 
 
-def read_objects(text: str | bytes) -> list[Object]:
+def read_objects(text: str | bytes) -> list[k8s.Object]:
     """Return the objects of a file: documents of YAML, or JSON, each an object or a List of them. Raises StateError."""
     found: list[Any] = []
     for document in _parse_documents(text):
@@ -185,7 +176,7 @@ def load_state(text: str | bytes) -> ClusterState:
         check_object(item, at)
         if isinstance(item, Mapping) and isinstance(item.get("metadata"), Mapping):
             name = str(item["metadata"].get("name"))
-            key = api_group_of(item), str(item.get("kind")), str(item["metadata"].get("namespace") or ""), name
+            key = k8s.api_group_of(item), str(item.get("kind")), str(item["metadata"].get("namespace") or ""), name
             if seen.setdefault(key, at) != at:
                 raise StateError(
                     f"items {seen[key]} and {at} of the state are both {item.get('kind')} {name}: keep one"
@@ -204,13 +195,13 @@ def _read_clock(metadata: object) -> int | None:
     """Return the time in the List's annotation."""
     _check_shape(metadata, {"annotations": _TEXTS_SHAPE}, ("metadata",))
     stated = (
-        (metadata.get("annotations") or {}).get(SNAPSHOT_TIME_ANNOTATION) if isinstance(metadata, Mapping) else None
+        (metadata.get("annotations") or {}).get(k8s.SNAPSHOT_TIME_ANNOTATION) if isinstance(metadata, Mapping) else None
     )
     try:
         return None if stated is None else parse_timestamp(stated)
     except ValueError:
         raise StateError(
-            f"metadata.annotations of the state: {SNAPSHOT_TIME_ANNOTATION} is {stated!r}, "
+            f"metadata.annotations of the state: {k8s.SNAPSHOT_TIME_ANNOTATION} is {stated!r}, "
             "not a time such as 2026-01-31T12:00:00Z"
         ) from None
 
@@ -308,5 +299,5 @@ def _parse_documents(text: str | bytes) -> list[Any]:
         raise StateError(f"the state is neither JSON nor YAML: {' '.join(str(error).split())}") from error
 
 
-def _object_key(item: Object) -> tuple[str, str, str]:
+def _object_key(item: k8s.Object) -> tuple[str, str, str]:
     return item["metadata"].get("namespace") or "", item["metadata"]["name"], item["kind"]

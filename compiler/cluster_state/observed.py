@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from compiler import kubernetes as k8s
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.disruption_budgets import BudgetSelection, read_budgets
 from compiler.cluster_state.live_requests import asked_by_pods
@@ -17,23 +18,6 @@ from compiler.cluster_state.refused_queues import LiveQueues, local_name
 from compiler.cluster_state.run_records import StartPromise
 from compiler.fields.quantity import amounts_sum
 from compiler.fields.timestamp import epoch_seconds
-from compiler.kubernetes import (
-    HOSTNAME_LABEL,
-    NODE_GROUP_LIMITS_ANNOTATION,
-    PROMISED_START_ANNOTATION,
-    STARTS_AT_ANNOTATION,
-    SUSPEND_ANNOTATION,
-    Object,
-    annotations_of,
-    conditions_of,
-    is_finished_pod,
-    is_suspended,
-    is_terminating,
-    name_of,
-    namespace_of,
-    status_of,
-    stopped_by,
-)
 from compiler.run_kinds import end_of_run, runs_once
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec, JobKey, RoleSpec
@@ -63,15 +47,15 @@ class ObservedJobs:
     with_pods: set[int] = field(default_factory=set)
     present: set[int] = field(default_factory=set)
 
-    def enter(self, j: int, job: Object) -> None:
+    def enter(self, j: int, job: k8s.Object) -> None:
         """Note that the cluster has the gang's job, or another object in its place, and its facts."""
         self.present.add(j)
         if (created := epoch_seconds(job["metadata"].get("creationTimestamp"))) is not None:
             self.creation_times[j] = created
-        annotations = annotations_of(job)
-        if (start := annotations.get(STARTS_AT_ANNOTATION)) is not None:
+        annotations = k8s.annotations_of(job)
+        if (start := annotations.get(k8s.STARTS_AT_ANNOTATION)) is not None:
             self.reserved_starts[j] = str(start)
-        text = annotations.get(PROMISED_START_ANNOTATION)  # most jobs have none: nothing is parsed for them
+        text = annotations.get(k8s.PROMISED_START_ANNOTATION)  # most jobs have none: nothing is parsed for them
         if text is not None and (promise := StartPromise.from_text(text)) is not None:
             self.promises[j] = promise
 
@@ -110,7 +94,7 @@ class ForeignPods:
         self.pods.append(foreign_pod(record.pod, node, record.group))
         queue = queue_of(record.pod, record.group)
         self.charge(node, queue, requests)
-        place = queue or "", namespace_of(record.pod)
+        place = queue or "", k8s.namespace_of(record.pod)
         self.namespace_used[place] = amounts_sum(self.namespace_used.get(place, {}), requests)
 
     def charge_difference(self, record: PodRecord, node: int, queue: str, planned: Amounts, asked: Amounts) -> None:
@@ -153,9 +137,9 @@ class ObservedState:
     running_pods: dict[int, Counter[tuple[int, int]]] = field(default_factory=dict)
     running_records: dict[int, list[tuple[int, int, PodRecord]]] = field(default_factory=dict)
     gang_role_by_pod: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
-    pods_by_node: dict[int, list[Object]] = field(default_factory=dict)
+    pods_by_node: dict[int, list[k8s.Object]] = field(default_factory=dict)
 
-    def pods_on(self, node: int) -> Sequence[Object]:
+    def pods_on(self, node: int) -> Sequence[k8s.Object]:
         return self.pods_by_node.get(node, ())
 
     def running_pod_count(self, j: int) -> int:
@@ -182,7 +166,7 @@ class ObservedState:
         records = [record for _, _, record in self.running_records.get(j, ())]
         return [(each.start_time, each.checkpoint_time) for each in records if each.checkpoint_time is not None]
 
-    def enter_pod(self, pod: Object, node: int) -> None:
+    def enter_pod(self, pod: k8s.Object, node: int) -> None:
         """Note that the pod, of any job, is on the node."""
         self.pods_by_node.setdefault(node, []).append(pod)
 
@@ -231,14 +215,14 @@ def _refused_queues(queues: Iterable[QueueSpec], state: ClusterState) -> dict[st
 
 
 def _has_group_limits(queue: Document) -> bool:
-    return NODE_GROUP_LIMITS_ANNOTATION in (queue.metadata.get("annotations") or {})
+    return k8s.NODE_GROUP_LIMITS_ANNOTATION in (queue.metadata.get("annotations") or {})
 
 
 def _held_gangs(gangs: Sequence[GangSpec], state: ClusterState) -> Mapping[int, str]:
     """Return the gangs suspended by an annotation or in the cluster, held by the reconciler, or preceded by other
     jobs."""
     held = {}
-    stopped = {object_identity(job): why for job in state.jobs if (why := stopped_by(job))}
+    stopped = {object_identity(job): why for job in state.jobs if (why := k8s.stopped_by(job))}
     completed = {object_identity(job) for job in state.jobs if end_of_run(job) == "Completed"}
     for j, gang in enumerate(gangs):
         awaited = [
@@ -246,8 +230,8 @@ def _held_gangs(gangs: Sequence[GangSpec], state: ClusterState) -> Mapping[int, 
             for name in (gang.step.awaited_jobs if gang.step else ())
             if (gang.namespace, name, *gang_identity(gang)[2:]) not in completed
         ]
-        if is_suspended({"metadata": gang.document.metadata}):
-            held[j] = f"{SUSPEND_ANNOTATION} suspends it"
+        if k8s.is_suspended({"metadata": gang.document.metadata}):
+            held[j] = f"{k8s.SUSPEND_ANNOTATION} suspends it"
         elif state.held and gang.key in state.held:
             held[j] = state.held[gang.key]
         elif gang.scheduling.schedulable and (why := stopped.get(gang_identity(gang), "")):
@@ -281,22 +265,24 @@ def _avoiding_nodes(gang: GangSpec, nodes: frozenset[str]) -> GangSpec:
     return replace(gang, roles=tuple(map(avoiding, gang.roles)))
 
 
-def unready_queues(queues: Iterable[Object]) -> frozenset[str]:
+def unready_queues(queues: Iterable[k8s.Object]) -> frozenset[str]:
     """Return the NamespaceQueues that are not open, or with the condition Ready or Authorized False, by their name in
     Volcano's scheduler: their waiting jobs do not start. One without a status from the controller counts as ready."""
     return frozenset(local_name(queue) for queue in queues if _is_unready(queue))
 
 
-def _is_unready(queue: Object) -> bool:
-    is_open = status_of(queue).get("state") in (None, "", "Open") and not is_terminating(queue)
-    states = {row.get("type"): row.get("status") for row in conditions_of(queue)}
+def _is_unready(queue: k8s.Object) -> bool:
+    is_open = k8s.status_of(queue).get("state") in (None, "", "Open") and not k8s.is_terminating(queue)
+    states = {row.get("type"): row.get("status") for row in k8s.conditions_of(queue)}
     return not is_open or "False" in (states.get("Ready"), states.get("Authorized"))
 
 
-def _closed_queues(queues: Sequence[Object]) -> frozenset[str]:
+def _closed_queues(queues: Sequence[k8s.Object]) -> frozenset[str]:
     """Return the closed queues, by status.state, since no spec field closes a queue: all that are not Open accept
     nothing new (Volcano, allocatable of capacity and proportion). One without a status from the controller is open."""
-    return frozenset(name_of(queue) for queue in queues if status_of(queue).get("state") not in (None, "", "Open"))
+    return frozenset(
+        k8s.name_of(queue) for queue in queues if k8s.status_of(queue).get("state") not in (None, "", "Open")
+    )
 
 
 def _read_jobs(
@@ -307,13 +293,13 @@ def _read_jobs(
     if state.finished:
         finished = {j for j, gang in enumerate(gangs) if state.finished & {gang.key, _maker_key(gang)}}
     bare = {identity[:2] for identity in index if identity[2:] == ("Pod", "")}
-    lone_pods = (pod for pod in state.pods if (namespace_of(pod), name_of(pod)) in bare) if bare else ()
+    lone_pods = (pod for pod in state.pods if (k8s.namespace_of(pod), k8s.name_of(pod)) in bare) if bare else ()
     for job in (*state.jobs, *state.pod_groups, *lone_pods):
         j = index.get(object_identity(job))
         if j is None:
             continue
         observed.jobs.enter(j, job)
-        if end_of_run(job) is not None or (job["kind"] == "Pod" and is_finished_pod(job)):
+        if end_of_run(job) is not None or (job["kind"] == "Pod" and k8s.is_finished_pod(job)):
             finished.add(j)
     observed.jobs.enter_finished(frozenset(finished))
 
@@ -384,6 +370,8 @@ class _PodCounter:
 
 def _nodes_by_hostname(nodes: Sequence[NodeSpec]) -> Mapping[str, int]:
     """Hostname label -> node; a label that two nodes share names neither."""
-    labelled = [(node.labels[HOSTNAME_LABEL], n) for n, node in enumerate(nodes) if HOSTNAME_LABEL in node.labels]
+    labelled = [
+        (node.labels[k8s.HOSTNAME_LABEL], n) for n, node in enumerate(nodes) if k8s.HOSTNAME_LABEL in node.labels
+    ]
     counts = Counter(host for host, _ in labelled)
     return {host: n for host, n in labelled if counts[host] == 1}

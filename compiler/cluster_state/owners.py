@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from compiler.kubernetes import (
-    JOB_NAME_LABELS,
-    QUEUE_KEYS,
-    ROLE_KEYS,
-    Object,
-    api_group_of,
-    controller_of,
-    labels_of,
-    marked_job,
-    name_of,
-    namespace_of,
-)
+from compiler import kubernetes as k8s
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.namespace_queues import workload_queue
 
@@ -27,49 +16,49 @@ def gang_identity(gang: GangSpec) -> JobIdentity:
     return gang.namespace, gang.document.name, gang.document.kind, gang.document.group
 
 
-def object_identity(item: Object) -> JobIdentity:
-    return namespace_of(item), name_of(item), str(item["kind"]), api_group_of(item)
+def object_identity(item: k8s.Object) -> JobIdentity:
+    return k8s.namespace_of(item), k8s.name_of(item), str(item["kind"]), k8s.api_group_of(item)
 
 
-def possible_owners(pod: Object, group: Object | None) -> Iterator[JobIdentity]:
+def possible_owners(pod: k8s.Object, group: k8s.Object | None) -> Iterator[JobIdentity]:
     """Possible owners, the surest first: the controller, the labels of job controllers, the PodGroup and its owner, and
     itself. group: the pod's PodGroup."""
     yield from _owner_references(pod)
-    labels = labels_of(pod)
-    for label, kinds in JOB_NAME_LABELS.items():
+    labels = k8s.labels_of(pod)
+    for label, kinds in k8s.JOB_NAME_LABELS.items():
         if label in labels:
             for kind, api_group in kinds:
-                yield namespace_of(pod), labels[label], kind, api_group
+                yield k8s.namespace_of(pod), labels[label], kind, api_group
     if group is not None:
         yield from group_identities(group)
-    yield namespace_of(pod), name_of(pod), "Pod", ""
+    yield k8s.namespace_of(pod), k8s.name_of(pod), "Pod", ""
 
 
-def group_identities(group: Object) -> Iterator[JobIdentity]:
+def group_identities(group: k8s.Object) -> Iterator[JobIdentity]:
     """Yield a PodGroup itself, and its owners."""
     yield object_identity(group)
     yield from _owner_references(group)
 
 
-def marked_owner(pod: Object) -> tuple[JobIdentity, str] | None:
+def marked_owner(pod: k8s.Object) -> tuple[JobIdentity, str] | None:
     """Return the job that the pod's template names, and Kind.group of the pod's controller, by which it must be
     owned."""
-    if (marked := marked_job(pod)) is None or (controller := controller_of(pod)) is None:
+    if (marked := k8s.marked_job(pod)) is None or (controller := k8s.controller_of(pod)) is None:
         return None
     kind, _, group = marked[0].partition(".")
-    group_kind = f"{controller.get('kind')}.{api_group_of(controller)}".removesuffix(".")
-    return (namespace_of(pod), marked[1], kind, group), group_kind
+    group_kind = f"{controller.get('kind')}.{k8s.api_group_of(controller)}".removesuffix(".")
+    return (k8s.namespace_of(pod), marked[1], kind, group), group_kind
 
 
-def _owner_references(item: Object) -> Iterator[JobIdentity]:
+def _owner_references(item: k8s.Object) -> Iterator[JobIdentity]:
     for reference in item["metadata"].get("ownerReferences") or ():
-        yield namespace_of(item), reference.get("name", ""), reference.get("kind", ""), api_group_of(reference)
+        yield k8s.namespace_of(item), reference.get("name", ""), reference.get("kind", ""), k8s.api_group_of(reference)
 
 
-def role_name_of(pod: Object) -> str | None:
+def role_name_of(pod: k8s.Object) -> str | None:
     """Return the role's name by the controller's label or annotation, case ignored (Kubeflow writes "worker" for
     Worker)."""
-    name = _first_value(pod, ROLE_KEYS, ("labels", "annotations"))
+    name = _first_value(pod, k8s.ROLE_KEYS, ("labels", "annotations"))
     return name.lower() if name else None
 
 
@@ -96,20 +85,20 @@ class RoleLookup:
         return 0 if len(self.gangs[j].roles) == 1 else None
 
 
-def queue_of(pod: Object, group: Object | None) -> str | None:
+def queue_of(pod: k8s.Object, group: k8s.Object | None) -> str | None:
     """Return the name of the pod's queue: its own annotation or label, else its PodGroup's queue."""
     for where in ("annotations", "labels"):
-        if name := _first_value(pod, QUEUE_KEYS, (where,)):
-            return workload_queue(namespace_of(pod), name)
+        if name := _first_value(pod, k8s.QUEUE_KEYS, (where,)):
+            return workload_queue(k8s.namespace_of(pod), name)
     return spec_queue(group) if group else None
 
 
-def spec_queue(item: Object) -> str:
+def spec_queue(item: k8s.Object) -> str:
     """Return the name of the queue of a PodGroup or a Volcano Job."""
-    return workload_queue(namespace_of(item), str((item.get("spec") or {}).get("queue") or "default"))
+    return workload_queue(k8s.namespace_of(item), str((item.get("spec") or {}).get("queue") or "default"))
 
 
-def _first_value(pod: Object, keys: Sequence[str], sections: Sequence[str]) -> str | None:
+def _first_value(pod: k8s.Object, keys: Sequence[str], sections: Sequence[str]) -> str | None:
     for key in keys:
         for section in sections:
             if value := (pod["metadata"].get(section) or {}).get(key):

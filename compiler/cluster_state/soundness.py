@@ -14,20 +14,12 @@ from collections.abc import Callable, Mapping
 from operator import is_
 from typing import Any, NamedTuple
 
+from compiler import kubernetes as k8s
 from compiler.cluster_state.cluster_state import StateError
 from compiler.cluster_state.disruption_budgets import read_budgets
 from compiler.cluster_state.nodes import drafts_of_hypernode, numa_topology_spec, observed_node, state_document
 from compiler.cluster_state.pods import RequestCache
 from compiler.fields.quantity import QuantityError, parse_quantity
-from compiler.kubernetes import (
-    DIGEST_ANNOTATION,
-    Object,
-    annotations_of,
-    conditions_of,
-    is_planned_job,
-    labels_of,
-    status_of,
-)
 from compiler.run_kinds import RUN_KINDS, run_kind_of
 
 Path = tuple[str | int, ...]
@@ -123,7 +115,7 @@ class SoundObjects:
 
     def __init__(self) -> None:
         self._requests = RequestCache()
-        self._readers: Mapping[str, Callable[[Object], object]] = {
+        self._readers: Mapping[str, Callable[[k8s.Object], object]] = {
             "Node.": observed_node,
             "Pod.": self._read_pod,
             "HyperNode.topology.volcano.sh": lambda item: drafts_of_hypernode(state_document(item)),
@@ -131,11 +123,11 @@ class SoundObjects:
             "PodDisruptionBudget.policy": lambda budget: read_budgets([budget]),
         }
 
-    def look_at(self, item: Object) -> tuple[Object, tuple[Fault, ...]]:
+    def look_at(self, item: k8s.Object) -> tuple[k8s.Object, tuple[Fault, ...]]:
         """Return the object, or a copy without what cannot be read of it, and what that is."""
         faults: list[Fault] = []
         sound, kind = _sound_part(item, {"metadata": _METADATA_SHAPE}, faults), run_kind_of(item)
-        shape = _SHAPES.get(kind) or (_JOB_SHAPE if kind in RUN_KINDS or is_planned_job(sound) else {})
+        shape = _SHAPES.get(kind) or (_JOB_SHAPE if kind in RUN_KINDS or k8s.is_planned_job(sound) else {})
         sound = _sound_part(sound, shape, faults)
         is_readable = self._reads(kind, sound, faults)
         if faults and kind == "Pod.":
@@ -144,7 +136,7 @@ class SoundObjects:
             sound = _SUBSTITUTES[kind](sound)
         return sound, tuple(faults)
 
-    def _reads(self, kind: str, item: Object, faults: list[Fault]) -> bool:
+    def _reads(self, kind: str, item: k8s.Object, faults: list[Fault]) -> bool:
         """Return whether what plans read of the object can be read; notes why not."""
         if kind in self._readers:
             try:
@@ -155,14 +147,14 @@ class SoundObjects:
                 return False
         return True
 
-    def _read_pod(self, pod: Object) -> None:
+    def _read_pod(self, pod: k8s.Object) -> None:
         if (pod.get("spec") or {}).get("containers"):
             self._requests.requests_of(pod)
 
 
-def _sound_part(item: Object, shape: Mapping[str, Any], faults: list[Fault]) -> Object:
+def _sound_part(item: k8s.Object, shape: Mapping[str, Any], faults: list[Fault]) -> k8s.Object:
     """Return the item itself where it has this shape, which is nearly always so; else a copy without what has not."""
-    found: Object = item if _is_sound(item, shape) else _sound_value(item, shape, (), faults)
+    found: k8s.Object = item if _is_sound(item, shape) else _sound_value(item, shape, (), faults)
     return found
 
 
@@ -235,9 +227,9 @@ def _sound_fields(value: dict[str, Any], shape: dict[str, Any], path: Path, faul
 # --- meanings of fields, beyond their types
 
 
-def _closed_node(node: Object) -> Object:
+def _closed_node(node: k8s.Object) -> k8s.Object:
     """Return the node, which takes nothing new, with the amounts that can be read."""
-    status = dict(status_of(node))
+    status = dict(k8s.status_of(node))
     for name in ("allocatable", "capacity"):
         if name in status:
             status[name] = {key: amount for key, amount in status[name].items() if _is_amount(amount)}
@@ -251,16 +243,16 @@ def _is_amount(value: object) -> bool:
         return False
 
 
-def _pod_without_amounts(pod: Object) -> Object:
+def _pod_without_amounts(pod: k8s.Object) -> k8s.Object:
     spec = {key: each for key, each in pod["spec"].items() if key not in ("overhead", "resources", "initContainers")}
     return {**pod, "spec": {**spec, "containers": []}}
 
 
-def _with_spec(spec: Mapping[str, Any], **status: Any) -> Callable[[Object], Object]:
+def _with_spec(spec: Mapping[str, Any], **status: Any) -> Callable[[k8s.Object], k8s.Object]:
     return lambda item: {**item, "spec": dict(spec), **({"status": status} if status else {})}
 
 
-_SUBSTITUTES: Mapping[str, Callable[[Object], Object]] = {
+_SUBSTITUTES: Mapping[str, Callable[[k8s.Object], k8s.Object]] = {
     "Node.": _closed_node,
     "HyperNode.topology.volcano.sh": _with_spec({"tier": 1, "members": []}),
     "Numatopology.nodeinfo.volcano.sh": _with_spec({}),
@@ -275,14 +267,16 @@ _IDENTITY = frozenset({"name", "namespace", "uid", "resourceVersion", "creationT
 _OF_POD = frozenset({"nodeName", "nodeSelector", "schedulingGates"})
 
 
-def held_out(item: Object, *, is_bare: bool) -> dict[str, Any]:
+def held_out(item: k8s.Object, *, is_bare: bool) -> dict[str, Any]:
     """Return a sound object without what anybody may write there: where it is, and whether it is there still.
 
     is_bare: labels and annotations are left out too, but for the digest of its run.
     """
     kind, kept = run_kind_of(item), {key: each for key, each in item["metadata"].items() if key in _IDENTITY}
-    digest = {key: text for key, text in annotations_of(item).items() if key == DIGEST_ANNOTATION}
-    kept |= {"annotations": digest} if is_bare else {"annotations": annotations_of(item), "labels": labels_of(item)}
+    digest = {key: text for key, text in k8s.annotations_of(item).items() if key == k8s.DIGEST_ANNOTATION}
+    kept |= (
+        {"annotations": digest} if is_bare else {"annotations": k8s.annotations_of(item), "labels": k8s.labels_of(item)}
+    )
     if "deletionTimestamp" in item["metadata"]:
         kept["deletionTimestamp"] = item["metadata"]["deletionTimestamp"]
     made: dict[str, Any] = {
@@ -293,12 +287,14 @@ def held_out(item: Object, *, is_bare: bool) -> dict[str, Any]:
         "status": {},
     }
     if kind == "Node.":
-        ready = [{"type": "Ready", "status": row.get("status")} for row in conditions_of(item) if _is_ready_row(row)]
-        amounts = {} if is_bare else {"allocatable": status_of(item).get("allocatable") or {}}
+        ready = [
+            {"type": "Ready", "status": row.get("status")} for row in k8s.conditions_of(item) if _is_ready_row(row)
+        ]
+        amounts = {} if is_bare else {"allocatable": k8s.status_of(item).get("allocatable") or {}}
         return dict(_closed_node({**made, "status": {"conditions": ready, **amounts}}))
     if kind == "Pod.":
         spec = {key: each for key, each in (item.get("spec") or {}).items() if key in _OF_POD}
-        return {**made, "spec": {**spec, "containers": []}, "status": {"phase": status_of(item).get("phase")}}
+        return {**made, "spec": {**spec, "containers": []}, "status": {"phase": k8s.status_of(item).get("phase")}}
     return dict(_SUBSTITUTES[kind](made)) if kind in _SUBSTITUTES else made
 
 

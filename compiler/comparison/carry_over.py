@@ -9,20 +9,12 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+from compiler import kubernetes as k8s
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.pod_records import PodRecord
 from compiler.emit.templates import pod_templates
 from compiler.fields.natural_order import natural_sort_key
 from compiler.fields.quantity import exact_amount
-from compiler.kubernetes import (
-    DIGEST_ANNOTATION,
-    QUEUE_NAME_ANNOTATION,
-    TASK_LABEL,
-    Object,
-    annotations_of,
-    name_of,
-    namespace_of,
-)
 from compiler.outcome import JobDecision, Outcome, PodsByNode
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec, JobKey, RoleSpec
@@ -90,36 +82,38 @@ def in_queues(state: ClusterState, outcome: Outcome, queues: Mapping[JobKey, str
     )
 
 
-def _full_name(item: Object) -> tuple[str, str]:
-    return namespace_of(item), name_of(item)
+def _full_name(item: k8s.Object) -> tuple[str, str]:
+    return k8s.namespace_of(item), k8s.name_of(item)
 
 
-def _pod_in_queue(pod: Object, queue: str | None) -> Object:
+def _pod_in_queue(pod: k8s.Object, queue: str | None) -> k8s.Object:
     if queue is None:
         return pod
-    notes = {**annotations_of(pod), QUEUE_NAME_ANNOTATION: queue}
+    notes = {**k8s.annotations_of(pod), k8s.QUEUE_NAME_ANNOTATION: queue}
     return {**pod, "metadata": {**pod["metadata"], "annotations": notes}}
 
 
-def _group_in_queue(group: Object, queue: str | None) -> Object:
+def _group_in_queue(group: k8s.Object, queue: str | None) -> k8s.Object:
     return group if queue is None else {**group, "spec": {**(group.get("spec") or {}), "queue": queue}}
 
 
-def _job_key(job: Object) -> JobKey:
-    return namespace_of(job), name_of(job), str(job["kind"])
+def _job_key(job: k8s.Object) -> JobKey:
+    return k8s.namespace_of(job), k8s.name_of(job), str(job["kind"])
 
 
-def _made_job(gang: GangSpec) -> Object | None:
+def _made_job(gang: GangSpec) -> k8s.Object | None:
     """Return the live object of a job, with the digest of its text; None for a job without an object of its own."""
     document = gang.document
     if gang.step is not None or document.kind == "PodGroup":
         return None
-    notes = {**annotations_of(document.data), DIGEST_ANNOTATION: run_digest(document.data)}
+    notes = {**k8s.annotations_of(document.data), k8s.DIGEST_ANNOTATION: run_digest(document.data)}
     metadata = {"name": document.name, "namespace": gang.namespace, "annotations": notes}
     return {"apiVersion": document.api_version, "kind": document.kind, "metadata": metadata}
 
 
-def _within_limits(state: ClusterState, decisions: Mapping[JobKey, JobDecision], limits: Limits) -> Iterator[Object]:
+def _within_limits(
+    state: ClusterState, decisions: Mapping[JobKey, JobDecision], limits: Limits
+) -> Iterator[k8s.Object]:
     """Yield the pods without the last ones of roles that have more than the limits: a controller deletes the highest
     numbers."""
     if not limits:
@@ -188,7 +182,9 @@ def _is_at(record: PodRecord, place: Place) -> bool:
     return record.node_name == node and record.role_name in (None, role.lower())
 
 
-def _new_pods(decision: JobDecision, places: Counter[Place], taken: Collection[tuple[str, str]]) -> Iterator[Object]:
+def _new_pods(
+    decision: JobDecision, places: Counter[Place], taken: Collection[tuple[str, str]]
+) -> Iterator[k8s.Object]:
     """Yield running pods of the job, as many as the places have. taken: (namespace, name) of existing pods."""
     gang = decision.gang
     is_made = any(role.new_template is not None for role in gang.roles)
@@ -207,24 +203,26 @@ def _new_pods(decision: JobDecision, places: Counter[Place], taken: Collection[t
                 at += 1
 
 
-def _template_of(role: RoleSpec) -> Object:
+def _template_of(role: RoleSpec) -> k8s.Object:
     """Return a template for pods of a role whose object holds none: those of a service, a runtime or an application."""
     amounts = {name: exact_amount(name, amount) for name, amount in role.pod.requests.items() if name != "pods"}
     containers = [{"name": role.name, "resources": {"requests": amounts}}]
     return {"metadata": {"labels": dict(role.labels)}, "spec": {"containers": containers}}
 
 
-def _running_pod(gang: GangSpec, role: str, name: str, node: str, template: Mapping[str, Any]) -> Object:
+def _running_pod(gang: GangSpec, role: str, name: str, node: str, template: Mapping[str, Any]) -> k8s.Object:
     document, metadata = gang.document, template.get("metadata") or {}
     owner = {"apiVersion": document.api_version, "kind": document.kind, "name": document.name, "uid": "planned"}
-    queue = {QUEUE_NAME_ANNOTATION: gang.queue} if gang.queue else {}  # for pods of jobs that the other side suspends
+    queue = (
+        {k8s.QUEUE_NAME_ANNOTATION: gang.queue} if gang.queue else {}
+    )  # for pods of jobs that the other side suspends
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": name,
             "namespace": gang.namespace,
-            "labels": {**(metadata.get("labels") or {}), TASK_LABEL: role},
+            "labels": {**(metadata.get("labels") or {}), k8s.TASK_LABEL: role},
             "annotations": {**(metadata.get("annotations") or {}), **queue},
             "ownerReferences": [owner],
         },

@@ -14,19 +14,18 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from compiler import kubernetes as k8s
 from compiler.emit.block import to_yaml
-from compiler.kubernetes import (
-    ADOPT_ANNOTATION,
-    PRUNE_ANNOTATION,
-    REPLACE_ANNOTATION,
-    SUSPEND_ANNOTATION,
-    YIELD_ANNOTATION,
-    annotations_of,
-)
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
 from compiler.volcano.scheduler_conf import CONF_KEY, PREDICATE_CACHE
 
-_OBJECT_ANNOTATIONS = (ADOPT_ANNOTATION, PRUNE_ANNOTATION, REPLACE_ANNOTATION, SUSPEND_ANNOTATION, YIELD_ANNOTATION)
+_OBJECT_ANNOTATIONS = (
+    k8s.ADOPT_ANNOTATION,
+    k8s.PRUNE_ANNOTATION,
+    k8s.REPLACE_ANNOTATION,
+    k8s.SUSPEND_ANNOTATION,
+    k8s.YIELD_ANNOTATION,
+)
 """On a SchedulerConfiguration they are meant for its ConfigMap."""
 CACHING_ACTIONS = ("allocate", "backfill", "preempt", "reclaim")
 
@@ -36,7 +35,7 @@ def config_map(spec: SchedulerSpec, *, gated: bool) -> dict[str, Any]:
     ConfigMap stays, with its text changed only where the cache must be off."""
     if spec.raw_text is None:
         metadata: dict[str, Any] = {"name": spec.name, "namespace": spec.namespace}
-        found = annotations_of(spec.document.data)
+        found = k8s.annotations_of(spec.document.data)
         if kept := {name: found[name] for name in _OBJECT_ANNOTATIONS if name in found}:
             metadata["annotations"] = kept
         conf = scheduler_conf(spec, gated=gated)

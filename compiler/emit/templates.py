@@ -7,14 +7,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-from compiler.kubernetes import (
-    DEPENDENT_ROLES_ANNOTATION,
-    JOB_MARK,
-    POD_OWNERS_ANNOTATION,
-    QUEUE_NAME_ANNOTATION,
-    ROLE_MARK,
-    VOLCANO_SCHEDULER,
-)
+from compiler import kubernetes as k8s
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.namespace_queues import workload_queue
 from compiler.syntax.paths import value_at
@@ -57,7 +50,7 @@ def _child(data: Any, step: str | int) -> Any:
 def name_scheduler(data: dict[str, Any], gang: GangSpec) -> None:
     """Write Volcano as the scheduler of pods that name none, or Kubernetes' own."""
     for _, template in pod_templates(data, gang):
-        template["spec"]["schedulerName"] = VOLCANO_SCHEDULER
+        template["spec"]["schedulerName"] = k8s.VOLCANO_SCHEDULER
 
 
 def mark_pods(data: dict[str, Any], gang: GangSpec) -> None:
@@ -65,11 +58,11 @@ def mark_pods(data: dict[str, Any], gang: GangSpec) -> None:
     if not gang.controller.marks_pods:
         return
     for role, template in pod_templates(data, gang):
-        annotate(template, JOB_MARK, f"{gang.document.kind}.{gang.document.group}/{gang.document.name}")
-        annotate(template, ROLE_MARK, role.name)
+        annotate(template, k8s.JOB_MARK, f"{gang.document.kind}.{gang.document.group}/{gang.document.name}")
+        annotate(template, k8s.ROLE_MARK, role.name)
     for key, names in (
-        (POD_OWNERS_ANNOTATION, gang.controller.pod_owners),
-        (DEPENDENT_ROLES_ANNOTATION, gang.controller.dependent_roles),
+        (k8s.POD_OWNERS_ANNOTATION, gang.controller.pod_owners),
+        (k8s.DEPENDENT_ROLES_ANNOTATION, gang.controller.dependent_roles),
     ):
         if names:
             annotate(data, key, ",".join(names))
@@ -79,12 +72,12 @@ def name_queue(data: dict[str, Any], gang: GangSpec) -> None:
     """Write the queue into every pod template where an annotation names it: Volcano, which makes the PodGroups of such
     pods, reads that annotation of a pod and not of what owns the pod."""
     path = gang.field_paths.get("queue", ())
-    written = value_at(gang.document.data, path) if path[-1:] == (QUEUE_NAME_ANNOTATION,) else None
+    written = value_at(gang.document.data, path) if path[-1:] == (k8s.QUEUE_NAME_ANNOTATION,) else None
     if not isinstance(written, str) or workload_queue(gang.namespace, written) != gang.queue:
         return
     for _, template in pod_templates(data, gang):
-        if not value_at(template, ("metadata", "annotations", QUEUE_NAME_ANNOTATION)):
-            annotate(template, QUEUE_NAME_ANNOTATION, written)
+        if not value_at(template, ("metadata", "annotations", k8s.QUEUE_NAME_ANNOTATION)):
+            annotate(template, k8s.QUEUE_NAME_ANNOTATION, written)
 
 
 def annotate(data: dict[str, Any], key: str, value: str) -> None:

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from compiler import kubernetes as k8s
 from compiler.explain.edits import named_field_edits
 from compiler.explain.provenance import Provenance, Source, node_sources, source_at
 from compiler.explain.statements import Edits, Entry, Names, Values
 from compiler.fields.duration import duration_text, rounded_duration_text
 from compiler.fields.timestamp import rfc3339
-from compiler.kubernetes import (
-    COOLDOWN_ANNOTATION,
-    EXPECTED_DURATION_ANNOTATION,
-    PREEMPTABLE_ANNOTATION,
-    SYSTEM_PRIORITIES,
-)
 from compiler.specs.gang_spec import GangSpec
 from compiler.syntax.edits import FieldEdit
 from solver import facts, repairs
@@ -64,7 +59,7 @@ _OBSTACLES = {
     "preempt": ("action", "preempts", "add preempt to the scheduler's actions"),
     "reclaim": ("action", "reclaims", "add reclaim to the scheduler's actions"),
     "queue": ("nonreclaimable", "queue {queue}", "reclaimable: true for queue {queue}"),
-    "protected": ("protection", "{protection}", f'{PREEMPTABLE_ANNOTATION}: "true" on the pods that run'),
+    "protected": ("protection", "{protection}", f'{k8s.PREEMPTABLE_ANNOTATION}: "true" on the pods that run'),
     "minima": ("protection", _BY_GANG, "{enabled}: false for the plugin gang"),
     "shares": ("protection", _BY_DRF, "enablePreemptable: false for the plugin drf"),
     "budget": ("protection", "PodDisruptionBudgets keep the pods", "a PodDisruptionBudget that lets more pods go"),
@@ -85,12 +80,14 @@ def _protection(victims: Sequence[GangSpec]) -> str:
     """By what their pods are protected."""
     if any(spec.namespace == "kube-system" for spec in victims):
         return "pods in kube-system are protected"
-    if any(spec.priority_class in SYSTEM_PRIORITIES for spec in victims):
+    if any(spec.priority_class in k8s.SYSTEM_PRIORITIES for spec in victims):
         return "pods of a system priority class are protected"
     texts = [(role.annotations, role.labels) for spec in victims for role in spec.roles]
-    if any(COOLDOWN_ANNOTATION in annotations or COOLDOWN_ANNOTATION in labels for annotations, labels in texts):
-        return f"pods that run for less than their {COOLDOWN_ANNOTATION} are protected"
-    return f'pods with {PREEMPTABLE_ANNOTATION}: "false" are protected'
+    if any(
+        k8s.COOLDOWN_ANNOTATION in annotations or k8s.COOLDOWN_ANNOTATION in labels for annotations, labels in texts
+    ):
+        return f"pods that run for less than their {k8s.COOLDOWN_ANNOTATION} are protected"
+    return f'pods with {k8s.PREEMPTABLE_ANNOTATION}: "false" are protected'
 
 
 REASONS: tuple[Entry[Any], ...] = (
@@ -179,12 +176,12 @@ def _eviction_edits(s: Provenance, j: int, x: repairs.AllowEviction, _: Any) -> 
 
 
 def _duration_edits(s: Provenance, j: int, x: repairs.ShorterDuration, _: Any) -> list[FieldEdit]:
-    path = ("metadata", "annotations", EXPECTED_DURATION_ANNOTATION)
+    path = ("metadata", "annotations", k8s.EXPECTED_DURATION_ANNOTATION)
     return [FieldEdit(s.origins.gangs[j].document, path, duration_text(x.seconds))]
 
 
 def _duration(s: Provenance, j: int, repair: repairs.ShorterDuration) -> Iterator[Source]:
-    path = ("metadata", "annotations", EXPECTED_DURATION_ANNOTATION)
+    path = ("metadata", "annotations", k8s.EXPECTED_DURATION_ANNOTATION)
     yield source_at(s.origins.gangs[j].document, "expected duration", *path)
 
 

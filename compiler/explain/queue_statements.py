@@ -6,17 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from compiler import kubernetes as k8s
 from compiler.explain.edits import named_field_edits, number_edit, path_text, written_value
 from compiler.explain.provenance import Provenance, Source
 from compiler.explain.statements import Edits, Entry, Names, Values, amount_to_type
-from compiler.kubernetes import (
-    CLOSED_ANNOTATION,
-    DEDICATED_DOMAINS_ANNOTATION,
-    NODE_GROUP_LABEL,
-    NODE_GROUP_LIMITS_ANNOTATION,
-    ORDER_ANNOTATION,
-    REQUIRED,
-)
 from compiler.lower.node_groups import UNGROUPED
 from compiler.specs.queue_spec import NodeGroupAffinity
 from compiler.syntax.documents import FieldPath
@@ -61,7 +54,7 @@ def _promised_values(s: Provenance, j: int, fact: facts.Borrowing, _: Any) -> Va
 
 
 def _domains(s: Provenance, j: int, x: facts.DedicatedDomains | repairs.FewerDedicatedDomains) -> Iterator[Source]:
-    return s.queue_field(x.queue, "guaranteed domains", "metadata", "annotations", DEDICATED_DOMAINS_ANNOTATION)
+    return s.queue_field(x.queue, "guaranteed domains", "metadata", "annotations", k8s.DEDICATED_DOMAINS_ANNOTATION)
 
 
 def _closed(s: Provenance, j: int, x: facts.ClosedQueue | repairs.OpenQueue) -> Iterator[Source]:
@@ -69,7 +62,7 @@ def _closed(s: Provenance, j: int, x: facts.ClosedQueue | repairs.OpenQueue) -> 
     if not queue.open and spec is not None and spec.namespace:
         return iter((Source(f"NamespaceQueue {queue.name}", "Ready"),))
     if isinstance(x, repairs.OpenQueue) or (spec is not None and not spec.open):
-        return s.queue_field(x.queue, "closed", "metadata", "annotations", CLOSED_ANNOTATION)
+        return s.queue_field(x.queue, "closed", "metadata", "annotations", k8s.CLOSED_ANNOTATION)
     if not queue.open:
         return iter((Source(f"Queue {queue.name}", "state"),))
     return s.queue_field(x.queue, "", "metadata", "name")
@@ -82,7 +75,7 @@ def _closed_values(s: Provenance, j: int, x: facts.ClosedQueue | repairs.OpenQue
 
 
 def _order(s: Provenance, j: int, x: facts.StrictOrder | repairs.NoStrictOrder) -> Iterator[Source]:
-    return s.queue_field(x.queue, "order", "metadata", "annotations", ORDER_ANNOTATION)
+    return s.queue_field(x.queue, "order", "metadata", "annotations", k8s.ORDER_ANNOTATION)
 
 
 def _strict_order(s: Provenance, j: int, fact: facts.StrictOrder) -> Iterator[Source]:
@@ -95,7 +88,7 @@ def _node_groups(s: Provenance, j: int, x: facts.ClosedNodeGroups | repairs.Open
 
 
 def _group_limit(s: Provenance, j: int, x: facts.NodeGroupLimit | repairs.HigherGroupLimit) -> Iterator[Source]:
-    return s.queue_field(x.queue, "limits of node groups", "metadata", "annotations", NODE_GROUP_LIMITS_ANNOTATION)
+    return s.queue_field(x.queue, "limits of node groups", "metadata", "annotations", k8s.NODE_GROUP_LIMITS_ANNOTATION)
 
 
 def _group_values(
@@ -241,14 +234,14 @@ def _group_edits(affinity: NodeGroupAffinity | None, groups: Sequence[str]) -> M
         usable = [group for group in (*known.required, *known.preferred) if group not in known.anti_required]
         label = next(iter((*usable, *known.anti_preferred)), "a group that its nodeGroupAffinity names")
         is_bare = known == NodeGroupAffinity()
-        return {("arguments", "strict"): "false"} if is_bare else {("metadata", "labels", NODE_GROUP_LABEL): label}
+        return {("arguments", "strict"): "false"} if is_bare else {("metadata", "labels", k8s.NODE_GROUP_LABEL): label}
     lacking = [group for group in groups if group not in (*known.required, *known.preferred)]
     found = dict[FieldPath, str]()
     if lacking:
-        found["spec", "affinity", "nodeGroupAffinity", REQUIRED] = f"[{', '.join((*known.required, *lacking))}]"
+        found["spec", "affinity", "nodeGroupAffinity", k8s.REQUIRED] = f"[{', '.join((*known.required, *lacking))}]"
     if any(group in known.anti_required for group in groups):
         left = [group for group in known.anti_required if group not in groups]
-        found["spec", "affinity", "nodeGroupAntiAffinity", REQUIRED] = f"[{', '.join(left)}]"
+        found["spec", "affinity", "nodeGroupAntiAffinity", k8s.REQUIRED] = f"[{', '.join(left)}]"
     return found
 
 
@@ -290,7 +283,7 @@ def _weight_edits(s: Provenance, j: int, x: repairs.MoreWeight, _: Any) -> list[
 
 def _group_limit_edits(s: Provenance, j: int, x: repairs.HigherGroupLimit, _: Any) -> list[FieldEdit]:
     """Return the annotation, which is JSON, with the limit of one node group."""
-    spec, path = s.origins.queues[x.queue], ("metadata", "annotations", NODE_GROUP_LIMITS_ANNOTATION)
+    spec, path = s.origins.queues[x.queue], ("metadata", "annotations", k8s.NODE_GROUP_LIMITS_ANNOTATION)
     if spec is None or len(x.node_groups) != 1:
         return []
     limits, name = json.loads(written_value(spec.document, path)), s.problem.resources[x.resource]
@@ -304,7 +297,7 @@ def _domain_edits(s: Provenance, j: int, x: repairs.FewerDedicatedDomains, _: An
         return []
     number, tier = spec.dedicated_domains
     value = f"{number - x.amount} of tier {tier}" if number > x.amount else Removal.FIELD
-    return [FieldEdit(spec.document, ("metadata", "annotations", DEDICATED_DOMAINS_ANNOTATION), value)]
+    return [FieldEdit(spec.document, ("metadata", "annotations", k8s.DEDICATED_DOMAINS_ANNOTATION), value)]
 
 
 def _to_type(s: Provenance, name: str, resource: int, amount: int) -> Values:
@@ -377,7 +370,7 @@ REPAIRS: tuple[Entry[Any], ...] = (
         _closed_values,
         special_texts=("make queue {unready} ready",),
         edits=lambda s, j, x, _: _queue_edits(
-            s, x.queue, "metadata", "annotations", CLOSED_ANNOTATION, value="false", now="true"
+            s, x.queue, "metadata", "annotations", k8s.CLOSED_ANNOTATION, value="false", now="true"
         ),
     ),
     Entry(
@@ -410,7 +403,7 @@ REPAIRS: tuple[Entry[Any], ...] = (
         ("queue {queue} without its strict order",),
         _order,
         edits=lambda s, j, x, _: _queue_edits(
-            s, x.queue, "metadata", "annotations", ORDER_ANNOTATION, value=Removal.FIELD, now="strict"
+            s, x.queue, "metadata", "annotations", k8s.ORDER_ANNOTATION, value=Removal.FIELD, now="strict"
         ),
     ),
 )

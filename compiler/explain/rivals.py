@@ -13,32 +13,22 @@ from typing import Any
 
 from compiler.explain.names import short_list
 from compiler.explain.statements import REPAIR_KEYS, CodedMessage, Names
+from solver import repairs
 from solver.facts import StrictOrder
 from solver.plan import Decision
 from solver.problem import Gang, Problem
-from solver.repairs import (
-    AllowEviction,
-    EndOfGangs,
-    FewerDedicatedDomains,
-    HigherPriority,
-    MoreCapability,
-    MoreDeserved,
-    MoreNodes,
-    MoreWeight,
-    NoStrictOrder,
-    OpenQueue,
-    OtherQueue,
-    Repair,
-    SmallerGuarantee,
-    StartOfGang,
-)
 
-_SHARED: Mapping[type[Repair], Callable[[Any], object]] = {
-    **dict.fromkeys((MoreCapability, MoreDeserved, SmallerGuarantee), attrgetter("queue", "resource")),
-    **dict.fromkeys((FewerDedicatedDomains, MoreWeight, OpenQueue, NoStrictOrder), attrgetter("queue")),
-    MoreNodes: attrgetter("node", "hypernode"),
-    AllowEviction: attrgetter("obstacle", "queue"),
-    EndOfGangs: lambda repair: (),
+_SHARED: Mapping[type[repairs.Repair], Callable[[Any], object]] = {
+    **dict.fromkeys(
+        (repairs.MoreCapability, repairs.MoreDeserved, repairs.SmallerGuarantee), attrgetter("queue", "resource")
+    ),
+    **dict.fromkeys(
+        (repairs.FewerDedicatedDomains, repairs.MoreWeight, repairs.OpenQueue, repairs.NoStrictOrder),
+        attrgetter("queue"),
+    ),
+    repairs.MoreNodes: attrgetter("node", "hypernode"),
+    repairs.AllowEviction: attrgetter("obstacle", "queue"),
+    repairs.EndOfGangs: lambda repair: (),
 }
 """Repairs that affect other gangs too -> what they change. Of equal ones, a larger amount includes a smaller one."""
 MAX_NAMED_GANGS = 20
@@ -62,14 +52,14 @@ class Rivals:
 
     def __init__(self, problem: Problem, decisions: Iterable[Decision]) -> None:
         self._order = _GangOrder(problem)
-        self._users: dict[tuple[Repair, ...], _Users] = {}
-        self._asking: dict[tuple[Repair, ...], list[int]] = {}
+        self._users: dict[tuple[repairs.Repair, ...], _Users] = {}
+        self._asking: dict[tuple[repairs.Repair, ...], list[int]] = {}
         for decision in decisions:
             for changes in map(_changes, decision.repairs if decision.action == "wait" else ()):
                 if len(_shared(changes)) == len(changes):
                     self._asking.setdefault(changes, []).append(self._order.ranks[decision.gang])
 
-    def earlier(self, j: int, repair: Repair) -> EarlierGangs | None:
+    def earlier(self, j: int, repair: repairs.Repair) -> EarlierGangs | None:
         """Return the waiting gangs that would start with this change too and precede gang j; if there are none, those
         that may."""
         shared = _shared(_changes(repair))
@@ -83,7 +73,7 @@ class Rivals:
             found = users.possible(j)
         return found if found.count else None
 
-    def _asking_within(self, shared: Sequence[Repair]) -> set[int]:
+    def _asking_within(self, shared: Sequence[repairs.Repair]) -> set[int]:
         found = set[int]()
         for changes, ranks in self._asking.items():
             if all(any(_covers(change, part) for change in shared) for part in changes):
@@ -152,11 +142,11 @@ def _between(ranks: list[int], start: int, end: int) -> list[int]:
     return ranks[bisect_left(ranks, start) : bisect_left(ranks, end)]
 
 
-def _changes(repair: Repair) -> tuple[Repair, ...]:
+def _changes(repair: repairs.Repair) -> tuple[repairs.Repair, ...]:
     return (replace(repair, also=()), *repair.also) if repair.also else (repair,)
 
 
-def _shared(changes: Iterable[Repair]) -> tuple[Repair, ...]:
+def _shared(changes: Iterable[repairs.Repair]) -> tuple[repairs.Repair, ...]:
     """Return the changes that affect other gangs too."""
     return tuple(change for change in changes if type(change) in _SHARED)
 
@@ -165,7 +155,7 @@ def _is_alike(gang: Gang, other: Gang) -> bool:
     return (gang.roles, gang.minimum) == (other.roles, other.minimum)
 
 
-def gang_before(problem: Problem, decision: Decision, repair: Repair) -> int | None:
+def gang_before(problem: Problem, decision: Decision, repair: repairs.Repair) -> int | None:
     """Return the waiting gang that still precedes the gang in its strictly ordered queue with this repair."""
     order = next((fact for fact in decision.facts if isinstance(fact, StrictOrder)), None)
     if order is None or any(_changes_order(problem.gangs[order.gang], change) for change in (repair, *repair.also)):
@@ -190,10 +180,10 @@ def with_earlier_gangs(
     return replace(message, message=sentence, facts={key: facts[key] for key in REPAIR_KEYS if key in facts})
 
 
-def _changes_order(earlier: Gang, change: Repair) -> bool:
-    if isinstance(change, HigherPriority):
+def _changes_order(earlier: Gang, change: repairs.Repair) -> bool:
+    if isinstance(change, repairs.HigherPriority):
         return change.amount > earlier.priority
-    return isinstance(change, NoStrictOrder | OtherQueue | StartOfGang)
+    return isinstance(change, repairs.NoStrictOrder | repairs.OtherQueue | repairs.StartOfGang)
 
 
 def _order(problem: Problem, j: int) -> tuple[int, int, int]:
@@ -201,12 +191,12 @@ def _order(problem: Problem, j: int) -> tuple[int, int, int]:
     return -gang.priority, gang.age, j
 
 
-def _covers(change: Repair, part: Repair) -> bool:
+def _covers(change: repairs.Repair, part: repairs.Repair) -> bool:
     """Return whether the change does what the part of another repair does: it ends the same gangs, or changes the same,
     by no less."""
     if type(change) is not type(part):
         return False
-    if isinstance(change, EndOfGangs) and isinstance(part, EndOfGangs):
+    if isinstance(change, repairs.EndOfGangs) and isinstance(part, repairs.EndOfGangs):
         return set(change.gangs).issuperset(part.gangs)
     changed = _SHARED[type(change)]
     return changed(change) == changed(part) and getattr(part, "amount", 0) <= getattr(change, "amount", 0)

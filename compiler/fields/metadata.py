@@ -5,40 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from compiler import kubernetes as k8s
 from compiler.diagnostics.diagnostic import Diagnostic, did_you_mean, meant
 from compiler.fields.models import MISSPELT_KEY, UNKNOWN_ANNOTATION, UNREAD_POD_GROUP
 from compiler.fields.volcano_keys import meant_key
-from compiler.kubernetes import (
-    ANNOTATION_PREFIX,
-    EXPECTED_DURATION_ANNOTATION,
-    GANG_ANNOTATION,
-    GROUP_NAME_ANNOTATION,
-    KNOWN_ANNOTATIONS,
-    ORDER_ANNOTATION,
-    SUBMITTED_AT_ANNOTATION,
-    VOLCANO_GROUP_NAME_ANNOTATION,
-)
 from compiler.syntax.documents import Document, FieldPath
 
 
 def _annotation_help(key: str) -> str:
     """Return the fix for an unknown annotation: the one of gangplan that `key` resembles, ignoring their common
     prefix."""
-    known = {name.removeprefix(ANNOTATION_PREFIX): name for name in KNOWN_ANNOTATIONS}
-    near = did_you_mean(key.removeprefix(ANNOTATION_PREFIX), known)
-    return meant(key, known[near]) if near else f"use one of {', '.join(KNOWN_ANNOTATIONS)}"
+    known = {name.removeprefix(k8s.ANNOTATION_PREFIX): name for name in k8s.KNOWN_ANNOTATIONS}
+    near = did_you_mean(key.removeprefix(k8s.ANNOTATION_PREFIX), known)
+    return meant(key, known[near]) if near else f"use one of {', '.join(k8s.KNOWN_ANNOTATIONS)}"
 
 
-_NEVER_LABELS = (EXPECTED_DURATION_ANNOTATION, GANG_ANNOTATION, ORDER_ANNOTATION, SUBMITTED_AT_ANNOTATION)
+_NEVER_LABELS = (
+    k8s.EXPECTED_DURATION_ANNOTATION,
+    k8s.GANG_ANNOTATION,
+    k8s.ORDER_ANNOTATION,
+    k8s.SUBMITTED_AT_ANNOTATION,
+)
 
 
 def _is_strange(key: str) -> bool:
     """Return whether the key's prefix is meant to be gangplan's, and is another."""
     prefix = key.rpartition("/")[0]
-    return prefix.startswith("gangplan") and f"{prefix}/" != ANNOTATION_PREFIX
+    return prefix.startswith("gangplan") and f"{prefix}/" != k8s.ANNOTATION_PREFIX
 
 
-_GROUP_NAMES = (GROUP_NAME_ANNOTATION, VOLCANO_GROUP_NAME_ANNOTATION)
+_GROUP_NAMES = (k8s.GROUP_NAME_ANNOTATION, k8s.VOLCANO_GROUP_NAME_ANNOTATION)
 
 
 def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iterator[Diagnostic]:
@@ -49,9 +45,11 @@ def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iter
             at = (*path, section, key)
             if value is not None and not isinstance(value, str):
                 continue  # of the wrong type
-            if section == "annotations" and key.startswith(ANNOTATION_PREFIX) and key not in KNOWN_ANNOTATIONS:
+            if section == "annotations" and key.startswith(k8s.ANNOTATION_PREFIX) and key not in k8s.KNOWN_ANNOTATIONS:
                 yield document.diagnostic(UNKNOWN_ANNOTATION, at, f"nothing reads {key}", _annotation_help(key))
-            elif (right := f"{ANNOTATION_PREFIX}{key.rpartition('/')[2]}") in KNOWN_ANNOTATIONS and _is_strange(key):
+            elif (right := f"{k8s.ANNOTATION_PREFIX}{key.rpartition('/')[2]}") in k8s.KNOWN_ANNOTATIONS and _is_strange(
+                key
+            ):
                 yield document.diagnostic(UNKNOWN_ANNOTATION, at, f"nothing reads {key}", meant(key, right))
             elif section == "labels" and key in _NEVER_LABELS:
                 yield document.diagnostic(

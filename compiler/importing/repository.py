@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
+from compiler import kubernetes as k8s
 from compiler.emit.block import to_yaml
 from compiler.fields.natural_order import natural_sort_key
 from compiler.importing.node_pools import fold_nodes
@@ -16,24 +17,6 @@ from compiler.importing.other_queues import queue_kinds, translate_queues
 from compiler.importing.scheduler import scheduler_document
 from compiler.importing.written_form import pod_specs, written_form
 from compiler.kinds.registry import kinds
-from compiler.kubernetes import (
-    ADOPT_ANNOTATION,
-    API_VERSION,
-    CLUSTER_LABEL,
-    DEFAULT_QUEUE,
-    KUEUE_QUEUE_LABEL,
-    ROOT_QUEUE,
-    SYSTEM_NAMESPACES,
-    VOLCANO_SCHEDULER,
-    Object,
-    api_group_of,
-    controller_of,
-    is_finished_pod,
-    is_terminating,
-    labels_of,
-    name_of,
-    namespace_of,
-)
 from compiler.run_kinds import end_of_run, run_kind_of
 from compiler.specs.cluster_spec import KNOWN_MINORS, NAMESPACE_QUEUES_SINCE, VolcanoVersion
 from compiler.volcano.releases import releases_of_pods
@@ -66,7 +49,7 @@ class ImportedRepository:
     notes: tuple[str, ...]
 
 
-def import_objects(objects: Iterable[Object], cluster: str, *, adopt: bool = False) -> ImportedRepository:
+def import_objects(objects: Iterable[k8s.Object], cluster: str, *, adopt: bool = False) -> ImportedRepository:
     """Return the repository of a cluster that holds these objects, as an API server gives them; of two with one name
     the later counts. adopt: gangplan may take fields of the objects that others own."""
     by_name = {_place_in_order(item): item for item in objects}
@@ -83,16 +66,21 @@ def import_objects(objects: Iterable[Object], cluster: str, *, adopt: bool = Fal
             continue
         document = _document_of(item)
         if adopt:
-            document = _with_annotation(document, ADOPT_ANNOTATION, "true")
+            document = _with_annotation(document, k8s.ADOPT_ANNOTATION, "true")
         documents.setdefault(_file_of(item, cluster), []).append(document)
     queues = documents.setdefault(f"cluster-specs/{cluster}/queues.yaml", [])
-    translated = translate_queues(others, {name_of(queue) for queue in queues if queue["kind"] == "Queue"})
+    translated = translate_queues(others, {k8s.name_of(queue) for queue in queues if queue["kind"] == "Queue"})
     queues += translated.documents
     files = {path: _text(of_file) for path, of_file in documents.items() if of_file}
     folded = fold_nodes(nodes, "".join(files.values()))
     if folded.documents:
         files[f"cluster-specs/{cluster}/nodes.yaml"] = _text(folded.documents)
-    head = {"apiVersion": API_VERSION, "kind": "Cluster", "metadata": {"name": cluster}, "spec": _cluster_spec(items)}
+    head = {
+        "apiVersion": k8s.API_VERSION,
+        "kind": "Cluster",
+        "metadata": {"name": cluster},
+        "spec": _cluster_spec(items),
+    }
     files[f"cluster-specs/{cluster}/cluster.yaml"] = _text([head])
     notes = (
         *(f"{number} left out: {reason}" for reason, number in sorted(left_out.items()) if reason != _SILENT),
@@ -102,13 +90,13 @@ def import_objects(objects: Iterable[Object], cluster: str, *, adopt: bool = Fal
     return ImportedRepository(dict(sorted(files.items())), notes)
 
 
-def _place_in_order(item: Object) -> tuple[Any, ...]:
+def _place_in_order(item: k8s.Object) -> tuple[Any, ...]:
     """By kind, namespace and name; n-7 and n-07, which are equal numbers, are two objects."""
-    name = name_of(item)
-    return run_kind_of(item), namespace_of(item), natural_sort_key(name), name
+    name = k8s.name_of(item)
+    return run_kind_of(item), k8s.namespace_of(item), natural_sort_key(name), name
 
 
-def _cluster_spec(items: Sequence[Object]) -> Data:
+def _cluster_spec(items: Sequence[k8s.Object]) -> Data:
     """The release of Volcano is the one that the scheduler's pods name; else 1.16 where there are NamespaceQueues."""
     named = releases_of_pods(item for item in items if run_kind_of(item) == "Pod.")
     releases = [release for release in named if release.minor in KNOWN_MINORS]
@@ -124,67 +112,67 @@ def _cluster_spec(items: Sequence[Object]) -> Data:
 _SILENT = "what Kubernetes and Volcano make for themselves"
 
 
-def _reason_to_leave_out(item: Object) -> str:
+def _reason_to_leave_out(item: k8s.Object) -> str:
     """Return why the object is not a part of a repository, empty if it is."""
     kind = run_kind_of(item)
-    if is_terminating(item):
+    if k8s.is_terminating(item):
         return "objects that are being deleted"
-    is_made = controller_of(item) is not None
+    is_made = k8s.controller_of(item) is not None
     if _is_of_the_system(item) or (is_made and not has_unplanned_owner(item)):
         return _SILENT
-    if CLUSTER_LABEL in labels_of(item):
+    if k8s.CLUSTER_LABEL in k8s.labels_of(item):
         return "objects that gangplan applied already; their repository has them"
     if kind in CLUSTER_FILES or _is_scheduler_configuration(item):
         return ""
     if kind not in kinds() or kind == "ConfigMap.":
         return _SILENT
-    if end_of_run(item) is not None or (kind == "Pod." and is_finished_pod(item)):
+    if end_of_run(item) is not None or (kind == "Pod." and k8s.is_finished_pod(item)):
         return "jobs that ended"
-    if api_group_of(item) in _CORE_GROUPS and not _is_for_a_queue(item):
+    if k8s.api_group_of(item) in _CORE_GROUPS and not _is_for_a_queue(item):
         return _SILENT if is_made else "workloads of Kubernetes' own kinds that do not name Volcano as their scheduler"
     return "jobs that their owner creates, which gangplan does not plan" if is_made else ""
 
 
-def has_unplanned_owner(item: Object) -> bool:
+def has_unplanned_owner(item: k8s.Object) -> bool:
     """Return whether the object was created by one that is in no plan: then the created object waits and runs."""
-    owner = controller_of(item)
+    owner = k8s.controller_of(item)
     return owner is not None and run_kind_of(owner) not in kinds().keys() - _MAKER_KINDS
 
 
-def _is_of_the_system(item: Object) -> bool:
-    kind, name = run_kind_of(item), name_of(item)
+def _is_of_the_system(item: k8s.Object) -> bool:
+    kind, name = run_kind_of(item), k8s.name_of(item)
     if kind == "PriorityClass.scheduling.k8s.io":
         return name.startswith("system-")
     if kind == "Queue.scheduling.volcano.sh":
-        return name in (ROOT_QUEUE, DEFAULT_QUEUE) and not _has_settings(item)
-    return (item["metadata"].get("namespace") or "") in SYSTEM_NAMESPACES
+        return name in (k8s.ROOT_QUEUE, k8s.DEFAULT_QUEUE) and not _has_settings(item)
+    return (item["metadata"].get("namespace") or "") in k8s.SYSTEM_NAMESPACES
 
 
-def _has_settings(queue: Object) -> bool:
+def _has_settings(queue: k8s.Object) -> bool:
     """Return whether somebody gave the queue that Volcano makes a limit, or anything else: root is not reclaimable
     anyway."""
     return bool((written_form(queue).get("spec") or {}).keys() - {"reclaimable"})
 
 
-def _is_scheduler_configuration(item: Object) -> bool:
+def _is_scheduler_configuration(item: k8s.Object) -> bool:
     return run_kind_of(item) == "ConfigMap." and bool(conf_text_keys(item.get("data") or {}))
 
 
-def _is_for_a_queue(item: Object) -> bool:
-    named = any(pod.get("schedulerName") == VOLCANO_SCHEDULER for pod in pod_specs(item))
-    return named or KUEUE_QUEUE_LABEL in labels_of(item)
+def _is_for_a_queue(item: k8s.Object) -> bool:
+    named = any(pod.get("schedulerName") == k8s.VOLCANO_SCHEDULER for pod in pod_specs(item))
+    return named or k8s.KUEUE_QUEUE_LABEL in k8s.labels_of(item)
 
 
 # ---- where they go
 
 
-def _file_of(item: Object, cluster: str) -> str:
+def _file_of(item: k8s.Object, cluster: str) -> str:
     kind = run_kind_of(item)
     if kind == "ConfigMap.":
         return f"cluster-specs/{cluster}/scheduler.yaml"
     if kind in CLUSTER_FILES:
         return f"cluster-specs/{cluster}/{CLUSTER_FILES[kind]}.yaml"
-    return f"jobs/{_part(namespace_of(item))}/{_part(str(item['kind']).lower())}-{_part(name_of(item))}.yaml"
+    return f"jobs/{_part(k8s.namespace_of(item))}/{_part(str(item['kind']).lower())}-{_part(k8s.name_of(item))}.yaml"
 
 
 def _part(name: str) -> str:
@@ -193,7 +181,7 @@ def _part(name: str) -> str:
     return _NOT_IN_PATHS.sub("-", name).lstrip(".") or "-"
 
 
-def _document_of(item: Object) -> Data:
+def _document_of(item: k8s.Object) -> Data:
     return scheduler_document(item) if run_kind_of(item) == "ConfigMap." else written_form(item)
 
 

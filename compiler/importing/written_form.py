@@ -10,15 +10,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from compiler import kubernetes as k8s
 from compiler.fields.quantity import QuantityError, parse_quantity
-from compiler.kubernetes import (
-    ANNOTATION_PREFIX,
-    DEFAULT_TOLERATIONS,
-    KNOWN_ANNOTATIONS,
-    LAST_APPLIED_ANNOTATION,
-    Object,
-    annotations_of,
-)
 from compiler.openapi.schemas import find_schema
 from compiler.openapi.shape import pod_paths
 from compiler.run_kinds import run_kind_of
@@ -31,7 +24,7 @@ def _server_written() -> Mapping[str, Any]:
     return tomllib.loads((files("compiler.importing") / "server_written.toml").read_text("utf-8"))
 
 
-def written_form(item: Object) -> Data:
+def written_form(item: k8s.Object) -> Data:
     """Return the object without what servers wrote. Where kubectl kept the file that was applied, and all of it still
     holds, it is that file."""
     applied = _last_applied(item)
@@ -43,9 +36,9 @@ def written_form(item: Object) -> Data:
     return head | found
 
 
-def _last_applied(item: Object) -> Data | None:
+def _last_applied(item: k8s.Object) -> Data | None:
     try:
-        applied = json.loads(annotations_of(item).get(LAST_APPLIED_ANNOTATION, ""))
+        applied = json.loads(k8s.annotations_of(item).get(k8s.LAST_APPLIED_ANNOTATION, ""))
     except ValueError:
         return None
     same = isinstance(applied, dict) and all(applied.get(key) == item.get(key) for key in ("apiVersion", "kind"))
@@ -81,8 +74,8 @@ def _remove_bookkeeping(item: Data) -> None:
     for key in always["metadata"]:
         metadata.pop(key, None)
     for part, of_servers in (("annotations", always["annotations"]), ("labels", always["template_labels"])):
-        own = [key for key in metadata.get(part) or () if key.startswith(ANNOTATION_PREFIX)]
-        _remove_keys(metadata, part, {*of_servers, *own} - {*KNOWN_ANNOTATIONS})
+        own = [key for key in metadata.get(part) or () if key.startswith(k8s.ANNOTATION_PREFIX)]
+        _remove_keys(metadata, part, {*of_servers, *own} - {*k8s.KNOWN_ANNOTATIONS})
     spec = item.get("spec")
     if isinstance(spec, dict):
         for key in always["kinds"].get(run_kind_of(item), ()):
@@ -140,7 +133,7 @@ def _remove_equal(data: Data, defaults: Mapping[str, Any]) -> None:
             del data[key]
 
 
-def pod_specs(item: Object) -> Sequence[Data]:
+def pod_specs(item: k8s.Object) -> Sequence[Data]:
     """Return every pod spec of the object, where its kind has a schema."""
     schema = find_schema(run_kind_of(item), str(item["apiVersion"]).rpartition("/")[2])
     found = []
@@ -158,7 +151,8 @@ def _rows(data: Mapping[str, Any], key: str) -> list[Data]:
 
 
 _ADMITTED_TOLERATIONS = tuple(
-    {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300} for key in DEFAULT_TOLERATIONS
+    {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    for key in k8s.DEFAULT_TOLERATIONS
 )
 
 

@@ -6,17 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from compiler import kubernetes as k8s
 from compiler.kinds.common.annotated import with_annotated_queue, with_annotated_topology
 from compiler.kinds.common.job_kinds import job_kind, job_row
-from compiler.kubernetes import (
-    JOB_SET_JOB_LABEL,
-    JOB_SET_LABEL,
-    JOB_SET_NODE_LABEL,
-    JOB_SET_NODE_SELECTOR_ANNOTATION,
-    JOB_SET_NODE_TAINT,
-    JOB_SET_TOPOLOGY_ANNOTATION,
-    JOB_SET_UNIT_LABEL,
-)
 from compiler.specs.eligibility import with_label_rows
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.parts import ExclusiveUnits
@@ -26,7 +18,11 @@ from compiler.syntax.paths import value_at
 
 
 def _labels(document: Document, role: str) -> Mapping[str, str]:
-    return {JOB_SET_LABEL: document.name, JOB_SET_JOB_LABEL: role, JOB_SET_UNIT_LABEL: f"{document.name}-{role}"}
+    return {
+        k8s.JOB_SET_LABEL: document.name,
+        k8s.JOB_SET_JOB_LABEL: role,
+        k8s.JOB_SET_UNIT_LABEL: f"{document.name}-{role}",
+    }
 
 
 def _amend(gang: GangSpec) -> GangSpec:
@@ -39,7 +35,7 @@ def _amend(gang: GangSpec) -> GangSpec:
         job = gang.document.value_at(*written.template_path[:3])
         role = _within_completions(written, value_at(job, ("template", "spec")) or {})
         units = _exclusive_units(gang.document, role)
-        has_own_nodes = units is not None and units.key == JOB_SET_NODE_LABEL
+        has_own_nodes = units is not None and units.key == k8s.JOB_SET_NODE_LABEL
         if has_own_nodes:
             role = replace(role, pod=_with_own_nodes(gang.document, role))
         if (in_order and number) or job.get("dependsOn") or (units is not None and not has_own_nodes):
@@ -59,14 +55,14 @@ def _exclusive_units(document: Document, role: RoleSpec) -> ExclusiveUnits | Non
     jobset_controller.go)."""
     of_job: FieldPath = (*role.template_path[:3], "template")
     for path in (of_job, FieldPath()):
-        at = (*path, "metadata", "annotations", JOB_SET_TOPOLOGY_ANNOTATION)
+        at = (*path, "metadata", "annotations", k8s.JOB_SET_TOPOLOGY_ANNOTATION)
         if isinstance(key := value_at(document.data, at), str) and key:
-            units = ExclusiveUnits(key, (role.name,), role.unit, JOB_SET_LABEL, JOB_SET_UNIT_LABEL, at)
-            flag = (*at[:-1], JOB_SET_NODE_SELECTOR_ANNOTATION)
+            units = ExclusiveUnits(key, (role.name,), role.unit, k8s.JOB_SET_LABEL, k8s.JOB_SET_UNIT_LABEL, at)
+            flag = (*at[:-1], k8s.JOB_SET_NODE_SELECTOR_ANNOTATION)
             if value_at(document.data, flag) is None:
                 return units
             obstacle = "" if role.replicas <= role.unit else "the node selectors of its Jobs differ"
-            return replace(units, key=JOB_SET_NODE_LABEL, path=flag, obstacle=obstacle)
+            return replace(units, key=k8s.JOB_SET_NODE_LABEL, path=flag, obstacle=obstacle)
     return None
 
 
@@ -74,8 +70,8 @@ def _with_own_nodes(document: Document, role: RoleSpec) -> PodSpec:
     """Return the pods of a role whose child Jobs select nodes by their names, and tolerate the taint of such nodes."""
     prefix = f"{document.namespace or 'default'}_{document.name}-{role.name}"
     names = tuple(f"{prefix}-{number}" for number in range(-(-role.replicas // role.unit)))
-    pod = with_label_rows(role.pod, Expression(JOB_SET_NODE_LABEL, "In", names))
-    return replace(pod, tolerations=(*pod.tolerations, Toleration(JOB_SET_NODE_TAINT, "Exists", "", "NoSchedule")))
+    pod = with_label_rows(role.pod, Expression(k8s.JOB_SET_NODE_LABEL, "In", names))
+    return replace(pod, tolerations=(*pod.tolerations, Toleration(k8s.JOB_SET_NODE_TAINT, "Exists", "", "NoSchedule")))
 
 
 def _within_completions(role: RoleSpec, job: Mapping[str, Any]) -> RoleSpec:

@@ -10,15 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from compiler import kubernetes as k8s
 from compiler.kinds.common.job_kinds import job_kind, job_row
 from compiler.kinds.registry import MODULES
-from compiler.kubernetes import (
-    KUBEFLOW_JOB_NAME_LABEL,
-    KUBEFLOW_JOB_ROLE_LABEL,
-    KUBEFLOW_OPERATOR_LABEL,
-    KUBEFLOW_ROLE_LABEL,
-    QUEUE_NAME_ANNOTATION,
-)
 from compiler.specs.gang_spec import GangSpec
 from compiler.syntax.documents import Document
 
@@ -27,11 +21,11 @@ LEADING_ROLES = ("master", "chief", "launcher")
 
 
 def _training_labels(document: Document, role: str) -> Mapping[str, str]:
-    leading = {KUBEFLOW_JOB_ROLE_LABEL: "master"} if role.lower() in LEADING_ROLES else {}
+    leading = {k8s.KUBEFLOW_JOB_ROLE_LABEL: "master"} if role.lower() in LEADING_ROLES else {}
     return {
-        KUBEFLOW_JOB_NAME_LABEL: document.name,
-        KUBEFLOW_OPERATOR_LABEL: f"{document.kind.lower()}-controller",
-        KUBEFLOW_ROLE_LABEL: role.lower(),
+        k8s.KUBEFLOW_JOB_NAME_LABEL: document.name,
+        k8s.KUBEFLOW_OPERATOR_LABEL: f"{document.kind.lower()}-controller",
+        k8s.KUBEFLOW_ROLE_LABEL: role.lower(),
         **leading,
     }
 
@@ -57,9 +51,9 @@ def _mpi_labels(document: Document, role: str) -> Mapping[str, str]:
     if not _is_of_mpi_operator(document):
         return _training_labels(document, role)
     return {
-        KUBEFLOW_JOB_NAME_LABEL: document.name,
-        KUBEFLOW_OPERATOR_LABEL: "mpi-operator",
-        KUBEFLOW_JOB_ROLE_LABEL: role.lower(),
+        k8s.KUBEFLOW_JOB_NAME_LABEL: document.name,
+        k8s.KUBEFLOW_OPERATOR_LABEL: "mpi-operator",
+        k8s.KUBEFLOW_JOB_ROLE_LABEL: role.lower(),
     }
 
 
@@ -67,7 +61,7 @@ def _amend_mpi_job(gang: GangSpec) -> GangSpec:
     """The MPI operator runs the launcher through a Job, on request once the workers are ready, and knows a queue by
     annotation."""
     if not _is_of_mpi_operator(gang.document):
-        return replace(gang, queue=gang.queue if QUEUE_NAME_ANNOTATION not in gang.field_paths["queue"] else "")
+        return replace(gang, queue=gang.queue if k8s.QUEUE_NAME_ANNOTATION not in gang.field_paths["queue"] else "")
     is_late = gang.document.data["spec"].get("launcherCreationPolicy") == "WaitForWorkersReady"
     launchers = tuple(role.name for role in gang.roles if role.name.lower() == "launcher")
     return gang.with_controller(

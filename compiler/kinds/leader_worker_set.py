@@ -9,16 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from compiler import kubernetes as k8s
 from compiler.kinds.common.annotated import is_gang, with_annotated_queue
 from compiler.kinds.common.job_kinds import job_kind, job_row
 from compiler.kinds.common.jobs import annotation_value
-from compiler.kubernetes import (
-    LEADER_WORKER_GROUP_LABEL,
-    LEADER_WORKER_SET_LABEL,
-    LEADER_WORKER_SUBGROUP_LABEL,
-    LEADER_WORKER_SUBGROUP_TOPOLOGY_ANNOTATION,
-    LEADER_WORKER_TOPOLOGY_ANNOTATION,
-)
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.parts import ExclusiveUnits
 from compiler.syntax.documents import Document
@@ -28,7 +22,7 @@ _GROUP = "spec.leaderWorkerTemplate"
 
 
 def _labels(document: Document, role: str) -> Mapping[str, str]:
-    labels = (LEADER_WORKER_SET_LABEL, LEADER_WORKER_GROUP_LABEL, LEADER_WORKER_SUBGROUP_LABEL)
+    labels = (k8s.LEADER_WORKER_SET_LABEL, k8s.LEADER_WORKER_GROUP_LABEL, k8s.LEADER_WORKER_SUBGROUP_LABEL)
     return dict.fromkeys(labels, document.name)
 
 
@@ -49,7 +43,7 @@ def _amend(gang: GangSpec) -> GangSpec:
     roles = tuple(map(with_group_size, gang.roles))
     is_late = (
         spec.get("startupPolicy") == "LeaderReady"
-        or annotation_value(gang.document, LEADER_WORKER_TOPOLOGY_ANNOTATION) is not None
+        or annotation_value(gang.document, k8s.LEADER_WORKER_TOPOLOGY_ANNOTATION) is not None
     )
     late = ("worker",) if is_late else ()
     minimum = sum(role.minimum for role in roles)
@@ -62,19 +56,19 @@ def _exclusive_units(gang: GangSpec, size: int) -> Iterator[ExclusiveUnits]:
     """Yield the groups, and the subgroups, each of which has a domain of its own (lws pod_webhook.go). A leader that
     makes the group one pod larger than its subgroups is in the first of these."""
     names, is_nested = tuple(role.name for role in gang.roles), False
-    if isinstance(key := annotation_value(gang.document, LEADER_WORKER_TOPOLOGY_ANNOTATION), str) and key:
-        path = ("metadata", "annotations", LEADER_WORKER_TOPOLOGY_ANNOTATION)
-        yield ExclusiveUnits(key, names, size, LEADER_WORKER_SET_LABEL, LEADER_WORKER_GROUP_LABEL, path)
+    if isinstance(key := annotation_value(gang.document, k8s.LEADER_WORKER_TOPOLOGY_ANNOTATION), str) and key:
+        path = ("metadata", "annotations", k8s.LEADER_WORKER_TOPOLOGY_ANNOTATION)
+        yield ExclusiveUnits(key, names, size, k8s.LEADER_WORKER_SET_LABEL, k8s.LEADER_WORKER_GROUP_LABEL, path)
         is_nested = True
     of_subgroup = value_at(gang.document.data, parse_path(f"{_GROUP}.subGroupPolicy.subGroupSize"))
-    key = annotation_value(gang.document, LEADER_WORKER_SUBGROUP_TOPOLOGY_ANNOTATION)
+    key = annotation_value(gang.document, k8s.LEADER_WORKER_SUBGROUP_TOPOLOGY_ANNOTATION)
     if not (isinstance(key, str) and key and isinstance(of_subgroup, int) and of_subgroup > 0):
         return
-    path = ("metadata", "annotations", LEADER_WORKER_SUBGROUP_TOPOLOGY_ANNOTATION)
+    path = ("metadata", "annotations", k8s.LEADER_WORKER_SUBGROUP_TOPOLOGY_ANNOTATION)
     largest = of_subgroup + (size % of_subgroup != 0)
     obstacle = "the leader's subgroup has a pod more than the others" if of_subgroup < largest < size else ""
     obstacle = "subgroups lie within an exclusive topology of groups" if is_nested else obstacle
-    labels = (LEADER_WORKER_SET_LABEL, LEADER_WORKER_SUBGROUP_LABEL)
+    labels = (k8s.LEADER_WORKER_SET_LABEL, k8s.LEADER_WORKER_SUBGROUP_LABEL)
     yield ExclusiveUnits(key, names, largest, *labels, path, obstacle)
 
 

@@ -7,19 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import Field
 
+from compiler import kubernetes as k8s
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
 from compiler.fields.models import Bool, Int, LenientModel, Resources, below
 from compiler.fields.quantity import integer_amounts
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.kind import Kind
-from compiler.kubernetes import (
-    CLOSED_ANNOTATION,
-    DEDICATED_DOMAINS_ANNOTATION,
-    HIERARCHY_ANNOTATION,
-    HIERARCHY_WEIGHTS_ANNOTATION,
-    ORDER_ANNOTATION,
-    ROOT_QUEUE,
-)
 from compiler.specs.queue_spec import NodeGroupAffinity, QueueSpec
 from compiler.syntax.documents import Document, FieldPath
 
@@ -30,8 +23,8 @@ BAD_HIERARCHY = declare_rule(
     "GP317",
     "error",
     "hierarchy annotations that do not belong together",
-    f"""{HIERARCHY_ANNOTATION} is a path such as root/science/dev, {HIERARCHY_WEIGHTS_ANNOTATION} a weight above 0
-    for each name in it, such as 1/2/3. Volcano's admission refuses the queue. Fix: write as many weights as
+    f"""{k8s.HIERARCHY_ANNOTATION} is a path such as root/science/dev, {k8s.HIERARCHY_WEIGHTS_ANNOTATION} a weight
+    above 0 for each name in it, such as 1/2/3. Volcano's admission refuses the queue. Fix: write as many weights as
     names.""",
 )
 
@@ -40,7 +33,7 @@ BAD_QUEUE_ORDER = declare_rule(
     "GP380",
     "error",
     "unknown queue order",
-    f"""{ORDER_ANNOTATION} is strict: the jobs of the queue start by priority, then age, and none passes one that
+    f"""{k8s.ORDER_ANNOTATION} is strict: the jobs of the queue start by priority, then age, and none passes one that
     waits. Without it the plan is free to let a smaller one go first. Fix: write strict, or remove the
     annotation.""",
 )
@@ -48,7 +41,7 @@ BAD_DEDICATED_DOMAINS = declare_rule(
     "GP381",
     "error",
     "guaranteed domains that cannot be read",
-    f"""{DEDICATED_DOMAINS_ANNOTATION} is a number of hypernodes of one tier that are kept free for the queue and
+    f"""{k8s.DEDICATED_DOMAINS_ANNOTATION} is a number of hypernodes of one tier that are kept free for the queue and
     those below it. Examples are "4 of tier 1" and, by tierName, "4 of tier supernode". Fix: write it so.""",
 )
 
@@ -97,16 +90,16 @@ def specs(document: Document, queue: Queue) -> Iterable[QueueSpec]:
     yield QueueSpec(
         document=document,
         name=document.name,
-        parent=spec.parent if spec.parent and spec.parent != ROOT_QUEUE else None,
+        parent=spec.parent if spec.parent and spec.parent != k8s.ROOT_QUEUE else None,
         weight=spec.weight or 1,
         priority=spec.priority or 0,
         guarantee=integer_amounts(spec.guarantee or {}, "up"),
         deserved=integer_amounts(spec.deserved or {}, "up"),
         capability=integer_amounts(spec.capability or {}, "up"),
         reclaimable=spec.reclaimable is not False,
-        open=annotation_value(document, CLOSED_ANNOTATION) != "true",
+        open=annotation_value(document, k8s.CLOSED_ANNOTATION) != "true",
         hierarchy=hierarchy_weights(document) or (),
-        strict_order=annotation_value(document, ORDER_ANNOTATION) == STRICT_ORDER,
+        strict_order=annotation_value(document, k8s.ORDER_ANNOTATION) == STRICT_ORDER,
         dedicated_domains=dedicated_domains(document),
         affinity=_node_group_affinity(spec.affinity) if spec.affinity else None,
         allowed_namespaces=tuple(spec.allowed_namespaces or ()),
@@ -121,7 +114,7 @@ def _node_group_affinity(affinity: QueueAffinity) -> NodeGroupAffinity:
 
 def dedicated_domains(document: Document) -> tuple[int, str] | None:
     """(number, tier by number or name) of the annotation; None where it is missing or malformed."""
-    found = _DEDICATED_DOMAINS.match(str(annotation_value(document, DEDICATED_DOMAINS_ANNOTATION) or ""))
+    found = _DEDICATED_DOMAINS.match(str(annotation_value(document, k8s.DEDICATED_DOMAINS_ANNOTATION) or ""))
     return (int(found[1]), found[2]) if found else None
 
 
@@ -130,7 +123,7 @@ def hierarchy_weights(document: Document) -> tuple[tuple[str, float], ...] | Non
     Volcano's admission, missing root/ and 1/ are added, and a weight below 1 becomes 1."""
     names, weights = (
         str(annotation_value(document, key) or "").split("/")
-        for key in (HIERARCHY_ANNOTATION, HIERARCHY_WEIGHTS_ANNOTATION)
+        for key in (k8s.HIERARCHY_ANNOTATION, k8s.HIERARCHY_WEIGHTS_ANNOTATION)
     )
     try:
         numbers = [float(weight) for weight in weights if weight]
@@ -141,25 +134,25 @@ def hierarchy_weights(document: Document) -> tuple[tuple[str, float], ...] | Non
     if len(names) != len(numbers) or not all(names) or not all(0 < number < 2**31 for number in numbers):
         return None
     pairs = [(name, max(1.0, number)) for name, number in zip(names, numbers, strict=True)]
-    return tuple(pairs[1:] if names[0] == ROOT_QUEUE else pairs)
+    return tuple(pairs[1:] if names[0] == k8s.ROOT_QUEUE else pairs)
 
 
 def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
     if hierarchy_weights(document) is None:
-        message = f"{HIERARCHY_ANNOTATION} and {HIERARCHY_WEIGHTS_ANNOTATION} do not belong together"
+        message = f"{k8s.HIERARCHY_ANNOTATION} and {k8s.HIERARCHY_WEIGHTS_ANNOTATION} do not belong together"
         help = "write as many weights above 0 as there are names"
-        yield document.diagnostic(BAD_HIERARCHY, ("metadata", "annotations", HIERARCHY_ANNOTATION), message, help)
-    if (order := annotation_value(document, ORDER_ANNOTATION)) not in (None, STRICT_ORDER):
-        message = f"{ORDER_ANNOTATION} is {order!r}"
+        yield document.diagnostic(BAD_HIERARCHY, ("metadata", "annotations", k8s.HIERARCHY_ANNOTATION), message, help)
+    if (order := annotation_value(document, k8s.ORDER_ANNOTATION)) not in (None, STRICT_ORDER):
+        message = f"{k8s.ORDER_ANNOTATION} is {order!r}"
         help = "write strict, or remove it"
-        yield document.diagnostic(BAD_QUEUE_ORDER, ("metadata", "annotations", ORDER_ANNOTATION), message, help)
-    if (text := annotation_value(document, DEDICATED_DOMAINS_ANNOTATION)) is not None and dedicated_domains(
+        yield document.diagnostic(BAD_QUEUE_ORDER, ("metadata", "annotations", k8s.ORDER_ANNOTATION), message, help)
+    if (text := annotation_value(document, k8s.DEDICATED_DOMAINS_ANNOTATION)) is not None and dedicated_domains(
         document
     ) is None:
-        message = f"{DEDICATED_DOMAINS_ANNOTATION} is {text!r}"
+        message = f"{k8s.DEDICATED_DOMAINS_ANNOTATION} is {text!r}"
         yield document.diagnostic(
             BAD_DEDICATED_DOMAINS,
-            ("metadata", "annotations", DEDICATED_DOMAINS_ANNOTATION),
+            ("metadata", "annotations", k8s.DEDICATED_DOMAINS_ANNOTATION),
             message,
             'write it like "4 of tier 1"',
         )

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import Field
 
+from compiler import kubernetes as k8s
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, suggestion
 from compiler.fields.models import Bool, LenientModel, Name, below
 from compiler.kinds.common import pods
@@ -22,13 +23,6 @@ from compiler.kinds.common.default_runtimes import DEFAULT_RUNTIMES, TRAINER_VER
 from compiler.kinds.common.jobs import Natural, NetworkTopology, job_times, time_diagnostics
 from compiler.kinds.common.pod_patches import read_patch, with_patch
 from compiler.kinds.kind import Kind
-from compiler.kubernetes import (
-    JOB_SET_JOB_LABEL,
-    JOB_SET_LABEL,
-    QUEUE_NAME_ANNOTATION,
-    TRAIN_JOB_STEP_LABEL,
-    VOLCANO_SCHEDULER,
-)
 from compiler.specs.gang_spec import Controller, GangSpec, RoleSpec, Scheduling
 from compiler.specs.services import unbound
 from compiler.syntax.documents import Document, FieldPath
@@ -93,7 +87,7 @@ class ReplicatedJob(LenientModel):
 
     @property
     def is_trainer(self) -> bool:
-        return self.labels.get(TRAIN_JOB_STEP_LABEL) == "trainer"
+        return self.labels.get(k8s.TRAIN_JOB_STEP_LABEL) == "trainer"
 
 
 class RuntimeSpec(LenientModel):
@@ -147,7 +141,7 @@ def unused_settings(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> I
         unused.append("resourcesPerNode")
     if unused:
         message = f"runtime {draft.spec.runtime_ref.name} has no trainer step, so it ignores {' and '.join(unused)}"
-        help = f"label its replicated Job {TRAIN_JOB_STEP_LABEL}: trainer"
+        help = f"label its replicated Job {k8s.TRAIN_JOB_STEP_LABEL}: trainer"
         yield draft.document.diagnostic(UNUSED_SETTING, ("spec", "trainer", unused[0]), message, help)
 
 
@@ -206,7 +200,7 @@ def _gang(draft: TrainJobDraft, runtime: RuntimeSpec) -> GangSpec:
     before = len(spec.pod_template_overrides or ())
     roles = tuple(_role(draft, runtime, job, before + at) for at, job in enumerate(replicated))
     priorities = [job.template.spec.priority_class_name for job in replicated]
-    queue_path: FieldPath = ("spec", "annotations", QUEUE_NAME_ANNOTATION)
+    queue_path: FieldPath = ("spec", "annotations", k8s.QUEUE_NAME_ANNOTATION)
     gang = GangSpec(
         document=document,
         queue=_queue(spec, runtime),
@@ -228,7 +222,8 @@ def _gang(draft: TrainJobDraft, runtime: RuntimeSpec) -> GangSpec:
             dependent_roles=tuple(job.name for job in replicated if job.depends_on),
         ),
         scheduling=Scheduling(
-            schedulable=not spec.suspend and all(role.pod.scheduler_name in ("", VOLCANO_SCHEDULER) for role in roles)
+            schedulable=not spec.suspend
+            and all(role.pod.scheduler_name in ("", k8s.VOLCANO_SCHEDULER) for role in roles)
         ),
     )
     return unbound(gang) if spec.runtime_patches else gang
@@ -237,7 +232,7 @@ def _gang(draft: TrainJobDraft, runtime: RuntimeSpec) -> GangSpec:
 def _queue(spec: Spec, runtime: RuntimeSpec) -> str:
     """Return the queue; the TrainJob's annotation precedes the runtime's."""
     notes = runtime.annotations | (spec.annotations or {})
-    return str(notes.get(QUEUE_NAME_ANNOTATION) or "")
+    return str(notes.get(k8s.QUEUE_NAME_ANNOTATION) or "")
 
 
 def _role(draft: TrainJobDraft, runtime: RuntimeSpec, job: ReplicatedJob, number: int) -> RoleSpec:
@@ -248,7 +243,7 @@ def _role(draft: TrainJobDraft, runtime: RuntimeSpec, job: ReplicatedJob, number
         template = _with_resources(template, trainer.resources_per_node)
     for written in _patches(draft.document, job.name):
         template = _with_patch(template, written)
-    labels = {JOB_SET_LABEL: draft.document.name, JOB_SET_JOB_LABEL: job.name}
+    labels = {k8s.JOB_SET_LABEL: draft.document.name, k8s.JOB_SET_JOB_LABEL: job.name}
     path: FieldPath = ("spec", "trainer")
     role = pods.role_spec(job.name, replicas, replicas, template, path, controller_labels=labels)
     override = {"targetJobs": [{"name": job.name}], "spec": {}}

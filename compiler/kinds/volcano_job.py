@@ -9,19 +9,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from compiler import kubernetes as k8s
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.duration import go_duration_seconds
 from compiler.fields.models import Int, LenientModel, below
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import NetworkTopology, job_times, time_diagnostics
 from compiler.kinds.kind import Kind
-from compiler.kubernetes import (
-    QUEUE_NAME_LABEL,
-    TASK_LABEL,
-    VOLCANO_JOB_NAME_LABEL,
-    VOLCANO_JOB_NAMESPACE_LABEL,
-    VOLCANO_SCHEDULER,
-)
 from compiler.specs.gang_spec import Controller, GangSpec, RoleSpec, Scheduling, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document
 from compiler.volcano import metax
@@ -123,9 +117,9 @@ def specs(document: Document, job: VolcanoJob) -> Iterable[GangSpec]:
     spec = job.spec
     relaxed = spec.ignores_role_minimums
     common = {
-        VOLCANO_JOB_NAME_LABEL: document.name,
-        VOLCANO_JOB_NAMESPACE_LABEL: document.namespace or "default",
-        QUEUE_NAME_LABEL: spec.queue or "default",
+        k8s.VOLCANO_JOB_NAME_LABEL: document.name,
+        k8s.VOLCANO_JOB_NAMESPACE_LABEL: document.namespace or "default",
+        k8s.QUEUE_NAME_LABEL: spec.queue or "default",
     }
     named = enumerate(zip(spec.task_names, spec.tasks, strict=True))
     roles = tuple(_task_role(name, task, index, relaxed, common) for index, (name, task) in named)
@@ -134,7 +128,7 @@ def specs(document: Document, job: VolcanoJob) -> Iterable[GangSpec]:
         roles = _with_first_minima(roles, late, spec.minimum)
     if spec.volumes:
         roles = tuple(replace(role, pod=replace(role.pod, has_unplanned_needs=True)) for role in roles)
-    scheduler = spec.scheduler_name or VOLCANO_SCHEDULER
+    scheduler = spec.scheduler_name or k8s.VOLCANO_SCHEDULER
     times = job_times(document)
     yield GangSpec(
         document=document,
@@ -154,7 +148,7 @@ def specs(document: Document, job: VolcanoJob) -> Iterable[GangSpec]:
             "scheduler": ("spec", "schedulerName"),
         },
         controller=Controller(dependent_roles=late),
-        scheduling=Scheduling(schedulable=scheduler == VOLCANO_SCHEDULER, scheduler_name=scheduler),
+        scheduling=Scheduling(schedulable=scheduler == k8s.VOLCANO_SCHEDULER, scheduler_name=scheduler),
     )
 
 
@@ -171,7 +165,12 @@ def _task_role(name: str, task: Task, index: int, relaxed: bool, labels: Mapping
     replicas = task.replicas or 0
     minimum = 0 if relaxed else min(task.minimum, replicas)
     role = pods.role_spec(
-        name, replicas, minimum, task.template, ("spec", "tasks", index), controller_labels={**labels, TASK_LABEL: name}
+        name,
+        replicas,
+        minimum,
+        task.template,
+        ("spec", "tasks", index),
+        controller_labels={**labels, k8s.TASK_LABEL: name},
     )
     role = replace(role, minimum_path=("spec", "tasks", index, "minAvailable"))
     if task.topology_policy in (None, "none"):

@@ -13,20 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapp
 from copy import copy
 from dataclasses import dataclass, field, replace
 
+from compiler import kubernetes as k8s
 from compiler.cluster_state.observed import ObservedState
 from compiler.cluster_state.pods import RequestCache
 from compiler.fields.quantity import amounts_sum
-from compiler.kubernetes import (
-    DEFAULT_PODS_PER_NODE,
-    NOT_READY_TAINT,
-    PRESSURE_TAINTS,
-    UNREACHABLE_TAINT,
-    UNSCHEDULABLE_TAINT,
-    Object,
-    labels_of,
-    name_of,
-    namespace_of,
-)
 from compiler.run_kinds import RUN_KINDS
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.eligibility import NodeMasks, classify_nodes, edits_for, node_kinds, node_requirement, returned_node
@@ -37,9 +27,9 @@ from compiler.specs.pod_spec import Amounts, PodSpec, Toleration
 _DAEMON_TOLERATIONS = tuple(
     Toleration(key, "Exists", effect=effect)
     for key, effect in (
-        (NOT_READY_TAINT, "NoExecute"),
-        (UNREACHABLE_TAINT, "NoExecute"),
-        *((key, "NoSchedule") for key in (*PRESSURE_TAINTS, UNSCHEDULABLE_TAINT)),
+        (k8s.NOT_READY_TAINT, "NoExecute"),
+        (k8s.UNREACHABLE_TAINT, "NoExecute"),
+        *((key, "NoSchedule") for key in (*k8s.PRESSURE_TAINTS, k8s.UNSCHEDULABLE_TAINT)),
     )
 )
 """Tolerations that the DaemonSet controller adds to its pods."""
@@ -203,7 +193,7 @@ def _fits(pod: PodSpec, node: NodeSpec) -> bool:
 
 
 def _offered_amounts(node: NodeSpec) -> Amounts:
-    return {"pods": DEFAULT_PODS_PER_NODE, **node.allocatable}
+    return {"pods": k8s.DEFAULT_PODS_PER_NODE, **node.allocatable}
 
 
 def _freedom(pods: UnplannedPods) -> int:
@@ -258,7 +248,7 @@ class _Places:
         node = self.observed.nodes[n]
         if node.name in self.observed.unready_nodes:
             return {}
-        total = {"pods": DEFAULT_PODS_PER_NODE, **node.allocatable}
+        total = {"pods": k8s.DEFAULT_PODS_PER_NODE, **node.allocatable}
         for taken in (self.observed.foreign.amounts.get(n, {}), self._held.get(n, {})):
             total = {name: amount - taken.get(name, 0) for name, amount in total.items()}
         return total
@@ -274,9 +264,9 @@ def _running_pods(wanted: Iterable[UnplannedPods], observed: ObservedState) -> M
     requests = RequestCache()
     for n, on_node in sorted(observed.pods_by_node.items()) if by_namespace else ():
         for pod in on_node:
-            if (namespace_of(pod), name_of(pod)) in observed.gang_role_by_pod:
+            if (k8s.namespace_of(pod), k8s.name_of(pod)) in observed.gang_role_by_pod:
                 continue
-            possible = [each for each in by_namespace.get(namespace_of(pod), ()) if _is_one_of(pod, each)]
+            possible = [each for each in by_namespace.get(k8s.namespace_of(pod), ()) if _is_one_of(pod, each)]
             amounts = requests.requests_of(pod) if possible else {}
             left = [each for each in possible if each.has_more_than(len(found.get(id(each), ())))]
             if left:
@@ -285,9 +275,9 @@ def _running_pods(wanted: Iterable[UnplannedPods], observed: ObservedState) -> M
     return found
 
 
-def _is_one_of(pod: Object, pods: UnplannedPods) -> bool:
-    name, owner = name_of(pod), pods.document.name
-    labels = labels_of(pod)
+def _is_one_of(pod: k8s.Object, pods: UnplannedPods) -> bool:
+    name, owner = k8s.name_of(pod), pods.document.name
+    labels = k8s.labels_of(pod)
     return (name == owner or name.startswith(f"{owner}-")) and all(
         labels.get(key) == value for key, value in pods.labels.items()
     )

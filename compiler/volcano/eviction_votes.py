@@ -6,14 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from compiler.kubernetes import (
-    COOLDOWN_ANNOTATION,
-    PREEMPTABLE_ANNOTATION,
-    SYSTEM_PRIORITIES,
-    Object,
-    annotations_of,
-    labels_of,
-)
+from compiler import kubernetes as k8s
 from compiler.specs.cluster_spec import SchedulerSpec
 
 if TYPE_CHECKING:
@@ -93,15 +86,15 @@ def preemptable_word(annotations: Mapping[str, object], labels: Mapping[str, obj
     """Return the value of `volcano.sh/preemptable`, the annotation before the label; None without either. An invalid
     boolean is false (Volcano, api.GetPodPreemptable)."""
     for texts in (annotations, labels):
-        if PREEMPTABLE_ANNOTATION in texts:
-            return str(texts[PREEMPTABLE_ANNOTATION]) in TRUE_WORDS
+        if k8s.PREEMPTABLE_ANNOTATION in texts:
+            return str(texts[k8s.PREEMPTABLE_ANNOTATION]) in TRUE_WORDS
     return None
 
 
 def cooldown_text(annotations: Mapping[str, object], labels: Mapping[str, object]) -> str | None:
     """Return the value of `volcano.sh/cooldown-time`, the label before the annotation; None without either (plugin cdp,
     podCooldownTime)."""
-    text = labels.get(COOLDOWN_ANNOTATION, annotations.get(COOLDOWN_ANNOTATION))
+    text = labels.get(k8s.COOLDOWN_ANNOTATION, annotations.get(k8s.COOLDOWN_ANNOTATION))
     return None if text is None else str(text)
 
 
@@ -123,13 +116,13 @@ class EvictionWords:
         )
 
 
-def pod_eviction_words(pod: Object) -> EvictionWords:
-    annotations, labels = annotations_of(pod), labels_of(pod)
+def pod_eviction_words(pod: k8s.Object) -> EvictionWords:
+    annotations, labels = k8s.annotations_of(pod), k8s.labels_of(pod)
     priority_class = (pod.get("spec") or {}).get("priorityClassName")
     return EvictionWords(
         preemptable_word(annotations, labels),
         cooldown_text(annotations, labels),
-        priority_class in SYSTEM_PRIORITIES if priority_class else None,
+        priority_class in k8s.SYSTEM_PRIORITIES if priority_class else None,
     )
 
 

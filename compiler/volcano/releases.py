@@ -13,14 +13,7 @@ from importlib.resources import files
 from itertools import chain
 from typing import Any, NamedTuple
 
-from compiler.kubernetes import (
-    CROSS_QUOTA_PREFIX,
-    DEQUEUE_ANNOTATION,
-    NODE_GROUP_LIMITS_ANNOTATION,
-    QUEUE_OVERCOMMIT_ANNOTATION,
-    Object,
-    is_finished_pod,
-)
+from compiler import kubernetes as k8s
 from compiler.specs.cluster_spec import KNOWN_MINORS, NAMESPACE_QUEUES_SINCE, SchedulerSpec, Specs, VolcanoVersion
 from compiler.volcano.arguments import OWNERS, find_argument
 from compiler.volcano.shared_devices import VGPU_UUID_ANNOTATIONS
@@ -42,12 +35,12 @@ NEW_FIELDS = {
     "Queue.scheduling.volcano.sh": {("spec", "allowedNamespaces"): QUEUE_OF_NAMESPACE},
     "PodGroup.scheduling.volcano.sh": {("spec", "topologyAffinity"): Addition(16)},
 }
-NEW_ANNOTATIONS = {NODE_GROUP_LIMITS_ANNOTATION: Addition(16)}
+NEW_ANNOTATIONS = {k8s.NODE_GROUP_LIMITS_ANNOTATION: Addition(16)}
 NEW_POD_ANNOTATIONS = dict.fromkeys(VGPU_UUID_ANNOTATIONS, Addition(16))
 UNREAD_ANNOTATIONS = {
-    QUEUE_OVERCOMMIT_ANNOTATION: "a design of August 2026 limits by it what a queue admits",
-    DEQUEUE_ANNOTATION: "an example has it in place of spec.dequeueStrategy",
-    CROSS_QUOTA_PREFIX: "a design limits by it what pods without GPUs hold of a node with GPUs",
+    k8s.QUEUE_OVERCOMMIT_ANNOTATION: "a design of August 2026 limits by it what a queue admits",
+    k8s.DEQUEUE_ANNOTATION: "an example has it in place of spec.dequeueStrategy",
+    k8s.CROSS_QUOTA_PREFIX: "a design limits by it what pods without GPUs hold of a node with GPUs",
 }
 """Annotation, or a prefix, that no release up to 1.16 reads -> its origin."""
 NEW_JOB_FLAGS = {("svc", "inject-hosts-env"): Addition(16)}
@@ -134,11 +127,11 @@ def release_of_image(image: str) -> VolcanoVersion | None:
     return VolcanoVersion(int(found[1]), int(found[2])) if found else None
 
 
-def releases_of_pods(pods: Iterable[Object]) -> tuple[VolcanoVersion, ...]:
+def releases_of_pods(pods: Iterable[k8s.Object]) -> tuple[VolcanoVersion, ...]:
     """Return the releases that images of pods name which have not finished; several while one replaces another."""
     found = set[VolcanoVersion | None]()
     for pod in pods:
-        containers = () if is_finished_pod(pod) else (pod.get("spec") or {}).get("containers") or ()
+        containers = () if k8s.is_finished_pod(pod) else (pod.get("spec") or {}).get("containers") or ()
         found.update(release_of_image(str(container.get("image"))) for container in containers)
     return tuple(sorted(filter(None, found)))
 

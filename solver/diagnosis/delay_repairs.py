@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from solver import repairs
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.delays import DelayDiagnosis
 from solver.diagnosis.minimal import first_sufficient
@@ -19,23 +20,13 @@ from solver.diagnosis.world import has_pod_rules
 from solver.facts import DedicatedDomains, Fact, Maintenance, ReservedNodes, StrictOrder
 from solver.plan import Reservation
 from solver.problem import Node, Problem
-from solver.repairs import (
-    EndOfMaintenance,
-    FewerDedicatedDomains,
-    HigherPriority,
-    NoStrictOrder,
-    OtherQueue,
-    Repair,
-    ShorterDuration,
-    StartOfGang,
-)
 from solver.semantics.exclusions import fixed_exclusions, maintenance_conflicts
 from solver.semantics.placements import placed_demand
 from solver.state.state import State
 from solver.timeline.reservation import ends_in_time
 
 
-def delay_repairs(diagnosis: DelayDiagnosis, j: int, facts: Sequence[Fact]) -> tuple[Repair, ...]:
+def delay_repairs(diagnosis: DelayDiagnosis, j: int, facts: Sequence[Fact]) -> tuple[repairs.Repair, ...]:
     """Return the repairs known for a single fact of order or time."""
     turn = Turn(diagnosis, GangDiagnosis.of(diagnosis.state, j))
     match facts:
@@ -83,22 +74,22 @@ class Turn:
         world = replace(case.current_world, queue=gang.queue, ended_gangs=ended, excluded=excluded)
         return case.lets_start(world)
 
-    def priority_above(self, gangs: Iterable[int]) -> HigherPriority:
+    def priority_above(self, gangs: Iterable[int]) -> repairs.HigherPriority:
         """Return the least unused priority above all of these gangs."""
         problem = self.case.state.problem
-        return HigherPriority(least_free_priority(problem, max(problem.gangs[i].priority for i in gangs)))
+        return repairs.HigherPriority(least_free_priority(problem, max(problem.gangs[i].priority for i in gangs)))
 
 
 # ---- strict order
 
 
-def _order_repairs(turn: Turn, fact: StrictOrder) -> Iterator[Repair]:
+def _order_repairs(turn: Turn, fact: StrictOrder) -> Iterator[repairs.Repair]:
     diagnosis = turn.diagnosis
     if _both_fit(turn, fact.gang):
-        yield StartOfGang(fact.gang)
+        yield repairs.StartOfGang(fact.gang)
     if turn.starts_beside_plan(turn.gang_problem):
         yield turn.priority_above([fact.gang])
-        yield NoStrictOrder(fact.queue)
+        yield repairs.NoStrictOrder(fact.queue)
     elif diagnosis.fits_beside_running(turn.case.index):
         reserved = [] if diagnosis.reservation is None else [diagnosis.reservation.gang]
         yield turn.priority_above([fact.gang, *turn.case.state.started_placements, *reserved])
@@ -125,12 +116,12 @@ def _both_fit(turn: Turn, first: int) -> bool:
 # ---- a reservation
 
 
-def _reservation_repairs(turn: Turn, reservation: Reservation) -> Iterator[Repair]:
+def _reservation_repairs(turn: Turn, reservation: Reservation) -> Iterator[repairs.Repair]:
     start = reservation.starts_in
     if start and not turn.case.gang.running and turn.starts_beside_plan(turn.lasting(start)):
-        yield ShorterDuration(start)
+        yield repairs.ShorterDuration(start)
     if _fits_after_reservation(turn, reservation):
-        yield StartOfGang(reservation.gang, start)
+        yield repairs.StartOfGang(reservation.gang, start)
     # Where it fits next to what the plan starts it need not precede that; where others backfill it must.
     fits = turn.diagnosis.fits_beside_plan(turn.case.index)
     yield turn.priority_above([reservation.gang, *(() if fits else turn.case.state.started_placements)])
@@ -156,12 +147,12 @@ def _fits_after_reservation(turn: Turn, reservation: Reservation) -> bool:
 # ---- dedicated domains of another queue
 
 
-def _dedication_repairs(turn: Turn, q: int) -> Iterator[Repair]:
+def _dedication_repairs(turn: Turn, q: int) -> Iterator[repairs.Repair]:
     problem, owner = turn.case.state.problem, turn.case.state.problem.queues[q]
     domains, home = owner.dedicated_domains, problem.queues[turn.case.gang.queue]
     is_as_open = set(owner.closed_node_groups) <= set(home.closed_node_groups)
     if is_as_open and not owner.strict_order and turn.starts_beside_plan(turn.with_gang(queue=q)):
-        yield OtherQueue(q)
+        yield repairs.OtherQueue(q)
 
     def suffices(count: int) -> bool:
         """Return whether the gang starts with so many fewer, of which the last go first."""
@@ -171,13 +162,13 @@ def _dedication_repairs(turn: Turn, q: int) -> Iterator[Repair]:
 
     least = first_sufficient(range(1, len(domains) + 1), suffices)
     if least is not None:
-        yield FewerDedicatedDomains(q, least)
+        yield repairs.FewerDedicatedDomains(q, least)
 
 
 # ---- maintenance
 
 
-def _maintenance_repairs(turn: Turn) -> Iterator[Repair]:
+def _maintenance_repairs(turn: Turn) -> Iterator[repairs.Repair]:
     """Yield the longest duration with which it ends in time; the soonest end of maintenance after which it need not."""
     problem, gang = turn.case.state.problem, turn.case.gang
     times = sorted({node.maintenance_in for node in problem.nodes if node.maintenance_in}, reverse=True)
@@ -186,12 +177,12 @@ def _maintenance_repairs(turn: Turn) -> Iterator[Repair]:
     if not gang.running:
         longest = first_sufficient(times, lambda t: turn.starts_beside_plan(turn.lasting(t)))
         if longest is not None:
-            yield ShorterDuration(longest)
+            yield repairs.ShorterDuration(longest)
     windows = {window for node in problem.nodes for window in node.maintenance_windows}
     ends = sorted({end for _, end in windows})
     for end in ends[: turn.case.state.options.budget.maintenance_ends]:
         if turn.starts_beside_plan(_problem_at(turn.gang_problem, end), end):
-            yield EndOfMaintenance(end)
+            yield repairs.EndOfMaintenance(end)
             return
 
 

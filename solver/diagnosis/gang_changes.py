@@ -10,21 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from solver import repairs
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.world import Family, NodeKind, World, with_role, with_subgroup
 from solver.problem import Gang, Topology, Vector
-from solver.repairs import (
-    FewerPods,
-    HigherTier,
-    MoreNodeClasses,
-    MoreNodes,
-    Restart,
-    SmallerPods,
-    SmallerSubgroups,
-    SoftSeparation,
-    SoftTopology,
-)
 from solver.semantics.gang_sizes import required_pods
 from solver.semantics.topology import ROOT
 
@@ -41,30 +31,30 @@ def families_with_all_pods(case: GangDiagnosis, w: World) -> list[Family[Any]]:
 
 
 def _restart(w: World, _: object) -> World:
-    return w.with_change(Restart(), gang=replace(w.gang, running=()))
+    return w.with_change(repairs.Restart(), gang=replace(w.gang, running=()))
 
 
-def _tiers(case: GangDiagnosis, i: int | None, gang: Gang) -> Family[HigherTier | SoftTopology]:
+def _tiers(case: GangDiagnosis, i: int | None, gang: Gang) -> Family[repairs.HigherTier | repairs.SoftTopology]:
     """Return a higher tier of the gang or of its subgroups i, where the owner can choose it; beyond the highest a soft
     topology. For a gang that owns separations, tiers up to the lowest of theirs."""
     topology, tree = gang.topology if i is None else gang.subgroups[i].topology, case.state.tree
-    steps: list[HigherTier | SoftTopology] = []
+    steps: list[repairs.HigherTier | repairs.SoftTopology] = []
     if topology is not None and tree.confines(topology):
         if i is None or gang.subgroups[i].tier_is_editable:
             rules = case.state.problem.pod_rules
             owned = (rules[rho].tier for rho in _separations(case, gang)) if i is None else ()
             highest = min((tier for tier in owned if tier is not None), default=tree.highest_tier)
-            steps += [HigherTier(tier, i) for tier in tree.tiers if topology.tier < tier <= highest]
+            steps += [repairs.HigherTier(tier, i) for tier in tree.tiers if topology.tier < tier <= highest]
         if i is not None or gang.topology_without_rules is None:
-            steps.append(SoftTopology(i))
+            steps.append(repairs.SoftTopology(i))
     return Family(steps, _set_topology)
 
 
-def _set_topology(w: World, repair: HigherTier | SoftTopology) -> World:
+def _set_topology(w: World, repair: repairs.HigherTier | repairs.SoftTopology) -> World:
     gang, i = w.gang, repair.subgroup
     was = gang.topology if i is None else gang.subgroups[i].topology
     soft = Topology("soft", was.tier if was is not None else 1)
-    topology = Topology("hard", repair.tier) if isinstance(repair, HigherTier) else soft
+    topology = Topology("hard", repair.tier) if isinstance(repair, repairs.HigherTier) else soft
     changed = replace(gang, topology=topology) if i is None else with_subgroup(gang, i, topology=topology)
     return w.with_change(repair, gang=changed)
 
@@ -79,7 +69,7 @@ def _soften_separations(w: World, rules: frozenset[int]) -> World:
     gang = w.gang
     roles = (replace(r, owned_rules=tuple(rho for rho in r.owned_rules if rho not in rules)) for r in gang.roles)
     softer = replace(gang, roles=tuple(roles), topology=gang.topology_without_rules, topology_without_rules=None)
-    return w.with_change(SoftSeparation(), gang=softer)
+    return w.with_change(repairs.SoftSeparation(), gang=softer)
 
 
 def _smaller_sizes(size: int) -> list[int]:
@@ -94,7 +84,7 @@ def _smaller_sizes(size: int) -> list[int]:
 def _set_subgroup_size(i: int, w: World, size: int) -> World:
     was = w.gang.subgroups[i]
     smaller = with_subgroup(w.gang, i, size=size, minimum=was.minimum * (was.size // size))
-    return w.with_change(SmallerSubgroups(i, size, was.size), gang=smaller)
+    return w.with_change(repairs.SmallerSubgroups(i, size, was.size), gang=smaller)
 
 
 def fewer_pods(w: World) -> list[Family[int]]:
@@ -126,11 +116,11 @@ def _set_replicas(role: int, w: World, pods: int) -> World:
         if role in part.roles:
             smaller = with_subgroup(smaller, i, minimum=min(part.minimum, pods // part.size))
     minimum = max(sum(r.minimum for r in smaller.roles), gang.minimum - (now - pods))
-    return w.with_change(FewerPods(role, pods, now), gang=replace(smaller, minimum=minimum))
+    return w.with_change(repairs.FewerPods(role, pods, now), gang=replace(smaller, minimum=minimum))
 
 
 def _set_gang_minimum(w: World, pods: int) -> World:
-    return w.with_change(FewerPods(None, pods, w.gang.minimum), gang=replace(w.gang, minimum=pods))
+    return w.with_change(repairs.FewerPods(None, pods, w.gang.minimum), gang=replace(w.gang, minimum=pods))
 
 
 def node_kinds(case: GangDiagnosis, role: int, w: World) -> list[Family[int]]:
@@ -161,7 +151,7 @@ def _add_node_kind(role: int, state: DiagnosisState, w: World, n: int) -> World:
     for r, spec in enumerate(gang.roles):
         if r == role or node.node_class in spec.node_classes:
             gang = with_role(gang, r, node_classes=spec.node_classes | {state.split_class + kinds.index(kind)})
-    return w.with_change(MoreNodeClasses(role, n), gang=gang, split_kinds=kinds)
+    return w.with_change(repairs.MoreNodeClasses(role, n), gang=gang, split_kinds=kinds)
 
 
 def with_open_roles(case: GangDiagnosis, w: World) -> World:
@@ -228,7 +218,7 @@ def _set_request(role: int, r: int, w: World, amount: int) -> World:
 
     slots = tuple(replace(p, share=smaller(p.share)) for p in was.slot_requests)
     gang = with_role(w.gang, role, request=smaller(was.request), slot_requests=slots)
-    return w.with_change(SmallerPods(role, r, amount, was.request[r]), gang=gang)
+    return w.with_change(repairs.SmallerPods(role, r, amount, was.request[r]), gang=gang)
 
 
 # ---- more nodes
@@ -270,6 +260,6 @@ def _nearest_nodes(case: GangDiagnosis, w: World) -> list[int]:
 def _add_nodes(state: DiagnosisState, like: int, confined: bool, grows: bool, w: World, count: int) -> World:
     """grows: whether what the queues may hold is worked out again."""
     leaf = w.limits_problem.nodes[like].leaf
-    added, repair = (like, leaf, count), MoreNodes(like, count, leaf if confined else None)
+    added, repair = (like, leaf, count), repairs.MoreNodes(like, count, leaf if confined else None)
     limits = state.enlarged_problem(added) if grows else w.limits_problem
     return w.with_change(repair, added_nodes=added, limits_problem=limits)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from math import gcd
 
+from solver import repairs
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.minimal import first_sufficient
@@ -14,15 +15,6 @@ from solver.diagnosis.queue_obstacles import QueueObstacle, queue_obstacles
 from solver.diagnosis.world import Family, World, with_role
 from solver.facts import CapabilityLimit, ShareLimit
 from solver.problem import GroupQuota, Problem, Vector
-from solver.repairs import (
-    HigherGroupLimit,
-    MoreCapability,
-    MoreWeight,
-    OpenNodeGroups,
-    OpenQueue,
-    Repair,
-    SmallerGuarantee,
-)
 from solver.semantics.placements import add_vectors
 from solver.semantics.queue_limits import share_limits
 from solver.semantics.queues import queue_path
@@ -51,7 +43,7 @@ def with_queue_changes(case: GangDiagnosis, w: World) -> World:
 def with_smaller_shares(case: GangDiagnosis, w: World) -> World:
     """Return the world whose weight names the gangs that the plan starts and whose queues then deserve too little for
     them."""
-    if not any(isinstance(change, MoreWeight) for change in w.changes):
+    if not any(isinstance(change, repairs.MoreWeight) for change in w.changes):
         return w
     state, ledger, now = case.state, case.ledger(w), case.state.after.queue_books
     ledger.charge_queue(case.gang.queue, case.demand(w))
@@ -65,9 +57,11 @@ def with_smaller_shares(case: GangDiagnosis, w: World) -> World:
             gone.add(i)
             over -= set() if _exceeds_share(ledger, q) else {q}
 
-    def with_names(change: Repair) -> Repair:
+    def with_names(change: repairs.Repair) -> repairs.Repair:
         return (
-            replace(change, gangs=tuple(sorted(gone.union(change.gangs)))) if isinstance(change, MoreWeight) else change
+            replace(change, gangs=tuple(sorted(gone.union(change.gangs))))
+            if isinstance(change, repairs.MoreWeight)
+            else change
         )
 
     return replace(w, changes=tuple(map(with_names, w.changes))) if gone else w
@@ -93,7 +87,7 @@ def _open_node_groups(case: GangDiagnosis, w: World, groups: tuple[int, ...]) ->
     gang, of = case.with_open_groups(w.gang, groups), case.state.group_of_class
     for r, role in enumerate(gang.roles if groups != (0,) else ()):
         gang = with_role(gang, r, node_classes=frozenset(c for c in role.node_classes if of[c]))
-    return w.with_change(OpenNodeGroups(w.queue, groups), gang=gang)
+    return w.with_change(repairs.OpenNodeGroups(w.queue, groups), gang=gang)
 
 
 def higher_group_limits(case: GangDiagnosis, w: World) -> Iterator[Family[int]]:
@@ -112,27 +106,27 @@ def higher_group_limits(case: GangDiagnosis, w: World) -> Iterator[Family[int]]:
 def _raise_group_limit(rho: int, quota: GroupQuota, held: int, w: World, more: int) -> World:
     """Return the world with the limit raised to the usage and `more`, where that is above the limit."""
     limit = max(held + more, quota.limit)
-    repair = HigherGroupLimit(quota.queue, (quota.node_group,), quota.resource, limit, quota.limit)
+    repair = repairs.HigherGroupLimit(quota.queue, (quota.node_group,), quota.resource, limit, quota.limit)
     return w.with_change(repair, quota_limits=((rho, limit),))
 
 
-def _opened_queues(state: DiagnosisState, problem: Problem, queue: int) -> Iterator[tuple[Repair, Problem]]:
+def _opened_queues(state: DiagnosisState, problem: Problem, queue: int) -> Iterator[tuple[repairs.Repair, Problem]]:
     """Yield every closed queue on the path, opened."""
     for q in queue_path(problem, queue):
         if not problem.queues[q].open:
             problem = state.with_queue(problem, q, open=True)
-            yield OpenQueue(q), problem
+            yield repairs.OpenQueue(q), problem
 
 
 def _limit_change(
     state: DiagnosisState, ledger: QueueBooks, o: QueueObstacle, queue: int, amount: Vector
-) -> tuple[Repair, Problem] | None:
+) -> tuple[repairs.Repair, Problem] | None:
     asked = amount[o.r]
     if o.code == CapabilityLimit.code and o.queue is not None:
         capability = ledger.problem.queues[o.queue].capability
         most = ledger.held[o.queue][o.r] + asked
         larger = tuple(most if i == o.r else x for i, x in enumerate(capability))
-        repair = MoreCapability(o.queue, o.r, most - (capability[o.r] or 0))
+        repair = repairs.MoreCapability(o.queue, o.r, most - (capability[o.r] or 0))
         return repair, state.with_queue(ledger.problem, o.queue, capability=larger)
     if o.code == ShareLimit.code and o.queue is not None:
         return _weight_change(state, ledger, o.queue, o.r, asked)
@@ -141,7 +135,7 @@ def _limit_change(
 
 def _weight_change(
     state: DiagnosisState, ledger: QueueBooks, q: int, r: int, asked: int
-) -> tuple[Repair, Problem] | None:
+) -> tuple[repairs.Repair, Problem] | None:
     """Return the smallest weight with which the queue's share suffices, by bisection: the share grows with the
     weight."""
     now = ledger.problem.queues[q].weight
@@ -151,12 +145,16 @@ def _weight_change(
         return limit is None or ledger.direct[q][r] + asked <= limit
 
     least = first_sufficient(range(now + 1, now * state.options.budget.weight_factor + 1), suffices)
-    return None if least is None else (MoreWeight(q, least, now), state.with_queue(ledger.problem, q, weight=least))
+    return (
+        None
+        if least is None
+        else (repairs.MoreWeight(q, least, now), state.with_queue(ledger.problem, q, weight=least))
+    )
 
 
 def _guarantee_change(
     state: DiagnosisState, ledger: QueueBooks, o: QueueObstacle, queue: int, amount: Vector
-) -> tuple[Repair, Problem] | None:
+) -> tuple[repairs.Repair, Problem] | None:
     """Return a smaller guarantee of the other queue that keeps most: as little less as lifts all that guarantees keep
     of the resource, by bisection, else all that it keeps."""
     problem, need = ledger.problem, ledger.needed_amounts(o.r)
@@ -179,4 +177,4 @@ def _guarantee_change(
         return all(other.reason_key != o.reason_key for other in then)
 
     less = first_sufficient(range(1, reserved_amount(q) + 1), suffices) or reserved_amount(q)
-    return SmallerGuarantee(q, o.r, less), with_less(less)
+    return repairs.SmallerGuarantee(q, o.r, less), with_less(less)

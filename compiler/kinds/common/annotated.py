@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from compiler import kubernetes as k8s
 from compiler.fields.whole_number import whole_number
 from compiler.kinds.common.jobs import annotation_value
-from compiler.kubernetes import (
-    GANG_ANNOTATION,
-    GROUP_MIN_MEMBER_ANNOTATION,
-    QUEUE_NAME_ANNOTATION,
-    TOPOLOGY_MODE_ANNOTATION,
-    TOPOLOGY_TIER_ANNOTATION,
-)
 from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document, FieldPath
 
@@ -22,11 +16,11 @@ _MANY_PODS = 10**9
 
 def with_annotated_queue(gang: GangSpec) -> GangSpec:
     """Return the queue that a pod template names, from which Volcano takes it, else that the object names."""
-    at: FieldPath = (*_ANNOTATIONS, QUEUE_NAME_ANNOTATION)
-    queue = annotation_value(gang.document, QUEUE_NAME_ANNOTATION)
+    at: FieldPath = (*_ANNOTATIONS, k8s.QUEUE_NAME_ANNOTATION)
+    queue = annotation_value(gang.document, k8s.QUEUE_NAME_ANNOTATION)
     for role in gang.roles:
-        if role.annotations.get(QUEUE_NAME_ANNOTATION):
-            queue, at = role.annotations[QUEUE_NAME_ANNOTATION], (*role.template_path, *at)
+        if role.annotations.get(k8s.QUEUE_NAME_ANNOTATION):
+            queue, at = role.annotations[k8s.QUEUE_NAME_ANNOTATION], (*role.template_path, *at)
             break
     if gang.queue and not (isinstance(queue, str) and queue):
         return gang
@@ -50,10 +44,10 @@ def with_annotated_topology(gang: GangSpec, *, is_one_group: bool) -> GangSpec:
 
 def _annotated_topology(role: RoleSpec) -> tuple[TopologySpec | None, FieldPath]:
     """Return the topology of a role, and its place; hard unless declared soft, of any tier unless it names one."""
-    mode, tier = role.annotations.get(TOPOLOGY_MODE_ANNOTATION), role.annotations.get(TOPOLOGY_TIER_ANNOTATION)
+    mode, tier = role.annotations.get(k8s.TOPOLOGY_MODE_ANNOTATION), role.annotations.get(k8s.TOPOLOGY_TIER_ANNOTATION)
     if mode is None and tier is None:
         return None, ()
-    key = TOPOLOGY_TIER_ANNOTATION if tier is not None else TOPOLOGY_MODE_ANNOTATION
+    key = k8s.TOPOLOGY_TIER_ANNOTATION if tier is not None else k8s.TOPOLOGY_MODE_ANNOTATION
     is_soft = (mode or "").lower() == "soft"
     return TopologySpec("soft" if is_soft else "hard", whole_number(tier or "") or None), (
         *role.template_path,
@@ -64,7 +58,7 @@ def _annotated_topology(role: RoleSpec) -> tuple[TopologySpec | None, FieldPath]
 
 def is_gang(document: Document) -> bool:
     """Return whether the object declares that its pods start together."""
-    return bool(annotation_value(document, GANG_ANNOTATION) == "true")
+    return bool(annotation_value(document, k8s.GANG_ANNOTATION) == "true")
 
 
 def with_annotated_minimum(gang: GangSpec) -> GangSpec:
@@ -73,8 +67,8 @@ def with_annotated_minimum(gang: GangSpec) -> GangSpec:
     if is_gang(gang.document):
         roles = tuple(replace(role, minimum=role.replicas) for role in gang.roles)
         return replace(gang, roles=roles, minimum=sum(role.replicas for role in roles))
-    minimum = whole_number(str(annotation_value(gang.document, GROUP_MIN_MEMBER_ANNOTATION) or ""), _MANY_PODS)
+    minimum = whole_number(str(annotation_value(gang.document, k8s.GROUP_MIN_MEMBER_ANNOTATION) or ""), _MANY_PODS)
     if minimum is None:
         return gang
-    paths = {**gang.field_paths, "minimum": (*_ANNOTATIONS, GROUP_MIN_MEMBER_ANNOTATION)}
+    paths = {**gang.field_paths, "minimum": (*_ANNOTATIONS, k8s.GROUP_MIN_MEMBER_ANNOTATION)}
     return replace(gang, minimum=minimum, field_paths=paths)

@@ -200,16 +200,12 @@ def _huge_numbers(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath
                     yield document, (*path, "devices", "requests", at, *place, "count"), count
     for gang in check_input.jobs:
         for role in gang.roles if gang.document.kind == "Job" and gang.document.group == "batch.volcano.sh" else ():
-            if role.minimum <= MOST_DEVICES or not _claims_devices(gang):
+            if role.minimum <= MOST_DEVICES or not any(role.pod.has_unplanned_needs for role in gang.roles):
                 continue
             written = [(*role.path, name) for name in ("minAvailable", "replicas")]
             stated = next((path for path in written if path in gang.document.positions), None)
             if stated:
                 yield gang.document, stated, role.minimum
-
-
-def _claims_devices(gang: GangSpec) -> bool:
-    return any(role.pod.has_unplanned_needs for role in gang.roles)
 
 
 @check("GP438", "NamespaceQueue that Volcano refuses", on_partial=True)

@@ -64,7 +64,7 @@ def import_objects(objects: Iterable[k8s.Object], cluster: str, *, adopt: bool =
         if reason := _reason_to_leave_out(item):
             left_out[reason] += 1
             continue
-        document = _document_of(item)
+        document = scheduler_document(item) if run_kind_of(item) == "ConfigMap." else written_form(item)
         if adopt:
             document = _with_annotation(document, k8s.ADOPT_ANNOTATION, "true")
         documents.setdefault(_file_of(item, cluster), []).append(document)
@@ -122,7 +122,7 @@ def _reason_to_leave_out(item: k8s.Object) -> str:
         return _SILENT
     if k8s.CLUSTER_LABEL in k8s.labels_of(item):
         return "objects that gangplan applied already; their repository has them"
-    if kind in CLUSTER_FILES or _is_scheduler_configuration(item):
+    if kind in CLUSTER_FILES or (run_kind_of(item) == "ConfigMap." and bool(conf_text_keys(item.get("data") or {}))):
         return ""
     if kind not in kinds() or kind == "ConfigMap.":
         return _SILENT
@@ -154,10 +154,6 @@ def _has_settings(queue: k8s.Object) -> bool:
     return bool((written_form(queue).get("spec") or {}).keys() - {"reclaimable"})
 
 
-def _is_scheduler_configuration(item: k8s.Object) -> bool:
-    return run_kind_of(item) == "ConfigMap." and bool(conf_text_keys(item.get("data") or {}))
-
-
 def _is_for_a_queue(item: k8s.Object) -> bool:
     named = any(pod.get("schedulerName") == k8s.VOLCANO_SCHEDULER for pod in pod_specs(item))
     return named or k8s.KUEUE_QUEUE_LABEL in k8s.labels_of(item)
@@ -179,10 +175,6 @@ def _part(name: str) -> str:
     """Return a name as part of a path. An API server gives no others; a file that somebody wrote may name
     ../../.bashrc."""
     return _NOT_IN_PATHS.sub("-", name).lstrip(".") or "-"
-
-
-def _document_of(item: k8s.Object) -> Data:
-    return scheduler_document(item) if run_kind_of(item) == "ConfigMap." else written_form(item)
 
 
 def _with_annotation(document: Data, key: str, value: str) -> Data:

@@ -44,7 +44,7 @@ def with_built_kustomizations(files: Mapping[str, bytes]) -> tuple[Mapping[str, 
     found = {posixpath.dirname(path): path for path in sorted(files) if _is_kustomization(path)}
     if not found:
         return files, []
-    owned = [path for path in files if any(_is_below(path, folder) for folder in found)]
+    owned = [path for path in files if any(path.startswith(f"{folder}/") for folder in found)]
     left = {path: content for path, content in files.items() if path not in owned}
     tool, problems = _build_command(), list[Diagnostic]()
     with tempfile.TemporaryDirectory(prefix="gangplan-") as made:
@@ -61,10 +61,6 @@ def with_built_kustomizations(files: Mapping[str, bytes]) -> tuple[Mapping[str, 
 
 def _is_kustomization(path: str) -> bool:
     return posixpath.basename(path) in KUSTOMIZATION_NAMES and path.startswith(tuple(f"{top}/" for top in ROOT_FOLDERS))
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path.startswith(f"{folder}/")
 
 
 def _roots(files: Mapping[str, bytes], found: Mapping[str, str]) -> list[str]:

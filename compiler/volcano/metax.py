@@ -88,10 +88,6 @@ def annotation_problems(roles: Sequence[RoleSpec]) -> list[AnnotationProblem]:
     return found if sizes is None or found else _size_problems(roles, sizes)
 
 
-def _annotation_path(role: RoleSpec, key: str) -> FieldPath:
-    return (*role.template_path, "metadata", "annotations", key)
-
-
 def _group_sizes(roles: Sequence[RoleSpec]) -> tuple[_GroupSizes | None, list[AnnotationProblem]]:
     found: list[AnnotationProblem] = []
     values: dict[str, tuple[int, FieldPath]] = {}
@@ -99,7 +95,7 @@ def _group_sizes(roles: Sequence[RoleSpec]) -> tuple[_GroupSizes | None, list[An
         for key in (METAX_GROUP_SIZE_ANNOTATION, METAX_ATOMIC_GROUP_SIZE_ANNOTATION):
             if (text := role.annotations.get(key)) is None:
                 continue
-            path = _annotation_path(role, key)
+            path = (*role.template_path, "metadata", "annotations", key)
             if not 0 < (size := whole_number(text) or 0) < 10**9:
                 found.append(AnnotationProblem("size", path, f"{key} is {text!r}", "write a number of GPUs, 1 or more"))
             elif key in values and values[key][0] != size:

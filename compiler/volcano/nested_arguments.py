@@ -132,7 +132,7 @@ def _inside(value: Any, shape: Shape, path: FieldPath) -> Iterator[NestedFlaw]:
             yield NestedFlaw(at[1:], "unread", f"Volcano does not read {key}: {inner.meaning}", "remove it")
         elif child is None:
             continue
-        elif (flaw := _leaf_flaw(child, inner, at)) is not None:
+        elif (flaw := (_type_flaw(child, inner, at) or _value_flaw(child, inner, at))) is not None:
             yield flaw
         else:
             yield from _inside(child, inner, at)
@@ -145,10 +145,6 @@ def _unknown(at: FieldPath, shape: Shape) -> NestedFlaw:
     known = ", ".join(shape.keys)
     help = meant(key, now, help=f"write {now}") if now else suggestion(key, list(shape.keys), f"use one of {known}")
     return NestedFlaw(at[1:], "unknown", f"nothing reads {key!r} of {at[0]}", help)
-
-
-def _leaf_flaw(value: Any, shape: Shape, at: FieldPath) -> NestedFlaw | None:
-    return _type_flaw(value, shape, at) or _value_flaw(value, shape, at)
 
 
 def _type_flaw(value: object, shape: Shape, at: FieldPath) -> NestedFlaw | None:

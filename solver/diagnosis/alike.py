@@ -14,7 +14,6 @@ from solver.diagnosis.case import diagnosis_class
 from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.world import anonymous_gang, has_pod_rules
 from solver.facts import Fact, PodRuleConflict
-from solver.problem import Gang
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ def _rule_use(state: DiagnosisState) -> _RuleUse:
     owners, placed_owners = dict[int, set[int]](), dict[int, set[int]]()
     selected = dict[int, set[tuple[int, int]]]()
     for i, gang in enumerate(state.problem.gangs):
-        is_placed = _is_placed(state, i, gang)
+        is_placed = bool(gang.running) or i in state.kept_placements or i in state.started_placements
         for t, role in enumerate(gang.roles):
             for rho in role.owned_rules:
                 owners.setdefault(rho, set()).add(i)
@@ -104,7 +103,3 @@ def _rule_use(state: DiagnosisState) -> _RuleUse:
         {rho: frozenset(of) for rho, of in placed_owners.items()},
         {rho: frozenset(of) for rho, of in selected.items()},
     )
-
-
-def _is_placed(state: DiagnosisState, i: int, gang: Gang) -> bool:
-    return bool(gang.running) or i in state.kept_placements or i in state.started_placements

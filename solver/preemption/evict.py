@@ -46,17 +46,13 @@ def _evict_in_order(plan: PlanState, order: Sequence[int], current: int) -> tupl
         if not _is_eligible(plan, j) or _start_in_free_room(plan, j) or precedence(gang) != current:
             continue
         class_key = gang.queue, gang.eviction.may_evict, waiting_class(j, gang)
-        other = None if class_key in hopeless else _with_eviction_for(plan, j)
+        other = None if class_key in hopeless else (plan if evict_for_gang(plan, j) else with_extra_preemptor(plan, j))
         if other is None:
             hopeless.add(class_key)
         else:
             plan, evicted = other, True
             hopeless.clear()
     return plan, evicted
-
-
-def _with_eviction_for(plan: PlanState, j: int) -> PlanState | None:
-    return plan if evict_for_gang(plan, j) else with_extra_preemptor(plan, j)
 
 
 def start_in_leftovers(plan: PlanState, order: Sequence[int]) -> None:

@@ -42,7 +42,7 @@ def dedicated_domains(x: CheckedPlan) -> Findings:
     below it, or the gang borrows: it starts, and the owner of the domain can evict it (`may_borrow_domains`)."""
     placed: list[tuple[PlanPath, int, set[int]]] = []
     for g, new in enumerate(x.new_pods):
-        if new and not _is_borrower(x, g):
+        if new and not (g in x.decisions and x.decisions[g].action == "start" and may_borrow_domains(x, g)):
             placed.append((at(g), g, {node for _, node in new}))
     held = x.plan.reservation
     if held is not None and 0 <= held.gang < len(x.problem.gangs):
@@ -69,10 +69,6 @@ def excluded_nodes(x: CheckedPlan, g: int) -> set[int]:
         if in_maintenance or x.is_closed(g, n) or (others and not others.isdisjoint(x.hypernodes_above(n))):
             found.add(n)
     return found
-
-
-def _is_borrower(x: CheckedPlan, g: int) -> bool:
-    return g in x.decisions and x.decisions[g].action == "start" and may_borrow_domains(x, g)
 
 
 def maintenance(x: CheckedPlan) -> Findings:

@@ -37,37 +37,10 @@ from solver.planner import solve
 from solver.problem import InvalidProblemError, Problem
 from solver.verify import verify
 
-INVALID_PROBLEM = declare_rule(
-    "GP501",
-    "error",
-    "the problem contradicts itself",
-    """The documents and the state contradict each other, and the solver refuses the problem. Fix: correct the place
-    that the message names; if it is correct, please report a bug of gangplan.""",
-)
-EXECUTOR_FAILED = declare_rule(
-    "GP503",
-    "warning",
-    "the executor failed",
-    """Parts of the plan were sent to worker processes or to a Dask cluster, and no answer came: a worker died, the
-    scheduler is gone, or it runs another version. They were worked out in this process instead, so the plan is the same
-    and took longer. Fix: repair the executor, or use `--executor local`.""",
-)
-TIME_LIMIT_REACHED = declare_rule(
-    "GP504",
-    "warning",
-    "time limit reached",
-    """The time limit, not a deterministic limit (gap, nodes), ended the search for the plan or its reasons. The same
-    files and state may give another plan on another day or a busier machine. The plan is valid, and its verdicts say
-    how good it is known to be. A reason that was not found in time is GW110. Fix: raise `spec.timeLimit` of the Cluster
-    (or `--time-limit`), or its `spec.gap`.""",
-)
-PLAN_REJECTED = declare_rule(
-    "GP502",
-    "error",
-    "the plan was refused by the verifier",
-    """Every plan is checked again by code that shares nothing with the model. A plan that fails is never emitted.
-    Fix: report it with the repository and the state; this is a bug in gangplan.""",
-)
+INVALID_PROBLEM = declare_rule("GP501", "error")
+EXECUTOR_FAILED = declare_rule("GP503", "warning")
+TIME_LIMIT_REACHED = declare_rule("GP504", "warning")
+PLAN_REJECTED = declare_rule("GP502", "error")
 
 RESERVED_SHARE, RESERVED_LOWERINGS = 0.1, 6.0
 """Kept of a time limit for what follows the plan (verifying, views): a share of it, and times what lowering took, which

@@ -201,7 +201,7 @@ def check(
     its findings on a document depend on that document alone."""
 
     def declare(function: CheckFunction) -> CheckFunction:
-        rule = declare_rule(code, severity, title, inspect.getdoc(function) or "", folds=folds)
+        rule = declare_rule(code, severity, (title, inspect.getdoc(function) or ""), folds=folds)
         _CHECKS[code] = Check(rule, function, on_partial, of_document)
         return function
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import takewhile
 from typing import Any, Literal
 
@@ -89,16 +90,33 @@ class Diagnostic:
         return {key: value for key, value in asdict(self).items() if key not in ("path", "explains", "edit", "fix")}
 
 
+@cache
+def _documentation() -> Mapping[str, Mapping[str, str]]:
+    import tomllib  # here, since few commands show a text
+    from importlib.resources import files
+
+    return tomllib.loads((files("compiler.diagnostics") / "rules.toml").read_text("utf-8"))
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The meaning of a code. text: the user documentation: the rule, its source or reason, and the fix. folds: whether
-    findings with the same words have one cause, so that people are shown one of them."""
+    """The meaning of a code. folds: whether findings with the same words have one cause, so that people are shown one
+    of them. words: the title and text of a check, which are with its function; those of other rules are in
+    rules.toml."""
 
     code: str
     severity: Severity
-    title: str
-    text: str
     folds: bool = False
+    words: tuple[str, str] | None = None
+
+    @property
+    def title(self) -> str:
+        return self.words[0] if self.words else _documentation()[self.code]["title"]
+
+    @property
+    def text(self) -> str:
+        """Return the user documentation: the rule, its source or reason, and the fix."""
+        return " ".join((self.words[1] if self.words else _documentation()[self.code]["text"]).split())
 
     def diagnostic(
         self,
@@ -119,9 +137,9 @@ RULES: dict[str, Rule] = {}
 """Every rule that exists, by code. `compiler.checks.catalogue.all_rules` fills it completely."""
 
 
-def declare_rule(code: str, severity: Severity, title: str, text: str, *, folds: bool = False) -> Rule:
+def declare_rule(code: str, severity: Severity, words: tuple[str, str] | None = None, *, folds: bool = False) -> Rule:
     """Declare a code. ValueError for a code with another meaning: a code never changes it."""
-    rule = Rule(code, severity, title, " ".join(text.split()), folds)
+    rule = Rule(code, severity, folds, words)
     if RULES.setdefault(code, rule) != rule:
         raise ValueError(f"{code} already means {RULES[code].title!r}")
     return rule

@@ -18,15 +18,7 @@ from compiler.diagnostics.diagnostic import Diagnostic, Position, declare_rule
 
 log = logging.getLogger(__name__)
 
-INTERNAL_ERROR = declare_rule(
-    "GP139",
-    "error",
-    "internal error",
-    """gangplan failed while it read, checked, planned or emitted this document. That is a bug in gangplan, whatever the
-    document contains. The document is left out, and everything else goes on; the reconciler rejects the commit. Fix:
-    report it with the document and the place that the message names (GANGPLAN_DEBUG=1 prints the traceback), and take
-    the document out meanwhile.""",
-)
+INTERNAL_ERROR = declare_rule("GP139", "error")
 REPORT = "report this bug with the document; take the document out meanwhile"
 _SOURCES = Path(__file__).parents[2]
 _PACKAGES = ("compiler", "reconciler", "solver")

@@ -57,7 +57,11 @@ def listed_files(lock: Mapping[str, Any]) -> list[str] | None:
     """Return the files that the lock lists, named from its folder; None for one that lists none, as older ones do."""
     if not isinstance(names := lock.get("files"), list):
         return None
-    return [name for name in map(str, names) if not name.startswith("/") and ".." not in name.split("/")]
+    return [name for name in map(str, names) if _is_inside(name)]
+
+
+def _is_inside(name: str) -> bool:
+    return not name.startswith("/") and ".." not in name.split("/")
 
 
 def planned_pods(lock: Mapping[str, Any]) -> dict[tuple[str, str], PodsByNode]:

@@ -7,15 +7,7 @@ from typing import Any
 
 from compiler.diagnostics.diagnostic import declare_rule
 
-REFUSED_BY_SERVER = declare_rule(
-    "GP505",
-    "error",
-    "the API server refuses an object",
-    """Before the first write of a commit the reconciler asks the API server, by dry run, whether it would take each
-    object that changes. One that its schema or admission (a webhook, a policy, PodSecurity, a quota) refuses holds the
-    commit back as a whole: nothing of it is written, the plan in force stays. A job that a full quota refuses waits for
-    it and holds nothing back. Fix: correct the object as the message says, or what refuses it.""",
-)
+REFUSED_BY_SERVER = declare_rule("GP505", "error")
 JOBS_WAVE = 5
 """The wave of jobs, with the PodGroups and pods that are one."""
 

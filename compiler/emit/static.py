@@ -18,24 +18,10 @@ from compiler.specs.gang_spec import SubgroupSpec
 from solver.plan import Plan
 from solver.problem import Problem, Vector
 
-INEXACT_COUNTS = declare_rule(
-    "GP520",
-    "info",
-    "template that cannot express the planned counts",
-    """With static binding a role's pod template names the planned nodes, but not how many pods go to each, or which;
-    Volcano may spread them differently over the same nodes. Fix: use binding gated, or give the role pods that
-    fill a node.""",
-)
+INEXACT_COUNTS = declare_rule("GP520", "info")
 
 
-JOB_WITHHELD = declare_rule(
-    "GP521",
-    "info",
-    "a waiting job is held back",
-    """Static binding has no gate that could hold a waiting job back: in the cluster it would take the room of those
-    that are planned. So it is left out of the manifests until a plan starts it. Fix: nothing, or use binding
-    gated.""",
-)
+JOB_WITHHELD = declare_rule("GP521", "info")
 
 
 def is_withheld(specs: Specs, decision: JobDecision) -> bool:

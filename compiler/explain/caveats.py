@@ -17,85 +17,22 @@ from compiler.volcano.releases import as_declared
 from solver.plan import Plan
 from solver.problem import Problem
 
-UNPLANNED_NUMA = declare_rule(
-    "GP522",
-    "warning",
-    "NUMA cells that are not planned",
-    """A pod whose topologyPolicy is restricted is planned where one empty NUMA cell is enough for it. It is also
-    planned where it takes whole cells (8 GPUs of cells of 4). In all other cases the kubelet decides by what is free in
-    which cell, and may refuse the pod on its planned node. Where only some nodes let it be planned, it is planned on
-    those, all of them divided alike. Fix: let each pod ask for what one cell holds or for whole cells, use another
-    topologyPolicy, or select nodes by a node selector.""",
-)
-UNNAMED_DEVICES = declare_rule(
-    "GP523",
-    "info",
-    "devices whose holder is not known",
-    """A job waits for a part of a device or of a NUMA cell, and jobs that it may have evicted hold some. Which is
-    not known: no annotation names the device (Volcano's `volcano.sh/vgpu-ids-new` does for virtual GPUs), several
-    cells are possible, or a Numatopology is older than the pods. A plan stops no pod on a guess, so they count as
-    staying. Fix: none in most cases, the job starts when one of them ends; whole devices, and nodes with one
-    device, need no names.""",
-)
-ROOM_KEPT = declare_rule(
-    "GP524",
-    "info",
-    "room is kept for pods that are not planned",
-    """With `unplanned: reserve` in the Cluster, declared pods of kinds that are not planned take room in the plan. Pods
-    that do not run yet may use any node: they are counted on the nodes where they cost the plan least, and on their
-    own node once they run. Fix: nothing, or `unplanned: ignore`.""",
-)
-NO_ROOM_KEPT = declare_rule(
-    "GP525",
-    "warning",
-    "no room for pods that are not planned",
-    """The Cluster has `unplanned: reserve`, but the nodes that match have no room for all of these pods now. None is
-    kept for the rest. Fix: correct their requests, selectors or tolerations, or free room.""",
-)
-UNFIT_RUN = declare_rule(
-    "GP526",
-    "warning",
-    "pods that fit no node",
-    """The runs of a CronJob, the steps of a Workflow and the pods of a SparkApplication are not bound to nodes. But no
-    node of the cluster, if it were empty, takes a pod of this template, so it would wait forever. Fix: correct its
-    requests, node selector, affinity or tolerations.""",
-)
+UNPLANNED_NUMA = declare_rule("GP522", "warning")
+UNNAMED_DEVICES = declare_rule("GP523", "info")
+ROOM_KEPT = declare_rule("GP524", "info")
+NO_ROOM_KEPT = declare_rule("GP525", "warning")
+UNFIT_RUN = declare_rule("GP526", "warning")
 
 _WHY_UNFIT = ("GP392", "GP393", "GP394", "GP395")
 JOB_INSIDE = ("spec", "jobTemplate")
 """Where a CronJob holds the job of which checks judge."""
 
-LIVE_REQUESTS = declare_rule(
-    "GP528",
-    "info",
-    "pods that request other resources than their template",
-    """Pods of the job in the cluster request other resources than the template in its file: a webhook added a
-    sidecar, a LimitRange its defaults, a RuntimeClass its overhead. Scheduler and nodes count what a pod requests,
-    so the plan does too; the template stays as written. Pods not yet placed count as the largest of those that
-    wait. Fix: nothing, if that is meant; else what adds to them, or the template.""",
-)
+LIVE_REQUESTS = declare_rule("GP528", "info")
 
-TURNS = declare_rule(
-    "GP529",
-    "info",
-    "namespaces of a queue are served in turn",
-    """Volcano's plugin fairshare serves the namespace first that used less of the resource that it counts.
-    Jobs of one queue and priority are planned in that order, then by age. What namespaces used is in the ConfigMap of
-    the plugin; a plan without it counts what runs. Fix: nothing; priorities come before turns.""",
-)
+TURNS = declare_rule("GP529", "info")
 _MOST_TURNS = 5
 
-REFUSED_QUEUE = declare_rule(
-    "GP530",
-    "error",
-    "NamespaceQueue that the cluster does not accept now",
-    """Volcano 1.16 refuses a new NamespaceQueue in two cases that only the cluster shows. Its parent has no queue below
-    it and holds work, which would then be in a queue that takes no jobs. Or its parent is a Queue that only the cluster
-    has and that does not list the namespace in spec.allowedNamespaces: Volcano gives its Queue default `["*"]` where it
-    creates that, and leaves one from before an upgrade as it is. Jobs of the queue wait until then. The reconciler asks
-    the server, and holds the commit while it refuses. Fix: let the parent's jobs end, or give these another queue; add
-    the parent to the repository with spec.allowedNamespaces.""",
-)
+REFUSED_QUEUE = declare_rule("GP530", "error")
 
 
 def refused_queue_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
@@ -110,15 +47,7 @@ def refused_queue_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
         yield REFUSED_QUEUE.diagnostic(at, f"{spec.name}: {why}", help, object=document.display_name)
 
 
-OTHER_RELEASE = declare_rule(
-    "GP531",
-    "warning",
-    "release of Volcano that the cluster runs",
-    """The image of a scheduler's pod in the cluster's state names a release of Volcano. Where `volcano` of the Cluster
-    names none, checks and plan follow the rules of that release, and this is an info; of several the oldest counts.
-    It is a warning where the Cluster names another, whose rules count then, and for a release that gangplan does not
-    know. Fix: write the release that runs into `volcano` of the Cluster.""",
-)
+OTHER_RELEASE = declare_rule("GP531", "warning")
 
 
 def other_release_diagnostics(specs: Specs, state: ClusterState | None) -> Iterator[Diagnostic]:

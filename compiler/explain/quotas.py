@@ -21,16 +21,7 @@ from compiler.specs.quotas import counts_pods, limited_amounts
 from solver.plan import Decision, Plan
 from solver.problem import Problem
 
-FULL_QUOTA = declare_rule(
-    "GP527",
-    "warning",
-    "a quota of the cluster has no room for planned pods",
-    """A ResourceQuota that the cluster's state shows limits its namespace, and the pods that jobs of the plan have yet
-    to get exceed it. The API server refuses them, so that a job which is to start stays without; the plan takes no
-    quota into account. Pods behind gates count as well: where only those of jobs that wait exceed the quota it is an
-    info. Quotas whose scopes do not select the pods say nothing. Fix: raise the quota, or wait until other pods of
-    the namespace end.""",
-)
+FULL_QUOTA = declare_rule("GP527", "warning")
 _RANKS = {"keep": 0, "start": 1, "wait": 2}
 
 

@@ -16,19 +16,8 @@ from typing import Literal
 from compiler.diagnostics.diagnostic import declare_rule, to_write
 from compiler.kubernetes import COLOCATED_MEMORY
 
-NOT_A_QUANTITY = declare_rule(
-    "GP207",
-    "error",
-    "not a quantity",
-    """A resource amount is a number with an optional unit: n u m, k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent
-    such as 1e3; no blanks, one decimal point at most. Fix: write for example 500m, 2, 1.5Gi.""",
-)
-NEGATIVE_QUANTITY = declare_rule(
-    "GP208",
-    "error",
-    "negative quantity",
-    "A resource amount is zero or more. Fix: remove the minus sign, or the whole entry.",
-)
+NOT_A_QUANTITY = declare_rule("GP207", "error")
+NEGATIVE_QUANTITY = declare_rule("GP208", "error")
 
 _NUMBER = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)\Z", re.ASCII)
 _BLANK_BEFORE_UNIT = re.compile(r"[+-]?[\d.]+\s+([a-zA-Z]+)\Z")

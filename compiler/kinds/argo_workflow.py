@@ -44,24 +44,8 @@ from compiler.validation.judge import items, mapping
 
 GROUP = "argoproj.io"
 _CREATING = ("create", "apply", "replace")
-TEMPLATES_ELSEWHERE = declare_rule(
-    "GP225",
-    "warning",
-    "templates of a workflow that are elsewhere",
-    """The Workflow runs templates of a WorkflowTemplate or ClusterWorkflowTemplate that the repository does not hold.
-    Which pods these run is not known: they are in no plan, and no room is kept for them. Fix: add the WorkflowTemplate
-    to the repository, or leave room for the pods.""",
-)
-UNREAD_LIMIT = declare_rule(
-    "GP227",
-    "warning",
-    "part of a workflow that is not planned",
-    """A podSpecPatch with parameters whose values come from elsewhere, or that is neither JSON nor YAML, is not
-    applied: the pods count as the template says. The number of a semaphore lies in a ConfigMap, and is not read: room
-    is kept for all pods that may run side by side without it. Locks of the workflow itself, which it shares with other
-    workflows, are not read either: it counts as if it began now. Fix: write the resources into the template; limit the
-    pods by `parallelism` as well.""",
-)
+TEMPLATES_ELSEWHERE = declare_rule("GP225", "warning")
+UNREAD_LIMIT = declare_rule("GP227", "warning")
 OWN: Scope = ("", "")
 Key = tuple[Scope, str]
 """Where a template is, and its name."""

@@ -19,31 +19,11 @@ from compiler.syntax.documents import Document, FieldPath
 STRICT_ORDER = "strict"
 _DEDICATED_DOMAINS = re.compile(r"\s*([1-9]\d{0,6}) of tier (\S+)\s*\Z", re.ASCII)
 
-BAD_HIERARCHY = declare_rule(
-    "GP317",
-    "error",
-    "hierarchy annotations that do not belong together",
-    f"""{k8s.HIERARCHY_ANNOTATION} is a path such as root/science/dev, {k8s.HIERARCHY_WEIGHTS_ANNOTATION} a weight
-    above 0 for each name in it, such as 1/2/3. Volcano's admission refuses the queue. Fix: write as many weights as
-    names.""",
-)
+BAD_HIERARCHY = declare_rule("GP317", "error")
 
 
-BAD_QUEUE_ORDER = declare_rule(
-    "GP380",
-    "error",
-    "unknown queue order",
-    f"""{k8s.ORDER_ANNOTATION} is strict: the jobs of the queue start by priority, then age, and none passes one that
-    waits. Without it the plan is free to let a smaller one go first. Fix: write strict, or remove the
-    annotation.""",
-)
-BAD_DEDICATED_DOMAINS = declare_rule(
-    "GP381",
-    "error",
-    "guaranteed domains that cannot be read",
-    f"""{k8s.DEDICATED_DOMAINS_ANNOTATION} is a number of hypernodes of one tier that are kept free for the queue and
-    those below it. Examples are "4 of tier 1" and, by tierName, "4 of tier supernode". Fix: write it so.""",
-)
+BAD_QUEUE_ORDER = declare_rule("GP380", "error")
+BAD_DEDICATED_DOMAINS = declare_rule("GP381", "error")
 
 
 class GroupAffinity(LenientModel):

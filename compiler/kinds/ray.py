@@ -30,14 +30,7 @@ HEAD_ROLE = "headgroup"
 _WAIT = {"cpu": "200m", "memory": "256Mi"}
 _AUTOSCALER = {"cpu": "500m", "memory": "512Mi"}
 _SUBMITTER = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
-SECOND_CLUSTER = declare_rule(
-    "GP223",
-    "info",
-    "a second cluster for each upgrade",
-    """A RayService that does not upgrade in place starts a second RayCluster for each change of its configuration, and
-    switches when that is ready. No room is kept for it: its pods are planned once they exist, where there is room. The
-    first cluster serves meanwhile. Fix: nothing where there is room for both, or `upgradeStrategy: {type: None}`.""",
-)
+SECOND_CLUSTER = declare_rule("GP223", "info")
 
 
 def _labels(document: Document, role: str) -> Mapping[str, str]:

@@ -34,21 +34,8 @@ GROUP = "trainer.kubeflow.org"
 POD_OWNERS = ("Job.batch", "JobSet.jobset.x-k8s.io")
 _TEMPLATES = "spec.template.spec.replicatedJobs[].template.spec.template"
 OVERRIDES_PATH = ("spec", "podTemplateOverrides")
-DEFAULT_RUNTIME = declare_rule(
-    "GP224",
-    "info",
-    "runtime that ships with the trainer",
-    """The TrainJob names a ClusterTrainingRuntime that is not in the repository and that Kubeflow's trainer brings by
-    itself: it is planned with that one. Fix: nothing, or add the runtime where the cluster's is another.""",
-)
-UNUSED_SETTING = declare_rule(
-    "GP229",
-    "warning",
-    "setting of a TrainJob that its runtime does not use",
-    """The trainer writes numNodes and resourcesPerNode into the replicated Job of the runtime with the label
-    trainer.kubeflow.org/trainjob-ancestor-step: trainer, with MPI also into the one named node. The runtime has none,
-    so the pods are those of the runtime. Fix: add the label to the template of that replicated Job.""",
-)
+DEFAULT_RUNTIME = declare_rule("GP224", "info")
+UNUSED_SETTING = declare_rule("GP229", "warning")
 NODE = "node"
 """Name of the container that trains, and of MPI's Job of nodes."""
 

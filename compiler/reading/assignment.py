@@ -29,22 +29,8 @@ from compiler.syntax.parse import Parse, ParsedFile, parse_file
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-SEVERAL_TAKERS = declare_rule(
-    "GP128",
-    "error",
-    "job without exactly one cluster",
-    """In a repository of several clusters a job belongs to one. Several Clusters claim this one (by its folder
-    jobs/<cluster>/, by spec.jobs or by spec.jobSelector), or none does while several select no jobs. No plan contains
-    it. Fix: name one in the annotation gangplan.dev/cluster, move it to jobs/<cluster>/, or let the Clusters say which
-    jobs are theirs.""",
-)
-NO_TAKER = declare_rule(
-    "GP129",
-    "error",
-    "job that no cluster claims",
-    """The annotation gangplan.dev/cluster names no cluster of the repository, or every Cluster says which jobs are its
-    own and this one is not among them. Fix: name a cluster, or let one claim the job.""",
-)
+SEVERAL_TAKERS = declare_rule("GP128", "error")
+NO_TAKER = declare_rule("GP129", "error")
 
 
 @dataclass(frozen=True, slots=True)

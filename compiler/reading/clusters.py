@@ -13,28 +13,10 @@ from compiler.repository.tree import Repository
 from compiler.specs.cluster_spec import ClusterSpec, ReleaseIn, SchedulerSpec
 from compiler.syntax.documents import Document
 
-EMPTY_REPOSITORY = declare_rule(
-    "GP124",
-    "error",
-    "empty repository",
-    """There is nothing to plan: no YAML file under cluster-specs/<cluster>/ or jobs/. Fix: `gangplan init` writes a
-    small example to start from.""",
-)
-SEVERAL_CLUSTERS = declare_rule(
-    "GP125",
-    "error",
-    "several clusters and none chosen",
-    "The repository holds more than one folder under cluster-specs/. Fix: name one with --cluster.",
-)
-NO_SUCH_CLUSTER = declare_rule(
-    "GP126",
-    "error",
-    "unknown cluster",
-    "The chosen cluster is neither a folder of cluster-specs/ nor a Cluster object. Fix: correct the name.",
-)
-TWO_CLUSTERS = declare_rule(
-    "GP127", "error", "two Cluster objects", "A folder describes one cluster. Fix: remove one of the two objects."
-)
+EMPTY_REPOSITORY = declare_rule("GP124", "error")
+SEVERAL_CLUSTERS = declare_rule("GP125", "error")
+NO_SUCH_CLUSTER = declare_rule("GP126", "error")
+TWO_CLUSTERS = declare_rule("GP127", "error")
 
 NO_CLUSTER_CODES = frozenset((EMPTY_REPOSITORY.code, SEVERAL_CLUSTERS.code, NO_SUCH_CLUSTER.code))
 """Codes with which there is no cluster to plan for: an empty plan would look like one that removes everything, and

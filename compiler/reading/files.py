@@ -11,13 +11,7 @@ from compiler.repository.paths import CLUSTERS_FOLDER, JOBS_FOLDER, MISPLACED_FI
 from compiler.repository.tree import Repository
 from compiler.syntax.documents import Document
 
-HELM_FILE = declare_rule(
-    "GP132",
-    "info",
-    "Helm chart, template or values",
-    """Charts and templates are text from which objects are made, and values are none: they are not read. Fix: commit
-    what `helm template` makes of them, or name the folder in .gangplanignore.""",
-)
+HELM_FILE = declare_rule("GP132", "info")
 _HELM_VALUE = re.compile(rb"\{\{[^}\n]*\.(?:Values|Release|Chart|Capabilities)\b")
 _TEMPLATE_VALUE = re.compile(rb"^[ \t]*(?:[^\s\"'#]+:[ \t]+|-[ \t]+)*\{\{[^}\n]*\}\}", re.MULTILINE)
 """A line, or an unquoted value, that begins with an action of a template (Go, Helm, Jinja)."""

@@ -42,24 +42,9 @@ from compiler.syntax.documents import Document
 from compiler.validation.containers import privileged_places
 from compiler.validation.templates import pod_spec_paths
 
-UNKNOWN_KIND = declare_rule(
-    "GP216",
-    "error",
-    "unknown kind",
-    "No kind of this name exists in the API group. Fix: correct the spelling or the apiVersion.",
-)
+UNKNOWN_KIND = declare_rule("GP216", "error")
 
-GENERATED_NAME = declare_rule(
-    "GP138",
-    "warning",
-    "generated name",
-    """Each `kubectl create` of an object with generateName makes another one. An object that runs once (a Job, a
-    Workflow, a Pod) gets one name instead, that of its text: the beginning, and five letters that follow from its kind,
-    spec and annotation gangplan.dev/run. So it runs once; a document that says another thing is another object and
-    runs again, and the one before it goes like any that left the repository. That is an info. Of another kind each edit
-    would take the object away and make another: it is checked, and neither planned nor emitted. Fix: give it
-    metadata.name.""",
-)
+GENERATED_NAME = declare_rule("GP138", "warning")
 
 EARLIER_VERSIONS = {
     ("resource.k8s.io", kind): frozenset(("v1beta1", "v1beta2"))

@@ -9,15 +9,7 @@ from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
 from compiler.kubernetes import SYSTEM_NAMESPACES
 from compiler.syntax.documents import Document
 
-POWER = declare_rule(
-    "GP221",
-    "warning",
-    "object that gives power over the cluster, or holds a secret",
-    """A writer to the repository could gain the reconciler's permissions: roles, admission, definitions of kinds, the
-    cluster's own namespaces. deploy/rbac.yaml and deploy/admission.yaml do not allow it, so the object is not applied.
-    A Secret is readable to all who read the repository. Fix: install it by other means, and keep secrets where only
-    their pods read them.""",
-)
+POWER = declare_rule("GP221", "warning")
 _GROUPS = {
     "rbac.authorization.k8s.io": "decides who may do what",
     "admissionregistration.k8s.io": "decides what the API server takes",

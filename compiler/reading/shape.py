@@ -22,13 +22,7 @@ from compiler.validation.object_rules import metadata, objects, pod_names
 from compiler.validation.pods import pod_flaws
 from compiler.validation.templates import pod_spec_paths
 
-WRONG_VERSION = declare_rule(
-    "GP212",
-    "error",
-    "unknown version of a kind",
-    """The kind is known in another version, or the fields belong to a kind of the same name in another group or
-    version. Fix: write the apiVersion that the message names.""",
-)
+WRONG_VERSION = declare_rule("GP212", "error")
 _MOST_FIELDS = 3
 """Fields that one message names."""
 _MOVING = """

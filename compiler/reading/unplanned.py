@@ -23,21 +23,8 @@ from compiler.specs.gang_spec import UnplannedPods
 from compiler.specs.namespace_queues import workload_queue
 from compiler.syntax.documents import Document, FieldPath
 
-KIND_NOT_PLANNED = declare_rule(
-    "GP213",
-    "info",
-    "kind that is not planned",
-    """The object runs pods, but gangplan does not plan its kind: it is applied unchanged, and its pods take room that
-    the plan does not know of before they run. Fix: `unplanned: reserve` in the Cluster keeps room for them.""",
-)
-UNPLANNED_DEVICES = declare_rule(
-    "GP220",
-    "warning",
-    "devices or Volcano asked for by a kind that is not planned",
-    """The object's pods ask for devices, or for Volcano as their scheduler, but gangplan does not plan its kind: they
-    compete with the plan's gangs for the same nodes. Fix: leave room for them (`unplanned: reserve` in the Cluster, or
-    a NodePool of their own, with a taint), or express the work as a kind that is planned.""",
-)
+KIND_NOT_PLANNED = declare_rule("GP213", "info")
+UNPLANNED_DEVICES = declare_rule("GP220", "warning")
 
 _POD_RUNNING_KINDS = """
     Deployment StatefulSet DaemonSet ReplicaSet ReplicationController CronJob SparkApplication ScheduledSparkApplication

@@ -18,21 +18,8 @@ from typing import Any
 from compiler.diagnostics.diagnostic import Diagnostic, Position, declare_rule
 from compiler.repository.paths import KUSTOMIZATION_NAMES, ROOT_FOLDERS, printable_name
 
-NOT_BUILT = declare_rule(
-    "GP133",
-    "warning",
-    "kustomization that was not built",
-    """A folder with a kustomization is read as `kustomize build` makes it, and neither `kustomize` nor `kubectl` is
-    installed here: its objects are left out. Fix: install one of the two, or commit what the build makes. The
-    reconciler reads what its own image can build.""",
-)
-BUILD_FAILED = declare_rule(
-    "GP134",
-    "error",
-    "kustomization that cannot be built",
-    """`kustomize build` refuses the folder. It sees only the repository's YAML and JSON files, and fetches nothing.
-    Fix: see the message.""",
-)
+NOT_BUILT = declare_rule("GP133", "warning")
+BUILD_FAILED = declare_rule("GP134", "error")
 BUILT_MARK = b"# Built by kustomize from this folder.\n"
 """The first bytes of the content that replaces a built kustomization."""
 TIMEOUT = 30

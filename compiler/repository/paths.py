@@ -22,39 +22,11 @@ CONF_SUFFIX = ".conf"
 """The suffix of a bare volcano-scheduler.conf; other files of that name are ignored."""
 _SUFFIXES = (".yaml", ".yml", ".json", CONF_SUFFIX)
 
-SYMBOLIC_LINK = declare_rule(
-    "GP119",
-    "error",
-    "symbolic link",
-    "Symbolic links are not followed: they can lead out of the repository. Fix: put a copy of the file in its place.",
-)
-MISPLACED_FILE = declare_rule(
-    "GP121",
-    "warning",
-    "file outside a cluster's folder",
-    """A cluster's files belong in cluster-specs/<cluster>/. Files directly in cluster-specs/ are not read. Fix:
-    move it into one.""",
-)
-BAD_FILE_NAME = declare_rule(
-    "GP122",
-    "error",
-    "file name is not plain text",
-    "A file name with control characters or bytes that are not UTF-8 is not read. Fix: rename the file.",
-)
-SUBMODULE = declare_rule(
-    "GP130",
-    "error",
-    "submodule",
-    "Submodules are not read: they are other repositories. Fix: put the files into this one.",
-)
-BAD_IGNORE_RULE = declare_rule(
-    "GP131",
-    "warning",
-    "ignore rule without effect",
-    """A pattern of .gangplanignore, an entry of [ignore] in gangplan.toml or a comment
-    `# gangplan: ignore GP213 reason` that cannot be understood, or that names the code of an error: what has an error
-    is in no plan, so the error is always reported. Fix: correct it as the message says, or remove it.""",
-)
+SYMBOLIC_LINK = declare_rule("GP119", "error")
+MISPLACED_FILE = declare_rule("GP121", "warning")
+BAD_FILE_NAME = declare_rule("GP122", "error")
+SUBMODULE = declare_rule("GP130", "error")
+BAD_IGNORE_RULE = declare_rule("GP131", "warning")
 
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 

@@ -28,12 +28,7 @@ from compiler.repository.paths import (
 MAX_FILE_BYTES = 1 << 20
 """A larger object cannot be stored in a cluster anyway (etcd's limit is 1.5 MiB)."""
 
-UNREADABLE_FILE = declare_rule(
-    "GP120",
-    "error",
-    "unreadable file",
-    "The file or folder cannot be read. Fix: correct its permissions, or remove it.",
-)
+UNREADABLE_FILE = declare_rule("GP120", "error")
 
 
 @dataclass(frozen=True, slots=True)

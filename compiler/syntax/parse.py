@@ -19,35 +19,11 @@ from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.runs import with_name
 from compiler.syntax.yaml_reader import YamlReader
 
-NOT_UTF8 = declare_rule(
-    "GP104", "error", "not UTF-8", "Files are UTF-8 text. Fix: save the file as UTF-8, or remove the stray bytes."
-)
-BYTE_ORDER_MARK = declare_rule(
-    "GP105",
-    "info",
-    "byte order mark",
-    "The file starts with a byte order mark, which some readers take for text. Fix: save it without one.",
-)
-TOO_LARGE = declare_rule(
-    "GP106",
-    "error",
-    "file too large",
-    """A file holds at most 1 MiB; larger ones are refused unread, since no cluster could store their objects.
-    Fix: split it.""",
-)
-EMPTY_FILE = declare_rule(
-    "GP117",
-    "warning",
-    "file without objects",
-    "The file holds nothing but comments or blank documents. Fix: remove it, or fill it.",
-)
-NOT_AN_OBJECT = declare_rule(
-    "GP118",
-    "error",
-    "not a Kubernetes object",
-    """Every document is a mapping with apiVersion, kind and metadata.name; a List holds such mappings in items. Fix:
-    add what is missing.""",
-)
+NOT_UTF8 = declare_rule("GP104", "error")
+BYTE_ORDER_MARK = declare_rule("GP105", "info")
+TOO_LARGE = declare_rule("GP106", "error")
+EMPTY_FILE = declare_rule("GP117", "warning")
+NOT_AN_OBJECT = declare_rule("GP118", "error")
 
 _DOCUMENT_MARKER = re.compile(r"^(?:---|\.\.\.)(?=[ \t\r\n]|\Z)", re.MULTILINE)
 _BLOCK_SCALAR = re.compile(r"[^#]*:[ \t]+\|([1-9]?)[-+]?([1-9]?)[ \t]*(#.*)?\r?$")

@@ -9,33 +9,10 @@ from functools import lru_cache
 
 from compiler.diagnostics.diagnostic import Rule, declare_rule
 
-NOT_FINITE = declare_rule(
-    "GP113",
-    "error",
-    "number is not finite",
-    "JSON, which Kubernetes stores, has no NaN and no infinity. Fix: write a finite number, or quote the text.",
-)
-OCTAL_NUMBER = declare_rule(
-    "GP114",
-    "warning",
-    "number in octal",
-    """A number with a leading zero, or one written 0o17, is octal to Kubernetes, as here: 010 is 8. In defaultMode
-    and mode that is intended and not reported. Fix: drop the zeros, or quote it when it is text.""",
-)
-BOOLEAN_WORD = declare_rule(
-    "GP115",
-    "warning",
-    "word read as true or false by Kubernetes",
-    """Unquoted yes, no, on, off, y, n are text in YAML 1.2 and booleans in YAML 1.1, as Kubernetes reads them.
-    Fix: quote, or write true or false.""",
-)
-UNQUOTED_DATE = declare_rule(
-    "GP116",
-    "info",
-    "unquoted date",
-    """Some YAML readers turn an unquoted date into an object of their own; gangplan and Kubernetes keep it as
-    text. Fix: quote it.""",
-)
+NOT_FINITE = declare_rule("GP113", "error")
+OCTAL_NUMBER = declare_rule("GP114", "warning")
+BOOLEAN_WORD = declare_rule("GP115", "warning")
+UNQUOTED_DATE = declare_rule("GP116", "info")
 
 Scalar = str | int | float | bool | None
 

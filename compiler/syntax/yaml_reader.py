@@ -34,59 +34,16 @@ MAX_VALUES = 200_000
 MAX_ALIAS_VALUES = 20_000
 """Values that aliases and merge keys may add to one document."""
 
-BROKEN_YAML = declare_rule(
-    "GP101",
-    "error",
-    "broken YAML",
-    "The text is not well-formed YAML; nothing of this document is used, its siblings are. Fix: see the message.",
-)
-TAB_INDENT = declare_rule(
-    "GP102", "error", "tab used for indentation", "YAML indents with blanks only. Fix: replace the tab by blanks."
-)
-DUPLICATE_KEY = declare_rule(
-    "GP103",
-    "error",
-    "duplicate key",
-    """A mapping names each key once; which of two values counts depends on the reader. If apiVersion and kind appear
-    twice, the line --- between two objects is missing. Fix: remove one, or divide the objects.""",
-)
-TOO_DEEP = declare_rule(
-    "GP107",
-    "error",
-    "nested too deeply",
-    "Mappings and lists nest at most 64 levels, aliases included. Fix: flatten the document.",
-)
-TOO_MANY_VALUES = declare_rule(
-    "GP108",
-    "error",
-    "document too large when expanded",
-    """Aliases and merge keys may add at most 20,000 values to a document, which holds at most 200,000. Fix: write
-    it out, or split it.""",
-)
-BAD_ALIAS = declare_rule(
-    "GP109",
-    "error",
-    "alias without anchor",
-    """An alias *name refers to an anchor &name earlier in the same document, not around it. Fix: define the anchor
-    before it, or write the value out.""",
-)
-EXPLICIT_TAG = declare_rule(
-    "GP110",
-    "error",
-    "explicit tag",
-    """Tags (!!str, !!python/object, !secret) are refused: they change types silently or ask for code to run. Fix:
-    quote text instead.""",
-)
-YAML_DIRECTIVE = declare_rule(
-    "GP111", "error", "YAML directive", "Directives (%YAML, %TAG) are not supported. Fix: remove the line."
-)
-KEY_NOT_TEXT = declare_rule("GP112", "error", "key is not text", "Every key is text, as in JSON. Fix: quote it.")
-BAD_MERGE = declare_rule(
-    "GP123",
-    "error",
-    "merge key without a mapping",
-    "The value of << is an alias to a mapping, or a list of such aliases. Fix: refer to a mapping.",
-)
+BROKEN_YAML = declare_rule("GP101", "error")
+TAB_INDENT = declare_rule("GP102", "error")
+DUPLICATE_KEY = declare_rule("GP103", "error")
+TOO_DEEP = declare_rule("GP107", "error")
+TOO_MANY_VALUES = declare_rule("GP108", "error")
+BAD_ALIAS = declare_rule("GP109", "error")
+EXPLICIT_TAG = declare_rule("GP110", "error")
+YAML_DIRECTIVE = declare_rule("GP111", "error")
+KEY_NOT_TEXT = declare_rule("GP112", "error")
+BAD_MERGE = declare_rule("GP123", "error")
 
 _CONTROL_CHARACTER = r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 """Compiled where a text is broken: that takes 4 ms."""

@@ -11,14 +11,7 @@ from compiler.openapi.shape import Flaw
 from compiler.syntax.documents import FieldPath
 from compiler.validation.judge import Judge
 
-UNREADABLE_IMAGE = declare_rule(
-    "GP246",
-    "warning",
-    "image that no kubelet can pull",
-    """The API server takes any text as an image. A kubelet reads registry/repository:tag, with the repository in lower
-    case: anything else is InvalidImageName, and the pod holds its devices and never runs. Placeholders such as <IMAGE>
-    are left behind by templates. Fix: write the image.""",
-)
+UNREADABLE_IMAGE = declare_rule("GP246", "warning")
 
 _PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _HOST_PART = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"

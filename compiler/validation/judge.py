@@ -12,34 +12,10 @@ from compiler.openapi.shape import Flaw
 from compiler.syntax.documents import FieldPath
 from compiler.validation import names
 
-STANDS_TWICE = declare_rule(
-    "GP240",
-    "error",
-    "duplicate name, port or mount path",
-    """Containers, volumes, ports, mount paths, gates and the like are identified by a name, a number or a path;
-    Kubernetes refuses the pod when two are alike. Fix: rename or remove one.""",
-)
-REQUEST_AND_LIMIT = declare_rule(
-    "GP241",
-    "error",
-    "request and limit contradict",
-    """A request is at most its limit. Devices and huge pages have no overcommitment: their request equals their limit,
-    and a request without a limit is refused. Fix: raise the limit, or leave the request out.""",
-)
-REFERS_TO_NOTHING = declare_rule(
-    "GP242",
-    "error",
-    "reference to a missing volume or claim",
-    """A volumeMount names a volume of the same pod, a claim one of its resourceClaims. Fix: add it, or correct the
-    name.""",
-)
-CONTRADICTION = declare_rule(
-    "GP243",
-    "error",
-    "fields that need or exclude one another",
-    """Kubernetes refuses the object because of what two fields say together, or because exactly one of several was
-    to be given; the message names them. Fix: see the message.""",
-)
+STANDS_TWICE = declare_rule("GP240", "error")
+REQUEST_AND_LIMIT = declare_rule("GP241", "error")
+REFERS_TO_NOTHING = declare_rule("GP242", "error")
+CONTRADICTION = declare_rule("GP243", "error")
 
 
 class Judge:

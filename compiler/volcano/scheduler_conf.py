@@ -25,14 +25,7 @@ FILE_KEYS = ("actions", "tiers", "configurations", "metrics")
 CONFIGURATION_KEYS = (*FILE_KEYS, "customPlugins")
 ARGUMENT_TYPES = ("int", "float", "bool", "string")
 
-BAD_SCHEDULER_CONF = declare_rule(
-    "GP413",
-    "error",
-    "scheduler configuration of the wrong shape",
-    """Volcano rejects the whole file, or ignores the part silently: actions is a comma-separated text (a list in a
-    SchedulerConfiguration), tiers a list of {plugins: [{name, flags, arguments}]}, configurations a list of
-    {name, arguments}, metrics a mapping of texts. Fix: correct the part that the message names.""",
-)
+BAD_SCHEDULER_CONF = declare_rule("GP413", "error")
 
 
 def looks_like_conf(data: object) -> bool:

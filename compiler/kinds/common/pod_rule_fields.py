@@ -14,17 +14,7 @@ from compiler.kubernetes import PER_POD_LABELS, REQUIRED
 from compiler.specs.pod_spec import PodRuleSpec, PodSelector
 from compiler.syntax.documents import Document, FieldPath
 
-POD_RULE_NOT_PLANNED = declare_rule(
-    "GP219",
-    "warning",
-    "rule between pods that is not planned",
-    """Required affinity between pods, and topology spread that forbids, are planned, with two exceptions. A
-    namespaceSelector with conditions is one, since the labels of namespaces are not in the repository. A selector on a
-    label that differs between pods of one role (index, uid) is the other. Only Volcano enforces such a rule: it may
-    refuse the planned node, and the pod then waits for another plan. The same holds for the topology of several groups,
-    or of roles, in a ModelServing of kthena. Fix: name the namespaces; select by labels that all pods of a role
-    share.""",
-)
+POD_RULE_NOT_PLANNED = declare_rule("GP219", "warning")
 
 LabelKey = Annotated[str, Field(min_length=1)]
 Count = Annotated[Int, Field(ge=1, le=2**31 - 1)]

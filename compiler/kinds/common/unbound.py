@@ -6,24 +6,8 @@ from __future__ import annotations
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
 from compiler.syntax.documents import Document
 
-NOT_BOUND = declare_rule(
-    "GP222",
-    "info",
-    "planned, and not bound",
-    """The plan keeps room for the object's pods before anything else, and says where; but no gate can be put into them,
-    so that they go where their scheduler puts them, alone or as its gang plugin lets them. Of what runs by the clock
-    no room is kept for the next run. Fix: nothing, or a NodePool
-    of their own with a taint.""",
-)
-UNREAD_PART = declare_rule(
-    "GP228",
-    "info",
-    "part of a served model that is not read",
-    """The pods follow from a configuration outside the repository (such as a ServingRuntime), or from a template patch
-    that is not applied. Only what the object itself describes is counted. A topology that only the operator's own
-    scheduler enforces is not planned. Fix: add the runtime to the repository, write the resources into the object, or
-    leave room.""",
-)
+NOT_BOUND = declare_rule("GP222", "info")
+UNREAD_PART = declare_rule("GP228", "info")
 
 
 def not_bound_diagnostic(document: Document, reason: str, *, is_recurring: bool = False) -> Diagnostic:

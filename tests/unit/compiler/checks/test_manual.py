@@ -20,4 +20,4 @@ def test_every_rule_is_documented_with_a_code_of_its_range() -> None:
 def test_a_code_is_never_given_twice() -> None:
     all_rules()
     with pytest.raises(ValueError, match="GP101 already means"):
-        declare_rule("GP101", "error", "another meaning", "text")
+        declare_rule("GP101", "error", ("another meaning", "text"))

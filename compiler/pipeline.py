@@ -11,8 +11,7 @@ from functools import partial
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.live_requests import with_live_requests
 from compiler.cluster_state.observed import with_closed_nodes
-from compiler.cluster_state.succeeded import without_succeeded_pods
-from compiler.cluster_state.surplus import with_present_pods
+from compiler.cluster_state.succeeded import with_present_pods, without_succeeded_pods
 from compiler.diagnostics.diagnostic import Diagnostic, Position, declare_rule
 from compiler.diagnostics.guard import internal_error
 from compiler.emit import static

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from solver.forecast.futures import Pool, start_times
-from solver.forecast.past_runs import PastRuns
 from solver.forecast.run_times import draw_length
+from solver.forecast.scores import PastRuns
 from solver.forecast.windows import Window, starts_in_futures
 from solver.plan import Decision, Plan
 from solver.problem import Problem, Vector

@@ -6,8 +6,7 @@ from __future__ import annotations
 from bench.baselines.site import Placements
 from solver.problem import Placement, Problem, Role
 from solver.simulation.gradient import FragmentationGradient
-from solver.simulation.placing import PlaceRule, best_fit
-from solver.simulation.policies import FirstThatFits
+from solver.simulation.policies import FirstThatFits, PlaceRule, best_fit
 from solver.simulation.replay import Simulation
 from solver.simulation.workload import SECOND, Job, Workload
 

@@ -1,4 +1,4 @@
-"""Checks of jobs of every kind."""
+"""Checks of jobs of every kind: their device claims (DRA) and the LimitRanges of their namespace too."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from compiler import kubernetes as k8s
 from compiler.checks.check import CheckInput, DocumentInput, Finding, ModelOf, check
 from compiler.checks.volcano_job import dependency_cycle, shown_cycle
 from compiler.diagnostics.diagnostic import did_you_mean, suggestion
+from compiler.fields.quantity import exact_amount, integer_amounts
+from compiler.kinds.common.limit_ranges import limit_ranges, refusals
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.pod_groups import group_key, named_group, pods_by_group, subgroup_key
 from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.paths import value_at
+from compiler.validation.judge import items
 from compiler.volcano import metax
 
 if TYPE_CHECKING:
     from compiler.kinds.job_flow import JobFlow, JobTemplate
     from compiler.kinds.pod_group import PodGroup
+
 
 POD_GROUP: ModelOf[PodGroup] = ModelOf("PodGroup.scheduling.volcano.sh")
 JOB_FLOW: ModelOf[JobFlow] = ModelOf("JobFlow.flow.volcano.sh")
@@ -310,3 +315,51 @@ def two_roles_of_one_name(check_input: CheckInput) -> Iterator[Finding]:
                 message = f"the name {role.name!r} is here twice"
                 yield Finding(gang.document, role.path, message, "rename one of the two")
             seen.add(role.name)
+
+
+_TEXTS = {
+    "max": ("allows {what} {bound} {name} at most, as a limit", "write a limit of {bound} at most"),
+    "min": ("asks {what} for {bound} {name} at least", "ask for {bound} at least"),
+    "ratio": ("allows {what} a limit of {bound} times the request of {name}", "raise the request, or lower the limit"),
+}
+
+
+@check("GP367", "pod that a LimitRange refuses")
+def refused_by_limit_range(check_input: CheckInput) -> Iterator[Finding]:
+    """The API server refuses a pod outside `max`, `min` or `maxLimitRequestRatio` of a LimitRange of its namespace.
+    Each container is checked, or their sum (type Pod); for `max` each needs a limit, for `min` a request, for the ratio
+    both. Its defaults count as if they were written. Fix: see the message, or change the LimitRange."""
+    ranges = limit_ranges(check_input.specs.documents)
+    for gang in check_input.jobs_and_services if ranges else ():
+        for document, refused in refusals(gang, ranges):
+            name, what = refused.resource, "the containers of a pod together" if refused.is_of_pod else "a container"
+            bound = f"{float(refused.bound):g}"
+            if refused.word != "ratio":
+                bound = exact_amount(name, integer_amounts({name: refused.bound}, "down").get(name, 0))
+            message, help = (text.format(what=what, bound=bound, name=name) for text in _TEXTS[refused.word])
+            see = (refused.range.document, ("spec", "limits"))
+            path = refused.path if refused.is_of_pod else (*refused.path, "resources")
+            yield Finding(document, path, f"LimitRange {refused.range.document.name} {message}", help, see)
+
+
+_NAMED = {"resourceClaimTemplateName": "ResourceClaimTemplate", "resourceClaimName": "ResourceClaim"}
+"""Field of a claim of a pod -> the kind of the object that it names."""
+
+
+@check("GP359", "unknown device claim", "warning", folds=True)
+def unknown_claims(check_input: CheckInput) -> Iterator[Finding]:
+    """A pod names a ResourceClaim or ResourceClaimTemplate that the repository does not have, and nearly one that it
+    has in the same namespace: without it the pod is never scheduled. Fix: correct the name."""
+    known: dict[tuple[str, str], set[str]] = {}
+    for document in check_input.specs.documents:
+        if document.group == "resource.k8s.io":
+            known.setdefault((document.kind, document.namespace or "default"), set()).add(document.name)
+    for gang in check_input.jobs_and_services if known else ():
+        for role in gang.roles:
+            document, path = gang.pod_spec_of(role)
+            for number, claim in items(value_at(document.data, path), "resourceClaims"):
+                for field, kind in _NAMED.items():
+                    names, name = known.get((kind, gang.namespace), set()), claim.get(field)
+                    if isinstance(name, str) and name not in names and did_you_mean(name, names):
+                        at = (*path, "resourceClaims", number, field)
+                        yield Finding(document, at, f"there is no {kind} {name!r}", suggestion(name, names, ""))

@@ -15,7 +15,7 @@ from compiler.checks.volcano_job import dependency_cycle, shown_cycle
 from compiler.checks.workflows import workflow
 from compiler.diagnostics.diagnostic import suggestion, to_write
 from compiler.fields.quantity import QuantityError, parse_quantity
-from compiler.fields.whole_number import whole_number
+from compiler.fields.texts import whole_number
 from compiler.kinds.model_serving import MINIMA_PATH, makes_pod_group
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.judge import items, mapping, texts

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.diagnostics.diagnostic import to_write
-from compiler.fields.whole_number import whole_number
+from compiler.fields.texts import whole_number
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kubernetes import GROUP_MIN_MEMBER_ANNOTATION, KAI_QUEUE_LABEL, KUEUE_QUEUE_LABEL, QUEUE_NAME_ANNOTATION
 from compiler.specs.gang_spec import GangSpec

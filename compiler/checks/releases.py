@@ -13,7 +13,7 @@ from compiler.checks.jobs import POD_GROUP
 from compiler.checks.queues import is_of_tenant, is_queue_elsewhere, known_queues, unread_queues
 from compiler.checks.scheduler_settings import plugins_of
 from compiler.diagnostics.diagnostic import suggestion
-from compiler.fields.whole_number import whole_number
+from compiler.fields.texts import whole_number
 from compiler.kinds.common.jobs import annotation_value
 from compiler.specs.cluster_spec import KNOWN_MINORS
 from compiler.specs.drafts import DatedFields

@@ -21,8 +21,7 @@ from compiler.volcano.eviction_votes import (
     has_eviction_action,
 )
 from compiler.volcano.plugin_plans import PLUGIN_PLANS
-from compiler.volcano.plugins import HIERARCHY_FLAG, SCHEDULER_ACTIONS
-from compiler.volcano.scheduler_conf import PREDICATE_CACHE
+from compiler.volcano.scheduler_conf import HIERARCHY_FLAG, PREDICATE_CACHE, SCHEDULER_ACTIONS
 
 ENQUEUE_VOTERS = ("overcommit", "proportion", "capacity")
 """Plugins that keep a job Pending for want of room."""

@@ -14,8 +14,15 @@ from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
 from compiler.syntax.documents import FieldPath
 from compiler.volcano.arguments import TRUTH_WORDS, Argument, find_argument, known_arguments, moved_argument
 from compiler.volcano.nested_arguments import Category, NestedFlaw, nested_flaws
-from compiler.volcano.plugins import HIERARCHY_FLAG, HIERARCHY_PLUGINS, PLUGIN_FLAGS, PLUGIN_NAMES, SCHEDULER_ACTIONS
-from compiler.volcano.scheduler_conf import CONFIGURATION_KEYS, FILE_KEYS
+from compiler.volcano.scheduler_conf import (
+    CONFIGURATION_KEYS,
+    FILE_KEYS,
+    HIERARCHY_FLAG,
+    HIERARCHY_PLUGINS,
+    PLUGIN_FLAGS,
+    PLUGIN_NAMES,
+    SCHEDULER_ACTIONS,
+)
 
 METRICS = "metrics"
 MAX_LISTED = 5

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from compiler.cluster_state.cluster_state import StateError
 from compiler.fields.label_selector import LabelExpression, LabelSelector, selector_matches
-from compiler.fields.whole_number import whole_number
+from compiler.fields.texts import whole_number
 from compiler.kubernetes import Object, labels_of, name_of, namespace_of, status_of
 from compiler.syntax.documents import Document
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from compiler.cluster_state.cluster_state import STATE_SOURCE, ClusterState, StateError
-from compiler.fields.natural_order import natural_sort_key
 from compiler.fields.quantity import QuantityError, integer_amounts, parse_quantity
+from compiler.fields.texts import natural_sort_key
 from compiler.kinds.hypernode import KIND as HYPERNODE
 from compiler.kinds.numatopology import KIND as NUMATOPOLOGY
 from compiler.kubernetes import Object, annotations_of, is_ready_node, labels_of, name_of, status_of

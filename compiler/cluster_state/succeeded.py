@@ -1,7 +1,11 @@
-"""Jobs with some succeeded pods: these need no room any more, and the job does not wait for them.
+"""Jobs with some succeeded pods, which need no room any more, and services with more pods than declared.
 
-Volcano counts such a pod towards minAvailable (JobInfo.ReadyTaskNum), and the controllers of these kinds do not
-recreate it: a job of four workers of which one is done is whole with three.
+The job does not wait for succeeded pods: Volcano counts such a pod towards minAvailable (JobInfo.ReadyTaskNum), and the
+controllers of these kinds do not recreate it: a job of four workers of which one is done is whole with three.
+
+Surplus pods of a service, of a rolling update or an autoscaler, are planned like the others, as there is room; without
+that, an update that first creates a new pod would wait for ever. Once they are deleted, the service is as declared
+again.
 """
 
 from __future__ import annotations
@@ -65,3 +69,21 @@ def _without(gang: GangSpec, gone: Sequence[int]) -> GangSpec:
     names = (role.name for role in gang.roles)
     counted = {name: number for name, number in zip(names, gone, strict=True) if number}
     return replace(gang, roles=roles, minimum=max(gang.minimum - sum(gone), 0), succeeded_pods=counted)
+
+
+def with_present_pods(specs: Specs, state: ClusterState) -> Specs:
+    """Return the specs, where a service has at least the pods that its controller has made."""
+    gangs = specs.gangs
+    index = {gang_identity(gang): j for j, gang in enumerate(gangs) if gang.controller.written_pods}
+    if not index:
+        return specs
+    records = (record for record in state.pod_records if not record.is_terminating)
+    present = Counter((j, t) for _, j, t in pods_of_roles(records, gangs, index))
+    return replace(specs, gangs=tuple(_with_pods(gang, j, present) for j, gang in enumerate(gangs)))
+
+
+def _with_pods(gang: GangSpec, j: int, present: Counter[tuple[int, int]]) -> GangSpec:
+    if not any(present[j, t] > role.replicas for t, role in enumerate(gang.roles)):
+        return gang
+    roles = (replace(role, replicas=max(role.replicas, present[j, t])) for t, role in enumerate(gang.roles))
+    return replace(gang, roles=tuple(roles))

@@ -13,8 +13,8 @@ from compiler import kubernetes as k8s
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.pod_records import PodRecord
 from compiler.emit.templates import pod_templates
-from compiler.fields.natural_order import natural_sort_key
 from compiler.fields.quantity import exact_amount
+from compiler.fields.texts import natural_sort_key
 from compiler.outcome import JobDecision, Outcome, PodsByNode
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec, JobKey, RoleSpec

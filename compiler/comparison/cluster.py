@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from compiler.comparison.pairs import paired
+from compiler.comparison.edits import paired
 from compiler.explain.closed_nodes import taint_text
 from compiler.explain.names import compact_names, count_text
 from compiler.fields.amounts import rounded_amount, unit_heading

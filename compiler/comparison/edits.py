@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from compiler.comparison.pairs import paired
 from compiler.emit.live_changes import differing_places
 from compiler.explain.names import compact_names
 from compiler.fields.texts import dotted_path
@@ -86,3 +85,14 @@ def _difference_text(path: FieldPath, before: Any, after: Any) -> str:
     is_short = all(len(each) <= _MAX_TEXT and "\n" not in each for each in values)
     is_plain = not any(isinstance(each, dict | list) for each in (before, after))
     return f"{where} {' -> '.join(values)}" if is_short and is_plain else f"{where} differs"
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def paired(before: Mapping[K, V], after: Mapping[K, V]) -> tuple[dict[K, V], dict[K, V], dict[K, tuple[V, V]]]:
+    """Return new entries, removed entries, and both versions of common entries."""
+    new = {key: value for key, value in after.items() if key not in before}
+    gone = {key: value for key, value in before.items() if key not in after}
+    return new, gone, {key: (before[key], value) for key, value in after.items() if key in before}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compiler.comparison.pairs import paired
+from compiler.comparison.edits import paired
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
 from compiler.volcano.plugin_plans import PLUGIN_PLANS
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from compiler.fields.quantity import QuantityError, integer_amounts, parse_quantity
-from compiler.fields.whole_number import whole_number
+from compiler.fields.texts import whole_number
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.edits import FieldEdit

@@ -10,8 +10,8 @@ from itertools import chain, count
 from typing import Any
 
 from compiler import kubernetes as k8s
-from compiler.fields.natural_order import natural_sort_key
 from compiler.fields.quantity import QuantityError, integer_amounts, parse_quantity
+from compiler.fields.texts import natural_sort_key
 from compiler.importing.written_form import written_form
 from compiler.volcano.shared_devices import card_labels, shared_devices_of
 

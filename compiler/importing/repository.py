@@ -9,18 +9,20 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
+import yaml
+
 from compiler import kubernetes as k8s
 from compiler.emit.block import to_yaml
-from compiler.fields.natural_order import natural_sort_key
+from compiler.fields.texts import natural_sort_key
 from compiler.importing.node_pools import fold_nodes
 from compiler.importing.other_queues import queue_kinds, translate_queues
-from compiler.importing.scheduler import scheduler_document
 from compiler.importing.written_form import pod_specs, written_form
 from compiler.kinds.registry import kinds
+from compiler.kubernetes import API_VERSION, Object, name_of, namespace_of
 from compiler.run_kinds import end_of_run, run_kind_of
 from compiler.specs.cluster_spec import KNOWN_MINORS, NAMESPACE_QUEUES_SINCE, VolcanoVersion
 from compiler.volcano.releases import releases_of_pods
-from compiler.volcano.scheduler_conf import conf_text_keys
+from compiler.volcano.scheduler_conf import CONF_KEY, FILE_KEYS, PLUGIN_FLAGS, conf_text_keys
 
 Data = dict[str, Any]
 _NOT_IN_PATHS = re.compile(r"[^A-Za-z0-9._-]")
@@ -185,3 +187,40 @@ def _with_annotation(document: Data, key: str, value: str) -> Data:
 
 def _text(documents: Sequence[Data]) -> str:
     return "---\n".join(map(to_yaml, documents))
+
+
+def scheduler_document(config_map: Object) -> dict[str, Any]:
+    """Return the configuration with types; the unchanged ConfigMap if types would lose contents, so that `gangplan
+    check` shows how Volcano reads it."""
+    conf = _parsed(str((config_map.get("data") or {}).get(CONF_KEY)))
+    if conf is None:
+        return written_form(config_map)
+    metadata = {"name": name_of(config_map), "namespace": namespace_of(config_map)}
+    spec = {**conf, "actions": [action.strip() for action in conf["actions"].split(",")]}
+    return {"apiVersion": API_VERSION, "kind": "SchedulerConfiguration", "metadata": metadata, "spec": spec}
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    """Return the configuration, None where it holds something that Volcano ignores or reads as something else."""
+    try:
+        conf = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return None
+    if not isinstance(conf, dict) or not conf.keys() <= {*FILE_KEYS} or not isinstance(conf.get("actions"), str):
+        return None
+    tiers = conf.get("tiers")
+    is_typed = isinstance(tiers, list) and all(isinstance(tier, dict) and _is_tier(tier) for tier in tiers)
+    return conf if is_typed else None
+
+
+def _is_tier(tier: dict[str, Any]) -> bool:
+    plugins = tier.get("plugins")
+    return tier.keys() == {"plugins"} and isinstance(plugins, list) and all(map(_is_plugin, plugins))
+
+
+def _is_plugin(plugin: Any) -> bool:
+    if not isinstance(plugin, dict) or not isinstance(plugin.get("name"), str):
+        return False
+    flags = plugin.keys() - {"name", "arguments"}
+    has_flags = flags <= {*PLUGIN_FLAGS} and all(isinstance(plugin[flag], bool) for flag in flags)
+    return has_flags and isinstance(plugin.get("arguments", {}), dict)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from compiler import kubernetes as k8s
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import NOT_ALLOWED, Bool, Int, LenientModel
-from compiler.fields.whole_number import whole_number
+from compiler.fields.texts import whole_number
 from compiler.kinds.common import pods
 from compiler.kinds.common.annotated import is_gang, with_annotated_topology
 from compiler.kinds.common.jobs import annotation_value, job_times, time_diagnostics

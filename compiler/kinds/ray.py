@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
-from compiler.fields.whole_number import whole_number
+from compiler.fields.texts import whole_number
 from compiler.kinds.common.job_kinds import JobKind, job_kind, job_row, text_diagnostics_of
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import RAY_GROUP_LABEL, RAY_NODE_TYPE_LABEL, RAY_TOPOLOGY_TIER_LABEL, TOPOLOGY_MODE_ANNOTATION

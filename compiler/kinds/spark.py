@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from compiler.fields.models import without_nulls
 from compiler.fields.quantity import QuantityError, parse_quantity
-from compiler.fields.whole_number import whole_number
+from compiler.fields.texts import whole_number
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import job_times, time_diagnostics
 from compiler.kinds.kind import Kind

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations, combinations_with_replacement
 
+from compiler.kubernetes import TASK_AFFINITY_ANNOTATION, TASK_ANTI_AFFINITY_ANNOTATION, annotations_of
 from compiler.lower.gang_order import age_ranks, class_priorities
 from compiler.lower.inputs import LoweringInputs
 from compiler.lower.policy import lower_policy
 from compiler.lower.resources import vector
 from compiler.lower.slot_groups import SlotGroups
 from compiler.lower.subgroups import SubgroupDemand
-from compiler.lower.task_topology import role_affinities
 from compiler.lower.time import gang_times
 from compiler.lower.topology import TierNames
 from compiler.lower.victims import eviction_terms, non_preempting_classes
 from compiler.run_kinds import PLANNED_RUN_KINDS, run_kind_of
+from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.specs.eligibility import NearKinds, NodeClasses
 from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec
 from compiler.volcano.enqueue import is_enqueued_first
 from compiler.volcano.full_starts import has_lower_minima, starts_in_full
 from compiler.volcano.metax import requesting_annotation
+from compiler.volcano.task_topology import task_groups, wrong_names
 from solver.problem import ClusterEntry, EvictionTerms, Gang, Placement, Role, SlotHold, Subgroup
 
 
@@ -169,3 +172,35 @@ def _enough_pods_may_evict(spec: GangSpec, roles: Sequence[Role], demand: Subgro
 def _placements(pods: Mapping[tuple[int, int], int]) -> tuple[Placement, ...]:
     """(role, node) -> pods, as the problem has it."""
     return tuple([Placement(t, n, number) for (t, n), number in sorted(pods.items())])
+
+
+def role_affinities(gang: GangSpec, scheduler: SchedulerSpec | None) -> tuple[tuple[int, int, int], ...]:
+    """(role, role, 1 or -1), where the plugin is on.
+
+    As in the plugin: an unknown role, or one twice, in a group or in the order of the roles voids all groups; for a
+    role with itself anti-affinity precedes affinity, between two roles affinity precedes.
+    """
+    if scheduler is None or not _is_enabled(scheduler):
+        return ()
+    index = {role.name: t for t, role in enumerate(gang.roles)}
+    annotations = annotations_of(gang.document.data)
+    if any(wrong_names(annotations, index)):
+        return ()
+    affinity = task_groups(annotations, TASK_AFFINITY_ANNOTATION)
+    anti_affinity = task_groups(annotations, TASK_ANTI_AFFINITY_ANNOTATION)
+    near, far = (
+        {pair for group in groups for pair in _role_pairs(group, index)} for groups in (affinity, anti_affinity)
+    )
+    near -= {(a, b) for a, b in near & far if a == b}
+    return tuple(sorted([(a, b, 1) for a, b in near] + [(a, b, -1) for a, b in far - near]))
+
+
+def _is_enabled(scheduler: SchedulerSpec) -> bool:
+    plugins = (plugin for tier in scheduler.tiers for plugin in tier)
+    return any(plugin.name == "task-topology" and plugin.flags.get("enableNodeOrder", True) for plugin in plugins)
+
+
+def _role_pairs(group: Sequence[str], index: Mapping[str, int]) -> Iterable[tuple[int, int]]:
+    """Return the role with itself for a group of one, else each pair of its roles in order."""
+    roles = sorted(index[name] for name in group if name)
+    return combinations_with_replacement(roles, 2) if len(group) == 1 else combinations(roles, 2)

@@ -1,16 +1,23 @@
-"""The inputs of every part of lowering: the specs, the cluster's state related to them, and the time of the plan."""
+"""The inputs of every part of lowering: the specs, the cluster's state related to them, and the time of the plan.
+
+The gate of the plugin fairshare keeps jobs out at the action enqueue. Volcano asks in each session. A plan asks once:
+with the pods running when it begins, as the session in which it is put into force does. Source: JobEnqueueableFn of
+fairshare.go of Volcano 1.16's branch, with the later test of jobs without pods.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.observed import ObservedState, observe_state
-from compiler.kubernetes import Object
-from compiler.lower.enqueue_gate import Amounts, gated_gangs
+from compiler.cluster_state.owners import gang_identity, group_identities
+from compiler.fields.amounts import rounded_amount
+from compiler.fields.quantity import amounts_sum
+from compiler.kubernetes import Object, status_of
 from compiler.lower.gang_order import submission_times
 from compiler.lower.origins import TimedEvent
 from compiler.lower.reserved_room import ReservedRoom, reserve_room
@@ -19,7 +26,7 @@ from compiler.session import Session
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.pod_spec import PodSpec
-from compiler.volcano.fairshare import Turn, fair_share, namespace_turns
+from compiler.volcano.fairshare import FairShare, Turn, fair_share, namespace_turns, shares_reached
 
 
 @dataclass(frozen=True)
@@ -86,3 +93,72 @@ def _running_amounts(specs: Specs, observed: ObservedState) -> Amounts:
 def is_plannable(gang: GangSpec) -> bool:
     """Return whether its owner lets it run, under this scheduler, and it has pods."""
     return gang.scheduling.schedulable and any(role.replicas for role in gang.roles)
+
+
+Amounts = dict[tuple[str, str], Counter[str]]
+"""(queue, namespace) -> resource -> amount."""
+
+
+def gated_gangs(
+    plugin: FairShare,
+    specs: Specs,
+    state: ClusterState,
+    observed: ObservedState,
+    running: Amounts,
+    candidates: Collection[int],
+) -> Mapping[int, str]:
+    """Gang -> why the gate keeps it out, of those without pods on nodes that no session has admitted yet.
+
+    running: of each queue and namespace. candidates: the gangs that are planned.
+    """
+    if not plugin.gates:
+        return {}
+    asked = _asked(specs.gangs, observed, candidates)
+    reached = shares_reached(plugin, asked, running, _totals(specs, observed, plugin, asked))
+    admitted = _admitted(specs.gangs, state)
+    found = {}
+    for j in candidates:
+        gang = specs.gangs[j]
+        share = reached.get((gang.queue, gang.namespace))
+        if share is None or j in admitted or observed.running_pod_count(j):
+            continue
+        if not any(role.pod.requests.get(share.resource) for role in gang.roles if role.replicas):
+            continue
+        held, most = (rounded_amount(share.resource, amount) for amount in (share.running, int(share.share)))
+        found[j] = (
+            f"the gate of fairshare keeps it out: namespace {gang.namespace} runs {held} {share.resource} "
+            f"in queue {gang.queue}, and its share is {most}"
+        )
+    return found
+
+
+def _asked(gangs: tuple[GangSpec, ...], observed: ObservedState, candidates: Iterable[int]) -> Amounts:
+    """Return the requests of pods on no node: all of a job whose pods exist, else those of its minimum."""
+    found: Amounts = {}
+    for j in candidates:
+        gang, running = gangs[j], Counter[int]()
+        for (t, _), pods in observed.running_pods.get(j, {}).items():
+            running[t] += pods
+        amounts = found.setdefault((gang.queue, gang.namespace), Counter())
+        for t, role in enumerate(gang.roles):
+            pods = (role.replicas if j in observed.jobs.with_pods else role.minimum) - running[t]
+            amounts.update({name: max(0, pods) * amount for name, amount in role.pod.requests.items()})
+    return found
+
+
+def _totals(specs: Specs, observed: ObservedState, plugin: FairShare, asked: Amounts) -> Mapping[str, int]:
+    """Queue -> its capability of the resource that the plugin counts, where it has one above 0, else the cluster's."""
+    limits = {queue.name: queue.capability for queue in specs.queues}
+    whole: Mapping[str, int] = {}
+    for node in observed.nodes:
+        whole = amounts_sum(whole, node.allocatable)
+    resources = {queue: plugin.resource_of(queue) for queue, _ in asked}
+    return {queue: limits.get(queue, {}).get(name) or whole.get(name, 0) for queue, name in resources.items()}
+
+
+def _admitted(gangs: tuple[GangSpec, ...], state: ClusterState) -> set[int]:
+    """Return the gangs whose PodGroup is past the action enqueue."""
+    index = {gang_identity(gang): j for j, gang in enumerate(gangs)}
+    past = (group for group in state.pod_groups if status_of(group).get("phase") not in (None, "", "Pending"))
+    owners = (owner for group in past for owner in group_identities(group))
+    return {index[owner] for owner in owners if owner in index}

@@ -1,36 +1,42 @@
-"""Lowering: specs and a cluster's state as one `solver.problem.Problem`, with the way back to each document."""
+"""Lowering: specs and a cluster's state as one `solver.problem.Problem`, with the way back to each document.
+
+PodDisruptionBudgets bind whether or not Volcano's plugin pdb is configured: what the plan evicts is evicted through the
+Eviction API, which refuses beyond a budget, and refuses a pod that two budgets select.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from compiler.cluster_state.cluster_state import ClusterState
-from compiler.lower.budgets import disruption_budgets
-from compiler.lower.dedicated_domains import with_dedicated_domains
+from compiler.cluster_state.run_records import recorded_runs
 from compiler.lower.device_slots import is_outdated, slot_holds
 from compiler.lower.gangs import GangLowering
-from compiler.lower.group_limits import with_group_limits
 from compiler.lower.group_relations import with_group_rules, with_separation_wishes
 from compiler.lower.inputs import LoweringInputs, is_plannable, lowering_inputs
 from compiler.lower.node_groups import with_node_groups
 from compiler.lower.nodes import lower_nodes, node_classes
 from compiler.lower.origins import AnnouncedStarts, LeftOutGangs, Origins
-from compiler.lower.past_runs import past_runs
 from compiler.lower.pod_relations import LoweredRules, lower_pod_rules
 from compiler.lower.policy import lower_policy
-from compiler.lower.queues import lower_queues
+from compiler.lower.queues import lower_queues, with_dedicated_domains, with_group_limits
 from compiler.lower.resources import device_resources, has_other_resources, resource_names
 from compiler.lower.slot_groups import SlotGroups, slot_groups_of
 from compiler.lower.subgroups import subgroup_demand, with_subgroup_rules
 from compiler.lower.time import upcoming_events
 from compiler.lower.topology import lower_hypernodes
+from compiler.run_kinds import runs_once
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.eligibility import NearKinds, excluding_numa_policies
 from compiler.specs.gang_spec import GangSpec, JobKey
 from compiler.specs.queue_spec import QueueSpec
 from compiler.volcano.eviction_votes import eviction_votes, votes_if_added
-from solver.problem import EvictionVotes, Problem
+from solver.forecast.run_times import RunHistory
+from solver.forecast.scores import Outcome, PastRuns, promise_score
+from solver.forecast.windows import Correction
+from solver.problem import DisruptionBudget, EvictionVotes, Problem
 
 
 def lower(
@@ -143,3 +149,56 @@ def _empty_gangs(gangs: Iterable[GangSpec]) -> Iterator[GangSpec]:
     for gang in gangs:
         if gang.scheduling.schedulable and not is_plannable(gang):
             yield gang
+
+
+def disruption_budgets(inputs: LoweringInputs) -> tuple[DisruptionBudget, ...]:
+    """Return the disruption budgets of the gangs in the problem. No pod of a role that several budgets select may be
+    evicted."""
+    index = {j: g for g, j in enumerate(inputs.gang_indices)}
+    budgets = []
+    for selection in inputs.observed.budget_selections:
+        roles = tuple(sorted((index[j], t) for j, t in selection.selected_roles if j in index))
+        if roles:
+            name = f"{selection.namespace}/{selection.name}"
+            budgets.append(DisruptionBudget(name, selection.allowed, roles))
+    counts = Counter(role for budget in budgets for role in budget.roles)
+    if twice := tuple(sorted(role for role, count in counts.items() if count > 1)):
+        budgets.append(DisruptionBudget("several budgets at once", 0, twice))
+    return tuple(budgets)
+
+
+_MINUTE = 60
+
+
+def past_runs(inputs: LoweringInputs) -> PastRuns | None:
+    """None without a record. A job that left the repository counts for its namespace and for all."""
+    recorded = recorded_runs(inputs.run_records)
+    if not recorded:
+        return None
+    observed, gangs = inputs.observed, {gang.key: gang for gang in inputs.specs.gangs}
+    history, correction = RunHistory(), Correction(_MINUTE)
+    for key, run in recorded:
+        of_job = (*_classes(gangs[key]),) if key in gangs else (("namespace", key[0]), "all")
+        history.add(of_job, run.ended - run.started)
+    outcomes = list[Outcome]()
+    for _, run in sorted(recorded, key=lambda each: (each[1].started, each[0])):
+        if (promise := run.promise) is not None:
+            outcomes.append(promise.outcome(run.started, run.submitted))
+            correction.add(max(0, promise.raw - promise.made), outcomes[-1].wait)
+    ages = {}
+    for g, j in enumerate(inputs.gang_indices):
+        if (start := observed.started_at(j)) is not None and observed.now is not None:
+            ages[g] = max(0, observed.now - start)
+    classes = [(*_classes(gang),) if runs_once(gang.document.data) else () for gang in inputs.gangs]
+    return PastRuns(history, correction, classes, ages, promise_score(outcomes))
+
+
+def _classes(gang: GangSpec) -> Iterator[Hashable]:
+    """Whom its run times are like: jobs of its namespace that declare the same or are as large, of its queue, all."""
+    if gang.times.expected_duration is not None:
+        yield "declared", gang.namespace, gang.times.expected_duration
+    yield "namespace and size", gang.namespace, gang.devices
+    yield "queue and size", gang.queue, gang.devices
+    yield "namespace", gang.namespace
+    yield "queue", gang.queue
+    yield "all"

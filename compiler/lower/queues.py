@@ -1,16 +1,27 @@
-"""Queues as a tree, with the two that Volcano creates by itself."""
+"""Queues as a tree, with the two that Volcano creates by itself; hypernodes dedicated to them; limits on node groups.
+
+These limits are pod rules, one for each queue, group and resource. Source: nodegroup.go of Volcano's master: what a
+queue's own pods hold on the nodes of a group, with the new pod, stays within the limit; neither the queues above it nor
+those below are asked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from compiler.cluster_state.observed import ObservedState
+from compiler.fields.amounts import named_amount
 from compiler.kubernetes import DEFAULT_QUEUE, ROOT_QUEUE
+from compiler.lower.origins import Origins
 from compiler.lower.resources import limits, vector
 from compiler.specs.cluster_spec import Specs
+from compiler.specs.hypernode_tree import tier_of
 from compiler.specs.namespace_queues import lacks_cluster_queues, queues_not_ready
+from compiler.specs.node_spec import HyperNodeSpec
 from compiler.specs.queue_spec import QueueSpec
-from solver.problem import Queue, Vector
+from compiler.volcano.node_groups import LIMITS_SINCE, group_limits, node_group_plugin
+from solver.problem import Gang, GroupQuota, PodRule, Problem, Queue, Role, Vector
 
 
 def lower_queues(
@@ -71,3 +82,146 @@ def _hierarchy_path(spec: QueueSpec, specs: Sequence[QueueSpec]) -> tuple[tuple[
     if not any(other.hierarchy for other in specs):
         return ()
     return tuple((name, round(1000 * weight)) for name, weight in spec.hierarchy or ((spec.name, spec.weight),))
+
+
+def with_group_limits(
+    problem: Problem, origins: Origins, specs: Specs, observed: ObservedState
+) -> tuple[Problem, Origins]:
+    """Return the problem with the limits, and the origins with their names. Limits that no pod can reach are left
+    out."""
+    if node_group_plugin(specs.scheduler) is None or specs.cluster.volcano.minor < LIMITS_SINCE:
+        return problem, origins
+    texts = []
+    for quota in list(_quotas(problem, origins.queues)):
+        domains = tuple(0 if node.node_group == quota.node_group else None for node in problem.nodes)
+        held = sum(_held_by_others(problem, quota, observed))
+        rule = PodRule("quota", domains, (max(0, held),) if 0 in domains else (), quota=quota)
+        problem = _with_rule(problem, rule, quota)
+        queue, group = problem.queues[quota.queue].name, problem.node_groups[quota.node_group]
+        amount = named_amount(problem.resources[quota.resource], quota.limit)
+        texts.append(f"queue {queue} may hold {amount} in node group {group}")
+    if not texts:
+        return problem, origins
+    return problem, replace(origins, rules=origins.rules.followed_by(texts))
+
+
+def _quotas(problem: Problem, queue_specs: Sequence[QueueSpec | None]) -> Iterator[GroupQuota]:
+    index = {name: r for r, name in enumerate(problem.resources)}
+    for q, spec in enumerate(queue_specs):
+        for group, amounts in (group_limits(spec) if spec else {}).items():
+            for name, limit in amounts.items():
+                if group in problem.node_groups[1:] and name in index:
+                    quota = GroupQuota(q, problem.node_groups.index(group), index[name], limit)
+                    if _may_bind(problem, quota):
+                        yield quota
+
+
+def _may_bind(problem: Problem, quota: GroupQuota) -> bool:
+    """Return whether some pod asks for the resource, and the group has more of it than the limit."""
+    inside = (node for node in problem.nodes if node.node_group == quota.node_group)
+    asked = any(_counts(gang, role, quota) for gang in problem.gangs for role in gang.roles)
+    return asked and sum(node.capacity[quota.resource] for node in inside) > quota.limit
+
+
+def _counts(gang: Gang, role: Role, quota: GroupQuota) -> bool:
+    return gang.queue == quota.queue and role.request[quota.resource] > 0
+
+
+def _held_by_others(problem: Problem, quota: GroupQuota, observed: ObservedState) -> Iterator[int]:
+    """Yield the amounts held on each node of the group by pods of the queue outside of gangs."""
+    for n, node in enumerate(problem.nodes):
+        if node.node_group == quota.node_group:
+            held = observed.foreign.held_in_limited_queues.get((problem.queues[quota.queue].name, n), {})
+            yield vector(held, problem.resources)[quota.resource]
+
+
+def _with_rule(problem: Problem, rule: PodRule, quota: GroupQuota) -> Problem:
+    rho = len(problem.pod_rules)
+
+    def counted(gang: Gang, role: Role) -> Role:
+        rules = (*role.selecting_rules, rho)
+        return replace(role, selecting_rules=rules) if _counts(gang, role, quota) else role
+
+    gangs = (
+        replace(gang, roles=tuple(counted(gang, role) for role in gang.roles)) if gang.queue == quota.queue else gang
+        for gang in problem.gangs
+    )
+    return replace(problem, gangs=tuple(gangs), pod_rules=(*problem.pod_rules, rule))
+
+
+HypernodeSet = set[int]
+
+
+def with_dedicated_domains(problem: Problem, specs: Specs, hypernode_specs: Sequence[HyperNodeSpec]) -> Problem:
+    """Return the problem with `Queue.dedicated_domains` chosen, queue by queue; domains do not overlap.
+
+    Preferred are domains with most running pods of the queue and its descendants, then with fewest pods of others that
+    it could not have evicted, then with fewest pods of others, then with most nodes: so the choice is stable from plan
+    to plan. Fewer than the queue asks for are chosen where there are no more.
+    """
+    requests = {q: spec.dedicated_domains for q, spec in enumerate(specs.queues) if spec.dedicated_domains}
+    if not requests:
+        return problem
+    ancestors = [_hypernode_and_ancestors(problem, h) for h in range(len(problem.hypernodes))]
+    sizes = _node_counts(problem, ancestors)
+    taken: HypernodeSet = set()
+    queues = list(problem.queues)
+    for q, (count, tier_or_name) in requests.items():
+        tier = tier_of(tier_or_name, hypernode_specs)
+        mine, others, firm = _running_pod_counts(problem, ancestors, _queue_and_descendants(problem, q))
+        of_tier = (h for h, node in enumerate(problem.hypernodes) if node.tier == tier)
+        free = [h for h in of_tier if not _overlaps(h, taken, ancestors)]
+        chosen = sorted(free, key=lambda h: (-mine[h], firm[h], others[h], -sizes[h], h))[:count]
+        taken.update(chosen)
+        queues[q] = replace(queues[q], dedicated_domains=tuple(chosen))
+    return replace(problem, queues=tuple(queues))
+
+
+def _overlaps(h: int, taken: HypernodeSet, ancestors: Sequence[HypernodeSet]) -> bool:
+    """Return whether hypernode h lies inside one that is taken, or the other way round."""
+    return not taken.isdisjoint(ancestors[h]) or any(h in ancestors[other] for other in taken)
+
+
+def _hypernode_and_ancestors(problem: Problem, h: int | None) -> HypernodeSet:
+    """Return the hypernode and those it lies in."""
+    found = set()
+    while h is not None:
+        found.add(h)
+        h = problem.hypernodes[h].parent
+    return found
+
+
+def _queue_and_descendants(problem: Problem, q: int) -> set[int]:
+    """Return the queue and those below it."""
+    found, size = {q}, 0
+    while len(found) > size:
+        size = len(found)
+        found |= {c for c, queue in enumerate(problem.queues) if queue.parent in found}
+    return found
+
+
+def _running_pod_counts(
+    problem: Problem, ancestors: Sequence[HypernodeSet], queues: set[int]
+) -> tuple[list[int], list[int], list[int]]:
+    """Running pods under each hypernode: of gangs in these queues, of others, and of those others whom the queues could
+    not have evicted."""
+    mine, others, firm = ([0] * len(ancestors) for _ in range(3))
+    for gang in problem.gangs:
+        may_go_whole = gang.eviction.evictable and not gang.eviction.protected
+        goes = problem.reclaim_enabled and may_go_whole and problem.queues[gang.queue].reclaimable
+        counts = [mine] if gang.queue in queues else [others] if goes else [others, firm]
+        for place in gang.running:
+            leaf = problem.nodes[place.node].leaf
+            for h in ancestors[leaf] if leaf is not None else ():
+                for count in counts:
+                    count[h] += place.pods
+    return mine, others, firm
+
+
+def _node_counts(problem: Problem, ancestors: Sequence[HypernodeSet]) -> list[int]:
+    """Nodes that offer anything, under each hypernode."""
+    size = [0] * len(ancestors)
+    for node in problem.nodes:
+        for h in ancestors[node.leaf] if node.leaf is not None and any(node.free) else ():
+            size[h] += 1
+    return size

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from compiler.checks.check import Check, CheckInput, Finding, all_checks, identity_of
 from compiler.diagnostics.diagnostic import Diagnostic, sorted_diagnostics
 from compiler.diagnostics.guard import internal_error
-from compiler.fields.natural_order import natural_sort_key
+from compiler.fields.texts import natural_sort_key
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.common.limit_ranges import limit_ranges, with_default_requests
 from compiler.kubernetes import DEFAULT_QUEUE, QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER

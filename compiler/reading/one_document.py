@@ -19,12 +19,11 @@ from compiler.kinds.common.resource_lists import listed_resources
 from compiler.kinds.common.unbound import not_bound_diagnostic
 from compiler.kinds.kind import Kind
 from compiler.kinds.registry import kinds
-from compiler.kubernetes import API_GROUP
+from compiler.kubernetes import API_GROUP, SYSTEM_NAMESPACES
 from compiler.openapi.schemas import is_of_kubernetes, kinds_named, known_versions
 from compiler.openapi.shape import Flaw
 from compiler.reading.files import configurations_inside
 from compiler.reading.inner_objects import inner_objects
-from compiler.reading.sensitive_objects import sensitive_object_diagnostics
 from compiler.reading.shape import (
     WRONG_VERSION,
     as_meant,
@@ -415,3 +414,26 @@ def _unplanned_kind_diagnostics(document: Document) -> list[Diagnostic]:
     if group in CLOSED_GROUPS:
         return [document.diagnostic(UNKNOWN_KIND, ("kind",), message, f"use one of {', '.join(known)}")]
     return unplanned_pods(document)
+
+
+POWER = declare_rule("GP221", "warning")
+_GROUPS = {
+    "rbac.authorization.k8s.io": "decides who may do what",
+    "admissionregistration.k8s.io": "decides what the API server takes",
+    "apiextensions.k8s.io": "defines kinds for the whole cluster",
+    "apiregistration.k8s.io": "answers for the API server",
+    "certificates.k8s.io": "makes identities",
+}
+
+
+def sensitive_object_diagnostics(document: Document) -> Iterator[Diagnostic]:
+    """Yield the warning that the object gives power over the cluster or holds a secret, one at most."""
+    help = "install it by other means"
+    name, kind = document.display_name, (document.kind, document.group)
+    if document.group in _GROUPS:
+        yield document.diagnostic(POWER, ("kind",), f"{name} {_GROUPS[document.group]}", help)
+    elif kind == ("Secret", ""):
+        yield document.diagnostic(POWER, ("kind",), f"{name}: all who read the repository read it", help)
+    elif kind == ("ConfigMap", "") and document.metadata.get("namespace") in SYSTEM_NAMESPACES:
+        message = f"{name} is in a namespace of the cluster's own, where the reconciler may write none"
+        yield document.diagnostic(POWER, ("metadata", "namespace"), message, help)

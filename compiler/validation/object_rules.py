@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from compiler.diagnostics.diagnostic import suggestion
 from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.fields.texts import whole_number
 from compiler.openapi.schemas import time_zones
 from compiler.syntax.documents import FieldPath
 from compiler.syntax.paths import found_paths, parse_path, value_at
 from compiler.validation import names
-from compiler.validation.cron import schedule_objection
 from compiler.validation.judge import Judge, items, mapping, texts, values
 from compiler.validation.rows import judge_rows
 from compiler.validation.selectors import annotation_keys, label_selector
@@ -257,3 +258,50 @@ def pod_names(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
         if len(pod) > _MAX_LABEL:
             at = ("spec", "tasks", number, "name") if len(name) <= _MAX_LABEL else ("metadata", "name")
             judge.contradiction(at, f"pod {pod} has {len(pod)} characters", f"shorten a name, to {_MAX_LABEL} at most")
+
+
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
+_FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
+    ("minute", 0, 59, {}),
+    ("hour", 0, 23, {}),
+    ("day of the month", 1, 31, {}),
+    ("month", 1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
+    ("day of the week", 0, 6, {name: number for number, name in enumerate(_DAYS)}),
+)
+_DESCRIPTORS = frozenset(["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"])
+_DURATION = re.compile(r"@every ([0-9.]+(ns|us|µs|ms|s|m|h))+\Z")
+
+
+def schedule_objection(schedule: str) -> str:
+    """Return why this is not a schedule, as robfig/cron's ParseStandard reads it; empty for a valid one."""
+    if "TZ" in schedule:
+        return "the time zone belongs in timeZone"
+    if schedule.startswith("@"):
+        return "" if schedule in _DESCRIPTORS or _DURATION.match(schedule) else "there is no such word"
+    fields = schedule.split()
+    if len(fields) != len(_FIELDS):
+        return f"it has {len(fields)} fields, not 5"
+    for text, (name, least, most, words) in zip(fields, _FIELDS, strict=True):
+        if not all(_is_range(part, least, most, words) for part in text.split(",")):
+            return f"{text} is not a valid {name}"
+    return ""
+
+
+def _is_range(text: str, least: int, most: int, words: dict[str, int]) -> bool:
+    """Return whether a part is *, a number or a range, with or without a step."""
+    span, slash, step = text.partition("/")
+    if slash and not whole_number(step):
+        return False
+    if span in ("*", "?"):
+        return True
+    ends = [_number(end, words) for end in span.split("-")]
+    if len(ends) > 2 or any(end is None for end in ends):
+        return False
+    first, last = ends[0], ends[-1]
+    return first is not None and last is not None and least <= first <= last <= most
+
+
+def _number(text: str, words: dict[str, int]) -> int | None:
+    number = whole_number(text)
+    return words.get(text.lower()) if number is None else number

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from compiler.explain.names import compact_names, count_text
 from compiler.fields.amounts import unit_heading
+from compiler.fields.quantity import is_device
 from compiler.outcome import Outcome
-from compiler.views.devices import scarce_resources
 from compiler.views.style import Style, hanging_text
 from solver.plan import Plan
 from solver.problem import Problem
@@ -172,3 +172,14 @@ def _free_text(leaves: Iterable[_Leaf]) -> str:
     rest = sum(nodes for *_, nodes in parts[MAX_PIECES:])
     texts[0] = texts[0].replace(" on ", " free on ", 1)
     return ", ".join(texts) + (f", some on {rest} more" if rest else "")
+
+
+_PARTS_OF_CARDS = ("memory", "memory-percentage", "cores", "milli")
+
+
+def scarce_resources(capacities: Mapping[str, float]) -> list[str]:
+    """Return the scarce resources, largest total first, cards before parts of them: devices, or cpu if there are
+    none."""
+    devices = [name for name in filter(is_device, capacities) if capacities[name]]
+    found = sorted(devices, key=lambda name: (name.endswith(_PARTS_OF_CARDS), -capacities[name]))
+    return found or [name for name in capacities if name == "cpu"]

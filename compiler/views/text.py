@@ -19,8 +19,7 @@ from compiler.outcome import JobDecision, Outcome
 from compiler.views import data as views_data
 from compiler.views import selection
 from compiler.views.brief import grouped_waits, left_out_rows, waits_table
-from compiler.views.devices import scarce_resources
-from compiler.views.heat_map import heat_map
+from compiler.views.heat_map import heat_map, scarce_resources
 from compiler.views.queue_tables import QueueTables, amount_text, totals
 from compiler.views.selection import MAX_DETAILED, Selection, left_out, named_jobs
 from compiler.views.start_windows import window_entry, window_sentence

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compiler.fields.whole_number import whole_number
+from compiler.fields.texts import whole_number
 from compiler.kubernetes import METAX_ATOMIC_GROUP_SIZE_ANNOTATION, METAX_GROUP_SIZE_ANNOTATION
 from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import FieldPath

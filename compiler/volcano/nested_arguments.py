@@ -13,7 +13,7 @@ from typing import Any, Literal
 from compiler.diagnostics.diagnostic import meant, suggestion, to_write, unquoted
 from compiler.fields.duration import go_duration_seconds
 from compiler.fields.quantity import QuantityError, parse_quantity
-from compiler.fields.whole_number import whole_number
+from compiler.fields.texts import whole_number
 from compiler.syntax.documents import FieldPath
 
 Category = Literal["type", "unknown", "unread", "range", "time"]

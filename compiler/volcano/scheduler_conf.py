@@ -13,8 +13,7 @@ from typing import Any
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
 from compiler.syntax.documents import Document, FieldPath
-from compiler.volcano.arguments import typed_arguments
-from compiler.volcano.plugins import PLUGIN_FLAGS
+from compiler.volcano.arguments import OWNERS, typed_arguments
 
 CONF_KEY = "volcano-scheduler.conf"
 PREDICATE_CACHE = "predicateErrorCacheEnable"
@@ -183,3 +182,19 @@ class _ConfReader:
                 )
             else:
                 yield name, arguments
+
+
+SCHEDULER_ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle")
+PLUGIN_NAMES = tuple(name for name, owner in OWNERS.items() if not owner.is_action)
+
+_FLAGS = """
+    enableJobOrder enableHierarchy enableJobReady enableJobPipelined enableTaskOrder enablePreemptable
+    enableReclaimable enablePreemptive enableQueueOrder EnabledClusterOrder enablePredicate enableBestNode
+    enableNodeOrder enableTargetJob enableReservedNodes enableJobEnqueued enabledVictim enableJobStarving
+    enabledOverused enabledAllocatable enabledHyperNodeOrder enabledSubJobReady enabledSubJobPipelined
+    enabledSubJobOrder enabledHyperNodeGradient
+"""
+PLUGIN_FLAGS = tuple(_FLAGS.split())
+HIERARCHY_FLAG = "enableHierarchy"
+HIERARCHY_PLUGINS = ("capacity", "drf", "nodegroup")
+"""Plugins that read enableHierarchy."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
 
-from compiler.fields.whole_number import whole_number
+from compiler.fields.texts import whole_number
 from compiler.kubernetes import VGPU_REGISTER_ANNOTATION
 from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.specs.eligibility import with_label_rows

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from compiler.emit.manifest import Manifest
-from compiler.fields.whole_number import whole_number
+from compiler.fields.texts import whole_number
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of
 from compiler.run_kinds import RUN_KINDS
 from reconciler.changes.managed_fields import is_annotation_overwritten

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from compiler.fields.whole_number import whole_number
+from compiler.fields.texts import whole_number
 
 Object = dict[str, Any]
 """One Kubernetes object as plain JSON data."""

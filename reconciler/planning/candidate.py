@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.emit.manifest import JOBS_WAVE, REFUSED_BY_SERVER, Manifest
-from compiler.fields.whole_number import whole_number
+from compiler.fields.texts import whole_number
 from compiler.kubernetes import name_of, uid_of
 from compiler.repository.tree import Repository
 from compiler.run_kinds import RUN_KINDS, is_run

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from compiler.fields.natural_order import natural_sort_key
+from compiler.fields.texts import natural_sort_key
 from compiler.kubernetes import PARTITION_LABEL, annotations_of, is_gated, is_succeeded_pod, labels_of
 from compiler.volcano.eviction_votes import preemptable_word
 from reconciler.changes.planned import PlannedGang

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-from compiler.fields.whole_number import whole_number
+from compiler.fields.texts import whole_number
 from reconciler.threads.heartbeat import Heartbeat, start_thread
 from reconciler.timings import TIMINGS, HttpTimings
 

@@ -1,10 +1,13 @@
-"""How promised starts held."""
+"""Known run times of gangs, and how promised starts held."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+
+from solver.forecast.run_times import Classes, RunHistory
+from solver.forecast.windows import Correction
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +54,15 @@ def promise_score(outcomes: Sequence[Outcome]) -> PromiseScore | None:
         round(median(abs(each.middle - each.wait) for each in stated)),
         round(median(by_limits)) if by_limits else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PastRuns:
+    """Times in seconds. classes: gang -> its classes, () for one that does not end. ages: gang -> how long it has run;
+    0 where that is not known. score: how the promises to the recorded runs held; None without any."""
+
+    history: RunHistory
+    correction: Correction
+    classes: Sequence[Classes]
+    ages: Mapping[int, int]
+    score: PromiseScore | None = None

@@ -1,18 +1,27 @@
-"""Better placements for the gangs of a batch: which neighbourhoods are searched in which order, and their bounds."""
+"""Better placements for the gangs of a batch: which neighbourhoods are searched in which order, and their bounds.
+
+Two neighbourhoods are here. The gangs of an opened supernode are placed again by the greedy in supernodes that are open
+anyway. And around a gang that could be nearer, a domain that would hold it and the gangs in its way are placed again by
+the exact model.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+
+import numpy as np
 
 from solver.placement import identical_pods
-from solver.placement.empty_supernodes import EmptySupernodes
-from solver.placement.exact import relaxed_spread_bound, single_gang_sets, solve_jointly
-from solver.placement.few_gangs import FewGangs
+from solver.placement.exact import relaxed_spread_bound, single_gang_sets, solve_gangs, solve_jointly
 from solver.placement.realise import repack_tighter
-from solver.placement.task import PlacementTask
-from solver.search.search import Limits, improve
+from solver.placement.task import PlacementTask, TopologyCost
+from solver.problem import PodRequest
+from solver.search.search import Incumbent, Limits, Moves, improve
 from solver.semantics.placement_cost import PlacementCost
 from solver.semantics.placements import Placements
+from solver.semantics.topology import ROOT
 
 
 def improve_placements(task: PlacementTask, placements: Placements) -> tuple[Placements, PlacementCost]:
@@ -63,3 +72,156 @@ def _improve_by_class(
         return placements
     found = repack_tighter(task, identical_pods.improve_spread(task, placements, joint))
     return found if task.cost(found) < cost else placements
+
+
+class EmptySupernodes:
+    """The supernode with the fewest new pods first; ranked again after an improvement."""
+
+    def __init__(self, task: PlacementTask) -> None:
+        self.task = task
+
+    def moves(self, incumbent: Incumbent[Placements]) -> Moves[Placements]:
+        placements, new_pods = incumbent.solution, Counter[int]()
+        opened = self._opened_supernodes(placements)
+        for pods in self.task.new_pods(placements).values():
+            for p in pods:
+                new_pods[int(self.task.s.tree.leaf_of[p.node])] += p.pods
+        for h in sorted(opened, key=lambda h: (new_pods[h], h)):
+            # The other supernodes that its gangs have opened stay open to them.
+            yield partial(self._place_outside, placements, h, (self.task.unopened.unopened_supernodes - opened) | {h})
+            if incumbent.solution is not placements:
+                return
+
+    def _opened_supernodes(self, placements: Placements) -> frozenset[int]:
+        opened = self.task.unopened.opened_nodes(self.task.new_pods(placements))
+        return frozenset(int(self.task.s.tree.leaf_of[n]) for n in opened) & self.task.unopened.unopened_supernodes
+
+    def _place_outside(self, placements: Placements, h: int, excluded: frozenset[int]) -> Placements | None:
+        """Return the gangs with new pods in supernode h placed outside the excluded supernodes."""
+        s = self.task.s
+        new = self.task.new_pods(placements)
+        freed = [j for j, pods in new.items() if any(s.tree.leaf_of[p.node] == h for p in pods)]
+        others = {j: pods for j, pods in placements.items() if j not in freed}
+        state = s.state_after(others)
+        closed = np.isin(s.tree.leaf_of, sorted(excluded))
+        state.free.amounts[closed], state.free.slots[closed] = 0, 0
+        found = self.task.place_greedily(state, freed)
+        if found is None or state.free_nodes.breaks_pod_rules:
+            return None
+        return repack_tighter(self.task, {j: found.get(j, pods) for j, pods in placements.items()})
+
+
+GangsAndBuckets = tuple[list[int], set[int]]
+"""(gangs that are placed again, where they may be)."""
+
+
+class FewGangs:
+    """Around each gang at most once, the one with the largest excess first; ranked again after an improvement."""
+
+    def __init__(self, task: PlacementTask) -> None:
+        self.task, self._treated = task, set[int]()
+
+    def moves(self, incumbent: Incumbent[Placements]) -> Moves[Placements]:
+        placements = incumbent.solution
+        selector = GangSelector(self.task, placements)
+        while incumbent.solution is placements:
+            near = selector.next_neighbourhood(self._treated)
+            if near is None:
+                return
+            self._treated.update(near[0])
+            yield partial(self._place_again, placements, near)
+
+    def _place_again(self, placements: Placements, near: GangsAndBuckets) -> Placements:
+        """Return the gangs placed again in these buckets by the root node of the exact model."""
+        sets = single_gang_sets(self.task, placements, *near)
+        return repack_tighter(self.task, solve_gangs(self.task, sets, placements, 1, topology_only=True).placements)
+
+
+@dataclass(frozen=True)
+class GangSelector:
+    """Chooses gangs and buckets from placements."""
+
+    task: PlacementTask
+    placements: Placements
+    _vacant: dict[PodRequest, list[int]] = field(default_factory=dict)
+
+    def next_neighbourhood(self, treated: set[int]) -> GangsAndBuckets | None:
+        """Around the gang, not treated yet, with the largest excess over its own bound; None where no gang has any."""
+        untreated = self.placements.keys() - treated
+        first = min(untreated, key=lambda j: (self._excess_keys[j], j), default=None)
+        if first is None or self._excess_keys[first] >= (0, 0):
+            return None
+        anywhere = self._neighbourhood_of(first, set(range(len(self.task.s.buckets))))
+        if len(anywhere[0]) >= self.task.options.budget.neighbourhood_gangs:
+            return anywhere
+        return self._neighbourhood_of(first, self._touched_buckets[first] | self._target_buckets(first))
+
+    def _neighbourhood_of(self, first: int, near_buckets: set[int]) -> GangsAndBuckets:
+        """Return the gang and the gangs that share most of these buckets with it, as many as one model holds."""
+        touched, gangs, buckets = self._touched_buckets, [first], near_buckets
+        near = [j for j in self.placements.keys() - {first} if touched[j] & near_buckets]
+
+        def key(j: int) -> tuple[int, int, TopologyCost, int]:
+            return -len(touched[j] & touched[first]), -len(touched[j] & near_buckets), self._excess_keys[j], j
+
+        for j in sorted(near, key=key):
+            more = buckets | touched[j]
+            if self._variable_count([*gangs, j], more) > self.task.options.budget.neighbourhood_variables:
+                break
+            gangs.append(j)
+            buckets = more
+        return gangs, buckets
+
+    def _variable_count(self, gangs: list[int], buckets: set[int]) -> int:
+        """Return the pod variables of these gangs: a bucket counts for a role if pods of it fit next to all gangs, or
+        if one of the gangs might leave room there."""
+        left, count = buckets & set[int]().union(*(self._touched_buckets[j] for j in gangs)), 0
+        untouched = buckets - left
+        for j in gangs:
+            for role in self.task.gang_classes[j].roles:
+                vacant = self._vacant_by_bucket(role.pod_request)
+                count += len(left) + sum(1 for i in untouched if vacant[i])
+        return count
+
+    def _target_buckets(self, j: int) -> set[int]:
+        """Return the buckets of the lowest and emptiest domain that would hold the whole gang alone, and a few with
+        most room anywhere, for gangs that make way."""
+        s, roles, budget = self.task.s, self.task.gang_classes[j].roles, self.task.options.budget
+        after = self.task.state_after(self.placements)
+        alone, vacant = ([s.tree.domain_sum_array(at.fit_counts(role)) for role in roles] for at in (s.state, after))
+        room = np.sum([np.minimum(below, role.min_pods) for below, role in zip(vacant, roles, strict=True)], axis=0)
+        home = ROOT
+        for tier in s.tree.tiers:
+            fits = s.tree.tier_of == tier
+            for below, role in zip(alone, roles, strict=True):
+                fits &= below[-ROOT:] >= role.min_pods
+            if fits.any():
+                home = max(np.flatnonzero(fits).tolist(), key=lambda h: (room[h - ROOT], -h))
+                break
+        inside = set(s.bucket_of[s.tree.nodes_under(home)].tolist())
+        empty = np.sum([self._vacant_by_bucket(role.pod_request) for role in roles], axis=0)
+        order = np.argsort(-empty, kind="stable").tolist()
+        nearest = [i for i in order if i in inside][: budget.neighbourhood_buckets]
+        return {*nearest, *order[: budget.neighbourhood_spare_buckets]}
+
+    def _vacant_by_bucket(self, request: PodRequest) -> list[int]:
+        """Return bucket -> pods that fit next to all gangs."""
+        if request not in self._vacant:
+            free = self.task.state_after(self.placements).free_nodes
+            self._vacant[request] = self.task.s.sum_per_bucket(free.fit_counts(request))
+        return self._vacant[request]
+
+    @cached_property
+    def _excess_keys(self) -> dict[int, TopologyCost]:
+        """Gang -> its bound less its cost: the largest excess sorts first."""
+        found = {}
+        for j, pods in self.placements.items():
+            least, now = self.task.min_costs[j], self.task.topology_cost(j, pods)
+            found[j] = least[0] - now[0], least[1] - now[1]
+        return found
+
+    @cached_property
+    def _touched_buckets(self) -> dict[int, set[int]]:
+        """Return gang -> the buckets of its new pods."""
+        bucket_of = self.task.s.bucket_of
+        return {j: {int(bucket_of[p.node]) for p in pods} for j, pods in self.task.new_pods(self.placements).items()}

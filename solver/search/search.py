@@ -5,8 +5,8 @@ again: a greedy, a small exact model, an exchange. The search is deterministic: 
 pass that brings nothing, or at its limits, which count moves and not seconds; and when the time is over. The
 neighbourhoods:
 
-    solver.placement.empty_supernodes   the gangs of a supernode are placed again in supernodes that are open anyway
-    solver.placement.few_gangs          a few gangs that compete for domains are placed again by a model
+    solver.placement.improve   the gangs of a supernode are placed again in supernodes that are open anyway
+    solver.placement.improve          a few gangs that compete for domains are placed again by a model
     solver.placement.identical_pods     gangs with identical pods are placed again in one or two domains by a model
     solver.placement.other_floors       other greedies choose the gangs of a batch; pods are exchanged on each node
     solver.placement.node_exchange      pods of one node are exchanged for waiting ones by a model

@@ -6,9 +6,16 @@ from collections.abc import Callable, Mapping
 
 from solver.options import Options
 from solver.simulation.gradient import FragmentationGradient
-from solver.simulation.placing import best_fit, lowest_numbered
 from solver.simulation.planned import Planned
-from solver.simulation.policies import Conservative, Easy, FirstInFirstOut, FirstThatFits, Policy
+from solver.simulation.policies import (
+    Conservative,
+    Easy,
+    FirstInFirstOut,
+    FirstThatFits,
+    Policy,
+    best_fit,
+    lowest_numbered,
+)
 from solver.simulation.volcano.policy import Volcano
 from solver.simulation.workload import Workload
 

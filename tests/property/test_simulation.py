@@ -13,9 +13,8 @@ from solver.options import Options
 from solver.planner import solve
 from solver.problem import Problem
 from solver.simulation.foremost import Foremost
-from solver.simulation.placing import lowest_numbered
 from solver.simulation.planned import Planned, problem_by_queue, whole_problem
-from solver.simulation.policies import Conservative, Event
+from solver.simulation.policies import Conservative, Event, lowest_numbered
 from solver.simulation.replay import Replay, Simulation
 from solver.simulation.shares import share_curves
 from solver.simulation.site import Site

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compiler import kubernetes as k8s
-from compiler.fields.whole_number import whole_number
+from compiler.fields.texts import whole_number
 from compiler.kinds.common.jobs import annotation_value
 from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document, FieldPath

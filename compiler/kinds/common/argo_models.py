@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from compiler.fields.models import Bool, LenientModel, below
-from compiler.fields.whole_number import whole_number
+from compiler.fields.texts import whole_number
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import Natural
 

@@ -18,7 +18,7 @@ from compiler.lower.origins import Origins
 from compiler.outcome import JobDecision, Outcome, PodsByNode
 from compiler.specs.node_spec import NodeSpec
 from compiler.views.data import gang_entry, plan_document
-from compiler.views.devices import scarce_resources
+from compiler.views.heat_map import scarce_resources
 from solver.problem import Node, Placement, Problem
 
 MAX_SOURCES = 4

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from compiler.diagnostics.guard import has_internal_error
-from compiler.fields.whole_number import whole_number
+from compiler.fields.texts import whole_number
 from compiler.session import Session
 from compiler.specs.gang_spec import JobKey
 from compiler.syntax.parse import Adopt, ParsedFile, parse_file

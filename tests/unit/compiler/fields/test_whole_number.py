@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.fields.whole_number import whole_number
-from compiler.validation.cron import schedule_objection
+from compiler.fields.texts import whole_number
+from compiler.validation.object_rules import schedule_objection
 
 
 @pytest.mark.parametrize(

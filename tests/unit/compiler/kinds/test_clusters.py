@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.fields.natural_order import natural_sort_key
+from compiler.fields.texts import natural_sort_key
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 from compiler.specs.cluster_spec import PluginSpec, Specs

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from compiler.cluster_state.cluster_state import ClusterState
-from compiler.cluster_state.surplus import with_present_pods
+from compiler.cluster_state.succeeded import with_present_pods
 from compiler.specs.cluster_spec import Specs
 from tests.unit.compiler.kinds.operator_jobs import POD, emitted, gang, minima, read
 

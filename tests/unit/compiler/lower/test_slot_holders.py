@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.cluster_state.cluster_state import ClusterState
-from compiler.lower.slot_holders import SlotState, certain_slots
+from compiler.lower.device_slots import SlotState, certain_slots
 from compiler.pipeline import compile_repository
 from solver import solve
 from solver.problem import Problem, SlotHold, SlotRequest

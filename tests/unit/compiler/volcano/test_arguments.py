@@ -10,7 +10,7 @@ from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.volcano.arguments import MISTYPES, OWNERS, explanation, find_argument, typed_arguments
-from compiler.volcano.plugins import PLUGIN_NAMES, SCHEDULER_ACTIONS
+from compiler.volcano.scheduler_conf import PLUGIN_NAMES, SCHEDULER_ACTIONS
 
 
 def test_every_row_of_the_table_is_whole() -> None:

@@ -9,7 +9,7 @@ from compiler.specs.cluster_spec import PluginSpec
 from compiler.specs.queue_spec import NodeGroupAffinity
 from compiler.volcano.node_groups import preference_ranks
 from compiler.volcano.plugin_plans import PLUGIN_PLANS
-from compiler.volcano.plugins import PLUGIN_NAMES
+from compiler.volcano.scheduler_conf import PLUGIN_NAMES
 
 
 def test_every_plugin_is_in_the_table_and_every_code_in_it_exists() -> None:

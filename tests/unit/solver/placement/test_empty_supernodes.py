@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from solver.clock import Clock
-from solver.placement.empty_supernodes import EmptySupernodes
+from solver.placement.improve import EmptySupernodes
 from solver.problem import Placement, Problem
 from solver.search.search import Limits, improve
 from solver.semantics.placements import Placements

@@ -9,8 +9,7 @@ import pytest
 from solver.clock import Clock
 from solver.options import Options
 from solver.placement.batch import batch_sets
-from solver.placement.few_gangs import FewGangs
-from solver.placement.improve import improve_placements
+from solver.placement.improve import FewGangs, improve_placements
 from solver.placement.task import PlacementTask
 from solver.problem import Placement
 from solver.search.search import Limits, improve

@@ -11,8 +11,7 @@ import pytest
 
 from solver.mip.executors import LOCAL_EXECUTOR, process_executor
 from solver.simulation.catalogue import POLICIES
-from solver.simulation.pieces import Piece, PieceTask, Side, Window, WindowOrder, Windows, cut, joined
-from solver.simulation.pool import pool_starts
+from solver.simulation.pieces import Piece, PieceTask, Side, Window, WindowOrder, Windows, cut, joined, pool_starts
 from solver.simulation.replay import Simulation
 from solver.simulation.workload import SECOND, Workload
 from tests.builders.simulations import job, machines, replay, workload

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from solver.problem import Role
-from solver.simulation.placing import lowest_numbered
-from solver.simulation.policies import Conservative
+from solver.simulation.policies import Conservative, lowest_numbered
 from solver.simulation.replay import Simulation
 from solver.simulation.room import Holds, Room
 from solver.simulation.workload import SECOND

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from solver.simulation.placing import lowest_numbered
-from solver.simulation.profile import Profile
+from solver.simulation.policies import Profile, lowest_numbered
 from solver.simulation.room import Room
 from tests.builders.simulations import job, machines
 

@@ -9,9 +9,8 @@ import pytest
 from solver.problem import Policy, Queue
 from solver.simulation.measures import usage
 from solver.simulation.replay import Run, Simulation
-from solver.simulation.volcano.evictions import Evictions
+from solver.simulation.volcano.evictions import Evictions, ReclaimRules
 from solver.simulation.volcano.policy import Volcano
-from solver.simulation.volcano.reclaim import ReclaimRules
 from solver.simulation.volcano_configuration import Plugin, VolcanoScheduler
 from solver.simulation.workload import SECOND, Job, Workload
 from tests.builders.simulations import job, machines, replay, starts, workload

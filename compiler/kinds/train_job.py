@@ -9,8 +9,10 @@ TrainJob with those is planned, and not bound.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from typing import Any
 
 from pydantic import Field
@@ -19,7 +21,6 @@ from compiler import kubernetes as k8s
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, suggestion
 from compiler.fields.models import Bool, LenientModel, Name, below
 from compiler.kinds.common import pods
-from compiler.kinds.common.default_runtimes import DEFAULT_RUNTIMES, TRAINER_VERSION
 from compiler.kinds.common.jobs import Natural, NetworkTopology, job_times, time_diagnostics
 from compiler.kinds.common.pod_patches import read_patch, with_patch
 from compiler.kinds.kind import Kind
@@ -31,6 +32,9 @@ from compiler.validation.judge import items, mapping
 from compiler.volcano import metax
 
 GROUP = "trainer.kubeflow.org"
+TRAINER_VERSION = "2.1.0"
+DEFAULT_RUNTIMES = tomllib.loads((files("compiler.kinds") / "default_runtimes.toml").read_text("utf-8"))
+"""Name -> spec."""
 POD_OWNERS = ("Job.batch", "JobSet.jobset.x-k8s.io")
 _TEMPLATES = "spec.template.spec.replicatedJobs[].template.spec.template"
 OVERRIDES_PATH = ("spec", "podTemplateOverrides")

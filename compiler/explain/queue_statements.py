@@ -10,7 +10,7 @@ from compiler import kubernetes as k8s
 from compiler.explain.edits import named_field_edits, number_edit, path_text, written_value
 from compiler.explain.provenance import Provenance, Source
 from compiler.explain.statements import Edits, Entry, Names, Values, amount_to_type
-from compiler.lower.node_groups import UNGROUPED
+from compiler.lower.queues import UNGROUPED
 from compiler.specs.queue_spec import NodeGroupAffinity
 from compiler.syntax.documents import FieldPath
 from compiler.syntax.edits import FieldEdit, Removal

@@ -1,4 +1,5 @@
-"""Queues as a tree, with the two that Volcano creates by itself; hypernodes dedicated to them; limits on node groups.
+"""Queues as a tree, with the two that Volcano creates by itself; hypernodes dedicated to them; limits on node groups,
+and the node groups of the plugin nodegroup that are closed to them, or preferred by them.
 
 These limits are pod rules, one for each queue, group and resource. Source: nodegroup.go of Volcano's master: what a
 queue's own pods hold on the nodes of a group, with the new pod, stays within the limit; neither the queues above it nor
@@ -12,15 +13,22 @@ from dataclasses import replace
 
 from compiler.cluster_state.observed import ObservedState
 from compiler.fields.amounts import named_amount
-from compiler.kubernetes import DEFAULT_QUEUE, ROOT_QUEUE
+from compiler.kubernetes import DEFAULT_QUEUE, NODE_GROUP_LABEL, ROOT_QUEUE
 from compiler.lower.origins import Origins
 from compiler.lower.resources import limits, vector
-from compiler.specs.cluster_spec import Specs
+from compiler.specs.cluster_spec import SchedulerSpec, Specs
 from compiler.specs.hypernode_tree import tier_of
 from compiler.specs.namespace_queues import lacks_cluster_queues, queues_not_ready
-from compiler.specs.node_spec import HyperNodeSpec
+from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.specs.queue_spec import QueueSpec
-from compiler.volcano.node_groups import LIMITS_SINCE, group_limits, node_group_plugin
+from compiler.volcano.node_groups import (
+    LIMITS_SINCE,
+    affinity_owner,
+    group_limits,
+    may_use,
+    node_group_plugin,
+    preference_ranks,
+)
 from solver.problem import Gang, GroupQuota, PodRule, Problem, Queue, Role, Vector
 
 
@@ -225,3 +233,41 @@ def _node_counts(problem: Problem, ancestors: Sequence[HypernodeSet]) -> list[in
         for h in ancestors[node.leaf] if node.leaf is not None and any(node.free) else ():
             size[h] += 1
     return size
+
+
+UNGROUPED = "(none)"
+"""The name of the nodes without a group; no label can have it."""
+
+
+def with_node_groups(
+    problem: Problem,
+    queue_specs: Sequence[QueueSpec | None],
+    nodes: Sequence[NodeSpec],
+    scheduler: SchedulerSpec | None,
+) -> tuple[Problem, tuple[int, ...]]:
+    """Return the problem with the closed and the preferred node groups of its queues, none without the plugin; and for
+    each queue the one whose affinity it has."""
+    own = tuple(range(len(problem.queues)))
+    if (plugin := node_group_plugin(scheduler)) is None:
+        return problem, own
+    group_by_node = [node.labels.get(NODE_GROUP_LABEL) for node in nodes]
+    groups = [None, *sorted({group for group in group_by_node if group is not None})]
+    index_by_name = {queue.name: q for q, queue in enumerate(problem.queues)}
+    declared = [spec for spec in queue_specs if spec is not None]
+    owners = tuple(index_by_name[affinity_owner(plugin, queue.name, declared)] for queue in problem.queues)
+    queues = []
+    for queue, owner in zip(problem.queues, owners, strict=True):
+        spec = queue_specs[owner]
+        affinity = None if spec is None else spec.affinity
+        closed = tuple(g for g, group in enumerate(groups) if not may_use(plugin, affinity, group))
+        ranks = preference_ranks(plugin, affinity, groups)
+        queues.append(replace(queue, closed_node_groups=closed, node_group_ranks=ranks))
+    index = {group: g for g, group in enumerate(groups)}
+    labelled = zip(problem.nodes, group_by_node, strict=True)
+    grouped = replace(
+        problem,
+        nodes=tuple(replace(node, node_group=index[group]) for node, group in labelled),
+        queues=tuple(queues),
+        node_groups=(UNGROUPED, *(group for group in groups if group is not None)),
+    )
+    return grouped, owners

@@ -14,7 +14,6 @@ from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, did_you_me
 from compiler.diagnostics.guard import guarded
 from compiler.fields.metadata import metadata_diagnostics
 from compiler.fields.models import FRACTIONAL_DEVICE, OUT_OF_RANGE
-from compiler.kinds.common.dated_fields import dated_fields
 from compiler.kinds.common.resource_lists import listed_resources
 from compiler.kinds.common.unbound import not_bound_diagnostic
 from compiler.kinds.kind import Kind
@@ -35,11 +34,13 @@ from compiler.reading.shape import (
 )
 from compiler.reading.unplanned import DESCRIBED_ELSEWHERE, KIND_NOT_PLANNED, declared_pods, runs_pods, unplanned_pods
 from compiler.run_kinds import runs_once
-from compiler.specs.drafts import InnerJob, PrivilegedContainers
+from compiler.specs.drafts import DatedField, DatedFields, InnerJob, PrivilegedContainers
 from compiler.specs.gang_spec import GangSpec
 from compiler.syntax.documents import Document
 from compiler.validation.containers import privileged_places
+from compiler.validation.judge import mapping, texts
 from compiler.validation.templates import pod_spec_paths
+from compiler.volcano.releases import NEW_JOB_FLAGS, NEW_POD_FIELDS, REPLACED_POD_FIELDS
 
 UNKNOWN_KIND = declare_rule("GP216", "error")
 
@@ -437,3 +438,29 @@ def sensitive_object_diagnostics(document: Document) -> Iterator[Diagnostic]:
     elif kind == ("ConfigMap", "") and document.metadata.get("namespace") in SYSTEM_NAMESPACES:
         message = f"{name} is in a namespace of the cluster's own, where the reconciler may write none"
         yield document.diagnostic(POWER, ("metadata", "namespace"), message, help)
+
+
+_POD_FIELDS = {*NEW_POD_FIELDS, *REPLACED_POD_FIELDS}
+
+
+def dated_fields(document: Document) -> Iterator[DatedFields]:
+    """Yield the dated fields of pod templates and the dated flags of plugins in a Volcano Job, if there are any."""
+    if (document.kind, document.group) == ("Job", "batch.volcano.sh"):
+        found = (*_pod_fields(document), *_flags(document))
+        if found:
+            yield DatedFields(document, found)
+
+
+def _pod_fields(document: Document) -> Iterator[DatedField]:
+    if document.written.kind == "HyperJob":
+        return  # its CRD has none of them in any release, which GP202 reports
+    for path in pod_spec_paths(document, without_schema=True):
+        for name in sorted(_POD_FIELDS & mapping(document.value_at(*path)).keys()):
+            yield (*path, name), name
+
+
+def _flags(document: Document) -> Iterator[DatedField]:
+    for plugin, flag in NEW_JOB_FLAGS:
+        for number, text in texts(mapping(document.data, "spec", "plugins"), plugin):
+            if text.lstrip("-").partition("=")[0] == flag:
+                yield ("spec", "plugins", plugin, number), (plugin, flag)

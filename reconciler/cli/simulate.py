@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,18 @@ from compiler.cli.inputs import (
     terminal_style,
     write_file,
 )
+from compiler.cluster_state.cluster_state import read_objects
+from compiler.cluster_state.run_records import RecordedRun, recorded_runs, records_object
 from compiler.fields.quantity import is_device
 from compiler.pipeline import empty_cluster, lowered_problem
 from compiler.reading import read_specs
 from compiler.reading.clusters import NO_CLUSTER_CODES
 from compiler.repository.tree import Repository
-from compiler.specs.cluster_spec import SchedulerSpec
+from compiler.specs.cluster_spec import SchedulerSpec, Specs
+from compiler.specs.gang_spec import JobKey
 from compiler.specs.node_spec import NodeSpec
+from compiler.syntax.parse import Adopt, ParsedFile, parse_file
+from compiler.traces.history import history_trace
 from compiler.traces.nodes import MOST_MACHINES, declared_maintenance, machines_cluster, read_nodes, read_outages
 from compiler.traces.policy_configuration import lower_scheduler
 from compiler.traces.reading import read_columns, read_trace
@@ -48,8 +53,10 @@ from compiler.views.simulation import (
 from compiler.views.simulation_page import comparison_page, simulation_page
 from compiler.views.style import Style
 from reconciler.cli.diff import read_sides
-from reconciler.cli.job_history import read_history
+from reconciler.git.commits import read_revision
+from reconciler.git.history import commits_of, is_shallow
 from reconciler.git.process import GitError
+from reconciler.inventory.store import runs_of
 from solver.problem import Problem
 from solver.simulation.catalogue import POLICIES
 from solver.simulation.pieces import Piece, PieceTask, Side
@@ -351,3 +358,45 @@ class _Progress:
             self.shown = now
             rest = (now - self.began) * (self.jobs - ended) / ended
             click.echo(f"{self.name}: {ended} of {self.jobs} jobs, about {rest:.0f} s to go", err=True)
+
+
+def read_history(repo: Path, cluster: str | None, records: Path | None) -> Trace:
+    """Return the trace. records: a List of the reconciler's ConfigMaps. Raises GitError, OSError and TraceError."""
+    versions = [*_versions(repo, cluster)]
+    if not versions:
+        raise TraceError(f"{repo}: no commit holds jobs or cluster-specs")
+    runs = {} if records is None else read_records(records, versions[-1][1].cluster.name)
+    found = history_trace(versions, runs)
+    return replace(found, notes=(*found.notes, _SHALLOW)) if is_shallow(repo) else found
+
+
+def _versions(repo: Path, cluster: str | None) -> Iterator[tuple[int, Specs]]:
+    """Yield the specs of each commit; a file that did not change is parsed once."""
+    parsed: dict[tuple[str, bytes], ParsedFile] = {}
+
+    def parse(file: str, content: bytes, adopt: Adopt = lambda document: []) -> ParsedFile:
+        if (file, content) not in parsed:
+            parsed[file, content] = parse_file(file, content, adopt)
+        return parsed[file, content]
+
+    for commit, at in commits_of(repo):
+        yield at, read_specs(read_revision(repo, commit)[1], cluster, parse)
+
+
+def read_records(file: Path, cluster: str) -> Mapping[JobKey, Sequence[RecordedRun]]:
+    """Return the runs in a List of ConfigMaps, by job. Raises TraceError."""
+    try:
+        items = read_objects(file.read_bytes())
+        rows = [row for run in runs_of(cluster, map(dict, items)) for row in run.job_rows()]
+    except (ValueError, KeyError, TypeError) as error:
+        raise TraceError(f"{file}: cannot read the records: {error}. Fix: write {_HOW}") from error
+    found: dict[JobKey, list[RecordedRun]] = {}
+    for key, run in recorded_runs([records_object(cluster, rows)]):
+        found.setdefault(key, []).append(run)
+    if not found:
+        raise TraceError(f"{file}: no run of cluster {cluster} is recorded. Fix: write {_HOW}")
+    return found
+
+
+_SHALLOW = "The clone is shallow: its first commit submits what older ones brought. Fix: git fetch --unshallow."
+_HOW = "it with `kubectl get configmaps --namespace gangplan-system --output json`"

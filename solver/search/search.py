@@ -8,7 +8,7 @@ neighbourhoods:
     solver.placement.improve   the gangs of a supernode are placed again in supernodes that are open anyway
     solver.placement.improve          a few gangs that compete for domains are placed again by a model
     solver.placement.identical_pods     gangs with identical pods are placed again in one or two domains by a model
-    solver.placement.other_floors       other greedies choose the gangs of a batch; pods are exchanged on each node
+    solver.placement.batch       other greedies choose the gangs of a batch; pods are exchanged on each node
     solver.placement.node_exchange      pods of one node are exchanged for waiting ones by a model
     solver.placement.role_affinity      pods of one gang and leaf change nodes
     solver.preemption.evict             a victim stays, and its preemptors are placed again

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from solver.options import Options
 from solver.planner import solve
 from solver.problem import Problem
-from solver.simulation.foremost import Foremost
-from solver.simulation.planned import Planned, problem_by_queue, whole_problem
+from solver.simulation.planned import Foremost, Planned, problem_by_queue, whole_problem
 from solver.simulation.policies import Conservative, Event, lowest_numbered
 from solver.simulation.replay import Replay, Simulation
 from solver.simulation.shares import share_curves

@@ -12,7 +12,7 @@ from reconciler.observation.releases import running_releases
 from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import RepositorySettings, Snapshot
 from reconciler.report.status_text import condition_sentence
-from reconciler.scheduler.release import release_conditions
+from reconciler.scheduler.part import release_conditions
 from tests.builders.live import live
 
 ADVISORY = "GHSA-j38h-7pfq-cxmw"

@@ -7,7 +7,7 @@ import numpy as np
 
 from solver import solve
 from solver.greedy.fragmentation import Fragmentation
-from solver.placement.other_floors import fragmentation_aware_placers
+from solver.placement.batch import fragmentation_aware_placers
 from solver.problem import Placement, PodRequest, Problem
 from solver.semantics.gang_classes import may_go_anywhere
 from solver.state.free_nodes import FreeNodes, free_and_overcommitted

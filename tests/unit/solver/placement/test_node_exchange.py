@@ -6,8 +6,8 @@ from __future__ import annotations
 from solver import solve
 from solver.admission.greedy_floor import floor_objectives
 from solver.options import Budget, Options
+from solver.placement.batch import floor_after_exchange, unpackable_objective
 from solver.placement.node_exchange import exchange_pods
-from solver.placement.other_floors import floor_after_exchange, unpackable_objective
 from solver.plan import Objective
 from solver.problem import Placement, Problem
 from solver.state.state import State

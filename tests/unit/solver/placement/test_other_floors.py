@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solver.placement.other_floors import FloorCost
+from solver.placement.batch import FloorCost
 from solver.problem import Placement, Problem
 from solver.semantics.placements import Placements
 from tests.builders.problems import gang, nodes, problem, queue, role, running_pods

@@ -7,8 +7,7 @@ from dataclasses import replace
 from solver.options import Options
 from solver.planner import solve
 from solver.problem import Problem
-from solver.simulation.foremost import Foremost, may_all_start
-from solver.simulation.planned import whole_problem
+from solver.simulation.planned import Foremost, may_all_start, whole_problem
 from solver.simulation.site import Site
 from solver.simulation.workload import Workload
 from tests.builders.simulations import job, machines, workload

@@ -1,7 +1,6 @@
 """The part of Volcano: whether its scheduler runs the repository's configuration, and its components still act.
 
-Which release runs is told by the image of its scheduler's pods, if that names one; else by the Cluster of the plan in
-force.
+The image of its scheduler's pods shows which release runs, if it names one; else the Cluster of the plan in force does.
 """
 
 from __future__ import annotations

@@ -16,13 +16,13 @@ from typing_extensions import TypedDict
 from compiler.decided import JobAction, JobEffect
 
 described = with_config(ConfigDict(use_attribute_docstrings=True))
+"""On the types of `OUTPUTS`, from which the types inside them have it."""
 Amounts = dict[str, int | float]
 FactValue = str | int | float | bool | list[str]
 Severity = Literal["error", "warning", "info"]
 Verdict = Literal["proven", "within gap", "limit reached"]
 
 
-@described
 class TextEditEntry(TypedDict):
     """Text that replaces what is from one place of a file to another. Places count from 1; the end is behind the last
     character."""
@@ -35,7 +35,6 @@ class TextEditEntry(TypedDict):
     text: str
 
 
-@described
 class DiagnosticEntry(TypedDict):
     """One finding of `check`."""
 
@@ -63,7 +62,6 @@ class CheckDocument(TypedDict):
     diagnostics: list[DiagnosticEntry]
 
 
-@described
 class WindowEntry(TypedDict):
     """A window of start times, in UTC."""
 
@@ -71,7 +69,6 @@ class WindowEntry(TypedDict):
     latest: str
 
 
-@described
 class StartWindowEntry(WindowEntry):
     """In which a waiting job is expected to start, by earlier run times; absent where too few are recorded."""
 
@@ -83,7 +80,6 @@ class StartWindowEntry(WindowEntry):
     """Why it comes after all of the promised one."""
 
 
-@described
 class SourceEntry(TypedDict):
     """An object of the repository or the cluster that a reason comes from."""
 
@@ -100,7 +96,6 @@ class SourceEntry(TypedDict):
 _Sourced = TypedDict("_Sourced", {"from": NotRequired[list[SourceEntry]]})
 
 
-@described
 class MessageEntry(_Sourced):
     """A reason or a repair: its code, its sentence, and the values in it; which ones depends on the code. `from` has
     the objects that a reason comes from, or the places where a repair is made."""
@@ -145,12 +140,10 @@ class MessageEntry(_Sourced):
 _Classed = TypedDict("_Classed", {"class": NotRequired[str]})
 
 
-@described
 class ReasonEntry(MessageEntry, _Classed):
     """A reason or a repair; `class` is the priority class that a repair names."""
 
 
-@described
 class CellEntry(TypedDict):
     """Pods that take a share of one part of a node. One way to do it, which proves that the pods fit; the kubelet and
     the device plugin choose for themselves."""
@@ -164,7 +157,6 @@ class CellEntry(TypedDict):
     pods: int
 
 
-@described
 class GangEntry(TypedDict):
     """One job."""
 
@@ -206,7 +198,6 @@ class GangEntry(TypedDict):
     """Of a job whose new pods take parts of nodes."""
 
 
-@described
 class ObjectiveEntry(TypedDict):
     """One goal of a batch. `gap` is the distance between value and bound."""
 
@@ -217,7 +208,6 @@ class ObjectiveEntry(TypedDict):
     verdict: Verdict
 
 
-@described
 class BatchEntry(TypedDict):
     """The jobs decided by one model."""
 
@@ -228,7 +218,6 @@ class BatchEntry(TypedDict):
     """Only with `--timings`."""
 
 
-@described
 class QueueEntry(TypedDict):
     """One queue: resource -> amount."""
 
@@ -246,7 +235,6 @@ class QueueEntry(TypedDict):
     """Weighted dominant share after the plan."""
 
 
-@described
 class TotalEntry(TypedDict):
     """One resource."""
 
@@ -258,7 +246,6 @@ class TotalEntry(TypedDict):
     """By the plan's jobs, running pods included."""
 
 
-@described
 class LeftOutEntry(TypedDict):
     """A job, or a file under jobs/, that errors keep out of the plan."""
 
@@ -270,7 +257,6 @@ class LeftOutEntry(TypedDict):
     diagnostics: list[DiagnosticEntry]
 
 
-@described
 class PromiseEntry(TypedDict):
     """How start windows held that stated a share: `made` of recorded runs, a part `inside`. Others are `estimates`."""
 
@@ -310,7 +296,6 @@ class PlanDocument(TypedDict):
 _JobSources = TypedDict("_JobSources", {"from": NotRequired[list[SourceEntry]]})
 
 
-@described
 class JobChangeEntry(_JobSources):
     """The effect on one job."""
 
@@ -331,7 +316,6 @@ class JobChangeEntry(_JobSources):
     after: dict[str, dict[str, int]]
 
 
-@described
 class PositionEntry(TypedDict):
     """A position in a file."""
 
@@ -340,7 +324,6 @@ class PositionEntry(TypedDict):
     column: int
 
 
-@described
 class FindingEntry(TypedDict):
     """One finding of a comparison."""
 
@@ -356,7 +339,6 @@ class FindingEntry(TypedDict):
     """The object whose errors are behind it."""
 
 
-@described
 class ChangedFindingEntry(TypedDict):
     """One finding of which only a number differs."""
 
@@ -364,7 +346,6 @@ class ChangedFindingEntry(TypedDict):
     after: FindingEntry
 
 
-@described
 class FindingsEntry(TypedDict):
     """Findings of HEAD against BASE."""
 
@@ -374,7 +355,6 @@ class FindingsEntry(TypedDict):
     """Fixed by the change."""
 
 
-@described
 class QueueChangeEntry(TypedDict):
     """One queue that differs."""
 
@@ -388,7 +368,6 @@ class QueueChangeEntry(TypedDict):
     """Jobs that run in a queue that is deleted."""
 
 
-@described
 class ClusterDiffEntry(TypedDict):
     """The comparison of one cluster."""
 
@@ -419,7 +398,6 @@ class DiffDocument(TypedDict):
     clusters: list[ClusterDiffEntry]
 
 
-@described
 class ConditionEntry(TypedDict):
     """One condition, as in Kubernetes."""
 
@@ -430,7 +408,6 @@ class ConditionEntry(TypedDict):
     lastTransitionTime: str
 
 
-@described
 class StatusGangEntry(TypedDict):
     """One job of the plan in force."""
 
@@ -448,7 +425,6 @@ class StatusGangEntry(TypedDict):
     evictedFor: NotRequired[list[str]]
 
 
-@described
 class HeldEntry(TypedDict):
     """An object that is not applied, and why."""
 
@@ -456,7 +432,6 @@ class HeldEntry(TypedDict):
     reason: str
 
 
-@described
 class HistoryEntry(TypedDict):
     """Since when a job was decided like this, by the codes of its reasons."""
 

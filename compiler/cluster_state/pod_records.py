@@ -7,22 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import starmap
 
+from compiler import kubernetes as k8s
 from compiler.cluster_state.owners import JobIdentity, RoleLookup, marked_owner, possible_owners, role_name_of
 from compiler.fields.timestamp import epoch_seconds
-from compiler.kubernetes import (
-    CHECKPOINT_ANNOTATION,
-    GROUP_NAME_ANNOTATION,
-    Object,
-    annotations_of,
-    bound_node,
-    is_finished_pod,
-    is_succeeded_pod,
-    is_terminating,
-    name_of,
-    namespace_of,
-    selected_hostname,
-    status_of,
-)
 from compiler.session import Session
 from compiler.specs.gang_spec import GangSpec
 from compiler.volcano.eviction_votes import EvictionWords, pod_eviction_words
@@ -34,11 +21,11 @@ class PodRecord:
     surest first. marked_owner: the job that its template names, and Kind.group of its controller. start_time: seconds
     since the epoch. checkpoint_time: of its last one, as it reports. eviction_words: its own annotations."""
 
-    pod: Object
+    pod: k8s.Object
     key: tuple[str, str]
     node_name: str
     selected_hostname: str
-    group: Object | None
+    group: k8s.Object | None
     owners: tuple[JobIdentity, ...]
     marked_owner: tuple[JobIdentity, str] | None
     role_name: str | None
@@ -48,42 +35,44 @@ class PodRecord:
     eviction_words: EvictionWords
 
 
-def read_pods(pods: Sequence[Object], pod_groups: Sequence[Object], session: Session) -> list[PodRecord]:
+def read_pods(pods: Sequence[k8s.Object], pod_groups: Sequence[k8s.Object], session: Session) -> list[PodRecord]:
     """Return a record of each pod that has not finished."""
-    unfinished = (pod for pod in pods if not is_finished_pod(pod))
+    unfinished = (pod for pod in pods if not k8s.is_finished_pod(pod))
     return session.each("pod record", _with_groups(unfinished, pod_groups), _pod_record)
 
 
-def read_succeeded_pods(pods: Sequence[Object], pod_groups: Sequence[Object]) -> list[PodRecord]:
+def read_succeeded_pods(pods: Sequence[k8s.Object], pod_groups: Sequence[k8s.Object]) -> list[PodRecord]:
     """Return a record of each pod that has ended well and is not being deleted."""
     return list(starmap(_pod_record, _with_groups(filter(_has_ended_well, pods), pod_groups)))
 
 
-def _has_ended_well(pod: Object) -> bool:
-    return is_succeeded_pod(pod) and not is_terminating(pod)
+def _has_ended_well(pod: k8s.Object) -> bool:
+    return k8s.is_succeeded_pod(pod) and not k8s.is_terminating(pod)
 
 
-def _with_groups(pods: Iterable[Object], pod_groups: Sequence[Object]) -> Iterator[tuple[Object, Object | None]]:
+def _with_groups(
+    pods: Iterable[k8s.Object], pod_groups: Sequence[k8s.Object]
+) -> Iterator[tuple[k8s.Object, k8s.Object | None]]:
     """Return each pod with its PodGroup."""
-    groups = {(namespace_of(group), name_of(group)): group for group in pod_groups}
-    named = ((pod, (namespace_of(pod), annotations_of(pod).get(GROUP_NAME_ANNOTATION, ""))) for pod in pods)
+    groups = {(k8s.namespace_of(group), k8s.name_of(group)): group for group in pod_groups}
+    named = ((pod, (k8s.namespace_of(pod), k8s.annotations_of(pod).get(k8s.GROUP_NAME_ANNOTATION, ""))) for pod in pods)
     return ((pod, groups.get(name)) for pod, name in named)
 
 
-def _pod_record(pod: Object, group: Object | None) -> PodRecord:
-    annotations = annotations_of(pod)
+def _pod_record(pod: k8s.Object, group: k8s.Object | None) -> PodRecord:
+    annotations = k8s.annotations_of(pod)
     return PodRecord(
         pod,
-        (namespace_of(pod), name_of(pod)),
-        bound_node(pod),
-        selected_hostname(pod),
+        (k8s.namespace_of(pod), k8s.name_of(pod)),
+        k8s.bound_node(pod),
+        k8s.selected_hostname(pod),
         group,
         tuple(possible_owners(pod, group)),
         marked_owner(pod),
         role_name_of(pod),
-        is_terminating(pod),
-        epoch_seconds(status_of(pod).get("startTime")),
-        epoch_seconds(annotations.get(CHECKPOINT_ANNOTATION)),
+        k8s.is_terminating(pod),
+        epoch_seconds(k8s.status_of(pod).get("startTime")),
+        epoch_seconds(annotations.get(k8s.CHECKPOINT_ANNOTATION)),
         pod_eviction_words(pod),
     )
 

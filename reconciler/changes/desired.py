@@ -6,17 +6,9 @@ import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
+from compiler import kubernetes as k8s
 from compiler.emit.live_changes import NEVER_REPLACED
 from compiler.emit.manifest import Manifest
-from compiler.kubernetes import (
-    CLUSTER_LABEL,
-    DIGEST_ANNOTATION,
-    MANAGED_BY_LABEL,
-    REPLACE_ANNOTATION,
-    YIELD_ANNOTATION,
-    annotations_of,
-    name_of,
-)
 from reconciler.changes.diff import Change, without_fields
 from reconciler.cluster.client import ApiError, Client
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
@@ -28,13 +20,13 @@ def desired_manifest(client: Client, cluster: str, manifest: Manifest) -> Manife
     NotFound."""
     item: Object = json.loads(json.dumps(manifest.object))
     metadata = item["metadata"]
-    labels = {MANAGED_BY_LABEL: FIELD_MANAGER, CLUSTER_LABEL: cluster}
+    labels = {k8s.MANAGED_BY_LABEL: FIELD_MANAGER, k8s.CLUSTER_LABEL: cluster}
     metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
     if manifest.run_digest:
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), DIGEST_ANNOTATION: manifest.run_digest}
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), k8s.DIGEST_ANNOTATION: manifest.run_digest}
     if not metadata.get("namespace") and client.resource(item["apiVersion"], item["kind"]).namespaced:
         metadata["namespace"] = "default"
-    if yielded := annotations_of(item).get(YIELD_ANNOTATION):
+    if yielded := k8s.annotations_of(item).get(k8s.YIELD_ANNOTATION):
         item = without_fields(item, [path.strip() for path in yielded.split(",") if path.strip()])
     return replace(manifest, object=item)
 
@@ -93,11 +85,11 @@ class DesiredManifests:
         drop_other_keys(self.classified, live)
 
 
-WAY_OUT = f'deleted and recreated it would be taken: {REPLACE_ANNOTATION}: "true" on it allows that'
+WAY_OUT = f'deleted and recreated it would be taken: {k8s.REPLACE_ANNOTATION}: "true" on it allows that'
 
 
 def under_other_name(item: Object) -> Object:
-    name = name_of(item)
+    name = k8s.name_of(item)
     return {**item, "metadata": {**item["metadata"], "name": name[:-1] + ("y" if name.endswith("x") else "x")}}
 
 

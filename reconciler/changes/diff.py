@@ -12,26 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from compiler import kubernetes as k8s
 from compiler.emit.live_changes import FieldDifference, differences_of_owned, run_change
 from compiler.emit.manifest import Manifest
-from compiler.kubernetes import (
-    DIGEST_ANNOTATION,
-    NOT_READY_TAINT,
-    PLACEMENT_ANNOTATION,
-    REPLACE_ANNOTATION,
-    UNREACHABLE_TAINT,
-    annotations_of,
-    is_terminating,
-)
 from compiler.run_kinds import RUN_KINDS, end_of_run
 from reconciler.changes.managed_fields import applied_fields
 from reconciler.cluster.objects import Object, Ref, ref_of
 
 ChangeAction = Literal["create", "update", "in-place", "replace", "held", "forbidden", "prune", "release"]
 
-_ADDED_TOLERATIONS = frozenset((NOT_READY_TAINT, UNREACHABLE_TAINT))
+_ADDED_TOLERATIONS = frozenset((k8s.NOT_READY_TAINT, k8s.UNREACHABLE_TAINT))
 """Keys that the API server adds to the tolerations of a pod."""
-_PLACEMENT = ("metadata", "annotations", PLACEMENT_ANNOTATION)
+_PLACEMENT = ("metadata", "annotations", k8s.PLACEMENT_ANNOTATION)
 _BINDING_FIELDS = (("spec", "schedulingGates"), ("spec", "nodeSelector"), ("spec", "schedulerName"))
 
 
@@ -95,7 +87,7 @@ def classify_change(
         return None
     if live is None:
         return Change("create", ref, desired)
-    if is_terminating(live):
+    if k8s.is_terminating(live):
         finalizers = ", ".join(live["metadata"].get("finalizers") or ("its dependents",))
         reason = f"it is being deleted and waits for {finalizers}; it returns when it is gone"
         return Change("held", ref, desired, live, reason=reason)
@@ -107,12 +99,12 @@ def classify_change(
     if ref.group_kind not in RUN_KINDS and not desired.run_digest:
         if not fields or not is_update_refused:
             return Change("update", ref, desired, live, fields) if fields else None
-        reason = f"the server refuses this change, and {REPLACE_ANNOTATION} allows recreating it"
+        reason = f"the server refuses this change, and {k8s.REPLACE_ANNOTATION} allows recreating it"
         return Change("replace", ref, desired, live, fields, reason)
     if has_started and (ended := tuple(field for field in fields if _is_placement_of_fewer(field))):
         fields = tuple(field for field in fields if field not in ended)
         desired = replace(desired, object=_with_live_values(desired.object, ended))
-    digest = annotations_of(live).get(DIGEST_ANNOTATION)
+    digest = k8s.annotations_of(live).get(k8s.DIGEST_ANNOTATION)
     found = run_change(
         desired.object,
         fields,

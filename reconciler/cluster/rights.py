@@ -8,15 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from compiler.kubernetes import (
-    ANNOTATION_PREFIX,
-    CLUSTER_LABEL,
-    HOSTNAME_LABEL,
-    SCHEDULER_NAMESPACE,
-    SCHEDULING_GATE,
-    SYSTEM_NAMESPACES,
-    TASK_PRIORITY_ANNOTATION,
-)
+from compiler import kubernetes as k8s
 from compiler.rights import KindInUse
 from reconciler.cluster.objects import FIELD_MANAGER, STATE_RESOURCES, Object
 
@@ -95,7 +87,7 @@ def reading_objects(kinds: Iterable[tuple[str, str]], namespace: str = NAMESPACE
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": READER, "namespace": namespace}},
         *_granted("ClusterRole", "", rules, namespace, READER),
-        *_granted("Role", SCHEDULER_NAMESPACE, [_rule("", "configmaps", ["get", "list"])], namespace, READER),
+        *_granted("Role", k8s.SCHEDULER_NAMESPACE, [_rule("", "configmaps", ["get", "list"])], namespace, READER),
     ]
 
 
@@ -146,18 +138,18 @@ def _granted(kind: str, space: str, rules: list[Object], namespace: str, account
 # --- admission
 
 _NEW, _OLD = (f"{one}.metadata.?annotations.orValue({{}})" for one in ("object", "oldObject"))
-_IS_OUR_ANNOTATION = f"key.startsWith('{ANNOTATION_PREFIX}') || key == '{TASK_PRIORITY_ANNOTATION}'"
+_IS_OUR_ANNOTATION = f"key.startsWith('{k8s.ANNOTATION_PREFIX}') || key == '{k8s.TASK_PRIORITY_ANNOTATION}'"
 _POD_RULES = (
     (
         "gangplan may lift only its own scheduling gate",
         "oldObject.spec.?schedulingGates.orValue([]).all(gate, "
-        f"gate.name == '{SCHEDULING_GATE}' || "
+        f"gate.name == '{k8s.SCHEDULING_GATE}' || "
         "object.spec.?schedulingGates.orValue([]).exists(other, other.name == gate.name))",
     ),
     (
-        f"gangplan may add only {HOSTNAME_LABEL} to a pod's node selector",
+        f"gangplan may add only {k8s.HOSTNAME_LABEL} to a pod's node selector",
         "object.spec.?nodeSelector.orValue({}).all(key, "
-        f"key == '{HOSTNAME_LABEL}' || "
+        f"key == '{k8s.HOSTNAME_LABEL}' || "
         "oldObject.spec.?nodeSelector.orValue({})[?key] == object.spec.?nodeSelector.orValue({})[?key]) && "
         "oldObject.spec.?nodeSelector.orValue({}).all(key, key in object.spec.?nodeSelector.orValue({}))",
     ),
@@ -188,8 +180,8 @@ _POD_RULES = (
 
 def admission_objects(namespace: str = NAMESPACE) -> list[Object]:
     """Policies that bind the reconciler's account only, with their bindings."""
-    marked = f"metadata.?labels[?'{CLUSTER_LABEL}'].hasValue()"
-    system = ", ".join(f"'{name}'" for name in SYSTEM_NAMESPACES)
+    marked = f"metadata.?labels[?'{k8s.CLUSTER_LABEL}'].hasValue()"
+    system = ", ".join(f"'{name}'" for name in k8s.SYSTEM_NAMESPACES)
     config_map_rules = (
         ("gangplan may write no ConfigMap of the system's", f"!(request.namespace in [{system}])"),
         (

@@ -12,16 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.kubernetes import (
-    ADOPT_ANNOTATION,
-    CLUSTER_LABEL,
-    MANAGED_BY_LABEL,
-    MEMORY_LABEL,
-    annotations_of,
-    created_at,
-    labels_of,
-    namespace_of,
-)
+from compiler import kubernetes as k8s
 from reconciler.changes.managed_fields import is_our_apply, managers_of
 from reconciler.cluster.client import ApiError
 from reconciler.cluster.lease import Fence, Lease
@@ -38,8 +29,10 @@ class OtherGangplanError(Exception):
 def refuse_beside_another(store: InventoryStore) -> None:
     """Raise OtherGangplanError if another gangplan was first: of two that start together, one continues."""
     configmaps = store.client.resource("v1", "ConfigMap")
-    found, _ = store.client.list(configmaps, selector=f"{MANAGED_BY_LABEL}={FIELD_MANAGER}")
-    claims = ((created_at(item), namespace_of(item), cluster) for item in found if (cluster := _inventory_of(item)))
+    found, _ = store.client.list(configmaps, selector=f"{k8s.MANAGED_BY_LABEL}={FIELD_MANAGER}")
+    claims = (
+        (k8s.created_at(item), k8s.namespace_of(item), cluster) for item in found if (cluster := _inventory_of(item))
+    )
     _, namespace, cluster = min(claims, default=("", store.namespace, store.cluster))
     if (namespace, cluster) != (store.namespace, store.cluster):
         raise OtherGangplanError(
@@ -51,7 +44,7 @@ def refuse_beside_another(store: InventoryStore) -> None:
 
 def _inventory_of(item: Object) -> str:
     """Return the cluster whose inventory this is, empty for another ConfigMap."""
-    cluster = labels_of(item).get(MEMORY_LABEL, "")
+    cluster = k8s.labels_of(item).get(k8s.MEMORY_LABEL, "")
     return cluster if item["metadata"]["name"] == f"gangplan-{cluster}-inventory" else ""
 
 
@@ -110,8 +103,8 @@ _FIELDS_OF_NO_AUTHOR = frozenset({"f:metadata", "f:status"})
 
 def is_marked(item: Object, cluster: str) -> bool:
     """Return whether we applied our labels to this object. Labels alone prove nothing: any client can write them."""
-    labels = labels_of(item)
-    if (labels.get(MANAGED_BY_LABEL), labels.get(CLUSTER_LABEL)) != (FIELD_MANAGER, cluster):
+    labels = k8s.labels_of(item)
+    if (labels.get(k8s.MANAGED_BY_LABEL), labels.get(k8s.CLUSTER_LABEL)) != (FIELD_MANAGER, cluster):
         return False
     return any(_applied_label(entry) for entry in managers_of(item))
 
@@ -123,14 +116,14 @@ def origin_of(item: Object, cluster: str) -> Origin:
     applied_at = [str(entry.get("time") or "") for entry in managers_of(item) if _applied_label(entry)]
     if applied_at and is_marked(item, cluster):
         others = [str(entry.get("time") or "") for entry in managers_of(item) if _is_others(entry)]
-        if "" < applied_at[0] <= created_at(item) or applied_at[0] < min(others, default="~"):
+        if "" < applied_at[0] <= k8s.created_at(item) or applied_at[0] < min(others, default="~"):
             return "created"
-    return "taken" if annotations_of(item).get(ADOPT_ANNOTATION) == "true" else "joined"
+    return "taken" if k8s.annotations_of(item).get(k8s.ADOPT_ANNOTATION) == "true" else "joined"
 
 
 def _applied_label(entry: Mapping[str, Any]) -> bool:
     labels = ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:labels") or {}
-    return is_our_apply(entry) and f"f:{CLUSTER_LABEL}" in labels
+    return is_our_apply(entry) and f"f:{k8s.CLUSTER_LABEL}" in labels
 
 
 def _is_others(entry: Mapping[str, Any]) -> bool:

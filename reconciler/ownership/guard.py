@@ -14,22 +14,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, get_args
 
+from compiler import kubernetes as k8s
 from compiler.fields.quantity import QuantityError, parse_quantity
-from compiler.kubernetes import (
-    ALLOW_PRUNE_ANNOTATION,
-    ARGO_WORKFLOW_LABEL,
-    LEADER_WORKER_SET_LABEL,
-    PRUNE_ANNOTATION,
-    RAY_CLUSTER_LABEL,
-    SPARK_APPLICATION_LABEL,
-    SPARK_CONNECT_LABEL,
-    is_finished_pod,
-    is_gated,
-    is_never_pruned,
-    is_terminating,
-    labels_of,
-    uid_of,
-)
 from compiler.syntax.runs import json_digest
 from reconciler.changes.diff import Change
 from reconciler.changes.results import PrunePlan
@@ -157,15 +143,15 @@ def _departures(
 
 
 def _departure(entry: InventoryEntry, item: Object | None) -> tuple[Departure, Change]:
-    if item is None or not entry.uid or uid_of(item) != entry.uid:
+    if item is None or not entry.uid or k8s.uid_of(item) != entry.uid:
         return "vanished", Change("held", entry.ref, live=item)
     ref = entry.ref._replace(api_version=item["apiVersion"])  # the one that is served
-    if is_never_pruned(item):
-        return "protected", Change("held", ref, live=item, reason=f"{PRUNE_ANNOTATION}: disabled protects it")
+    if k8s.is_never_pruned(item):
+        return "protected", Change("held", ref, live=item, reason=f"{k8s.PRUNE_ANNOTATION}: disabled protects it")
     if not entry.is_created:
         reason = "it left the repository and existed before gangplan, so it is released and not deleted"
         return "release", Change("release", ref, live=item, reason=reason)
-    if is_terminating(item):
+    if k8s.is_terminating(item):
         finalizers = ", ".join(item["metadata"].get("finalizers") or ("its dependents",))
         return "leaving", Change("held", ref, live=item, reason=f"it was deleted and waits for {finalizers}")
     return "deletion", Change("prune", ref, live=item, reason="it is no longer in the repository")
@@ -173,13 +159,13 @@ def _departure(entry: InventoryEntry, item: Object | None) -> tuple[Departure, C
 
 def deletion_digest(deletions: Iterable[Change]) -> str:
     """Return the name of a list of deletions, by which an annotation releases it and no other; uids count."""
-    named = sorted([change.ref.key, uid_of(change.live) if change.live else ""] for change in deletions)
+    named = sorted([change.ref.key, k8s.uid_of(change.live) if change.live else ""] for change in deletions)
     return json_digest(named)[7:23]
 
 
 def toll_of(pods: Sequence[Object]) -> Toll:
-    unfinished = (pod for pod in pods if not is_finished_pod(pod))
-    running = [pod for pod in unfinished if not is_gated(pod)]
+    unfinished = (pod for pod in pods if not k8s.is_finished_pod(pod))
+    running = [pod for pod in unfinished if not k8s.is_gated(pod)]
     return Toll(1, bool(running), len(running), sum(map(_devices_of, running)))
 
 
@@ -233,8 +219,8 @@ def _lost_kinds(
 
 def _way_out(deletions: Iterable[Change], safety: PruneSafety) -> str:
     return (
-        f"allow it with the annotation {ALLOW_PRUNE_ANNOTATION}: {safety.commit} on ConfigMap {safety.status_name}, "
-        f"or {ALLOW_PRUNE_ANNOTATION}: {deletion_digest(deletions)} there or on the Cluster in the repository"
+        f"allow it with the annotation {k8s.ALLOW_PRUNE_ANNOTATION}: {safety.commit} on ConfigMap {safety.status_name}"
+        f", or {k8s.ALLOW_PRUNE_ANNOTATION}: {deletion_digest(deletions)} there or on the Cluster in the repository"
     )
 
 
@@ -246,11 +232,11 @@ _MAKERS = {
 }
 """Group kind of a run that may not be watched -> of what makes it on a schedule."""
 _NAME_LABELS = {
-    ARGO_WORKFLOW_LABEL: "Workflow.argoproj.io",
-    LEADER_WORKER_SET_LABEL: "LeaderWorkerSet.leaderworkerset.x-k8s.io",
-    RAY_CLUSTER_LABEL: "RayCluster.ray.io",
-    SPARK_APPLICATION_LABEL: "SparkApplication.sparkoperator.k8s.io",
-    SPARK_CONNECT_LABEL: "SparkConnect.sparkoperator.k8s.io",
+    k8s.ARGO_WORKFLOW_LABEL: "Workflow.argoproj.io",
+    k8s.LEADER_WORKER_SET_LABEL: "LeaderWorkerSet.leaderworkerset.x-k8s.io",
+    k8s.RAY_CLUSTER_LABEL: "RayCluster.ray.io",
+    k8s.SPARK_APPLICATION_LABEL: "SparkApplication.sparkoperator.k8s.io",
+    k8s.SPARK_CONNECT_LABEL: "SparkConnect.sparkoperator.k8s.io",
 }
 """Label of a pod that names its owner -> the owner's group kind."""
 _SERVICES = tuple(f"{kind}.apps/" for kind in ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"))
@@ -279,7 +265,7 @@ def pods_of_all(
         job = objects.get(key) if of_job else None
         named = {key, *(key_of.get(name, name) for name in _makers_of_job(job))} if job else {key}
         for pod in of_job:
-            keys_of_pod.setdefault(uid_of(pod), set()).update(named)
+            keys_of_pod.setdefault(k8s.uid_of(pod), set()).update(named)
             _add_pod(found, named, pod)
     for pod in pods:
         owners = [owner["uid"] for owner in pod["metadata"].get("ownerReferences") or ()]
@@ -290,7 +276,7 @@ def pods_of_all(
 
 def _add_pod(found: dict[str, dict[str, Object]], keys: Iterable[str], pod: Object) -> None:
     for key in keys:
-        found.setdefault(key, {})[uid_of(pod)] = pod
+        found.setdefault(key, {})[k8s.uid_of(pod)] = pod
 
 
 def _makers_of_job(job: Object) -> Iterator[str]:
@@ -303,7 +289,7 @@ def _makers_of_job(job: Object) -> Iterator[str]:
 
 def _named_by_labels(pod: Object) -> Iterator[str]:
     """Yield the keys of what the pod's labels name, and of what makes such runs on a schedule."""
-    labels, namespace = labels_of(pod), ref_of(pod).namespace
+    labels, namespace = k8s.labels_of(pod), ref_of(pod).namespace
     for label, kind in _NAME_LABELS.items():
         if label in labels:
             yield f"{kind}/{namespace}/{labels[label]}"

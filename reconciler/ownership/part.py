@@ -11,16 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from compiler.kubernetes import (
-    ALLOW_PRUNE_ANNOTATION,
-    ALLOW_REBUILD_ANNOTATION,
-    DIGEST_ANNOTATION,
-    annotations_of,
-    is_gated,
-    is_terminating,
-    status_of,
-    uid_of,
-)
+from compiler import kubernetes as k8s
 from compiler.run_kinds import PLANNED_RUN_KINDS
 from reconciler.changes.diff import Change
 from reconciler.changes.planned import PlannedRuns
@@ -79,15 +70,15 @@ class OwnershipPart(Part):
             if (item := seen.observation.objects.get(key)) is None:
                 continue
             is_job = runs.is_job(key)
-            if entry.uid != uid_of(item):
+            if entry.uid != k8s.uid_of(item):
                 entry = _with_uid_of(self.cluster, entry, item)
             elif not is_job or (entry.started and _is_known_run(entry, item)):
                 continue
-            if entry.uid == uid_of(item) and not entry.started:
-                has_begun = is_job and entry.ref.group_kind not in PLANNED_RUN_KINDS and bool(status_of(item))
-                if has_begun or not all(map(is_gated, seen.pods.get(key, ()))):
+            if entry.uid == k8s.uid_of(item) and not entry.started:
+                has_begun = is_job and entry.ref.group_kind not in PLANNED_RUN_KINDS and bool(k8s.status_of(item))
+                if has_begun or not all(map(k8s.is_gated, seen.pods.get(key, ()))):
                     entry = replace(entry, started=True)
-            if entry.uid == uid_of(item) and is_job and not _is_known_run(entry, item):
+            if entry.uid == k8s.uid_of(item) and is_job and not _is_known_run(entry, item):
                 entry = replace(entry, run=runs.digest_of(item))
             seen.inventory.enter(entry)
 
@@ -104,16 +95,17 @@ class OwnershipPart(Part):
         head = self.head().commit
         creations = [change for change in changes.due if change.action == "create"]
         reruns = sorted(str(change.ref) for change in creations if change.run_digest)
-        if marked and reruns and self.annotations_of_status().get(ALLOW_REBUILD_ANNOTATION) != head:
+        if marked and reruns and self.annotations_of_status().get(k8s.ALLOW_REBUILD_ANNOTATION) != head:
             names = ", ".join(reruns[:5]) + (", ..." if len(reruns) > 5 else "")
             return (
                 f"the inventory is lost, {len(marked)} objects carry our mark, and {len(reruns)} jobs of the "
                 f"repository have no object, so they may have had their run: {names}. Nothing is written. To make the "
-                f"inventory again from the marks and run these jobs, set the annotation {ALLOW_REBUILD_ANNOTATION}: "
-                f"{head} on ConfigMap {self.status.name}; to keep one from running, take it out of the repository first"
+                f"inventory again from the marks and run these jobs, set the annotation {k8s.ALLOW_REBUILD_ANNOTATION}"
+                f": {head} on ConfigMap {self.status.name}; to keep one from running, take it out of the repository "
+                "first"
             )
         for item in marked.values():
-            seen.inventory.enter(InventoryEntry(ref_of(item), uid_of(item), origin=origin_of(item, self.cluster)))
+            seen.inventory.enter(InventoryEntry(ref_of(item), k8s.uid_of(item), origin=origin_of(item, self.cluster)))
         seen.inventory.settle_loss()
         self.confirm_entries(seen, target.runs)
         if marked:
@@ -174,7 +166,7 @@ class OwnershipPart(Part):
         awaits_leave = plan.excess or plan.waits_for_release
         if awaits_leave and safety.has_compiled:
             on_cluster = target.snapshot.settings.allow_prune if target.snapshot else ""
-            allowed = {self.annotations_of_status().get(ALLOW_PRUNE_ANNOTATION, ""), on_cluster} - {""}
+            allowed = {self.annotations_of_status().get(k8s.ALLOW_PRUNE_ANNOTATION, ""), on_cluster} - {""}
             safety = replace(safety, allowed=frozenset(allowed))
             plan = prune_plan(changes.declared, seen.inventory, live, pods, safety, ended)
         return plan
@@ -207,7 +199,7 @@ class OwnershipPart(Part):
         not accept them."""
         inventory = seen.inventory
         if inventory.announced:  # rare, and it visits all objects
-            there = {uid_of(item) for item in filter(None, live.values()) if not is_terminating(item)}
+            there = {k8s.uid_of(item) for item in filter(None, live.values()) if not k8s.is_terminating(item)}
             unknown = {entry.uid for key, entry in inventory.entries.items() if key not in live}
             inventory.settle_announced(there | (unknown - self.deleter.own.deleted_uids()))
         inventory.trim_deletions(int(seen.wall_now), self.timings.prune_window)
@@ -222,7 +214,7 @@ class OwnershipPart(Part):
         pods, now = _pods_of_all(seen) if ended else {}, int(seen.wall_now)
         for change in ended:
             toll = toll_of_change(change, pods.get(change.ref.key, ()))
-            if any(toll) and change.live and seen.inventory.announce_deletion(uid_of(change.live), now, toll):
+            if any(toll) and change.live and seen.inventory.announce_deletion(k8s.uid_of(change.live), now, toll):
                 self.deleter.announce(change.ref.key)
 
     def prune(self, allowed: Allowed, seen: Seen, done: Iterable[ChangeResult]) -> Effects:
@@ -257,24 +249,24 @@ class OwnershipPart(Part):
                 log.info("whether an object is gone is not known", extra=reason)
                 continue
             found = _with_uid_of(self.cluster, entry, item)
-            if item is not None and found.uid == uid_of(item):
+            if item is not None and found.uid == k8s.uid_of(item):
                 seen.inventory.enter(found)
             else:
                 seen.inventory.drop_entry(key)
 
 
 def _is_known_run(entry: InventoryEntry, job: Object) -> bool:
-    return annotations_of(job).get(DIGEST_ANNOTATION, "") == entry.run
+    return k8s.annotations_of(job).get(k8s.DIGEST_ANNOTATION, "") == entry.run
 
 
 def _with_uid_of(cluster: str, entry: InventoryEntry, item: Object | None) -> InventoryEntry:
     """Return the entry of an intent, or of an object recreated just before a stop, with its uid: ours only with our
     mark."""
-    if item is None or uid_of(item) == entry.uid or not is_marked(item, cluster):
+    if item is None or k8s.uid_of(item) == entry.uid or not is_marked(item, cluster):
         return entry
-    if is_terminating(item):  # deleted by us for a new run, or older than the one that we know
-        return entry if entry.uid else replace(entry, uid=uid_of(item))
-    return InventoryEntry(entry.ref, uid_of(item), origin=origin_of(item, cluster))
+    if k8s.is_terminating(item):  # deleted by us for a new run, or older than the one that we know
+        return entry if entry.uid else replace(entry, uid=k8s.uid_of(item))
+    return InventoryEntry(entry.ref, k8s.uid_of(item), origin=origin_of(item, cluster))
 
 
 def _problems(seen: Seen, target: Target) -> tuple[str, ...]:

@@ -10,19 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from compiler import kubernetes as k8s
 from compiler.cluster_state.owners import spec_queue
 from compiler.cluster_state.refused_queues import local_parent
 from compiler.explain.names import short_list
-from compiler.kubernetes import (
-    GROUP_NAME_ANNOTATION,
-    annotations_of,
-    is_finished_pod,
-    is_terminating,
-    name_of,
-    namespace_of,
-    status_of,
-    uid_of,
-)
 from compiler.run_kinds import end_of_run
 from compiler.specs.namespace_queues import queue_name
 from reconciler.changes.diff import Change
@@ -40,7 +31,7 @@ def without_occupied_queues(observation: Observation, plan: PrunePlan) -> PruneP
     well, or while NamespaceQueues are below it."""
     if not any(change.ref.group_kind in _QUEUES for change in plan.changes):
         return plan
-    going = {uid_of(change.live) for change in (*plan.changes, *plan.leaving) if change.live is not None}
+    going = {k8s.uid_of(change.live) for change in (*plan.changes, *plan.leaving) if change.live is not None}
 
     def reason_of(change: Change) -> str:
         if change.action != "prune" or change.ref.group_kind not in _QUEUES:
@@ -92,14 +83,16 @@ def _occupants(observation: Observation, change: Change, going: set[str]) -> Ite
     groups = [group for group in observation.objects_of_kind(POD_GROUP) if spec_queue(group) == queue]
     over = _groups_that_are_over(observation)
     for group in groups:
-        is_over = status_of(group).get("phase") == "Completed" or (namespace_of(group), name_of(group)) in over
-        is_over = is_over or (is_terminating(group) and not is_strict)
-        if not is_over and going.isdisjoint((uid_of(group), *_owners(group))):
+        is_over = (
+            k8s.status_of(group).get("phase") == "Completed" or (k8s.namespace_of(group), k8s.name_of(group)) in over
+        )
+        is_over = is_over or (k8s.is_terminating(group) and not is_strict)
+        if not is_over and going.isdisjoint((k8s.uid_of(group), *_owners(group))):
             yield group
     with_group = {uid for group in groups for uid in _owners(group)}
     for job in observation.objects_of_kind(VOLCANO_JOB):
-        is_over = end_of_run(job) is not None or (is_terminating(job) and not is_strict)
-        if spec_queue(job) == queue and not is_over and uid_of(job) not in going | with_group:
+        is_over = end_of_run(job) is not None or (k8s.is_terminating(job) and not is_strict)
+        if spec_queue(job) == queue and not is_over and k8s.uid_of(job) not in going | with_group:
             yield job
 
 
@@ -107,8 +100,8 @@ def _groups_that_are_over(observation: Observation) -> set[tuple[str, str]]:
     """Namespace and name of the PodGroups that have pods, of which none runs or waits any more."""
     finished, alive = set[tuple[str, str]](), set[tuple[str, str]]()
     for pod in observation.objects_of_kind("Pod"):
-        if group := annotations_of(pod).get(GROUP_NAME_ANNOTATION):
-            (finished if is_finished_pod(pod) else alive).add((namespace_of(pod), group))
+        if group := k8s.annotations_of(pod).get(k8s.GROUP_NAME_ANNOTATION):
+            (finished if k8s.is_finished_pod(pod) else alive).add((k8s.namespace_of(pod), group))
     return finished - alive
 
 

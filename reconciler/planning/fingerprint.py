@@ -8,24 +8,11 @@ from dataclasses import dataclass, field
 from itertools import starmap
 from typing import Any
 
+from compiler import kubernetes as k8s
 from compiler.cluster_state.observed import unready_queues
 from compiler.cluster_state.pods import with_leaving_mark
 from compiler.cluster_state.refused_queues import LiveQueues
 from compiler.cluster_state.succeeded import ENDED_FOR_GOOD_KINDS
-from compiler.kubernetes import (
-    CLUSTER_LABEL,
-    VGPU_ASSIGNMENT_ANNOTATION,
-    annotations_of,
-    is_finished_pod,
-    is_planned_job,
-    is_succeeded_pod,
-    labels_of,
-    name_of,
-    namespace_of,
-    status_of,
-    stopped_by,
-    uid_of,
-)
 from compiler.run_kinds import end_of_run
 from compiler.syntax.runs import json_digest
 from reconciler.changes.planned import PlannedGang
@@ -69,7 +56,7 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     known = memory.node_digests(nodes)
     parts: defaultdict[str, list[Any]] = defaultdict(list)
     for topology in observation.objects_of_kind("Numatopology.nodeinfo.volcano.sh"):
-        if (name := name_of(topology)) in known:
+        if (name := k8s.name_of(topology)) in known:
             parts[name].append(_numa_layout(topology))
             if name in snapshot.nodes_behind:
                 parts[name].append((topology.get("spec") or {}).get("numares"))
@@ -91,7 +78,7 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     others += [_budgets(observation, snapshot), _domains_of_others(observation), _ended_steps(observation, snapshot)]
     others.append(_succeeded_pods(snapshot, pods_of))
     jobs = [observation.objects[key] for key in all_pods]
-    reasons = memory.session.each("stopped", zip(jobs), stopped_by)
+    reasons = memory.session.each("stopped", zip(jobs), k8s.stopped_by)
     others.append({key: why for key, why in zip(all_pods, reasons, strict=True) if why})
     others.append(sorted(unready_queues(observation.objects_of_kind(_LOCAL_QUEUE))))
     others.append(sorted(_refused_queues(observation, snapshot)))
@@ -122,7 +109,7 @@ def _succeeded_pods(snapshot: Snapshot, pods_of: Mapping[str, list[Object]]) -> 
     found: dict[str, dict[str, int]] = {}
     for key, pods in pods_of.items() if _has_waiting_gangs(snapshot) else ():
         gang = snapshot.gangs[key]
-        if gang.job.group_kind in ENDED_FOR_GOOD_KINDS and (ended := list(filter(is_succeeded_pod, pods))):
+        if gang.job.group_kind in ENDED_FOR_GOOD_KINDS and (ended := list(filter(k8s.is_succeeded_pod, pods))):
             found[key] = dict(sorted(Counter(role_of(pod, gang) or "" for pod in ended).items()))
     return found
 
@@ -138,16 +125,20 @@ def _budgets(observation: Observation, snapshot: Snapshot) -> list[Any]:
         return []
     namespaces = {key.split("/")[1] for key in snapshot.gangs}
     return [
-        [uid_of(budget), (budget.get("spec") or {}).get("selector"), status_of(budget).get("disruptionsAllowed")]
+        [
+            k8s.uid_of(budget),
+            (budget.get("spec") or {}).get("selector"),
+            k8s.status_of(budget).get("disruptionsAllowed"),
+        ]
         for budget in observation.objects_of_kind(_BUDGET)
-        if namespace_of(budget) in namespaces
+        if k8s.namespace_of(budget) in namespaces
     ]
 
 
 def _domains_of_others(observation: Observation) -> list[Any]:
     """Return the hypernodes that no plan of ours declares, as where Volcano discovers them."""
-    found = (item for item in observation.objects_of_kind(_HYPERNODE) if CLUSTER_LABEL not in labels_of(item))
-    return [[name_of(item), item.get("spec")] for item in found]
+    found = (item for item in observation.objects_of_kind(_HYPERNODE) if k8s.CLUSTER_LABEL not in k8s.labels_of(item))
+    return [[k8s.name_of(item), item.get("spec")] for item in found]
 
 
 def _ended_steps(observation: Observation, snapshot: Snapshot) -> list[str]:
@@ -169,17 +160,17 @@ def _traces_of_pods(
     are_all_open = not index.unready and not index.taints_of and not snapshot.nodes_behind
     placed = ((name, pod) for name, pods in observation.pods_by_node.items() for pod in pods)
     for node_name, pod in placed:
-        if are_all_open and uid_of(pod) in expected:
+        if are_all_open and k8s.uid_of(pod) in expected:
             continue
-        devices = annotations_of(pod).get(VGPU_ASSIGNMENT_ANNOTATION)
+        devices = k8s.annotations_of(pod).get(k8s.VGPU_ASSIGNMENT_ANNOTATION)
         if devices and node_name in snapshot.nodes_behind:
             yield node_name, devices
-        if is_finished_pod(pod) or uid_of(pod) in leaving:
+        if k8s.is_finished_pod(pod) or k8s.uid_of(pod) in leaving:
             continue
-        if uid_of(pod) not in expected:
-            yield node_name, uid_of(pod)
+        if k8s.uid_of(pod) not in expected:
+            yield node_name, k8s.uid_of(pod)
         elif not index.accepts(node_name, pod):
-            yield node_name, ["runs", uid_of(pod)]
+            yield node_name, ["runs", k8s.uid_of(pod)]
 
 
 def _pods_of_gangs(observation: Observation, gangs: Mapping[str, PlannedGang]) -> Mapping[str, list[Object]]:
@@ -212,13 +203,13 @@ def state_objects(observation: Observation, stale_jobs: frozenset[str] = frozens
     items = []
     for key, item in sorted(observation.objects.items()):
         kind = key.partition("/")[0]
-        is_input = kind in _STATE_GROUPS or kind == _LOCAL_QUEUE or is_planned_job(item)
+        is_input = kind in _STATE_GROUPS or kind == _LOCAL_QUEUE or k8s.is_planned_job(item)
         if not is_input or key in stale_jobs:
             continue
-        if kind == "Node" and name_of(item) in observation.restrictions.quarantined_nodes:
+        if kind == "Node" and k8s.name_of(item) in observation.restrictions.quarantined_nodes:
             item = {**item, "spec": {**(item.get("spec") or {}), "unschedulable": True}}
         if kind == "Pod":
-            marked = with_leaving_mark(item, uid_of(item) in observation.restrictions.leaving_pods)
+            marked = with_leaving_mark(item, k8s.uid_of(item) in observation.restrictions.leaving_pods)
             item = item if marked is item else dict(marked)
         items.append(item)
     return observation.memory.session.each("stated", zip(items), without_server_fields)

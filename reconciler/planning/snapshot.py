@@ -10,15 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from compiler import kubernetes as k8s
 from compiler.cluster_state.refused_queues import local_name, local_parent
 from compiler.emit.manifest import Manifest
-from compiler.kubernetes import (
-    DEPENDENT_ROLES_ANNOTATION,
-    POD_OWNERS_ANNOTATION,
-    SCHEDULER_NAMESPACE,
-    annotations_of,
-    name_of,
-)
 from compiler.specs.gang_spec import JobKey
 from compiler.volcano.shared_devices import VGPU_MEMORY
 from reconciler.changes.planned import PlannedGang
@@ -41,7 +35,7 @@ class RepositorySettings(NamedTuple):
     volcano: str = ""
     use_state: str = ""
     names_volcano: bool = False
-    scheduler_namespace: str = SCHEDULER_NAMESPACE
+    scheduler_namespace: str = k8s.SCHEDULER_NAMESPACE
 
 
 class FormerPlan(NamedTuple):
@@ -90,7 +84,7 @@ class Snapshot:
     @cached_property
     def cluster_queues(self) -> frozenset[str]:
         objects = (manifest.object for manifest in self.manifests)
-        return frozenset(name_of(each) for each in objects if each["kind"] == "Queue")
+        return frozenset(k8s.name_of(each) for each in objects if each["kind"] == "Queue")
 
     @cached_property
     def local_queue_parents(self) -> Mapping[str, str]:
@@ -176,7 +170,7 @@ def _planned_gang(entry: Mapping[str, Any], manifests: Mapping[str, Object]) -> 
         device_numbers=_device_numbers(entry.get("cells", ())),
         starts_at=entry["startsAt"],
         start_window=entry.get("startWindow"),
-        has_helpers=written is not None and POD_OWNERS_ANNOTATION in annotations_of(written),
+        has_helpers=written is not None and k8s.POD_OWNERS_ANNOTATION in k8s.annotations_of(written),
         held=entry.get("held", False),
         written_pods=entry.get("written", {}),
         bound=entry.get("bound", True),
@@ -186,7 +180,7 @@ def _planned_gang(entry: Mapping[str, Any], manifests: Mapping[str, Object]) -> 
 
 def _dependent_roles(job: Object) -> frozenset[str]:
     """Return the roles that the controller creates only once others run. A Volcano Job lists them itself."""
-    listed = annotations_of(job).get(DEPENDENT_ROLES_ANNOTATION, "").split(",")
+    listed = k8s.annotations_of(job).get(k8s.DEPENDENT_ROLES_ANNOTATION, "").split(",")
     is_volcano_job = ref_of(job).group_kind == "Job.batch.volcano.sh"
     tasks = (job["spec"].get("tasks") or ()) if is_volcano_job else ()
     return frozenset(filter(None, listed)) | {

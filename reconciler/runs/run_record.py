@@ -11,20 +11,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from compiler import kubernetes as k8s
 from compiler.cluster_state.run_records import StartPromise
 from compiler.explain.names import short_list
-from compiler.kubernetes import (
-    PROMISED_START_ANNOTATION,
-    ROLE_KEYS,
-    annotations_of,
-    bound_node,
-    conditions_of,
-    created_at,
-    is_finished_pod,
-    is_succeeded_pod,
-    labels_of,
-    status_of,
-)
 from reconciler.cluster.objects import Object
 from reconciler.inventory.store import FinishedRun, InventoryEntry
 
@@ -47,8 +36,8 @@ def with_pods(record: RunRecord, pods: Sequence[Object], gone_at: str = "") -> R
     exist."""
     made: dict[str, Any] = json.loads(json.dumps(record))
     for pod in sorted(pods, key=_end_of_pod):
-        marks = {**annotations_of(pod), **labels_of(pod)}
-        role = next(filter(None, map(marks.get, ROLE_KEYS)), "")
+        marks = {**k8s.annotations_of(pod), **k8s.labels_of(pod)}
+        role = next(filter(None, map(marks.get, k8s.ROLE_KEYS)), "")
         _add_events(_row_of(made.setdefault("events", {}), role), pod, gone_at)
         if _fate_of(pod) == "evicted":
             _count(made.setdefault("evictedBy", {}), _eviction_reason(pod))
@@ -56,8 +45,8 @@ def with_pods(record: RunRecord, pods: Sequence[Object], gone_at: str = "") -> R
             _count(_row_of(made.setdefault("exitCodes", {}), role), code)
         if _fate_of(pod) == "failed":
             made.setdefault("failures", []).append(_failure(pod, role))
-    starts = (made.get("started"), *(status_of(pod).get("startTime") for pod in pods))
-    nodes = {*made.get("nodes", ()), *map(bound_node, pods)} - {""}
+    starts = (made.get("started"), *(k8s.status_of(pod).get("startTime") for pod in pods))
+    nodes = {*made.get("nodes", ()), *map(k8s.bound_node, pods)} - {""}
     made |= {"started": min(filter(None, starts), default=None), "nodes": sorted(nodes)[:MAX_NODES]}
     made["failures"] = made.get("failures", [])[-MAX_FAILURES:]
     return {key: value for key, value in made.items() if value}
@@ -65,10 +54,10 @@ def with_pods(record: RunRecord, pods: Sequence[Object], gone_at: str = "") -> R
 
 def final_record(record: RunRecord, job: Object, pods: Sequence[Object]) -> RunRecord:
     """Return the record of a finished run. record: of the deleted pods. pods: the existing ones."""
-    made, status = with_pods(record, pods), status_of(job)
+    made, status = with_pods(record, pods), k8s.status_of(job)
     retries = [number for name in ("retryCount", "failed") if isinstance(number := status.get(name), int)]
     starts = (_text(status.get("startTime")), made.get("started"))
-    promise = StartPromise.from_text(annotations_of(job).get(PROMISED_START_ANNOTATION, ""))
+    promise = StartPromise.from_text(k8s.annotations_of(job).get(k8s.PROMISED_START_ANNOTATION, ""))
     found = {
         **made,
         "promise": promise.as_data() if promise else None,
@@ -83,8 +72,8 @@ def final_record(record: RunRecord, job: Object, pods: Sequence[Object]) -> RunR
 
 def _add_events(row: dict[str, Any], pod: Object, gone_at: str) -> None:
     """Count what happened to the pod. It ends in one way."""
-    happened = {"created": created_at(pod)}
-    if bound_node(pod):
+    happened = {"created": k8s.created_at(pod)}
+    if k8s.bound_node(pod):
         happened["bound"] = _condition_time(pod, "PodScheduled")
     if fate := _fate_of(pod):
         happened[fate] = _condition_time(pod, "DisruptionTarget") if fate == "evicted" else _end_of_pod(pod)
@@ -98,14 +87,14 @@ def _add_events(row: dict[str, Any], pod: Object, gone_at: str) -> None:
 
 def _fate_of(pod: Object) -> str:
     """Return how the pod has ended, or is about to; empty while it runs."""
-    if any(row.get("type") == "DisruptionTarget" and row.get("status") == "True" for row in conditions_of(pod)):
+    if any(row.get("type") == "DisruptionTarget" and row.get("status") == "True" for row in k8s.conditions_of(pod)):
         return "evicted"
-    return ("ended" if is_succeeded_pod(pod) else "failed") if is_finished_pod(pod) else ""
+    return ("ended" if k8s.is_succeeded_pod(pod) else "failed") if k8s.is_finished_pod(pod) else ""
 
 
 def _eviction_reason(pod: Object) -> str:
     """EvictionByEvictionAPI, DeletionByTaintManager, PreemptionByScheduler and so on."""
-    reasons = [row.get("reason") for row in conditions_of(pod) if row.get("type") == "DisruptionTarget"]
+    reasons = [row.get("reason") for row in k8s.conditions_of(pod) if row.get("type") == "DisruptionTarget"]
     return next(filter(None, map(_text, reasons)), "unknown")
 
 
@@ -119,16 +108,16 @@ def _failure(pod: Object, role: str) -> dict[str, Any]:
     found = {
         "at": _end_of_pod(pod),
         "role": role,
-        "node": bound_node(pod),
+        "node": k8s.bound_node(pod),
         "exitCode": next(filter(None, codes), None),
-        "reason": _text(status_of(pod).get("reason")),
+        "reason": _text(k8s.status_of(pod).get("reason")),
     }
     return {key: value for key, value in found.items() if value}
 
 
 def _terminations(pod: Object) -> Iterator[Mapping[str, Any]]:
     """Yield how its containers ended, also before their last restart, as far as the pod shows it."""
-    for container in status_of(pod).get("containerStatuses") or ():
+    for container in k8s.status_of(pod).get("containerStatuses") or ():
         for state in ("lastState", "state"):
             if ended := (container.get(state) or {}).get("terminated"):
                 yield ended
@@ -145,17 +134,17 @@ def _end_of_pod(pod: Object) -> str:
 
 def _condition_time(item: Object, kind: str) -> str:
     """Return since when this condition holds, "" if it has no time."""
-    times = [row.get("lastTransitionTime") for row in conditions_of(item) if row.get("type") == kind]
+    times = [row.get("lastTransitionTime") for row in k8s.conditions_of(item) if row.get("type") == kind]
     return next(filter(None, map(_text, times)), "")
 
 
 def _end_time(job: Object) -> str | None:
     """Return when the job ended, by its status."""
-    status = status_of(job)
+    status = k8s.status_of(job)
     state = status.get("state")
     named = _text(status.get("completionTime")) or _text(status.get("endTime"))
     found = named or (_text(state.get("lastTransitionTime")) if isinstance(state, Mapping) else None)
-    times = [_text(row.get("lastTransitionTime")) for row in conditions_of(job) if row.get("status") == "True"]
+    times = [_text(row.get("lastTransitionTime")) for row in k8s.conditions_of(job) if row.get("status") == "True"]
     return found or max(filter(None, times), default=None)
 
 

@@ -15,15 +15,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from compiler.kubernetes import (
-    SCHEDULER_NAMESPACE,
-    VOLCANO_SCHEDULER,
-    bound_node,
-    conditions_of,
-    is_terminating,
-    status_of,
-    uid_of,
-)
+from compiler import kubernetes as k8s
 from reconciler.changes.planned import PlannedGang
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.observation.observe import Seen
@@ -67,7 +59,8 @@ class StallDetector:
         jobs = f"{count} jobs wait" if count > 1 else "a job waits"
         return (
             f"{self.what_stopped} for more than {self.patience:g} s, and {jobs} for that: look at deployment "
-            f"{self.deployment} in {SCHEDULER_NAMESPACE} (whether it runs, leads and logs), then at the job's Events"
+            f"{self.deployment} in {k8s.SCHEDULER_NAMESPACE} (whether it runs, leads and logs), then at the job's "
+            "Events"
         )
 
     def deadlines(self, now: float) -> list[float]:
@@ -82,7 +75,7 @@ def unserved_jobs(seen: Seen, gangs: Mapping[str, PlannedGang], repeats: Collect
         if gang.job.group_kind != VOLCANO_JOB:
             continue
         job = seen.observation.objects.get(key)
-        if job is None or is_terminating(job):
+        if job is None or k8s.is_terminating(job):
             if key in repeats:
                 yield key
         elif not is_served(job):
@@ -93,7 +86,9 @@ def unscheduled_jobs(seen: Seen, gangs: Mapping[str, PlannedGang], unbound: Coll
     """Yield Ref.key of each gang that may start, and of which the scheduler has not looked at the PodGroup or at
     pods."""
     of_kind = seen.observation.objects_of_kind(POD_GROUP)
-    groups = {ref_of(each).key for each in of_kind if not status_of(each).get("phase")}  # its first session gives one
+    groups = {
+        ref_of(each).key for each in of_kind if not k8s.status_of(each).get("phase")
+    }  # its first session gives one
     if not groups and not unbound:
         return
     for key, gang in gangs.items():
@@ -101,43 +96,43 @@ def unscheduled_jobs(seen: Seen, gangs: Mapping[str, PlannedGang], unbound: Coll
         if job is None or gang.decision == "wait":
             continue
         pods = filter(is_of_volcano, seen.pods.get(key, ()))
-        if pod_group_key(job) in groups or any(uid_of(pod) in unbound and is_unseen_pod(pod) for pod in pods):
+        if pod_group_key(job) in groups or any(k8s.uid_of(pod) in unbound and is_unseen_pod(pod) for pod in pods):
             yield key
 
 
 def is_served(job: Object) -> bool:
     """Return whether the controllers have looked at the Volcano Job: they give it a status first."""
-    return bool((status_of(job).get("state") or {}).get("phase"))
+    return bool((k8s.status_of(job).get("state") or {}).get("phase"))
 
 
 def is_unseen_pod(pod: Object) -> bool:
     """Return whether the scheduler has neither bound the pod nor given a reason. "SchedulingGated" is the API
     server's."""
-    return not bound_node(pod) and all(reason == "SchedulingGated" for reason, _ in _scheduled_rows(pod))
+    return not k8s.bound_node(pod) and all(reason == "SchedulingGated" for reason, _ in _scheduled_rows(pod))
 
 
 def is_of_volcano(pod: Object) -> bool:
-    return bool((pod.get("spec") or {}).get("schedulerName") == VOLCANO_SCHEDULER)
+    return bool((pod.get("spec") or {}).get("schedulerName") == k8s.VOLCANO_SCHEDULER)
 
 
 def signs_of_controllers(jobs: Iterable[Object]) -> Signs:
     """Return the writes of Volcano's controllers into Volcano Jobs."""
-    return {uid_of(job): status_of(job) for job in jobs if is_served(job)}
+    return {k8s.uid_of(job): k8s.status_of(job) for job in jobs if is_served(job)}
 
 
 def signs_of_scheduler(groups: Iterable[Object], pods: Iterable[Object]) -> Signs:
     """Return the writes of Volcano's scheduler into PodGroups and pods."""
     signs: dict[str, Any] = {}
     for group in groups:
-        if status_of(group).get("phase") not in _PHASES_OF_NEW_GROUPS:
-            signs[uid_of(group)] = status_of(group)
+        if k8s.status_of(group).get("phase") not in _PHASES_OF_NEW_GROUPS:
+            signs[k8s.uid_of(group)] = k8s.status_of(group)
     for pod in filter(is_of_volcano, pods):
         if not is_unseen_pod(pod):
-            signs[uid_of(pod)] = bound_node(pod) or _scheduled_rows(pod)
+            signs[k8s.uid_of(pod)] = k8s.bound_node(pod) or _scheduled_rows(pod)
     return signs
 
 
 def _scheduled_rows(pod: Object) -> list[tuple[Any, Any]]:
     """Reason and message of the pod's condition PodScheduled."""
-    rows = (row for row in conditions_of(pod) if row.get("type") == "PodScheduled")
+    rows = (row for row in k8s.conditions_of(pod) if row.get("type") == "PodScheduled")
     return [(row.get("reason"), row.get("message")) for row in rows]

@@ -36,7 +36,8 @@ def plugins_of(spec: SchedulerSpec) -> Iterator[tuple[FieldPath, PluginSpec]]:
             yield (*spec.base_path, "tiers", tier, "plugins", index), plugin
 
 
-def _plugins(check_input: CheckInput) -> Iterator[tuple[SchedulerSpec, FieldPath, PluginSpec]]:
+def plugins_by_scheduler(check_input: CheckInput) -> Iterator[tuple[SchedulerSpec, FieldPath, PluginSpec]]:
+    """Yield each plugin of each configuration, with its path."""
     for spec in check_input.schedulers:
         for path, plugin in plugins_of(spec):
             yield spec, path, plugin
@@ -160,7 +161,7 @@ def predicate_cache_with_gates(check_input: CheckInput) -> Iterator[Finding]:
 def duplicate_plugins(check_input: CheckInput) -> Iterator[Finding]:
     """A plugin belongs in one tier; Volcano builds it once for each place. Fix: remove one."""
     seen: dict[tuple[int, str], FieldPath] = {}
-    for spec, path, plugin in _plugins(check_input):
+    for spec, path, plugin in plugins_by_scheduler(check_input):
         key = id(spec), plugin.name
         if plugin.name and key in seen:
             message = f"{plugin.name} is enabled already"
@@ -174,7 +175,7 @@ def differing_plugins(check_input: CheckInput) -> Iterator[Finding]:
     keeps, or hold a job back. `gangplan explain PLUGIN` shows how the plan treats it. Fix: nothing if that is
     intended; otherwise remove the plugin, or the argument or action that it names."""
     seen = set()
-    for spec, path, plugin in _plugins(check_input):
+    for spec, path, plugin in plugins_by_scheduler(check_input):
         plan = PLUGIN_PLANS.get(plugin.name) if plugin.name not in seen else None
         seen.add(plugin.name)
         found = [it for it in plan.differences if it.applies(check_input.specs, plugin)] if plan else []
@@ -190,7 +191,7 @@ def differing_plugins(check_input: CheckInput) -> Iterator[Finding]:
 def conflicting_device_sharing(check_input: CheckInput) -> Iterator[Finding]:
     """deviceshare: of GPUSharingEnable, GPUNumberEnable and VGPUEnable one at most is true; Volcano's scheduler stops
     otherwise. Fix: keep one."""
-    for spec, path, plugin in _plugins(check_input):
+    for spec, path, plugin in plugins_by_scheduler(check_input):
         modes = [f"deviceshare.{mode}Enable" for mode in ("GPUSharing", "GPUNumber", "VGPU")]
         on = [mode for mode in modes if plugin.arguments.get(mode) is True]
         if plugin.name == "deviceshare" and len(on) > 1:
@@ -281,7 +282,7 @@ def _is_deserved_above_guarantee(queue: QueueSpec) -> bool:
 def missing_shuffle(check_input: CheckInput) -> Iterator[Finding]:
     """tdm and rescheduling choose victims, but only the action shuffle evicts them. Fix: add shuffle to the
     actions."""
-    for spec, path, plugin in _plugins(check_input):
+    for spec, path, plugin in plugins_by_scheduler(check_input):
         if plugin.name in ("tdm", "rescheduling") and "shuffle" not in spec.actions:
             message = f"{plugin.name} does nothing without the action shuffle"
             yield Finding(spec.document, (*path, "name"), message, "add shuffle to the actions")

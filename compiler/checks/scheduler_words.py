@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from compiler.checks.check import CheckInput, Finding, check
-from compiler.checks.scheduler_settings import actions_of, plugins_of
+from compiler.checks.scheduler_settings import actions_of, plugins_by_scheduler, plugins_of
 from compiler.diagnostics.diagnostic import Severity, did_you_mean, key_suggestion, meant, suggestion, unquoted
 from compiler.fields.duration import go_duration_seconds
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
@@ -28,12 +28,6 @@ METRICS = "metrics"
 MAX_LISTED = 5
 ASCEND_CONFIGURATION = "init-params"
 """An entry of configurations that is for no action: Ascend's devices read it, and a vendor's build more of it."""
-
-
-def _plugins(check_input: CheckInput) -> Iterator[tuple[SchedulerSpec, FieldPath, PluginSpec]]:
-    for spec in check_input.schedulers:
-        for path, plugin in plugins_of(spec):
-            yield spec, path, plugin
 
 
 def _vendor_plugins(check_input: CheckInput, spec: SchedulerSpec) -> Mapping[str, Mapping[str, str]]:
@@ -63,7 +57,7 @@ def unknown_plugins(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano ignores a plugin that it does not know ("Failed to get plugin", OpenSession of
     pkg/scheduler/framework/framework.go). A vendor's build may have more than the 24 of the release. Fix: correct the
     name, or declare it: schedulerPlugins of the Cluster, or customPlugins of a SchedulerConfiguration."""
-    for spec, path, plugin in _plugins(check_input):
+    for spec, path, plugin in plugins_by_scheduler(check_input):
         vendors = _vendor_plugins(check_input, spec)
         if plugin.name and plugin.name not in PLUGIN_NAMES and plugin.name not in vendors:
             declare = "declare it in spec.schedulerPlugins of Cluster"
@@ -77,7 +71,7 @@ def unknown_flags(check_input: CheckInput) -> Iterator[Finding]:
     disable. An argument next to the name, not below arguments, is ignored too. Source: PluginOption of
     pkg/scheduler/conf/scheduler_conf.go, read without strictness. Fix: correct the spelling, or move the key to
     arguments."""
-    for spec, path, plugin in _plugins(check_input):
+    for spec, path, plugin in plugins_by_scheduler(check_input):
         for flag in _keys_at(spec, path):
             if flag not in PLUGIN_FLAGS and flag not in ("name", "arguments"):
                 help = _flag_help(flag, plugin)
@@ -150,7 +144,7 @@ class _GivenArgument:
 
 def _arguments(check_input: CheckInput) -> Iterator[_GivenArgument]:
     """The arguments of all plugins and actions that exist."""
-    for spec, path, plugin in _plugins(check_input):
+    for spec, path, plugin in plugins_by_scheduler(check_input):
         vendor = _vendor_plugins(check_input, spec).get(plugin.name)
         if vendor is None and plugin.name not in PLUGIN_NAMES:
             continue
@@ -322,7 +316,7 @@ def unlisted_resource_weights(check_input: CheckInput) -> Iterator[Finding]:
 def unread_hierarchy(check_input: CheckInput) -> Iterator[Finding]:
     """enableHierarchy is read by capacity, drf and nodegroup only (HierarchyEnabled of pkg/scheduler/framework and
     drf.go). Fix: set it on one of them."""
-    for spec, path, plugin in _plugins(check_input):
+    for spec, path, plugin in plugins_by_scheduler(check_input):
         if plugin.flags.get(HIERARCHY_FLAG) and plugin.name in PLUGIN_NAMES and plugin.name not in HIERARCHY_PLUGINS:
             message = f"{plugin.name} does not read {HIERARCHY_FLAG}"
             help = f"set it on {' or '.join(HIERARCHY_PLUGINS)}"
@@ -334,7 +328,7 @@ def load_without_metrics(check_input: CheckInput) -> Iterator[Finding]:
     """The plugins usage and rescheduling judge by measured load, which `metrics` of the configuration names a source
     for; without fresh numbers usage lets every node pass, and without thresholds it takes 80 percent (New and
     predicateFn of usage.go). Fix: add metrics: {type, address, interval}, and thresholds."""
-    for spec, path, plugin in _plugins(check_input):
+    for spec, path, plugin in plugins_by_scheduler(check_input):
         if plugin.name in ("usage", "rescheduling") and not spec.metrics:
             help = "add metrics: {type: prometheus, address: ..., interval: 30s}"
             yield Finding(spec.document, (*path, "name"), f"{plugin.name} has no metrics to judge by", help)
@@ -344,7 +338,7 @@ def load_without_metrics(check_input: CheckInput) -> Iterator[Finding]:
 def votes_without_enqueue(check_input: CheckInput) -> Iterator[Finding]:
     """overcommit and resourcequota decide only which jobs the action enqueue admits; without it allocate admits all
     (Execute of pkg/scheduler/actions/allocate/allocate.go). Fix: add enqueue, or remove the plugin."""
-    for spec, path, plugin in _plugins(check_input):
+    for spec, path, plugin in plugins_by_scheduler(check_input):
         if plugin.name in ("overcommit", "resourcequota") and spec.actions and "enqueue" not in spec.actions:
             message = f"{plugin.name} does nothing without the action enqueue"
             yield Finding(spec.document, (*path, "name"), message, "add enqueue, or remove the plugin")
@@ -355,7 +349,7 @@ def unasked_protection(check_input: CheckInput) -> Iterator[Finding]:
     """gangpreempt and gangreclaim ask only gang, priority, conformance and capacity about victims: cooldowns (cdp),
     disruption budgets (pdb), shares (drf, proportion) and tdm do not protect (AddUnifiedEvictableFn is called by those
     four plugins only). Fix: use preempt and reclaim, or do without the protection."""
-    for spec, path, plugin in _plugins(check_input):
+    for spec, path, plugin in plugins_by_scheduler(check_input):
         action = next((name for name in spec.actions if name in ("gangpreempt", "gangreclaim")), None)
         if action is not None and plugin.name in ("cdp", "pdb", "tdm"):
             message = f"{action} does not ask {plugin.name} about victims"

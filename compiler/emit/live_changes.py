@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any, Literal
 
 from compiler.explain.names import short_list
@@ -23,15 +25,11 @@ _QUANTITY_FIELDS = re.compile(
 )
 """Fields whose values are quantities, directly or one level below (guarantee.resource)."""
 
-_IN_PLACE_FIELDS: Mapping[str, re.Pattern[str]] = {
-    "Job.batch.volcano.sh": re.compile(
-        r"metadata\..*|spec\.(minAvailable|priorityClassName|tasks\[\d+\]\.(replicas|minAvailable))"
-    ),
-    "Job.batch": re.compile(
-        r"metadata\..*"
-        r"|spec\.(parallelism|suspend|activeDeadlineSeconds|ttlSecondsAfterFinished|backoffLimit|podReplacementPolicy)"
-    ),
+_FIELDS = {
+    name: {kind: re.compile(fields) for kind, fields in rows.items()}
+    for name, rows in tomllib.loads((files("compiler.emit") / "live_changes.toml").read_text("utf-8")).items()
 }
+"""Fields of live objects that are changed in place, and that servers refuse to change, by kinds."""
 _KUBEFLOW_FIELDS = re.compile(
     r"metadata\..*|spec\.(runPolicy|elasticPolicy)(\..*)?|spec\.\w+ReplicaSpecs\.\w+\.replicas"
 )
@@ -46,27 +44,6 @@ NEVER_REPLACED = frozenset(
     {"Namespace", "CustomResourceDefinition.apiextensions.k8s.io", "Queue.scheduling.volcano.sh"}
 )
 """Kind.group of objects with which others would be deleted that may not be ours."""
-_REFUSED_FIELDS: Mapping[str, re.Pattern[str]] = {
-    "PriorityClass.scheduling.k8s.io": re.compile(r"value|preemptionPolicy"),
-    "NamespaceQueue.scheduling.volcano.sh": re.compile(r"spec\.parent"),
-    "Deployment.apps": re.compile(r"spec\.selector(\..*)?"),
-    "DaemonSet.apps": re.compile(r"spec\.selector(\..*)?"),
-    "ReplicaSet.apps": re.compile(r"spec\.selector(\..*)?"),
-    "StatefulSet.apps": re.compile(
-        r"spec\.(?!(replicas|ordinals|template|updateStrategy|revisionHistoryLimit"
-        r"|persistentVolumeClaimRetentionPolicy|minReadySeconds)\b).*"
-    ),
-    "Pod": re.compile(
-        r"spec\.(?!(activeDeadlineSeconds|terminationGracePeriodSeconds|tolerations|schedulingGates)\b"
-        r"|(initContainers|containers)\[\d+\]\.image\Z).*"
-    ),
-    "PersistentVolumeClaim": re.compile(r"spec\.(?!(resources|volumeAttributesClassName)\b).*"),
-    "StorageClass.storage.k8s.io": re.compile(r"(provisioner|parameters|reclaimPolicy|volumeBindingMode)(\..*)?"),
-    "RoleBinding.rbac.authorization.k8s.io": re.compile(r"roleRef(\..*)?"),
-    "ClusterRoleBinding.rbac.authorization.k8s.io": re.compile(r"roleRef(\..*)?"),
-}
-"""Kind.group -> fields of a live object that the API server refuses to change (its pkg/apis/*/validation; Volcano's
-webhook takes another parent of a NamespaceQueue only once it is being deleted and drained)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +82,7 @@ def run_change(
     it has ended. has_started: its pods have been given nodes. is_update_refused: the server refused to change it."""
     kind = run_kind_of(desired)
     others = _KUBEFLOW_FIELDS if kind.partition(".")[2] == "kubeflow.org" else _PASSED_THROUGH_FIELDS
-    allowed = _IN_PLACE_FIELDS.get(kind, others)
+    allowed = _FIELDS["in_place"].get(kind, others)
     fixed = tuple(field for field in fields if not allowed.fullmatch(field.path_text))
     movable = tuple(field for field in fields if field not in fixed)
     if is_new_run and (fixed or is_update_refused or is_over):
@@ -136,7 +113,7 @@ def may_be_replaced(item: Object) -> bool:
 
 def refused_fields(fields: Sequence[FieldDifference], kind: str) -> tuple[FieldDifference, ...]:
     """Return the fields that the API server is known to refuse to change on a live object of this Kind.group."""
-    refused = _REFUSED_FIELDS.get(kind)
+    refused = _FIELDS["refused"].get(kind)
     return () if refused is None else tuple(field for field in fields if refused.fullmatch(field.path_text))
 
 

@@ -6,8 +6,10 @@ No webhook checks templates, so their faults would show only when the controller
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -33,30 +35,9 @@ class _Place:
     kind: str = ""
 
 
-_VOLCANO_JOB = "Job.batch.volcano.sh"
-_MANIFEST = "templates[].resource.manifest"
 _PLACES: Mapping[str, tuple[_Place, ...]] = {
-    "AppWrapper.workload.codeflare.dev": (_Place("spec.components[].template", "object"),),
-    "ClusterWorkflowTemplate.argoproj.io": (
-        _Place("spec", "spec", "Workflow.argoproj.io"),
-        _Place(f"spec.{_MANIFEST}", "text"),
-    ),
-    "CronJob.batch": (_Place("spec.jobTemplate", "template", "Job.batch"),),
-    "CronJob.batch.volcano.sh": (_Place("spec.jobTemplate", "template", _VOLCANO_JOB),),
-    "CronWorkflow.argoproj.io": (
-        _Place("spec.workflowSpec", "spec", "Workflow.argoproj.io"),
-        _Place(f"spec.workflowSpec.{_MANIFEST}", "text"),
-    ),
-    "Experiment.kubeflow.org": (_Place("spec.trialTemplate.trialSpec", "object"),),
-    "HyperJob.training.volcano.sh": (_Place("spec.replicatedJobs[].templateSpec", "spec", _VOLCANO_JOB),),
-    "JobTemplate.flow.volcano.sh": (_Place("spec", "spec", _VOLCANO_JOB),),
-    "ManifestWork.work.open-cluster-management.io": (_Place("spec.workload.manifests[]", "object"),),
-    "Work.work.karmada.io": (_Place("spec.workload.manifests[]", "object"),),
-    "Workflow.argoproj.io": (_Place(f"spec.{_MANIFEST}", "text"),),
-    "WorkflowTemplate.argoproj.io": (
-        _Place("spec", "spec", "Workflow.argoproj.io"),
-        _Place(f"spec.{_MANIFEST}", "text"),
-    ),
+    kind: tuple(_Place(**row) for row in rows)
+    for kind, rows in tomllib.loads((files("compiler.reading") / "inner_objects.toml").read_text("utf-8")).items()
 }
 """Kind.group -> what its controller makes objects of."""
 

@@ -4,37 +4,17 @@ GP436 compares with the cluster's release)."""
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 
 from compiler.diagnostics.diagnostic import suggestion
 from compiler.volcano.arguments import TRUTH_WORDS
 
-FLAGS: Mapping[str, Mapping[str, str]] = {
-    "env": {},
-    "svc": {"publish-not-ready-addresses": "bool", "disable-network-policy": "bool", "inject-hosts-env": "bool"},
-    "ssh": {"ssh-key-file-path": "text", "ssh-private-key": "text", "ssh-public-key": "text", "ssh-port": "int"},
-    "pytorch": {
-        "master": "task",
-        "worker": "task",
-        "port": "int",
-        "wait-master-enabled": "bool",
-        "wait-master-timeout": "int",
-        "wait-master-image": "text",
-    },
-    "tensorflow": {"ps": "task", "worker": "task", "chief": "task", "evaluator": "task", "port": "int"},
-    "mpi": {"master": "task", "worker": "task", "port": "int"},
-    "ray": {
-        "head": "task",
-        "headContainer": "text",
-        "worker": "task",
-        "workerContainer": "text",
-        "port": "int",
-        "dashboardPort": "int",
-        "clientPort": "int",
-    },
-    "hcclrank": {"master": "task", "worker": "task"},
-}
+FLAGS: Mapping[str, Mapping[str, str]] = tomllib.loads(
+    (files("compiler.volcano") / "job_plugins.toml").read_text("utf-8")
+)
 """Plugin -> flag -> bool, int, text, or task (the name of one of the job's tasks)."""
 _FLAG = re.compile(r"--?(?P<name>[^-=][^=]*)(?:=(?P<value>.*))?", re.DOTALL)
 _INT = re.compile(r"[-+]?(\d+|0[xX][0-9a-fA-F]+)")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 from compiler.explain.names import short_list
@@ -155,48 +157,12 @@ def _eviction_row(gang: Mapping[str, Any]) -> tuple[str, str, str]:
     )
 
 
-SENTENCES = {
-    ("Fetched", True): "The repository answers, and its newest commit is known.",
-    ("Fetched", False): "The repository cannot be fetched; the last good commit stays in force.",
-    ("Compiled", True): "The newest commit has a plan.",
-    ("Compiled", False): "There is no new plan; the last one stays in force, and nothing new starts.",
-    ("Accepted", True): "The API server accepts every object of the newest commit.",
-    ("Accepted", False): "The API server refuses an object of the newest commit, or does not answer.",
-    ("HistoryRewritten", True): "The branch no longer contains the commit in force; its new commits are not applied.",
-    ("HistoryRewritten", False): "The branch descends from the commit in force.",
-    ("Observed", True): "Everything that a plan depends on can be read.",
-    ("Observed", False): "A kind cannot be read; what depends on it stays unchanged until it can.",
-    ("PassFailed", True): "No pass completes, so nothing is compared or written until one does.",
-    ("PassFailed", False): "Passes complete.",
-    ("InventoryLost", True): "The record of gangplan's objects is lost; nothing is written.",
-    ("InventoryLost", False): "The record of gangplan's objects is intact.",
-    ("Applied", True): "The cluster matches the plan.",
-    ("Applied", False): "Some objects do not match the plan; each is retried on its own.",
-    ("PruneHeld", True): "Objects that left the repository are not deleted until somebody allows it.",
-    ("PruneHeld", False): "No deletion waits for approval.",
-    ("Fighting", True): "Another client keeps reverting what gangplan writes; these objects are left alone.",
-    ("Fighting", False): "No client reverts what gangplan writes.",
-    ("CompilerFailed", True): "The compiler failed, not the commit. It is retried.",
-    ("CompilerFailed", False): "The compiler works.",
-    ("SchedulerBehind", True): "The scheduler still uses the previous configuration, not the repository's.",
-    ("SchedulerBehind", False): "The scheduler uses the repository's configuration, as far as its metrics show.",
-    ("VolcanoVulnerable", True): "The running release of Volcano has a known vulnerability; upgrade it.",
-    (
-        "VolcanoVulnerable",
-        False,
-    ): "No known vulnerability affects the running release of Volcano, as far as its image shows.",
-    ("VolcanoDiffers", True): "The running release of Volcano is not the one that the Cluster names and plans follow.",
-    (
-        "VolcanoDiffers",
-        False,
-    ): "The running release of Volcano is the one that the Cluster names, as far as its image shows.",
-    ("GangsHeld", True): "Gangs that the scheduler did not bind are held back; `gangplan rerun` retries one.",
-    ("GangsHeld", False): "No gang is held back.",
-}
-"""(Type, whether it holds) -> what that means; in the order of the status."""
-CONDITION_TYPES = tuple(dict.fromkeys(name for name, _ in SENTENCES))
+SENTENCES = tomllib.loads((files("reconciler.report") / "conditions.toml").read_text("utf-8"))
+"""Condition type -> what it means, true and false; in the order of the status."""
+CONDITION_TYPES = tuple(SENTENCES)
 
 
 def condition_sentence(condition_type: str, holds: bool) -> str:
     """Return the sentence for a condition; empty for one that a newer reconciler has written."""
-    return SENTENCES.get((condition_type, holds), "")
+    sentences: Mapping[str, str] = SENTENCES.get(condition_type, {})
+    return sentences.get(str(holds).lower(), "")

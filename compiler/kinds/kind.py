@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from compiler.diagnostics.diagnostic import Diagnostic
@@ -64,17 +66,7 @@ class Kind:
         return f"{self.group}/{self.versions[0]}" if self.group else self.versions[0]
 
 
-CLUSTER_WIDE_KINDS = frozenset(
-    (
-        "Cluster.gangplan.dev",
-        "ClusterTrainingRuntime.trainer.kubeflow.org",
-        "HyperNode.topology.volcano.sh",
-        "Node.",
-        "NodePool.gangplan.dev",
-        "Numatopology.nodeinfo.volcano.sh",
-        "PriorityClass.scheduling.k8s.io",
-        "Queue.scheduling.volcano.sh",
-        "SchedulerFile.gangplan.dev",
-    )
-)
+KIND_ROWS: Mapping[str, Mapping[str, Any]] = tomllib.loads((files("compiler.kinds") / "kinds.toml").read_text("utf-8"))
+"""Kind.group ("Node." for the core group) -> what kinds.toml says of it."""
+CLUSTER_WIDE_KINDS = frozenset(key for key, row in KIND_ROWS.items() if row.get("cluster_wide"))
 """Kinds whose objects have no namespace."""

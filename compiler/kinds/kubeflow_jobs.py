@@ -12,7 +12,7 @@ from typing import Any
 
 from compiler import kubernetes as k8s
 from compiler.kinds.common.job_kinds import job_kind, job_row
-from compiler.kinds.registry import MODULES
+from compiler.kinds.registry import kinds_in
 from compiler.specs.gang_spec import GangSpec
 from compiler.syntax.documents import Document
 
@@ -78,5 +78,5 @@ _HOOKS: Mapping[str, Mapping[str, Any]] = {
     "PyTorchJob.kubeflow.org": {"adds": _wait_for_master, "amend": _amend_elastic_job},
 }
 KINDS = tuple(
-    job_kind(job_row(key, **{"labels": _training_labels, **_HOOKS.get(key, {})})) for key in MODULES["kubeflow_jobs"]
+    job_kind(job_row(key, **{"labels": _training_labels, **_HOOKS.get(key, {})})) for key in kinds_in("kubeflow_jobs")
 )

@@ -20,7 +20,7 @@ from compiler.kinds.common.annotated import (
 from compiler.kinds.common.job_kinds import gang_spec, job_kind, job_row
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.kind import Kind
-from compiler.kinds.registry import MODULES
+from compiler.kinds.registry import kinds_in
 from compiler.kubernetes import QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.services import ServiceDraft, unbound
@@ -64,4 +64,4 @@ def _daemon_set() -> Kind:
     return replace(job_kind(table), specs=specs)
 
 
-KINDS = (_daemon_set(), *(_service(key) for key in MODULES["services"] if key != "DaemonSet.apps"))
+KINDS = (_daemon_set(), *(_service(key) for key in kinds_in("services") if key != "DaemonSet.apps"))

@@ -6,8 +6,8 @@ import importlib
 import pkgutil
 
 import compiler.kinds
-from compiler.kinds.kind import CLUSTER_WIDE_KINDS, Kind
-from compiler.kinds.registry import MODULES, kinds
+from compiler.kinds.kind import CLUSTER_WIDE_KINDS, KIND_ROWS, Kind
+from compiler.kinds.registry import kinds, kinds_in
 
 
 def test_every_module_is_listed_with_its_kinds() -> None:
@@ -17,7 +17,8 @@ def test_every_module_is_listed_with_its_kinds() -> None:
             loaded = importlib.import_module(f"compiler.kinds.{module.name}")
             of_module: tuple[Kind, ...] = loaded.KINDS if hasattr(loaded, "KINDS") else (loaded.KIND,)
             found[module.name] = {kind.key for kind in of_module}
-    assert {name: set(keys) for name, keys in MODULES.items()} == found
+    assert {name: set(kinds_in(name)) for name in found} == found
+    assert {row["module"] for row in KIND_ROWS.values() if "module" in row} == found.keys()
 
 
 def test_kinds_are_sorted_by_group_and_name() -> None:

@@ -67,6 +67,6 @@ class Kind:
 
 
 KIND_ROWS: Mapping[str, Mapping[str, Any]] = tomllib.loads((files("compiler.kinds") / "kinds.toml").read_text("utf-8"))
-"""Kind.group ("Node." for the core group) -> what kinds.toml says of it."""
+"""Kind.group ("Node." for the core group) -> its row in kinds.toml."""
 CLUSTER_WIDE_KINDS = frozenset(key for key, row in KIND_ROWS.items() if row.get("cluster_wide"))
 """Kinds whose objects have no namespace."""

@@ -108,7 +108,8 @@ class _NodeRoom:
 
     def capacity_and_free(self, n: int, spec: NodeSpec) -> tuple[Vector, Vector]:
         """Return what the node has, as Volcano sums it for queues, and what other pods leave of it. Less than our
-        running pods hold where a device was lost under them: what one of them returns pays for that first.
+        running pods hold where a device was lost under them: what one of them returns pays for that first. Both are
+        more than the node has where our pods request less than their roles, by whose sizes they count.
 
         Where all pods hold more CPU or memory than there is, Volcano binds no pod, also none that asks for neither
         (`Resource.LessEqual` of pkg/scheduler/api): no more pods fit than run.
@@ -121,8 +122,8 @@ class _NodeRoom:
             left = tuple(map(sub, capacity, foreign))
             is_full = any(left[r] < held[r] for r in self._always_compared if capacity[r])
             cut = self._pods if is_full else ()
-            free = (min(left[r], held[r]) if r in cut else left[r] for r in range(len(left)))
-            self._known[key] = capacity, tuple(max(0, amount) for amount in free)
+            free = tuple(max(0, min(left[r], held[r]) if r in cut else left[r]) for r in range(len(left)))
+            self._known[key] = tuple(map(max, capacity, free)), free
         return self._known[key]
 
     def _capacity(self, allocatable: Amounts) -> Vector:

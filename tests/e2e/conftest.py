@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.controlplane.failure_report import pytest_runtest_makereport  # noqa: F401  - a hook, found by its name
-from tests.e2e.fixtures import installed, plane, running_control_plane, shared_control_plane  # noqa: F401  - pytest finds fixtures in a conftest by their names
+from tests.e2e.fixtures import control_plane, installed, plane, running_control_plane, shared_control_plane  # noqa: F401  - pytest finds fixtures in a conftest by their names
 
 FOLDER = "tests/e2e/"
 FIRST_GROUP = ("test_drift", "test_gangs", "test_neighbours", "test_nodes", "test_reading", "test_time", "test_writes")

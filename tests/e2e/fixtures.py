@@ -13,6 +13,14 @@ from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import clean_cluster, install_rights
 
 
+@pytest.fixture
+def control_plane() -> Iterator[ControlPlane]:
+    """A fresh cluster of one test's own: for tests that need it empty, or that change what is the cluster's as a
+    whole."""
+    with ControlPlane() as cluster:
+        yield cluster
+
+
 @pytest.fixture(scope="package")
 def running_control_plane() -> Iterator[ControlPlane]:
     """The one cluster of a folder. The scheduler's configuration stays what the last test made it."""

@@ -3,7 +3,6 @@ process left behind."""
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -15,15 +14,13 @@ from tests.builders import declared
 from tests.builders.declared import Object
 from tests.builders.processes import ends, is_alive
 from tests.controlplane import ApiError, ControlPlane, NotSeenError
-from tests.controlplane.build import cache_folder
-from tests.controlplane.follow import SCHEDULER_CONF_KEY
 from tests.controlplane.processes import free_ports
 
 pytestmark = pytest.mark.e2e
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 PODS = "/api/v1/namespaces/default/pods"
-CONFIGMAP = "/api/v1/namespaces/volcano-system/configmaps/volcano-scheduler-configmap"
+CONFIGMAPS = "/api/v1/namespaces/volcano-system/configmaps"
 GATE = {"name": "gangplan.dev/placement"}
 ERROR_CACHE_OFF = "configurations:\n" + "".join(
     f"- name: {action}\n  arguments:\n    predicateErrorCacheEnable: false\n"
@@ -117,19 +114,10 @@ def test_a_missed_deadline_says_what_was_seen_last(shared_control_plane: Control
         shared_control_plane.wait_until(lambda: ["cheese"], lambda seen: "moon" in seen, timeout=0, what="the moon")
 
 
-def configure(cluster: ControlPlane, text: str) -> None:
-    """Let the scheduler have this configuration."""
-    folder, _, name = CONFIGMAP.rpartition("/")
-    with contextlib.suppress(ApiError):
-        cluster.api("DELETE", CONFIGMAP)
-    cluster.api("POST", folder, {"metadata": {"name": name}, "data": {SCHEDULER_CONF_KEY: text}})
-    cluster.wait_until(cluster.scheduler_conf.read_text, lambda seen: seen == text, what="the scheduler's file")
-
-
-def test_each_pod_of_a_gated_gang_reaches_the_node_it_was_given(plane: ControlPlane) -> None:
-    cluster, default = plane, (cache_folder() / "volcano" / SCHEDULER_CONF_KEY).read_text()
+def test_each_pod_of_a_gated_gang_reaches_the_node_it_was_given(control_plane: ControlPlane) -> None:
+    cluster = control_plane
     nodes = cluster.add_nodes([f"node-{index}" for index in range(6)])
-    configure(cluster, default)
+    cluster.follow_scheduler_configmap("volcano-system", "volcano-scheduler-configmap")
 
     cluster.api("POST", JOBS, job("gang", replicas=4, minimum=4, gpus=8, gated=True))
     cluster.wait_until(
@@ -165,7 +153,12 @@ def test_each_pod_of_a_gated_gang_reaches_the_node_it_was_given(plane: ControlPl
     assert set(nodes_of(cluster, "gang").values()) == {None}
 
     # ... until the ConfigMap says otherwise.
-    configure(cluster, default + ERROR_CACHE_OFF)
+    text = cluster.scheduler_conf.read_text() + ERROR_CACHE_OFF
+    cluster.api(
+        "POST",
+        CONFIGMAPS,
+        {"metadata": {"name": "volcano-scheduler-configmap"}, "data": {"volcano-scheduler.conf": text}},
+    )
     cluster.wait_until(lambda: nodes_of(cluster, "gang"), lambda seen: seen == given, what="each pod on its own node")
     cluster.wait_until(lambda: phase(cluster, "gang"), lambda seen: seen == "Running", what="the gang running")
 

@@ -131,14 +131,14 @@ def test_a_gang_of_higher_priority_that_will_end_moves_the_start() -> None:
 
 
 def test_room_freed_by_an_eviction_makes_no_reservation_beyond_guarantees() -> None:
-    """A node shrank: of 24 GPUs 32 are held and 1 is guaranteed. Once `surplus` has lost a pod and `ends` is gone that
-    is 21 + 1 for the winner, and with 4 for the reserved gang 26: more than there are."""
+    """A node shrank: 24 GPUs are there, 8 more are held, and 8 are guaranteed. Once `surplus` has lost a pod and `ends`
+    is gone that is 29 with the winner, and with 4 for the reserved gang 33: more than the 32."""
     world = problem(
         nodes(2, gpu=8, cpu=1),
         nodes(1, gpu=4),
         nodes(1, gpu=4, cpu=1),
         queue("default"),
-        queue("other", guarantee={"gpu": 1}),
+        queue("other", guarantee={"gpu": 8}),
         gang("surplus", role(2, minimum=1, gpu=8), running=(running_pods(0, 0, 1), running_pods(0, 1, 1)), loss=60),
         gang("shrunk", role(12, gpu=1), running=(running_pods(0, 2, 12),), priority=9),
         gang("ends", role(1, gpu=4, cpu=1), running=(running_pods(0, 3, 1),), ends_in=600, priority=9),

@@ -8,7 +8,6 @@ import pytest
 
 from solver.simulation.volcano.evictions import Evictions
 from solver.simulation.volcano.policy import Volcano
-from tests.builders.depth import only_deep
 from tests.controlplane import ControlPlane
 from tests.differential.arrivals import EVICTING, NODES, disagreements, random_arrivals
 from tests.differential.replayed import lay_out, run_jobs
@@ -16,7 +15,6 @@ from tests.differential.replayed import lay_out, run_jobs
 SEED = 7
 
 
-@only_deep("the model follows Volcano's releases, which are few")
 def test_the_model_starts_jobs_at_the_cycles_and_on_the_nodes_of_volcano(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = random_arrivals(SEED)
     with ControlPlane() as plane:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from tests.builders.depth import is_deep
 from tests.differential.alone import Alone, claims
 from tests.differential.bed import Bed
-from tests.differential.edges import SHARED, EdgeWorld, edge_world
+from tests.differential.edges import edge_world
 
 WORLDS = {"plain": 1, "vgpu": 2, "gpu-memory": 3, "gpu-number": 6, "ascend": 5}
 """How devices are shared -> the seed of its world. What differs is looked at twice, as in `test_random_worlds`."""
@@ -18,19 +15,11 @@ LOOSE = {"ascend": {"ascend_parts", "minima"}}
 planned (GP430), and a gang waits where Volcano, pod by pod, leaves room in pieces (volcano-differences.md)."""
 
 
-def world_of(mode: str) -> EdgeWorld:
-    """In a sample the cells that share no devices are in the plain world alone."""
-    world, shared = edge_world(WORLDS[mode], mode), {kind.__name__ for kind in SHARED[mode]}
-    if is_deep() or not shared:
-        return world
-    return replace(world, cells=tuple(cell for cell in world.cells if cell.kind in shared))
-
-
 @pytest.mark.parametrize("mode", WORLDS)
 def test_what_can_never_start_does_not_and_what_is_planned_does(bed: Bed, mode: str) -> None:
-    world = world_of(mode)
+    world = edge_world(WORLDS[mode], mode)
     said, alone = claims(world), Alone(bed.plane)
-    assert len(said.never) >= (10 if is_deep() else 3)
+    assert len(said.never) >= 10
     started = alone.started(world, said.never | said.start)
     false = said.never & started and said.never & alone.started(world, said.never & started)
     assert {job: world.cell_of(job).kind for job in sorted(false)} == {}

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from tests.builders.depth import only_deep
 from tests.controlplane import ApiError, ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
@@ -192,7 +191,6 @@ def new_namespaces(plane: ControlPlane, names: set[str]) -> Iterator[None]:
     )
 
 
-@only_deep("other stories apply such objects; the example has more of them")
 def test_every_manifest_of_the_repositorys_own_example_is_accepted(plane: ControlPlane, tmp_path: Path) -> None:
     repository = GitRepository(tmp_path / "repo")
     for file in sorted((ROOT / "cluster-specs" / "demo").rglob("*.yaml")) + sorted((ROOT / "jobs").rglob("*.yaml")):

@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from deploy.generate import FOLDER
-from tests.builders.depth import only_deep
 from tests.builders.image import Image
 from tests.builders.kubeconfigs import write_kubeconfig
 from tests.builders.mounts import CAN_MOUNT
@@ -21,7 +20,6 @@ from tests.builders.mounts import CAN_MOUNT
 ROOT = FOLDER.parent
 BASE = "python:3.12-slim@sha256:0"
 pytestmark = [
-    only_deep("test_installation runs the same wheel, and the Dockerfile changes rarely"),
     pytest.mark.slow,
     pytest.mark.xdist_group("image"),
     pytest.mark.skipif(not CAN_MOUNT, reason="needs root and mount namespaces"),

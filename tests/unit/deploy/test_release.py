@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 from compiler.version import VERSION
 from deploy.release import ROOT, obstacles, release, write_archive
-from tests.builders.depth import only_deep
 from tests.builders.image import pinned_wheels
 from tests.controlplane.helm import helm
 
@@ -44,7 +43,6 @@ def test_an_archive_is_the_same_for_the_same_files(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-@only_deep("a release is rare, and makes all of it again")
 @pytest.mark.slow
 @pytest.mark.xdist_group("installation")
 def test_a_dry_run_leaves_what_pip_and_helm_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,6 @@ from solver.diagnosis.explanations import explain
 from solver.mip.executors import Mapper, RemoteExecutor
 from tests.builders import declared
 from tests.builders.declared import GPU, Object, pod_spec
-from tests.builders.depth import only_deep
 
 # They start worker processes and Dask clusters, and share one large world.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("executors")]
@@ -296,7 +295,6 @@ def test_dask_goes_on_without_a_worker_and_the_loss_of_the_last_one_costs_a_warn
     assert "has no workers" in fault
 
 
-@only_deep("to the plan it is the loss of the last worker")
 def test_a_dask_scheduler_that_dies_costs_a_warning_and_changes_nothing(
     large: Path, here: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large),
 )
-settings.register_profile("sampled", settings.get_profile("deep"), max_examples=50)
+settings.register_profile("sampled", settings.get_profile("deep"), max_examples=40)
 settings.register_profile("random", settings.get_profile("deep"), derandomize=False)
 settings.load_profile("sampled")  # until pytest reads --hypothesis-profile
 

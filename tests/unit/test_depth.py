@@ -8,7 +8,7 @@ import pytest
 from tests.builders.depth import least, sample, settings
 
 
-@pytest.mark.parametrize(("profile", "share"), [("sampled", 0.5), ("deep", 1), ("random", 1)])
+@pytest.mark.parametrize(("profile", "share"), [("sampled", 0.4), ("deep", 1), ("random", 1)])
 def test_a_profile_tries_its_share_and_asks_for_as_much_as_that_shows(profile: str, share: float) -> None:
     before = hypothesis.settings.get_current_profile_name()
     hypothesis.settings.load_profile(profile)

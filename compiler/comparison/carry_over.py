@@ -213,9 +213,8 @@ def _template_of(role: RoleSpec) -> k8s.Object:
 def _running_pod(gang: GangSpec, role: str, name: str, node: str, template: Mapping[str, Any]) -> k8s.Object:
     document, metadata = gang.document, template.get("metadata") or {}
     owner = {"apiVersion": document.api_version, "kind": document.kind, "name": document.name, "uid": "planned"}
-    queue = (
-        {k8s.QUEUE_NAME_ANNOTATION: gang.queue} if gang.queue else {}
-    )  # for pods of jobs that the other side suspends
+    # For pods of jobs that the other side suspends.
+    queue = {k8s.QUEUE_NAME_ANNOTATION: gang.queue} if gang.queue else {}
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -6,7 +6,6 @@ Modules that take a second, or that need all examples to notice a mutant of the 
 from __future__ import annotations
 
 import hypothesis
-import pytest
 
 
 def sample(number: int) -> int:
@@ -16,11 +15,6 @@ def sample(number: int) -> int:
 
 def is_deep() -> bool:
     return sample(100) == 100
-
-
-def only_deep(why: str) -> pytest.MarkDecorator:
-    """Leave a test to deep runs: `tests/conftest.py` takes it out of others."""
-    return pytest.mark.deep(why)
 
 
 def least(number: int) -> int:

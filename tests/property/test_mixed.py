@@ -95,15 +95,12 @@ def permuted(world: Problem, random: Any) -> tuple[Problem, list[int]]:
         return replace(n, leaf=leaf, capacity=vector(n.capacity), free=vector(n.free), slots=cells)
 
     def queue(q: Queue) -> Queue:
-        limited = replace(
+        return replace(
             q,
             guarantee=vector(q.guarantee),
             deserved=vector(q.deserved),
             capability=vector(q.capability),
             used=vector(q.used),
-        )
-        return replace(
-            limited,
             parent=None if q.parent is None else new["queues"][q.parent],
             dedicated_domains=tuple(new["hypernodes"][h] for h in q.dedicated_domains),
         )

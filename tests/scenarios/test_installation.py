@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders.depth import only_deep
 from tests.builders.git_source import Source
 from tests.controlplane.build import cache_root
 
@@ -38,7 +37,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(source.glob("*.whl"))
 
 
-NEWEST = pytest.param("newest", marks=only_deep("they change with the day, not with the commit"))
+NEWEST = pytest.param("newest", marks=pytest.mark.deep("they change with the day, not with the commit"))
 
 
 @pytest.fixture(scope="module", params=[NEWEST, "oldest"])

@@ -151,7 +151,8 @@ class CheckInput(DocumentInput):
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A violation at `path` of `document`. see: a second location. severity: replaces the rule's own. cause: the object
-    whose errors are behind it, by its display name. is_rejecting: an error of it keeps the document out of the plan."""
+    whose errors are behind it, by its display name. is_rejecting: an error of it keeps the document out of the plan.
+    code: of a check with several codes, the one that is violated."""
 
     document: Document
     path: FieldPath
@@ -161,6 +162,7 @@ class Finding:
     severity: Severity | None = None
     cause: str = ""
     is_rejecting: bool = True
+    code: str = ""
 
 
 CheckFunction = Callable[[Any], Iterator[Finding]]
@@ -169,18 +171,20 @@ CheckFunction = Callable[[Any], Iterator[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A rule with the function that finds its violations."""
+    """A rule with the function that finds its violations. others: by code, where it finds those of several rules."""
 
     rule: Rule
     function: CheckFunction
     on_partial: bool = False
     of_document: bool = False
+    others: Mapping[str, Rule] = field(default_factory=dict)
 
     def diagnostic(self, found: Finding) -> Diagnostic:
         """The finding at its position."""
         see = found.see[0].position(*found.see[1]) if found.see else None
+        rule = self.others[found.code] if found.code else self.rule
         diagnostic = found.document.diagnostic(
-            self.rule, found.path, found.message, found.help, see=see, severity=found.severity
+            rule, found.path, found.message, found.help, see=see, severity=found.severity
         )
         return replace(diagnostic, cause=found.cause) if found.cause else diagnostic
 
@@ -203,6 +207,19 @@ def check(
     def declare(function: CheckFunction) -> CheckFunction:
         rule = declare_rule(code, severity, (title, inspect.getdoc(function) or ""), folds=folds)
         _CHECKS[code] = Check(rule, function, on_partial, of_document)
+        return function
+
+    return declare
+
+
+def checks(codes: Mapping[str, Severity]) -> Callable[[CheckFunction], CheckFunction]:
+    """Declare the decorated function as a check of several codes, each with a title and text in
+    compiler/diagnostics/rules.toml."""
+
+    def declare(function: CheckFunction) -> CheckFunction:
+        rules = {code: declare_rule(code, severity) for code, severity in codes.items()}
+        first = min(rules)
+        _CHECKS[first] = Check(rules[first], function, others=rules)
         return function
 
     return declare

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from compiler import kubernetes as k8s
-from compiler.checks.check import CheckInput, DocumentInput, Finding, ModelOf, check
+from compiler.checks.check import CheckInput, DocumentInput, Finding, ModelOf, check, checks
 from compiler.checks.volcano_job import dependency_cycle, shown_cycle
 from compiler.diagnostics.diagnostic import did_you_mean, suggestion
 from compiler.fields.quantity import exact_amount, integer_amounts
@@ -135,37 +135,12 @@ def pinned_by_node_name(check_input: CheckInput) -> Iterator[Finding]:
                 yield Finding(gang.document, path, message, "remove nodeName")
 
 
-def _metax_findings(check_input: CheckInput, categories: tuple[str, ...]) -> Iterator[Finding]:
+@checks(dict.fromkeys(("GP339", "GP340", "GP341", "GP342"), "error"))
+def metax_groups(check_input: CheckInput) -> Iterator[Finding]:
+    """Report the contradictions of the annotations of MetaX's groups."""
     for gang in check_input.jobs:
-        for problem in metax.annotation_problems(gang.roles):
-            if problem.category in categories:
-                yield Finding(gang.document, problem.path, problem.message, problem.help)
-
-
-@check("GP339", "MetaX group size is not a number of GPUs")
-def metax_group_not_a_number(check_input: CheckInput) -> Iterator[Finding]:
-    """metax-tech.com/gpu-group-size and atomic-gpu-group-size are whole numbers of GPUs, 1 or more, and the same
-    wherever a job has them; one role is enough. Fix: correct the number, or keep the annotation on one role."""
-    yield from _metax_findings(check_input, ("size", "roles"))
-
-
-@check("GP340", "MetaX group does not fit the pods")
-def metax_group_misfits_pods(check_input: CheckInput) -> Iterator[Finding]:
-    """A group is made of whole pods: its size is a multiple of the GPUs of one pod, and all GPU pods of the job have
-    the same number. Fix: change the size or the pods' GPUs."""
-    yield from _metax_findings(check_input, ("pod",))
-
-
-@check("GP341", "MetaX groups do not fill the job")
-def metax_groups_misfit_job(check_input: CheckInput) -> Iterator[Finding]:
-    """The job's GPUs are a multiple of the group's. Fix: change the size or the replicas."""
-    yield from _metax_findings(check_input, ("total",))
-
-
-@check("GP342", "MetaX atomic group does not divide the group")
-def metax_atomic_group_not_a_divisor(check_input: CheckInput) -> Iterator[Finding]:
-    """gpu-group-size is a multiple of atomic-gpu-group-size. Fix: use a divisor."""
-    yield from _metax_findings(check_input, ("atomic",))
+        for found in metax.annotation_problems(gang.roles):
+            yield Finding(gang.document, found.path, found.message, found.help, code=found.code)
 
 
 @check("GP343", "MetaX annotation without effect", "warning")

@@ -379,15 +379,6 @@ def _highest_tier(check_input: CheckInput, gang: GangSpec) -> int | None:
     return topology.highest_tier
 
 
-@check("GP396", "member that matches no node", "warning")
-def members_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
-    """A regexMatch or labelMatch of a HyperNode selects the nodes whose name or labels match; one that matches none
-    leaves the hypernode empty. Fix: correct the pattern or the labels, or declare the nodes."""
-    for found in check_input.tree_problems if check_input.specs.nodes else ():
-        if found.category == "empty":
-            yield Finding(found.document, found.path, found.message, found.help, found.see)
-
-
 @check("GP397", "gang above a ResourceQuota")
 def gangs_above_quota(check_input: CheckInput) -> Iterator[Finding]:
     """The API server creates no pod beyond a ResourceQuota of its namespace. A gang whose least number of pods requests

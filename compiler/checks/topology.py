@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.checks.check import CheckInput, Finding, check
+from compiler.checks.check import CheckInput, Finding, check, checks
 from compiler.checks.jobs import POD_GROUP
 from compiler.diagnostics.diagnostic import Severity, suggestion
 from compiler.specs.cluster_spec import SchedulerSpec
@@ -16,10 +16,25 @@ from compiler.volcano.full_starts import has_lower_minima, starts_in_full, subgr
 MAX_NAMES_COMPARED = 5000
 
 
-def _tree_findings(check_input: CheckInput, category: str) -> Iterator[Finding]:
-    for problem in check_input.tree_problems:
-        if problem.category == category:
-            yield Finding(problem.document, problem.path, problem.message, problem.help, problem.see)
+@checks(
+    {
+        **dict.fromkeys(("GP345", "GP346", "GP347", "GP348", "GP349", "GP350", "GP351"), "error"),
+        **dict.fromkeys(("GP353", "GP396"), "warning"),
+    }
+)
+def tree_problems(check_input: CheckInput) -> Iterator[Finding]:
+    """Report the problems that were found as the hypernodes were put together."""
+    hypernodes, nodes = check_input.specs.hypernodes, check_input.specs.nodes[:MAX_NAMES_COMPARED]
+    taken = {name for hypernode in hypernodes for name in hypernode.nodes}
+    known = {
+        "GP349": [hypernode.name for hypernode in hypernodes],
+        "GP353": [node.name for node in nodes if node.name not in taken],
+    }
+    failed = check_input.failed_names("HyperNode.topology.volcano.sh")
+    for found in check_input.tree_problems:
+        help = suggestion(found.name, known[found.code], found.help) if found.name else found.help
+        if found.code != "GP349" or found.name not in failed:
+            yield Finding(found.document, found.path, found.message, help, found.see, code=found.code)
 
 
 @check("GP344", "minima without effect under a hard topology", "info")
@@ -51,67 +66,6 @@ def _elastic_subgroups(gang: GangSpec, scheduler: SchedulerSpec | None) -> Itera
             f"not {subgroup.ready_pods}"
         )
         yield Finding(gang.document, path, message, "make subGroupSize the number of its pods, or the topology soft")
-
-
-@check("GP345", "hypernode with two parents")
-def several_parents(check_input: CheckInput) -> Iterator[Finding]:
-    """A hypernode is a member of one hypernode at most. Volcano then marks the tree not ready and schedules no topology
-    job. Fix: remove it from one."""
-    yield from _tree_findings(check_input, "parents")
-
-
-@check("GP346", "hypernodes form a loop")
-def hypernode_loops(check_input: CheckInput) -> Iterator[Finding]:
-    """No hypernode is inside itself, directly or through others. Fix: remove one membership of the loop."""
-    yield from _tree_findings(check_input, "loop")
-
-
-@check("GP347", "node in two hypernodes")
-def node_in_several_leaves(check_input: CheckInput) -> Iterator[Finding]:
-    """A node is directly in one hypernode at most. Fix: correct the members (a regular expression that matches too
-    much is the usual cause)."""
-    yield from _tree_findings(check_input, "leaves")
-
-
-@check("GP348", "tier not above its members'")
-def tier_not_above_members(check_input: CheckInput) -> Iterator[Finding]:
-    """A hypernode's tier is higher than those of the hypernodes in it; tier 1 is the tightest. Fix: raise it."""
-    yield from _tree_findings(check_input, "tier")
-
-
-@check("GP349", "unknown member hypernode")
-def unknown_member_hypernodes(check_input: CheckInput) -> Iterator[Finding]:
-    """A member of type HyperNode names a hypernode of the cluster. Fix: correct the name, or add the hypernode."""
-    for found in _tree_findings(check_input, "missing"):
-        name = found.message.split("'")[1]
-        if name not in check_input.failed_names("HyperNode.topology.volcano.sh"):
-            help = suggestion(name, [h.name for h in check_input.specs.hypernodes], found.help)
-            yield Finding(found.document, found.path, found.message, help)
-
-
-@check("GP350", "regular expression does not compile")
-def invalid_member_patterns(check_input: CheckInput) -> Iterator[Finding]:
-    """regexMatch.pattern is a regular expression in Go's syntax (RE2: no look-around, no back-references), searched for
-    in node names. Fix: correct it."""
-    yield from _tree_findings(check_input, "regex")
-
-
-@check("GP351", "member selector")
-def malformed_member_selectors(check_input: CheckInput) -> Iterator[Finding]:
-    """A member has exactly one of exactMatch, regexMatch and labelMatch; one of type HyperNode only exactMatch, since
-    Volcano ignores the others. Fix: keep one."""
-    yield from _tree_findings(check_input, "selector")
-
-
-@check("GP353", "unknown member node", "warning")
-def unknown_member_nodes(check_input: CheckInput) -> Iterator[Finding]:
-    """A member of type Node names a node that is not declared. It may exist in the live cluster. Fix: correct the
-    name, or add the node."""
-    taken = {name for hypernode in check_input.specs.hypernodes for name in hypernode.nodes}
-    known = [node.name for node in check_input.specs.nodes[:MAX_NAMES_COMPARED] if node.name not in taken]
-    for found in _tree_findings(check_input, "absent"):
-        help = suggestion(found.message.split("'")[1], known, found.help)
-        yield Finding(found.document, found.path, found.message, help)
 
 
 def _topology_requests(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath, TopologySpec]]:

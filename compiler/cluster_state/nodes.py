@@ -55,7 +55,7 @@ def observed_hypernodes(specs: Specs, state: ClusterState, nodes: Sequence[NodeS
         documents = [state_document(found) for found in state.hypernodes]
     drafts = [draft for document in documents for draft in drafts_of_hypernode(document)]
     resolved, problems = resolve_hypernodes(drafts, from_pools, nodes)
-    if broken := [id(each.document) for each in problems if each.category in CONTRADICTIONS]:
+    if broken := [id(each.document) for each in problems if each.code in CONTRADICTIONS]:
         sound = (draft for draft in drafts if id(draft.document) not in broken)
         resolved, _ = resolve_hypernodes(sound, from_pools, nodes)
     return tuple(sorted(resolved, key=lambda spec: natural_sort_key(spec.name)))

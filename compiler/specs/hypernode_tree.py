@@ -16,21 +16,22 @@ from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.syntax.documents import Document, FieldPath
 
 MAX_LOOP_SHOWN = 8
-CONTRADICTIONS = frozenset({"parents", "loop", "leaves", "tier"})
+CONTRADICTIONS = frozenset({"GP345", "GP346", "GP347", "tier"})
 """Categories of problems with which the hypernodes are not a tree."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeProblem:
-    """A problem of the tree. category: the check of `compiler.checks.topology` that reports it. see: a second location
-    that belongs to it."""
+    """A problem of the tree, with the code that it is reported by. see: a second location that belongs to it. name:
+    of a member that is not there."""
 
-    category: str
+    code: str
     document: Document
     path: FieldPath
     message: str
     help: str
     see: tuple[Document, FieldPath] | None = None
+    name: str = ""
 
 
 @dataclass(slots=True)
@@ -41,8 +42,10 @@ class _MemberResolver:
     hypernodes: frozenset[str]
     problems: list[TreeProblem] = field(default_factory=list)
 
-    def add_problem(self, category: str, draft: HyperNodeDraft, path: FieldPath, message: str, help: str) -> None:
-        self.problems.append(TreeProblem(category, draft.document, path, message, help))
+    def add_problem(
+        self, code: str, draft: HyperNodeDraft, path: FieldPath, message: str, help: str, name: str = ""
+    ) -> None:
+        self.problems.append(TreeProblem(code, draft.document, path, message, help, name=name))
 
     def resolve_members(self, draft: HyperNodeDraft) -> tuple[set[str], set[str]]:
         nodes: set[str] = set()
@@ -51,7 +54,7 @@ class _MemberResolver:
             selectors = (member.name, member.pattern, member.label_expressions)
             if sum(selector is not None for selector in selectors) != 1:
                 self.add_problem(
-                    "selector",
+                    "GP351",
                     draft,
                     (*member.path, "selector"),
                     "a member has one selector",
@@ -62,18 +65,19 @@ class _MemberResolver:
             elif member.name is None:
                 message = "a HyperNode member is matched by exactMatch only; Volcano ignores the others"
                 self.add_problem(
-                    "selector", draft, (*member.path, "selector"), message, "name each hypernode with exactMatch"
+                    "GP351", draft, (*member.path, "selector"), message, "name each hypernode with exactMatch"
                 )
             elif member.name in self.hypernodes:
                 hypernodes.add(member.name)
             else:
                 path = (*member.path, "selector", "exactMatch", "name")
                 self.add_problem(
-                    "missing",
+                    "GP349",
                     draft,
                     path,
                     f"there is no hypernode {member.name!r}",
                     "correct the name, or add the hypernode",
+                    member.name,
                 )
         return nodes, hypernodes
 
@@ -83,7 +87,12 @@ class _MemberResolver:
                 return {member.name}
             path = (*member.path, "selector", "exactMatch", "name")
             self.add_problem(
-                "absent", draft, path, f"there is no node {member.name!r}", "correct the name, or add the node"
+                "GP353",
+                draft,
+                path,
+                f"there is no node {member.name!r}",
+                "correct the name, or add the node",
+                member.name,
             )
             return set()
         if member.pattern is not None:
@@ -92,7 +101,7 @@ class _MemberResolver:
                 pattern = Regex(member.pattern)
             except ValueError as problem:
                 self.add_problem(
-                    "regex",
+                    "GP350",
                     draft,
                     path,
                     f"the pattern {member.pattern!r} does not compile: {problem}",
@@ -106,8 +115,8 @@ class _MemberResolver:
             rows = member.label_expressions or ()
             found = {name for name, node in self.nodes.items() if selector_matches(rows, node.labels)}
             what = "labelMatch"
-        if not found:
-            self.add_problem("empty", draft, path, f"{what} matches no node", "correct it, or declare the nodes")
+        if not found and self.nodes:
+            self.add_problem("GP396", draft, path, f"{what} matches no node", "correct it, or declare the nodes")
         return found
 
 
@@ -142,7 +151,7 @@ def _tree_problems(hypernodes: Sequence[HyperNodeSpec]) -> list[TreeProblem]:
                 message = f"hypernode {name!r} has two parents, {other.name!r} and {h.name!r}"
                 problems.append(
                     TreeProblem(
-                        "parents",
+                        "GP345",
                         h.document,
                         _member_path(h, name),
                         message,
@@ -154,7 +163,7 @@ def _tree_problems(hypernodes: Sequence[HyperNodeSpec]) -> list[TreeProblem]:
                 message = f"tier {h.tier} of {h.name!r} is not above tier {child.tier} of its member {name!r}"
                 problems.append(
                     TreeProblem(
-                        "tier",
+                        "GP348",
                         h.document,
                         ("spec", "tier"),
                         message,
@@ -173,7 +182,7 @@ def _tree_problems(hypernodes: Sequence[HyperNodeSpec]) -> list[TreeProblem]:
         message = f"{subject} in two hypernodes, {first!r} and {second!r}"
         problems.append(
             TreeProblem(
-                "leaves",
+                "GP347",
                 h.document,
                 _member_path(h, names[0]),
                 message,
@@ -200,7 +209,7 @@ def _loop_problems(hypernodes: Sequence[HyperNodeSpec], parent: Mapping[str, Hyp
             cycle = [*loop, name] if len(loop) < MAX_LOOP_SHOWN else [*loop[:MAX_LOOP_SHOWN], "..."]
             message = f"hypernodes form a loop: {' in '.join(cycle)}"
             problems.append(
-                TreeProblem("loop", first.document, ("spec", "members"), message, "remove one membership of the loop")
+                TreeProblem("GP346", first.document, ("spec", "members"), message, "remove one membership of the loop")
             )
         done.update(path_up)
     return problems

@@ -21,10 +21,9 @@ SUPERNODE_TIER = 1
 
 @dataclass(frozen=True, slots=True)
 class AnnotationProblem:
-    """A problem of the annotations at `path`. category: "size", "pod", "total", "atomic" or "roles", by which checks
-    select."""
+    """A problem of the annotations at `path`, with the code that it is reported by."""
 
-    category: str
+    code: str
     path: FieldPath
     message: str
     help: str
@@ -97,12 +96,13 @@ def _group_sizes(roles: Sequence[RoleSpec]) -> tuple[_GroupSizes | None, list[An
                 continue
             path = (*role.template_path, "metadata", "annotations", key)
             if not 0 < (size := whole_number(text) or 0) < 10**9:
-                found.append(AnnotationProblem("size", path, f"{key} is {text!r}", "write a number of GPUs, 1 or more"))
+                message = f"{key} is {text!r}"
+                found.append(AnnotationProblem("GP339", path, message, "write a number of GPUs, 1 or more"))
             elif key in values and values[key][0] != size:
                 message = f"{key} is {text} here and {values[key][0]} on another role"
                 found.append(
                     AnnotationProblem(
-                        "roles", path, message, "write the annotation on one role only; it holds for the whole job"
+                        "GP339", path, message, "write the annotation on one role only; it holds for the whole job"
                     )
                 )
             else:
@@ -133,7 +133,7 @@ def _size_problems(roles: Sequence[RoleSpec], sizes: _GroupSizes) -> list[Annota
     if not members:
         return [
             AnnotationProblem(
-                "pod",
+                "GP340",
                 sizes.group_path,
                 "no pod of the job requests GPUs",
                 f"request {METAX_GPU} in the pod templates, or remove the annotation",
@@ -142,7 +142,7 @@ def _size_problems(roles: Sequence[RoleSpec], sizes: _GroupSizes) -> list[Annota
     if not gpus:
         return [
             AnnotationProblem(
-                "pod",
+                "GP340",
                 sizes.group_path,
                 "the roles' pods have different numbers of GPUs",
                 "give all GPU pods of the job the same number",
@@ -156,7 +156,7 @@ def _size_problems(roles: Sequence[RoleSpec], sizes: _GroupSizes) -> list[Annota
         if size and size % gpus:
             found.append(
                 AnnotationProblem(
-                    "pod",
+                    "GP340",
                     path,
                     f"{key} {size} is not a multiple of the {gpus} GPUs of one pod",
                     f"use a multiple of {gpus}",
@@ -166,7 +166,7 @@ def _size_problems(roles: Sequence[RoleSpec], sizes: _GroupSizes) -> list[Annota
     if total % sizes.group:
         found.append(
             AnnotationProblem(
-                "total",
+                "GP341",
                 sizes.group_path,
                 f"the job's {total} GPUs are not a multiple of the group's {sizes.group}",
                 "change the size or the replicas",
@@ -175,7 +175,7 @@ def _size_problems(roles: Sequence[RoleSpec], sizes: _GroupSizes) -> list[Annota
     if sizes.atomic and sizes.group % sizes.atomic:
         found.append(
             AnnotationProblem(
-                "atomic",
+                "GP342",
                 sizes.atomic_path,
                 f"the group's {sizes.group} GPUs are not a multiple of the atomic group's {sizes.atomic}",
                 "use a divisor",

@@ -56,7 +56,7 @@ class GangDiagnosis:
     @cached_property
     def current_world(self) -> World:
         """Return the gang as written, the world as it is."""
-        return World(anonymous_gang(self.gang), self.state.problem, self.gang.queue, self.gang.running)
+        return World(anonymous_gang(self.gang), self.gang.queue, self.gang.running)
 
     @cached_property
     def tried_world(self) -> World:

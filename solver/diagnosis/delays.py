@@ -148,7 +148,7 @@ class DelayDiagnosis:
 
     def _question(self, j: int, baseline: Baseline, excluded: NodeSet) -> FitQuestion:
         gang = anonymous_gang(self.state.problem.gangs[j])
-        world = World(gang, self.state.problem, gang.queue, gang.running, with_started=baseline == "planned")
+        world = World(gang, gang.queue, gang.running, with_started=baseline == "planned")
         if baseline == "idle":
             world = replace(
                 world, gang=replace(gang, running=()), own_running=(), with_running=False, with_pod_rules=False

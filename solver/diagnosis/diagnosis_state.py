@@ -11,7 +11,7 @@ import numpy as np
 
 from solver.admission.batches import EntitlementTurn, entitled_in_turn, entitlement_turn
 from solver.diagnosis.question import FitQuestion
-from solver.diagnosis.world import AddedNodes, NodeKind, World
+from solver.diagnosis.world import NodeKind, World
 from solver.options import Options
 from solver.problem import UNKNOWN, Gang, Node, Problem, Vector
 from solver.semantics.device_slots import (
@@ -63,7 +63,7 @@ class DiagnosisState:
     _cache: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the cache, whose keys may be addresses in this process."""
+        """Return the state without the cache: another process asks other questions."""
         return vars(self) | {"_cache": {}}
 
     def memoize(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -112,31 +112,28 @@ class DiagnosisState:
 
         return self.memoize(("returned", returned_nodes), make)
 
-    def enlarged_problem(self, added_nodes: AddedNodes) -> Problem:
-        """Return the problem with these nodes, made once, so that what its queues may hold is worked out once."""
-        return self.memoize(("enlarged", added_nodes), lambda: self.problem.with_nodes_like(*added_nodes))
-
-    def with_queue(self, problem: Problem, q: int, **changes: Any) -> Problem:
-        """Return the problem with queue q changed, the same one for the same queues, so that what these may hold is
-        worked out once. problem: of this state, or of this method or `enlarged_problem`, which keep it."""
-
-        def make() -> Problem:
-            queues = tuple(replace(queue, **changes) if i == q else queue for i, queue in enumerate(problem.queues))
-            return self.memoize(("queues", id(problem.nodes), queues), lambda: problem.with_queues(queues))
-
-        return self.memoize(("queue", id(problem), q, *changes.items()), make)
-
-    def books_under(self, problem: Problem, with_plan: bool) -> QueueBooks:
-        """Return the queues' usage with or without the plan, under the limits of a problem of `with_queue` or
-        `enlarged_problem`, computed once."""
+    def books_under(self, w: World, with_plan: bool) -> QueueBooks:
+        """Return the queues' usage with or without the plan, under the limits of a world, computed once
+        for the same changes."""
         books = (self.after if with_plan else self.before).queue_books
-        if problem is self.problem:
+        if not w.changes_limits:
             return books
-        return self.memoize(("books", id(problem), with_plan), lambda: books.with_rules(self.queue_rules(problem)))
+        key = "books", with_plan, w.limits_nodes, w.queue_changes
+        return self.memoize(key, lambda: books.with_rules(self.queue_rules(w)))
 
-    def queue_rules(self, problem: Problem) -> QueueRules:
-        """Return the limits of the queues of such a problem."""
-        return self.memoize(("rules", id(problem)), lambda: QueueRules(problem))
+    def queue_rules(self, w: World) -> QueueRules:
+        """Return the limits of the queues in a world, computed once for the same changes."""
+
+        def make() -> QueueRules:
+            problem = self.problem if w.limits_nodes is None else self.problem.with_nodes_like(*w.limits_nodes)
+            queues = list(problem.queues)
+            for q, name, value in w.queue_changes:
+                queues[q] = replace(queues[q], **{name: value})  # type: ignore[arg-type]
+            return QueueRules(problem.with_queues(tuple(queues)))
+
+        if not w.changes_limits:
+            return self.before.queue_books.queue_rules
+        return self.memoize(("rules", w.limits_nodes, w.queue_changes), make)
 
     @cached_property
     def split_class(self) -> int:
@@ -334,7 +331,7 @@ class DiagnosisState:
     def books(self, w: World, j: int, for_queue: int | None) -> QueueBooks:
         """Return the queues' usage in a world of gang j, under its limits. for_queue: compute only the amounts that
         limit this queue."""
-        books = self.books_under(w.limits_problem, w.with_started).copy()
+        books = self.books_under(w, w.with_started).copy()
         gone = dict[int, list[int]]()
         for i in w.held_back or w.ended_gangs:
             gone.setdefault(self.problem.gangs[i].queue, []).append(i)

@@ -259,7 +259,6 @@ def _nearest_nodes(case: GangDiagnosis, w: World) -> list[int]:
 
 def _add_nodes(state: DiagnosisState, like: int, confined: bool, grows: bool, w: World, count: int) -> World:
     """grows: whether what the queues may hold is worked out again."""
-    leaf = w.limits_problem.nodes[like].leaf
+    leaf = state.problem.nodes[like].leaf
     added, repair = (like, leaf, count), repairs.MoreNodes(like, count, leaf if confined else None)
-    limits = state.enlarged_problem(added) if grows else w.limits_problem
-    return w.with_change(repair, added_nodes=added, limits_problem=limits)
+    return w.with_change(repair, added_nodes=added, limits_nodes=added if grows else w.limits_nodes)

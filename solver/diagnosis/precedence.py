@@ -4,7 +4,7 @@ larger entitlement of its queue."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -125,17 +125,13 @@ def _is_younger_twin(case: GangDiagnosis, i: int) -> bool:
 
 
 def _raise_priority(case: GangDiagnosis, w: World, priority: int) -> World:
-    return _before_others(case, w, HigherPriority(priority), priority, w.limits_problem)
+    return _before_others(case, w, w.with_change(HigherPriority(priority)), priority)
 
 
-def _before_others(
-    case: GangDiagnosis, w: World, repair: HigherPriority | MoreDeserved | MoreWeight, priority: int, problem: Problem
-) -> World:
-    """Return the world without the gangs that would then be decided later; unchanged where there are none, or they are
-    unknown."""
-    state = case.state
-    later = _later_gangs(case, priority, problem)
-    changed = replace(w.with_change(repair), limits_problem=problem)
+def _before_others(case: GangDiagnosis, w: World, changed: World, priority: int) -> World:
+    """Return the changed world without the gangs that would then be decided later; `w` where there are none, or they
+    are unknown."""
+    state, later = case.state, _later_gangs(case, priority, changed)
     if len(later) == len(state.started_placements):
         return replace(changed, with_started=False)
     if not later or state.plan_frees_capacity:
@@ -143,25 +139,26 @@ def _before_others(
     return replace(changed, held_back=tuple(sorted(later)))
 
 
-def _later_gangs(case: GangDiagnosis, priority: int, problem: Problem) -> list[int]:
+def _later_gangs(case: GangDiagnosis, priority: int, w: World) -> list[int]:
     """Return the started gangs, the last first, that are decided after the gang if it has this priority and the queues
-    are the problem's."""
+    are the world's."""
     raised = replace(case.gang, priority=priority)
-    if problem is not case.state.problem or priority in case.state.gang_priorities:
-        return _gangs_behind(case, raised, problem)
+    if w.changes_limits or priority in case.state.gang_priorities:
+        return _gangs_behind(case, raised, w)
     # no other gang has this priority, so that age decides nothing
     key = "later", raised.queue, precedence(raised), case.remaining_demand
-    return case.state.memoize(key, partial(_gangs_behind, case, raised, problem))
+    return case.state.memoize(key, partial(_gangs_behind, case, raised, w))
 
 
-def _gangs_behind(case: GangDiagnosis, raised: Gang, problem: Problem) -> list[int]:
+def _gangs_behind(case: GangDiagnosis, raised: Gang, w: World) -> list[int]:
+    problem = case.state.queue_rules(w).problem
     started, own = np.array(case.state.started_by_priority, dtype=np.int64), raised.queue
     below = case.state.started_below((precedence(raised), queue_priority(problem, own)))
     if raised.priority != case.gang.priority and raised.priority in case.state.gang_priorities:
         below = below | np.array([_takes_place(case, raised, i) for i in case.state.started_by_priority])
     if not is_decided_by_entitlement(problem):
         return [int(i) for i in started[below]]
-    covered = _entitled_beside(case, raised, problem)
+    covered = _entitled_beside(case, raised, w)
     is_covered, others_covered = case.index in covered, np.isin(started, list(covered))
     queue = case.state.queue_of[started]
     queues = range(len(problem.queues))
@@ -173,12 +170,12 @@ def _gangs_behind(case: GangDiagnosis, raised: Gang, problem: Problem) -> list[i
     return [int(i) for i in started[later][order]]
 
 
-def _entitled_beside(case: GangDiagnosis, raised: Gang, problem: Problem) -> frozenset[int]:
+def _entitled_beside(case: GangDiagnosis, raised: Gang, w: World) -> frozenset[int]:
     """Return the started gangs, and the gang with its raised priority, that the entitlements of their queues cover."""
     state, books, started = case.state, case.state.before.queue_books, case.state.entitlement_turns
     own_turn = entitlement_turn(case.index, raised)
-    if problem is not state.problem:
-        return frozenset(entitled_in_turn(state.books_under(problem, with_plan=False), sorted([*started, own_turn])))
+    if w.changes_limits:
+        return frozenset(entitled_in_turn(state.books_under(w, with_plan=False), sorted([*started, own_turn])))
     roots = books.queue_rules.entitlement_roots
     root = roots[raised.queue]
     family = state.memoize(("family", root), lambda: [turn for turn in started if roots[turn[3]] == root])
@@ -214,7 +211,7 @@ def evicting_priority(case: GangDiagnosis, w: World) -> Iterator[World]:
 
 def _victims_at(case: GangDiagnosis, priority: int) -> tuple[int, ...]:
     """The gangs that lose pods to the gang at this priority, once those are decided after it that then would be."""
-    state, later = case.state, _later_gangs(case, priority, case.state.problem)
+    state, later = case.state, _later_gangs(case, priority, case.current_world)
     gangs = list(state.after.problem.gangs)
     gangs[case.index] = replace(gangs[case.index], priority=priority)
     then = state.after.without({i: state.started_placements[i] for i in later})
@@ -244,7 +241,7 @@ def with_later_gangs(case: GangDiagnosis, w: World) -> World:
         if not isinstance(change, HigherPriority | MoreDeserved | MoreWeight):
             return change
         priority = change.amount if isinstance(change, HigherPriority) else case.gang.priority
-        waits = shortest_prefix(_later_gangs(case, priority, w.limits_problem), suffices) or ()
+        waits = shortest_prefix(_later_gangs(case, priority, w), suffices) or ()
         few = len(waits) <= case.state.options.budget.ended_gangs
         return replace(change, gangs=tuple(sorted(minimal_subset(waits, suffices))) if few else ())
 
@@ -289,28 +286,20 @@ def larger_entitlement(case: GangDiagnosis, w: World, fact: Borrowing | ShareLim
     that may claim the queue's entitlement first did so. Equal gangs get the same answer, computed for the oldest."""
     state, priority, q, r = case.state, case.gang.priority, fact.queue, fact.resource
     problem, queue = state.problem, state.problem.queues[q]
-
-    def deserves(amount: int) -> tuple[MoreDeserved, Problem]:
-        deserved = tuple(amount if i == r else x for i, x in enumerate(queue.deserved))
-        return MoreDeserved(q, r, amount, queue.deserved[r] or 0), state.with_queue(problem, q, deserved=deserved)
-
-    def weighs(weight: int) -> tuple[MoreWeight, Problem]:
-        return MoreWeight(q, weight, queue.weight), state.with_queue(problem, q, weight=weight)
-
     by_weight = isinstance(fact, ShareLimit) or not problem.policy.capacity
-    change: Callable[[int], tuple[MoreDeserved | MoreWeight, Problem]] = weighs if by_weight else deserves
-    first = queue.weight if by_weight else (queue.deserved[r] or 0)
-    factor = state.options.budget.weight_factor
-    numbers = range(first + 1, (first * factor if by_weight else _most_deserved(problem, q, r)) + 1)
+    now = queue.weight if by_weight else (queue.deserved[r] or 0)
+    most = now * state.options.budget.weight_factor if by_weight else _most_deserved(problem, q, r)
+
+    def change(number: int) -> World:
+        if by_weight:
+            return w.with_queue(MoreWeight(q, number, now), q, "weight", number)
+        deserved = tuple(number if i == r else x for i, x in enumerate(queue.deserved))
+        return w.with_queue(MoreDeserved(q, r, number, now), q, "deserved", deserved)
 
     claims = _earlier_claims(case)
 
-    def make(number: int) -> World:
-        repair, changed = change(number)
-        return _before_others(case, w, repair, priority, changed)
-
     def covers_claims(number: int) -> bool:
-        books = state.books_under(change(number)[1], with_plan=False)
+        books = state.books_under(change(number), with_plan=False)
         return all(
             limit is None or not own or held + claimed + own <= limit
             for above, amounts in claims.items()
@@ -323,12 +312,15 @@ def larger_entitlement(case: GangDiagnosis, w: World, fact: Borrowing | ShareLim
             )
         )
 
+    def make(number: int) -> World:
+        return _before_others(case, w, change(number), priority)
+
     def starts(number: int) -> bool:
         world = make(number)
         return bool(world.changes) and case.lets_start(world)
 
-    least = first_sufficient(numbers, covers_claims)
+    least = first_sufficient(range(now + 1, most + 1), covers_claims)
     if least is not None and not starts(least):
-        least = first_sufficient(range(least + 1, numbers.stop), starts)
+        least = first_sufficient(range(least + 1, most + 1), starts)
     if least is not None:
         yield with_later_gangs(case, make(least))

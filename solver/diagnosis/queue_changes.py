@@ -9,12 +9,10 @@ from math import gcd
 
 from solver import repairs
 from solver.diagnosis.case import GangDiagnosis
-from solver.diagnosis.diagnosis_state import DiagnosisState
-from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.queue_obstacles import QueueObstacle, queue_obstacles
 from solver.diagnosis.world import Family, World, with_role
 from solver.facts import CapabilityLimit, ShareLimit
-from solver.problem import GroupQuota, Problem, Vector
+from solver.problem import GroupQuota
 from solver.semantics.placements import add_vectors
 from solver.semantics.queue_limits import share_limits
 from solver.semantics.queues import queue_path
@@ -26,17 +24,18 @@ def with_queue_changes(case: GangDiagnosis, w: World) -> World:
     that does it."""
     state, queue, amount = case.state, case.gang.queue, case.demand(w)
     now = w
-    for repair, problem in _opened_queues(state, w.limits_problem, queue):
-        now = now.with_change(repair, limits_problem=problem)
+    for q in queue_path(state.problem, queue):
+        if not state.problem.queues[q].open:
+            now = now.with_queue(repairs.OpenQueue(q), q, "open", True)
     for _ in range(state.options.budget.limit_rounds):
         ledger = case.ledger(now)
         broken = min(queue_obstacles(ledger, queue, amount), key=lambda o: o.code, default=None)
         if broken is None:
             return now
-        change = _limit_change(state, ledger, broken, queue, amount)
-        if change is None:
+        changed = _without_limit(case, now, ledger, broken)
+        if changed is None:
             return w
-        now = now.with_change(change[0], limits_problem=change[1])
+        now = changed
     return w
 
 
@@ -110,53 +109,40 @@ def _raise_group_limit(rho: int, quota: GroupQuota, held: int, w: World, more: i
     return w.with_change(repair, quota_limits=((rho, limit),))
 
 
-def _opened_queues(state: DiagnosisState, problem: Problem, queue: int) -> Iterator[tuple[repairs.Repair, Problem]]:
-    """Yield every closed queue on the path, opened."""
-    for q in queue_path(problem, queue):
-        if not problem.queues[q].open:
-            problem = state.with_queue(problem, q, open=True)
-            yield repairs.OpenQueue(q), problem
-
-
-def _limit_change(
-    state: DiagnosisState, ledger: QueueBooks, o: QueueObstacle, queue: int, amount: Vector
-) -> tuple[repairs.Repair, Problem] | None:
-    asked = amount[o.r]
+def _without_limit(case: GangDiagnosis, w: World, ledger: QueueBooks, o: QueueObstacle) -> World | None:
+    """Return the world with a limit changed by as little as lets the gang be allowed; None where that is not known."""
+    asked = case.demand(w)[o.r]
     if o.code == CapabilityLimit.code and o.queue is not None:
         capability = ledger.problem.queues[o.queue].capability
         most = ledger.held[o.queue][o.r] + asked
         larger = tuple(most if i == o.r else x for i, x in enumerate(capability))
         repair = repairs.MoreCapability(o.queue, o.r, most - (capability[o.r] or 0))
-        return repair, state.with_queue(ledger.problem, o.queue, capability=larger)
+        return w.with_queue(repair, o.queue, "capability", larger)
     if o.code == ShareLimit.code and o.queue is not None:
-        return _weight_change(state, ledger, o.queue, o.r, asked)
-    return _guarantee_change(state, ledger, o, queue, amount)
+        return _with_weight(case, w, ledger, o.queue, o.r)
+    return _with_less_guaranteed(case, w, ledger, o)
 
 
-def _weight_change(
-    state: DiagnosisState, ledger: QueueBooks, q: int, r: int, asked: int
-) -> tuple[repairs.Repair, Problem] | None:
-    """Return the smallest weight with which the queue's share suffices, by bisection: the share grows with the
-    weight."""
-    now = ledger.problem.queues[q].weight
+def _with_weight(case: GangDiagnosis, w: World, ledger: QueueBooks, q: int, r: int) -> World | None:
+    """Return the world with the smallest weight with which the queue's share suffices, by bisection: the share grows
+    with the weight."""
+    state, most, now = case.state, ledger.direct[q][r] + case.demand(w)[r], ledger.problem.queues[q].weight
 
-    def suffices(weight: int) -> bool:
-        limit = share_limits(state.with_queue(ledger.problem, q, weight=weight), q)[r]
-        return limit is None or ledger.direct[q][r] + asked <= limit
+    def suffices(heavier: World) -> bool:
+        limit = share_limits(state.queue_rules(heavier).problem, q)[r]
+        return limit is None or most <= limit
 
-    least = first_sufficient(range(now + 1, now * state.options.budget.weight_factor + 1), suffices)
-    return (
-        None
-        if least is None
-        else (repairs.MoreWeight(q, least, now), state.with_queue(ledger.problem, q, weight=least))
-    )
+    weights = range(now + 1, now * state.options.budget.weight_factor + 1)
+    return Family(weights, partial(_weigh, q, now)).least(w, suffices)
 
 
-def _guarantee_change(
-    state: DiagnosisState, ledger: QueueBooks, o: QueueObstacle, queue: int, amount: Vector
-) -> tuple[repairs.Repair, Problem] | None:
-    """Return a smaller guarantee of the other queue that keeps most: as little less as lifts all that guarantees keep
-    of the resource, by bisection, else all that it keeps."""
+def _weigh(q: int, now: int, w: World, weight: int) -> World:
+    return w.with_queue(repairs.MoreWeight(q, weight, now), q, "weight", weight)
+
+
+def _with_less_guaranteed(case: GangDiagnosis, w: World, ledger: QueueBooks, o: QueueObstacle) -> World | None:
+    """Return the world with a smaller guarantee of the other queue that keeps most: as little less as lifts all that
+    guarantees keep of the resource, by bisection, else all that it keeps."""
     problem, need = ledger.problem, ledger.needed_amounts(o.r)
 
     def reserved_amount(q: int) -> int:
@@ -168,13 +154,14 @@ def _guarantee_change(
     if q is None or not reserved_amount(q):
         return None
 
-    def with_less(less: int) -> Problem:
+    def make(w: World, less: int) -> World:
         guarantee = enumerate(problem.queues[q].guarantee)
-        return state.with_queue(problem, q, guarantee=tuple((x or 0) - less if r == o.r else x for r, x in guarantee))
+        smaller = tuple((x or 0) - less if r == o.r else x for r, x in guarantee)
+        return w.with_queue(repairs.SmallerGuarantee(q, o.r, less), q, "guarantee", smaller)
 
-    def suffices(less: int) -> bool:
-        then = queue_obstacles(ledger.with_rules(state.queue_rules(with_less(less))), queue, amount)
-        return all(other.reason_key != o.reason_key for other in then)
+    def suffices(then: World) -> bool:
+        left = queue_obstacles(ledger.with_rules(case.state.queue_rules(then)), case.gang.queue, case.demand(w))
+        return all(other.reason_key != o.reason_key for other in left)
 
-    less = first_sufficient(range(1, reserved_amount(q) + 1), suffices) or reserved_amount(q)
-    return repairs.SmallerGuarantee(q, o.r, less), with_less(less)
+    family = Family(range(1, reserved_amount(q) + 1), make)
+    return family.least(w, suffices) or family.most(w)

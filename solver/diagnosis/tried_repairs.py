@@ -289,4 +289,5 @@ def _may_use(state: DiagnosisState, i: int, n: int) -> bool:
 
 def _starts_too(state: DiagnosisState, i: int, w: World) -> bool:
     case = GangDiagnosis(state, i, ModelBudget(0), ModelBudget(0), questions=1)
-    return case.lets_start(replace(case.tried_world, added_nodes=w.added_nodes, limits_problem=w.limits_problem))
+    there = replace(case.tried_world, added_nodes=w.added_nodes)
+    return case.lets_start(replace(there, limits_nodes=w.limits_nodes, queue_changes=w.queue_changes))

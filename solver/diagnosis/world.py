@@ -16,6 +16,7 @@ NodeKind = tuple[int, int]
 """(node class, number among the kinds of its nodes)."""
 AddedNodes = tuple[int, int | None, int]
 """(a node, a leaf, how many like that node are added there)."""
+QueueChange = tuple[int, str, object]
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,11 @@ class World:
     no pods. is_tried: whether it is a real start: not on nodes that are reserved for another gang, and once running
     pods have ended next to pods that it needs, which may exist by then.
 
-    limits_problem: with the queues' limits in this world. queue: the gang's. changes: the repairs that made it.
+    queue: the gang's. queue_changes: (queue, field, its value), one after another; limits_nodes: added nodes that raise
+    what queues may hold. changes: the repairs that made it.
     """
 
     gang: Gang
-    limits_problem: Problem = field(compare=False)
     queue: int = field(compare=False)
     own_running: tuple[Placement, ...] = ()
     with_started: bool = True
@@ -50,6 +51,8 @@ class World:
     added_nodes: AddedNodes | None = None
     excluded: frozenset[int] = frozenset()
     is_tried: bool = False
+    queue_changes: tuple[QueueChange, ...] = field(default=(), compare=False)
+    limits_nodes: AddedNodes | None = field(default=None, compare=False)
     changes: tuple[Repair, ...] = field(default=(), compare=False)
 
     def __hash__(self) -> int:
@@ -61,9 +64,18 @@ class World:
         cluster = self.own_running, self.with_started, self.with_running, self.returned_nodes, self.with_pod_rules
         return hash((self.gang, *cluster, self.split_kinds, self.held_back, self.ended_gangs, self.added_nodes))
 
+    @property
+    def changes_limits(self) -> bool:
+        """Return whether queues may hold other amounts."""
+        return bool(self.queue_changes) or self.limits_nodes is not None
+
     def with_change(self, repair: Repair, **changes: Any) -> World:
         """Return the world after one more change."""
         return replace(self, changes=(*self.changes, repair), **changes)
+
+    def with_queue(self, repair: Repair, q: int, name: str, value: object) -> World:
+        """Return the world after one more change, of a field of queue q."""
+        return self.with_change(repair, queue_changes=(*self.queue_changes, (q, name, value)))
 
 
 @dataclass(frozen=True)

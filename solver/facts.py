@@ -74,19 +74,13 @@ class Fragmentation(Shortage, code="GW119"):
 
 
 @dataclass(frozen=True, slots=True)
-class OversizedSlotRequest(Shortage, code="GW118"):
-    """No device slot has enough of a resource free for one pod. limit: most that a slot has when empty."""
-
-    role: int
-    resource: int
-    limit: int
-
-
-@dataclass(frozen=True, slots=True)
 class SlotShortage(Shortage, code="GW118"):
-    """The device slots hold too few pods of the role, although their nodes have enough in sum."""
+    """The device slots hold too few pods of the role, although their nodes have enough in sum. resource: no slot has
+    enough of it free for one pod; limit: the most that a slot has when empty."""
 
     role: int
+    resource: int | None = None
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

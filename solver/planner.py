@@ -12,7 +12,7 @@ from solver.diagnosis.delays import DelayDiagnosis
 from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.explanations import Explanation, explain_waiting_gangs, explanation_work
 from solver.diagnosis.kept_gangs import unlocated_holders
-from solver.facts import OversizedSlotRequest, SlotShortage
+from solver.facts import SlotShortage
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper
 from solver.mip.lexicographic import verdict_of
 from solver.options import Options
@@ -230,7 +230,7 @@ def _decision(decided: PlanState, j: int, placements: Placements, why: Explanati
     facts, repairs = why or ((), ())
     reservation = decided.reservation
     starts_in = reservation.starts_in if reservation is not None and reservation.gang == j else None
-    asks_for_slots = any(isinstance(fact, OversizedSlotRequest | SlotShortage) and not fact.never for fact in facts)
+    asks_for_slots = any(isinstance(fact, SlotShortage) and not fact.never for fact in facts)
     holders = unlocated_holders(problem, j) if asks_for_slots else ()
     return Decision(
         j,

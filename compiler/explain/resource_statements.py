@@ -182,32 +182,23 @@ REASONS: tuple[Entry[Any], ...] = (
         remedy="Wait for whole nodes, make the pods smaller, or ask for fewer.",
     ),
     Entry(
-        facts.OversizedSlotRequest,
+        facts.SlotShortage,
         "no device or NUMA cell has room",
         (
             "a pod of role {role} asks for {asked} of one device or NUMA cell; the roomiest has {available:n} "
             "left, the largest has {limit:n} in all",
-        ),
-        lambda s, j, x: _device_slots(s, j, x.role, x.resource),
-        never_texts=(
-            "a pod of role {role} asks for {asked} of one device or NUMA cell; even empty, the largest has {limit:n}",
-        ),
-        remedy="Ask each pod for less of one device or NUMA cell, wait for one to be free, or use nodes that are "
-        "divided otherwise.",
-    ),
-    Entry(
-        facts.SlotShortage,
-        "no device or NUMA cell has room",
-        (
             "its nodes have room in sum, but their devices or NUMA cells for {available:n} of {asked:pods} of "
             "role {role}; each takes {share}",
         ),
-        lambda s, j, x: _device_slots(s, j, x.role, None),
+        lambda s, j, x: _device_slots(s, j, x.role, x.resource),
         _share_values,
         never_texts=(
+            "a pod of role {role} asks for {asked} of one device or NUMA cell; even empty, the largest has {limit:n}",
             "its nodes are large enough, but their devices or NUMA cells, even empty, hold {available:n} of "
             "{asked:pods} of role {role}; each takes {share}",
         ),
+        remedy="Ask each pod for less of one device or NUMA cell, wait for one to be free, or use nodes that are "
+        "divided otherwise.",
     ),
     Entry(
         facts.NoEligibleNode,

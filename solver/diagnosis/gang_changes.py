@@ -13,7 +13,7 @@ import numpy as np
 from solver import repairs
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.diagnosis_state import DiagnosisState
-from solver.diagnosis.world import Family, NodeKind, World, with_role, with_subgroup
+from solver.diagnosis.world import Family, NodeKind, World, topology_of, with_role, with_subgroup, with_topology
 from solver.problem import Gang, Topology, Vector
 from solver.semantics.gang_sizes import required_pods
 from solver.semantics.topology import ROOT
@@ -37,7 +37,7 @@ def _restart(w: World, _: object) -> World:
 def _tiers(case: GangDiagnosis, i: int | None, gang: Gang) -> Family[repairs.HigherTier | repairs.SoftTopology]:
     """Return a higher tier of the gang or of its subgroups i, where the owner can choose it; beyond the highest a soft
     topology. For a gang that owns separations, tiers up to the lowest of theirs."""
-    topology, tree = gang.topology if i is None else gang.subgroups[i].topology, case.state.tree
+    topology, tree = topology_of(gang, i), case.state.tree
     steps: list[repairs.HigherTier | repairs.SoftTopology] = []
     if topology is not None and tree.confines(topology):
         if i is None or gang.subgroups[i].tier_is_editable:
@@ -51,12 +51,10 @@ def _tiers(case: GangDiagnosis, i: int | None, gang: Gang) -> Family[repairs.Hig
 
 
 def _set_topology(w: World, repair: repairs.HigherTier | repairs.SoftTopology) -> World:
-    gang, i = w.gang, repair.subgroup
-    was = gang.topology if i is None else gang.subgroups[i].topology
+    was = topology_of(w.gang, repair.subgroup)
     soft = Topology("soft", was.tier if was is not None else 1)
     topology = Topology("hard", repair.tier) if isinstance(repair, repairs.HigherTier) else soft
-    changed = replace(gang, topology=topology) if i is None else with_subgroup(gang, i, topology=topology)
-    return w.with_change(repair, gang=changed)
+    return w.with_change(repair, gang=with_topology(w.gang, repair.subgroup, topology))
 
 
 def _separations(case: GangDiagnosis, gang: Gang) -> frozenset[int]:

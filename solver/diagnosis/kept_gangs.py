@@ -4,8 +4,9 @@ it, and unknown uses of device slots."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -14,7 +15,7 @@ from solver.facts import Borrowing, Fact, NobodyEvicted, PrecedingGangs, StrictO
 from solver.plan import UnlocatedHolder
 from solver.preemption.evictions import EvictionState
 from solver.preemption.search import cheapest_victims
-from solver.problem import Gang, Problem
+from solver.problem import Problem
 from solver.repairs import AllowEviction, HigherPriority, Repair
 from solver.semantics.eviction_rights import has_eviction_right
 from solver.state.state import State
@@ -25,47 +26,11 @@ SERVED_FIRST = (Borrowing, PrecedingGangs, StrictOrder, Undecided)
 
 @dataclass(frozen=True)
 class _Obstacle:
-    """An obstacle that keeps running gangs from eviction; queue: whose."""
+    """An obstacle that keeps running gangs from eviction; queue: whose. lift: the problem without it."""
 
     kind: str
+    lift: Callable[[Problem], Problem]
     queue: int | None = None
-
-    def lifted(self, problem: Problem, j: int) -> Problem:
-        """Return the problem without the obstacle, for gang j."""
-        match self.kind:
-            case "preempt":
-                return replace(problem, preempt_enabled=True)
-            case "reclaim":
-                return replace(problem, reclaim_enabled=True)
-            case "queue":
-                queues = list(enumerate(problem.queues))
-                return replace(
-                    problem, queues=tuple(replace(q, reclaimable=True) if i == self.queue else q for i, q in queues)
-                )
-            case "minima":
-                return _with_votes(problem, whole_gangs=True)
-            case "shares":
-                return _with_votes(problem, compare_shares=False)
-            case "budget":
-                return replace(problem, disruption_budgets=())
-            case "policy":
-                own = _with_eviction(problem.gangs[j], may_evict=True)
-                return replace(problem, gangs=(*problem.gangs[:j], own, *problem.gangs[j + 1 :]))
-            case _:
-                return replace(problem, gangs=tuple(map(_unprotected, problem.gangs)))
-
-
-def _with_votes(problem: Problem, **changes: bool) -> Problem:
-    preempt, reclaim = (replace(votes, **changes) for votes in (problem.preempt_votes, problem.reclaim_votes))
-    return replace(problem, preempt_votes=preempt, reclaim_votes=reclaim)
-
-
-def _unprotected(gang: Gang) -> Gang:
-    return _with_eviction(gang, evictable=True, protected=()) if gang.running else gang
-
-
-def _with_eviction(gang: Gang, **changes: Any) -> Gang:
-    return replace(gang, eviction=replace(gang.eviction, **changes))
 
 
 def eviction_obstacles(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[NobodyEvicted, ...]:
@@ -84,34 +49,54 @@ def eviction_obstacles(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[Nobo
 
 
 def _obstacles(problem: Problem, j: int) -> Iterator[_Obstacle]:
-    """Yield the obstacles to any eviction, the most general first."""
-    running = [gang for gang in problem.gangs if gang.running]
-    own = problem.gangs[j]
+    """Yield the obstacles to any eviction for gang j, the most general first."""
+    running = [v for v, gang in enumerate(problem.gangs) if gang.running]
+    own, queues = problem.gangs[j], {problem.gangs[v].queue for v in running}
     if not own.eviction.may_evict:
-        yield _Obstacle("policy")
-    if "preempt" in problem.addable_evictions and any(gang.queue == own.queue for gang in running):
-        yield _Obstacle("preempt")
-    if "reclaim" in problem.addable_evictions and any(gang.queue != own.queue for gang in running):
-        yield _Obstacle("reclaim")
-    for q in sorted({gang.queue for gang in running if gang.queue != own.queue}):
+        yield _Obstacle("policy", lambda p: _with_evictions(p, [j], may_evict=True))
+    if "preempt" in problem.addable_evictions and own.queue in queues:
+        yield _Obstacle("preempt", lambda p: replace(p, preempt_enabled=True))
+    if "reclaim" in problem.addable_evictions and queues - {own.queue}:
+        yield _Obstacle("reclaim", lambda p: replace(p, reclaim_enabled=True))
+    for q in sorted(queues - {own.queue}):
         if not problem.queues[q].reclaimable:
-            yield _Obstacle("queue", q)
-    if any(gang.eviction.protected or not gang.eviction.evictable for gang in running):
-        yield _Obstacle("protected")
+            yield _Obstacle("queue", partial(_with_reclaimable, q), q)
+    evictions = [problem.gangs[v].eviction for v in running]
+    if any(eviction.protected or not eviction.evictable for eviction in evictions):
+        yield _Obstacle("protected", lambda p: _with_evictions(p, running, evictable=True, protected=()))
     votes = problem.preempt_votes, problem.reclaim_votes
     if not all(each.whole_gangs for each in votes):
-        yield _Obstacle("minima")
+        yield _Obstacle("minima", lambda p: _with_votes(p, whole_gangs=True))
     if any(each.compare_shares for each in votes):
-        yield _Obstacle("shares")
+        yield _Obstacle("shares", lambda p: _with_votes(p, compare_shares=False))
     if problem.disruption_budgets:
-        yield _Obstacle("budget")
+        yield _Obstacle("budget", lambda p: replace(p, disruption_budgets=()))
+
+
+def _with_reclaimable(q: int, problem: Problem) -> Problem:
+    queues = list(problem.queues)
+    queues[q] = replace(queues[q], reclaimable=True)
+    return replace(problem, queues=tuple(queues))
+
+
+def _with_votes(problem: Problem, **changes: bool) -> Problem:
+    preempt, reclaim = (replace(votes, **changes) for votes in (problem.preempt_votes, problem.reclaim_votes))
+    return replace(problem, preempt_votes=preempt, reclaim_votes=reclaim)
+
+
+def _with_evictions(problem: Problem, gangs: Iterable[int], **changes: Any) -> Problem:
+    """Return the problem with other eviction rights of these gangs."""
+    changed = list(problem.gangs)
+    for i in gangs:
+        changed[i] = replace(changed[i], eviction=replace(changed[i].eviction, **changes))
+    return replace(problem, gangs=tuple(changed))
 
 
 def _victims_without(case: GangDiagnosis, obstacles: Sequence[_Obstacle]) -> tuple[int, ...]:
     """Return the gangs that would lose pods without these obstacles."""
     problem = case.state.after.problem
     for obstacle in obstacles:
-        problem = obstacle.lifted(problem, case.index)
+        problem = obstacle.lift(problem)
     return proven_victims(case, case.state.after.with_gangs(problem))
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from solver.diagnosis.minimal import first_sufficient
-from solver.problem import Gang, GangTimes, Placement, Problem
+from solver.problem import Gang, GangTimes, Placement, Problem, Topology
 from solver.repairs import Repair
 
 Step = TypeVar("Step")
@@ -127,6 +127,16 @@ def with_subgroup(gang: Gang, i: int, **changes: Any) -> Gang:
     """Return the gang with its subgroup i changed."""
     parts = tuple(replace(part, **changes) if k == i else part for k, part in enumerate(gang.subgroups))
     return replace(gang, subgroups=parts)
+
+
+def topology_of(gang: Gang, i: int | None) -> Topology | None:
+    """Return the topology of the gang, or of its subgroups i."""
+    return gang.topology if i is None else gang.subgroups[i].topology
+
+
+def with_topology(gang: Gang, i: int | None, topology: Topology) -> Gang:
+    """Return the gang with another topology, of its own or of its subgroups i."""
+    return replace(gang, topology=topology) if i is None else with_subgroup(gang, i, topology=topology)
 
 
 def has_pod_rules(gang: Gang) -> bool:

@@ -28,7 +28,6 @@ from solver.facts import (
     NoEligibleNode,
     OversizedGang,
     OversizedPod,
-    OversizedSlotRequest,
     PrecedingGangs,
     ResourceShortage,
     ShareLimit,
@@ -193,7 +192,7 @@ def nodes_without(world: Problem, fact: Fact) -> Problem:
             return with_part(world, fact.subgroup, topology=ANYWHERE)
         case NoEligibleNode() | EligibleNodeShortage():
             return with_role(world, fact.role, node_classes=frozenset({0, 1}))
-        case OversizedSlotRequest() | SlotShortage():
+        case SlotShortage():
             return with_role(world, fact.role, slot_requests=())
         case OversizedPod() | UnmatchedPod():
             return with_role(world, fact.role, request=(0, 0), slot_requests=())

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solver.facts import OversizedSlotRequest, PrecedingGangs, SlotShortage
+from solver.facts import PrecedingGangs, SlotShortage
 from solver.plan import Plan
 from solver.problem import DeviceSlot, InvalidProblemError, Placement, SlotRequest, Topology
 from solver.repairs import SmallerPods
@@ -40,7 +40,7 @@ def used(plan: Plan) -> dict[tuple[int, int], int]:
 def test_a_pod_whose_share_no_device_has_waits_though_the_node_has_it_in_sum() -> None:
     half_full = nodes(1, gpu=200, free={"gpu": 100}, slots=device_slots("device", 2, {"gpu": 50}, gpu=100))
     plan = verified_plan(problem(half_full, gang("a", role(1, gpu=60, slot_requests=one(gpu=60)))))
-    assert plan.decisions[0].facts == (OversizedSlotRequest(asked=60, available=50, role=0, resource=0, limit=100),)
+    assert plan.decisions[0].facts == (SlotShortage(asked=60, available=50, role=0, resource=0, limit=100),)
     assert actions(verified_plan(problem(half_full, gang("a", role(1, gpu=50, slot_requests=one(gpu=50)))))) == [
         "start"
     ]
@@ -55,7 +55,7 @@ def test_a_share_above_every_device_is_never_to_be_had_and_no_fault_of_the_nodes
         )
     )
     assert plan.decisions[0].facts == (
-        OversizedSlotRequest(asked=120, available=100, role=0, resource=0, limit=100, never=True),
+        SlotShortage(asked=120, available=100, role=0, resource=0, limit=100, never=True),
     )
     assert plan.decisions[0].repairs[0] == SmallerPods(role=0, resource=0, amount=100, current_amount=120)
 
@@ -67,7 +67,7 @@ def test_the_largest_cell_is_no_repair_where_the_share_is_not_what_the_pod_asks_
         gang("a", role(1, gpu=120, slot_requests=each_of(2, gpu=60))),
     )
     decision = verified_plan(world).decisions[0]
-    assert decision.facts == (OversizedSlotRequest(asked=60, available=50, role=0, resource=0, limit=50, never=True),)
+    assert decision.facts == (SlotShortage(asked=60, available=50, role=0, resource=0, limit=50, never=True),)
     assert "GR115" not in {repair.code for repair in decision.repairs}
 
 
